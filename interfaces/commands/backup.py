@@ -147,6 +147,7 @@ def _record(settings: WrapperSettings, command: str, backup_id: str) -> None:
 
 def _stay(make_one: Callable[[], None], times: BackupTimes, folder: Path, data_dir: Path) -> NoReturn:
     from schemas.errors import RagError
+    from wrapper.backups.files import home_of
     from wrapper.backups.places import unwritable
     from wrapper.backups.shelf import Shelf
     from wrapper.catalogue_mark import marked
@@ -156,7 +157,7 @@ def _stay(make_one: Callable[[], None], times: BackupTimes, folder: Path, data_d
     while True:
         now = datetime.now(UTC)
         try:
-            last = Shelf(folder).last_good_at(marked(data_dir), now)
+            last = Shelf(folder).last_good_at(marked(data_dir), home_of(data_dir), now)
             left_seconds = (times.due_at(last, now) - now).total_seconds()
             if left_seconds > 0:
                 waiting.wait(min(left_seconds, LOOK_SECONDS))

@@ -18,7 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from wrapper.backups.archive import NAME
-from wrapper.backups.places import AUDIT, FOLDERS, HELD, ORIGINALS, PRIVATE_FOLDER, make_folder
+from wrapper.backups.manifest import CATALOGUE
+from wrapper.backups.places import AUDIT, FOLDERS, HELD, ORIGINALS, PRIVATE_FOLDER, UPLOADS, make_folder
 from wrapper.catalog.snapshots import BLOCK_BYTES
 from wrapper.catalogue_mark import MARK_FILE
 from wrapper.secret_key import KEY_FILE
@@ -29,6 +30,7 @@ NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOS
 AUDIT_FILES = "audit-*.jsonl"
 AUDIT_LOCK = f"{AUDIT}/audit.lock"
 """A member of some archives, which is not restored: the log makes its lock itself."""
+HOME_FILE = f"{UPLOADS}/home"
 PRIVATE_FILE, FINISHED_LOG = 0o600, 0o400
 
 
@@ -124,6 +126,12 @@ def give_to_owner(path: Path, data_dir: Path) -> None:
     if os.geteuid() == 0:
         owner = data_dir.stat()
         os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
+def home_of(data_dir: Path) -> str:
+    """Return the name of a data directory among those of services that share a database, empty where it has none."""
+    said = " ".join(_lines(data_dir / HOME_FILE))
+    return said if CATALOGUE.fullmatch(said) else ""
 
 
 def is_file_of_backup(name: str) -> bool:

@@ -17,7 +17,7 @@ from schemas.errors import ConfigurationError, ConflictError, DiskFloorError, Un
 from schemas.release import release
 from schemas.settings import WrapperSettings
 from wrapper.backups.archive import ArchiveWriter, salted
-from wrapper.backups.files import NO_LINKS, HeldFiles, give_to_owner
+from wrapper.backups.files import NO_LINKS, HeldFiles, give_to_owner, home_of
 from wrapper.backups.manifest import BACKUP_ID, Head, Reason, new_id
 from wrapper.backups.places import DIR, MOVES, unwritable
 from wrapper.backups.scratch import remove_scratch, scratch_folder
@@ -176,6 +176,7 @@ class BackupMaker:
                 whole=files is not None,
                 salt=salt,
                 check=check,
+                home=home_of(self._data_dir) if files is not None else "",
             )
             if files is not None:
                 files.hold()

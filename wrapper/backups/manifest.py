@@ -40,7 +40,8 @@ class Head:
 
     `kind` is that of the catalogue's database, `catalogue` its identity (empty in catalogues from before there was
     one), `counts` are those of its snapshot. `whole` says that the files of the data directory are in the backup, too;
-    else it holds the catalogue alone. `salt` and `check` are those of an encrypted backup.
+    else it holds the catalogue alone. `home` is the name of that directory among those of services that share the
+    database, empty where it has none yet. `salt` and `check` are those of an encrypted backup.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Head:
     whole: bool
     salt: bytes = b""
     check: str = ""
+    home: str = ""
 
     @property
     def encrypted(self) -> bool:
@@ -96,6 +98,7 @@ def dump_head(head: Head) -> bytes:
             "whole": head.whole,
             "salt": head.salt.hex(),
             "check": head.check,
+            "home": head.home,
         }
     )
 
@@ -122,6 +125,7 @@ def load_head(content: bytes) -> Head:
             whole=found["whole"] is True,
             salt=bytes.fromhex(found["salt"]),
             check=_text(found["check"], CHECK),
+            home=_text(found.get("home", ""), CATALOGUE),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise DamagedArchiveError("The backup is damaged: its head cannot be read") from None

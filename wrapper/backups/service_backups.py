@@ -17,6 +17,7 @@ import structlog
 from schemas.errors import ConflictError, NotFoundError, RagError
 from schemas.settings import WrapperSettings
 from schemas.storage.backups import Backup, BackupState
+from wrapper.backups.files import home_of
 from wrapper.backups.keys import backup_key
 from wrapper.backups.making import BackupMaker, BackupUnderWayError, discard, no_backup, only_backup
 from wrapper.backups.manifest import BACKUP_ID, Head, Reason, new_id
@@ -54,6 +55,10 @@ class Backups:
         self._not_before = float("-inf")
         self._kept = Shelf(settings.data_dir / KEPT_FOLDER)
         self._shelf = None if settings.backup_dir is None else Shelf(settings.backup_dir)
+
+    @property
+    def _home(self) -> str:
+        return home_of(self._settings.data_dir)
 
     def all(self) -> list[Backup]:
         """Return what there is, newest first: what is being made, what failed last, and what was made."""
@@ -139,7 +144,7 @@ class Backups:
 
     def last_good_at(self) -> datetime | None:
         """Return when the newest backup that can be restored was made; copies from before migrations do not count."""
-        return None if self._shelf is None else self._shelf.last_good_at(self._catalogue, self._now())
+        return None if self._shelf is None else self._shelf.last_good_at(self._catalogue, self._home, self._now())
 
     def age_seconds(self) -> float | None:
         """Return the age of that backup, None when there is none."""
@@ -195,8 +200,9 @@ class Backups:
         yield from (failed for _, failed in self._notes())
 
     def _notes(self) -> Iterator[tuple[Path, Backup]]:
-        """Yield the notes of failures of this catalogue's backups: other services may use the folder, too, and what
-        nobody can read as one is foreign."""
+        """Yield the notes of failures of this service's backups: others may use the folder, too, and what nobody can
+        read as one is foreign."""
+        of = [[self._catalogue, home] for home in ("", self._home)]
         for note in [] if self._shelf is None else sorted(self._shelf.folder.glob(f".*{FAILED}")):
             with suppress(OSError, ValueError, KeyError, TypeError, OverflowError):
                 said = orjson.loads(_note_of(note))
@@ -207,7 +213,7 @@ class Backups:
                     reason=Reason(said["reason"]).value,
                     message=str(said["message"]),
                 )
-                if BACKUP_ID.fullmatch(failed.id) and said["catalogue"] == self._catalogue:
+                if BACKUP_ID.fullmatch(failed.id) and said["of"] in of:
                     yield note, failed
 
     def _forget_failures(self) -> None:
@@ -216,8 +222,8 @@ class Backups:
                 note.unlink(missing_ok=True)
 
     def _note_failure(self, folder: Path, backup_id: str, reason: Reason, message: str) -> None:
-        at = self._now().isoformat()
-        said = {"at": at, "catalogue": self._catalogue, "reason": reason.value, "message": message}
+        at, of = self._now().isoformat(), [self._catalogue, self._home]
+        said = {"at": at, "of": of, "reason": reason.value, "message": message}
         try:
             (folder / f".{backup_id}{FAILED}").write_bytes(orjson.dumps(said))
         except OSError as error:

@@ -46,13 +46,14 @@ class Shelf:
         found = [kept for file in self._files() if (kept := _kept(file)) is not None]
         return sorted(found, key=lambda each: (each.head.created_at.timestamp() if each.head else 0.0, each.id))[::-1]
 
-    def last_good_at(self, catalogue: str, now: datetime) -> datetime | None:
-        """Return when the newest backup of a catalogue (empty: of any) that can be restored was made.
+    def last_good_at(self, catalogue: str, home: str, now: datetime) -> datetime | None:
+        """Return when the newest backup of a catalogue (empty: of any) that can be restored was made, with the files
+        of the data directory of that name or of none.
 
         Copies from before migrations do not count, and neither do backups from the future: the clock has jumped.
         """
         heads = [each.head for each in self.all() if each.head is not None and each.head.whole]
-        own = [head.created_at for head in heads if catalogue in ("", head.catalogue)]
+        own = [head.created_at for head in heads if catalogue in ("", head.catalogue) and head.home in ("", home)]
         return max((made_at for made_at in own if made_at <= now + AHEAD), default=None)
 
     def find(self, backup_id: str) -> Kept | None:
@@ -64,13 +65,14 @@ class Shelf:
         """Remove all but the newest `keep` backups of the catalogue of one that was just made; return their ids.
 
         That one stays, whatever clocks say, and so do damaged ones, those of other catalogues or of one without an
-        identity, and copies of the catalogue alone unless that one is such a copy.
+        identity, those with the files of another data directory, and copies of the catalogue alone unless that one is
+        such a copy.
         """
         if not made.catalogue:
             return []
         of = (made.catalogue, made.whole)
         own = [each for each in self.all() if each.head is not None and (each.head.catalogue, each.head.whole) == of]
-        others = [each for each in own if each.id != made.id]
+        others = [each for each in own if each.id != made.id and each.head and each.head.home in ("", made.home)]
         for each in others[max(1, keep) - 1 :]:
             each.path.unlink(missing_ok=True)
         return [each.id for each in others[max(1, keep) - 1 :]]

@@ -12,7 +12,7 @@ from schemas.errors import ConfigurationError, DiskFloorError, NotFoundError, Un
 from schemas.settings import WrapperSettings
 from schemas.settings.backup_times import BackupTimes
 from tests.support.logs import logs_of
-from tests.wrapper.backups.conftest import ORIGINAL
+from tests.wrapper.backups.conftest import ORIGINAL, Place
 from wrapper.backups import before_migration
 from wrapper.backups.before_migration import RELEASE_FILE, keep_before_migration, note_release
 from wrapper.backups.making import LOCK_FILE, only_backup, opened_maker
@@ -21,6 +21,7 @@ from wrapper.backups.places import HELD, KEPT_FOLDER, SCRATCH
 from wrapper.backups.service_backups import Backups
 from wrapper.backups.shelf import Shelf
 from wrapper.catalog_choice import catalog_access
+from wrapper.catalogue_mark import mark
 
 
 @pytest.fixture
@@ -135,6 +136,25 @@ def test_a_failure_of_another_catalogue_in_the_same_folder_is_its_own(opened, tm
     backups.look()
     assert [each.state for each in backups.all()] == ["done"]
     assert [each.state for each in other.all()] == ["failed", "done"]
+
+
+def test_services_on_one_database_need_backups_of_their_own_in_one_folder_too(opened, place, tmp_path):
+    """Each has the files of its own data directory: neither stands for that of the other, nor makes it go."""
+    if not place.settings.catalog_url:
+        pytest.skip("the catalogue is a file")
+    beside = Place(replace(place.settings, data_dir=tmp_path / "beside"))
+    beside.write("uploads/home", b"other-home")
+    with beside.opened() as catalog:
+        mark(beside.data_dir, catalog)
+    backups = opened(backup_every=BackupTimes.parse("24h"), backup_keep=1)
+    other = Backups(replace(backups._settings, data_dir=beside.data_dir), backups._copies, backups._catalogue)
+    for each in (backups, other, backups):
+        each.look()
+    assert sorted(kept.head.home for kept in Shelf(tmp_path / "backups").all()) == ["home-id", "other-home"]
+    failing = replace(other._settings, disk_floor_mb=10**9)
+    Backups(failing, backups._copies, backups._catalogue, lambda: datetime.now(UTC) + timedelta(days=2)).look()
+    assert [each.state for each in backups.all()] == ["done", "done"]
+    assert [each.state for each in other.all()] == ["failed", "done", "done"]
 
 
 def test_a_failure_from_the_future_keeps_no_backup_from_being_made(opened):
