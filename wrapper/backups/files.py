@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -148,7 +149,15 @@ def _files_below(folder: Path) -> Iterator[Path]:
     # Listed first: files come and go meanwhile.
     for directory, folders, names in os.walk(folder):
         folders.sort()
-        yield from (file for name in sorted(names) if not (file := Path(directory, name)).is_symlink())
+        yield from (file for name in sorted(names) if _is_own(file := Path(directory, name)))
+
+
+def _is_own(file: Path) -> bool:
+    """Return whether a name is neither a link nor a pipe that nobody fills, nor gone."""
+    try:
+        return stat.S_ISREG(file.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def _lines(path: Path) -> list[str]:

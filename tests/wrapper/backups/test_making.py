@@ -1,6 +1,7 @@
 """What a backup holds, and when it counts."""
 
 import errno
+import os
 import shutil
 import sqlite3
 import threading
@@ -75,6 +76,12 @@ def test_it_holds_the_files_and_nothing_else(place, tmp_path):
     assert {name for name in found if not name.startswith(("postgresql/", "catalog"))} == FILES - {"catalogue.id"}
     assert FOLDER == AUDIT
     assert Path(str(FileName(date(2026, 11, 25), 1))).match(files.AUDIT_FILES)
+
+
+def test_a_pipe_among_the_originals_keeps_no_backup_waiting(place, tmp_path):
+    os.mkfifo(place.data_dir / "originals" / "c0ffee" / "pipe")
+    os.mkfifo(place.data_dir / "audit" / "audit-2026-11-25-0002.jsonl")
+    assert set(members(place.back_up(tmp_path / "backups"))) - {"catalog.sqlite"} >= FILES
 
 
 def test_a_copy_of_the_catalogue_alone_has_no_files(place, tmp_path):
