@@ -1,7 +1,11 @@
 """The token by which a restore into a database is known to have happened."""
 
+from contextlib import closing
+
 import pytest
 
+from wrapper.backups.restoring import restore
+from wrapper.catalog.postgres.copies import TOKEN_TABLE
 from wrapper.catalog_choice import catalog_access
 
 
@@ -23,3 +27,13 @@ def test_whether_a_restore_was_committed_is_not_told_before_that_is_decided(new_
             copies.was_restored("mine")
         assert not copies.was_restored("another")
     assert copies.was_restored("mine")
+
+
+def test_no_token_is_left_where_all_is_in_its_place(place, new_place, tmp_path):
+    file, settings = place.back_up(tmp_path / "backups"), new_place("other").settings
+    if not settings.catalog_url:
+        pytest.skip("the catalogue is a file")
+    with file.open("rb") as opened:
+        restore(opened, settings, None, replace=False)
+    with closing(catalog_access(settings, makes=False).database.connect()) as connection:
+        assert connection.execute("SELECT to_regclass(%s)", (TOKEN_TABLE,)).fetchone() == (None,)
