@@ -117,7 +117,7 @@ def moment(text: str | None) -> str:
         return "–"
     try:
         return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except ValueError:
+    except (ValueError, OverflowError):  # of a zone that leads out of the years there are
         return text
 
 

@@ -49,3 +49,13 @@ def test_they_stand_above_the_first_page_of_a_collection_that_knows_them_alone(a
     assert HEADING not in admin.read("/collections/timeless").text
     for query in ({"where": '{"title": "Title 0"}'}, {"order_by": "title"}):
         assert HEADING not in admin.read(f"/collections/{changed}", **query).text
+
+
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
+def test_a_time_that_is_out_of_all_years_in_utc_is_shown_as_it_is(app, admin, time):
+    client = app.test_client()
+    name = f"far-{time[:4]}"
+    assert client.post("/collections", json={"name": name}, headers=ADMIN).status_code == 201
+    sent = {"documents": [{"id": "far", "text": "text", "metadata": {"updated_at": time}, "embedding": [1.0]}]}
+    assert client.post(f"/collections/{name}/documents", json=sent, headers=ADMIN).status_code in (201, 202)
+    assert time in admin.read(f"/collections/{name}").text
