@@ -63,13 +63,13 @@ def documents(name: str) -> str:
     path = encoded("collections", name, "documents")
     answer = wire().get(path, **body) if where is None else wire().post(f"{path}/search", body)
     fields = _fields_of(answer["documents"])
-    wanted = [field for field in request.args.getlist("facet") if field]
+    wanted = [field.strip() for field in request.args.getlist("facet") if field.strip()]
     shown = wanted or _facets_among(fields, answer["documents"])
     facets = {}
     if shown and answer["documents"]:
         path = encoded("collections", name, "facets")
         told = wire().get(path, fields=",".join(shown), where=where, limit=MOST_VALUES)["facets"]
-        facets = {field: told[field] for field in shown if field in wanted or told[field]["distinct"] > 1}
+        facets = {field: each for field, each in told.items() if field in wanted or each["distinct"] > 1}
     is_first = "cursor" not in request.args
     return render_template(
         "collection.html",
@@ -226,10 +226,16 @@ def _facets_among(fields: list[str], documents: list[Json]) -> list[str]:
     has another value of is none: names of documents would be counted at length, and tell nothing."""
     distinct: dict[str, int] = {}
     for field in fields:
-        values = [orjson.dumps(each["metadata"][field]) for each in documents if field in each["metadata"]]
-        if len(values) == 1 or len(set(values)) < len(values):
-            distinct[field] = len(set(values))
+        held = [_elements(each["metadata"][field]) for each in documents if field in each["metadata"]]
+        values = set().union(*held)
+        if len(held) == 1 or len(values) < sum(map(len, held)):
+            distinct[field] = len(values)
     return sorted(distinct, key=lambda field: distinct[field] == 1)[:MOST_FACETS]
+
+
+def _elements(value: Any) -> set[bytes]:
+    """Return the values that facets count for a document with this one: those in a list are counted each."""
+    return {orjson.dumps(each) for each in (value if isinstance(value, list) else [value])}
 
 
 def _telling(name: str, fields: list[str], where: Json | None) -> str:
@@ -247,7 +253,8 @@ def _fields_of(documents: list[Json]) -> list[str]:
     counts: dict[str, int] = {}
     for each in documents:
         for field, value in each["metadata"].items():
-            is_askable = field.strip() and "," not in field
+            # No query string names a field with spaces around it, and no filter one that begins like an operator.
+            is_askable = field and field == field.strip() and "," not in field and not field.startswith("$")
             if is_askable and isinstance(value, str | int | float | bool | list):
                 counts[field] = counts.get(field, 0) + 1
     return sorted(counts, key=lambda field: -counts[field])

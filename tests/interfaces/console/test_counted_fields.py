@@ -25,6 +25,18 @@ def test_names_of_documents_and_what_all_have_are_not_counted(app, admin):
     assert counted(app, admin, "named", rows) == ["kind", "tags"]
 
 
+def test_lists_that_share_a_value_are_counted_though_no_two_are_alike(app, admin):
+    rows = [{"tags": ["all", f"of {n}"], "names": [f"a{n}", f"a{n}"]} for n in range(3)]
+    assert counted(app, admin, "sharing", rows) == ["tags"]
+
+
+def test_a_field_that_no_query_string_and_no_filter_can_name_is_left_out(app, admin):
+    rows = [{" kind": "a", "kind ": "a", "$kind": "a", "a,b": "a", "kind": f"{n > 1}"} for n in range(3)]
+    assert counted(app, admin, "unnamed", rows) == ["kind"]
+    for asked in (" kind ", "kind,other"):
+        assert '<h2 class="h6">kind <span' in admin.get("/collections/unnamed", facet=asked).text
+
+
 def test_what_all_documents_of_a_page_have_is_counted_where_others_have_another_value(app, admin):
     rows = [{"kind": "letter" if n > 1 else "report"} for n in range(3)]
     assert counted(app, admin, "paged", rows, limit=2) == ["kind"]
