@@ -35,6 +35,7 @@ from schemas.errors import (
     UnavailableError,
 )
 from wrapper.web.bodies import client_watch, discard_body, leave_body
+from wrapper.web.callers import TOGETHER
 from wrapper.web.error_statuses import status_of
 from wrapper.web.hosts_and_origins import AllowedHostsAndOrigins
 
@@ -139,6 +140,9 @@ def _end(response: Response) -> Response:
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Referrer-Policy"] = "same-origin"
     response.headers["X-Request-ID"] = g.request_id
+    if TOGETHER in request.environ and not response.is_streamed:
+        # It is made, and its reader may ask for the next page before the server is done with this one.
+        request.environ[TOGETHER].end()
     seconds = time.perf_counter() - g.began
     if request.endpoint not in FILES:
         log.info(

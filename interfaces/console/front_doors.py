@@ -60,7 +60,7 @@ class FrontDoors:
         return self._service(environ, start_response)
 
     def _page(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
-        """Answer with a page, whose requests count together until all of it is sent."""
+        """Answer with a page, whose requests count together until it is made, or a file until all of it is sent."""
         environ[TOGETHER] = together = CountedTogether()
         with ExitStack() as stack:
             stack.callback(together.end)

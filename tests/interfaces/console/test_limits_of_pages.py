@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from tests.interfaces.console.conftest import Reader
+
 SLOW = 0.001
 """Requests per second that no test waits for."""
 
@@ -70,10 +72,31 @@ def test_each_form_counts(limited):
     assert sent == [404, 404, 429]
 
 
-def test_a_page_is_one_of_the_requests_under_way_until_it_is_sent(limited):
+def test_a_page_that_is_made_is_not_under_way_any_more(limited):
     visitor = limited(100, concurrent=1)
     assert visitor.get("/ask", q="door", why="1").status_code == 200
-    under_way = visitor.client.get("/console/collections", buffered=False)
+    for path in ("/collections", "/collections/nowhere"):
+        made = visitor.client.get(f"/console{path}", buffered=False)
+        assert visitor.get("/collections").status_code == 200
+        made.close()
+
+
+@pytest.fixture
+def _judgements_removed(client):
+    yield
+    for each in client.get("/api/judgements").json["judgements"]:
+        assert client.delete(f"/api/judgements/{each['id']}").status_code == 200
+
+
+@pytest.mark.usefixtures("_judgements_removed")
+def test_a_file_is_under_way_until_it_is_sent(limited):
+    visitor = limited(100, concurrent=1)
+    passage = Reader(visitor.get("/ask", q="door").text)
+    [document_id] = {each["value"] for each in passage.all("input") if each.get("name") == "document_id"}
+    verdict = {"question": "door", "collection": "counted", "document_id": document_id, "grade": "1"}
+    assert visitor.post("/quality/judge", of="/collections", **verdict).status_code == 303
+    under_way = visitor.client.get("/console/quality/export?collection=counted", buffered=False)
+    assert under_way.status_code == 200
     assert visitor.get("/collections").status_code == 429
     under_way.close()
     assert visitor.get("/collections").status_code == 200
