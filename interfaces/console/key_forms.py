@@ -71,16 +71,16 @@ class KeyForm:
         """Return the body that makes a key, whose span begins now. Raises InvalidInputError for what cannot be read."""
         return named(self._fields(now).items())
 
-    def changed(self, now: datetime) -> Json:
-        """Return the body that gives a key what the form says and nothing else. Raises InvalidInputError for what
-        cannot be read."""
+    def changed(self, now: datetime, before: KeyForm) -> Json:
+        """Return the body that gives a key what the form says where that is not what it said before: the rest is left
+        as somebody else may change it at the same moment. Raises InvalidInputError for what cannot be read."""
         said = self._fields(now)
-        return {
-            **said,
+        said |= {
             "collections": said["collections"] or [ALL],
             "where": said["where"] or {},
             "expires_at": said["expires_at"] or NEVER,
         }
+        return {name: value for name, value in said.items() if getattr(self, name) != getattr(before, name)}
 
     def _fields(self, now: datetime) -> Json:
         return {

@@ -116,14 +116,13 @@ def _keys(made: Json | None) -> str:
 def _changed(key_id: str) -> Response | str:
     """Change a key as the form says, or show the form again with what is wrong: with what the key allows now, when that
     is not what the form was filled in with."""
-    before = wire().get(encoded("api", "keys", key_id), aside=True)
-    if request.form.get("seen") != KeyForm.of(before).digest:
+    path = encoded("api", "keys", key_id)
+    before = KeyForm.of(wire().get(path, aside=True))
+    if request.form.get("seen") != before.digest:
         return make_response(_key(key_id, refusal=CHANGED), status_of(ConflictError))
     form = KeyForm.said(request.form)
     try:
-        wire().send(
-            WireRequest("PATCH", encoded("api", "keys", key_id), body=form.changed(datetime.now(UTC))), aside=True
-        )
+        wire().send(WireRequest("PATCH", path, body=form.changed(datetime.now(UTC), before)), aside=True)
     except (InvalidInputError, RefusedError) as error:
         status = error.status if isinstance(error, RefusedError) else status_of(InvalidInputError)
         return make_response(_key(key_id, form, error.message), status)

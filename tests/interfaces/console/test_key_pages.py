@@ -102,6 +102,28 @@ def test_a_form_that_was_filled_in_before_a_key_changed_takes_nothing_back(admin
         assert told(client, key) == now
 
 
+def test_a_form_takes_nothing_back_that_is_changed_at_the_same_moment(app, admin, client, new_key, monkeypatch):
+    key = new_key()
+    stored = app.extensions["rag.access"].stored
+    change = stored.change
+
+    def after_another_change(*given):
+        monkeypatch.undo()
+        narrower = {"where": {"public": True}, "limits": {"concurrent": 1}, "expires_at": "2999-01-31T00:00:00Z"}
+        assert client.patch(f"/api/keys/{key['id']}", json=narrower).status_code == 200
+        return change(*given)
+
+    monkeypatch.setattr(stored, "change", after_another_change)
+    assert save(admin, key, name="Renamed", collections="handbook").status_code == 303
+    now = told(client, key)
+    assert (now["name"], now["collections"]) == ("Renamed", ["handbook"])
+    assert (now["where"], now["limits"], now["expires_at"]) == (
+        {"public": True},
+        {"concurrent": 1},
+        "2999-01-31T00:00:00.000Z",
+    )
+
+
 def test_only_the_button_that_revokes_does(admin, client, new_key):
     key = new_key()
     path = f"/service/keys/{key['id']}"
