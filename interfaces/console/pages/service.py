@@ -22,6 +22,7 @@ blueprint = Blueprint("service", __name__, url_prefix="/service")
 INDEXES, ENTRIES, MOST_ENTRIES = 200, 100, 1_000
 _OF_KEYS = {"scopes": list(Scope), "limits": LIMITS}
 CHANGED = "The key has changed since you opened it, and nothing was saved: this is how it is now"
+REVOKED = "The key was revoked, and nothing was saved: it allows nothing any more"
 Json = dict[str, Any]
 
 
@@ -117,7 +118,10 @@ def _changed(key_id: str) -> Response | str:
     """Change a key as the form says, or show the form again with what is wrong: with what the key allows now, when that
     is not what the form was filled in with."""
     path = encoded("api", "keys", key_id)
-    before = KeyForm.of(wire().get(path, aside=True))
+    key = wire().get(path, aside=True)
+    before = KeyForm.of(key)
+    if key["revoked_at"] is not None:
+        return make_response(_key(key_id, refusal=REVOKED), status_of(ConflictError))
     if request.form.get("seen") != before.digest:
         return make_response(_key(key_id, refusal=CHANGED), status_of(ConflictError))
     form = KeyForm.said(request.form)

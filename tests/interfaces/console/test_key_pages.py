@@ -124,6 +124,21 @@ def test_a_form_takes_nothing_back_that_is_changed_at_the_same_moment(app, admin
     )
 
 
+def test_the_form_of_a_key_that_was_revoked_meanwhile_is_refused(admin, client, new_key):
+    key = new_key()
+    path = f"/service/keys/{key['id']}"
+    before = inputs(admin.read(path))
+    token = admin.token(path)
+    assert client.delete(f"/api/keys/{key['id']}").status_code == 200
+    answer = admin.post(path, token=token, do="save", **(before | {"name": "Renamed"}))
+    assert answer.status_code == 409
+    assert "was revoked, and nothing was saved" in answer.text
+    assert told(client, key)["name"] == key["name"]
+    page = admin.read(path, saved="1")
+    assert "The key is changed" not in page.text
+    assert not [each for each in page.all("button") if each.get("value") == "save"]
+
+
 def test_only_the_button_that_revokes_does(admin, client, new_key):
     key = new_key()
     path = f"/service/keys/{key['id']}"
