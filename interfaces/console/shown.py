@@ -18,6 +18,10 @@ from interfaces.passages.words import excerpt_around
 _CITATION = re.compile(r"(\[\d{1,3}\])")
 LONGEST_SHOWN = 50_000
 """The most characters of a text on a page."""
+LONGEST_VALUE = 200
+"""The most characters of a value of a field in a list of them."""
+LONGEST_ADDRESS = 12_000
+"""The most characters of a link that narrows a page: the page's requests have its value twice, and 32 KB at most."""
 BARS = 96
 """The most values of a vector on a page."""
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
@@ -40,7 +44,7 @@ def init_app(app: Flask) -> None:
         "shortened": shortened,
         "citations": citations,
     }
-    app.jinja_env.globals["longest_shown"] = LONGEST_SHOWN
+    app.jinja_env.globals |= {"longest_shown": LONGEST_SHOWN, "longest_address": LONGEST_ADDRESS}
 
 
 def marked(text: str, words: re.Pattern[str] | None) -> Iterator[tuple[str, bool]]:
@@ -85,10 +89,12 @@ def as_json(value: Any) -> str:
 
 
 def told(value: Any) -> str:
-    """Return a value of a field as its filter has it, but a text without quotation marks. One of nothing but spaces is
-    called empty: it would be a link without a name."""
+    """Return a value of a field as its filter has it, but a text without quotation marks, and the beginning of a long
+    one. One of nothing but spaces is called empty: it would be a link without a name."""
     if isinstance(value, str):
-        return value if value.strip() else "(empty)"
+        if not value.strip():
+            return "(empty)"
+        return value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…"
     return as_json(value)
 
 

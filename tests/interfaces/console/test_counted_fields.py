@@ -63,3 +63,17 @@ def test_each_value_leads_to_as_many_documents_as_were_counted(app, admin):
         text = Reader(admin.client.get(f"/console{path.replace('&amp;', '&')}").text).text
         assert f"{number} document{'' if number == '1' else 's'} that match" in text, (value, text)
         assert f"tags has {'' if value == '(empty)' else value}" in text
+
+
+def test_of_a_long_value_the_beginning_is_shown_and_each_link_can_be_followed(app, admin):
+    values = [letter * length for length in (1_000, 30_000) for letter in "aé"]
+    counted(app, admin, "long-values", [{"kind": value} for value in values for _ in range(2)])
+    page = Reader(admin.get("/collections/long-values").text)
+    assert {f"{letter * 200}…" for letter in "aé"} <= set(page.text.split())
+    assert not any(letter * 201 in page.text for letter in "aé")
+    links = [each["href"] for each in page.all("a") if "only=" in each.get("href", "")]
+    assert len(links) == 2
+    for link in links:
+        answer = admin.client.get(link)
+        assert answer.status_code == 200
+        assert "2 documents that match" in Reader(answer.text).text
