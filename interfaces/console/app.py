@@ -205,7 +205,10 @@ def _http_error(error: HTTPException) -> AnyResponse:
         return _failed(NotFoundError("There is no such page"))
     if error.code is None or isinstance(error, RequestRedirect):
         return error.get_response()
-    page = _page_of(error.code, error.name, str(error.description))
+    sentence = str(error.description)
+    if isinstance(error, RequestEntityTooLarge) and request.max_content_length is not None:
+        sentence = f"What a page sends may have {request.max_content_length >> 10:,} KB, files included."
+    page = _page_of(error.code, error.name, sentence)
     if isinstance(error, MethodNotAllowed) and error.valid_methods:
         page.headers["Allow"] = ", ".join(sorted(error.valid_methods))
     return page

@@ -26,10 +26,6 @@ from wrapper.engine.data_directory_lock import unusable
 from wrapper.start_checks import catalogue_path
 
 
-def new_token() -> str:
-    return secrets.token_hex(16)
-
-
 def write_down(moves: list[tuple[Path, Path]], data_dir: Path, token: str) -> None:
     """Write down what is to be renamed to what; `token` is what the database gets, empty where there is none."""
     marker = data_dir / STAGED / MOVES
@@ -85,7 +81,7 @@ def _complete(data_dir: Path, access: CatalogAccess) -> None:
     if marker.exists():
         said = json.loads(marker.read_text())
         database = access.database_copies if said["token"] else None
-        if said["token"] and database is None:
+        if said["token"] and (database is None or not database.gave(said["token"])):
             raise ConfigurationError(
                 "RAG_CATALOG_URL: a restore into a database was interrupted: set it to that of the restore",
                 field="RAG_CATALOG_URL",

@@ -23,7 +23,7 @@ from wrapper.backups.making import LOCK_FILE as BACKUP_LOCK
 from wrapper.backups.making import MEGABYTE, only_backup, sync
 from wrapper.backups.manifest import Head
 from wrapper.backups.mounts import check_movable
-from wrapper.backups.moves import complete_in, new_aside, new_token, staged_beside, write_down
+from wrapper.backups.moves import complete_in, new_aside, staged_beside, write_down
 from wrapper.backups.places import ASIDE, HELD, INDEX, KEPT_FOLDER, MOVES, PRIVATE_FOLDER, SCRATCH, STAGED, make_folder
 from wrapper.backups.verifying import check, read_into
 from wrapper.catalog.migrations import NEWEST
@@ -155,7 +155,8 @@ def _restore(
         with ExitStack() as stack:
             receiver: Receiver
             if access.database_copies is not None:
-                receiver = stack.enter_context(access.database_copies.restoring(aside_schema, token := new_token()))
+                token = access.database_copies.new_token()
+                receiver = stack.enter_context(access.database_copies.restoring(aside_schema, token))
             else:
                 assert new is not None
                 assert path is not None

@@ -83,6 +83,12 @@ class DatabaseCopies(Copies, Protocol):
         """Give a receiver whose copy becomes the catalogue at the end of the block, all of it or nothing, and the token
         with it."""
 
+    def new_token(self) -> str:
+        """Return a token for a restore into this database."""
+
+    def gave(self, token: str) -> bool:
+        """Return whether a token is one of this database, not of another one."""
+
     def was_restored(self, token: str) -> bool:
         """Return whether the copy that came with this token has become the catalogue, once that is decided. Raises
         `errors` when it is not for a while."""

@@ -77,3 +77,19 @@ def test_of_a_long_value_the_beginning_is_shown_and_each_link_can_be_followed(ap
         answer = admin.client.get(link)
         assert answer.status_code == 200
         assert "2 documents that match" in Reader(answer.text).text
+
+
+def test_values_beside_passages_are_left_out_where_the_reasons_are_shown(app, admin):
+    """To count them takes as long as the search."""
+    rules = [
+        {
+            "filename": f"{source}.md",
+            "content": f"The door of {source} opens at nine.",
+            "metadata": {"source": source, "doc_type": "ops", "last_update_date": "2026-01-31"},
+        }
+        for source in ("handbook", "wiki")
+    ]
+    body = {"documents": rules, "collection": "beside"}
+    assert app.test_client().post("/api/rag/documents:batch", json=body, headers=ADMIN).status_code == 200
+    pages = [admin.get("/ask", q="door", collection="beside", **more).text for more in ({}, {"why": "1"})]
+    assert ['aria-label="Narrow by"' in page for page in pages] == [True, False]

@@ -116,6 +116,7 @@ def test_a_form_that_comes_too_slowly_or_not_at_all_is_refused(admin, error, sta
 def test_strangers_send_small_forms_of_few_fields(anybody, admin):
     large = anybody.client.post("/console/sign-in", data=b"key=" + b"x" * 100_000, content_type=FORM)
     assert large.status_code == 413
+    assert "64 KB" in large.text
     fields = "&".join(f"a{n}=1" for n in range(2_000)).encode()
     assert anybody.client.post("/console/sign-in", data=fields, content_type=FORM).status_code == 400
     assert admin.client.post("/console/service/keys", data=fields, content_type=FORM).status_code == 400

@@ -338,7 +338,7 @@ def test_a_backup_beside_the_restore_of_another_service_can_be_restored(place, n
     assert other.rows() == place.rows()
 
 
-def test_a_restore_into_a_database_waits_for_that_database(place, tmp_path, monkeypatch, may_make_schemas):
+def test_a_restore_into_a_database_waits_for_that_database(place, new_place, tmp_path, monkeypatch, may_make_schemas):
     if not place.settings.catalog_url:
         pytest.skip("the catalogue is a file")
     file = place.back_up(tmp_path / "backups")
@@ -347,11 +347,17 @@ def test_a_restore_into_a_database_waits_for_that_database(place, tmp_path, monk
     with pytest.raises(ZeroDivisionError):
         restored(file, place.settings, replace=True)
     nobody = "postgresql://nobody@127.0.0.1:1/none"
-    for url, said in ((nobody, "RAG_CATALOG_URL: a restore was interrupted"), ("", "set it to that of the restore")):
+    another = new_place("another").settings.catalog_url
+    other_than_that = "set it to that of the restore"
+    for url, said in (
+        (nobody, "RAG_CATALOG_URL: a restore was interrupted"),
+        ("", other_than_that),
+        (another, other_than_that),
+    ):
         with pytest.raises(ConfigurationError, match=said) as caught:
             complete_moves(replace(place.settings, catalog_url=url))
         assert caught.value.details["field"] == "RAG_CATALOG_URL"
-    assert (place.data_dir / MOVES).exists()
+        assert (place.data_dir / MOVES).exists()
 
 
 def members_of(file):

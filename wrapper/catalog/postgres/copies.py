@@ -6,6 +6,7 @@ tables of any release are copied as they are.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -120,6 +121,21 @@ class PostgresCopies:
             yield PostgresReceiver(connection)
             connection.execute(SQL("CREATE TABLE {} (token TEXT NOT NULL)").format(Identifier(TOKEN_TABLE)))
             connection.execute(SQL("INSERT INTO {} VALUES (%s)").format(Identifier(TOKEN_TABLE)), (token,))
+
+    def new_token(self) -> str:
+        return f"{secrets.token_hex(16)}.{self._database()}"
+
+    def gave(self, token: str) -> bool:
+        return token.partition(".")[2] == self._database()
+
+    def _database(self) -> str:
+        """Return what tells a catalogue's place from those in other schemas, databases and servers."""
+        with closing(self._connect()) as connection:
+            names = _value(connection, "SELECT md5(current_database() || '/' || current_schema())")
+            try:
+                return f"{_value(connection, 'SELECT system_identifier FROM pg_control_system()')}.{names}"
+            except psycopg.errors.InsufficientPrivilege:  # where the server is somebody else's
+                return str(names)
 
     def was_restored(self, token: str) -> bool:
         with closing(self._connect()) as connection, connection.transaction():
