@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -36,7 +37,8 @@ EVERY = 1 if WHOLE else 50
 CPU_SECONDS = 2.0
 WORKED_SECONDS = 0.03
 """A request that took this much processor time may have left work behind."""
-IDLE_LOOKS = 5
+IDLE_LOOKS, IDLE_SHARE = 5, 0.25
+"""Workers that take less of a processor from one look to the fifth after it are idle."""
 GROWN_MB = 100 if WHOLE else 50
 ALIKE_MB = 15
 """Workers that have imported the same differ by less."""
@@ -109,11 +111,12 @@ class Attacked:
     def wait_until_idle(self) -> None:
         """Wait until the work that one request left behind, such as indexing its documents, no longer burdens the next
         one."""
-        seen: list[float] = []
+        seen: list[tuple[float, float]] = []
 
         def is_idle() -> bool:
-            seen.append(self.cpu_seconds())
-            return len(seen) >= IDLE_LOOKS and seen[-1] - seen[-IDLE_LOOKS] < 2 / TICKS
+            seen.append((time.monotonic(), self.cpu_seconds()))
+            (began, before), (now, after) = seen[-IDLE_LOOKS:][0], seen[-1]
+            return len(seen) >= IDLE_LOOKS and after - before < IDLE_SHARE * (now - began)
 
         eventually(is_idle, seconds=SETTLE_SECONDS)
 

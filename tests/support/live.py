@@ -29,7 +29,7 @@ from wrapper.engine.keeper.state import read_state
 T = TypeVar("T")
 START_SECONDS = 60.0
 STOP_SECONDS = 45.0
-POLL_SECONDS = (0.02, 0.1)
+POLL_SECONDS = (0.02, 0.05)
 """How soon a condition is looked at again: the longer it was waited for, the later. To look costs processor time."""
 PORT_ATTEMPTS = 3
 ORIGIN = "https://console.example"
