@@ -91,7 +91,7 @@ def _judgements_removed(client):
 @pytest.mark.usefixtures("_judgements_removed")
 def test_a_file_is_under_way_until_it_is_sent(limited):
     visitor = limited(100, concurrent=1)
-    passage = Reader(visitor.get("/ask", q="door").text)
+    passage = Reader(visitor.get("/ask", q="door", collection="counted").text)
     [document_id] = {each["value"] for each in passage.all("input") if each.get("name") == "document_id"}
     verdict = {"question": "door", "collection": "counted", "document_id": document_id, "grade": "1"}
     assert visitor.post("/quality/judge", of="/collections", **verdict).status_code == 303
