@@ -1,9 +1,11 @@
 """The token by which a restore into a database is known to have happened."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
 
+from tests.support.live import eventually
 from wrapper.backups.restoring import restore
 from wrapper.catalog.postgres.copies import TOKEN_TABLE
 from wrapper.catalog_choice import catalog_access
@@ -27,6 +29,27 @@ def test_whether_a_restore_was_committed_is_not_told_before_that_is_decided(new_
             copies.was_restored("mine")
         assert not copies.was_restored("another")
     assert copies.was_restored("mine")
+
+
+def test_a_commit_that_was_waited_for_is_seen_whatever_the_database_has_for_isolation(new_place):
+    access = catalog_access(new_place("data").settings, makes=False)
+    if access.database_copies is None:
+        pytest.skip("the catalogue is a file")
+    opened = []
+
+    def connect():
+        connection = access.database.connect()
+        connection.execute("SET default_transaction_isolation = 'repeatable read'")
+        opened.append(connection.info.backend_pid)
+        return connection
+
+    copies = type(access.database_copies)(connect)
+    waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND pid = %s"
+    with ThreadPoolExecutor(1) as beside, closing(access.database.connect()) as looking:
+        with copies.restoring(None, "mine"):
+            told = beside.submit(copies.was_restored, "mine")
+            eventually(lambda: looking.execute(waits, (opened[-1],)).fetchone() is not None, seconds=10)
+        assert told.result()
 
 
 def test_no_token_is_left_where_all_is_in_its_place(place, new_place, tmp_path):
