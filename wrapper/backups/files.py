@@ -131,8 +131,11 @@ def give_to_owner(path: Path, data_dir: Path) -> None:
 
 def home_of(data_dir: Path) -> str:
     """Return the name of a data directory among those of services that share a database, empty where it has none."""
-    said = " ".join(_lines(data_dir / HOME_FILE))
-    return said if CATALOGUE.fullmatch(said) else ""
+    file = data_dir / HOME_FILE
+    with suppress(UnicodeDecodeError):
+        if _is_own(file) and CATALOGUE.fullmatch(said := " ".join(_lines(file))):
+            return said
+    return ""
 
 
 def is_file_of_backup(name: str) -> bool:
