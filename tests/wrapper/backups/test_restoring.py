@@ -18,6 +18,7 @@ from wrapper.backups.moves import complete_moves
 from wrapper.backups.places import ASIDE, MOVES, STAGED
 from wrapper.backups.restoring import restore
 from wrapper.backups.sealing import DamagedArchiveError, WrongKeyError
+from wrapper.backups.shelf import Shelf
 from wrapper.catalog_choice import catalog_access
 from wrapper.engine.data_directory_lock import acquire
 
@@ -388,3 +389,11 @@ def test_what_has_taken_the_place_of_something_restored_gives_way_and_stays(plac
         (kept,) = [each for each in place.data_dir.rglob("audit/mine") if each.read_text() == str(stop_after)]
         assert was_there or ASIDE in str(kept)
     assert stop_after > 5
+
+
+def test_what_is_restored_elsewhere_goes_on_with_the_backups_from_before(place, new_place, tmp_path):
+    """A service and a restore of it that is tried out need a folder each."""
+    file, other = place.back_up(tmp_path / "backups"), new_place("other")
+    restored(file, other.settings)
+    shelf = Shelf(file.parent)
+    assert shelf.prune(shelf.find(other.back_up(file.parent).stem).head, 1) == [file.stem]
