@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 from flask import Flask
 
@@ -21,7 +22,8 @@ LONGEST_SHOWN = 50_000
 LONGEST_VALUE = 200
 """The most characters of a value of a field in a list of them."""
 LONGEST_ADDRESS = 12_000
-"""The most characters of a link that narrows a page: the page's requests have its value twice, and 32 KB at most."""
+"""The most characters of a link that narrows a page, with all encoded that can be: the page's requests have its value
+twice, and 32 KB at most."""
 BARS = 96
 """The most values of a vector on a page."""
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
@@ -44,7 +46,7 @@ def init_app(app: Flask) -> None:
         "shortened": shortened,
         "citations": citations,
     }
-    app.jinja_env.globals |= {"longest_shown": LONGEST_SHOWN, "longest_address": LONGEST_ADDRESS}
+    app.jinja_env.globals |= {"longest_shown": LONGEST_SHOWN, "is_askable": is_askable}
 
 
 def marked(text: str, words: re.Pattern[str] | None) -> Iterator[tuple[str, bool]]:
@@ -96,6 +98,11 @@ def told(value: Any) -> str:
             return "(empty)"
         return value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…"
     return as_json(value)
+
+
+def is_askable(address: str) -> bool:
+    """Return whether a link that narrows a page can be followed: links leave signs as they are that requests encode."""
+    return len(quote(address, safe="%+")) <= LONGEST_ADDRESS
 
 
 def counted(count: int | float | None, thing: str = "") -> str:

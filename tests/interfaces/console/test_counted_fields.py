@@ -79,6 +79,15 @@ def test_of_a_long_value_the_beginning_is_shown_and_each_link_can_be_followed(ap
         assert "2 documents that match" in Reader(answer.text).text
 
 
+def test_links_of_values_whose_signs_grow_when_they_are_encoded_can_be_followed(app, admin):
+    values = {"short": "a/" * 1_500, "slashes": "a/" * 5_500, "quotes": "'" * 11_000, "words": "a b" * 3_500}
+    counted(app, admin, "growing", [{"kind": value} for value in values.values() for _ in range(2)])
+    links = [each["href"] for each in admin.read("/collections/growing").all("a") if "only=" in each.get("href", "")]
+    assert len(links) == 2
+    for link in links:
+        assert "2 documents that match" in Reader(admin.client.get(link).text).text
+
+
 def test_values_beside_passages_are_left_out_where_the_reasons_are_shown(app, admin):
     """To count them takes as long as the search."""
     rules = [
