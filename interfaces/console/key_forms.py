@@ -21,7 +21,7 @@ from schemas.wire.keys import NEVER
 
 LIMITS = tuple(each.name for each in fields(Limits))
 ALL = "*"
-_NUMBER = re.compile(r"[0-9]{1,16}(\.[0-9]{1,6})?")
+_NUMBER = re.compile(r"[0-9]{1,16}(\.[0-9]{1,20})?")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Json = dict[str, Any]
 

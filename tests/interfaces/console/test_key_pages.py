@@ -34,7 +34,7 @@ def told(client, key):
 
 
 def test_a_form_that_nobody_changed_changes_nothing(admin, client, new_key):
-    for wanted in (EVERYTHING, {}):
+    for wanted in (EVERYTHING, {}, {"limits": {"requests_per_second": 0.0012345678901234567}}):
         key = new_key(**wanted)
         before = told(client, key)
         assert save(admin, key).status_code == 303
