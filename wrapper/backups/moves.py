@@ -68,25 +68,30 @@ def complete_moves(settings: WrapperSettings) -> None:
         access.database.close()
 
 
-def complete_in(data_dir: Path, access: CatalogAccess) -> None:
-    """Do what `complete_moves` does. Raises also what the database's driver raises."""
+def complete_in(data_dir: Path, access: CatalogAccess, *, gives_up: bool = False) -> None:
+    """Do what `complete_moves` does. Raises also what the database's driver raises.
+
+    With `gives_up`, a restore into another database is undone here: that one may be lost for good.
+    """
     try:
-        _complete(data_dir, access)
+        _complete(data_dir, access, gives_up)
     except OSError as error:
         raise unusable(data_dir, error) from error
 
 
-def _complete(data_dir: Path, access: CatalogAccess) -> None:
+def _complete(data_dir: Path, access: CatalogAccess, gives_up: bool) -> None:
     marker = data_dir / MOVES
     if marker.exists():
         said = json.loads(marker.read_text())
         database = access.database_copies if said["token"] else None
-        if said["token"] and (database is None or not database.gave(said["token"])):
+        is_elsewhere = bool(said["token"]) and (database is None or not database.gave(said["token"]))
+        if is_elsewhere and not gives_up:
             raise ConfigurationError(
-                "RAG_CATALOG_URL: a restore into a database was interrupted: set it to that of the restore",
+                "RAG_CATALOG_URL: a restore into a database was interrupted: set it to that of the restore, or restore "
+                "again with --replace",
                 field="RAG_CATALOG_URL",
             )
-        if database is None or database.was_restored(said["token"]):
+        if not is_elsewhere and (database is None or database.was_restored(said["token"])):
             _move([(data_dir / source, data_dir / target) for source, target in said["moves"]], data_dir)
             if database is not None:
                 database.forget_token()
@@ -124,7 +129,8 @@ def _set_aside(taken: Path, data_dir: Path) -> None:
 
 
 def new_aside() -> str:
-    return f"{ASIDE}{datetime.now(UTC).strftime(TIME).lower()}-{secrets.token_hex(2)}"
+    """Return a name for what gives way, which no earlier one has: nothing is renamed to what exists."""
+    return f"{ASIDE}{datetime.now(UTC).strftime(TIME).lower()}-{secrets.token_hex(4)}"
 
 
 def _make_folder(folder: Path, data_dir: Path) -> None:
