@@ -44,7 +44,7 @@ class Archive:
         except (
             zipfile.BadZipFile,
             zlib.error,
-            NotImplementedError,
+            NotImplementedError,  # zipfile's word for a compression that it does not know
             RuntimeError,
             OSError,
             EOFError,
@@ -65,7 +65,7 @@ def open_archive(content: bytes, label: str) -> Archive:
         raise ParseError("is an Office file of before 2007: save it in the present format")
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
-    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError, EOFError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError, EOFError) as error:  # the second as above
         raise ParseError(f"is not {label}, or is damaged") from error
     members = archive.infolist()
     size = sum(member.file_size for member in members)

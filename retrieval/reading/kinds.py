@@ -162,7 +162,7 @@ def _kind_of_archive(content: bytes) -> Kind | None:
             members = set(archive.namelist())
             declared = archive.read("mimetype")[:100].decode("ascii", "replace") if "mimetype" in members else ""
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, ValueError, EOFError):
-        return None
+        return None  # damaged, encrypted, or of a compression that zipfile does not know
     if declared.strip() in _BY_MEDIA_TYPE:
         return _BY_MEDIA_TYPE[declared.strip()]
     main = {"word/document.xml": "docx", "ppt/presentation.xml": "pptx", "xl/workbook.xml": "xlsx"}

@@ -51,6 +51,8 @@ class SharedStorage(Storage, MovingWindowSupport):
     def check(self) -> bool:
         return True
 
+    # The library asks for the rest of a storage, and calls it for other strategies than the one that is used here.
+
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         raise NotImplementedError("fixed windows are not counted here")
 

@@ -32,6 +32,7 @@ AUDIT_FILES = "audit-*.jsonl"
 AUDIT_LOCK = f"{AUDIT}/audit.lock"
 """A member of some archives, which is not restored: the log makes its lock itself."""
 HOME_FILE = f"{UPLOADS}/home"
+"""Written by `retrieval/jobs/spool.py`, a room that this one does not know."""
 PRIVATE_FILE, FINISHED_LOG = 0o600, 0o400
 
 
@@ -133,7 +134,7 @@ def home_of(data_dir: Path) -> str:
     """Return the name of a data directory among those of services that share a database, empty where it has none."""
     file = data_dir / HOME_FILE
     with suppress(UnicodeDecodeError):
-        if _is_own(file) and CATALOGUE.fullmatch(said := " ".join(_lines(file))):
+        if _is_regular(file) and CATALOGUE.fullmatch(said := " ".join(_lines(file))):
             return said
     return ""
 
@@ -152,10 +153,10 @@ def _files_below(folder: Path) -> Iterator[Path]:
     # Listed first: files come and go meanwhile.
     for directory, folders, names in os.walk(folder):
         folders.sort()
-        yield from (file for name in sorted(names) if _is_own(file := Path(directory, name)))
+        yield from (file for name in sorted(names) if _is_regular(file := Path(directory, name)))
 
 
-def _is_own(file: Path) -> bool:
+def _is_regular(file: Path) -> bool:
     """Return whether a name is neither a link nor a pipe that nobody fills, nor gone."""
     try:
         return stat.S_ISREG(file.lstat().st_mode)

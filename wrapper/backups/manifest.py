@@ -57,6 +57,10 @@ class Head:
     check: str = ""
     home: str = ""
 
+    def stands_for(self, home: str) -> bool:
+        """Return whether the files of the data directory of that name are in the backup, for all that is known."""
+        return self.home in ("", home)
+
     @property
     def encrypted(self) -> bool:
         return bool(self.salt)

@@ -53,7 +53,7 @@ class Shelf:
         Copies from before migrations do not count, and neither do backups from the future: the clock has jumped.
         """
         heads = [each.head for each in self.all() if each.head is not None and each.head.whole]
-        own = [head.created_at for head in heads if catalogue in ("", head.catalogue) and head.home in ("", home)]
+        own = [head.created_at for head in heads if catalogue in ("", head.catalogue) and head.stands_for(home)]
         return max((made_at for made_at in own if made_at <= now + AHEAD), default=None)
 
     def find(self, backup_id: str) -> Kept | None:
@@ -70,9 +70,7 @@ class Shelf:
         """
         if not made.catalogue:
             return []
-        of = (made.catalogue, made.whole)
-        own = [each for each in self.all() if each.head is not None and (each.head.catalogue, each.head.whole) == of]
-        others = [each for each in own if each.id != made.id and each.head and each.head.home in ("", made.home)]
+        others = [each for each in self.all() if each.id != made.id and _is_alike(each.head, made)]
         for each in others[max(1, keep) - 1 :]:
             each.path.unlink(missing_ok=True)
         return [each.id for each in others[max(1, keep) - 1 :]]
@@ -118,6 +116,13 @@ def is_being_written(file: Path) -> bool:
         return True
     finally:
         os.close(descriptor)
+
+
+def _is_alike(head: Head | None, made: Head) -> bool:
+    """Return whether a newer backup takes the place of one with this head."""
+    if head is None or (head.catalogue, head.whole) != (made.catalogue, made.whole):
+        return False
+    return head.stands_for(made.home)
 
 
 def _kept(path: Path) -> Kept | None:

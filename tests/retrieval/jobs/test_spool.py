@@ -10,6 +10,7 @@ from retrieval.jobs.file_names import checked_name, shown_name
 from retrieval.jobs.spool import Spool
 from schemas.contracts.jobs import RefusedFileError
 from schemas.errors import DiskFloorError
+from wrapper.backups.files import home_of
 
 MEGABYTE = 1 << 20
 
@@ -67,6 +68,12 @@ def test_the_home_of_a_directory_lasts(tmp_path):
     assert Spool(tmp_path).home == Spool(tmp_path).home
     assert len(Spool(tmp_path).home) == 32
     assert [each.name for each in (tmp_path / "uploads").iterdir()] == [spooling.HOME]
+
+
+def test_backups_know_the_home_of_a_directory(tmp_path):
+    assert home_of(tmp_path) == ""
+    home = Spool(tmp_path).home
+    assert home_of(tmp_path) == home
 
 
 def test_a_sweep_leaves_what_waits_and_what_is_still_arriving(spool, tmp_path):
