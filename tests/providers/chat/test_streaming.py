@@ -224,7 +224,7 @@ def test_a_server_that_falls_silent_is_given_up(protocol, connect):
         silent(server, connection)
 
     with raw_server(speak) as server:
-        pieces, error = pieces_then_error(connect(server, timeout_seconds=0.2).stream(HELLO), UnavailableError)
+        pieces, error = pieces_then_error(connect(server, timeout_seconds=1.0).stream(HELLO), UnavailableError)
     assert pieces == ["Half"]
     assert error.details["error_type"] == "timeout"
 
@@ -237,7 +237,7 @@ def test_dripping_without_saying_anything_is_silence(protocol, connect):
         server.drip(connection, itertools.repeat(blank))
 
     with raw_server(speak) as server:
-        pieces, error = pieces_then_error(connect(server, timeout_seconds=0.2).stream(HELLO), UnavailableError)
+        pieces, error = pieces_then_error(connect(server, timeout_seconds=1.0).stream(HELLO), UnavailableError)
     assert pieces == ["Half"]
     assert error.details["error_type"] == "timeout"
 

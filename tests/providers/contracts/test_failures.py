@@ -27,8 +27,8 @@ class TestEveryRemoteProvider(FailureTests):
     def chosen(self, request, registry):
         self.kind = registry.provider("rag", request.param)
 
-    def connect(self, url, api_key, context):
-        return self.kind({"url": url, "api_key": api_key, "timeout_seconds": 0.5}, context, sleep=at_once)
+    def connect(self, url, api_key, context, *, timeout_seconds):
+        return self.kind({"url": url, "api_key": api_key, "timeout_seconds": timeout_seconds}, context, sleep=at_once)
 
 
 @pytest.mark.parametrize(
