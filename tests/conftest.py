@@ -7,6 +7,7 @@ another service defines an `app` of its own.
 
 from __future__ import annotations
 
+import gc
 import signal
 import subprocess
 import uuid
@@ -46,6 +47,13 @@ waiting."""
 def pytest_configure():
     """Take Ctrl-C, which a run in the background would ignore, and with it every process that it starts."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.disable()  # until all tests are collected: nothing of that is garbage
+
+
+def pytest_collection_finish():
+    """Exempt the tests from garbage collection, which would go through all of them again and again."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -56,9 +56,13 @@ def give_back() -> None:
 
 
 def keep_for_good() -> None:
-    """Exempt from collection all objects that exist now, because the process needs them until its end."""
-    gc.collect()
+    """Exempt from collection all objects that exist now, because the process needs them until its end, and have those
+    that come later collected.
+
+    What is exempted before a fork stays in memory that the processes share: a collection writes to every object.
+    """
     gc.freeze()
+    gc.enable()
 
 
 def trim() -> None:

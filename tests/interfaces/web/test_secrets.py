@@ -4,19 +4,18 @@ import os
 import threading
 import uuid
 from contextlib import contextmanager
-from pathlib import Path
 from urllib.parse import quote
 
 import orjson
 import pytest
 import structlog
-import yaml
 from flask.testing import FlaskClient
 
 from interfaces.mcp.tools import mcp_tools
 from schemas.errors import RagError
 from schemas.field_names import Unknown
 from tests.registry.hostile import response
+from tests.support.contract import Contract
 from tests.support.live import eventually
 from tests.support.raw_server import raw_server
 from tests.support.walked import example, places, put_in
@@ -27,7 +26,7 @@ PLANTED = {
     "SECRET_API_KEY": "sk-planted-secret-0f3e",
 }
 IN_A_FILE = "sk-planted-in-a-file-6d2c"
-DESCRIPTION = yaml.safe_load((Path(__file__).parents[3] / "openapi.yaml").read_text())
+DESCRIPTION = Contract.load().document
 BY_DESIGN = "/api/connections"
 """Routes whose bodies are forms: in their `config`, secrets and the address may be placeholders."""
 

@@ -44,6 +44,23 @@ def test_giving_back_what_is_not_held_does_no_harm():
     freed_memory.trim()
 
 
+KEPT = """
+import gc
+from wrapper.serving.freed_memory import keep_for_good
+
+gc.disable()
+was_kept, kept = gc.get_freeze_count(), []
+kept.append(kept)
+keep_for_good()
+print(gc.isenabled(), gc.get_freeze_count() > was_kept, any(each is kept for each in gc.get_objects()))
+"""
+
+
+def test_what_is_kept_is_left_out_of_the_collections_that_go_on():
+    told = subprocess.run([sys.executable, "-c", KEPT], capture_output=True, text=True, check=True, timeout=60)
+    assert told.stdout.split() == ["True", "True", "False"]
+
+
 IN_THREADS = """
 import ctypes, threading
 from wrapper.serving.freed_memory import bound_arenas
