@@ -39,6 +39,12 @@ def write_down(moves: list[tuple[Path, Path]], data_dir: Path, token: str) -> No
     sync(data_dir)
 
 
+def is_written_down(data_dir: Path, token: str) -> bool:
+    """Return whether what is written down is that of the restore with this token, and not of one before it."""
+    marker = data_dir / MOVES
+    return marker.exists() and json.loads(marker.read_text())["token"] == token
+
+
 def staged_beside(path: Path) -> Path:
     """Return where a restored catalogue outside of the data directory lies until it gets its name."""
     return path.with_name(f".{path.name}.{STAGED}")
@@ -71,7 +77,7 @@ def complete_moves(settings: WrapperSettings) -> None:
 def complete_in(data_dir: Path, access: CatalogAccess, *, gives_up: bool = False) -> None:
     """Do what `complete_moves` does. Raises also what the database's driver raises.
 
-    With `gives_up`, a restore into another database is undone here: that one may be lost for good.
+    With `gives_up`, a restore into another database, which may be lost for good, waits until another is written down.
     """
     try:
         _complete(data_dir, access, gives_up)
@@ -91,7 +97,9 @@ def _complete(data_dir: Path, access: CatalogAccess, gives_up: bool) -> None:
                 "again with --replace",
                 field="RAG_CATALOG_URL",
             )
-        if not is_elsewhere and (database is None or database.was_restored(said["token"])):
+        if is_elsewhere:
+            return
+        if database is None or database.was_restored(said["token"]):
             _move([(data_dir / source, data_dir / target) for source, target in said["moves"]], data_dir)
             if database is not None:
                 database.forget_token()

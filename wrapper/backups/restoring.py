@@ -23,8 +23,8 @@ from wrapper.backups.making import LOCK_FILE as BACKUP_LOCK
 from wrapper.backups.making import MEGABYTE, only_backup, sync
 from wrapper.backups.manifest import Head
 from wrapper.backups.mounts import check_movable
-from wrapper.backups.moves import complete_in, new_aside, staged_beside, write_down
-from wrapper.backups.places import ASIDE, HELD, INDEX, KEPT_FOLDER, MOVES, PRIVATE_FOLDER, SCRATCH, STAGED, make_folder
+from wrapper.backups.moves import complete_in, is_written_down, new_aside, staged_beside, write_down
+from wrapper.backups.places import ASIDE, HELD, INDEX, KEPT_FOLDER, MOVES, SCRATCH, STAGED, make_folder
 from wrapper.backups.verifying import check, read_into
 from wrapper.catalog.migrations import NEWEST
 from wrapper.catalog.snapshots import Receiver
@@ -132,8 +132,8 @@ def _restore(
     if there and not replace:
         raise _not_empty("The data directory" if head.whole else "The catalogue's place", data_dir)
     check_movable(there, data_dir)
-    staged = data_dir / STAGED
-    staged.mkdir(mode=PRIVATE_FOLDER)
+    staged = data_dir / STAGED / name  # beside what a restore has left that this one gives up
+    make_folder(staged)
     moves = [(each, data_dir / name / each.name) for each in there]
     aside_schema = f"rag_{name.replace('-', '_')}" if replace and path is None else None
     tops: dict[str, None] = {}
@@ -164,13 +164,15 @@ def _restore(
                 moves.append((new, path))
             check(head, receiver, read_into(reader, receiver, keep, bounded))
             moves += [(staged / FILES / top, data_dir / top) for top in tops]
-            for made in (staged, *staged.rglob("*"), *([new] if new else [])):
+            for made in (staged.parent, staged, *staged.rglob("*"), *([new] if new else [])):
                 give_to_owner(made, data_dir)
-            _sync_all(staged)
+            _sync_all(staged.parent)
             write_down(moves, data_dir, token)  # before the database commits, at the end of this block
     except BaseException:
-        if not (data_dir / MOVES).exists():
+        if not is_written_down(data_dir, token):
             shutil.rmtree(staged, ignore_errors=True)
+            with suppress(OSError):
+                staged.parent.rmdir()
             if new is not None:
                 new.unlink(missing_ok=True)
         raise

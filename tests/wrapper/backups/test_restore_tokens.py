@@ -2,11 +2,17 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
 from tests.support.live import eventually
+from tests.wrapper.backups.conftest import ORIGINAL
+from wrapper.backups import restoring
+from wrapper.backups.moves import complete_moves
+from wrapper.backups.places import MOVES, STAGED
 from wrapper.backups.restoring import restore
+from wrapper.backups.sealing import DamagedArchiveError
 from wrapper.catalog.postgres.copies import TOKEN_TABLE
 from wrapper.catalog_choice import catalog_access
 
@@ -50,6 +56,28 @@ def test_a_commit_that_was_waited_for_is_seen_whatever_the_database_has_for_isol
             told = beside.submit(copies.was_restored, "mine")
             eventually(lambda: looking.execute(waits, (opened[-1],)).fetchone() is not None, seconds=10)
         assert told.result()
+
+
+def test_a_killed_restore_is_given_up_for_one_that_happens_and_for_no_other(place, new_place, tmp_path, monkeypatch):
+    file, killed = place.back_up(tmp_path / "backups"), new_place("killed")
+    if not killed.settings.catalog_url:
+        pytest.skip("the catalogue is a file")
+    monkeypatch.setattr(restoring, "complete_in", lambda data_dir, _, **how: (data_dir / MOVES).exists() and 1 / 0)
+    with pytest.raises(ZeroDivisionError), file.open("rb") as opened:
+        restore(opened, killed.settings, None, replace=False)
+    monkeypatch.undo()
+    damaged, content = tmp_path / "damaged.ragbackup", bytearray(file.read_bytes())
+    content[-200] ^= 0xFF
+    damaged.write_bytes(content)
+    elsewhere = replace(killed.settings, catalog_url=new_place("another").settings.catalog_url)
+    with pytest.raises(DamagedArchiveError), damaged.open("rb") as opened:
+        restore(opened, elsewhere, None, replace=True)
+    own = f"originals/c0ffee/{ORIGINAL}"
+    assert not (killed.data_dir / own).exists()
+    complete_moves(killed.settings)
+    assert killed.rows() == place.rows()
+    assert (killed.data_dir / own).read_bytes() == (place.data_dir / own).read_bytes()
+    assert not (killed.data_dir / STAGED).exists()
 
 
 def test_no_token_is_left_where_all_is_in_its_place(place, new_place, tmp_path):
