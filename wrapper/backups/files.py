@@ -133,10 +133,8 @@ def give_to_owner(path: Path, data_dir: Path) -> None:
 def home_of(data_dir: Path) -> str:
     """Return the name of a data directory among those of services that share a database, empty where it has none."""
     file = data_dir / HOME_FILE
-    with suppress(UnicodeDecodeError):
-        if _is_regular(file) and CATALOGUE.fullmatch(said := " ".join(_lines(file))):
-            return said
-    return ""
+    said = " ".join(_lines(file)) if _is_regular(file) else ""
+    return said if CATALOGUE.fullmatch(said) else ""
 
 
 def is_file_of_backup(name: str) -> bool:
@@ -167,7 +165,7 @@ def _is_regular(file: Path) -> bool:
 def _lines(path: Path) -> list[str]:
     try:
         return path.read_text().split()
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         return []
 
 

@@ -84,14 +84,15 @@ def test_a_pipe_among_the_originals_keeps_no_backup_waiting(place, tmp_path):
     assert set(members(place.back_up(tmp_path / "backups"))) - {"catalog.sqlite"} >= FILES
 
 
-def test_a_name_of_the_data_directory_that_cannot_be_read_keeps_no_backup_from_being_made(place, tmp_path):
+def test_no_name_and_no_keys_that_cannot_be_read_keep_a_backup_from_being_made(place, tmp_path):
     home = place.data_dir / "uploads" / "home"
-    home.write_bytes(b"\xff")
+    for file in (home, place.data_dir / "secret.key"):
+        file.write_bytes(b"\xff")
     with place.back_up(tmp_path / "backups").open("rb") as file:
         assert ArchiveReader(file, None).head.home == ""
     home.unlink()
     os.mkfifo(home)
-    assert "uploads/home" not in members(place.back_up(tmp_path / "more"))
+    assert not {"uploads/home", "secret.key"} & {*members(place.back_up(tmp_path / "more"))}
 
 
 def test_a_copy_of_the_catalogue_alone_has_no_files(place, tmp_path):
