@@ -3,11 +3,13 @@
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import orjson
 from sqlalchemy import text
 
 from schemas.storage.outcomes import WriteOutcome
+from tests.support.live import eventually
 from wrapper.catalog import idempotency, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import all_collections
@@ -37,6 +39,24 @@ def test_a_new_catalogue_is_made_by_whoever_comes_first_and_opened_by_all(tmp_pa
 
         with ThreadPoolExecutor(WORKERS) as pool:
             assert [each.result() for each in [pool.submit(open_one) for _ in range(WORKERS)]] == [[]] * WORKERS
+
+
+def test_whoever_waits_for_a_new_catalogue_sees_it_whatever_the_database_has_for_isolation(postgres):
+    from wrapper.catalog.postgres.database import LOCK, PostgresDatabase
+
+    with postgres.catalogue() as url, closing(PostgresDatabase(url).connect()) as first, ThreadPoolExecutor(2) as pool:
+        first.execute("BEGIN")
+        first.execute(LOCK)
+        catalogs = [
+            Catalog(PostgresDatabase(f"{url}%20-cdefault_transaction_isolation%3Dserializable")) for _ in range(2)
+        ]
+        opened = [pool.submit(catalog.open) for catalog in catalogs]
+        waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        eventually(lambda: first.execute(waiting).fetchone() == (2,), seconds=30)
+        first.execute("COMMIT")
+        for catalog, each in zip(catalogs, opened, strict=True):
+            each.result()
+            catalog.close()
 
 
 def test_collections_of_earlier_releases_get_ids_of_their_own_and_their_kept_answers_lose_texts(open_database):

@@ -53,6 +53,8 @@ CONNECTION = {
 # wide filter takes longer than all the rest.
 SESSION = (
     "SET lock_timeout = {lock}; SET statement_timeout = {statement}; "
+    # Whoever waits for a lock must see what was committed meanwhile.
+    "SET default_transaction_isolation = 'read committed'; "
     "SET plan_cache_mode = force_custom_plan; SET jit = off; SET join_collapse_limit = 1; "
     "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 )
