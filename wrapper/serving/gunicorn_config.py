@@ -73,7 +73,7 @@ worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 
 def on_starting(server: Any) -> None:
-    # Until `keep_for_good`. Nothing that an import makes is garbage; to look for some took a seventh of the time.
+    # Until `keep_for_good`. Hardly anything that an import makes is garbage; to look for it took a seventh of the time.
     gc.disable()
 
     from schemas.access.credentials_in_text import thorough
