@@ -75,7 +75,7 @@ class ChromaProvider(
         "filters": "no $exists, no ordering of strings, no $not of an ordering, no numbers beyond 2^53",
         "pages": "a cursor is a number of documents: deleting while paging moves the pages",
         "numbers": "a float of more than 15 digits may come back with another last binary digit",
-        "search": "approximate, by Chroma's index; one just stored may be missed for a moment while others are stored",
+        "search": "approximate, by Chroma's index, which may lose one of those that several callers store at once",
     }
 
     def __init__(

@@ -39,7 +39,7 @@ class RagProviderTests(
 
     `metrics` are those that its collections may have. `unsupported_filters` are filters of the wire that the service
     cannot answer exactly, which must be refused. `finds_at_once` says that a document is its own nearest as soon as it
-    is stored; where it is not, the provider's `limits` say so and it must be a moment later.
+    is stored, also while others are; where not, the provider's `limits` say so, and nine of ten must be afterwards.
     """
 
     metrics: tuple[str, ...] = METRICS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,10 +13,9 @@ from providers.contract_tests.abilities import can, needs
 from providers.contract_tests.documents import AWKWARD_IDS
 from providers.contract_tests.samples import NO_DOCUMENTS, batch, ids_of, where
 from schemas.errors import AlreadyThereError, InvalidInputError
-from schemas.records import DocumentBatch, Vector
+from schemas.records import DocumentBatch
 
 VECTOR = np.ones((1, 4), "f4")
-FOUND_SECONDS, POLL_SECONDS = 30, 0.02
 WRONG = {
     "none": NO_DOCUMENTS,
     "twice": DocumentBatch(["a", "a"], ["", ""], [{}, {}], np.ones((2, 4), "f4")),
@@ -152,32 +150,32 @@ class WritingTests:
         assert raised.value.code == "dimension_mismatch"
 
     @needs(SupportsEmbeddings, SupportsMetadataFiltering, SupportsSearch)
-    def test_what_eight_threads_write_at_once_is_read_at_once_and_found_then_or_a_moment_later(
+    def test_what_eight_threads_write_at_once_is_read_at_once_and_found_as_the_limits_say(
         self, provider: Any, made: Any, documents_of: Any
     ) -> None:
         metric = "l2" if "l2" in self.metrics else self.metrics[0]
         name = made(batch(("first", {"thread": -1})), metric=metric)
+        vectors = {
+            f"t{thread}-{number}": np.array([thread, number, 0, 1], "f4") for thread in range(8) for number in range(5)
+        }
+
+        def is_found(document_id: str) -> bool:
+            (nearest,) = provider.search(name, vectors[document_id], top_k=1)
+            return nearest.document.id == document_id
 
         def work(thread: int) -> None:
             for number in range(5):
-                vector = np.array([thread, number, 0, 1], "f4")
                 document_id = f"t{thread}-{number}"
-                provider.add_documents(name, batch((document_id, {"thread": thread}, vector)))
+                provider.add_documents(name, batch((document_id, {"thread": thread}, vectors[document_id])))
                 (stored,) = provider.documents_by_id(name, [document_id])
                 assert stored.metadata == {"thread": thread}
                 if metric == "l2":
-                    self._check_found(provider, name, vector, document_id)
+                    assert is_found(document_id) or not self.finds_at_once, document_id
             assert provider.documents(name, where({"thread": thread})).total == 5
 
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(work, range(8)))
         assert len(documents_of(name)) == 41
-
-    def _check_found(self, provider: Any, collection: str, vector: Vector, document_id: str) -> None:
-        deadline = time.monotonic() + (0 if self.finds_at_once else FOUND_SECONDS)
-        while True:
-            (nearest,) = provider.search(collection, vector, top_k=1)
-            if nearest.document.id == document_id:
-                return
-            assert time.monotonic() < deadline, f"{document_id} is not found by its own vector"
-            time.sleep(POLL_SECONDS)
+        if metric == "l2":
+            lost = [each for each in vectors if not is_found(each)]
+            assert len(lost) <= (0 if self.finds_at_once else len(vectors) // 10), lost

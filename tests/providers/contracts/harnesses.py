@@ -74,7 +74,7 @@ SIMPLE = ("collections", "search", "embeddings", "metadata_filtering", "dynamic_
 class Backend:
     """The backend of a provider: `config` and `context` connect to it, `gone` to one that no longer exists. With
     `finds_at_once`, a document is its own nearest as soon as it is stored, even while others are being stored;
-    elsewhere this may take a moment."""
+    elsewhere the index may miss it."""
 
     config: dict[str, Any]
     context: ProviderContext
