@@ -43,8 +43,8 @@ class ContractError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A schema of the description. What it allows a compiled validator says, at a fiftieth of the cost of the one that
-    says what is wrong."""
+    """A schema of the description: `compiled` judges a value, at a fiftieth of the cost at which `told` says what is
+    wrong with it."""
 
     compiled: jsonschema_rs.Draft202012Validator
     told: Validator

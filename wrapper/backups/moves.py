@@ -74,31 +74,31 @@ def complete_moves(settings: WrapperSettings) -> None:
         access.database.close()
 
 
-def complete_in(data_dir: Path, access: CatalogAccess, *, gives_up: bool = False) -> None:
+def complete_in(data_dir: Path, access: CatalogAccess, *, leaves_foreign: bool = False) -> None:
     """Do what `complete_moves` does. Raises also what the database's driver raises.
 
-    With `gives_up`, a restore into another database, which may be lost for good, waits until another is written down.
+    With `leaves_foreign`, a restore into another database, which may be lost for good, stays as it is: the one that
+    follows is written down in its place.
     """
     try:
-        _complete(data_dir, access, gives_up)
+        _complete(data_dir, access, leaves_foreign)
     except OSError as error:
         raise unusable(data_dir, error) from error
 
 
-def _complete(data_dir: Path, access: CatalogAccess, gives_up: bool) -> None:
+def _complete(data_dir: Path, access: CatalogAccess, leaves_foreign: bool) -> None:
     marker = data_dir / MOVES
     if marker.exists():
         said = json.loads(marker.read_text())
         database = access.database_copies if said["token"] else None
-        is_elsewhere = bool(said["token"]) and (database is None or not database.gave(said["token"]))
-        if is_elsewhere and not gives_up:
+        if said["token"] and (database is None or not database.gave(said["token"])):
+            if leaves_foreign:
+                return
             raise ConfigurationError(
                 "RAG_CATALOG_URL: a restore into a database was interrupted: set it to that of the restore, or restore "
                 "again with --replace",
                 field="RAG_CATALOG_URL",
             )
-        if is_elsewhere:
-            return
         if database is None or database.was_restored(said["token"]):
             _move([(data_dir / source, data_dir / target) for source, target in said["moves"]], data_dir)
             if database is not None:

@@ -79,7 +79,7 @@ def restore(
     try:
         give_to_owner(lock.path, data_dir)
         with only_backup(data_dir), _alone_on(access):
-            complete_in(data_dir, access, gives_up=replace)
+            complete_in(data_dir, access, leaves_foreign=replace)
             return _restore(reader, settings, access, Path(os.path.realpath(file.name)), replace=replace)
     except access.copies.errors as error:
         then = OPEN if os.path.lexists(data_dir / MOVES) else ""

@@ -138,9 +138,7 @@ class PostgresCopies:
                 return str(names)
 
     def was_restored(self, token: str) -> bool:
-        connection = self._connect()
-        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # else nothing from after the wait is seen
-        with closing(connection), connection.transaction():
+        with closing(self._connect()) as connection, connection.transaction():
             connection.execute(LOCK_OF_TOKEN, (token,))
             named = SQL(f"{NAMES} = {OWN} AND relkind = 'r' AND relname = %s")
             if connection.execute(named, (TOKEN_TABLE,)).fetchone() is None:
