@@ -266,7 +266,7 @@ def open_layers(
     job_parts = open_jobs(service, authentication, known, texts, stored, originals, retrieval)
     reranking = Reranking(known, metered=metered)
     search = search_engine(oracles, choice, reranking, retrieval)
-    service.callers_store.keep_apart(retrieval.notes_collection, own_notes)
+    service.callers_store.reach.keep_apart(retrieval.notes_collection, own_notes)
     sessions, history, known_watchers = (
         Sessions(service.catalog),
         ChatHistory(service.catalog),

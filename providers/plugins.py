@@ -55,7 +55,7 @@ from schemas.errors import (
 )
 from schemas.records import Document, DocumentBatch, GatherSpec, Group, Match, OrderBy, Page, TextMatch
 from schemas.scores import rounded, score
-from schemas.where import EVERYTHING, And, Contains, Equals, Exists, In, Not, Or, Ordered, Where, to_json
+from schemas.where import EVERYTHING, And, Contains, Equals, Exists, HasId, In, Not, Or, Ordered, Where, to_json
 
 __all__ = [
     "ERROR_TYPES",
@@ -77,6 +77,7 @@ __all__ = [
     "Exists",
     "GatherSpec",
     "Group",
+    "HasId",
     "HealthReport",
     "In",
     "InvalidInputError",

@@ -197,6 +197,13 @@ class CollectionNotFoundError(NotFoundError):
         """All that were asked for at once and are missing. The sentence is about the first."""
 
 
+class AliasNotFoundError(NotFoundError):
+    code = "alias_not_found"
+
+    def __init__(self, alias: str) -> None:
+        super().__init__(f"Alias '{alias}' not found", alias=alias)
+
+
 class DocumentNotFoundError(NotFoundError):
     code = "document_not_found"
 

@@ -16,6 +16,8 @@ MAX_PATTERNS = 1_000
 """The most names and beginnings of collections that a caller's rights have."""
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]")
 NAME_BEGINNING = re.compile(r"[a-zA-Z0-9._-]{0,512}\Z")
+FIRST_NAME = "0"
+"""What sorts before all names, and after what no caller names: those of collections that are not complete yet."""
 AFTER_NAMES = "~"
 """A character that sorts after all characters of names."""
 _PREFIX = re.compile(r"([a-zA-Z0-9][a-zA-Z0-9._-]{0,511})?\*")

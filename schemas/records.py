@@ -15,6 +15,11 @@ Vector = NDArray[np.float32]
 METRICS = ("cosine", "l2", "ip")
 
 
+def version_of(collection_id: str, revision: int) -> str:
+    """Return the name of a state of a collection, which no other state of any collection has."""
+    return f"{collection_id}.{revision}"
+
+
 @dataclass(frozen=True, slots=True)
 class Collection:
     """A collection as the catalogue knows it.
@@ -22,7 +27,8 @@ class Collection:
     `key` is the catalogue's own number, never reused there; `id`, a UUID, tells the collection from any other in any
     catalogue, and from a later one of the same name. `dimension` is None until the first document; `revision`
     grows with each write. `engine_id` is the id of its index in the engine, None while there is none; `index_state` is
-    `ready`, `pending`, `rebuilding` or `adopting`. `view` stands for what its reader sees of it, empty for everything.
+    `ready`, `pending`, `rebuilding` or `adopting`. `engine_name` is what the engine calls it: its first name, which a
+    rename does not change. `view` stands for what its reader sees of it, empty for everything.
     """
 
     key: int
@@ -35,13 +41,22 @@ class Collection:
     count: int
     engine_id: str | None = None
     index_state: str = "pending"
+    engine_name: str = ""
     view: str = ""
 
     @property
     def version(self) -> str:
         """The name of this state of this collection as its reader sees it, which no other state of any collection has:
         its `ETag`."""
-        return f"{self.id}.{self.revision}" + (f".{self.view}" if self.view else "")
+        return version_of(self.id, self.revision) + (f".{self.view}" if self.view else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A name that stands for a collection."""
+
+    name: str
+    collection: str
 
 
 @dataclass(frozen=True, slots=True)

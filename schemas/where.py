@@ -64,6 +64,13 @@ class Exists:
 
 
 @dataclass(frozen=True, slots=True)
+class HasId:
+    """The document's id is one of these."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class And:
     """Every part holds. Without parts it matches every document."""
 
@@ -82,13 +89,16 @@ class Not:
     part: Where
 
 
-Where = Equals | Ordered | In | Contains | Exists | And | Or | Not
+Where = Equals | Ordered | In | Contains | Exists | HasId | And | Or | Not
 
 EVERYTHING = And(())
 """The filter that every document matches."""
 
 OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$contains", "$not_contains", "$not")
 LOGICAL = ("$and", "$or", "$not")
+ID = "$id"
+"""What stands for the id of a document in a filter. A field of the metadata of that name cannot be asked for."""
+ID_OPERATORS = ("$eq", "$ne", "$in", "$nin")
 
 
 def all_of(*filters: Where) -> Where:
@@ -110,6 +120,10 @@ def to_json(where: Where) -> dict[str, Any]:
             return {field: {"$contains": value}}
         case Exists(field):
             return {field: {"$exists": True}}
+        case HasId(ids):
+            return {ID: {"$in": list(ids)}}
+        case Not(HasId(ids)):
+            return {ID: {"$nin": list(ids)}}
         case Not(Equals(field, value)):
             return {field: {"$ne": value}}
         case Not(In(field, values)):
@@ -180,7 +194,9 @@ class _Parser:
         parts: list[Where] = []
         for key, operand in source.items():
             here = f"{pointer}/{escaped(key)}"
-            if key.startswith("$"):
+            if key == ID:
+                parts.append(self._ids(operand, here, depth + 1))
+            elif key.startswith("$"):
                 parts.append(self._logical(key, operand, here, depth + 1))
             elif isinstance(operand, dict):
                 parts.append(self._operators(key, operand, here, depth + 1))
@@ -193,7 +209,7 @@ class _Parser:
         if operator == "$not":
             return Not(self.filter(operand, pointer, depth))
         if operator not in LOGICAL:
-            raise self._fault(f"unknown operator '{operator}'", pointer, allowed=list(LOGICAL))
+            raise self._fault(f"unknown operator '{operator}'", pointer, allowed=[*LOGICAL, ID])
         if not isinstance(operand, list) or not operand:
             raise self._fault(f"{operator} needs a list of at least one filter", pointer)
         self._count(len(operand), pointer)
@@ -201,6 +217,27 @@ class _Parser:
         if len(parts) == 1:
             return parts[0]
         return And(parts) if operator == "$and" else Or(parts)
+
+    def _ids(self, operand: Any, pointer: str, depth: int) -> Where:
+        self._check_depth(depth, pointer)
+        operators = operand if isinstance(operand, dict) else {"$eq": operand}
+        if not operators:
+            raise self._fault(f"{ID} needs an id or an operator", pointer, allowed=list(ID_OPERATORS))
+        parts: list[Where] = []
+        for name, given in operators.items():
+            here = f"{pointer}/{escaped(name)}" if operators is operand else pointer
+            if name not in ID_OPERATORS:
+                raise self._fault(f"unknown operator '{name}' of {ID}", here, allowed=list(ID_OPERATORS))
+            one_of = HasId(self._strings(name, given if name in ("$in", "$nin") else [given], here))
+            parts.append(Not(one_of) if name in ("$ne", "$nin") else one_of)
+        return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+    def _strings(self, name: str, operand: Any, pointer: str) -> tuple[str, ...]:
+        ids = self._scalars(name, operand, pointer)
+        for index, each in enumerate(ids):
+            if not isinstance(each, str):
+                raise self._fault(f"an id is a string, not {_kind(each)}", f"{pointer}/{index}")
+        return tuple(str(each) for each in ids)
 
     def _operators(self, field: str, operators: dict[str, Any], pointer: str, depth: int) -> Where:
         self._check_depth(depth, pointer)

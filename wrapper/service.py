@@ -387,7 +387,7 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
         writing,
         documents,
     )
-    tidying = Tidying([WordMerging(catalog, time.monotonic).step], lambda: indexer.leads)
+    tidying = Tidying([WordMerging(catalog, time.monotonic).step, store.copying.sweep], lambda: indexer.leads)
     indexer.start()
     tidying.start()
     recorder = open_recorder(settings, access, may_store=may_store)

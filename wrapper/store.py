@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from schemas.errors import CollectionNotFoundError, DocumentNotFoundError, InvalidInputError
+from schemas.errors import CollectionNotFoundError, DocumentNotFoundError
 from schemas.metadata import check_collection_metadata, merge_patch, reserved_of, without_reserved
 from schemas.records import (
     Collection,
@@ -20,30 +20,36 @@ from schemas.records import (
     Facet,
     Gathered,
     GatherSpec,
+    Metadata,
     OrderBy,
     Page,
     TextMatch,
-    Vector,
 )
 from schemas.storage.erasure_count import check_write
-from schemas.storage.index_reports import IndexStatus
 from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
 from schemas.where import EVERYTHING, Where, all_of
-from wrapper.catalog import gathering, grouping, reads, writes
+from wrapper.catalog import document_changes, gathering, grouping, reads, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.cursors import decode_name_cursor, encode_name_cursor
 from wrapper.catalog.filters import count
 from wrapper.catalog.held_documents import HeldDocuments
-from wrapper.catalog.index_state import outbox
-from wrapper.catalog.index_state.status import status
-from wrapper.catalog.rows import Patterns, collections_named, collections_page, count_collections, find_collection
+from wrapper.catalog.rows import (
+    Patterns,
+    collections_named,
+    collections_page,
+    count_collections,
+    find_collection,
+    named,
+)
 from wrapper.catalog.text_search import text_search
 from wrapper.embedding_checks import check_directions
-from wrapper.indexing.engine_collections import is_in_transit
 from wrapper.indexing.indexer import Indexer
-from wrapper.querying.planner import Found, Planner
+from wrapper.querying.planner import Planner
 from wrapper.querying.projections import Projections
+from wrapper.stores.collection_names import CollectionNames, check_not_in_transit
+from wrapper.stores.copying import Copying
+from wrapper.stores.index_requests import IndexRequests
 from wrapper.writing import AS_IT_COMES, WriteOptions, Writing, Written
 
 EXPORTED_AT_ONCE = 200
@@ -57,11 +63,13 @@ class Store:
         self, catalog: Catalog, planner: Planner, indexer: Indexer, writing: Writing, documents: HeldDocuments
     ) -> None:
         self._catalog = catalog
-        self._planner = planner
+        self.planner = planner
         self._documents = documents
-        self._indexer = indexer
         self.writing = writing
         self.projections = Projections(catalog)
+        self.indexes = IndexRequests(catalog, indexer, writing)
+        self.copying = Copying(catalog, writing)
+        self.names = CollectionNames(catalog, writing, self.copying)
 
     def collections(self, within: Patterns = None) -> list[Collection]:
         """Return the collections with names `within` these patterns, by name; None stands for all names."""
@@ -98,24 +106,27 @@ class Store:
             return collections_named(transaction, names)
 
     def create_collection(
-        self, name: str, metadata: dict[str, Any], metric: str, options: WriteOptions = AS_IT_COMES
+        self,
+        name: str,
+        metadata: dict[str, Any],
+        metric: str,
+        options: WriteOptions = AS_IT_COMES,
+        *,
+        get_or_create: bool = False,
     ) -> Written[CollectionOutcome]:
-        """Make an empty collection.
+        """Make an empty collection, or with `get_or_create` return the one that has the name, as it is.
 
-        Raises ConflictError when the name is taken, and InvalidInputError for a name that the service itself uses for
-        collections of the engine: the mark of the engine's owner would have to make way for it.
+        Raises ConflictError when the name is taken.
         """
-        if is_in_transit(name):
-            raise InvalidInputError(
-                f"'{name}' is a name that the service uses itself: choose another", code="invalid_name", field="name"
-            )
-        return self.writing.write(
-            CollectionOutcome,
-            name,
-            lambda transaction: CollectionOutcome.of(*writes.create_collection(transaction, name, metadata, metric)),
-            options,
-            creates=True,
-        )
+        check_not_in_transit(name)
+
+        def operation(transaction: Transaction) -> CollectionOutcome:
+            there = named(transaction, name) if get_or_create else None
+            if there is not None:
+                return CollectionOutcome.of(there, WriteOutcome(there.revision, None), existed=True)
+            return CollectionOutcome.of(*writes.create_collection(transaction, name, metadata, metric))
+
+        return self.writing.write(CollectionOutcome, name, operation, options, creates=True)
 
     def change_collection_metadata(
         self, name: str, metadata: dict[str, Any], options: WriteOptions, *, merge: bool
@@ -196,7 +207,7 @@ class Store:
         changed: list[Document] = []
 
         def operation(transaction: Transaction) -> WriteOutcome:
-            document, outcome = writes.patch_document(transaction, name, document_id, patch)
+            document, outcome = document_changes.patch_document(transaction, name, document_id, patch)
             changed.append(document)
             return outcome
 
@@ -208,6 +219,30 @@ class Store:
             document, collection = self.document(name, document_id, with_embeddings=False)
             version = collection.version
         return Written(document, version, written.indexed, written.set_aside, written.replayed)
+
+    def patch_metadata(
+        self, name: str, patch: Metadata, options: WriteOptions, *, ids: Sequence[str] | None, where: Where
+    ) -> Written[WriteOutcome]:
+        """Merge a patch, in which null removes a key, into the metadata of all documents that match and, with `ids`,
+        are of these. Raises InvalidInputError when the metadata of one would exceed its bounds: then nothing is
+        changed."""
+
+        def operation(transaction: Transaction) -> WriteOutcome:
+            check_write(transaction)
+            return document_changes.patch_metadata(transaction, name, patch, ids=ids, where=where)
+
+        return self.writing.write(WriteOutcome, name, operation, options)
+
+    def delete_document(self, name: str, document_id: str, options: WriteOptions) -> Written[WriteOutcome]:
+        """Delete one document. Raises DocumentNotFoundError when there is none of that id."""
+
+        def operation(transaction: Transaction) -> WriteOutcome:
+            outcome = writes.delete_documents(transaction, name, ids=[document_id])
+            if not outcome.deleted:
+                raise DocumentNotFoundError(name, document_id)
+            return outcome
+
+        return self.writing.write(WriteOutcome, name, operation, options, deletes=True)
 
     def delete_documents(
         self,
@@ -325,30 +360,6 @@ class Store:
             found = text_search(transaction, collection, query, where, self._documents, limit=limit, seen=seen)
             return *found, collection
 
-    def query(
-        self,
-        name: str,
-        embedding: Vector,
-        *,
-        top_k: int,
-        where: Where = EVERYTHING,
-        max_distance: float | None = None,
-        gather_by: GatherSpec | None = None,
-        with_embeddings: bool = False,
-        seen: Where = EVERYTHING,
-    ) -> Found:
-        """Return the nearest documents and, when asked, the whole group of each."""
-        return self._planner.query(
-            name,
-            embedding,
-            top_k=top_k,
-            where=where,
-            max_distance=max_distance,
-            gather_by=gather_by,
-            with_embeddings=with_embeddings,
-            seen=seen,
-        )
-
     def gather(
         self,
         name: str,
@@ -364,32 +375,3 @@ class Store:
         """
         with self._catalog.read() as transaction:
             return gathering.gather(transaction, find_collection(transaction, name), spec, ids, where, seen)
-
-    def index(self, name: str) -> IndexStatus:
-        """Return what is known of the collection's index."""
-        with self._catalog.read() as transaction:
-            return status(transaction, find_collection(transaction, name))
-
-    def indexes(self, collections: Sequence[Collection]) -> list[IndexStatus]:
-        """Return what is known of the indexes of these collections, which were read before."""
-        with self._catalog.read() as transaction:
-            return [status(transaction, each) for each in collections]
-
-    def check_index(self, name: str) -> IndexStatus:
-        """Have the doctor check the index, after the earlier writes. Return what is known of it so far."""
-        return self._ask_doctor(name, outbox.CHECK)
-
-    def rebuild_index(self, name: str) -> IndexStatus:
-        """Have the index rebuilt from the catalogue, after the earlier writes. Return what is known of it so far."""
-        self.writing.check_disk()
-        return self._ask_doctor(name, outbox.REBUILD)
-
-    def index_lag(self) -> int:
-        """Return the number of writes that the index has yet to be told of."""
-        with self._catalog.read() as transaction:
-            return outbox.lag(transaction)
-
-    def _ask_doctor(self, name: str, kind: str) -> IndexStatus:
-        self._catalog.commit(lambda transaction: writes.ask_doctor(transaction, name, kind))
-        self._indexer.notify()
-        return self.index(name)

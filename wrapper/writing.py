@@ -94,8 +94,10 @@ class Writing:
         *,
         creates: bool = False,
         deletes: bool = False,
+        name_after: str | None = None,
     ) -> Written[Outcome]:
-        """Do a write to the collection `name` once, and wait for the index.
+        """Do a write to the collection `name` once, and wait for the index. `name_after` is its name after the write,
+        when that is another.
 
         A repeat of its idempotency key gets the first outcome. `creates` and `deletes` as in `commit`, whose errors it
         raises, too; ConflictError when the key came with another request.
@@ -109,7 +111,7 @@ class Writing:
                 return first, True
             _check_collection(transaction, name, options, creates=creates, deletes=deletes)
             outcome = within_quota(transaction, name, options.quota, operation)
-            collection = named(transaction, name)
+            collection = named(transaction, name_after or name)
             kept = Kept(outcome, outcome.outbox_id, None if collection is None else collection.version)
             if key is not None:
                 collection_key = None if collection is None else collection.key

@@ -60,7 +60,7 @@ def upload() -> Response:
     with layers().uploads.begin() as arriving:
         fields = _take_parts(arriving) if request.mimetype == MULTIPART else _take_body(arriving)
         asked = wanted(arguments_beside(fields), layers().rag_store.collection)
-        store().check_adding(asked.collection)
+        store().reach.check_adding(asked.collection)
         asker = current_request.asker()
         written = store().writing.once(
             Uploaded, write_options(arriving.content(asked)), lambda: arriving.finish(asked, asker=asker)

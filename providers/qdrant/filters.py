@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from providers.unsupported_filters import UnsupportedFilterError, check_number
-from schemas.where import EVERYTHING, And, Contains, Equals, Exists, In, Not, Or, Ordered, Scalar, Where
+from schemas.where import EVERYTHING, ID, And, Contains, Equals, Exists, HasId, In, Not, Or, Ordered, Scalar, Where
 
 Condition = dict[str, Any]
 
@@ -63,6 +63,8 @@ def _condition(where: Where, prefix: str) -> Condition:
             return _at(operator, path, prefix, lambda key: _scalar(key, _ordered(operator, path, key, value)))
         case Exists(path):
             return _at("$exists", path, prefix, lambda key: {"must_not": [_absent(key)]})
+        case HasId():
+            raise UnsupportedFilterError(QDRANT, "$in", ID, "its points have ids of their own")
 
 
 def _at(operator: str, path: str, prefix: str, make: Callable[[str], Condition]) -> Condition:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.records import Collection, Metadata
+from schemas.records import Collection, Metadata, version_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +42,38 @@ class CollectionOutcome(WriteOutcome):
     name: str
     metadata: Metadata
     metric: str
+    dimension: int | None = None
+    existed: bool = False
+    """Whether the collection that was to be made was there."""
+
+    @property
+    def version(self) -> str:
+        """The `ETag` of the state in which the write left the collection."""
+        return version_of(self.id, self.revision)
 
     @classmethod
-    def of(cls, collection: Collection, outcome: WriteOutcome) -> CollectionOutcome:
+    def of(cls, collection: Collection, outcome: WriteOutcome, *, existed: bool = False) -> CollectionOutcome:
         """Return the outcome with the collection as it is after the write."""
         return cls(
             outcome.revision,
             outcome.outbox_id,
+            created=outcome.created,
             id=collection.id,
             name=collection.name,
             metadata=collection.metadata,
             metric=collection.metric,
+            dimension=collection.dimension,
+            existed=existed,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AliasOutcome(WriteOutcome):
+    """The outcome of a write to an alias; `previous` is what it stood for before, None for nothing."""
+
+    alias: str
+    collection: str
+    previous: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from schemas.metadata import check_collection_metadata, check_metadata
 from schemas.names import MAX_MODEL_CHARACTERS, is_model_name
 from schemas.records import OrderBy, Vector
 from schemas.where import EVERYTHING, Where, parse_where
+from schemas.wire.caps import note_cap
 from schemas.wire.json_in import decode
 
 TRUTH = {"true": True, "1": True, "false": False, "0": False}
@@ -141,6 +142,7 @@ class Count(fields.Field[int]):
             raise ValidationError(f"must be at least {self._least}")
         if self._most is not None and number > self._most:
             if self._capped:
+                note_cap(attr or "", number, self._most)
                 return self._most
             raise ValidationError(f"must be at most {self._most}")
         return number

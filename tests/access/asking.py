@@ -20,6 +20,11 @@ BODIES: dict[str, Any] = {
     "POST /collections": {"name": "mine-docs"},
     "POST /collections/{name}/documents": {"documents": [{"id": "new", "text": "new", "embedding": [1.0, 0.0]}]},
     "DELETE /collections/{name}/documents": {"ids": ["nobody"]},
+    "PATCH /collections/{name}": {"name": "mine-moved"},
+    "POST /collections/{name}/copy": {"name": "mine-copied"},
+    "PUT /aliases/{alias}": {"collection": NAME},
+    "PATCH /collections/{name}/documents": {"ids": ["open"], "metadata": {"seen": 1}},
+    "PUT /collections/{name}/documents/{document_id}": {"text": "new", "embedding": [1.0, 0.0]},
     "PUT /collections/{name}/metadata": {"metadata": {}},
     "PATCH /collections/{name}/metadata": {"metadata": {}},
     "POST /collections/{name}/documents/search": {},
@@ -89,6 +94,7 @@ def request_to(route: str, collection: str | None = MINE, document: str = "nobod
     if query and (collection is not None or NAME not in query):
         path += f"?{query}"
     path = path.replace(NAME, collection or "").replace("{document_id}", document).replace("{tool}", TOOL)
+    path = path.replace("{alias}", "mine-alias")
     for part in (
         "provider",
         "connection_id",

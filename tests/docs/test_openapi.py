@@ -226,7 +226,8 @@ def _rules(path, method, operation, headers):
     )
     judges = method != "GET" and path.startswith(("/api/judgements", "/api/bench"))
     writes = writes_text or recorded or judges or not reads
-    preconditions = not reads and not asks_doctor and not keeps_connection and path != "/collections"
+    of_collection = path != "/collections" and not path.startswith("/aliases")
+    preconditions = not reads and not asks_doctor and not keeps_connection and of_collection
     return {
         "Idempotency-Key": ("Idempotency-Key" in headers) == may_repeat,
         "507": ("507" in responses) == writes,

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.records import DocumentBatch, DocumentPatch
 from tests.support.live import eventually
-from wrapper.catalog import reads, writes
+from wrapper.catalog import document_changes, reads, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.index_state import outbox, states
 from wrapper.catalog.rows import all_collections, find_collection
@@ -202,7 +202,9 @@ def test_writes_during_a_rebuild_are_in_the_new_index(room, steps):
     room.add("busy", [ids[0], ids[-1], "new"], page=1)
     room.catalog.commit(lambda transaction: writes.delete_documents(transaction, "busy", ids=[ids[1], ids[-2]]))
     room.catalog.commit(
-        lambda transaction: writes.patch_document(transaction, "busy", ids[2], DocumentPatch(metadata={"draft": None}))
+        lambda transaction: document_changes.patch_document(
+            transaction, "busy", ids[2], DocumentPatch(metadata={"draft": None})
+        )
     )
     room.settle()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schemas.where import EVERYTHING, And, Contains, Equals, Exists, In, Not, Or, Ordered, Scalar, Where
+from schemas.where import EVERYTHING, And, Contains, Equals, Exists, HasId, In, Not, Or, Ordered, Scalar, Where
 from wrapper.catalog.contract import Dialect, Sql, Transaction, balanced
 from wrapper.catalog.sortable_values import ELEMENT_BIT, bounded, encode_element, encode_value
 
@@ -43,6 +43,11 @@ def predicate(transaction: Transaction, where: Where, position: str) -> Sql:
         case Not(part):
             inner = predicate(transaction, part, position)
             return Sql(f"NOT {inner.text}", inner.parameters)
+        case HasId(ids):
+            named = transaction.dialect.with_ids(ids)
+            return Sql(
+                f"EXISTS (SELECT 1 FROM documents d WHERE d.position = {position} AND {named.text})", named.parameters
+            )
         case _:
             holds = _holds(transaction.dialect, where, "x")
             # A bare list would be searched value by value, thousands of times for each document.
@@ -69,6 +74,10 @@ def positions(transaction: Transaction, collection_key: int, where: Where) -> Sq
             return Sql(f"{driven.text} AND {rest.text}", driven.parameters + rest.parameters)
         case And() | Or() | Not():
             return in_order(transaction, collection_key, where)
+        case HasId(ids):
+            named = transaction.dialect.with_ids(ids)
+            mine = f"SELECT d.position FROM documents d WHERE d.collection_key = {int(collection_key)} AND {named.text}"
+            return Sql(f"SELECT m.position FROM ({mine}) m WHERE TRUE", named.parameters)
         case _:
             holds = _holds(transaction.dialect, where, "m")
             return Sql(

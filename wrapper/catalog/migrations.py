@@ -126,6 +126,17 @@ def _cursor_keys(connection: Connection) -> None:
     connection.execute(text(drawn), {"drawn": new_key()})
 
 
+def _renamed_collections(connection: Connection) -> None:
+    """A collection keeps the name that the engine has for it, and may have aliases."""
+    if not any(column["name"] == "engine_name" for column in inspect(connection).get_columns("collections")):
+        name_type = tables.collections.c.engine_name.type.compile(connection.dialect)
+        connection.execute(text(f"ALTER TABLE collections ADD COLUMN engine_name {name_type}"))
+    connection.execute(text("UPDATE collections SET engine_name = name WHERE engine_name IS NULL"))
+    for index in tables.collections.indexes:
+        index.create(connection, checkfirst=True)
+    tables.aliases.create(connection, checkfirst=True)
+
+
 STEPS: list[Callable[[Connection], None]] = [
     _first_tables,
     _index_reports,
@@ -140,6 +151,7 @@ STEPS: list[Callable[[Connection], None]] = [
     _words_by_language,
     _collection_bytes,
     _cursor_keys,
+    _renamed_collections,
 ]
 NEWEST = len(STEPS)
 """The version of the schema that this release makes."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import orjson
 
 from schemas.errors import CollectionNotFoundError
-from schemas.names import AFTER_NAMES, is_pattern
+from schemas.names import AFTER_NAMES, FIRST_NAME, is_pattern
 from schemas.records import Collection, Document, Vector
 from wrapper.catalog.contract import Row, Sql, Transaction, balanced
 
-COLLECTION = "key, id, name, metadata, metric, dimension, revision, count, engine_id, index_state"
+COLLECTION = "key, id, name, metadata, metric, dimension, revision, count, engine_id, index_state, engine_name"
+STANDS_FOR = "SELECT collection_key FROM aliases WHERE"
 DOCUMENT = "d.position, d.id, d.text, d.metadata"
 DOCUMENT_AND_VECTOR = f"{DOCUMENT}, e.vector"
 Patterns = Sequence[str] | None
@@ -22,7 +24,7 @@ DOCUMENTS_WITH_VECTORS = "documents d JOIN embeddings e ON e.position = d.positi
 
 
 def find_collection(transaction: Transaction, name: str) -> Collection:
-    """Return the collection of that name. Raises CollectionNotFoundError when there is none."""
+    """Return the collection of that name or alias. Raises CollectionNotFoundError when there is none."""
     collection = named(transaction, name)
     if collection is None:
         raise CollectionNotFoundError(name)
@@ -30,18 +32,30 @@ def find_collection(transaction: Transaction, name: str) -> Collection:
 
 
 def named(transaction: Transaction, name: str) -> Collection | None:
-    """Return the collection of that name, or None when there is none."""
+    """Return the collection of that name or alias, or None when there is none."""
     row = transaction.row(f"SELECT {COLLECTION} FROM collections WHERE name = ?", (name,))
+    if row is None:
+        row = transaction.row(f"SELECT {COLLECTION} FROM collections WHERE key = ({STANDS_FOR} alias = ?)", (name,))
     return None if row is None else to_collection(row)
 
 
 def collections_named(transaction: Transaction, names: Sequence[str]) -> list[Collection]:
-    """Return the collections of these names that exist, in no particular order."""
+    """Return the collections of these names and aliases that exist, in no particular order; one that is asked for by an
+    alias has that as its name."""
     if not names:
         return []
     one_of = transaction.dialect.one_of("name", names)
     rows = transaction.rows(f"SELECT {COLLECTION} FROM collections WHERE {one_of.text}", one_of.parameters)
-    return [to_collection(row) for row in rows]
+    found = [to_collection(row) for row in rows]
+    others = sorted(set(names).difference(each.name for each in found))
+    if not others:
+        return found
+    one_of = transaction.dialect.one_of("alias", others)
+    rows = transaction.rows(
+        f"SELECT alias, {COLLECTION} FROM aliases JOIN collections ON key = collection_key WHERE {one_of.text}",
+        one_of.parameters,
+    )
+    return found + [replace(to_collection(row[1:]), name=row[0]) for row in rows]
 
 
 def collection_by_key(transaction: Transaction, key: int) -> Collection | None:
@@ -65,32 +79,39 @@ def collections_page(
 ) -> list[Collection]:
     """Return at most `limit` collections by name: those within the patterns that begin with `prefix` and come after
     the name `after`."""
-    mine = patterns_condition(within)
+    mine = names_condition("name", within)
     rows = transaction.rows(
         f"SELECT {COLLECTION} FROM collections WHERE name >= ? AND name < ? AND name > ? AND {mine.text} ORDER BY name"
         + ("" if limit is None else " LIMIT ?"),
-        (prefix, prefix + AFTER_NAMES, after, *mine.parameters, *(() if limit is None else (limit,))),
+        (prefix or FIRST_NAME, prefix + AFTER_NAMES, after, *mine.parameters, *(() if limit is None else (limit,))),
     )
     return [to_collection(row) for row in rows]
 
 
+def names_between(transaction: Transaction, first: str, after: str) -> list[str]:
+    """Return the names of collections from `first` on that come before `after`, in order."""
+    rows = transaction.rows("SELECT name FROM collections WHERE name >= ? AND name < ? ORDER BY name", (first, after))
+    return [row[0] for row in rows]
+
+
 def count_collections(transaction: Transaction, within: Patterns = None) -> int:
     """Return the number of collections within the patterns."""
-    mine = patterns_condition(within)
-    return int(transaction.value(f"SELECT count(*) FROM collections WHERE {mine.text}", mine.parameters))
+    mine = names_condition("name", within)
+    counting = f"SELECT count(*) FROM collections WHERE name >= ? AND {mine.text}"
+    return int(transaction.value(counting, (FIRST_NAME, *mine.parameters)))
 
 
-def patterns_condition(patterns: Patterns) -> Sql:
-    """Return the condition that a collection's name fits one of the patterns."""
+def names_condition(column: str, patterns: Patterns) -> Sql:
+    """Return the condition that the name in a column fits one of the patterns."""
     if patterns is None:
         return Sql("TRUE")
     conditions, parameters = [], []
     for each in patterns:
         if is_pattern(each):
-            conditions.append("(name >= ? AND name < ?)")
+            conditions.append(f"({column} >= ? AND {column} < ?)")
             parameters += [each[:-1], each[:-1] + AFTER_NAMES]
         else:
-            conditions.append("name = ?")
+            conditions.append(f"{column} = ?")
             parameters.append(each)
     return Sql(balanced(" OR ", conditions), tuple(parameters)) if conditions else Sql("FALSE")
 

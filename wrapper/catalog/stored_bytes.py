@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from schemas.errors import QuotaError
+from schemas.names import matches_pattern
 from wrapper.catalog.contract import Transaction
-from wrapper.catalog.rows import Patterns, patterns_condition
+from wrapper.catalog.rows import STANDS_FOR, Patterns, named, names_condition
 
 T = TypeVar("T")
 
@@ -59,6 +60,8 @@ def within_quota(transaction: Transaction, name: str, quota: Quota | None, write
     after = of_one(transaction, name)
     added = Held(after.documents - before.documents, after.bytes - before.bytes)
     all_held = held(transaction, quota.within)
+    if not _counts(transaction, name, quota):  # the collection was named by an alias
+        all_held = Held(all_held.documents + after.documents, all_held.bytes + after.bytes)
     for what, most, more, now in (
         ("documents", quota.documents, added.documents, all_held.documents),
         ("bytes", quota.bytes, added.bytes, all_held.bytes),
@@ -77,9 +80,16 @@ def within_quota(transaction: Transaction, name: str, quota: Quota | None, write
     return outcome
 
 
+def _counts(transaction: Transaction, name: str, quota: Quota) -> bool:
+    """Return whether the collection of that name or alias is among those that the quota counts, or is gone."""
+    collection = named(transaction, name)
+    within = quota.within
+    return collection is None or within is None or any(matches_pattern(collection.name, each) for each in within)
+
+
 def held(transaction: Transaction, within: Patterns) -> Held:
     """Return what the collections within the patterns hold together."""
-    mine = patterns_condition(within)
+    mine = names_condition("name", within)
     row = transaction.row(
         "SELECT CAST(coalesce(sum(count), 0) AS BIGINT), CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM collections "
         f"WHERE {mine.text}",
@@ -89,8 +99,10 @@ def held(transaction: Transaction, within: Patterns) -> Held:
 
 
 def of_one(transaction: Transaction, name: str) -> Held:
-    """Return what the collection of that name holds."""
-    row = transaction.row("SELECT count, bytes FROM collections WHERE name = ?", (name,))
+    """Return what the collection of that name or alias holds."""
+    row = transaction.row(
+        f"SELECT count, bytes FROM collections WHERE name = ? OR key = ({STANDS_FOR} alias = ?)", (name, name)
+    )
     return NOTHING if row is None else Held(*row)
 
 

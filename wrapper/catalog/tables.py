@@ -71,6 +71,17 @@ collections = Table(
     Column("engine_id", _string(64)),
     Column("index_state", _string(16), nullable=False),
     Column("bytes", BigInteger, nullable=False, server_default="0"),
+    Column("engine_name", _string(512)),
+    Index("collections_by_engine_name", "engine_name", unique=True),
+)
+
+aliases = Table(
+    "aliases",
+    metadata,
+    Column("alias", _string(512), primary_key=True),
+    Column("collection_key", WHOLE, nullable=False),
+    Index("aliases_by_collection", "collection_key"),
+    sqlite_with_rowid=False,
 )
 
 documents = Table(

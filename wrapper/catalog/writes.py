@@ -14,31 +14,28 @@ import orjson
 
 from schemas.errors import (
     AlreadyThereError,
-    ConflictError,
     DocumentExistsError,
-    DocumentNotFoundError,
     InvalidInputError,
 )
-from schemas.metadata import check_metadata, merge_patch
-from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata
+from schemas.records import Collection, Document, DocumentBatch, Metadata
 from schemas.storage.outcomes import WriteOutcome
 from schemas.where import Where
-from wrapper.catalog import idempotency, stored_bytes
+from wrapper.catalog import idempotency, reads, stored_bytes
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.filters import count, positions
 from wrapper.catalog.index_state import adoptions, outbox, reports, set_aside, standstills, states
+from wrapper.catalog.index_state.adoptions import writable
+from wrapper.catalog.names.engine_names import engine_name
+from wrapper.catalog.names.taken import check_free, check_own_name
 from wrapper.catalog.rows import (
-    DOCUMENT_AND_VECTOR,
-    DOCUMENTS_WITH_VECTORS,
     collection_by_key,
     draw,
     dump_json,
     find_collection,
-    to_document_and_vector,
 )
 from wrapper.catalog.sortable_values import bounded, flatten
 from wrapper.catalog.words.splitting import word_row
-from wrapper.embedding_checks import check_dimension, check_directions
+from wrapper.embedding_checks import check_dimension
 
 MOST_CONFLICTS = 1_000
 """The most conflicting documents that an error names."""
@@ -47,16 +44,18 @@ INDEXED_AT_ONCE = 500
 
 
 def create_collection(
-    transaction: Transaction, name: str, metadata: Metadata, metric: str
+    transaction: Transaction, name: str, metadata: Metadata, metric: str, *, engine_calls_it: str | None = None
 ) -> tuple[Collection, WriteOutcome]:
-    """Create an empty collection. Raises ConflictError when the name is taken."""
-    if transaction.row("SELECT 1 FROM collections WHERE name = ?", (name,)):
-        raise ConflictError(f"Collection '{name}' already exists", code="collection_exists", field="name")
-    key = draw(transaction, "collection")
+    """Create an empty collection. The engine calls it by its name too, unless that is given.
+
+    Raises ConflictError when a collection or an alias has the name.
+    """
+    check_free(transaction, name)
+    key, identity = draw(transaction, "collection"), str(uuid.uuid4())
     transaction.run(
-        "INSERT INTO collections (key, id, name, metadata, metric, revision, count, index_state) "
-        "VALUES (?, ?, ?, ?, ?, 1, 0, 'pending')",
-        (key, str(uuid.uuid4()), name, dump_json(metadata), metric),
+        "INSERT INTO collections (key, id, name, metadata, metric, revision, count, index_state, engine_name) "
+        "VALUES (?, ?, ?, ?, ?, 1, 0, 'pending', ?)",
+        (key, identity, name, dump_json(metadata), metric, engine_name(transaction, engine_calls_it or name, identity)),
     )
     entry = outbox.append(transaction, key, outbox.CREATE, {"name": name})
     return find_collection(transaction, name), WriteOutcome(revision=1, outbox_id=entry)
@@ -69,7 +68,7 @@ def change_collection_metadata(
 
     `change` sees the metadata of this very transaction, so parallel merges lose nothing.
     """
-    collection = _writable(transaction, name)
+    collection = writable(transaction, name)
     revision = collection.revision + 1
     transaction.run(
         "UPDATE collections SET metadata = ?, revision = ? WHERE key = ?",
@@ -80,20 +79,25 @@ def change_collection_metadata(
 
 
 def delete_collection(transaction: Transaction, name: str) -> WriteOutcome:
+    """Delete a collection with its documents and its aliases. Raises ConflictError when `name` is an alias."""
     collection = find_collection(transaction, name)
+    check_own_name(collection, name)
     _clear(transaction, collection)
+    transaction.run("DELETE FROM aliases WHERE collection_key = ?", (collection.key,))
     transaction.run("DELETE FROM collections WHERE key = ?", (collection.key,))
     idempotency.forget(transaction, collection.key)
     reports.forget(transaction, collection.key)
     adoptions.forget(transaction, collection.key)
     standstills.forget(transaction, collection.key)
-    entry = outbox.append(transaction, collection.key, outbox.DROP, {"name": name, "engine_id": collection.engine_id})
+    entry = outbox.append(
+        transaction, collection.key, outbox.DROP, {"name": collection.engine_name, "engine_id": collection.engine_id}
+    )
     return WriteOutcome(revision=collection.revision + 1, outbox_id=entry, deleted=collection.count)
 
 
 def empty_collection(transaction: Transaction, name: str) -> WriteOutcome:
     """Delete all documents of a collection and forget its dimension; its metadata stays."""
-    collection = _writable(transaction, name)
+    collection = writable(transaction, name)
     _clear(transaction, collection)
     revision = collection.revision + 1
     transaction.run(
@@ -109,7 +113,7 @@ def ask_doctor(transaction: Transaction, name: str, kind: str) -> int:
 
     Return the entry's id.
     """
-    return outbox.append(transaction, _writable(transaction, name).key, kind, {"name": name})
+    return outbox.append(transaction, writable(transaction, name).key, kind, {"name": name})
 
 
 def add_documents(
@@ -126,9 +130,9 @@ def add_documents(
     stored in exactly this form counts as unchanged; when all are, the revision stays. Raises InvalidInputError when the
     dimension is not the collection's.
     """
-    collection = _writable(transaction, name)
+    collection = writable(transaction, name)
     check_dimension(collection, batch.dimension, index=0)
-    stored = _stored(transaction, collection.key, batch.ids)
+    stored = reads.by_ids(transaction, collection, batch.ids, with_embeddings=True)
     if on_conflict == "error" and (conflicts := [at for at, each in enumerate(batch.ids) if each in stored]):
         error = DocumentExistsError(batch.ids[conflicts[0]])
         error.details |= {"index": conflicts[0], "indexes": conflicts[:MOST_CONFLICTS]}
@@ -162,35 +166,7 @@ def add_documents(
     )
     upserts: list[tuple[str, list[str] | None]] = [(batch.ids[index], None) for index in new]
     upserts += [(batch.ids[index], list(stored[batch.ids[index]].metadata)) for index in changed]
-    return _finish(transaction, collection, outcome, upserts, surplus, dimension=batch.dimension)
-
-
-def patch_document(
-    transaction: Transaction, name: str, document_id: str, patch: DocumentPatch
-) -> tuple[Document, WriteOutcome]:
-    """Change parts of one document; the rest stays. Raises DocumentNotFoundError when there is no such document, and
-    InvalidInputError when the metadata would exceed its bounds."""
-    collection = _writable(transaction, name)
-    stored = _stored(transaction, collection.key, [document_id])
-    if document_id not in stored:
-        raise DocumentNotFoundError(name, document_id)
-    before = stored[document_id]
-    vector = before.embedding if patch.embedding is None else patch.embedding
-    assert vector is not None
-    check_dimension(collection, len(vector))
-    if patch.embedding is not None:
-        check_directions(collection, patch.embedding[np.newaxis], index=None)
-    metadata = before.metadata
-    if patch.metadata is not None:
-        metadata = check_metadata(merge_patch(metadata, patch.metadata))
-    batch = DocumentBatch(
-        ids=[document_id],
-        texts=[before.text if patch.text is None else patch.text],
-        metadatas=[metadata],
-        embeddings=np.asarray([vector], dtype="<f4"),
-    )
-    outcome = add_documents(transaction, name, batch)
-    return _stored(transaction, collection.key, [document_id])[document_id], outcome
+    return finish(transaction, collection, outcome, upserts, surplus, dimension=batch.dimension)
 
 
 def delete_documents(
@@ -205,7 +181,7 @@ def delete_documents(
 
     Raises InvalidInputError when the filter matches all documents of the collection and `may_empty` is false.
     """
-    collection = _writable(transaction, name)
+    collection = writable(transaction, name)
     if where is not None:
         if not may_empty:
             _check_that_some_stay(transaction, collection, where)
@@ -219,7 +195,7 @@ def delete_documents(
         _remove(transaction, collection.key, [row[0] for row in found])
         doomed = [row[1] for row in found]
     outcome = WriteOutcome(revision=collection.revision, outbox_id=None, deleted=len(doomed))
-    return _finish(transaction, collection, outcome, [], doomed, dimension=collection.dimension)
+    return finish(transaction, collection, outcome, [], doomed, dimension=collection.dimension)
 
 
 def take_in(transaction: Transaction, collection_key: int, batch: DocumentBatch) -> bool:
@@ -258,14 +234,7 @@ def _check_that_some_stay(transaction: Transaction, collection: Collection, wher
         )
 
 
-def _writable(transaction: Transaction, name: str) -> Collection:
-    """Return the collection of that name. Raises CollectionNotFoundError or, while it is adopted, AdoptingError."""
-    collection = find_collection(transaction, name)
-    adoptions.check_complete(transaction, collection)
-    return collection
-
-
-def _finish(
+def finish(
     transaction: Transaction,
     collection: Collection,
     outcome: WriteOutcome,
@@ -274,6 +243,10 @@ def _finish(
     *,
     dimension: int | None,
 ) -> WriteOutcome:
+    """Raise the revision and tell the index, when documents were stored or deleted. Return the outcome with both.
+
+    `upserts` are (id, metadata keys of the version before, None when there was none).
+    """
     if not upserts and not deleted:
         # This write repeats an earlier one, which may still wait for the index: its caller waits for that one too.
         return replace(outcome, outbox_id=outbox.newest_of(transaction, collection.key))
@@ -290,26 +263,31 @@ def _finish(
     return replace(outcome, revision=revision, outbox_id=entry)
 
 
-def _stored(transaction: Transaction, collection_key: int, ids: list[str]) -> dict[str, Document]:
-    wanted = transaction.dialect.with_ids(ids)
-    rows = transaction.rows(
-        f"SELECT {DOCUMENT_AND_VECTOR} FROM {DOCUMENTS_WITH_VECTORS} WHERE d.collection_key = ? AND {wanted.text}",
-        (collection_key, *wanted.parameters),
-    )
-    return {document.id: document for document in map(to_document_and_vector, rows)}
-
-
 def _same(before: Document, batch: DocumentBatch, index: int) -> bool:
     return (
         before.text == batch.texts[index]
         and before.embedding is not None
         and before.embedding.tobytes() == batch.embeddings[index].tobytes()
-        and _canonical(before.metadata) == _canonical(batch.metadatas[index])
+        and canonical(before.metadata) == canonical(batch.metadatas[index])
     )
 
 
-def _canonical(metadata: Metadata) -> bytes:
+def canonical(metadata: Metadata) -> bytes:
+    """Return the spelling that metadata shares with all that is equal to it."""
     return orjson.dumps(metadata, option=orjson.OPT_SORT_KEYS)
+
+
+def insert_fields(transaction: Transaction, collection: Collection, rows: list[tuple[int, Metadata]]) -> None:
+    """Store the fields behind `where` of documents, given by (position, metadata)."""
+    transaction.dialect.insert_fields(
+        transaction,
+        [
+            (position, bounded(path), value, collection.key)
+            for position, metadata in rows
+            for path, values in flatten(metadata).items()
+            for value in values
+        ],
+    )
 
 
 def _insert(
@@ -327,15 +305,7 @@ def _insert(
     transaction.insert(
         "embeddings", "position, vector", [(position, vectors[index].tobytes()) for position, index in placed]
     )
-    transaction.dialect.insert_fields(
-        transaction,
-        [
-            (position, bounded(path), value, collection.key)
-            for position, index in placed
-            for path, values in flatten(batch.metadatas[index]).items()
-            for value in values
-        ],
-    )
+    insert_fields(transaction, collection, [(position, batch.metadatas[index]) for position, index in placed])
     transaction.dialect.text_index.add(
         transaction,
         collection.key,

@@ -141,8 +141,10 @@ class Adoptions:
     def _unknown(self) -> list[EngineCollection]:
         found = self._engine.list_collections()
         with self._catalog.read() as transaction:
-            known = transaction.rows("SELECT name, engine_id FROM collections")
-        names, engine_ids = {name for name, _ in known}, {engine_id for _, engine_id in known}
+            known = transaction.rows("SELECT name, engine_name, engine_id FROM collections")
+            aliases = {alias for (alias,) in transaction.rows("SELECT alias FROM aliases")}
+        names = aliases.union(*(each[:2] for each in known))
+        engine_ids = {each[2] for each in known}
         return [
             each
             for each in found

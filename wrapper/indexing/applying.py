@@ -255,8 +255,8 @@ class Applier:
         if collection is None or (entry.kind == outbox.CREATE and collection.engine_id is not None):
             return
         if entry.kind == outbox.EMPTY:
-            self._collections.remove(collection.name, collection.engine_id)
-        self._collections.put_to_use(collection, self._collections.make(collection, collection.name))
+            self._collections.remove(collection.engine_name, collection.engine_id)
+        self._collections.put_to_use(collection, self._collections.make(collection, collection.engine_name))
 
     def _set_metadata(self, entry: outbox.Entry) -> None:
         with self._catalog.read() as transaction:

@@ -214,7 +214,7 @@ class Checkups:
         try:
             if not is_trusted:
                 # As far as is known the engine has just started, and loads the index with this check.
-                self._engine.widen_search(collection.name)
+                self._engine.widen_search(collection.engine_name)
             expected = None if entries else collection.count - len(refused)
             finding = self._doctor.look(collection, canaries, expected=expected)
         except (EngineBrokenError, EngineCollectionMissingError) as error:

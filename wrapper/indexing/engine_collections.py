@@ -66,9 +66,9 @@ class EngineCollections:
     def make(self, collection: Collection, name: str) -> str:
         """Make a collection with the metric and metadata of `collection` and return the engine's id.
 
-        A name other than the collection's own marks it as made by a rebuild.
+        A name other than the one that the engine has for the collection marks it as made by a rebuild.
         """
-        rebuild = None if name == collection.name else name
+        rebuild = None if name == collection.engine_name else name
         try:
             return self._engine.create_collection(
                 name, metric=collection.metric, metadata=collection.metadata, rebuild=rebuild
@@ -141,7 +141,7 @@ class EngineCollections:
             return states.set_engine_collection(transaction, collection.key, engine_id, states.READY)
 
         if not self._catalog.commit(record):
-            self.remove(collection.name, engine_id)
+            self.remove(collection.engine_name, engine_id)
 
     def store(
         self, engine_id: str, documents: Sequence[Document], stale: Mapping[str, Group[str]], *, all_new: bool

@@ -292,13 +292,13 @@ class Rebuilds:
 
     def _take_name(self, collection: Collection, rebuild: _Rebuild, made: _Made) -> None:
         release = self._engine_release() if rebuild.refused else ""
-        old = self._engine.get_collection(collection.name)
+        old = self._engine.get_collection(collection.engine_name)
         if old is not None and old.id != made.engine_id:
             if old.id == collection.engine_id:
-                self._engine.delete_collection(collection.name)
+                self._engine.delete_collection(collection.engine_name)
             else:
-                self._collections.make_room(collection.name, rebuild=made.name)
-        self._engine.rename_collection(made.engine_id, collection.name)
+                self._collections.make_room(collection.engine_name, rebuild=made.name)
+        self._engine.rename_collection(made.engine_id, collection.engine_name)
 
         def record(transaction: Transaction) -> None:
             reports.rebuild_ended(transaction, collection.key)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,7 +31,7 @@ from schemas.errors import UnavailableError
 from schemas.observing import spans
 from schemas.records import Collection, GatherSpec, Group, Match, Vector
 from schemas.scores import score
-from schemas.where import EVERYTHING, Where, all_of
+from schemas.where import EVERYTHING, HasId, Not, Where, all_of
 from wrapper.catalog import grouping, reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
@@ -41,6 +42,7 @@ from wrapper.catalog.rows import find_collection
 from wrapper.distances import distances_of_products, exact_distances, rough_distances, squares_of
 from wrapper.embedding_checks import check_dimension, check_directions
 from wrapper.querying.held_vectors import HeldVectors
+from wrapper.querying.near_documents import middle_of
 
 log = structlog.get_logger(__name__)
 
@@ -158,8 +160,9 @@ class Planner:
     def query(
         self,
         name: str,
-        embedding: Vector,
+        embedding: Vector | None = None,
         *,
+        near: Sequence[str] = (),
         top_k: int,
         where: Where = EVERYTHING,
         max_distance: float | None = None,
@@ -167,16 +170,21 @@ class Planner:
         with_embeddings: bool = False,
         seen: Where = EVERYTHING,
     ) -> Found:
-        """Return the `top_k` matching documents nearest to `embedding` (dimension,), as if there were only those that
-        match `seen`.
+        """Return the `top_k` matching documents nearest to `embedding` (dimension,) or, without one, to the middle of
+        the documents with the ids `near`, which are no answer themselves; as if there were only those that match
+        `seen`.
 
-        Raises CollectionNotFoundError when there is no such collection, and InvalidInputError when the dimension is not
-        the collection's or the embedding has no direction where directions are compared.
+        Raises CollectionNotFoundError when there is no such collection, DocumentNotFoundError for `near`, and
+        InvalidInputError when the dimension is not the collection's or the embedding has no direction where directions
+        are compared.
         """
         where = all_of(seen, where)
-        question = _Question(name, embedding, top_k, where, max_distance, gather_by, with_embeddings, seen)
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
+            if embedding is None:
+                embedding = middle_of(transaction, collection, near, seen)
+                where = all_of(where, Not(HasId(tuple(near))))
+            question = _Question(name, embedding, top_k, where, max_distance, gather_by, with_embeddings, seen)
             if seen != EVERYTHING and not any_matches(transaction, collection.key, seen):
                 # A collection without documents takes questions of any dimension.
                 return self._found(transaction, collection, question, [], np.empty(0, dtype=np.float32), "empty")

@@ -7,17 +7,22 @@ from functools import partial
 from flask import Blueprint, Response
 
 from schemas.access.callers import Scope
+from schemas.storage.outcomes import EarlierAnswer
 from schemas.wire.storage.collection import (
     COLLECTIONS_ARGUMENTS,
+    CREATING_ARGUMENTS,
     MERGING_ARGUMENTS,
     NEW_COLLECTION,
     NEW_METADATA,
+    NEW_NAME,
     changed_answer,
     collection_answer,
     collection_deleted_answer,
     collections_answer,
+    copied_answer,
     created_answer,
     emptied_answer,
+    renamed_answer,
 )
 from wrapper.web.bodies import json_response, read_body
 from wrapper.web.callers import require
@@ -34,12 +39,13 @@ must not delete all of them."""
 
 
 @blueprint.post("/collections")
-@declare(Lane.WRITE, body=NEW_COLLECTION)
+@declare(Lane.WRITE, query=CREATING_ARGUMENTS, body=NEW_COLLECTION)
 def create_collection() -> Response:
+    asked = arguments()
     content = read_body()
-    wanted = body(content)
-    written = store().create_collection(**wanted, options=write_options(content))
-    return respond(written, created_answer, 201, 201)
+    written = store().create_collection(**body(content), options=write_options(content), **asked)
+    made = isinstance(written.outcome, EarlierAnswer) or not written.outcome.existed
+    return respond(written, created_answer, *((201, 201) if made else (200, 200)))
 
 
 @blueprint.get("/collections")
@@ -51,7 +57,7 @@ def list_collections() -> Response:
         require(Scope.MANAGE)
     found, next_cursor = store().collections_page(**asked)
     is_page = asked["limit"] is not None or asked["cursor"] is not None
-    indexes = store().indexes(found) if with_index else ()
+    indexes = store().indexes.of_all(found) if with_index else ()
     return json_response(collections_answer(found, next_cursor, indexes, is_page=is_page))
 
 
@@ -72,6 +78,22 @@ def update_metadata(name: str) -> Response:
 @declare(Lane.WRITE, body=NEW_METADATA, if_match=True)
 def merge_metadata(name: str) -> Response:
     return _change_metadata(name, merge=True)
+
+
+@blueprint.patch("/collections/<name>")
+@declare(Lane.WRITE, body=NEW_NAME, if_match=True)
+def rename_collection(name: str) -> Response:
+    content = read_body()
+    written = store().names.rename(name, body(content)["name"], write_options(content))
+    return respond(written, partial(renamed_answer, name), 200, 200)
+
+
+@blueprint.post("/collections/<name>/copy")
+@declare(Lane.WRITE, body=NEW_NAME, if_match=True)
+def copy_collection(name: str) -> Response:
+    content = read_body()
+    written = store().names.copy(name, body(content)["name"], write_options(content))
+    return respond(written, partial(copied_answer, name), 201, with_index=True)
 
 
 @blueprint.delete("/collections/<name>")

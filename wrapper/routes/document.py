@@ -14,28 +14,33 @@ import structlog
 from flask import Blueprint, Response, current_app, request
 
 from schemas.records import Document
+from schemas.storage.outcomes import EarlierAnswer
 from schemas.wire.storage.document import (
     DELETING_ARGUMENTS,
     DELETION,
     MATCHING_ARGUMENTS,
+    METADATA_PATCH,
     NEW_DOCUMENTS,
     PAGE_ARGUMENTS,
     PATCH,
     SEARCH,
     SHOWN_ARGUMENTS,
+    WHOLE_DOCUMENT,
     WRITING_ARGUMENTS,
     added_answer,
     count_answer,
     deleted_answer,
     document_answer,
     exported_line,
+    metadata_patched_answer,
     page_answer,
+    put_answer,
 )
 from schemas.wire.storage.stream import imported_answer, streamed_answer
 from wrapper.audit.noted import Noted
 from wrapper.web.audited import noted_here
 from wrapper.web.bodies import JSON, NDJSON, decode_json, encode, finish_within, json_response, read_body
-from wrapper.web.document_batches import read_batch
+from wrapper.web.document_batches import read_batch, read_document
 from wrapper.web.importing import import_stream, parse_announced
 from wrapper.web.lanes import Lane
 from wrapper.web.line_streams import add_stream
@@ -139,6 +144,23 @@ def get_document(name: str, document_id: str) -> Response:
     return json_response(document_answer(found), etag=collection.version)
 
 
+@blueprint.put("/collections/<name>/documents/<document_id:document_id>")
+@declare(Lane.WRITE, body=WHOLE_DOCUMENT, if_match=True)
+def put_document(name: str, document_id: str) -> Response:
+    batch, options = read_document(document_id)
+    written = store().add_documents(name, batch, options)
+    is_new = not isinstance(written.outcome, EarlierAnswer) and written.outcome.created > 0
+    spell = partial(put_answer, name, document_id)
+    return respond(written, spell, 201 if is_new else 200, with_index=True)
+
+
+@blueprint.delete("/collections/<name>/documents/<document_id:document_id>")
+@declare(Lane.WRITE, if_match=True)
+def delete_document(name: str, document_id: str) -> Response:
+    written = store().delete_document(name, document_id, write_options())
+    return respond(written, partial(deleted_answer, name))
+
+
 @blueprint.patch("/collections/<name>/documents/<document_id:document_id>")
 @declare(Lane.WRITE, body=PATCH, if_match=True)
 def patch_document(name: str, document_id: str) -> Response:
@@ -146,6 +168,15 @@ def patch_document(name: str, document_id: str) -> Response:
     patch = body(content)["patch"]
     written = store().patch_document(name, document_id, patch, write_options(content))
     return respond(written, document_answer)
+
+
+@blueprint.patch("/collections/<name>/documents")
+@declare(Lane.WRITE, body=METADATA_PATCH, if_match=True)
+def patch_metadata(name: str) -> Response:
+    content = read_body()
+    asked = body(content)
+    written = store().patch_metadata(name, asked.pop("metadata"), write_options(content), **asked)
+    return respond(written, partial(metadata_patched_answer, name), with_index=True)
 
 
 @blueprint.delete("/collections/<name>/documents")

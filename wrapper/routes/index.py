@@ -16,16 +16,16 @@ blueprint = Blueprint("indexes", __name__)
 @blueprint.get("/collections/<name>/index")
 @declare(Lane.READ)
 def get_index(name: str) -> Response:
-    return json_response(index_answer(store().index(name)))
+    return json_response(index_answer(store().indexes.of(name)))
 
 
 @blueprint.post("/collections/<name>/index/check")
 @declare(Lane.WRITE)
 def check_index(name: str) -> Response:
-    return json_response(index_answer(store().check_index(name)), 202)
+    return json_response(index_answer(store().indexes.check(name)), 202)
 
 
 @blueprint.post("/collections/<name>/index/rebuild")
 @declare(Lane.WRITE)
 def rebuild_index(name: str) -> Response:
-    return json_response(index_answer(store().rebuild_index(name)), 202)
+    return json_response(index_answer(store().indexes.rebuild(name)), 202)

@@ -9,6 +9,7 @@ import structlog
 from flask import Blueprint, Response, g
 
 from schemas.errors import InvalidInputError
+from schemas.records import Collection
 from schemas.wire.storage.projection import PROJECTION_ARGUMENTS, projection_answer
 from schemas.wire.storage.query import (
     FACET_ARGUMENTS,
@@ -19,6 +20,7 @@ from schemas.wire.storage.query import (
     facets_answer,
     gather_answer,
     probe_answer,
+    queries_answer,
     query_answer,
     text_search_answer,
     values_answer,
@@ -102,9 +104,18 @@ def metadata_values(name: str) -> Response:
 
 
 def _query(name: str, asked: dict[str, Any]) -> Response:
+    queries = asked.pop("queries")
+    if queries is None:
+        answer, collection = _answered(name, asked)
+        return json_response(answer, etag=collection.version)
+    return json_response(queries_answer([_answered(name, each)[0] for each in queries]))
+
+
+def _answered(name: str, asked: dict[str, Any]) -> tuple[dict[str, Any], Collection]:
     found = store().query(
         name,
         asked["query_embedding"],
+        near=asked["ids"] or (),
         top_k=asked["top_k"],
         where=asked["where"],
         max_distance=asked["max_distance"],
@@ -114,7 +125,7 @@ def _query(name: str, asked: dict[str, Any]) -> Response:
     g.plan = found.plan
     _name_unknown(found.unknown_fields)
     answer = query_answer(found.collection, found.matches, found.groups, query=asked["query"], plan=found.plan)
-    return json_response(answer, etag=found.collection.version)
+    return answer, found.collection
 
 
 def _name_unknown(fields: Sequence[str]) -> None:

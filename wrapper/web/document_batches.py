@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable
 from itertools import count
 
-from schemas.documents import new_id, parse_documents
+from schemas.documents import new_id, parse_document, parse_documents, to_batch
 from schemas.errors import InvalidInputError, PayloadTooLargeError
 from schemas.records import DocumentBatch
 from wrapper.web.bodies import decode_json, finish_parsing, read_body
@@ -37,6 +37,21 @@ def read_batch() -> tuple[DocumentBatch, WriteOptions]:
     batch = parse_documents(checked(source)["documents"], _id_maker(options), unknown())
     finish_parsing()
     return batch, options
+
+
+def read_document(document_id: str) -> tuple[DocumentBatch, WriteOptions]:
+    """Return the one document of the request's body, which the path names, and how it wants it written.
+
+    Raises InvalidInputError when it is wrong, or when it says another id.
+    """
+    content = read_body()
+    document = checked(decode_json(content))
+    if document["id"] not in (None, document_id):
+        raise InvalidInputError("id must be that of the path, or absent", code="invalid_id", field="id")
+    given = {name: value for name, value in document.items() if value is not None}
+    parsed = parse_document({**given, "id": document_id}, None, new_id, unknown())
+    finish_parsing()
+    return to_batch([parsed]), write_options(content)
 
 
 def _id_maker(options: WriteOptions) -> Callable[[], str]:

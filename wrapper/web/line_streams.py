@@ -137,7 +137,7 @@ def once(
     write: Callable[[Collection, Iterable[bytes]], tuple[Outcome, Progress]],
 ) -> Written[Outcome]:
     """Return the outcome of `write`, or the one that a stream of the same key and lines had."""
-    store.check_writing(name)
+    store.reach.check_writing(name)
     digest = hashlib.sha256(options.digest.encode())
     source = _hashed(lines, digest)
     key = options.idempotency_key

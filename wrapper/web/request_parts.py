@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from flask import Flask, current_app, g, request
+from marshmallow import Schema
 
 from schemas.access.callers import check_acting
 from schemas.access.owners import OPEN
@@ -14,6 +15,7 @@ from schemas.errors import BusyError, InvalidInputError, RagError
 from schemas.field_names import Unknown, check_names
 from schemas.storage.erasure_count import UNKNOWN
 from schemas.wire.body import load
+from schemas.wire.caps import noting_caps
 from wrapper.observing import metrics
 from wrapper.scoped_store import ScopedStore
 from wrapper.web import callers
@@ -89,7 +91,7 @@ def checked(decoded: Any) -> dict[str, Any]:
     assert route.body is not None
     if isinstance(decoded, Mapping):
         check_names(decoded, route.body_names, unknown())
-    return load(route.body, decoded)
+    return _loaded(route.body, decoded)
 
 
 def arguments() -> dict[str, Any]:
@@ -97,7 +99,7 @@ def arguments() -> dict[str, Any]:
     route = declared()
     assert route is not None
     assert route.query is not None
-    return load(route.query, request.args.to_dict())
+    return _loaded(route.query, request.args.to_dict())
 
 
 def arguments_beside(given: Mapping[str, str]) -> dict[str, Any]:
@@ -110,7 +112,15 @@ def arguments_beside(given: Mapping[str, str]) -> dict[str, Any]:
         if name in request.args:
             sentence = f"'{name}' is given in the query string and in the body"
             raise InvalidInputError(sentence, code="repeated_parameter", field=name)
-    return load(route.query, {**request.args.to_dict(), **given})
+    return _loaded(route.query, {**request.args.to_dict(), **given})
+
+
+def _loaded(schema: Schema, source: Any) -> dict[str, Any]:
+    with noting_caps() as caps:
+        loaded = load(schema, source)
+    for each in caps:
+        unknown().say(each)
+    return loaded
 
 
 def unknown() -> Unknown:

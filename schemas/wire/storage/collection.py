@@ -14,6 +14,7 @@ from schemas.records import METRICS, Collection
 from schemas.storage.index_reports import IndexStatus
 from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
 from schemas.wire.body import Body
+from schemas.wire.checked_fields import CollectionName
 from schemas.wire.fields import Choice, CollectionMetadata, Count, MetadataObject, Text, TruthText
 from schemas.wire.storage.index import index_answer
 
@@ -39,6 +40,18 @@ class NewCollection(Body):
         return {"name": check_collection_name(loaded["name"]), "metadata": metadata, "metric": loaded["metric"]}
 
 
+class Creating(Body):
+    """The query string of a new collection."""
+
+    get_or_create = TruthText(load_default=False)
+
+
+class NewName(Body):
+    """The body that gives a collection, or its copy, another name."""
+
+    name = CollectionName(required=True, error_messages={"required": "is required"})
+
+
 class Merging(Body):
     """The query string of a change of metadata."""
 
@@ -62,8 +75,8 @@ class CollectionPage(Body):
 
 
 # Making a schema costs more than using it, and it keeps no state.
-NEW_COLLECTION, NEW_METADATA = NewCollection(), NewMetadata()
-MERGING_ARGUMENTS, COLLECTIONS_ARGUMENTS = Merging(), CollectionPage()
+NEW_COLLECTION, NEW_METADATA, NEW_NAME = NewCollection(), NewMetadata(), NewName()
+CREATING_ARGUMENTS, MERGING_ARGUMENTS, COLLECTIONS_ARGUMENTS = Creating(), Merging(), CollectionPage()
 
 
 def collection_answer(found: Collection) -> Answer:
@@ -91,11 +104,11 @@ def collections_answer(
 
 def created_answer(made: CollectionOutcome) -> Answer:
     return {
-        "status": "created",
+        "status": "exists" if made.existed else "created",
         "id": made.id,
         "name": made.name,
         "metadata": made.metadata,
-        "dimension": None,
+        "dimension": made.dimension,
         "metric": made.metric,
         "revision": made.revision,
     }
@@ -108,6 +121,30 @@ def changed_answer(changed: CollectionOutcome, *, merge: bool) -> Answer:
         "metadata": changed.metadata,
         "merge": merge,
         "revision": changed.revision,
+    }
+
+
+def renamed_answer(name: str, renamed: CollectionOutcome) -> Answer:
+    return {
+        "status": "renamed",
+        "id": renamed.id,
+        "name": renamed.name,
+        "previous_name": name,
+        "revision": renamed.revision,
+    }
+
+
+def copied_answer(name: str, copied: CollectionOutcome) -> Answer:
+    return {
+        "status": "copied",
+        "id": copied.id,
+        "name": copied.name,
+        "copy_of": name,
+        "count": copied.created,
+        "metadata": copied.metadata,
+        "dimension": copied.dimension,
+        "metric": copied.metric,
+        "revision": copied.revision,
     }
 
 

@@ -60,6 +60,32 @@ class Patch(Body):
         return {"patch": DocumentPatch(**loaded)}
 
 
+class WholeDocument(Body):
+    """The body of one document that is stored whole; its id is in the path."""
+
+    id = fields.Raw(load_default=None)
+    text = fields.Raw(load_default=None)
+    metadata = fields.Raw(load_default=None)
+    embedding = fields.Raw(load_default=None)
+
+
+class MetadataPatch(Body):
+    """The body of a change of many documents' metadata: which ones, by filter or ids, and what is merged into it."""
+
+    ids = fields.Raw(load_default=None)
+    where = Filter(load_default=None)
+    metadata = MetadataObject(required=True, error_messages={"required": "is required"})
+
+    @post_load
+    def _check_selection(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
+        if loaded["ids"] is None and loaded["where"] is None:
+            raise ValidationError("ids or where is required; {} stands for all documents", "where")
+        if loaded["ids"] is not None:
+            check_ids(loaded["ids"])
+        loaded["where"] = loaded["where"] or EVERYTHING
+        return loaded
+
+
 class Paging(Body):
     order_by = Ordering(load_default=())
     cursor = Text(load_default=None)
@@ -138,6 +164,7 @@ class Shown(Body):
 
 # Making a schema costs more than using it, and it keeps no state.
 NEW_DOCUMENTS, PATCH, DELETION, SEARCH = NewDocuments(), Patch(), Deletion(), Search()
+WHOLE_DOCUMENT, METADATA_PATCH = WholeDocument(), MetadataPatch()
 WRITING_ARGUMENTS, DELETING_ARGUMENTS = Writing(), Deleting()
 PAGE_ARGUMENTS, MATCHING_ARGUMENTS, SHOWN_ARGUMENTS = Page(), Matching(), Shown()
 
@@ -155,6 +182,22 @@ def added_answer(name: str, outcome: WriteOutcome, *, with_deleted: bool) -> Ans
     if with_deleted:
         answer["deleted"] = outcome.deleted
     return {**answer, "revision": outcome.revision}
+
+
+def put_answer(name: str, document_id: str, outcome: WriteOutcome) -> Answer:
+    status = "created" if outcome.created else "replaced" if outcome.updated else "unchanged"
+    return {"status": status, "collection": name, "id": document_id, "revision": outcome.revision}
+
+
+def metadata_patched_answer(name: str, outcome: WriteOutcome) -> Answer:
+    return {
+        "status": "updated",
+        "collection": name,
+        "count": outcome.count,
+        "updated": outcome.updated,
+        "unchanged": outcome.unchanged,
+        "revision": outcome.revision,
+    }
 
 
 def deleted_answer(name: str, outcome: WriteOutcome) -> Answer:

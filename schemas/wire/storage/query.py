@@ -9,9 +9,10 @@ import orjson
 from marshmallow import ValidationError, fields, post_load, validate
 
 from schemas.bounds import DEFAULT_GROUP, DEFAULT_TOP_K, MAX_PAGE, MAX_TOP_K
+from schemas.errors import InvalidInputError
 from schemas.records import Collection, Facet, Gathered, GatherSpec, Group, Match, TextMatch
 from schemas.where import EVERYTHING
-from schemas.wire.body import Body
+from schemas.wire.body import Body, load
 from schemas.wire.checked_fields import Flag
 from schemas.wire.fields import Count, Embedding, Filter, FilterText, Include, Names, Number, Ordering, Text, check_ids
 from schemas.wire.storage.document import document_answer
@@ -21,6 +22,11 @@ MAX_FACETS = 50
 MAX_GROUP_FIELDS = 4
 MAX_NEIGHBOURS = 100
 """The most documents before, and after, each hit of a group."""
+MAX_NEAR = 100
+"""The most documents to whose middle a query asks for what is near."""
+MAX_QUERIES = 100
+MAX_ANSWERED = 10_000
+"""The most documents that the queries of one request ask for altogether."""
 MAX_QUERY_CHARACTERS = 10_000
 MAX_PHRASE_WORDS = 64
 NO_VECTOR = "is required: this route does not embed; POST /api/search and /api/rag/search take a question as text"
@@ -57,15 +63,59 @@ class Gather(_Rule):
         return GatherSpec(**loaded)
 
 
-class Query(Body):
-    collection = Text()
-    query_embedding = Embedding(required=True, error_messages={"required": NO_VECTOR})
+class OneQuery(Body):
+    """One question: what is nearest to a vector, or to documents that it names."""
+
+    query_embedding = Embedding(load_default=None)
+    ids = fields.Raw(load_default=None)
     query = Text(load_default=None)
-    top_k = Count(least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
+    top_k = Count(least=1, most=MAX_TOP_K, capped=True, load_default=DEFAULT_TOP_K)
     where = Filter(load_default=EVERYTHING)
     max_distance = Number(load_default=None)
     include = Include(load_default=())
     gather = fields.Nested(Gather, load_default=None)
+
+    @post_load
+    def _check(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
+        return _with_one_thing_to_be_near(loaded)
+
+
+class Queries(fields.Nested):
+    """A list of questions. An error of one names its place in the list."""
+
+    def _deserialize(
+        self, value: Any, attr: str | None, data: Any, partial: Any = None, **_: Any
+    ) -> list[dict[str, Any]]:
+        if not isinstance(value, list) or not 1 <= len(value) <= MAX_QUERIES:
+            raise ValidationError(f"must be a list of 1 to {MAX_QUERIES} queries")
+        loaded = []
+        for index, each in enumerate(value):
+            try:
+                loaded.append(load(self.schema, each))
+            except InvalidInputError as error:
+                below = error.details.get("field")
+                error.message = f"{attr}.{index}: {error.message}"
+                error.details |= {"field": f"{attr}.{index}{f'.{below}' if below else ''}", "index": index}
+                raise
+        if sum(each["top_k"] for each in loaded) > MAX_ANSWERED:
+            raise ValidationError(f"must ask for at most {MAX_ANSWERED:,} documents altogether")
+        return loaded
+
+
+class Query(OneQuery):
+    """The body of a query: one question, or `queries` with several of them."""
+
+    collection = Text()
+    queries = Queries(OneQuery, load_default=None)
+
+    @post_load
+    def _check(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
+        if loaded["queries"] is None:
+            return _with_one_thing_to_be_near(loaded)
+        for field in ("query_embedding", "ids"):
+            if loaded[field] is not None:
+                raise ValidationError("goes without queries, which say for themselves what they are near to", field)
+        return loaded
 
 
 class GatherRequest(_Rule):
@@ -79,6 +129,17 @@ class GatherRequest(_Rule):
         if loaded["ids"] is not None:
             check_ids(loaded["ids"])
         return {"ids": loaded.pop("ids"), "where": loaded.pop("where"), "spec": GatherSpec(**loaded)}
+
+
+def _with_one_thing_to_be_near(loaded: dict[str, Any]) -> dict[str, Any]:
+    if loaded["ids"] is None and loaded["query_embedding"] is None:
+        raise ValidationError(NO_VECTOR, "query_embedding")
+    if loaded["ids"] is not None:
+        if loaded["query_embedding"] is not None:
+            raise ValidationError("goes without query_embedding", "ids")
+        if not 1 <= len(check_ids(loaded["ids"])) <= MAX_NEAR:
+            raise ValidationError(f"must name 1 to {MAX_NEAR} documents", "ids")
+    return loaded
 
 
 def check_words(query: str) -> None:
@@ -96,7 +157,7 @@ class TextSearch(Body):
         error_messages={"required": "is required"},
     )
     where = Filter(load_default=EVERYTHING)
-    top_k = Count(least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
+    top_k = Count(least=1, most=MAX_TOP_K, capped=True, load_default=DEFAULT_TOP_K)
 
 
 class Facets(Body):
@@ -144,6 +205,10 @@ def query_answer(
         distances = {each.document.id: each.distance for each in matches}
         answer["groups"] = [_group(each, distances) for each in groups]
     return answer
+
+
+def queries_answer(answers: Sequence[Answer]) -> Answer:
+    return {"answers": list(answers)}
 
 
 def probe_answer(collections: int) -> Answer:

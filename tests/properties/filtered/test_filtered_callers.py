@@ -21,7 +21,7 @@ from schemas.records import DocumentBatch, DocumentPatch
 from schemas.where import parse_where
 from tests.properties.filtered.reads import IDS, SENTENCES, admin_export, asked, reads
 from tests.properties.strategies import COMMON, FILTERS, METADATA, SHARED_METADATA, embedding, to_collection
-from wrapper.catalog import writes
+from wrapper.catalog import document_changes, writes
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import outbox, states
 from wrapper.catalog.rows import find_collection
@@ -153,7 +153,9 @@ class World:
             document_id, metadata, text = what
             patch = DocumentPatch(text=text, metadata=metadata)
             try:
-                catalog.commit(lambda transaction: writes.patch_document(transaction, name, document_id, patch))
+                catalog.commit(
+                    lambda transaction: document_changes.patch_document(transaction, name, document_id, patch)
+                )
             except DocumentNotFoundError:
                 return
         elif kind == "delete":

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from schemas.errors import QuotaError
 from schemas.records import DocumentBatch, DocumentPatch
 from schemas.where import Equals
-from wrapper.catalog import stored_bytes, writes
+from wrapper.catalog import document_changes, stored_bytes, writes
 from wrapper.catalog.stored_bytes import Held, Quota
 
 
@@ -49,7 +49,7 @@ def test_every_kind_of_write_changes_them(two):
     assert held(two, "one") == Held(3, size("abcdef", "axyz", "c"))
     add(two, "one", a="abcdef")  # as it is stored
     assert held(two, "one") == Held(3, size("abcdef", "axyz", "c"))
-    two.commit(lambda transaction: writes.patch_document(transaction, "one", "c", DocumentPatch(text="cc")))
+    two.commit(lambda transaction: document_changes.patch_document(transaction, "one", "c", DocumentPatch(text="cc")))
     assert held(two, "one") == Held(3, size("abcdef", "axyz", "cc"))
     two.commit(
         lambda transaction: writes.add_documents(transaction, "one", batch(d="d"), replace_where=Equals("of", "a"))

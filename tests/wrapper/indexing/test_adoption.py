@@ -52,7 +52,7 @@ def test_a_collection_may_be_read_but_not_written_during_its_adoption(engine, st
         lambda: process.store.patch_document("foreign", "d1", DocumentPatch(text="new"), OPTIONS),
         lambda: process.store.delete_documents("foreign", OPTIONS, ids=["d1"]),
         lambda: process.store.empty_collection("foreign", OPTIONS),
-        lambda: process.store.rebuild_index("foreign"),
+        lambda: process.store.indexes.rebuild("foreign"),
         lambda: process.store.change_collection_metadata("foreign", {"a": 1}, OPTIONS, merge=True),
     ):
         with pytest.raises(AdoptingError, match=f"{progress.documents} of 200"):

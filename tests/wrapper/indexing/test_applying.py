@@ -267,12 +267,12 @@ def test_an_index_that_is_larger_than_its_documents_explain_is_rebuilt_once(worl
     world.fill()
     bloated = world.engine.get_collection("docs").id
     world.process.index_bytes[bloated] = 1 << 40
-    world.store.check_index("docs")
+    world.store.indexes.check("docs")
     world.process.drain()
     assert world.engine.get_collection("docs").id != bloated
     assert _report(world).rebuilds == 1
     world.process.index_bytes[world.engine.get_collection("docs").id] = 1 << 40
-    world.store.check_index("docs")
+    world.store.indexes.check("docs")
     world.process.drain()
     assert _report(world).rebuilds == 1
     assert "its documents explain" in _report(world).fault
@@ -284,7 +284,7 @@ def test_a_rebuild_that_is_asked_for_comes_after_the_writes_before_it(world):
     world.fill()
     before = world.engine.get_collection("docs").id
     add("docs", ("new", {}, 1)).run(world.store)
-    world.store.rebuild_index("docs")
+    world.store.indexes.rebuild("docs")
     add("docs", ("newer", {}, 1)).run(world.store)
     world.process.drain()
     assert world.engine.get_collection("docs").id != before
@@ -295,21 +295,21 @@ def test_a_rebuild_that_is_asked_for_comes_after_the_writes_before_it(world):
 
 def test_recall_is_measured_and_says_when_the_index_misses_the_nearest(world):
     world.fill(count=50)
-    world.store.check_index("docs")
+    world.store.indexes.check("docs")
     world.process.drain()
     assert _report(world).recall_at_10 == 1.0
     query = world.engine.query
     world.process.engine.query = lambda engine_id, vectors, number: [
         found[:1] * (number == 20) or found[-1:] for found in query(engine_id, vectors, 50)
     ]
-    world.store.check_index("docs")
+    world.store.indexes.check("docs")
     world.process.drain()
     assert _report(world).recall_at_10 < 0.5
 
 
 def test_the_recall_of_a_collection_that_has_doubled_is_measured_again_soon(world):
     world.fill(count=20)
-    world.store.check_index("docs")
+    world.store.indexes.check("docs")
     world.process.drain()
     assert _report(world).recall_at_10 == 1.0
     query = world.engine.query
@@ -324,7 +324,7 @@ def test_the_recall_of_a_collection_that_has_doubled_is_measured_again_soon(worl
 
 def test_the_report_of_an_index_goes_with_its_collection(world):
     world.fill()
-    world.store.check_index("docs")
+    world.store.indexes.check("docs")
     world.process.drain()
     assert _report(world).checked_at_seconds is not None
     world.store.delete_collection("docs", OPTIONS)

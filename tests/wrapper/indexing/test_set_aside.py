@@ -81,7 +81,7 @@ def test_it_is_not_sent_again_until_it_changes(world, engine):
     world.process.drain()
     engine.sent.clear()
     add("docs", ("other", {}, 6)).run(world.store)
-    world.store.check_index("docs")
+    world.store.indexes.check("docs")
     world.process.drain()
     assert engine.sent == [["other"]]
     engine.refusing.clear()
@@ -105,7 +105,7 @@ def test_a_rebuild_tries_it_again(world, engine):
     world.fill()
     assert list(_set_aside(world)) == ["d1"]
     engine.breaking.clear()
-    world.store.rebuild_index("docs")
+    world.store.indexes.rebuild("docs")
     world.process.drain()
     assert _set_aside(world) == {}
     world.check()
@@ -119,13 +119,13 @@ def test_another_release_of_the_engine_is_tried_apart_from_the_index(world, engi
         engine.breaking.clear()
     held = engine.get_collection("docs").id
     world.process.engine_release = "chromadb 2.0"
-    world.store.check_index("docs")
+    world.store.indexes.check("docs")
     world.process.drain()
     assert engine.get_collection("docs").id == held
     assert list(_set_aside(world)) == (["d1"] if still else [])
     assert world.state() == "ready"
     engine.sent.clear()
-    world.store.check_index("docs")
+    world.store.indexes.check("docs")
     world.process.drain()
     assert engine.sent == []
 

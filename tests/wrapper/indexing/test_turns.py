@@ -84,7 +84,7 @@ def test_a_rebuild_that_never_succeeds_holds_up_no_other_index(world, engine, er
     for name in names:
         world.fill(name)
     engine.stubborn[str(_key(world, "bad"))] = error
-    world.store.rebuild_index("bad")
+    world.store.indexes.rebuild("bad")
     world.process.drain(rounds=20)
     tries = engine.tries
     assert tries > 0
@@ -104,7 +104,7 @@ def test_a_rebuild_that_never_succeeds_holds_up_no_other_index(world, engine, er
 def test_a_rebuild_that_fails_rests_longer_each_time_up_to_an_end(world, engine):
     world.fill("bad")
     engine.stubborn[str(_key(world, "bad"))] = EngineBrokenError("broken")
-    world.store.rebuild_index("bad")
+    world.store.indexes.rebuild("bad")
     tries = []
     for _ in range(1_500):
         world.process.drain(rounds=1)
@@ -122,7 +122,7 @@ def test_resting_work_keeps_no_processor_busy(world, engine):
     world.fill("bad")
     world.process.drain()
     engine.stubborn[str(_key(world, "bad"))] = EngineBrokenError("broken")
-    world.store.rebuild_index("bad")
+    world.store.indexes.rebuild("bad")
     world.process.drain_until(lambda: engine.tries == 5)
     applier = world.process.applier
     assert (applier.busy_collections(), applier.has_work()) == ([_key(world, "bad")], False)
@@ -135,11 +135,11 @@ def test_nothing_is_remembered_of_collections_that_are_gone(world, engine):
     world.fill("short-lived")
     world.process.drain()
     key = _key(world, "short-lived")
-    world.store.check_index("short-lived")
-    world.store.rebuild_index("short-lived")
+    world.store.indexes.check("short-lived")
+    world.store.indexes.rebuild("short-lived")
     world.process.drain()
     engine.silent.add("short-lived")
-    world.store.check_index("short-lived")
+    world.store.indexes.check("short-lived")
     world.process.drain(rounds=5)
     assert _remembering(world.process.applier, key)
     engine.silent.clear()
@@ -164,7 +164,7 @@ def test_several_rebuilds_take_turns(world, engine):
     for name in ("large", "small"):
         world.fill(name, count=1_600 if name == "large" else 3)
     for name in ("large", "small"):
-        world.store.rebuild_index(name)
+        world.store.indexes.rebuild(name)
     ended = []
     for _ in range(60):
         world.process.drain(rounds=1)
@@ -341,8 +341,8 @@ def test_a_rebuild_that_ends_the_engine_has_no_other_index_rest(tmp_path, engine
             world.process.engine_up, engine.away = False, True
             raise EngineUnavailableError("gone")
 
-    world.store.rebuild_index("bad")
-    world.store.check_index("other")
+    world.store.indexes.rebuild("bad")
+    world.store.indexes.check("other")
     world.process.engine.before = end_with_the_rebuild
     world.process.drain()
     world.process.engine.before = lambda name: None
@@ -357,8 +357,8 @@ def test_an_engine_that_is_away_as_a_whole_is_no_single_indexs_fault(world, engi
     for name in ("one", "two"):
         world.fill(name)
     engine.away = True
-    world.store.rebuild_index("one")
-    world.store.check_index("two")
+    world.store.indexes.rebuild("one")
+    world.store.indexes.check("two")
     for _ in range(100):
         world.process.drain(rounds=1)
     asked = world.process.now()

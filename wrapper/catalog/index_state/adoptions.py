@@ -14,7 +14,7 @@ from schemas.records import Collection, Metadata
 from schemas.storage.index_reports import Adoption
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import outbox, states
-from wrapper.catalog.rows import draw, dump_json
+from wrapper.catalog.rows import STANDS_FOR, draw, dump_json, find_collection
 
 
 def begin(
@@ -27,13 +27,14 @@ def begin(
     """
     if any(name == gone or engine_id == its_id for gone, its_id in outbox.dropped(transaction)):
         return None
-    if transaction.row("SELECT 1 FROM collections WHERE name = ? OR engine_id = ?", (name, engine_id)):
+    known = "SELECT 1 FROM collections WHERE name = ? OR engine_name = ? OR engine_id = ?"
+    if transaction.row(known, (name, name, engine_id)) or transaction.row(f"{STANDS_FOR} alias = ?", (name,)):
         return None
     key = draw(transaction, "collection")
     transaction.run(
-        "INSERT INTO collections (key, id, name, metadata, metric, revision, count, engine_id, index_state) "
-        "VALUES (?, ?, ?, ?, ?, 1, 0, ?, ?)",
-        (key, str(uuid.uuid4()), name, dump_json(metadata), metric, engine_id, states.ADOPTING),
+        "INSERT INTO collections (key, id, name, metadata, metric, revision, count, engine_id, index_state, "
+        "engine_name) VALUES (?, ?, ?, ?, ?, 1, 0, ?, ?, ?)",
+        (key, str(uuid.uuid4()), name, dump_json(metadata), metric, engine_id, states.ADOPTING, name),
     )
     transaction.run(
         "INSERT INTO adoptions (collection_key, documents, left_out) VALUES (?, ?, 0)",
@@ -87,10 +88,12 @@ def report(transaction: Transaction) -> list[Adoption]:
     return [Adoption(name, count, of, left_out, state != states.ADOPTING) for name, count, of, left_out, state in rows]
 
 
-def check_complete(transaction: Transaction, collection: Collection) -> None:
-    """Raise AdoptingError, with the progress, while the collection is under adoption."""
+def writable(transaction: Transaction, name: str) -> Collection:
+    """Return the collection of that name or alias. Raises CollectionNotFoundError or, while it is adopted,
+    AdoptingError with the progress."""
+    collection = find_collection(transaction, name)
     if collection.index_state != states.ADOPTING:
-        return
+        return collection
     of = transaction.value("SELECT documents FROM adoptions WHERE collection_key = ?", (collection.key,))
     raise AdoptingError(
         f"Collection '{collection.name}' is being taken in from the engine, {collection.count} of {of} documents so "

@@ -5,7 +5,7 @@ import pytest
 
 from schemas.records import DocumentBatch, DocumentPatch
 from schemas.where import parse_where
-from wrapper.catalog import writes
+from wrapper.catalog import document_changes, writes
 from wrapper.catalog.reads import all_positions
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.words.seen import ENTRY_BYTES, SeenPositions
@@ -43,7 +43,7 @@ def test_what_a_filter_matches_is_read_once_for_each_revision(filled):
     before, so = asked(filled, seen, ONE)
     assert before == so
     patch = DocumentPatch(metadata={"a": 5})
-    filled.commit(lambda transaction: writes.patch_document(transaction, "docs", "d1", patch))
+    filled.commit(lambda transaction: document_changes.patch_document(transaction, "docs", "d1", patch))
     after, so = asked(filled, seen, ONE)
     assert after == so != before
 

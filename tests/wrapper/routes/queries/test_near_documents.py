@@ -1,0 +1,150 @@
+"""A query asks for what is near documents, asks several questions at once, and filters by ids."""
+
+from __future__ import annotations
+
+import pytest
+
+DOCUMENTS = [
+    {"id": "east", "text": "e", "metadata": {"k": 1}, "embedding": [1.0, 0.0]},
+    {"id": "north", "text": "n", "metadata": {"k": 2}, "embedding": [0.0, 2.0]},
+    {"id": "north-east", "text": "ne", "metadata": {"k": 1}, "embedding": [1.0, 1.0]},
+    {"id": "west", "text": "w", "metadata": {"k": 1}, "embedding": [-1.0, 0.1]},
+]
+
+
+@pytest.fixture
+def docs(filled):
+    return filled(DOCUMENTS)
+
+
+def asked(client, name, **body):
+    return client.post(f"/collections/{name}/query", json=body)
+
+
+def ids(answer):
+    return [each["id"] for each in answer["results"]]
+
+
+class TestNear:
+    def test_a_document_is_not_near_itself(self, client, docs):
+        assert ids(asked(client, docs, ids=["east"], top_k=9).json) == ["north-east", "north", "west"]
+
+    def test_directions_count_the_same_whatever_their_length(self, client, docs):
+        answer = asked(client, docs, ids=["east", "north"], top_k=1).json
+        assert ids(answer) == ["north-east"]
+        assert answer["results"][0]["distance"] == pytest.approx(0, abs=1e-6)
+
+    def test_other_conditions_hold_too(self, client, docs):
+        assert ids(asked(client, docs, ids=["north"], where={"k": 1}, top_k=1).json) == ["north-east"]
+
+    def test_a_missing_document_is_named(self, client, docs):
+        answer = asked(client, docs, ids=["east", "nobody"])
+        assert (answer.status_code, answer.json["details"]["id"]) == (404, "nobody")
+
+    @pytest.mark.parametrize(
+        "body", [{"ids": []}, {"ids": ["a"] * 101}, {"ids": "a"}, {"ids": ["a"], "query_embedding": [1.0, 0.0]}]
+    )
+    def test_what_is_wrong_is_named(self, client, docs, body):
+        answer = asked(client, docs, **body)
+        assert (answer.status_code, answer.json["details"]["field"]) == (400, "ids")
+
+    def test_without_anything_to_be_near_the_answer_says_who_embeds(self, client, docs):
+        answer = asked(client, docs, query="where is north?")
+        assert answer.status_code == 400
+        assert "this route does not embed" in answer.json["message"]
+
+
+class TestQueries:
+    def test_each_has_its_answer_in_their_order(self, client, docs):
+        questions = [{"query_embedding": [1.0, 0.0], "top_k": 1}, {"ids": ["east"], "top_k": 1, "query": "as east"}]
+        answers = asked(client, docs, queries=questions).json["answers"]
+        assert [ids(each) for each in answers] == [["east"], ["north-east"]]
+        assert answers == [asked(client, docs, **each).json for each in questions]
+
+    def test_the_collection_may_be_in_the_body(self, client, docs):
+        body = {"collection": docs, "queries": [{"query_embedding": [1.0, 0.0]}]}
+        assert ids(client.post("/query", json=body).json["answers"][0])[0] == "east"
+
+    @pytest.mark.parametrize(
+        ("question", "field"),
+        [
+            ({}, "queries.1.query_embedding"),
+            ({"query_embedding": [True]}, "queries.1.query_embedding"),
+            ({"query_embedding": [1.0, 0.0], "top_k": 0}, "queries.1.top_k"),
+            ({"query_embedding": [1.0, 0.0], "where": {"$x": 1}}, "queries.1.where"),
+            ({"query_embedding": [1.0, 0.0], "gather": {}}, "queries.1.gather.by"),
+            ({"query_embedding": [1.0, 0.0], "topk": 1}, "queries.1.topk"),
+            ("text", "queries.1"),
+        ],
+    )
+    def test_what_is_wrong_is_named_with_its_place(self, client, docs, question, field):
+        answer = asked(client, docs, queries=[{"query_embedding": [1.0, 0.0]}, question])
+        assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {"queries": []},
+            {"queries": [{"query_embedding": [1.0, 0.0]}] * 101},
+            {"queries": [{"query_embedding": [1.0, 0.0], "top_k": 1000}] * 11},
+            {"queries": {}},
+        ],
+    )
+    def test_the_list_is_bounded(self, client, docs, body):
+        answer = asked(client, docs, **body)
+        assert (answer.status_code, answer.json["details"]["field"]) == (400, "queries")
+
+    def test_it_goes_without_a_question_beside_it(self, client, docs):
+        body = {"queries": [{"query_embedding": [1.0, 0.0]}], "query_embedding": [1.0, 0.0]}
+        answer = asked(client, docs, **body)
+        assert (answer.status_code, answer.json["details"]["field"]) == (400, "query_embedding")
+
+
+class TestMany:
+    @pytest.mark.parametrize("top_k", [1_001, 10**6, 10**15])
+    def test_more_than_one_request_gets_is_cut_and_said(self, client, docs, top_k):
+        answer = asked(client, docs, query_embedding=[1.0, 0.0], top_k=top_k).json
+        assert len(answer["results"]) == 4
+        (warning,) = answer["warnings"]
+        assert warning.startswith("top_k is 1,000")
+
+    def test_pages_say_it_too(self, client, docs):
+        answer = client.get(f"/collections/{docs}/documents", query_string={"limit": 5_000}).json
+        assert answer["warnings"] == ["limit is 1,000 instead of 5,000: one request gets no more"]
+
+
+class TestIdsInFilters:
+    @pytest.mark.parametrize(
+        ("where", "found"),
+        [
+            ({"$id": "east"}, ["east"]),
+            ({"$id": {"$eq": "east"}}, ["east"]),
+            ({"$id": {"$ne": "east"}}, ["north", "north-east", "west"]),
+            ({"$id": {"$in": ["west", "east", "nobody"]}}, ["east", "west"]),
+            ({"$id": {"$nin": ["west", "east"]}, "k": 1}, ["north-east"]),
+            ({"$id": {"$in": []}}, []),
+            ({"$or": [{"$id": "west"}, {"k": 2}]}, ["north", "west"]),
+            ({"$not": {"$id": {"$in": ["west"]}}}, ["east", "north", "north-east"]),
+        ],
+    )
+    def test_they_mean_the_same_everywhere(self, client, docs, where, found):
+        page = client.post(f"/collections/{docs}/documents/search", json={"where": where}).json
+        assert ([each["id"] for each in page["documents"]], page["total"]) == (found, len(found))
+        near = asked(client, docs, query_embedding=[1.0, 0.0], where=where, top_k=9).json
+        assert sorted(ids(near)) == found
+
+    @pytest.mark.parametrize(
+        ("operand", "pointer"),
+        [
+            (7, "/$id/0"),
+            ({}, "/$id"),
+            ({"$gt": "a"}, "/$id/$gt"),
+            ({"$in": ["a", 1]}, "/$id/$in/1"),
+            ({"$in": "a"}, "/$id/$in"),
+            (None, "/$id/0"),
+        ],
+    )
+    def test_what_is_wrong_has_a_pointer(self, client, docs, operand, pointer):
+        answer = asked(client, docs, query_embedding=[1.0, 0.0], where={"$id": operand})
+        assert (answer.status_code, answer.json["code"]) == (400, "invalid_where")
+        assert answer.json["details"]["pointer"] == pointer
