@@ -1,0 +1,154 @@
+"""Renames, copies and aliases open nothing to a key that it may not reach by name."""
+
+from __future__ import annotations
+
+import uuid
+
+import numpy as np
+import pytest
+
+from schemas.access.callers import ANYBODY, Caller, Kind, Limits, Scope, acting_as
+from schemas.errors import AliasNotFoundError, CollectionForbiddenError, CollectionNotFoundError, QuotaError
+from schemas.records import DocumentBatch
+from schemas.where import parse_where
+from wrapper.writing import AS_IT_COMES
+
+
+def caller(*collections, where=None, **limits):
+    return Caller(
+        "k1",
+        "narrow",
+        Kind.KEY,
+        frozenset({Scope.MANAGE}),
+        owner="key:k1",
+        collections=tuple(collections),
+        where=parse_where(where),
+        limits=Limits(**limits),
+    )
+
+
+@pytest.fixture
+def store(app):
+    return app.extensions["rag.service"].callers_store
+
+
+@pytest.fixture
+def prefix():
+    return f"p{uuid.uuid4().hex[:10]}"
+
+
+@pytest.fixture
+def filled(store, prefix):
+    """`filled(name)` makes a collection with two documents; its name gets the test's prefix."""
+
+    def fill(name):
+        batch = DocumentBatch(["a", "b"], ["one", "two"], [{"n": 1}, {"n": 2}], np.eye(2, dtype="<f4"))
+        with acting_as(ANYBODY):
+            store.create_collection(f"{prefix}-{name}", {}, "cosine")
+            store.add_documents(f"{prefix}-{name}", batch)
+        return f"{prefix}-{name}"
+
+    return fill
+
+
+@pytest.fixture
+def alias(store, prefix):
+    """`alias(name, collection)` lets an alias stand for a collection; its name gets the test's prefix."""
+
+    def put(name, collection):
+        with acting_as(ANYBODY):
+            store.names.put_alias(f"{prefix}-{name}", collection, AS_IT_COMES)
+        return f"{prefix}-{name}"
+
+    return put
+
+
+def test_a_key_for_an_alias_reaches_what_it_stands_for_by_no_other_name(store, filled, alias):
+    real = filled("real")
+    current = alias("current", real)
+    with acting_as(caller(current)):
+        found = store.collection(current)
+        assert (found.name, found.count) == (current, 2)
+        assert [each.name for each in store.collections_named([current, real])] == [current]
+        assert store.query(current, np.array([1, 0], dtype="f4"), top_k=1).collection.name == current
+        assert store.add_documents(
+            current, DocumentBatch(["c"], ["three"], [{}], np.array([[1, 1]], dtype="<f4"))
+        ).outcome.created
+        assert [each.name for each in store.names.aliases()] == [current]
+        with pytest.raises(CollectionNotFoundError):
+            store.collection(real)
+        assert store.collections() == []
+
+
+def test_a_filter_holds_under_an_alias_too(store, filled, alias):
+    current = alias("current", filled("real"))
+    with acting_as(caller(current, where={"n": 1})):
+        assert store.collection(current).count == 1
+        assert [each.id for each in store.documents(current, ["a", "b"])[0]] == ["a"]
+
+
+@pytest.mark.parametrize("act", ["rename", "copy", "put_alias"])
+def test_both_names_have_to_be_the_callers(store, filled, prefix, act):
+    mine, theirs = filled("mine"), filled("theirs")
+    with acting_as(caller(f"{prefix}-mine*")):
+
+        def name(collection, new):
+            if act == "put_alias":
+                return store.names.put_alias(new, collection, AS_IT_COMES)
+            return getattr(store.names, act)(collection, new, AS_IT_COMES)
+
+        with pytest.raises(CollectionForbiddenError):
+            name(mine, f"{prefix}-elsewhere")
+        with pytest.raises(CollectionNotFoundError):
+            name(theirs, f"{prefix}-mine-now")
+        name(mine, f"{prefix}-mine-2")
+    with acting_as(ANYBODY):
+        assert store.collection(theirs).count == 2
+
+
+def test_an_alias_of_others_is_not_there(store, filled, alias, prefix):
+    theirs = alias("theirs", filled("real"))
+    with acting_as(caller(f"{prefix}-mine*")):
+        for act in (store.names.alias, lambda name: store.names.remove_alias(name, AS_IT_COMES)):
+            with pytest.raises(AliasNotFoundError):
+                act(theirs)
+        assert store.names.aliases() == []
+    with acting_as(ANYBODY):
+        assert store.names.alias(theirs).collection == f"{prefix}-real"
+
+
+@pytest.mark.parametrize("act", ["rename", "copy", "put_alias"])
+def test_a_caller_with_a_filter_names_nothing(store, filled, prefix, act):
+    mine = filled("mine")
+    names = (f"{prefix}-new", mine) if act == "put_alias" else (mine, f"{prefix}-new")
+    with acting_as(caller(f"{prefix}*", where={"n": 1})), pytest.raises(CollectionForbiddenError):
+        getattr(store.names, act)(*names, AS_IT_COMES)
+
+
+def test_what_is_kept_apart_keeps_its_name(store, filled, prefix):
+    """Callers see of such a collection what is theirs, by its name: under another one they would see everything."""
+    apart = filled("apart")
+    store.reach.keep_apart(apart, lambda of: parse_where({"owner": of.owner}))
+    with acting_as(ANYBODY):
+        for act in (
+            lambda: store.names.rename(apart, f"{prefix}-open", AS_IT_COMES),
+            lambda: store.names.put_alias(f"{prefix}-open", apart, AS_IT_COMES),
+            lambda: store.names.copy(apart, f"{prefix}-open", AS_IT_COMES),
+        ):
+            with pytest.raises(CollectionForbiddenError):
+                act()
+
+
+def test_a_copy_is_held_to_the_quota(store, filled, prefix):
+    mine = filled("mine")
+    with acting_as(caller(f"{prefix}*", documents=3)), pytest.raises(QuotaError):
+        store.names.copy(mine, f"{prefix}-copy", AS_IT_COMES)
+    with acting_as(caller(f"{prefix}*", documents=4)):
+        assert store.names.copy(mine, f"{prefix}-copy", AS_IT_COMES).outcome.created == 2
+
+
+def test_what_is_written_by_an_alias_counts_too(store, filled, alias, prefix):
+    current = alias("current", filled("real"))
+    batch = DocumentBatch(["c"], ["three"], [{}], np.array([[1, 1]], dtype="<f4"))
+    with acting_as(caller(current, documents=2)), pytest.raises(QuotaError):
+        store.add_documents(current, batch)
