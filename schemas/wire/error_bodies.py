@@ -103,6 +103,12 @@ def tool_error_body(error: RagError) -> Json:
     return {**error_body(error), "fallback": nearest(error) in SERVICE_FAULTS}
 
 
+def own_fields(error: RagError) -> Json:
+    """Return what programs read of an error, which the bodies of other products' protocols have beside their own
+    fields."""
+    return {"code": error.code, "details": cleaned(error.details, without_credentials)}
+
+
 def nearest(error: RagError) -> type[RagError]:
     """Return the class of `SHORT_WORDS` that an error belongs to."""
     return next(kind for kind in type(error).__mro__ if kind in SHORT_WORDS)

@@ -68,7 +68,8 @@ class Contract:
     """An OpenAPI 3.1 document and the answers it allows.
 
     In addition to the standard's keywords, schemas may say `x-equal: [names]`: these properties hold the same value.
-    A path's parameter with `x-slashes` may hold slashes. The root field `x-unrouted-responses` documents the answers to requests that no operation describes.
+    A path's parameter with `x-slashes` may hold slashes. The root field `x-unrouted-responses` documents the answers to requests that no operation describes,
+    and `x-unrouted-responses-below` those to requests below the paths that it names.
     """
 
     def __init__(self, document: dict[str, Any]) -> None:
@@ -151,7 +152,7 @@ class Contract:
             if status not in (200, 204) or body or "allow" not in headers:
                 raise ContractError("OPTIONS must answer 200 or 204 with Allow and without a body")
             return
-        answer = self._answer(self._documented("GET" if method == "HEAD" else method, template, status))
+        answer = self._answer(self._documented("GET" if method == "HEAD" else method, path, template, status))
         _check_headers(answer, headers)
         if method == "HEAD" or not answer.media:
             if body:
@@ -161,7 +162,7 @@ class Contract:
         if status == 503 and "retry-after" not in headers and orjson.loads(body).get("code") != "too_slow":
             raise ContractError("header Retry-After is missing")
 
-    def _documented(self, method: str, template: str | None, status: int) -> Pointer:
+    def _documented(self, method: str, path: str, template: str | None, status: int) -> Pointer:
         code = str(status)
         if template is not None and method in self._operations[template]:
             responses: Pointer = ("paths", template, method.lower(), "responses")
@@ -173,6 +174,9 @@ class Contract:
         expected = "404" if template is None else "405"
         if code not in (expected, "403", "408", "414", "421", "503"):
             raise ContractError(f"{reason}, which must answer {expected}")
+        for face in self.document.get("x-unrouted-responses-below", ()):
+            if path == face or path.startswith(f"{face}/"):
+                return ("x-unrouted-responses-below", face, code)
         return ("x-unrouted-responses", code)
 
     def _answer(self, pointer: Pointer) -> DocumentedAnswer:

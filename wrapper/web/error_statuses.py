@@ -1,13 +1,20 @@
-"""Errors to HTTP: the one table of statuses, and the one way to answer by it."""
+"""Errors to HTTP: the one table of statuses, and the one way to answer by it.
+
+Routes below a path that speaks another product's protocol, a face, tell of errors in its words. A face hooks in with
+one call of `speak`. From then on every error below its path is answered that way, whoever raised it: its routes, what
+is checked before them (keys, hosts, lanes, bodies), and paths that are none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import structlog
-from flask import Blueprint, Flask, Request, Response, current_app, request
+from flask import Blueprint, Flask, Request, Response, current_app, has_request_context, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from schemas.access.credentials_in_text import Cleaner, cleaned, through_escapes, without_credentials
@@ -56,6 +63,9 @@ NOTHING_DONE = "matches_everything"
 """The code of a refusal whose `details.count` is of documents that are all still there."""
 
 Spelling = Callable[[RagError], dict[str, Any]]
+NO_OTHERS: Mapping[type[RagError], int] = MappingProxyType({})
+FACES = "rag.error_faces"
+"""Under which name the application has its faces."""
 
 STATUS: dict[type[RagError], int] = {
     InvalidInputError: 400,
@@ -89,16 +99,49 @@ STATUS: dict[type[RagError], int] = {
 }
 
 
-def status_of(kind: type[RagError]) -> int:
-    """Return the status of an error's class, which is that of its nearest ancestor in the table."""
-    return next(STATUS[each] for each in kind.__mro__ if each in STATUS)
+@dataclass(frozen=True, slots=True)
+class ErrorFace:
+    """The errors of all paths below `below`.
+
+    `spell` makes the body of an error that is answered with this status, and `headers` what its answer has besides
+    those of every error. `statuses` are the classes of errors that have another status there than in the table.
+    """
+
+    below: str
+    spell: Callable[[RagError, int], dict[str, Any]]
+    statuses: Mapping[type[RagError], int] = field(default_factory=dict)
+    headers: Callable[[RagError, int], Mapping[str, str]] = lambda error, status: {}
+
+
+def speak(app: Flask, face: ErrorFace) -> None:
+    """Have the errors of a face answered in its words."""
+    app.extensions.setdefault(FACES, []).append(face)
+
+
+def face_of_request() -> ErrorFace | None:
+    """Return the face that the current request came to, None for routes of our own."""
+    if not has_request_context():
+        return None
+    faces: list[ErrorFace] = current_app.extensions.get(FACES, [])
+    path = request.path
+    return next((each for each in faces if path == each.below or path.startswith(f"{each.below}/")), None)
+
+
+def status_of(kind: type[RagError], others: Mapping[type[RagError], int] = NO_OTHERS) -> int:
+    """Return the status of an error's class, which is that of its nearest ancestor in the table, or in `others`."""
+    return next(status for each in kind.__mro__ if (status := others.get(each) or STATUS.get(each)) is not None)
 
 
 def error_response(error: RagError, spell: Spelling = error_body) -> Response:
-    """Return the answer that tells of an error, its body spelt by `spell`."""
+    """Return the answer that tells of an error, its body spelt by `spell`, or as the face of the request spells it."""
+    face = face_of_request()
+    status = status_of(type(error), NO_OTHERS if face is None else face.statuses)
+    body = spell(error) if face is None else face.spell(error, status)
     # Once more: it knows the key of the settings, and not every spelling has cleaned its texts.
     clean: Cleaner = current_app.extensions.get("rag.clean", without_credentials)
-    response = json_response(cleaned(spell(error), through_escapes(clean)), status_of(type(error)))
+    response = json_response(cleaned(body, through_escapes(clean)), status)
+    if face is not None:
+        response.headers.update(face.headers(error, status))
     if isinstance(error, UnavailableError | TooManyRequestsError) and not isinstance(error, DiskFloorError):
         response.headers["Retry-After"] = str(error.retry_after_seconds)
     if isinstance(error, WrongMethodError):
