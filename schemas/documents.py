@@ -9,21 +9,30 @@ from __future__ import annotations
 import base64
 import binascii
 import uuid
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from schemas.errors import InvalidInputError
 from schemas.field_names import Names, Unknown, check_names
 from schemas.metadata import check_metadata
-from schemas.records import DocumentBatch, Metadata, Vector
+from schemas.records import NO_EXTRAS, DocumentBatch, Extras, Metadata, Vector
 
 NumberTypes = {int, float}
 MAX_DIMENSION = 65_536
 """The most numbers of a vector. The engine makes room for a hundred vectors with the first: one of four million numbers
 takes 1.6 GB of disk."""
-DOCUMENT_NAMES = Names(dict.fromkeys(("id", "text", "metadata", "embedding")))
+MAX_URI_CHARACTERS = 2_048
+DOCUMENT_NAMES = Names(dict.fromkeys(("id", "text", "metadata", "embedding", "uri")))
+
+
+class ParsedDocument(NamedTuple):
+    id: str
+    text: str
+    metadata: Metadata
+    embedding: Vector
+    extras: Extras = NO_EXTRAS
 
 
 def new_id() -> str:
@@ -74,11 +83,17 @@ def parse_embedding(value: Any, *, field: str = "embedding", index: int | None =
 
 
 def parse_document(
-    source: Any, index: int | None, make_id: Callable[[], str], unknown: Unknown | None = None
-) -> tuple[str, str, Metadata, Vector]:
-    """Return (id, text, metadata, embedding) of a document object, and note its other names as `unknown`.
+    source: Any,
+    index: int | None,
+    make_id: Callable[[], str],
+    unknown: Unknown | None = None,
+    *,
+    may_lack_text: bool = False,
+) -> ParsedDocument:
+    """Return the parts of a document object, and note its other names as `unknown`.
 
-    Raises InvalidInputError, naming the field and `index`, when a field is wrong.
+    A text that is null is taken of a document that `may_lack_text`, as one that a client of Chroma stored may. Raises
+    InvalidInputError, naming the field and `index`, when a field is wrong.
     """
     if not isinstance(source, dict):
         raise InvalidInputError("A document must be an object", code="invalid_document", field="documents", index=index)
@@ -89,7 +104,10 @@ def parse_document(
     elif not isinstance(document_id, str) or not document_id:
         raise InvalidInputError("id must be a non-empty string", code="invalid_id", field="id", index=index)
     text = source.get("text")
-    if not isinstance(text, str):
+    textless = may_lack_text and "text" in source and text is None
+    if textless:
+        text = ""
+    elif not isinstance(text, str):
         reason = "text is required" if text is None else "text must be a string"
         raise InvalidInputError(reason, code="invalid_text", field="text", index=index)
     embedding = source.get("embedding")
@@ -100,12 +118,28 @@ def parse_document(
             field="embedding",
             index=index,
         )
-    return (
+    return ParsedDocument(
         document_id,
         text,
         check_metadata(source.get("metadata"), index=index),
         parse_embedding(embedding, index=index),
+        Extras(check_uri(source.get("uri"), index=index), textless),
     )
+
+
+def check_uri(uri: Any, *, index: int | None = None) -> str | None:
+    """Return the URI of a document, None when it has none. Raises InvalidInputError for what is no text of at most
+    `MAX_URI_CHARACTERS`."""
+    if uri is None:
+        return None
+    if not isinstance(uri, str) or len(uri) > MAX_URI_CHARACTERS:
+        raise InvalidInputError(
+            f"uri must be a string of at most {MAX_URI_CHARACTERS:,} characters",
+            code="invalid_field",
+            field="uri",
+            index=index,
+        )
+    return uri
 
 
 def parse_documents(source: Any, make_id: Callable[[], str] = new_id, unknown: Unknown | None = None) -> DocumentBatch:
@@ -117,11 +151,11 @@ def parse_documents(source: Any, make_id: Callable[[], str] = new_id, unknown: U
     return to_batch([parse_document(item, index, make_id, unknown) for index, item in enumerate(source)])
 
 
-def to_batch(parsed: list[tuple[str, str, Metadata, Vector]]) -> DocumentBatch:
+def to_batch(parsed: Sequence[ParsedDocument]) -> DocumentBatch:
     """Return documents as columns. Raises InvalidInputError when ids are repeated or dimensions differ."""
     seen: dict[str, int] = {}
     dimension = len(parsed[0][3])
-    for index, (document_id, _, _, vector) in enumerate(parsed):
+    for index, (document_id, _, _, vector, *_) in enumerate(parsed):
         if document_id in seen:
             raise InvalidInputError(
                 f"id '{document_id}' is given twice in one request",
@@ -145,6 +179,7 @@ def to_batch(parsed: list[tuple[str, str, Metadata, Vector]]) -> DocumentBatch:
         texts=[each[1] for each in parsed],
         metadatas=[each[2] for each in parsed],
         embeddings=np.stack([each[3] for each in parsed]).astype("<f4", copy=False),
+        extras={index: each.extras for index, each in enumerate(parsed) if each.extras != NO_EXTRAS},
     )
 
 

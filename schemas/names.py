@@ -14,6 +14,7 @@ MAX_COLLECTIONS = 100
 """The most collections that a question names."""
 MAX_PATTERNS = 1_000
 """The most names and beginnings of collections that a caller's rights have."""
+DEFAULT_TENANT, DEFAULT_DATABASE = "default_tenant", "default_database"
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]")
 NAME_BEGINNING = re.compile(r"[a-zA-Z0-9._-]{0,512}\Z")
 FIRST_NAME = "0"
@@ -39,6 +40,22 @@ def check_collection_name(name: object, *, field: str = "name") -> str:
             field=field,
         )
     return name
+
+
+def full_name(tenant: str, database: str, name: str) -> str:
+    """Return the name of a collection as the whole service knows it: its own in the default database, and in others
+    `/tenant/database/name`, which no collection of the default one can have."""
+    if (tenant, database) == (DEFAULT_TENANT, DEFAULT_DATABASE):
+        return name
+    return f"/{tenant}/{database}/{name}"
+
+
+def parts_of_name(full: str) -> tuple[str, str, str]:
+    """Return (tenant, database, name) of what `full_name` made."""
+    if not full.startswith("/"):
+        return DEFAULT_TENANT, DEFAULT_DATABASE, full
+    _, tenant, database, name = full.split("/", 3)
+    return tenant, database, name
 
 
 def is_pattern(name: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -60,6 +61,17 @@ class Alias:
 
 
 @dataclass(frozen=True, slots=True)
+class Extras:
+    """What few documents have: a URI, and that their text is none (Chroma's null) and not an empty one."""
+
+    uri: str | None = None
+    textless: bool = False
+
+
+NO_EXTRAS = Extras()
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A stored document. `position` orders documents by first insertion; `embedding` is None unless asked for.
 
@@ -71,13 +83,14 @@ class Document:
     metadata_json: str
     position: int
     embedding: Vector | None = None
+    extras: Extras = NO_EXTRAS
 
     @property
     def metadata(self) -> Metadata:
         return cast(Metadata, orjson.loads(self.metadata_json))
 
     def with_embedding(self, embedding: Vector) -> Document:
-        return Document(self.id, self.text, self.metadata_json, self.position, embedding)
+        return replace(self, embedding=embedding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +101,8 @@ class DocumentBatch:
     texts: list[str]
     metadatas: list[Metadata]
     embeddings: Vector
+    extras: Mapping[int, Extras] = field(default_factory=dict)
+    """By row, of the few that have any."""
 
     def __len__(self) -> int:
         return len(self.ids)

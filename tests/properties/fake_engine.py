@@ -21,9 +21,10 @@ from wrapper.engine.records import EngineCollection, EngineRecords
 
 @dataclass
 class _Record:
-    text: str
+    text: str | None
     metadata: dict[str, Any]
     embedding: np.ndarray
+    uri: str | None = None
 
 
 @dataclass
@@ -90,9 +91,10 @@ class FakeEngine:
         engine_id: str,
         ids: Sequence[str],
         embeddings: Vector,
-        texts: Sequence[str],
+        texts: Sequence[str | None],
         metadatas: Sequence[Metadata],
         *,
+        uris: Sequence[str | None] = (),
         stale_keys: Sequence[Collection[str]] | None = None,
         all_new: bool = False,
     ) -> None:
@@ -101,13 +103,15 @@ class FakeEngine:
         records = held.records
         assert len(set(ids)) == len(ids) == len(embeddings)
         stale = stale_keys or [()] * len(ids)
-        for each, vector, text, metadata, keys in zip(ids, embeddings, texts, metadatas, stale, strict=True):
+        given_uris = uris or [None] * len(ids)
+        columns = (embeddings, texts, metadatas, stale, given_uris)
+        for each, vector, text, metadata, keys, uri in zip(ids, *columns, strict=True):
             if all_new and each in records:
                 continue
             before = records[each].metadata if each in records else {}
             given = {**dict.fromkeys(removable(keys)), **(encode_metadata(metadata) or {})}
             after = {key: value for key, value in {**before, **given}.items() if value is not None}
-            records[each] = _Record(text, after, np.array(vector, dtype="<f4"))
+            records[each] = _Record(text, after, np.array(vector, dtype="<f4"), uri)
 
     def delete(self, engine_id: str, ids: Sequence[str]) -> None:
         records = self._held(engine_id).records
@@ -156,6 +160,7 @@ class FakeEngine:
             [record.text for record in records.values()],
             [decode_metadata(record.metadata) for record in records.values()],
             np.stack(vectors) if vectors else np.empty((0, 0), dtype="<f4"),
+            [record.uri for record in records.values()],
         )
 
     def _described(self, engine_id: str) -> EngineCollection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -46,6 +47,7 @@ def patch_document(
         texts=[before.text if patch.text is None else patch.text],
         metadatas=[metadata],
         embeddings=np.asarray([vector], dtype="<f4"),
+        extras={0: replace(before.extras, textless=before.extras.textless and patch.text is None)},
     )
     outcome = add_documents(transaction, name, batch)
     return reads.by_ids(transaction, collection, [document_id], with_embeddings=True)[document_id], outcome

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import orjson
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Column, Connection, inspect, text
 
 from schemas.errors import ConfigurationError
+from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT
 from schemas.sealed_cursors import new_key
 from wrapper.catalog import tables
 from wrapper.catalog.words.old_tables import drop_old_tables
@@ -50,9 +52,7 @@ def _reindex_words(connection: Connection) -> None:
 
 
 def _collection_ids(connection: Connection) -> None:
-    if not any(column["name"] == "id" for column in inspect(connection).get_columns("collections")):
-        id_type = tables.collections.c.id.type.compile(connection.dialect)
-        connection.execute(text(f"ALTER TABLE collections ADD COLUMN id {id_type}"))
+    _add_column(connection, tables.collections.c.id)
     for (key,) in connection.execute(text("SELECT key FROM collections WHERE id IS NULL")).fetchall():
         connection.execute(
             text("UPDATE collections SET id = :id WHERE key = :key"), {"id": str(uuid.uuid4()), "key": key}
@@ -128,13 +128,35 @@ def _cursor_keys(connection: Connection) -> None:
 
 def _renamed_collections(connection: Connection) -> None:
     """A collection keeps the name that the engine has for it, and may have aliases."""
-    if not any(column["name"] == "engine_name" for column in inspect(connection).get_columns("collections")):
-        name_type = tables.collections.c.engine_name.type.compile(connection.dialect)
-        connection.execute(text(f"ALTER TABLE collections ADD COLUMN engine_name {name_type}"))
+    _add_column(connection, tables.collections.c.engine_name)
     connection.execute(text("UPDATE collections SET engine_name = name WHERE engine_name IS NULL"))
     for index in tables.collections.indexes:
         index.create(connection, checkfirst=True)
     tables.aliases.create(connection, checkfirst=True)
+
+
+def _tenants_and_databases(connection: Connection) -> None:
+    """Collections may be in other databases than the default one, and are kept as Chroma's clients give them."""
+    if connection.dialect.name == "postgresql":
+        wide = tables.collections.c.name.type.compile(connection.dialect)
+        connection.execute(text(f"ALTER TABLE collections ALTER COLUMN name TYPE {wide}"))
+        connection.execute(text(f"ALTER TABLE aliases ALTER COLUMN alias TYPE {wide}"))
+    _add_column(connection, tables.collections.c.configuration)
+    _add_column(connection, tables.documents.c.extras)
+    for table in (tables.tenants, tables.databases):
+        table.create(connection, checkfirst=True)
+    if connection.execute(tables.tenants.select()).first() is None:
+        connection.execute(tables.tenants.insert(), {"name": DEFAULT_TENANT})
+        made = {"tenant": DEFAULT_TENANT, "name": DEFAULT_DATABASE, "id": str(uuid.uuid4())}
+        connection.execute(tables.databases.insert(), made)
+
+
+def _add_column(connection: Connection, column: Column[Any]) -> None:
+    """Add a column that may be null to its table, unless it is there."""
+    if any(each["name"] == column.name for each in inspect(connection).get_columns(column.table.name)):
+        return
+    kind = column.type.compile(connection.dialect)
+    connection.execute(text(f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}"))
 
 
 STEPS: list[Callable[[Connection], None]] = [
@@ -152,6 +174,7 @@ STEPS: list[Callable[[Connection], None]] = [
     _collection_bytes,
     _cursor_keys,
     _renamed_collections,
+    _tenants_and_databases,
 ]
 NEWEST = len(STEPS)
 """The version of the schema that this release makes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,12 @@ import orjson
 
 from schemas.errors import CollectionNotFoundError
 from schemas.names import AFTER_NAMES, FIRST_NAME, is_pattern
-from schemas.records import Collection, Document, Vector
+from schemas.records import NO_EXTRAS, Collection, Document, Extras, Vector
 from wrapper.catalog.contract import Row, Sql, Transaction, balanced
 
 COLLECTION = "key, id, name, metadata, metric, dimension, revision, count, engine_id, index_state, engine_name"
 STANDS_FOR = "SELECT collection_key FROM aliases WHERE"
-DOCUMENT = "d.position, d.id, d.text, d.metadata"
+DOCUMENT = "d.position, d.id, d.text, d.metadata, d.extras"
 DOCUMENT_AND_VECTOR = f"{DOCUMENT}, e.vector"
 Patterns = Sequence[str] | None
 """Names of collections, and beginnings of names with `*` after them; None stands for all names."""
@@ -123,12 +123,20 @@ def to_collection(row: Row) -> Collection:
 
 def to_document(row: Row) -> Document:
     """Make a document from the `DOCUMENT` columns."""
-    return Document(row[1], row[2], row[3], row[0])
+    return Document(row[1], row[2], row[3], row[0], None, to_extras(row[4]))
 
 
 def to_document_and_vector(row: Row) -> Document:
     """Make a document with its embedding from the `DOCUMENT_AND_VECTOR` columns."""
-    return Document(row[1], row[2], row[3], row[0], np.frombuffer(row[4], dtype="<f4"))
+    return Document(row[1], row[2], row[3], row[0], np.frombuffer(row[5], dtype="<f4"), to_extras(row[4]))
+
+
+def to_extras(stored: str | None) -> Extras:
+    return NO_EXTRAS if stored is None else Extras(**orjson.loads(stored))
+
+
+def dump_extras(extras: Extras | None) -> str | None:
+    return None if extras is None or extras == NO_EXTRAS else dump_json(asdict(extras))
 
 
 def to_matrix(blobs: list[bytes], dimension: int) -> Vector:

@@ -111,7 +111,8 @@ def _change(transaction: Transaction, collection_key: int, places: Sequence[int]
         return
     dialect = transaction.dialect
     these = dialect.one_of("d.position", places)
-    size = f"{dialect.byte_length('d.text')} + {dialect.byte_length('d.metadata')} + length(e.vector)"
+    extras = f"coalesce({dialect.byte_length('d.extras')}, 0)"
+    size = f"{dialect.byte_length('d.text')} + {dialect.byte_length('d.metadata')} + {extras} + length(e.vector)"
     transaction.run(
         f"UPDATE collections SET bytes = bytes {sign} (SELECT coalesce(sum({size}), 0) FROM documents d "
         f"JOIN embeddings e ON e.position = d.position WHERE {these.text}) WHERE key = ?",

@@ -31,6 +31,9 @@ from sqlalchemy.dialects.postgresql import TEXT, VARCHAR
 ID_CHARACTERS = 256
 """The characters of an id that PostgreSQL's index of ids holds."""
 
+FULL_NAME_CHARACTERS = 1540
+"""The characters of a collection's name with those of a tenant and a database."""
+
 metadata = MetaData()
 sqlite_metadata = MetaData()
 postgres_metadata = MetaData()
@@ -62,7 +65,7 @@ collections = Table(
     metadata,
     _key("key"),
     Column("id", _string(36)),
-    Column("name", _string(512), nullable=False, unique=True),
+    Column("name", _string(FULL_NAME_CHARACTERS), nullable=False, unique=True),
     Column("metadata", TEXTS, nullable=False),
     Column("metric", _string(8), nullable=False),
     Column("dimension", Integer),
@@ -72,13 +75,25 @@ collections = Table(
     Column("index_state", _string(16), nullable=False),
     Column("bytes", BigInteger, nullable=False, server_default="0"),
     Column("engine_name", _string(512)),
+    Column("configuration", TEXTS),
     Index("collections_by_engine_name", "engine_name", unique=True),
+)
+
+tenants = Table("tenants", metadata, Column("name", _string(512), primary_key=True))
+
+databases = Table(
+    "databases",
+    metadata,
+    Column("tenant", _string(512), primary_key=True),
+    Column("name", _string(512), primary_key=True),
+    Column("id", _string(36), nullable=False),
+    sqlite_with_rowid=False,
 )
 
 aliases = Table(
     "aliases",
     metadata,
-    Column("alias", _string(512), primary_key=True),
+    Column("alias", _string(FULL_NAME_CHARACTERS), primary_key=True),
     Column("collection_key", WHOLE, nullable=False),
     Index("aliases_by_collection", "collection_key"),
     sqlite_with_rowid=False,
@@ -92,6 +107,7 @@ documents = Table(
     Column("id", TEXTS, nullable=False),
     Column("text", TEXTS, nullable=False),
     Column("metadata", TEXTS, nullable=False),
+    Column("extras", TEXTS),
     UniqueConstraint("collection_key", "id", name="documents_by_id").ddl_if(dialect="sqlite"),
     Index("documents_in_order", "collection_key", "position"),
 )

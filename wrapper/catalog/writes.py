@@ -17,7 +17,7 @@ from schemas.errors import (
     DocumentExistsError,
     InvalidInputError,
 )
-from schemas.records import Collection, Document, DocumentBatch, Metadata
+from schemas.records import NO_EXTRAS, Collection, Document, DocumentBatch, Metadata
 from schemas.storage.outcomes import WriteOutcome
 from schemas.where import Where
 from wrapper.catalog import idempotency, reads, stored_bytes
@@ -30,6 +30,7 @@ from wrapper.catalog.names.taken import check_free, check_own_name
 from wrapper.catalog.rows import (
     collection_by_key,
     draw,
+    dump_extras,
     dump_json,
     find_collection,
 )
@@ -269,6 +270,7 @@ def _same(before: Document, batch: DocumentBatch, index: int) -> bool:
         and before.embedding is not None
         and before.embedding.tobytes() == batch.embeddings[index].tobytes()
         and canonical(before.metadata) == canonical(batch.metadatas[index])
+        and before.extras == batch.extras.get(index, NO_EXTRAS)
     )
 
 
@@ -296,9 +298,16 @@ def _insert(
     vectors = np.ascontiguousarray(batch.embeddings, dtype="<f4")
     transaction.insert(
         "documents",
-        "position, collection_key, id, text, metadata",
+        "position, collection_key, id, text, metadata, extras",
         [
-            (position, collection.key, batch.ids[index], batch.texts[index], dump_json(batch.metadatas[index]))
+            (
+                position,
+                collection.key,
+                batch.ids[index],
+                batch.texts[index],
+                dump_json(batch.metadatas[index]),
+                dump_extras(batch.extras.get(index)),
+            )
             for position, index in placed
         ],
     )

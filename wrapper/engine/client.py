@@ -174,9 +174,10 @@ class EngineClient:
         engine_id: str,
         ids: Sequence[str],
         embeddings: Vector,
-        texts: Sequence[str],
+        texts: Sequence[str | None],
         metadatas: Sequence[Metadata],
         *,
+        uris: Sequence[str | None] = (),
         stale_keys: Sequence[Collection[str]] | None = None,
         all_new: bool = False,
         timeout_seconds: float = 60.0,
@@ -211,6 +212,7 @@ class EngineClient:
                 vectors[part],
                 list(texts[part]),
                 held[part],
+                list(uris[part]),
                 timeout_seconds,
             )
 
@@ -219,18 +221,20 @@ class EngineClient:
         path: str,
         ids: list[str],
         vectors: list[Any],
-        texts: list[str],
+        texts: list[str | None],
         metadatas: list[Metadata | None],
+        uris: list[str | None],
         timeout_seconds: float,
     ) -> None:
         is_much = len(ids) > 1 and sum(map(size_of, metadatas)) > VALUES_PER_CALL
         body = None
         if not is_much:
-            body = encode_body({"ids": ids, "embeddings": vectors, "documents": texts, "metadatas": metadatas})
+            records = {"ids": ids, "embeddings": vectors, "documents": texts, "metadatas": metadatas}
+            body = encode_body({**records, "uris": uris} if any(uris) else records)
         if len(ids) > 1 and (body is None or len(body) > MAX_BODY_BYTES):
             half = len(ids) // 2
             for part in (slice(0, half), slice(half, None)):
-                self._store(path, ids[part], vectors[part], texts[part], metadatas[part], timeout_seconds)
+                self._store(path, ids[part], vectors[part], texts[part], metadatas[part], uris[part], timeout_seconds)
             return
         self._transport.send("POST", path, body, timeout_seconds=timeout_seconds)
 

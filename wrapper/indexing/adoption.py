@@ -16,7 +16,7 @@ import numpy as np
 import structlog
 
 from schemas.errors import RagError
-from schemas.records import DocumentBatch, Metadata
+from schemas.records import DocumentBatch, Extras, Metadata
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
@@ -39,8 +39,6 @@ BLOCK_BYTES = 8 * 1024 * 1024
 """The approximate size of the texts and vectors that are in memory at a time."""
 PROGRESS_EVERY_DOCUMENTS = 10_000
 FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 2.0, 600.0
-URI_KEY = "chroma:uri"
-"""The metadata key under which a document has the URI of its record."""
 
 
 @dataclass(slots=True)
@@ -237,7 +235,7 @@ class Adoptions:
         self._note_progress(run, batch)
 
     def _storable(self, run: _Run, records: EngineRecords) -> DocumentBatch:
-        """Return the records that the catalogue can hold. A record without text gets an empty one."""
+        """Return the records that the catalogue can hold."""
         assert records.texts is not None
         assert records.metadatas is not None
         assert records.embeddings is not None
@@ -247,9 +245,9 @@ class Adoptions:
         fits = dimension > 0 and (collection is None or collection.dimension in (None, dimension))
         rows: list[int] = []
         metadatas: list[Metadata] = []
+        extras: list[Extras] = []
         for row, document_id in enumerate(records.ids):
-            uri = records.uris[row] if records.uris is not None else None
-            metadata = records.metadatas[row] if uri is None else {**records.metadatas[row], URI_KEY: uri}
+            metadata = records.metadatas[row]
             if not fits or not np.isfinite(records.embeddings[row]).all():
                 self._leave_out(run, document_id, "it has no vector of finite numbers and of the right dimension")
             elif (fault := _fault(metadata)) is not None:
@@ -257,11 +255,13 @@ class Adoptions:
             else:
                 rows.append(row)
                 metadatas.append(metadata)
+                extras.append(Extras(records.uris[row] if records.uris else None, records.texts[row] is None))
         return DocumentBatch(
             ids=[records.ids[row] for row in rows],
             texts=[records.texts[row] or "" for row in rows],
             metadatas=metadatas,
             embeddings=records.embeddings[rows],
+            extras=dict(enumerate(extras)),
         )
 
     def _leave_out(self, run: _Run, document_id: str, reason: str) -> None:

@@ -173,8 +173,9 @@ class EngineCollections:
             engine_id,
             [document.id for document in documents],
             np.stack([document.embedding for document in documents if document.embedding is not None]),
-            [document.text for document in documents],
+            [None if document.extras.textless else document.text for document in documents],
             [document.metadata for document in documents],
+            uris=[document.extras.uri for document in documents],
             stale_keys=None if all_new else [stale.get(document.id, ()) for document in documents],
             all_new=all_new,
         )

@@ -14,7 +14,7 @@ import numpy as np
 import structlog
 
 from schemas.errors import CollectionNotFoundError, TooSlowError
-from schemas.records import Document, DocumentBatch
+from schemas.records import NO_EXTRAS, Document, DocumentBatch
 from schemas.storage.erasure_count import check_nothing_erased, erasures
 from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
 from wrapper.catalog import reads, writes
@@ -98,6 +98,7 @@ class Copying:
             texts=[each.text for each in block],
             metadatas=[each.metadata for each in block],
             embeddings=np.stack([each.embedding for each in block if each.embedding is not None]),
+            extras={row: each.extras for row, each in enumerate(block) if each.extras != NO_EXTRAS},
         )
 
         def operation(transaction: Transaction) -> WriteOutcome:

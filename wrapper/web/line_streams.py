@@ -16,10 +16,10 @@ import numpy as np
 import orjson
 
 from schemas.access.callers import acting_still
-from schemas.documents import new_id, parse_document, to_batch
+from schemas.documents import ParsedDocument, new_id, parse_document, to_batch
 from schemas.errors import ConflictError, DocumentExistsError, InvalidInputError, RagError
 from schemas.field_names import Unknown
-from schemas.records import Collection, Metadata, Vector
+from schemas.records import Collection
 from schemas.storage.outcomes import StreamOutcome
 from schemas.where import Where
 from schemas.wire.json_in import decode
@@ -37,8 +37,6 @@ MAX_BAD_LINES = 10_000
 """The most lines without a document. A stream that has more of them, and fewer with a document, is not read to its
 end."""
 
-Parsed = tuple[str, str, Metadata, Vector]
-
 
 @dataclass
 class Pending:
@@ -47,11 +45,11 @@ class Pending:
     `changes` counts the lines that said something else than the one before.
     """
 
-    parsed: Parsed
+    parsed: ParsedDocument
     lines: list[int]
     changes: int = 0
 
-    def repeat(self, line: int, parsed: Parsed, on_conflict: str) -> None:
+    def repeat(self, line: int, parsed: ParsedDocument, on_conflict: str) -> None:
         """Take a later line of the same id."""
         self.lines.append(line)
         if on_conflict == "replace":
@@ -186,7 +184,7 @@ def store_lines(
                 continue
             try:
                 make_id = _no_id if whole else _id_maker(progress.line, options.idempotency_key)
-                parsed = _parse(line, make_id, progress.unknown)
+                parsed = _parse(line, make_id, progress.unknown, whole)
                 check_dimension(collection, len(parsed[3]))
                 if not whole:
                     # Documents that an earlier release took and exported must come back whole.
@@ -286,17 +284,17 @@ def _settle(store: ScopedStore, name: str, progress: Progress) -> bool:
     return indexed and not progress.refused
 
 
-def _parse(line: bytes, make_id: Callable[[], str], unknown: Unknown) -> Parsed:
+def _parse(line: bytes, make_id: Callable[[], str], unknown: Unknown, of_export: bool) -> ParsedDocument:
     with room_for(line):
         try:
             source = decode(line)
         except orjson.JSONDecodeError as error:
             raise InvalidInputError(f"The line is not valid JSON: {error.msg}", code="invalid_json") from None
-        return parse_document(source, None, make_id, unknown)
+        return parse_document(source, None, make_id, unknown, may_lack_text=of_export)
 
 
-def _is_same(one: Parsed, other: Parsed) -> bool:
-    return one[1:3] == other[1:3] and np.array_equal(one[3], other[3])
+def _is_same(one: ParsedDocument, other: ParsedDocument) -> bool:
+    return one[1:3] == other[1:3] and one.extras == other.extras and np.array_equal(one[3], other[3])
 
 
 def _too_many_bad_lines(progress: Progress) -> InvalidInputError:

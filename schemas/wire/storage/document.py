@@ -67,6 +67,7 @@ class WholeDocument(Body):
     text = fields.Raw(load_default=None)
     metadata = fields.Raw(load_default=None)
     embedding = fields.Raw(load_default=None)
+    uri = fields.Raw(load_default=None)
 
 
 class MetadataPatch(Body):
@@ -215,6 +216,8 @@ def with_index_state(answer: Answer, indexed: bool, set_aside: Sequence[str]) ->
 
 def document_answer(found: Document) -> Answer:
     answer: Answer = {"id": found.id, "text": found.text, "metadata": orjson.Fragment(found.metadata_json)}
+    if found.extras.uri is not None:
+        answer["uri"] = found.extras.uri
     if found.embedding is not None:
         answer["embedding"] = found.embedding
     return answer
@@ -223,7 +226,8 @@ def document_answer(found: Document) -> Answer:
 def exported_line(found: Document) -> Answer:
     """Return the line of an export for a document, which is also a line of an NDJSON stream of documents."""
     assert found.embedding is not None
-    return {**document_answer(found), "embedding": b64encode(found.embedding.tobytes()).decode()}
+    line = {**document_answer(found), "embedding": b64encode(found.embedding.tobytes()).decode()}
+    return {**line, "text": None} if found.extras.textless else line
 
 
 def page_answer(found: FoundPage) -> Answer:

@@ -268,7 +268,7 @@ def _group(found: Group, distances: Mapping[str, float]) -> Answer:
 
 def _text_match(found: TextMatch) -> Answer:
     answer = document_answer(found.document)
-    return {"id": answer["id"], "text": answer["text"], "score": found.score, "metadata": answer["metadata"]}
+    return {"id": answer.pop("id"), "text": answer.pop("text"), "score": found.score, **answer}
 
 
 def _facet(found: Facet) -> Answer:

@@ -30,6 +30,8 @@ from tests.properties.filtered.routes import (
 from tests.support.apps import running_app
 
 OF_NO_DOCUMENT = {
+    "GET /aliases",
+    "GET /aliases/{alias}",
     "GET /api/connections/providers",
     "GET /api/connections/providers/{provider}",
     "GET /api/connections/providers/{provider}/schema",

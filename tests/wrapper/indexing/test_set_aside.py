@@ -30,7 +30,7 @@ def _nearest(world, number, name="docs"):
 
 
 def _set_aside(world, name="docs"):
-    found = world.store.index(name).hindrances
+    found = world.store.indexes.of(name).hindrances
     assert len(found.first_refused) == found.refused
     return {each.id: each.reason for each in found.first_refused}
 
@@ -155,7 +155,7 @@ def test_an_index_without_it_is_as_it_should_be(world, engine):
     world.fill()
     world.process.restarts_asked += 1
     world.process.drain()
-    found = world.store.index("docs")
+    found = world.store.indexes.of("docs")
     assert (found.collection.index_state, found.report.fault, found.report.rebuilds) == ("ready", None, 0)
 
 
@@ -165,12 +165,12 @@ def test_what_is_not_available_waits_and_says_why_until_the_engine_takes_it(worl
     world.failing["upsert"] = [EngineAccessError(sentence, status=401) for _ in range(5)]
     add("docs", ("late", {}, 7)).run(world.store)
     world.process.drain_until(lambda: not world.failing["upsert"])
-    found = world.store.index("docs")
+    found = world.store.indexes.of("docs")
     assert [each.reason for each in found.hindrances.standing_still] == [sentence]
     assert (found.waiting_writes, found.hindrances.refused) == (1, 0)
     assert _nearest(world, 7)[0] == "late"
     world.process.drain()
-    assert not world.store.index("docs").hindrances.standing_still
+    assert not world.store.indexes.of("docs").hindrances.standing_still
     assert "late" in world.records()
     world.check()
 

@@ -91,14 +91,16 @@ def test_a_rebuild_that_never_succeeds_holds_up_no_other_index(world, engine, er
     engine.delete_collection("lost")
     world.process.restarts_asked += 1
     add("other", ("new", {}, 7)).run(world.store)
-    world.process.drain_until(lambda: _are_ready(world, names[1:]) and not world.store.index("other").waiting_writes)
+    world.process.drain_until(
+        lambda: _are_ready(world, names[1:]) and not world.store.indexes.of("other").waiting_writes
+    )
     assert world.state("bad") == "rebuilding"
-    assert [each.reason for each in world.store.index("bad").hindrances.standing_still] == [error.message]
+    assert [each.reason for each in world.store.indexes.of("bad").hindrances.standing_still] == [error.message]
     assert "new" in world.records("other")
     assert set(world.records("lost")) == {"d0", "d1", "d2"}
     engine.stubborn.clear()
     world.process.drain_until(lambda: world.state("bad") == "ready")
-    assert not world.store.index("bad").hindrances.standing_still
+    assert not world.store.indexes.of("bad").hindrances.standing_still
 
 
 def test_a_rebuild_that_fails_rests_longer_each_time_up_to_an_end(world, engine):
@@ -168,7 +170,9 @@ def test_several_rebuilds_take_turns(world, engine):
     ended = []
     for _ in range(60):
         world.process.drain(rounds=1)
-        ended += [name for name in ("large", "small") if world.store.index(name).report.rebuilds and name not in ended]
+        ended += [
+            name for name in ("large", "small") if world.store.indexes.of(name).report.rebuilds and name not in ended
+        ]
     assert ended == ["small", "large"]
 
 
@@ -201,13 +205,13 @@ def test_one_call_tells_of_all_collections_that_never_had_a_document(world, engi
     world.names.clear()
     world.process.drain(rounds=1)
     assert _are_ready(world, names)
-    report = world.store.index("c000").report
+    report = world.store.indexes.of("c000").report
     assert (report.fault, report.documents_held, report.checked_at_seconds is None) == (None, 0, False)
     world.process.drain_until(lambda: _are_ready(world, ["lost", "full", "emptied"]))
     assert world.names.count("unused_collections") == 1
     assert not set(engine.counted) & set(names)
     assert {"full", "emptied"} <= set(engine.counted)
-    assert world.store.index("lost").report.rebuilds == 1
+    assert world.store.indexes.of("lost").report.rebuilds == 1
     world.check()
 
 
@@ -365,4 +369,4 @@ def test_an_engine_that_is_away_as_a_whole_is_no_single_indexs_fault(world, engi
     engine.away = False
     world.process.drain_until(lambda: _are_ready(world, ["one", "two"]))
     assert world.process.now() - asked < 120
-    assert world.store.index("one").report.rebuilds == 1
+    assert world.store.indexes.of("one").report.rebuilds == 1

@@ -165,12 +165,12 @@ def test_an_unknown_route_answers_with_the_error_body(client, path):
     ("method", "path", "allowed"),
     [
         ("PUT", "/collections", ["GET", "HEAD", "OPTIONS", "POST"]),
-        ("POST", "/collections/abc", ["DELETE", "GET", "HEAD", "OPTIONS"]),
+        ("POST", "/collections/abc", ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH"]),
         ("GET", "/collections/abc/metadata", ["OPTIONS", "PATCH", "PUT"]),
-        ("PATCH", "/collections/abc/documents", ["DELETE", "GET", "HEAD", "OPTIONS", "POST"]),
+        ("PUT", "/collections/abc/documents", ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST"]),
         ("GET", "/collections/abc/documents/search", ["OPTIONS", "POST"]),
         ("GET", "/collections/abc/documents/all", ["DELETE", "OPTIONS"]),
-        ("DELETE", "/collections/abc/documents/doc-1", ["GET", "HEAD", "OPTIONS", "PATCH"]),
+        ("POST", "/collections/abc/documents/doc-1", ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "PUT"]),
         ("GET", "/collections/abc/gather", ["OPTIONS", "POST"]),
         ("DELETE", "/query", ["GET", "HEAD", "OPTIONS", "POST"]),
         ("POST", "/health", ["GET", "HEAD", "OPTIONS"]),
@@ -191,7 +191,7 @@ def test_head_answers_like_get_without_a_body(client, path):
 
 def test_options_names_the_methods(client):
     answer = client.options("/collections/abc")
-    assert set(answer.headers["Allow"].split(", ")) == {"GET", "HEAD", "DELETE", "OPTIONS"}
+    assert set(answer.headers["Allow"].split(", ")) == {"GET", "HEAD", "DELETE", "PATCH", "OPTIONS"}
 
 
 def test_every_answer_carries_a_request_id(client):

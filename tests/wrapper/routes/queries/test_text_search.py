@@ -140,7 +140,6 @@ def test_filters_narrow_the_results(search):
         ({"query": 7}, "query"),
         ({"query": ["backups"]}, "query"),
         ({"query": "x", "top_k": 0}, "top_k"),
-        ({"query": "x", "top_k": 1001}, "top_k"),
         ({"query": "x", "top_k": "x"}, "top_k"),
         ({"query": "x", "where": {"a": {"$x": 1}}}, "where"),
     ],
