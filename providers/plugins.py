@@ -55,7 +55,22 @@ from schemas.errors import (
 )
 from schemas.records import Document, DocumentBatch, GatherSpec, Group, Match, OrderBy, Page, TextMatch
 from schemas.scores import rounded, score
-from schemas.where import EVERYTHING, And, Contains, Equals, Exists, HasId, In, Not, Or, Ordered, Where, to_json
+from schemas.where import (
+    EVERYTHING,
+    And,
+    Contains,
+    Equals,
+    Exists,
+    HasId,
+    In,
+    Not,
+    Or,
+    Ordered,
+    TextContains,
+    TextMatches,
+    Where,
+    to_json,
+)
 
 __all__ = [
     "ERROR_TYPES",
@@ -108,7 +123,9 @@ __all__ = [
     "SupportsSearch",
     "SupportsTextSearch",
     "SupportsTokens",
+    "TextContains",
     "TextMatch",
+    "TextMatches",
     "UnavailableError",
     "UnsupportedError",
     "UnsupportedFilterError",

@@ -204,6 +204,20 @@ class AliasNotFoundError(NotFoundError):
         super().__init__(f"Alias '{alias}' not found", alias=alias)
 
 
+class TenantNotFoundError(NotFoundError):
+    code = "tenant_not_found"
+
+    def __init__(self, tenant: str) -> None:
+        super().__init__(f"Tenant [{tenant}] not found", tenant=tenant)
+
+
+class DatabaseNotFoundError(NotFoundError):
+    code = "database_not_found"
+
+    def __init__(self, tenant: str, database: str) -> None:
+        super().__init__(f"Database [{database}] not found. Are you sure it exists?", tenant=tenant, database=database)
+
+
 class DocumentNotFoundError(NotFoundError):
     code = "document_not_found"
 

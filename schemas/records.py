@@ -53,6 +53,15 @@ class Collection:
 
 
 @dataclass(frozen=True, slots=True)
+class Database:
+    """A set of collections of one tenant. `id` is a UUID."""
+
+    id: str
+    name: str
+    tenant: str
+
+
+@dataclass(frozen=True, slots=True)
 class Alias:
     """A name that stands for a collection."""
 
@@ -119,6 +128,32 @@ class DocumentPatch:
     text: str | None = None
     metadata: Metadata | None = None
     embedding: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentChanges:
+    """Changes of documents, column by column; what is None, a column or a value, is not changed.
+
+    `metadatas` are merged key by key, and a value that is null removes its key.
+    """
+
+    ids: list[str]
+    embeddings: list[Vector] | None = None
+    texts: list[str | None] | None = None
+    metadatas: list[Metadata | None] | None = None
+    uris: list[str | None] | None = None
+
+    def embedding(self, row: int) -> Vector | None:
+        return None if self.embeddings is None else self.embeddings[row]
+
+    def text(self, row: int) -> str | None:
+        return None if self.texts is None else self.texts[row]
+
+    def metadata(self, row: int) -> Metadata | None:
+        return None if self.metadatas is None else self.metadatas[row]
+
+    def uri(self, row: int) -> str | None:
+        return None if self.uris is None else self.uris[row]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 from schemas.errors import InvalidFilterError
 from schemas.json_pointers import escaped
+from schemas.words.regular_expressions import BadPatternError, compiled
 
 MAX_DEPTH = 16
 MAX_VALUES = 10_000
@@ -71,6 +72,20 @@ class HasId:
 
 
 @dataclass(frozen=True, slots=True)
+class TextContains:
+    """The document has a text, and this is a part of it, letter for letter."""
+
+    part: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatches:
+    """The document has a text, and this regular expression matches somewhere in it."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
 class And:
     """Every part holds. Without parts it matches every document."""
 
@@ -89,7 +104,7 @@ class Not:
     part: Where
 
 
-Where = Equals | Ordered | In | Contains | Exists | HasId | And | Or | Not
+Where = Equals | Ordered | In | Contains | Exists | HasId | TextContains | TextMatches | And | Or | Not
 
 EVERYTHING = And(())
 """The filter that every document matches."""
@@ -99,6 +114,9 @@ LOGICAL = ("$and", "$or", "$not")
 ID = "$id"
 """What stands for the id of a document in a filter. A field of the metadata of that name cannot be asked for."""
 ID_OPERATORS = ("$eq", "$ne", "$in", "$nin")
+TEXT = "$text"
+"""What stands for the text of a document in a filter."""
+TEXT_OPERATORS = ("$contains", "$not_contains", "$regex", "$not_regex")
 
 
 def all_of(*filters: Where) -> Where:
@@ -120,6 +138,14 @@ def to_json(where: Where) -> dict[str, Any]:
             return {field: {"$contains": value}}
         case Exists(field):
             return {field: {"$exists": True}}
+        case TextContains(part):
+            return {TEXT: {"$contains": part}}
+        case Not(TextContains(part)):
+            return {TEXT: {"$not_contains": part}}
+        case TextMatches(pattern):
+            return {TEXT: {"$regex": pattern}}
+        case Not(TextMatches(pattern)):
+            return {TEXT: {"$not_regex": pattern}}
         case HasId(ids):
             return {ID: {"$in": list(ids)}}
         case Not(HasId(ids)):
@@ -196,6 +222,8 @@ class _Parser:
             here = f"{pointer}/{escaped(key)}"
             if key == ID:
                 parts.append(self._ids(operand, here, depth + 1))
+            elif key == TEXT:
+                parts.append(self._text(operand, here, depth + 1))
             elif key.startswith("$"):
                 parts.append(self._logical(key, operand, here, depth + 1))
             elif isinstance(operand, dict):
@@ -209,7 +237,7 @@ class _Parser:
         if operator == "$not":
             return Not(self.filter(operand, pointer, depth))
         if operator not in LOGICAL:
-            raise self._fault(f"unknown operator '{operator}'", pointer, allowed=[*LOGICAL, ID])
+            raise self._fault(f"unknown operator '{operator}'", pointer, allowed=[*LOGICAL, ID, TEXT])
         if not isinstance(operand, list) or not operand:
             raise self._fault(f"{operator} needs a list of at least one filter", pointer)
         self._count(len(operand), pointer)
@@ -230,6 +258,28 @@ class _Parser:
                 raise self._fault(f"unknown operator '{name}' of {ID}", here, allowed=list(ID_OPERATORS))
             one_of = HasId(self._strings(name, given if name in ("$in", "$nin") else [given], here))
             parts.append(Not(one_of) if name in ("$ne", "$nin") else one_of)
+        return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+    def _text(self, operand: Any, pointer: str, depth: int) -> Where:
+        self._check_depth(depth, pointer)
+        if not isinstance(operand, dict) or not operand:
+            raise self._fault(f"{TEXT} needs an object with operators", pointer, allowed=list(TEXT_OPERATORS))
+        parts: list[Where] = []
+        for name, given in operand.items():
+            here = f"{pointer}/{escaped(name)}"
+            if name not in TEXT_OPERATORS:
+                raise self._fault(f"unknown operator '{name}' of {TEXT}", here, allowed=list(TEXT_OPERATORS))
+            if not isinstance(given, str):
+                raise self._fault(f"{name} needs a string, not {_kind(given)}", here)
+            self._count(1, here)
+            one: Where = TextContains(given)
+            if name.endswith("regex"):
+                try:
+                    compiled(given)
+                except BadPatternError as error:
+                    raise self._fault(f"not a regular expression: {error}", here) from None
+                one = TextMatches(given)
+            parts.append(Not(one) if name.startswith("$not") else one)
         return parts[0] if len(parts) == 1 else And(tuple(parts))
 
     def _strings(self, name: str, operand: Any, pointer: str) -> tuple[str, ...]:

@@ -13,7 +13,23 @@ from typing import Any
 
 from providers.unsupported_filters import UnsupportedFilterError, check_number
 from schemas.metadata import RESERVED_PREFIXES
-from schemas.where import ID, And, Contains, Equals, Exists, HasId, In, Not, Or, Ordered, Scalar, Where
+from schemas.where import (
+    ID,
+    TEXT,
+    And,
+    Contains,
+    Equals,
+    Exists,
+    HasId,
+    In,
+    Not,
+    Or,
+    Ordered,
+    Scalar,
+    TextContains,
+    TextMatches,
+    Where,
+)
 
 Clause = dict[str, Any]
 
@@ -62,6 +78,8 @@ def _translated(where: Where, *, negated: bool) -> Clause | bool:
             return _ordered(path, operator, value)
         case Exists(path):
             raise UnsupportedFilterError(CHROMA, "$exists", path, "it cannot ask whether a field is there")
+        case TextContains() | TextMatches():
+            raise UnsupportedFilterError(CHROMA, "$text", TEXT, "the text is not asked for in filters")
         case HasId():
             raise UnsupportedFilterError(CHROMA, "$in", ID, "it has no ids in its filters")
 

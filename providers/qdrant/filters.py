@@ -13,7 +13,24 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from providers.unsupported_filters import UnsupportedFilterError, check_number
-from schemas.where import EVERYTHING, ID, And, Contains, Equals, Exists, HasId, In, Not, Or, Ordered, Scalar, Where
+from schemas.where import (
+    EVERYTHING,
+    ID,
+    TEXT,
+    And,
+    Contains,
+    Equals,
+    Exists,
+    HasId,
+    In,
+    Not,
+    Or,
+    Ordered,
+    Scalar,
+    TextContains,
+    TextMatches,
+    Where,
+)
 
 Condition = dict[str, Any]
 
@@ -63,6 +80,8 @@ def _condition(where: Where, prefix: str) -> Condition:
             return _at(operator, path, prefix, lambda key: _scalar(key, _ordered(operator, path, key, value)))
         case Exists(path):
             return _at("$exists", path, prefix, lambda key: {"must_not": [_absent(key)]})
+        case TextContains() | TextMatches():
+            raise UnsupportedFilterError(QDRANT, "$text", TEXT, "the text is not asked for in filters")
         case HasId():
             raise UnsupportedFilterError(QDRANT, "$in", ID, "its points have ids of their own")
 

@@ -79,6 +79,11 @@ class Transaction(ABC):
         """Add rows; `columns` are the names of their columns, separated by commas."""
 
     @abstractmethod
+    def text_matches(self, collection_key: int, pattern: str) -> Sql:
+        """Return the condition that a regular expression matches the text of a row of `documents d`, which is one of
+        the collection."""
+
+    @abstractmethod
     def roll_back(self) -> None:
         """Undo what the transaction did; harmless when the database has undone it already."""
 
@@ -145,6 +150,9 @@ class Dialect(Protocol):
 
     def with_ids(self, ids: Sequence[str]) -> Sql:
         """Return the condition that the id of a row of `documents d` is one of `ids`."""
+
+    def text_contains(self, part: str) -> Sql:
+        """Return the condition that the text of a row of `documents d` has this part, letter for letter."""
 
     def compared(self, alias: str, operator: str, value: bytes) -> Sql:
         """Return the condition that compares the value of a row of `document_fields` with `value`."""

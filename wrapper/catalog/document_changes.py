@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from schemas.errors import DocumentNotFoundError, InvalidInputError
 from schemas.metadata import check_metadata, merge_patch
-from schemas.records import Collection, Document, DocumentBatch, DocumentPatch, Metadata
+from schemas.records import (
+    Collection,
+    Document,
+    DocumentBatch,
+    DocumentChanges,
+    DocumentPatch,
+    Extras,
+    Metadata,
+    Vector,
+)
 from schemas.storage.outcomes import WriteOutcome
 from schemas.where import Where
 from wrapper.catalog import reads, stored_bytes
 from wrapper.catalog.contract import Transaction
+from wrapper.catalog.index_state import outbox
 from wrapper.catalog.index_state.adoptions import writable
 from wrapper.catalog.rows import dump_json
 from wrapper.catalog.words.splitting import word_row
@@ -116,3 +126,86 @@ def _merge(
         transaction.dialect.text_index.remove(transaction, collection.key, [row.position for row in words])
         transaction.dialect.text_index.add(transaction, collection.key, words)
     return [(document.id, list(before)) for document, before, _ in changed]
+
+
+def merge_documents(
+    transaction: Transaction, name: str, changes: DocumentChanges, *, adds: bool, merges: bool
+) -> WriteOutcome:
+    """Apply changes to documents by id: to those that exist when it `merges`, and to new ones when it `adds`.
+
+    Of a document that exists, what a change does not name stays; its metadata is merged key by key, and null removes a
+    key. A new document has what its change names, and needs an embedding. Of several changes of one id each stands on
+    the one before, or without `merges` the first counts. Raises InvalidInputError for an embedding that is missing or
+    of another dimension.
+    """
+    collection = writable(transaction, name)
+    stored = reads.by_ids(transaction, collection, changes.ids, with_embeddings=True)
+    after: dict[str, _State] = {}
+    for row, document_id in enumerate(changes.ids):
+        before = after.get(document_id)
+        if before is None and document_id in stored:
+            if not merges:
+                continue
+            before = _State.of(stored[document_id])
+        if before is None:
+            if adds:
+                after[document_id] = _State.new(changes, row)
+        elif merges:
+            after[document_id] = before.changed(changes, row)
+    if not after:
+        return WriteOutcome(revision=collection.revision, outbox_id=outbox.newest_of(transaction, collection.key))
+    states = list(after.values())
+    dimension = len(states[0].embedding)
+    for state in states:
+        if len(state.embedding) != dimension:
+            check_dimension(collection, len(state.embedding), index=0)
+            raise InvalidInputError(
+                f"Embedding dimension mismatch: one has {dimension}, another {len(state.embedding)}",
+                code="dimension_mismatch",
+                field="embeddings",
+            )
+    batch = DocumentBatch(
+        ids=list(after),
+        texts=[state.text or "" for state in states],
+        metadatas=[state.metadata for state in states],
+        embeddings=np.stack([state.embedding for state in states]),
+        extras={row: Extras(state.uri, state.text is None) for row, state in enumerate(states)},
+    )
+    return add_documents(transaction, name, batch)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A document as changes leave it. `text` is None when it has none."""
+
+    text: str | None
+    metadata: Metadata
+    embedding: Vector
+    uri: str | None
+
+    @classmethod
+    def of(cls, document: Document) -> _State:
+        assert document.embedding is not None
+        text = None if document.extras.textless else document.text
+        return cls(text, document.metadata, document.embedding, document.extras.uri)
+
+    @classmethod
+    def new(cls, changes: DocumentChanges, row: int) -> _State:
+        embedding = changes.embedding(row)
+        if embedding is None:
+            raise InvalidInputError(
+                "A new document needs an embedding", code="embedding_required", field="embeddings", index=row
+            )
+        given = changes.metadata(row) or {}
+        metadata = {key: value for key, value in given.items() if value is not None}
+        return cls(changes.text(row), metadata, embedding, changes.uri(row))
+
+    def changed(self, changes: DocumentChanges, row: int) -> _State:
+        text, embedding, uri = changes.text(row), changes.embedding(row), changes.uri(row)
+        merged = {**self.metadata, **(changes.metadata(row) or {})}
+        return _State(
+            self.text if text is None else text,
+            {key: value for key, value in merged.items() if value is not None},
+            self.embedding if embedding is None else embedding,
+            self.uri if uri is None else uri,
+        )

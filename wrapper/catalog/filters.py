@@ -9,7 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schemas.where import EVERYTHING, And, Contains, Equals, Exists, HasId, In, Not, Or, Ordered, Scalar, Where
+from schemas.where import (
+    EVERYTHING,
+    And,
+    Contains,
+    Equals,
+    Exists,
+    HasId,
+    In,
+    Not,
+    Or,
+    Ordered,
+    Scalar,
+    TextContains,
+    TextMatches,
+    Where,
+)
 from wrapper.catalog.contract import Dialect, Sql, Transaction, balanced
 from wrapper.catalog.sortable_values import ELEMENT_BIT, bounded, encode_element, encode_value
 
@@ -22,31 +37,45 @@ MAX_JOINED = 32
 """The most conditions in a conjunction outside a CASE. PostgreSQL makes a join of each, and takes a minute to plan
 hundreds of them."""
 
+TEXTLESS = '%"textless":true%'
+"""What the extras of a document without a text are like."""
 _SQL_OPERATORS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 Leaf = Equals | Ordered | In | Contains | Exists
 
 
-def predicate(transaction: Transaction, where: Where, position: str) -> Sql:
+def predicate(transaction: Transaction, collection_key: int, where: Where, position: str) -> Sql:
     """Return a condition that holds for documents that match; `position` is the SQL name of the document's position."""
     match where:
         case And(parts):
             excluded = [part.part for part in parts if isinstance(part, Not)]
             required: list[Where] = [part for part in parts if not isinstance(part, Not)]
             required += [Not(part) for part in _merged(excluded)]
-            joined = _joined(" AND ", [predicate(transaction, part, position) for part in required], empty="TRUE")
+            joined = _joined(
+                " AND ", [predicate(transaction, collection_key, part, position) for part in required], empty="TRUE"
+            )
             if _leaves(where) <= MAX_JOINED:
                 return joined
             return Sql(f"CASE WHEN {joined.text} THEN TRUE ELSE FALSE END", joined.parameters)
         case Or(parts):
-            return _joined(" OR ", [predicate(transaction, part, position) for part in _merged(parts)], empty="FALSE")
+            return _joined(
+                " OR ",
+                [predicate(transaction, collection_key, part, position) for part in _merged(parts)],
+                empty="FALSE",
+            )
         case Not(part):
-            inner = predicate(transaction, part, position)
+            inner = predicate(transaction, collection_key, part, position)
             return Sql(f"NOT {inner.text}", inner.parameters)
         case HasId(ids):
             named = transaction.dialect.with_ids(ids)
             return Sql(
                 f"EXISTS (SELECT 1 FROM documents d WHERE d.position = {position} AND {named.text})", named.parameters
+            )
+        case TextContains() | TextMatches():
+            condition = _text(transaction, collection_key, where)
+            return Sql(
+                f"EXISTS (SELECT 1 FROM documents d WHERE d.position = {position} AND {condition.text})",
+                condition.parameters,
             )
         case _:
             holds = _holds(transaction.dialect, where, "x")
@@ -68,9 +97,13 @@ def positions(transaction: Transaction, collection_key: int, where: Where) -> Sq
         case Or(parts) if _positive(where):
             return _united([positions(transaction, collection_key, part) for part in _merged(parts)])
         case And(parts) if any(_positive(part) for part in parts):
-            candidates = [part for part in parts if _positive(part)][:MAX_DRIVERS]
+            # Without an index, what is asked of texts is asked of those documents alone that meet the other conditions.
+            able = [part for part in parts if _positive(part)]
+            indexed = [part for part in able if not isinstance(part, TextContains | TextMatches)]
+            candidates = (indexed or able)[:MAX_DRIVERS]
             driver, driven = _most_selective(transaction, collection_key, candidates)
-            rest = predicate(transaction, And(tuple(part for part in parts if part is not driver)), "m.position")
+            others = And(tuple(part for part in parts if part is not driver))
+            rest = predicate(transaction, collection_key, others, "m.position")
             return Sql(f"{driven.text} AND {rest.text}", driven.parameters + rest.parameters)
         case And() | Or() | Not():
             return in_order(transaction, collection_key, where)
@@ -78,6 +111,13 @@ def positions(transaction: Transaction, collection_key: int, where: Where) -> Sq
             named = transaction.dialect.with_ids(ids)
             mine = f"SELECT d.position FROM documents d WHERE d.collection_key = {int(collection_key)} AND {named.text}"
             return Sql(f"SELECT m.position FROM ({mine}) m WHERE TRUE", named.parameters)
+        case TextContains() | TextMatches():
+            condition = _text(transaction, collection_key, where)
+            mine = f"d.collection_key = {int(collection_key)} AND {condition.text}"
+            return Sql(
+                f"SELECT m.position FROM (SELECT d.position FROM documents d WHERE {mine}) m WHERE TRUE",
+                condition.parameters,
+            )
         case _:
             holds = _holds(transaction.dialect, where, "m")
             return Sql(
@@ -95,7 +135,7 @@ def in_order(transaction: Transaction, collection_key: int, where: Where) -> Sql
     scan = Sql("SELECT m.position FROM documents m WHERE m.collection_key = ?", (collection_key,))
     if where == EVERYTHING:
         return scan
-    condition = predicate(transaction, where, "m.position")
+    condition = predicate(transaction, collection_key, where, "m.position")
     return Sql(f"{scan.text} AND {condition.text}", scan.parameters + condition.parameters)
 
 
@@ -135,6 +175,16 @@ def _most_selective(transaction: Transaction, collection_key: int, parts: list[W
         if fewest == 0:
             break
     return best
+
+
+def _text(transaction: Transaction, collection_key: int, where: TextContains | TextMatches) -> Sql:
+    """Return the condition that the text of a row of `documents d` is as wanted."""
+    if isinstance(where, TextContains):
+        condition = transaction.dialect.text_contains(where.part)
+    else:
+        condition = transaction.text_matches(collection_key, where.pattern)
+    # What has extras may have no text at all.
+    return Sql(f"{condition.text} AND (d.extras IS NULL OR d.extras NOT LIKE ?)", (*condition.parameters, TEXTLESS))
 
 
 def _leaves(where: Where) -> int:

@@ -138,7 +138,7 @@ def distinct_values(
     """Return the distinct scalars of a field among the matches, including the elements of lists, in typed order."""
     path = bounded(field)
     value = transaction.dialect.whole_value(transaction, collection.key, path, "f")
-    matching = predicate(transaction, where, "f.position")
+    matching = predicate(transaction, collection.key, where, "f.position")
     blocks = transaction.blocks(
         f"SELECT DISTINCT {value} FROM document_fields f WHERE f.collection_key = ? AND f.path = ? "
         f"AND {_SCALARS_AND_ELEMENTS} AND {matching.text}",
@@ -224,7 +224,7 @@ def _members(
         conditions.append(wanted.text)
         parameters += wanted.parameters
     if seen != EVERYTHING:
-        matching = predicate(transaction, seen, "f0.position")
+        matching = predicate(transaction, collection.key, seen, "f0.position")
         conditions.append(matching.text)
         parameters += matching.parameters
     is_hit = dialect.one_of("f0.position", [hit.position for hit in hits])

@@ -101,7 +101,7 @@ def by_ids(
 ) -> dict[str, Document]:
     """Return those of the documents that exist and match, by id."""
     wanted = transaction.dialect.with_ids(ids)
-    matching = predicate(transaction, where, "d.position")
+    matching = predicate(transaction, collection.key, where, "d.position")
     condition = Sql(
         f"d.collection_key = ? AND {wanted.text} AND {matching.text}",
         (collection.key, *wanted.parameters, *matching.parameters),
@@ -121,7 +121,7 @@ def everything(
     transaction: Transaction, collection: Collection, where: Where = EVERYTHING, *, block: int
 ) -> Iterator[list[Document]]:
     """Yield all matching documents with embeddings, in the order of insertion, `block` in memory at a time."""
-    matching = predicate(transaction, where, "d.position")
+    matching = predicate(transaction, collection.key, where, "d.position")
     statement = (
         f"SELECT {DOCUMENT_AND_VECTOR} FROM documents d CROSS JOIN embeddings e "
         f"WHERE e.position = d.position AND d.collection_key = ? AND {matching.text} ORDER BY d.position"
@@ -172,7 +172,7 @@ def vectors_of(
     transaction: Transaction, collection: Collection, ids: Sequence[str], *, where: Where = EVERYTHING
 ) -> tuple[list[int], Vector]:
     """Return (positions, float32 matrix) of those of the documents that exist and match."""
-    wanted, matching = transaction.dialect.with_ids(ids), predicate(transaction, where, "d.position")
+    wanted, matching = transaction.dialect.with_ids(ids), predicate(transaction, collection.key, where, "d.position")
     rows = transaction.rows(
         f"SELECT d.position, e.vector FROM {DOCUMENTS_WITH_VECTORS} "
         f"WHERE d.collection_key = ? AND {wanted.text} AND {matching.text}",
@@ -279,7 +279,7 @@ def _walked(
     path = bounded(order.field)
     value = transaction.dialect.whole_value(transaction, collection.key, path, "m")
     if after is None or after.keys[0] is not None:
-        matching = predicate(transaction, where, "m.position")
+        matching = predicate(transaction, collection.key, where, "m.position")
         past = _past([value], "m.position", (order,), after)
         with_field = Sql(
             "FROM document_fields m WHERE m.collection_key = ? AND m.path = ? AND m.value >= ? AND m.value < ? "

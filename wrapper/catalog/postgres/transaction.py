@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from schemas.words.regular_expressions import matches
 from wrapper.catalog.contract import FieldRow, Row, Sql, TextIndex, Transaction
 from wrapper.catalog.postgres.text import escape
 from wrapper.catalog.tables import ID_CHARACTERS
@@ -23,6 +24,7 @@ from wrapper.catalog.words.index import WordIndex
 
 VALUE_BYTES = 512
 CACHED_CHARACTERS = 4_000
+TEXTS_AT_ONCE = 500
 NO_LIMIT = "SET LOCAL statement_timeout = 0"
 
 
@@ -43,6 +45,9 @@ class PostgresDialect:
             return Sql(f"left(d.id, {ID_CHARACTERS}) = ANY(?::text[])", (given,))
         heads = f"ARRAY(SELECT left(given.id, {ID_CHARACTERS}) FROM unnest(?::text[]) AS given (id))"
         return Sql(f"left(d.id, {ID_CHARACTERS}) = ANY({heads}) AND d.id = ANY(?::text[])", (given, given))
+
+    def text_contains(self, part: str) -> Sql:
+        return Sql("strpos(d.text, ?) > 0", (part,))
 
     def compared(self, alias: str, operator: str, value: bytes) -> Sql:
         if len(value) < self._value_bytes:
@@ -97,6 +102,7 @@ class PostgresTransaction(Transaction):
         # Several statements can be sent at once only without parameters and without binary results.
         self._plain = connection.cursor()
         self._limited = True
+        self._matching: dict[tuple[int, str], list[int]] = {}
 
     @property
     def is_usable(self) -> bool:
@@ -106,6 +112,7 @@ class PostgresTransaction(Transaction):
         """Begin with several statements in one round trip; `limited` is false when they lift the deadline."""
         self._plain.execute(statements.encode(), prepare=False)
         self._limited = limited
+        self._matching.clear()
 
     def commit(self, statements: str = "COMMIT") -> None:
         self._plain.execute(statements.encode(), prepare=False)
@@ -143,6 +150,19 @@ class PostgresTransaction(Transaction):
             with self._cursor.copy(f"COPY {table} ({columns}) FROM STDIN".encode()) as copy:
                 for row in rows:
                     copy.write_row(row)
+
+    def text_matches(self, collection_key: int, pattern: str) -> Sql:
+        """Its own expressions are others, and not linear: here the texts are read, once for each pattern."""
+        found = self._matching.get((collection_key, pattern))
+        if found is None:
+            every = "SELECT d.position, d.text FROM documents d WHERE d.collection_key = ?"
+            found = self._matching[collection_key, pattern] = [
+                position
+                for rows in self.blocks(every, (collection_key,), TEXTS_AT_ONCE)
+                for position, text in rows
+                if matches(pattern, text)
+            ]
+        return self.dialect.one_of("d.position", found)
 
     def roll_back(self) -> None:
         try:

@@ -21,8 +21,9 @@ from sqlalchemy.pool import NullPool
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from schemas.errors import DiskFloorError, RagError, TooSlowError, UnavailableError
+from schemas.words.regular_expressions import matches
 from wrapper.catalog.contract import LOCKED, TOO_SLOW, WAIT_SECONDS, LockedError, Transaction
-from wrapper.catalog.sqlite.transaction import Deadline, SQLiteDialect, SQLiteTransaction
+from wrapper.catalog.sqlite.transaction import MATCHES, Deadline, SQLiteDialect, SQLiteTransaction
 
 log = structlog.get_logger(__name__)
 
@@ -186,6 +187,7 @@ def _begin(transaction: Transaction, begin: str, wait_seconds: float | None) -> 
 def _prepare(connection: DBAPIConnection, _record: object) -> None:
     # The driver must not open transactions of its own: each transaction says which kind it is.
     connection.isolation_level = None
+    connection.create_function(MATCHES, 2, matches, deterministic=True)
     cursor = connection.cursor()
     _use_write_ahead_log(cursor)
     for pragma in (

@@ -11,6 +11,9 @@ from sqlalchemy import PoolProxiedConnection
 from wrapper.catalog.contract import Dialect, FieldRow, Row, Sql, TextIndex, Transaction
 from wrapper.catalog.words.index import WordIndex
 
+MATCHES = "rag_matches"
+"""The name of the function of regular expressions."""
+
 
 class Deadline:
     """The end of the time that the running statement may take.
@@ -52,6 +55,9 @@ class SQLiteDialect:
 
     def with_ids(self, ids: Sequence[str]) -> Sql:
         return self.one_of("d.id", ids)
+
+    def text_contains(self, part: str) -> Sql:
+        return Sql("instr(d.text, ?) > 0", (part,))
 
     def compared(self, alias: str, operator: str, value: bytes) -> Sql:
         return Sql(f"{alias}.value {operator} ?", (value,))
@@ -104,6 +110,9 @@ class SQLiteTransaction(Transaction):
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         self._deadline.lift()
         self._cursor.execute(sql, parameters)
+
+    def text_matches(self, collection_key: int, pattern: str) -> Sql:
+        return Sql(f"{MATCHES}(?, d.text)", (pattern,))
 
     def roll_back(self) -> None:
         self._deadline.lift()

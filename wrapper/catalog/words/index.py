@@ -172,7 +172,7 @@ def _matching(transaction: Transaction, collection: Collection, where: Where, fo
         matching = positions(transaction, collection.key, where)
     else:
         asked = transaction.dialect.one_of("m.position", found.tolist())
-        condition = predicate(transaction, where, "m.position")
+        condition = predicate(transaction, collection.key, where, "m.position")
         matching = Sql(
             f"SELECT m.position FROM documents m WHERE {asked.text} AND {condition.text}",
             asked.parameters + condition.parameters,
