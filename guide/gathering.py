@@ -25,7 +25,8 @@ def gather(project: Path, into: Path) -> None:
     stay.
     """
     pages = {project / name: "index.md" if name == HOME else name.lower() for name in AT_THE_TOP}
-    pages |= {page: page.name for page in sorted((project / "docs").glob("*.md"))}
+    docs = project / "docs"
+    pages |= {page: str(page.relative_to(docs)) for page in sorted(docs.rglob("*.md"))}
     into.mkdir(parents=True)
     shutil.copytree(project / "docs" / "pictures", into / "pictures")
     places = pages | {picture: f"pictures/{picture.name}" for picture in (project / "docs" / "pictures").iterdir()}
@@ -34,6 +35,7 @@ def gather(project: Path, into: Path) -> None:
         for piece in re.split(r"(\n\n|^ *```.*$)", page.read_text(), flags=re.MULTILINE):
             fenced ^= bool(_FENCE.match(piece))
             pieces.append(piece if fenced else _linked(_BAR.sub(_cell_code, piece), page, places, project, into))
+        (into / name).parent.mkdir(exist_ok=True)
         (into / name).write_text("".join(pieces))
 
 
@@ -43,6 +45,7 @@ def _cell_code(found: re.Match[str]) -> str:
 
 def _linked(text: str, page: Path, places: dict[Path, str], project: Path, into: Path) -> str:
     """Return a piece of a page with the links of the site."""
+    up = "../" * places[page].count("/")
 
     def linked(found: re.Match[str]) -> str:
         words, target = _linked(found[1], page, places, project, into), found[2]
@@ -51,12 +54,12 @@ def _linked(text: str, page: Path, places: dict[Path, str], project: Path, into:
         path, hash_sign, anchor = target.partition("#")
         file = Path(os.path.normpath(page.parent / path))
         if file in places:
-            return f"[{words}]({places[file]}{hash_sign}{anchor})"
+            return f"[{words}]({up}{places[file]}{hash_sign}{anchor})"
         if file.is_dir() or project / "tests" in file.parents:
             return words
         copy = into / "files" / file.relative_to(project)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, copy)
-        return f"[{words}](files/{file.relative_to(project)})"
+        return f"[{words}]({up}files/{file.relative_to(project)})"
 
     return _LINK.sub(linked, text)

@@ -18,6 +18,7 @@ from interfaces.context_tools import context_tools
 from interfaces.declared_connections import declared_connections, operators_placeholders
 from interfaces.embedding_meter import EmbeddingMeter
 from interfaces.erasing_parts import open_erasure
+from interfaces.faces.registering import mount_faces
 from interfaces.gauges import report_gauges
 from interfaces.health import FRESH_SECONDS, MODELS, check_model, check_storage, report_health
 from interfaces.identity.opening import open_identity
@@ -182,6 +183,7 @@ def create_app(
         *(app, connections, collect, search, rerank, rule_documents, text_documents, documents, jobs, chat, tools),
         *(watchers, erasure, quality, mcp_http, protected_resource, settings_in_force, guide),
     )
+    mount_faces(app)
     mount_console(app, service.catalog)
     layers.job_runner.start()
     return app
@@ -310,6 +312,7 @@ def open_layers(
         conversations=conversations,
         embeddings=embeddings,
         corpus=corpus,
+        choice=choice,
         search=search,
         reranking=reranking,
         pipeline=RAGPipeline(texts, answers, retrieval),

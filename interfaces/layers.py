@@ -24,6 +24,7 @@ from retrieval.jobs.runner import JobRunner
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.jobs.uploads import Uploads
 from retrieval.rules.pipeline import RAGPipeline
+from retrieval.search.choosing import CollectionChoice
 from retrieval.search.corpus import Corpus
 from retrieval.search.engine import SearchEngine
 from retrieval.search.reranking import Reranking
@@ -47,6 +48,7 @@ class Layers:
     conversations: Conversations | None
     embeddings: QueryEmbeddings
     corpus: Corpus
+    choice: CollectionChoice
     search: SearchEngine
     reranking: Reranking
     pipeline: RAGPipeline

@@ -102,6 +102,10 @@ class UnauthorizedError(AccessError):
     code = "key_unknown"
 
 
+class MalformedAuthorizationError(UnauthorizedError):
+    """The header `Authorization` has not the form in which it carries a key."""
+
+
 class ScopeMissingError(AccessError):
     """The caller may not do this; `details.scope` is what they would need, and `details.field` for what, where it is
     one part of the request."""

@@ -33,6 +33,8 @@ class Names(StrEnum):
     BODY_NAME = "body: name"
     CHOSEN = "body: collections, collection"
     """Without one, all that the caller may read are meant."""
+    KNOWLEDGE = "body: knowledge_id"
+    """Without one, all that the caller may read are meant."""
     ENTRIES = "body: selectedCollections"
     QUERY_CHOSEN = "query string: collections, collection"
     """Without one, all that the caller may read are meant."""
@@ -152,6 +154,7 @@ ROUTES: Mapping[str, Access] = {
     "DELETE /api/watchers/{name}": Access(WRITE),
     "POST /api/search": Access(READ, Names.CHOSEN),
     "POST /rerank": Access(READ),
+    "POST /dify/retrieval": Access(READ, Names.KNOWLEDGE),
     "POST /mcp": Access(Door.KNOWN, Names.TOOL),
     "GET /api/me": Access(Door.KNOWN),
     "GET /api/keys": Access(ADMIN),

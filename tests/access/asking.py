@@ -35,6 +35,7 @@ BODIES: dict[str, Any] = {
     "POST /collections/{name}/text-search": {"query": "door"},
     "POST /collections/{name}/import": b'{"id": "new", "text": "new", "embedding": [1.0, 0.0]}\n',
     "POST /api/search": {"query": "door", "oracles": ["lexical"], "collections": [NAME]},
+    "POST /dify/retrieval": {"knowledge_id": NAME, "query": "door", "retrieval_setting": {"score_threshold": 0}},
     "POST /api/rag/ingest": {"source": "handbook", "path": "hours.md", "title": "Hours", "text": SENTENCE},
     "POST /api/rag/documents:batch": {"documents": [RULE], "collection": NAME},
     "POST /api/rag/search": {"query": "door", "collections": [NAME]},

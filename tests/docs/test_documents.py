@@ -35,7 +35,7 @@ DOCUMENTS = [
     PROJECT / "CONTRIBUTING.md",
     PROJECT / "SECURITY.md",
     PROJECT / "CHANGELOG.md",
-    *PROJECT.glob("docs/*.md"),
+    *PROJECT.glob("docs/**/*.md"),
 ]
 README, DOCS = PROJECT / "README.md", PROJECT / "docs"
 ROUTES, SETTINGS, OPERATIONS = DOCS / "routes.md", DOCS / "settings.md", DOCS / "operations.md"
@@ -59,7 +59,13 @@ def test_what_nginx_takes_for_a_whole_server_is_in_no_location_of_the_example():
 
 def test_the_readme_links_to_every_document():
     linked = {(PROJECT / target.partition("#")[0]).resolve() for target in _links(README)}
-    assert set(DOCUMENTS) - {README} <= linked
+    assert {each for each in DOCUMENTS if each.parent.name != "integrations"} - {README} <= linked
+
+
+def test_the_page_on_integrations_links_to_each():
+    page = DOCS / "integrations.md"
+    linked = {(page.parent / target.partition("#")[0]).resolve() for target in _links(page)}
+    assert set(DOCS.glob("integrations/*.md")) <= linked
 
 
 def test_the_readme_compares_by_measured_figures():
@@ -234,6 +240,8 @@ def test_the_documents_name_nothing_of_one_machine(document):
     assert str(PROJECT) not in text
     assert str(Path.home()) + "/" not in text
     assert not re.search(r"\b(?:pypi|pythonhosted|npmjs|crates)\.(?:org|com|io)\b", text)
+    if document.parent != DOCS:  # a page of a folder leads to the others
+        text = re.sub(r"\]\(\.\./(?=[\w-]+\.md)", "](", text)
     assert not re.search(
         r"\.\./(?!openapi|README|compose|deploy|tests|benchmarks|CONTRIBUTING|CHANGELOG|SECURITY)", text
     )

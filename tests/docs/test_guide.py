@@ -25,7 +25,7 @@ PROJECT = Path(__file__).parents[2]
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("guide") / "site"
-    assert build(folder) > len(list((PROJECT / "docs").glob("*.md")))
+    assert build(folder) > len(list((PROJECT / "docs").rglob("*.md")))
     return folder
 
 
@@ -37,7 +37,8 @@ def guide(site, app, client, monkeypatch):
 
 
 def test_every_document_has_its_page(site):
-    documents = [page.stem for page in (PROJECT / "docs").glob("*.md")]
+    docs = PROJECT / "docs"
+    documents = [page.relative_to(docs).with_suffix("") for page in docs.rglob("*.md")]
     pages = [*documents, "contributing", "security", "changelog"]
     assert [page for page in pages if not (site / page / "index.html").is_file()] == []
     assert (site / "search.json").stat().st_size > 100_000

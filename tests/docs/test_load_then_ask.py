@@ -92,7 +92,7 @@ def test_the_page_counts_the_files_that_it_loads():
     [said] = blocks("Load a folder", "text")
     counted = re.fullmatch(rf"{LOADED}: (\d+) chunks from (\d+) files: (\d+) created, (\d+) passed over\n", said)
     assert counted[1] == counted[3]
-    assert int(counted[2]) == len(list((PROJECT / "docs").glob("*.md")))
+    assert int(counted[2]) == len(list((PROJECT / "docs").rglob("*.md")))
     assert int(counted[4]) == len([*(PROJECT / "docs").rglob("*.svg"), *(PROJECT / "docs").rglob("*.jpg")])
 
 

@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Callable, Iterable
 
-from schemas.errors import UnauthorizedError
+from schemas.errors import MalformedAuthorizationError, UnauthorizedError
 
 KEY_HEADERS = ("X-API-Key", "api-key", "X-Chroma-Token")
 """The headers whose whole value is a key. `Authorization` has a scheme before it."""
@@ -53,7 +53,9 @@ def _from_authorization(said: str) -> str:
             separator, password = "", ""
         if separator and password:
             return password
-    raise UnauthorizedError("Authorization must be 'Bearer' with a key, or 'Basic' with the key as the password")
+    raise MalformedAuthorizationError(
+        "Authorization must be 'Bearer' with a key, or 'Basic' with the key as the password"
+    )
 
 
 def _checked(key: str) -> str:

@@ -1,0 +1,83 @@
+"""`POST /dify/retrieval`. Dify takes any answer but 200 for an empty one, so failures are logged here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import structlog
+from flask import Blueprint, Response, request
+
+from interfaces.dify.conditions import ConditionFilters
+from interfaces.web import current_request
+from interfaces.web.current_request import layers
+from schemas.contracts.dify import Retrieval
+from schemas.contracts.search import SearchAnswer, SearchRequest
+from schemas.errors import CollectionNotFoundError, RagError, UnauthorizedError
+from schemas.where import EVERYTHING, Scalar, Where
+from schemas.wire.body import load
+from schemas.wire.dify import RETRIEVAL, error_body, records
+from wrapper.web import error_statuses
+from wrapper.web.bodies import decode_json, json_response, read_body
+from wrapper.web.error_statuses import ErrorFace
+from wrapper.web.lanes import Lane
+from wrapper.web.request_parts import store
+from wrapper.web.route_table import declare
+
+log = structlog.get_logger(__name__)
+
+FACE = ErrorFace("/dify", error_body, {UnauthorizedError: 403})
+"""Dify takes 403 for a wrong key, and other refusals for an answer."""
+
+blueprint = Blueprint("dify", __name__, url_prefix="/dify")
+
+
+@blueprint.errorhandler(RagError)
+def respond(error: RagError) -> Response:
+    log.warning("a question of Dify's failed", path=request.path, code=error.code, reason=error.message)
+    return error_statuses.respond(error)
+
+
+@blueprint.post("/retrieval")
+@declare(Lane.EMBEDDING, body=RETRIEVAL, own_rules=True, exact=True)
+def retrieve() -> Response:
+    asked: Retrieval = load(RETRIEVAL, decode_json(read_body()))["retrieval"]
+    return json_response(records(_found(asked) if asked.query.strip() else None))
+
+
+def _found(asked: Retrieval) -> SearchAnswer:
+    return layers().search.search(
+        SearchRequest(
+            asked.query,
+            limit=asked.top_k,
+            collections=asked.knowledge,
+            where=_where(asked),
+            asker=current_request.asker(),
+            min_relevance=asked.score_threshold,
+        )
+    )
+
+
+def _where(asked: Retrieval) -> Where:
+    if not asked.conditions:
+        return EVERYTHING
+    names = tuple(each.name for each in layers().choice.choose(asked.knowledge).asked)
+    return ConditionFilters(_Values(names)).where(asked.conditions, any_holds=asked.any_holds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The values that a field has in the collections of these names, as the caller sees them."""
+
+    collections: tuple[str, ...]
+
+    def __call__(self, field: str, where: Where, most: int) -> list[Scalar]:
+        found: dict[tuple[type, Scalar], Scalar] = {}
+        for name in self.collections:
+            try:
+                facets, _, _ = store().facets(name, [field], where, limit=most + 1)
+            except CollectionNotFoundError:  # deleted meanwhile
+                continue
+            found |= {(type(value), value): value for value, _ in facets[field].values}
+            if len(found) > most:
+                break
+        return list(found.values())

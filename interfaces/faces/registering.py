@@ -1,0 +1,16 @@
+"""Serves the routes of all faces."""
+
+from __future__ import annotations
+
+from flask import Flask
+
+from interfaces.dify import retrieval as dify
+from wrapper.web import route_table
+from wrapper.web.error_statuses import speak
+
+
+def mount_faces(app: Flask) -> None:
+    """Serve the routes of all faces, and have their errors answered in the words of each."""
+    for face in (dify.FACE,):
+        speak(app, face)
+    route_table.register(app, dify)

@@ -1,0 +1,218 @@
+"""Dify's conditions on metadata: what each operator finds, by a plain model, and what bounds their work."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from interfaces.dify import conditions
+from interfaces.dify.conditions import ConditionFilters
+from schemas.contracts.dify import Condition
+from schemas.errors import InvalidInputError
+
+ABSENT = object()
+VALUES = {
+    "words": "release notes",
+    "upper": "Release",
+    "blank": "",
+    "seven": 7,
+    "seven-as-text": "7",
+    "half": 7.5,
+    "true": True,
+    "true-as-text": "true",
+    "null": None,
+    "list": ["release", "x"],
+    "numbers": [7, 8],
+    "nothing-listed": [],
+    "object": {"release": 1},
+    "nothing": ABSENT,
+    "early": "2025-10-01",
+    "late": "2025-10-03T08:00:00Z",
+    "elsewhere": "2025-10-02T23:30:00-02:00",
+    "seconds": 1_759_363_200,
+    "word-with-digits": "7th release",
+}
+NOON = datetime(2025, 10, 2, 12, tzinfo=UTC)
+
+
+def alone(value):
+    return [value] if isinstance(value, str | int | float) else []
+
+
+def scalars(value):
+    return value if isinstance(value, list) else alone(value)
+
+
+def text(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def number(value):
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def moment(value):
+    if number(value) is not None:
+        return datetime.fromtimestamp(value, UTC)
+    try:
+        found = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def compared(how):
+    return lambda value: number(value) is not None and how(value)
+
+
+def any_text(how):
+    return lambda value: any(how(text(each)) for each in scalars(value))
+
+
+CASES = {
+    ("contains", "release"): any_text(lambda each: "release" in each),
+    ("contains", "7"): any_text(lambda each: "7" in each),
+    ("start with", "rel"): any_text(lambda each: each.startswith("rel")),
+    ("end with", "notes"): any_text(lambda each: each.endswith("notes")),
+    ("is", "7"): any_text(lambda each: each == "7"),
+    ("is", "true"): any_text(lambda each: each == "true"),
+    ("is", "release"): any_text(lambda each: each == "release"),
+    ("in", "7, x"): any_text(lambda each: each in ("7", "x")),
+    ("in", ("release notes", "7.5")): any_text(lambda each: each in ("release notes", "7.5")),
+    ("=", 7): any_text(lambda each: each == "7"),
+    ("=", "7.5"): any_text(lambda each: each == "7.5"),
+    (">", 7): compared(lambda value: value > 7),
+    ("<", "7.5"): compared(lambda value: value < 7.5),
+    ("≥", 7.5): compared(lambda value: value >= 7.5),
+    ("≤", 7): compared(lambda value: value <= 7),
+    ("before", NOON.isoformat()): lambda value: (at := moment(value)) is not None and at < NOON,
+    ("before", NOON.timestamp()): lambda value: (at := moment(value)) is not None and at < NOON,
+    ("after", "2025-10-02"): lambda value: (at := moment(value)) is not None and at > datetime(2025, 10, 2, tzinfo=UTC),
+    ("after", "2025-10-03T01:00:00+00:00"): lambda value: (
+        (at := moment(value)) is not None and at > datetime(2025, 10, 3, 1, tzinfo=UTC)
+    ),
+    ("not empty", None): any_text(lambda each: each != ""),
+}
+NEGATED = {"contains": "not contains", "is": "is not", "in": "not in", "=": "≠", "not empty": "empty"}
+CASES |= {
+    (NEGATED[operator], given): lambda value, holds=holds: not holds(None if value is ABSENT else value)
+    for (operator, given), holds in CASES.items()
+    if operator in NEGATED
+}
+
+
+@pytest.fixture(scope="module")
+def shelf(text_collection):
+    return text_collection(
+        {
+            name: (f"A text about {name}.", {} if value is ABSENT else {"field": value, "nested": {"field": value}})
+            for name, value in VALUES.items()
+        }
+    )
+
+
+@pytest.fixture
+def found(client, shelf):
+    def found(*conditions, logical_operator="and"):
+        asked = {
+            "knowledge_id": shelf,
+            "query": "a text",
+            "retrieval_setting": {"top_k": 100, "score_threshold": 0},
+            "metadata_condition": {"logical_operator": logical_operator, "conditions": list(conditions)},
+        }
+        answer = client.post("/dify/retrieval", json=asked)
+        assert answer.status_code == 200, answer.json
+        return {each["metadata"]["document_id"] for each in answer.json["records"]}
+
+    return found
+
+
+def condition(operator, value, name="field"):
+    return {"name": name, "comparison_operator": operator} | ({} if value is None else {"value": value})
+
+
+@pytest.mark.parametrize(("operator", "given"), CASES)
+def test_each_operator_finds_what_the_model_says(found, operator, given):
+    holds = CASES[operator, given]
+    expected = {name for name, value in VALUES.items() if holds(None if value is ABSENT else value)}
+    if operator not in (">", "<", "≥", "≤"):
+        assert 0 < len(expected) < len(VALUES)
+    value = list(given) if isinstance(given, tuple) else given
+    assert found(condition(operator, value)) == expected
+    assert found(condition(operator, value, "nested.field")) == expected
+
+
+@pytest.mark.parametrize(("operator", "given"), [each for each in CASES if each[0] in ("before", "after")])
+def test_times_are_found_among_more_texts_than_are_looked_at(found, monkeypatch, operator, given):
+    monkeypatch.setattr(conditions, "MOST_VALUES", 3)
+    no_times = {"seven-as-text", "word-with-digits"}  # though they begin with digits
+    expected = {name for name, value in VALUES.items() if CASES[operator, given](None if value is ABSENT else value)}
+    assert found(condition(operator, given)) - no_times == expected
+
+
+def test_conditions_are_joined_by_and_or(found):
+    seven, words = condition("is", "7"), condition("contains", "notes")
+    assert found(seven, words) == set()
+    assert found(seven, words, logical_operator="or") == {"seven", "seven-as-text", "numbers", "words"}
+    assert found() == set(VALUES)
+
+
+def test_of_several_names_any_is_enough(found):
+    assert found(condition("contains", "notes", ["nobody", "field"])) == {"words"}
+    assert found(condition("not contains", "notes", ["nobody", "field"])) == set(VALUES) - {"words"}
+
+
+def test_matches_fill_the_answer_however_far_down_they_are(client, text_collection):
+    name = text_collection(
+        {f"near-{number}": ("The release notes.", {"path": f"a/{number}.md"}) for number in range(150)}
+        | {"far": ("Something else.", {"path": "b/1.txt"})}
+    )
+    asked = {
+        "knowledge_id": name,
+        "query": "release notes",
+        "retrieval_setting": {"top_k": 1, "score_threshold": 0},
+        "metadata_condition": {"conditions": [condition("end with", ".txt", "path")]},
+    }
+    records = client.post("/dify/retrieval", json=asked).json["records"]
+    assert [each["metadata"]["document_id"] for each in records] == ["far"]
+
+
+@pytest.mark.parametrize(("operator", "in_lists"), [("contains", False), ("end with", True), ("empty", True)])
+def test_too_many_values_are_refused_and_not_cut(operator, in_lists):
+    def values(field, where, most):
+        is_of_lists = most == conditions.MOST_ELEMENTS
+        return [str(each) for each in range(most + 1)] if is_of_lists == in_lists else []
+
+    with pytest.raises(InvalidInputError, match=r"'path' has more than 1(0,000|,000) values"):
+        ConditionFilters(values).where([Condition(("path",), operator, ("x",))], any_holds=False)
+
+
+def test_so_are_filters_that_name_too_much():
+    def values(field, where, most):
+        return [f"x{each}" for each in range(900)] if most == conditions.MOST_ELEMENTS else []
+
+    names = tuple(f"field-{each}" for each in range(5))
+    with pytest.raises(InvalidInputError, match="too many values of lists"):
+        ConditionFilters(values).where([Condition(names, "contains", ("x",))], any_holds=False)
+
+
+def test_as_many_values_as_are_allowed_can_be_asked_for(client, text_collection):
+    tags = [f"tag-{each}" for each in range(conditions.MOST_ELEMENTS - 1)]
+    documents = {"all": ("Much tagged.", {"tags": tags}), "none": ("Not tagged.", {"tags": ["other"]})}
+    name = text_collection(documents)
+    fuller = text_collection(documents | {"more": ("One more tag.", {"tags": ["more"]})})
+
+    def ask(collection, operator):
+        asked = {
+            "knowledge_id": collection,
+            "query": "tagged",
+            "retrieval_setting": {"top_k": 5, "score_threshold": 0},
+            "metadata_condition": {"conditions": [condition(operator, "tag-", "tags")]},
+        }
+        answer = client.post("/dify/retrieval", json=asked)
+        return answer.status_code, [each["metadata"]["document_id"] for each in answer.json.get("records", [])]
+
+    assert ask(name, "start with") == (200, ["all"])
+    assert ask(name, "not contains") == (200, ["none"])
+    assert ask(fuller, "start with")[0] == 400

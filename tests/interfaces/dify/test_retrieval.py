@@ -1,0 +1,144 @@
+"""`POST /dify/retrieval` as Dify asks it."""
+
+import pytest
+
+DOCUMENTS = {
+    "backups": ("Backups are kept for thirty days and encrypted at rest.", {"title": "Backups", "lang": "en"}),
+    "restore": ("Call restoreArchive() to bring back what was saved last night.", {"path": "ops/restore.md"}),
+    "coffee": ("The coffee machine on the second floor is cleaned every Friday.", {"n": None}),
+}
+QUESTION = "How long are backups kept?"
+SETTING = {"top_k": 3, "score_threshold": 0.0}
+
+
+@pytest.fixture(scope="module")
+def handbook(text_collection):
+    return text_collection(DOCUMENTS)
+
+
+@pytest.fixture
+def ask(client, handbook):
+    def ask(status=200, **body):
+        answer = client.post("/dify/retrieval", json={"knowledge_id": handbook, "query": QUESTION, **body})
+        assert answer.status_code == status, answer.json
+        return answer.json
+
+    return ask
+
+
+def test_records_are_what_dify_needs(ask, handbook):
+    records = ask(retrieval_setting=SETTING)["records"]
+    assert records[0]["metadata"]["document_id"] == "backups"
+    assert len(records) == 3
+    assert all(0 <= each["score"] <= 1 for each in records)
+    assert all(isinstance(each["metadata"], dict) for each in records)
+    titles = {each["metadata"]["chunk_id"]: each["title"] for each in records}
+    assert titles == {"backups": "Backups", "restore": "restore.md", "coffee": "coffee"}
+    assert records[0]["content"] == DOCUMENTS["backups"][0]
+    assert records[0]["metadata"] == {
+        **DOCUMENTS["backups"][1],
+        **{"collection": handbook, "document_id": "backups", "chunk_id": "backups"},
+    }
+
+
+def test_scores_are_the_relevance_of_the_search(ask, client, handbook):
+    found = client.post("/api/search", json={"query": QUESTION, "collection": handbook, "min_relevance": 0}).json
+    expected = {each["doc_id"]: each["relevance"] for each in found["results"]}
+    records = ask(retrieval_setting=SETTING)["records"]
+    assert {each["metadata"]["document_id"]: each["score"] for each in records} == expected
+
+
+def test_the_threshold_leaves_out_what_is_below(ask):
+    best = ask(retrieval_setting=SETTING)["records"][0]["score"]
+    above = ask(retrieval_setting={"top_k": 3, "score_threshold": best - 0.01})["records"]
+    assert [each["metadata"]["document_id"] for each in above] == ["backups"]
+    assert ask(query="zebras in space", retrieval_setting={"top_k": 3, "score_threshold": 0.9})["records"] == []
+
+
+def test_top_k_bounds_the_records_and_may_be_null_or_too_high(ask):
+    assert len(ask(retrieval_setting={"top_k": 1, "score_threshold": 0})["records"]) == 1
+    assert len(ask(retrieval_setting={"top_k": None, "score_threshold": 0})["records"]) == 3
+    assert len(ask(retrieval_setting={"top_k": 5_000, "score_threshold": 0})["records"]) == 3
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        {},
+        {"data": b"", "content_type": "application/json"},
+        {"json": {}},
+        {"json": {"knowledge_id": "", "query": "", "retrieval_setting": {"top_k": 1, "score_threshold": 0.0}}},
+        {"json": {"knowledge_id": "no such thing!", "query": " "}},
+        {"json": {"knowledge_id": None, "query": None, "retrieval_setting": None, "metadata_condition": None}},
+    ],
+)
+def test_the_probe_of_a_registration_is_answered(client, probe):
+    answer = client.post("/dify/retrieval", **probe)
+    assert (answer.status_code, answer.json) == (200, {"records": []})
+
+
+def test_several_knowledges_and_beginnings_are_asked_together(ask, handbook):
+    assert ask(knowledge_id=f"{handbook}, {handbook[:-2]}*")["records"]
+    assert ask(knowledge_id=f"{handbook[:-1]}*")["records"]
+    assert ask(knowledge_id="")["records"]
+
+
+@pytest.mark.parametrize("name", ["no-such-collection", "No such thing!", "a"])
+def test_an_unknown_knowledge_is_2001(ask, name):
+    refused = ask(404, knowledge_id=name)
+    assert (refused["error_code"], refused["code"]) == (2001, "collection_not_found")
+
+
+def test_names_of_later_releases_of_dify_are_ignored(ask):
+    assert ask(retrieval_settings=1, knowledgeid="x", retrieval_setting={**SETTING, "reranking": {"a": 1}})["records"]
+
+
+def test_a_question_that_is_too_long_is_cut(ask):
+    assert ask(query=QUESTION + " really" * 1_000)["records"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"query": 7}, "query"),
+        ({"retrieval_setting": {"top_k": 0}}, "retrieval_setting.top_k"),
+        ({"retrieval_setting": {"score_threshold": 2}}, "retrieval_setting.score_threshold"),
+        ({"metadata_condition": {"logical_operator": "xor"}}, "logical_operator"),
+        (
+            {"metadata_condition": {"conditions": [{"name": "a"}]}},
+            "metadata_condition.conditions.0.comparison_operator",
+        ),
+        ({"metadata_condition": {"conditions": [{"name": "a", "comparison_operator": "like"}]}}, "comparison_operator"),
+        (
+            {"metadata_condition": {"conditions": [{"name": "a", "comparison_operator": "is"}]}},
+            "metadata_condition.conditions.0.value",
+        ),
+        (
+            {"metadata_condition": {"conditions": [{"name": "a", "comparison_operator": ">", "value": "x"}]}},
+            "metadata_condition",
+        ),
+    ],
+)
+def test_a_wrong_field_is_named(ask, body, field):
+    refused = ask(400, **body)
+    assert (refused["error_code"], refused["details"]["field"]) == (400, field)
+    assert refused["error_msg"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "code"),
+    [
+        ({"method": "GET", "path": "/dify/retrieval"}, 405, "method_not_allowed"),
+        ({"method": "POST", "path": "/dify/documents"}, 404, "route_not_found"),
+        ({"method": "POST", "path": "/dify/retrieval", "data": b"{", "content_type": "application/json"}, 400, None),
+        ({"method": "POST", "path": "/dify/retrieval", "data": "a=b", "content_type": "text/plain"}, 415, None),
+        ({"method": "POST", "path": "/dify/retrieval", "headers": {"Host": "elsewhere.example"}}, 421, None),
+        ({"method": "POST", "path": "/dify/retrieval", "headers": {"Origin": "https://elsewhere.example"}}, 403, None),
+    ],
+)
+def test_every_refusal_is_in_difys_words(client, request_, status, code):
+    answer = client.open(**request_)
+    assert answer.status_code == status
+    assert answer.json["error_msg"]
+    assert answer.json["error_code"] == (1002 if status == 403 else status)
+    assert code in (None, answer.json["code"])
