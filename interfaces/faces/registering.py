@@ -5,12 +5,14 @@ from __future__ import annotations
 from flask import Flask
 
 from interfaces.dify import retrieval as dify
+from interfaces.openai import embeddings, known_models
+from interfaces.openai.face import FACE as OPENAI
 from wrapper.web import route_table
 from wrapper.web.error_statuses import speak
 
 
 def mount_faces(app: Flask) -> None:
     """Serve the routes of all faces, and have their errors answered in the words of each."""
-    for face in (dify.FACE,):
+    for face in (dify.FACE, OPENAI):
         speak(app, face)
-    route_table.register(app, dify)
+    route_table.register(app, dify, embeddings, known_models)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from providers.embeddings.base import EmbeddingProvider
 from providers.outbound import deadlines
 from registry.connections import Connections
-from registry.embedding.batches import EmbeddingBatches
+from registry.embedding.batches import MAX_TEXTS, EmbeddingBatches
 from registry.embedding.cache import EmbeddingCache, EmbeddingKey
 from registry.embedding.metering import Metered, unmetered
 from registry.live_connections import LiveConnection
@@ -95,6 +98,24 @@ class QueryEmbeddings:
             vector, generated = self._cache.get(key, make)
         is_readable = wanted != connection.model or connection.can_read(text)
         return QueryEmbedding(connection, wanted, vector, generated, is_readable)
+
+    def embed_all(self, connection_id: str, texts: Sequence[str]) -> Vector:
+        """Embed texts by that connection's own model, float32 (texts, dimension), and keep none of them.
+
+        A text that comes alone shares a call with those of other callers. Raises what `embed` raises.
+        """
+        live = self._connections.live(connection_id, "embedding")
+        connection = cast(EmbeddingProvider, live.provider)
+        if len(texts) == 1:
+            [text] = texts
+            embed_one = partial(self._batches_of(live, connection).embed, text, connection.model)
+            return self._metered(connection, texts, lambda: embed_one()[np.newaxis])
+        parts = []
+        for start in range(0, len(texts), MAX_TEXTS):
+            part = texts[start : start + MAX_TEXTS]
+            check_acting()  # many texts take long
+            parts.append(self._metered(connection, part, partial(connection.embed, part)))
+        return np.concatenate(parts)
 
     def _batches_of(self, live: LiveConnection, connection: EmbeddingProvider) -> EmbeddingBatches:
         with self._lock:

@@ -36,6 +36,7 @@ BODIES: dict[str, Any] = {
     "POST /collections/{name}/import": b'{"id": "new", "text": "new", "embedding": [1.0, 0.0]}\n',
     "POST /api/search": {"query": "door", "oracles": ["lexical"], "collections": [NAME]},
     "POST /dify/retrieval": {"knowledge_id": NAME, "query": "door", "retrieval_setting": {"score_threshold": 0}},
+    "POST /v1/embeddings": {"model": "all-MiniLM-L6-v2", "input": "door"},
     "POST /api/rag/ingest": {"source": "handbook", "path": "hours.md", "title": "Hours", "text": SENTENCE},
     "POST /api/rag/documents:batch": {"documents": [RULE], "collection": NAME},
     "POST /api/rag/search": {"query": "door", "collections": [NAME]},
@@ -105,6 +106,7 @@ def request_to(route: str, collection: str | None = MINE, document: str = "nobod
         "bench_id",
         "key_id",
         "backup_id",
+        "model",
         "file",
     ):
         path = path.replace(f"{{{part}}}", "nobody")

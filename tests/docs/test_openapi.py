@@ -26,7 +26,10 @@ ERROR_SAMPLES = {
     "429": {"message": "The limit of the key is 2 requests per second", "code": "rate_limited"},
     "507": {"message": "The disk is nearly full", "code": "disk_floor_reached"},
 }
-FACES = {"/dify/": lambda error: {"error_code": 1002, "error_msg": error["message"]}}
+FACES = {
+    "/dify/": lambda error: {"error_code": 1002, "error_msg": error["message"]},
+    "/v1/": lambda error: {"error": {**error, "type": "invalid_request_error", "param": None}},
+}
 """The bodies of errors below the paths of other products' protocols, without our own fields."""
 SCHEMA_KEYWORDS = frozenset(Draft202012Validator.VALIDATORS) | {
     "x-equal",
@@ -212,7 +215,7 @@ def _rules(path, method, operation, headers):
     responses = operation["responses"]
     keeps_connection = path in ("/api/connections", "/api/connections/{id}") and method != "GET"
     reads = method == "GET" or path.endswith(("/search", "/query", "/gather", "/text-search", "/rerank"))
-    reads = reads or (path.startswith(("/api/", "/tools/", "/mcp", "/dify/")) and not keeps_connection)
+    reads = reads or (path.startswith(("/api/", "/tools/", "/mcp", "/dify/", "/v1/")) and not keeps_connection)
     asks_doctor = "/index/" in path  # asking twice is no more than asking once
     uploads = (path, method) == ("/api/documents", "POST")
     ingests = method != "DELETE" and (

@@ -61,3 +61,63 @@ def test_foreign_collections_are_not_there(client, clocked):
             for name in ("theirs-faces", "nobody-faces")]  # fmt: skip
     assert [each.status_code for each in told] == [404, 404]
     assert told[0].text.replace("theirs", "nobody") == told[1].text
+
+
+@pytest.fixture
+def openai(client):
+    """`openai(path, headers, **body)`: (status, OpenAI's code, ours) of a request of OpenAI's protocol."""
+
+    def ask(path, headers, **body):
+        answer = client.post(path, json=body, headers=headers) if body else client.get(path, headers=headers)
+        error = answer.json.get("error", {})
+        return answer.status_code, error.get("code"), answer.json.get("code")
+
+    return ask
+
+
+EMBEDDING = {"model": "stub", "input": "a text"}
+
+
+def test_openais_clients_are_told_what_is_wrong_with_a_key(openai, clocked):
+    key, text = clocked.key(Scope.CHAT)
+    headers = {"Authorization": f"Bearer {text}"}
+    assert openai("/v1/embeddings", {}, **EMBEDDING) == (401, "invalid_api_key", "key_missing")
+    assert openai("/v1/models", {"Authorization": "Bearer x"}) == (401, "invalid_api_key", "key_unknown")
+    assert openai("/v1/embeddings", headers, **EMBEDDING) == (403, "scope_missing", "scope_missing")
+    clocked.change(key, Scope.READ)
+    assert openai("/v1/embeddings", headers, **EMBEDDING)[0] == 200
+
+
+def test_models_are_those_that_a_key_may_use(client, clocked):
+    key, text = clocked.key(Scope.READ)
+    headers = {"Authorization": f"Bearer {text}"}
+
+    def names():
+        return [each["id"] for each in client.get("/v1/models", headers=headers).json["data"]]
+
+    assert names() == ["stub"]
+    clocked.change(key, Scope.CHAT)
+    assert names() == ["chatty"]
+    assert client.get("/v1/models/stub", headers=headers).status_code == 404
+    clocked.change(key, Scope.READ, Scope.CHAT)
+    assert names() == ["rag", "chatty", "stub"]
+
+
+def test_connections_of_others_are_no_models(client, clocked):
+    _, text = clocked.key(Scope.CONNECT, Scope.READ)
+    _, others = clocked.key(Scope.READ)
+    made = {"id": "mine-alone", "type": "embedding", "provider": "minilm", "config": {"model": "all-MiniLM-L6-v2"}}
+    assert client.post("/api/connections", json=made, headers={"X-API-Key": text}).status_code == 201
+    asked = [client.get("/v1/models/mine-alone", headers={"X-API-Key": key}).status_code for key in (text, others)]
+    assert asked == [200, 404]
+    assert "mine-alone" not in client.get("/v1/models", headers={"X-API-Key": others}).text
+
+
+def test_tokens_that_are_embedded_count_against_the_limit_of_the_key(client, clocked):
+    key, text = clocked.key(Scope.READ)
+    clocked.change(key, Scope.READ, embedded_tokens_per_day=1)
+    headers = {"Authorization": f"Bearer {text}"}
+    answers = [client.post("/v1/embeddings", json=EMBEDDING, headers=headers) for _ in range(2)]
+    assert [each.status_code for each in answers] == [200, 429]
+    assert answers[1].json["error"]["code"] in ("insufficient_quota", "rate_limit_exceeded")
+    assert (answers[1].headers.get("x-should-retry") == "false") == (int(answers[1].headers["Retry-After"]) > 60)

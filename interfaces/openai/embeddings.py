@@ -1,0 +1,46 @@
+"""`POST /v1/embeddings`: texts in, vectors out, by any embedding connection."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response
+
+from interfaces.openai.face import body_of
+from interfaces.openai.known_models import embedding_of
+from interfaces.web.current_request import layers
+from providers.embeddings.base import EmbeddingProvider
+from retrieval.chunking.tokens import token_counter
+from schemas.errors import InvalidInputError
+from schemas.wire.openai.embeddings import EMBEDDINGS, embeddings_answer
+from wrapper.web.bodies import json_response
+from wrapper.web.lanes import Lane
+from wrapper.web.request_parts import change_lane
+from wrapper.web.route_table import declare
+
+blueprint = Blueprint("openai_embeddings", __name__, url_prefix="/v1/embeddings")
+
+
+@blueprint.post("")
+@declare(Lane.EMBEDDING, body=EMBEDDINGS, own_rules=True, exact=True)
+def embed() -> Response:
+    asked = body_of(EMBEDDINGS)
+    model, texts = asked["model"], asked["texts"]
+    connection, provider = embedding_of(model)
+    _check_dimensions(provider.dimension, asked["dimensions"], provider)
+    if layers().connections.address(connection) is not None:
+        change_lane(Lane.SERVICE)
+    vectors = layers().embeddings.embed_all(connection.id, texts)
+    _check_dimensions(vectors.shape[1], asked["dimensions"], provider)
+    counts = [token_counter(provider).count(text) for text in texts]
+    most = provider.max_input_tokens
+    cut = [] if most is None else [index for index, count in enumerate(counts) if count > most]
+    return json_response(embeddings_answer(model, vectors, sum(counts), cut, asked["encoding_format"]))
+
+
+def _check_dimensions(known: int | None, asked: int | None, provider: EmbeddingProvider) -> None:
+    if asked is not None and known is not None and asked != known:
+        raise InvalidInputError(
+            f"'{provider.model}' makes vectors of {known} dimensions, and of no other number",
+            code="invalid_field",
+            field="dimensions",
+            allowed=[known],
+        )

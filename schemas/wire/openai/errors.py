@@ -1,0 +1,47 @@
+"""Errors as OpenAI's clients read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.errors import DiskFloorError, RagError, TooManyRequestsError, UnauthorizedError, UnavailableError
+from schemas.wire.error_bodies import own_fields
+
+Json = dict[str, Any]
+
+KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+"""The `type` of an error by its status; others below 500 are `invalid_request_error`, from 500 on `server_error`."""
+MOST_WAITED_SECONDS = 60
+"""The longest that OpenAI's clients wait as they are told; told of more, they ask again at once."""
+REPEATED = frozenset({408, 409, 429})
+"""The statuses below 500 that OpenAI's clients take for a reason to ask again."""
+
+
+def error_body(error: RagError, status: int) -> Json:
+    """Spell an error as `{error: {message, type, param, code}}`, beside our own `code` and `details`."""
+    kind = KINDS.get(status) or ("invalid_request_error" if status < 500 else "server_error")
+    param = error.details.get("field")
+    said = {"message": error.message, "type": kind, "param": param, "code": _code(error)}
+    return {"error": said, **own_fields(error)}
+
+
+def error_headers(error: RagError, status: int) -> Mapping[str, str]:
+    """Return what keeps a client from repeating, twice by itself, what cannot succeed so soon."""
+    is_repeated = status in REPEATED or status >= 500
+    return {"x-should-retry": "false"} if is_repeated and not _may_pass_soon(error) else {}
+
+
+def _may_pass_soon(error: RagError) -> bool:
+    if isinstance(error, TooManyRequestsError):
+        return error.retry_after_seconds <= MOST_WAITED_SECONDS
+    return isinstance(error, UnavailableError) and not isinstance(error, DiskFloorError)
+
+
+def _code(error: RagError) -> str:
+    """Return the code that OpenAI has for an error, ours for others."""
+    if isinstance(error, UnauthorizedError):
+        return "invalid_api_key"
+    if isinstance(error, TooManyRequestsError):
+        return "rate_limit_exceeded" if _may_pass_soon(error) else "insufficient_quota"
+    return error.code

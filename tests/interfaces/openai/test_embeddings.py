@@ -1,0 +1,171 @@
+"""`/v1/embeddings` and `/v1/models` as OpenAI's clients ask them, without those clients."""
+
+import base64
+import uuid
+
+import numpy as np
+import pytest
+
+MODEL = "all-MiniLM-L6-v2"
+TEXTS = ["Backups are kept for thirty days.", "The coffee machine is cleaned every Friday."]
+
+
+@pytest.fixture
+def embed(client):
+    def embed(status=200, **body):
+        answer = client.post("/v1/embeddings", json={"model": MODEL, "input": TEXTS, **body})
+        assert answer.status_code == status, answer.json
+        return answer.json
+
+    return embed
+
+
+@pytest.fixture(scope="module")
+def expected(app):
+    return app.extensions["rag.layers"].connections.open("default", "embedding").embed(TEXTS)
+
+
+def vectors(answer):
+    assert [each["index"] for each in answer["data"]] == list(range(len(answer["data"])))
+    return np.array([each["embedding"] for each in answer["data"]])
+
+
+def test_floats_are_the_vectors_of_the_model(embed, expected):
+    answer = embed()
+    np.testing.assert_allclose(vectors(answer), expected, atol=1e-6)
+    assert answer["model"] == MODEL
+    assert answer["usage"]["prompt_tokens"] == answer["usage"]["total_tokens"] > len(TEXTS)
+    assert "truncated" not in answer
+
+
+def test_base64_is_that_of_little_endian_float32(embed):
+    decoded = [
+        np.frombuffer(base64.b64decode(each["embedding"]), "<f4") for each in embed(encoding_format="base64")["data"]
+    ]
+    np.testing.assert_array_equal(np.array(decoded), vectors(embed()).astype("<f4"))
+
+
+def test_a_single_text_has_the_same_vector(embed, expected):
+    np.testing.assert_allclose(vectors(embed(input=TEXTS[0])), expected[:1], atol=1e-6)
+    np.testing.assert_allclose(vectors(embed(input=TEXTS[:1])), expected[:1], atol=1e-6)
+
+
+def test_many_texts_are_embedded_in_their_order(embed, app):
+    texts = [f"text number {number}" for number in range(70)]
+    expected = app.extensions["rag.layers"].connections.open("default", "embedding").embed(texts)
+    np.testing.assert_allclose(vectors(embed(input=texts)), expected, atol=1e-5)
+
+
+def test_nothing_of_a_text_is_kept(embed, app):
+    word = uuid.uuid4().hex
+    embed(input=f"secret {word}")
+    folder = app.extensions["rag.service"].settings.data_dir
+    assert not [path for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
+
+
+def test_a_text_of_which_the_model_reads_the_beginning_only_is_named(embed):
+    answer = embed(input=["short", "long " * 9_000])
+    assert answer["truncated"] == [1]
+    assert answer["usage"]["prompt_tokens"] > 9_000
+
+
+def test_the_number_of_dimensions_is_that_of_the_model(embed):
+    assert embed(dimensions=384)["data"]
+    refused = embed(400, dimensions=256)
+    assert (refused["error"]["param"], refused["details"]["allowed"]) == ("dimensions", [384])
+
+
+def test_names_that_only_openai_knows_are_ignored(embed):
+    assert embed(user="me", encoding="float", inputs=["x"], dimension=3, encoding_format=None)["data"]
+
+
+@pytest.mark.parametrize("tokens", [[1, 2], [[1, 2], [3]], [[]], [1.5]])
+def test_tokens_are_refused_with_what_to_do(embed, tokens):
+    refused = embed(400, input=tokens)
+    assert "check_embedding_ctx_length=False" in refused["error"]["message"]
+    assert (refused["error"]["type"], refused["error"]["param"]) == ("invalid_request_error", "input")
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"input": ""}, "input"),
+        ({"input": []}, "input"),
+        ({"input": ["x", " "]}, "input"),
+        ({"input": ["x", 7]}, "input"),
+        ({"input": {"text": "x"}}, "input"),
+        ({"input": ["x"] * 2_049}, "input"),
+        ({"input": None}, "input"),
+        ({"model": None}, "model"),
+        ({"model": 7}, "model"),
+        ({"encoding_format": "hex"}, "encoding_format"),
+        ({"dimensions": 0}, "dimensions"),
+    ],
+)
+def test_a_wrong_field_is_named(embed, body, param):
+    assert embed(400, **body)["error"]["param"] == param
+
+
+def test_an_unknown_model_is_404_with_openais_code(embed, client):
+    refused = embed(404, model="text-embedding-3-small")
+    assert (refused["error"]["code"], refused["error"]["param"]) == ("model_not_found", "model")
+    assert client.get("/v1/models/text-embedding-3-small").json["error"]["code"] == "model_not_found"
+
+
+def test_models_are_listed_and_shown_by_their_names(client):
+    listed = client.get("/v1/models").json["data"]
+    assert [each["id"] for each in listed if each["owned_by"] == "minilm"] == [MODEL]
+    assert client.get(f"/v1/models/{MODEL}").json == listed[0]
+    assert client.get("/v1/models/default").json == {**listed[0], "id": "default"}
+
+
+def test_a_connection_may_be_called_what_a_client_insists_on(client, embed, expected):
+    made = {"id": "text-embedding-ada-002", "type": "embedding", "provider": "minilm", "config": {"model": MODEL}}
+    assert client.post("/api/connections", json=made).status_code == 201
+    try:
+        answer = embed(model="text-embedding-ada-002")
+        np.testing.assert_allclose(vectors(answer), expected, atol=1e-6)
+        assert answer["model"] == "text-embedding-ada-002"
+        names = [each["id"] for each in client.get("/v1/models").json["data"]]
+        assert names.count(MODEL) == 1
+        assert "text-embedding-ada-002" in names
+    finally:
+        assert client.delete("/api/connections/text-embedding-ada-002").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        ({"path": "/v1"}, 404),
+        ({"path": "/v1/responses", "method": "POST", "json": {}}, 404),
+        ({"path": "/v1/embeddings"}, 405),
+        ({"path": "/v1/embeddings", "method": "POST", "data": "{", "content_type": "application/json"}, 400),
+        ({"path": "/v1/embeddings", "method": "POST", "data": "[]", "content_type": "application/json"}, 400),
+        ({"path": "/v1/embeddings", "method": "POST", "data": "x", "content_type": "text/plain"}, 415),
+        ({"path": "/v1/models", "headers": {"Host": "elsewhere.example"}}, 421),
+        ({"path": "/v1/models", "headers": {"Origin": "https://elsewhere.example"}}, 403),
+        ({"path": "/v1/models?" + "x" * 40_000}, 414),
+    ],
+)
+def test_every_refusal_is_in_openais_words(client, request_, status):
+    answer = client.open(**request_)
+    assert answer.status_code == status
+    assert answer.json["error"]["message"]
+    assert answer.json["error"]["code"] == answer.json["code"]
+
+
+def test_what_cannot_succeed_is_not_to_be_repeated(client, embed, app):
+    made = {
+        "id": "far",
+        "type": "embedding",
+        "provider": "openai",
+        "config": {"model": "x", "url": "http://127.0.0.1:9/v1"},
+    }
+    assert client.post("/api/connections", json=made).status_code == 201
+    try:
+        answer = client.post("/v1/embeddings", json={"model": "far", "input": "x"})
+        assert answer.status_code == 503
+        assert "x-should-retry" not in answer.headers
+        assert int(answer.headers["Retry-After"]) >= 1
+    finally:
+        client.delete("/api/connections/far")
