@@ -35,6 +35,7 @@ from schemas.where import Equals
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.index_state import states
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.engine.client import EngineClient
@@ -171,7 +172,7 @@ def _among(matches: int) -> str:
 
 def _fill(catalog: Catalog, corpus: Corpus, ranks: NDArray[np.int64]) -> None:
     print(f"storing {corpus.count:,} documents of {corpus.embeddings.shape[1]} dimensions", flush=True)
-    catalog.commit(lambda transaction: writes.create_collection(transaction, NAME, {}, "cosine"))
+    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, NAME, {}, "cosine"))
     for part in _parts(corpus):
         metadatas = corpus.metadatas(part)
         for n, metadata in zip(part, metadatas, strict=True):

@@ -126,6 +126,15 @@ class CollectionForbiddenError(AccessError):
         super().__init__(f"The key is not for a collection '{name}'", collection=name)
 
 
+class DatabaseForbiddenError(AccessError):
+    """The caller has not all collections that a tenant or database may have, and so may not make or delete it."""
+
+    code = "collection_forbidden"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The key is not for all collections of '{name}'", database=name)
+
+
 class OwnedByAnotherError(AccessError):
     """The caller may see this, because its owner shares it, and was to change or delete it."""
 

@@ -29,7 +29,8 @@ class Collection:
     catalogue, and from a later one of the same name. `dimension` is None until the first document; `revision`
     grows with each write. `engine_id` is the id of its index in the engine, None while there is none; `index_state` is
     `ready`, `pending`, `rebuilding` or `adopting`. `engine_name` is what the engine calls it: its first name, which a
-    rename does not change. `view` stands for what its reader sees of it, empty for everything.
+    rename does not change. `configuration` is what a client of Chroma configured, as JSON. `view` stands for what its
+    reader sees of it, empty for everything.
     """
 
     key: int
@@ -43,6 +44,7 @@ class Collection:
     engine_id: str | None = None
     index_state: str = "pending"
     engine_name: str = ""
+    configuration: str | None = None
     view: str = ""
 
     @property

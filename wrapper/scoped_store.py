@@ -38,6 +38,8 @@ from wrapper.stores.quotas import limited
 from wrapper.stores.reach import Reach, viewed
 from wrapper.stores.scoped_indexes import ScopedIndexes
 from wrapper.stores.scoped_names import ScopedNames
+from wrapper.stores.scoped_namespaces import ScopedNamespaces
+from wrapper.stores.scoped_records import ScopedRecords
 from wrapper.writing import AS_IT_COMES, WriteOptions, Writing, Written
 
 MOST_COUNTS = 10_000
@@ -62,6 +64,8 @@ class ScopedStore:
         self._store = store
         self.reach = Reach()
         self.names = ScopedNames(store.names, self.reach)
+        self.records = ScopedRecords(store.records, self.reach, self._shown_one)
+        self.namespaces = ScopedNamespaces(store.namespaces, self.reach, self._shown)
         self.indexes = ScopedIndexes(store.indexes, self.reach)
         self._counts: LRUCache[tuple[int, int, str], int] = LRUCache(MOST_COUNTS)
         self._guard = threading.Lock()
@@ -105,9 +109,12 @@ class ScopedStore:
         options: WriteOptions = AS_IT_COMES,
         *,
         get_or_create: bool = False,
+        configuration: str | None = None,
     ) -> Written[CollectionOutcome]:
         self.reach.check_adding(name)
-        return self._store.create_collection(name, metadata, metric, options, get_or_create=get_or_create)
+        return self._store.create_collection(
+            name, metadata, metric, options, get_or_create=get_or_create, configuration=configuration
+        )
 
     def once(
         self,

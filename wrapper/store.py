@@ -34,6 +34,7 @@ from wrapper.catalog.contract import Transaction
 from wrapper.catalog.cursors import decode_name_cursor, encode_name_cursor
 from wrapper.catalog.filters import count
 from wrapper.catalog.held_documents import HeldDocuments
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import (
     Patterns,
     collections_named,
@@ -50,6 +51,8 @@ from wrapper.querying.projections import Projections
 from wrapper.stores.collection_names import CollectionNames, check_not_in_transit
 from wrapper.stores.copying import Copying
 from wrapper.stores.index_requests import IndexRequests
+from wrapper.stores.namespaces import Namespaces
+from wrapper.stores.record_store import RecordStore
 from wrapper.writing import AS_IT_COMES, WriteOptions, Writing, Written
 
 EXPORTED_AT_ONCE = 200
@@ -69,6 +72,8 @@ class Store:
         self.projections = Projections(catalog)
         self.indexes = IndexRequests(catalog, indexer, writing)
         self.copying = Copying(catalog, writing)
+        self.records = RecordStore(catalog, writing)
+        self.namespaces = Namespaces(catalog, writing)
         self.names = CollectionNames(catalog, writing, self.copying)
 
     def collections(self, within: Patterns = None) -> list[Collection]:
@@ -113,6 +118,7 @@ class Store:
         options: WriteOptions = AS_IT_COMES,
         *,
         get_or_create: bool = False,
+        configuration: str | None = None,
     ) -> Written[CollectionOutcome]:
         """Make an empty collection, or with `get_or_create` return the one that has the name, as it is.
 
@@ -124,7 +130,9 @@ class Store:
             there = named(transaction, name) if get_or_create else None
             if there is not None:
                 return CollectionOutcome.of(there, WriteOutcome(there.revision, None), existed=True)
-            return CollectionOutcome.of(*writes.create_collection(transaction, name, metadata, metric))
+            return CollectionOutcome.of(
+                *collection_writes.create_collection(transaction, name, metadata, metric, configuration=configuration)
+            )
 
         return self.writing.write(CollectionOutcome, name, operation, options, creates=True)
 
@@ -140,20 +148,30 @@ class Store:
         return self.writing.write(
             CollectionOutcome,
             name,
-            lambda transaction: CollectionOutcome.of(*writes.change_collection_metadata(transaction, name, change)),
+            lambda transaction: CollectionOutcome.of(
+                *collection_writes.change_collection_metadata(transaction, name, change)
+            ),
             options,
         )
 
     def delete_collection(self, name: str, options: WriteOptions = AS_IT_COMES) -> Written[WriteOutcome]:
         """Delete the collection with all its documents."""
         return self.writing.write(
-            WriteOutcome, name, lambda transaction: writes.delete_collection(transaction, name), options, deletes=True
+            WriteOutcome,
+            name,
+            lambda transaction: collection_writes.delete_collection(transaction, name),
+            options,
+            deletes=True,
         )
 
     def empty_collection(self, name: str, options: WriteOptions) -> Written[WriteOutcome]:
         """Delete all documents and keep the collection."""
         return self.writing.write(
-            WriteOutcome, name, lambda transaction: writes.empty_collection(transaction, name), options, deletes=True
+            WriteOutcome,
+            name,
+            lambda transaction: collection_writes.empty_collection(transaction, name),
+            options,
+            deletes=True,
         )
 
     def add_documents(

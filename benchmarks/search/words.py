@@ -27,6 +27,7 @@ from schemas.where import EVERYTHING
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.reads import by_positions
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
@@ -69,7 +70,7 @@ def main() -> None:
 def fill(catalog: Catalog, questions: QuerySet) -> int:
     """Store the documents of a query set, merge their words as the service does, and return their number."""
     records = [orjson.loads(line) for line in questions.corpus.read_bytes().splitlines() if line.strip()]
-    catalog.commit(lambda transaction: writes.create_collection(transaction, NAME, {}, "cosine"))
+    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, NAME, {}, "cosine"))
     for start in range(0, len(records), BATCH):
         some = records[start : start + BATCH]
         batch = DocumentBatch(

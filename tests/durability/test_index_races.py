@@ -12,6 +12,7 @@ from tests.support.live import eventually
 from wrapper.catalog import document_changes, reads, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.index_state import outbox, states
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import all_collections, find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.engine.client import EngineClient
@@ -70,7 +71,7 @@ class Room:
         return applier
 
     def create(self, name):
-        self.catalog.commit(lambda transaction: writes.create_collection(transaction, name, {}, "cosine"))
+        self.catalog.commit(lambda transaction: collection_writes.create_collection(transaction, name, {}, "cosine"))
 
     def add(self, name, ids, dimension=4, **metadata):
         vectors = np.random.default_rng(len(ids)).normal(size=(len(ids), dimension)).astype("<f4")
@@ -78,10 +79,10 @@ class Room:
         self.catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
 
     def delete(self, name):
-        self.catalog.commit(lambda transaction: writes.delete_collection(transaction, name))
+        self.catalog.commit(lambda transaction: collection_writes.delete_collection(transaction, name))
 
     def empty(self, name):
-        self.catalog.commit(lambda transaction: writes.empty_collection(transaction, name))
+        self.catalog.commit(lambda transaction: collection_writes.empty_collection(transaction, name))
 
     def entries(self):
         with self.catalog.read() as transaction:

@@ -7,6 +7,7 @@ from tests.durability.workload import documents
 from wrapper import writing
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 RULE = {"source": "rules", "doc_type": "faq", "last_update_date": "2026-01-31"}
@@ -22,7 +23,7 @@ def test_below_the_disk_floor_nothing_is_stored_and_reads_go_on(serve, tmp_path)
     (tmp_path / "data").mkdir()
     catalog = Catalog(SQLiteDatabase(tmp_path / "data" / "catalog.sqlite"))
     catalog.open()
-    catalog.commit(lambda transaction: writes.create_collection(transaction, "kept", {}, "cosine"))
+    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, "kept", {}, "cosine"))
     batch = to_batch([parse_document(each, None, uuid.uuid4) for each in given])
     catalog.commit(lambda transaction: writes.add_documents(transaction, "kept", batch))
     catalog.close()

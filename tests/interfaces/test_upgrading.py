@@ -9,6 +9,7 @@ from tests.support.live import live_service
 from tests.support.old_words import forget_words
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 NAME = "books"
@@ -26,7 +27,7 @@ def _leave_words_of_before(data_dir):
         [{"title": f"title{number}"} for number in range(DOCUMENTS)],
         np.ones((DOCUMENTS, 2), dtype="<f4"),
     )
-    catalog.commit(lambda transaction: writes.create_collection(transaction, NAME, {}, "cosine"))
+    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, NAME, {}, "cosine"))
     catalog.commit(lambda transaction: writes.add_documents(transaction, NAME, batch))
     catalog.commit(lambda transaction: forget_words(transaction, 5, [NAME]))
     catalog.close()

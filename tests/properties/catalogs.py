@@ -13,6 +13,7 @@ from tests.properties.strategies import to_batch
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 
@@ -54,7 +55,7 @@ class CatalogCollections:
         name = f"example-{next(self._numbers)}"
 
         def fill(transaction: Transaction) -> Any:
-            writes.create_collection(transaction, name, {}, metric)
+            collection_writes.create_collection(transaction, name, {}, metric)
             if documents:
                 writes.add_documents(transaction, name, to_batch(documents))
 

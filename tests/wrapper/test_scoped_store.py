@@ -9,6 +9,7 @@ from schemas.where import parse_where
 from tests.properties.catalogs import open_catalog
 from wrapper.catalog import writes
 from wrapper.catalog.held_documents import HeldDocuments
+from wrapper.catalog.names import collection_writes
 from wrapper.scoped_store import ScopedStore
 from wrapper.store import Store
 
@@ -31,7 +32,7 @@ def add(catalog, name, *teams):
 
 def make(catalog, *names):
     for name in names:
-        catalog.commit(lambda transaction, name=name: writes.create_collection(transaction, name, {}, "l2"))
+        catalog.commit(lambda transaction, name=name: collection_writes.create_collection(transaction, name, {}, "l2"))
 
 
 class DeletedMeanwhile(Store):
@@ -39,7 +40,7 @@ class DeletedMeanwhile(Store):
 
     def collections(self, within=None):
         found = super().collections(within)
-        self._catalog.commit(lambda transaction: writes.delete_collection(transaction, found[0].name))
+        self._catalog.commit(lambda transaction: collection_writes.delete_collection(transaction, found[0].name))
         return found
 
 

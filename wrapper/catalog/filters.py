@@ -72,10 +72,9 @@ def predicate(transaction: Transaction, collection_key: int, where: Where, posit
                 f"EXISTS (SELECT 1 FROM documents d WHERE d.position = {position} AND {named.text})", named.parameters
             )
         case TextContains() | TextMatches():
-            condition = _text(transaction, collection_key, where)
+            told = _text(transaction, collection_key, where)
             return Sql(
-                f"EXISTS (SELECT 1 FROM documents d WHERE d.position = {position} AND {condition.text})",
-                condition.parameters,
+                f"EXISTS (SELECT 1 FROM documents d WHERE d.position = {position} AND {told.text})", told.parameters
             )
         case _:
             holds = _holds(transaction.dialect, where, "x")
@@ -98,8 +97,8 @@ def positions(transaction: Transaction, collection_key: int, where: Where) -> Sq
             return _united([positions(transaction, collection_key, part) for part in _merged(parts)])
         case And(parts) if any(_positive(part) for part in parts):
             # Without an index, what is asked of texts is asked of those documents alone that meet the other conditions.
-            able = [part for part in parts if _positive(part)]
-            indexed = [part for part in able if not isinstance(part, TextContains | TextMatches)]
+            able: list[Where] = [part for part in parts if _positive(part)]
+            indexed: list[Where] = [part for part in able if not isinstance(part, TextContains | TextMatches)]
             candidates = (indexed or able)[:MAX_DRIVERS]
             driver, driven = _most_selective(transaction, collection_key, candidates)
             others = And(tuple(part for part in parts if part is not driver))

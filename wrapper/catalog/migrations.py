@@ -143,6 +143,8 @@ def _tenants_and_databases(connection: Connection) -> None:
         connection.execute(text(f"ALTER TABLE aliases ALTER COLUMN alias TYPE {wide}"))
     _add_column(connection, tables.collections.c.configuration)
     _add_column(connection, tables.documents.c.extras)
+    for index in tables.collections.indexes:
+        index.create(connection, checkfirst=True)
     for table in (tables.tenants, tables.databases):
         table.create(connection, checkfirst=True)
     if connection.execute(tables.tenants.select()).first() is None:

@@ -7,6 +7,7 @@ sorted; many are met soon enough by walking an index in the requested order. Bot
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from schemas.records import Collection, Document, OrderBy, Page, Vector
 from schemas.where import EVERYTHING, Exists, Where, all_of
@@ -17,6 +18,7 @@ from wrapper.catalog.rows import (
     DOCUMENT,
     DOCUMENT_AND_VECTOR,
     DOCUMENTS_WITH_VECTORS,
+    MOST,
     to_document,
     to_document_and_vector,
     to_matrix,
@@ -128,6 +130,35 @@ def everything(
     )
     for rows in transaction.blocks(statement, (collection.key, *matching.parameters), block):
         yield [to_document_and_vector(row) for row in rows]
+
+
+def in_blocks(
+    transaction: Transaction,
+    collection: Collection,
+    where: Where = EVERYTHING,
+    *,
+    offset: int = 0,
+    limit: int | None = None,
+    with_embeddings: bool = False,
+    block: int,
+) -> Iterator[list[Document]]:
+    """Yield matching documents in the order of insertion, `block` in memory at a time."""
+    columns, source, make = (
+        (DOCUMENT_AND_VECTOR, DOCUMENTS_WITH_VECTORS, to_document_and_vector)
+        if with_embeddings
+        else (DOCUMENT, "documents d", to_document)
+    )
+    matching = positions(transaction, collection.key, where)
+    statement = (
+        f"SELECT {columns} FROM {source} WHERE d.collection_key = ? AND d.position IN ({matching.text}) "
+        "ORDER BY d.position LIMIT ? OFFSET ?"
+    )
+    parameters: tuple[Any, ...] = (collection.key, *matching.parameters)
+    if where == EVERYTHING:
+        statement = f"SELECT {columns} FROM {source} WHERE d.collection_key = ? ORDER BY d.position LIMIT ? OFFSET ?"
+        parameters = (collection.key,)
+    for rows in transaction.blocks(statement, (*parameters, MOST if limit is None else limit, offset), block):
+        yield [make(row) for row in rows]
 
 
 def all_positions(transaction: Transaction, collection: Collection, where: Where = EVERYTHING) -> list[int]:

@@ -14,7 +14,10 @@ from schemas.names import AFTER_NAMES, FIRST_NAME, is_pattern
 from schemas.records import NO_EXTRAS, Collection, Document, Extras, Vector
 from wrapper.catalog.contract import Row, Sql, Transaction, balanced
 
-COLLECTION = "key, id, name, metadata, metric, dimension, revision, count, engine_id, index_state, engine_name"
+COLLECTION = (
+    "key, id, name, metadata, metric, dimension, revision, count, engine_id, index_state, engine_name, configuration"
+)
+MOST = 2**31
 STANDS_FOR = "SELECT collection_key FROM aliases WHERE"
 DOCUMENT = "d.position, d.id, d.text, d.metadata, d.extras"
 DOCUMENT_AND_VECTOR = f"{DOCUMENT}, e.vector"
@@ -61,6 +64,25 @@ def collections_named(transaction: Transaction, names: Sequence[str]) -> list[Co
 def collection_by_key(transaction: Transaction, key: int) -> Collection | None:
     row = transaction.row(f"SELECT {COLLECTION} FROM collections WHERE key = ?", (key,))
     return None if row is None else to_collection(row)
+
+
+def collection_by_id(transaction: Transaction, collection_id: str) -> Collection | None:
+    row = transaction.row(f"SELECT {COLLECTION} FROM collections WHERE id = ?", (collection_id,))
+    return None if row is None else to_collection(row)
+
+
+def collections_in_database(
+    transaction: Transaction, beginning: str, within: Patterns = None, *, offset: int = 0, limit: int | None = None
+) -> list[Collection]:
+    """Return collections whose names begin so, or for an empty beginning those of the default database, that are within
+    the patterns, in the order in which they were made."""
+    mine = names_condition("name", within)
+    rows = transaction.rows(
+        f"SELECT {COLLECTION} FROM collections WHERE name >= ? AND name < ? AND {mine.text} ORDER BY key "
+        "LIMIT ? OFFSET ?",
+        (beginning or FIRST_NAME, beginning + AFTER_NAMES, *mine.parameters, MOST if limit is None else limit, offset),
+    )
+    return [to_collection(row) for row in rows]
 
 
 def all_collections(transaction: Transaction) -> list[Collection]:

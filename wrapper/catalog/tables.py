@@ -77,6 +77,7 @@ collections = Table(
     Column("engine_name", _string(512)),
     Column("configuration", TEXTS),
     Index("collections_by_engine_name", "engine_name", unique=True),
+    Index("collections_by_id", "id", unique=True),
 )
 
 tenants = Table("tenants", metadata, Column("name", _string(512), primary_key=True))

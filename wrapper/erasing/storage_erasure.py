@@ -28,6 +28,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.filters import any_matches, positions
 from wrapper.catalog.index_state import outbox, states
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import all_collections, collection_by_key, find_collection, named
 from wrapper.catalog.words.merging import purge
 from wrapper.engine.keeper.cleaning import cleaning_failed, cleaning_is_asked, request_cleaning
@@ -120,7 +121,9 @@ class StorageErasure:
             with self._catalog.read() as transaction:
                 key = find_collection(transaction, name).key
             purge(self._catalog, key)
-            entry = self._catalog.commit(lambda transaction: writes.ask_doctor(transaction, name, outbox.REBUILD))
+            entry = self._catalog.commit(
+                lambda transaction: collection_writes.ask_doctor(transaction, name, outbox.REBUILD)
+            )
         except CollectionNotFoundError:
             return None
         self._indexer.notify()

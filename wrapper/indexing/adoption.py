@@ -21,6 +21,7 @@ from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import adoptions, states
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import collection_by_key, collections_in, dump_json
 from wrapper.catalog.sortable_values import flatten
 from wrapper.engine.client import EngineClient
@@ -312,7 +313,7 @@ class Adoptions:
 def _forget(transaction: Transaction, collection_key: int) -> None:
     collection = collection_by_key(transaction, collection_key)
     if collection is not None:
-        writes.delete_collection(transaction, collection.name)
+        collection_writes.delete_collection(transaction, collection.name)
 
 
 def _fault(metadata: Metadata) -> str | None:

@@ -22,7 +22,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import outbox
 from wrapper.catalog.index_state.adoptions import writable
-from wrapper.catalog.names import renaming
+from wrapper.catalog.names import collection_writes, renaming
 from wrapper.catalog.names.taken import check_free
 from wrapper.catalog.rows import names_between
 from wrapper.writing import AS_IT_COMES, WriteOptions, Writing, Written
@@ -90,7 +90,14 @@ class Copying:
     def _begin(self, transaction: Transaction, name: str, under_way: str, new_name: str) -> None:
         source = writable(transaction, name)
         check_free(transaction, new_name)
-        writes.create_collection(transaction, under_way, source.metadata, source.metric, engine_calls_it=new_name)
+        collection_writes.create_collection(
+            transaction,
+            under_way,
+            source.metadata,
+            source.metric,
+            configuration=source.configuration,
+            engine_calls_it=new_name,
+        )
 
     def _add(self, under_way: str, block: list[Document], since: int) -> None:
         batch = DocumentBatch(
@@ -111,7 +118,7 @@ class Copying:
         try:
             self._writing.commit(
                 under_way,
-                lambda transaction: writes.delete_collection(transaction, under_way),
+                lambda transaction: collection_writes.delete_collection(transaction, under_way),
                 AS_IT_COMES,
                 deletes=True,
             )

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from schemas.records import Collection
 from schemas.storage.index_reports import IndexStatus
-from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.index_state import outbox
 from wrapper.catalog.index_state.status import status
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.indexing.indexer import Indexer
 from wrapper.writing import Writing
@@ -43,6 +43,6 @@ class IndexRequests:
         return self._ask_doctor(name, outbox.REBUILD)
 
     def _ask_doctor(self, name: str, kind: str) -> IndexStatus:
-        self._catalog.commit(lambda transaction: writes.ask_doctor(transaction, name, kind))
+        self._catalog.commit(lambda transaction: collection_writes.ask_doctor(transaction, name, kind))
         self._indexer.notify()
         return self.of(name)

@@ -24,6 +24,7 @@ from tests.properties.strategies import COMMON, FILTERS, METADATA, SHARED_METADA
 from wrapper.catalog import document_changes, writes
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import outbox, states
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.words.merging import WordMerging
 from wrapper.querying.held_vectors import HeldVectors
@@ -202,7 +203,7 @@ class World:
         self.index.known[name] = to_collection(documents, self.metric)
 
     def _create(self, name):
-        self.catalog.commit(lambda transaction: writes.create_collection(transaction, name, {}, self.metric))
+        self.catalog.commit(lambda transaction: collection_writes.create_collection(transaction, name, {}, self.metric))
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from tests.support.catalogues import one_database
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.held_documents import HeldDocuments
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.text_search import text_search
 
@@ -36,7 +37,7 @@ def filled(request):
         records = [orjson.loads(line) for line in SET.corpus.read_bytes().splitlines()]
 
         def fill(transaction):
-            writes.create_collection(transaction, "all", {}, "cosine")
+            collection_writes.create_collection(transaction, "all", {}, "cosine")
             ids = [record["_id"] for record in records]
             texts = [record["text"] for record in records]
             titles = [{"title": record["title"]} for record in records]

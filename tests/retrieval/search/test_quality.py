@@ -18,6 +18,7 @@ from schemas.where import EVERYTHING
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.held_documents import HeldDocuments
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.catalog.text_search import text_search
@@ -41,7 +42,7 @@ def transaction(query_set, tmp_path_factory):
     drafts = [draft for record in read_records(file, "") if (draft := draft_of_record(record, "", "", model="none"))]
 
     def fill(transaction):
-        writes.create_collection(transaction, "corpus", {}, "cosine")
+        collection_writes.create_collection(transaction, "corpus", {}, "cosine")
         columns = ([getattr(draft, name) for draft in drafts] for name in ("id", "text", "metadata"))
         vectors = np.ones((len(drafts), 1), dtype="<f4")
         writes.add_documents(transaction, "corpus", DocumentBatch(*columns, vectors))

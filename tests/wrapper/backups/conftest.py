@@ -13,6 +13,7 @@ from wrapper.backups.making import opened_maker
 from wrapper.backups.manifest import Reason
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog_choice import catalog_access
 from wrapper.catalogue_mark import mark
 from wrapper.secret_key import KeyFile
@@ -40,7 +41,9 @@ class Place:
             with rows as transaction:
                 known = transaction.row("SELECT 1 FROM collections WHERE name = ?", (collection,))
             if known is None:
-                catalog.commit(lambda transaction: writes.create_collection(transaction, collection, {}, "cosine"))
+                catalog.commit(
+                    lambda transaction: collection_writes.create_collection(transaction, collection, {}, "cosine")
+                )
             batch = DocumentBatch(
                 ids=list(ids),
                 texts=[f"text of {each}: \0 \1 \\N \t \n é 🦉" for each in ids],

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from wrapper.catalog import writes
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import collections_page
 
 NAMES = ["A-1", "a-1", "a-10", "a-2", "a.b", "a_b", "ab1", "b-1", "zzz"]
@@ -18,7 +18,7 @@ def page(catalog):
 
     def make(transaction):
         for name in NAMES:
-            writes.create_collection(transaction, name, {}, "cosine")
+            collection_writes.create_collection(transaction, name, {}, "cosine")
 
     def page(*, prefix="", after="", limit=None):
         with catalog.read() as transaction:

@@ -11,6 +11,7 @@ from schemas.records import DocumentBatch
 from wrapper.catalog import reads, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.held_documents import DOCUMENT_BYTES, HeldDocuments
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 
@@ -23,7 +24,9 @@ def catalog(tmp_path):
     catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
     catalog.open()
     for name in ("one", "two"):
-        catalog.commit(lambda transaction, name=name: writes.create_collection(transaction, name, {}, "cosine"))
+        catalog.commit(
+            lambda transaction, name=name: collection_writes.create_collection(transaction, name, {}, "cosine")
+        )
         _put(catalog, name, [f"{name} {number}" for number in range(COUNT)])
     yield catalog
     catalog.close()

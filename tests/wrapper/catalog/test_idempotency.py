@@ -14,6 +14,7 @@ from schemas.storage.outcomes import CollectionOutcome, EarlierAnswer, ImportOut
 from wrapper.catalog import idempotency, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.idempotency import KEPT_SECONDS, Kept
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import collection_by_key
 
 NOW = 1_800_000_000.0
@@ -139,7 +140,7 @@ ERASED = Target(
 
 def _store_b(transaction):
     if collection_by_key(transaction, 1) is None:
-        writes.create_collection(transaction, "docs", {}, "cosine")
+        collection_writes.create_collection(transaction, "docs", {}, "cosine")
     batch = DocumentBatch(["b"], ["It stays."], [{}], np.ones((1, 2), "f4"))
     assert writes.add_documents(transaction, "docs", batch).ids == ["b"]
 

@@ -8,6 +8,7 @@ import pytest
 from schemas.records import DocumentBatch
 from wrapper.catalog import reads, writes
 from wrapper.catalog.index_state import outbox
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 
 AWKWARD = ["a", "a\x00b", "a\x00", "\x00", "A", " a", "é", "e\u0301", "𝔸", "1", "1.0", '"', "\\u0000", "/", "null"]
@@ -16,7 +17,7 @@ AWKWARD = ["a", "a\x00b", "a\x00", "\x00", "A", " a", "é", "e\u0301", "𝔸", "
 @pytest.fixture
 def filled(catalog):
     def fill(transaction):
-        writes.create_collection(transaction, "awkward", {}, "cosine")
+        collection_writes.create_collection(transaction, "awkward", {}, "cosine")
         return _add(transaction)
 
     outcome = catalog.commit(fill)

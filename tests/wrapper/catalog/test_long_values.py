@@ -8,6 +8,7 @@ import pytest
 from schemas.records import DocumentBatch, GatherSpec, OrderBy
 from schemas.where import EVERYTHING, parse_where
 from wrapper.catalog import grouping, reads, writes
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 
 LENGTHS = (1, 255, 256, 511, 512, 513, 70_000)
@@ -21,7 +22,7 @@ VALUES.sort()
 @pytest.fixture
 def filled(catalog):
     def fill(transaction):
-        writes.create_collection(transaction, "long", {}, "cosine")
+        collection_writes.create_collection(transaction, "long", {}, "cosine")
         metadatas = [{"v": value, "list": [value, "x"], value: number} for number, value in enumerate(VALUES)]
         vectors = np.ones((len(VALUES), 2), dtype="<f4")
         batch = DocumentBatch(VALUES, [f"text {value}" for value in VALUES], metadatas, vectors)

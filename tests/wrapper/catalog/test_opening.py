@@ -10,8 +10,9 @@ from sqlalchemy import text
 
 from schemas.storage.outcomes import WriteOutcome
 from tests.support.live import eventually
-from wrapper.catalog import idempotency, writes
+from wrapper.catalog import idempotency
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import all_collections
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 
@@ -64,7 +65,9 @@ def test_collections_of_earlier_releases_get_ids_of_their_own_and_their_kept_ans
     catalog = Catalog(database)
     catalog.open()
     for name in ("one", "two"):
-        catalog.commit(lambda transaction, name=name: writes.create_collection(transaction, name, {}, "cosine"))
+        catalog.commit(
+            lambda transaction, name=name: collection_writes.create_collection(transaction, name, {}, "cosine")
+        )
     answers = {"patch": {"id": "a", "text": "a secret", "metadata": {}}, "add": {"ids": ["a"], "count": 1}}
 
     def as_it_was(connection):

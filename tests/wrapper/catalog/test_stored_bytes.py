@@ -10,6 +10,7 @@ from schemas.errors import QuotaError
 from schemas.records import DocumentBatch, DocumentPatch
 from schemas.where import Equals
 from wrapper.catalog import document_changes, stored_bytes, writes
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.stored_bytes import Held, Quota
 
 
@@ -38,7 +39,9 @@ def add(catalog, name, **texts):
 @pytest.fixture
 def two(catalog):
     for name in ("one", "two"):
-        catalog.commit(lambda transaction, name=name: writes.create_collection(transaction, name, {}, "cosine"))
+        catalog.commit(
+            lambda transaction, name=name: collection_writes.create_collection(transaction, name, {}, "cosine")
+        )
     return catalog
 
 
@@ -61,9 +64,9 @@ def test_every_kind_of_write_changes_them(two):
     two.commit(lambda transaction: writes.delete_documents(transaction, "one", ids=["c", "missing"]))
     two.commit(lambda transaction: writes.delete_documents(transaction, "one", where=Equals("of", "nobody")))
     assert held(two, "one") == Held(1, size("d"))
-    two.commit(lambda transaction: writes.empty_collection(transaction, "one"))
+    two.commit(lambda transaction: collection_writes.empty_collection(transaction, "one"))
     assert held(two) == Held(1, size("e"))
-    two.commit(lambda transaction: writes.delete_collection(transaction, "two"))
+    two.commit(lambda transaction: collection_writes.delete_collection(transaction, "two"))
     assert held(two) == Held(0, 0)
 
 

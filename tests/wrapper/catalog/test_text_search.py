@@ -14,6 +14,7 @@ from schemas.where import EVERYTHING, parse_where
 from tests.wrapper.catalog.test_words import NOISE, SYNTAX
 from wrapper.catalog import writes
 from wrapper.catalog.held_documents import HeldDocuments
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words.splitting import query_terms
@@ -41,7 +42,7 @@ def search(catalog):
         name = f"texts-{next(numbers)}"
 
         def fill(transaction):
-            writes.create_collection(transaction, name, {}, "cosine")
+            collection_writes.create_collection(transaction, name, {}, "cosine")
             ids = [str(number) for number in range(len(texts))]
             metadatas = [
                 {"number": number, "title": titles.get(number), "tags": tags.get(number)}

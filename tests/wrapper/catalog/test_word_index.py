@@ -19,6 +19,7 @@ from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import WordRow
 from wrapper.catalog.held_documents import HeldDocuments
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words import merging as merging_module
@@ -51,7 +52,9 @@ def add(catalog):
 
 @pytest.fixture
 def make(catalog):
-    return lambda name: catalog.commit(lambda transaction: writes.create_collection(transaction, name, {}, "cosine"))
+    return lambda name: catalog.commit(
+        lambda transaction: collection_writes.create_collection(transaction, name, {}, "cosine")
+    )
 
 
 @pytest.fixture
@@ -108,7 +111,7 @@ def test_other_collections_change_no_score(make, add, catalog):
     make("others")
     add("others", ["alpha " * 50, *["beta"] * 30])
     assert _scores(catalog, "mine", "alpha beta") == before
-    catalog.commit(lambda transaction: writes.delete_collection(transaction, "others"))
+    catalog.commit(lambda transaction: collection_writes.delete_collection(transaction, "others"))
     assert _scores(catalog, "mine", "alpha beta") == before
 
 
@@ -118,12 +121,12 @@ def test_making_and_deleting_a_collection_changes_no_schema(make, add, catalog):
         before = transaction.value("PRAGMA schema_version")
     make("docs")
     add("docs", ["alpha"])
-    catalog.commit(lambda transaction: writes.delete_collection(transaction, "docs"))
+    catalog.commit(lambda transaction: collection_writes.delete_collection(transaction, "docs"))
     with catalog.read() as transaction:
         assert transaction.value("PRAGMA schema_version") == before
 
 
-@pytest.mark.parametrize("end", [writes.delete_collection, writes.empty_collection])
+@pytest.mark.parametrize("end", [collection_writes.delete_collection, collection_writes.empty_collection])
 def test_no_word_of_a_deleted_or_emptied_collection_is_left(make, add, catalog, end):
     make("docs")
     add("docs", ["alpha", "beta"])
@@ -231,7 +234,7 @@ def test_a_collection_that_is_deleted_while_its_segments_are_merged_stays_delete
 
     def meanwhile(segments):
         merged = merge(segments)
-        catalog.commit(lambda transaction: writes.delete_collection(transaction, "docs"))
+        catalog.commit(lambda transaction: collection_writes.delete_collection(transaction, "docs"))
         return merged
 
     monkeypatch.setattr(merging_module, "merge", meanwhile)

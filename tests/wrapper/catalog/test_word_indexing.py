@@ -18,6 +18,7 @@ from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.migrations import migrate
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words import old_tables, reindexing
@@ -58,7 +59,7 @@ def make_old(catalog):
 
     def fill(transaction):
         for name in ("books", "papers"):
-            writes.create_collection(transaction, name, {}, "cosine")
+            collection_writes.create_collection(transaction, name, {}, "cosine")
             batch = DocumentBatch(
                 [str(number) for number in range(DOCUMENTS)],
                 [f"text {number}" for number in range(DOCUMENTS)],
@@ -66,7 +67,7 @@ def make_old(catalog):
                 np.ones((DOCUMENTS, 2), dtype="<f4"),
             )
             writes.add_documents(transaction, name, batch)
-        writes.create_collection(transaction, "empty", {}, "cosine")
+        collection_writes.create_collection(transaction, "empty", {}, "cosine")
 
     def make(version=3):
         catalog.commit(fill)

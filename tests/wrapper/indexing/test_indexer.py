@@ -14,6 +14,7 @@ from tests.support.live import eventually
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.index_state import outbox
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.engine.failures import EngineUnavailableError
 from wrapper.indexing.applying import Applier
@@ -109,9 +110,9 @@ class World:
         indexer.stop(SECONDS)
 
     def create(self, name):
-        return self.catalog.commit(lambda transaction: writes.create_collection(transaction, name, {}, "l2"))[
-            1
-        ].outbox_id
+        return self.catalog.commit(
+            lambda transaction: collection_writes.create_collection(transaction, name, {}, "l2")
+        )[1].outbox_id
 
     def add(self, name, *ids, catalog=None, text=None):
         texts = [text or each for each in ids]
@@ -198,7 +199,9 @@ def test_writes_of_one_collection_are_applied_in_order(world):
         world.add("one", f"one-{number}")
         world.add("two", f"two-{number}")
         world.catalog.commit(
-            lambda transaction: writes.change_collection_metadata(transaction, "one", lambda before: {"a": len(before)})
+            lambda transaction: collection_writes.change_collection_metadata(
+                transaction, "one", lambda before: {"a": len(before)}
+            )
         )
     world.worker()
     world.until_applied()
@@ -210,9 +213,9 @@ def test_writes_of_one_collection_are_applied_in_order(world):
 @pytest.mark.parametrize(
     "other",
     [
-        lambda transaction: writes.change_collection_metadata(transaction, "one", lambda _: {"x": 1}),
-        lambda transaction: writes.empty_collection(transaction, "one"),
-        lambda transaction: writes.delete_collection(transaction, "one"),
+        lambda transaction: collection_writes.change_collection_metadata(transaction, "one", lambda _: {"x": 1}),
+        lambda transaction: collection_writes.empty_collection(transaction, "one"),
+        lambda transaction: collection_writes.delete_collection(transaction, "one"),
     ],
     ids=["metadata", "empty", "drop"],
 )
@@ -241,7 +244,7 @@ def test_a_failing_collection_waits_longer_each_time_and_holds_up_no_other(world
 
     world.engine.before = refuse
     failing = world.catalog.commit(
-        lambda transaction: writes.change_collection_metadata(transaction, "bad", lambda _: {"x": 1})
+        lambda transaction: collection_writes.change_collection_metadata(transaction, "bad", lambda _: {"x": 1})
     )[1].outbox_id
     for number, pause in enumerate((0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0), start=1):
         eventually(lambda number=number: len(tries) == number, seconds=SECONDS)

@@ -11,6 +11,7 @@ from tests.support.live import START_SECONDS, eventually
 from wrapper.catalog import reads, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.index_state import outbox, reports, states
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.engine.client import EngineClient
@@ -60,7 +61,7 @@ def stored(engine, catalog):
         if (kind, count, dimension) not in made:
             name = f"{kind.replace(' ', '-')}-{count}"
             points, queries = vector_set(kind, count, dimension)
-            catalog.commit(lambda transaction: writes.create_collection(transaction, name, {}, "cosine"))
+            catalog.commit(lambda transaction: collection_writes.create_collection(transaction, name, {}, "cosine"))
             engine_id = engine.create_collection(name, metric="cosine")
             for start in range(0, count, BATCH):
                 numbers = range(start, min(start + BATCH, count))

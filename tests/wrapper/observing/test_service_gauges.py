@@ -14,9 +14,9 @@ from schemas.settings.backup_times import BackupTimes
 from schemas.storage.health import EngineHealth
 from tests.support.live import eventually
 from wrapper.background import Looks
-from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.index_state import observing, reports
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.engine.keeper.state import EngineStateReader
 from wrapper.observing.gauges import Gauge, of_backups
@@ -82,7 +82,9 @@ def test_what_cannot_be_read_is_not_there(gauges):
 def test_the_catalogue_tells_of_all_collections_and_of_the_largest_in_more(catalog, monkeypatch):
     monkeypatch.setattr(observing, "MOST_SHOWN", 2)
     for name in ("first", "second", "third"):
-        catalog.commit(lambda transaction, name=name: writes.create_collection(transaction, name, {}, "cosine"))
+        catalog.commit(
+            lambda transaction, name=name: collection_writes.create_collection(transaction, name, {}, "cosine")
+        )
 
     def note(transaction):
         for key, recall in ((1, 0.9), (3, 0.5)):

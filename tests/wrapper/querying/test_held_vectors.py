@@ -11,6 +11,7 @@ from schemas.records import DocumentBatch
 from schemas.where import parse_where
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.querying import held_vectors
@@ -47,7 +48,9 @@ def catalog(tmp_path):
     catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
     catalog.open()
     for seed, name in enumerate(("one", "two")):
-        catalog.commit(lambda transaction, name=name: writes.create_collection(transaction, name, {}, "cosine"))
+        catalog.commit(
+            lambda transaction, name=name: collection_writes.create_collection(transaction, name, {}, "cosine")
+        )
         _add(catalog, name, _vectors(seed))
     yield catalog
     catalog.close()

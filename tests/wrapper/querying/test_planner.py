@@ -11,6 +11,7 @@ from schemas.where import parse_where
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.index_state import outbox, reports, states
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.querying.planner import (
@@ -60,7 +61,7 @@ def catalog(tmp_path):
     catalog.open()
 
     def fill(transaction):
-        writes.create_collection(transaction, "docs", {}, "cosine")
+        collection_writes.create_collection(transaction, "docs", {}, "cosine")
         metadatas = [{"n": n, "half": n % 2, "group": n // 10} for n in range(COUNT)]
         ids = [f"d{n}" for n in range(COUNT)]
         writes.add_documents(transaction, "docs", DocumentBatch(ids, ids, metadatas, _vectors(COUNT)))
@@ -161,7 +162,7 @@ def test_nothing_that_matches_is_an_empty_answer_at_once(catalog, index):
 
 
 def test_an_empty_collection_is_empty(catalog, index):
-    catalog.commit(lambda transaction: writes.empty_collection(transaction, "docs"))
+    catalog.commit(lambda transaction: collection_writes.empty_collection(transaction, "docs"))
     assert _ask(catalog, index, embedding=np.ones(7, dtype="<f4")) == ("empty", [])
 
 
@@ -286,7 +287,9 @@ def test_writes_that_keep_passing_the_index_by_are_seen_by_scanning(catalog):
 
 def test_a_change_of_the_collections_metadata_meanwhile_is_no_reason_to_ask_again(catalog, index):
     def describe():
-        catalog.commit(lambda transaction: writes.change_collection_metadata(transaction, "docs", lambda _: {"a": 1}))
+        catalog.commit(
+            lambda transaction: collection_writes.change_collection_metadata(transaction, "docs", lambda _: {"a": 1})
+        )
 
     interrupted = Interrupted(index.ids, describe)
     assert _revision_and_ids(catalog, interrupted) == (3, _first(3))
@@ -296,8 +299,8 @@ def test_a_change_of_the_collections_metadata_meanwhile_is_no_reason_to_ask_agai
 def test_a_collection_made_again_meanwhile_answers_for_itself(catalog):
     def make_anew():
         def operation(transaction):
-            writes.delete_collection(transaction, "docs")
-            writes.create_collection(transaction, "docs", {}, "cosine")
+            collection_writes.delete_collection(transaction, "docs")
+            collection_writes.create_collection(transaction, "docs", {}, "cosine")
             batch = DocumentBatch(["d9", "z"], ["", ""], [{}, {}], np.array([[1, 0], [0, 1]], dtype="<f4"))
             writes.add_documents(transaction, "docs", batch)
 
@@ -325,7 +328,7 @@ def test_too_many_waiting_writes_are_scanned(catalog, index):
 
 
 def test_a_collection_that_was_emptied_is_scanned_until_the_index_knows(catalog, index):
-    catalog.commit(lambda transaction: writes.empty_collection(transaction, "docs"))
+    catalog.commit(lambda transaction: collection_writes.empty_collection(transaction, "docs"))
     _write(catalog, ["new"], [[0.0, 1.0]])
     assert _ask(catalog, index) == ("scan", ["new"])
 

@@ -14,6 +14,7 @@ from schemas.storage.projection import Colouring
 from schemas.where import EVERYTHING, parse_where
 from tests.properties.catalogs import open_catalog
 from wrapper.catalog import writes
+from wrapper.catalog.names import collection_writes
 from wrapper.querying import projections
 from wrapper.querying.projections import Projections
 
@@ -52,7 +53,7 @@ class Watched:
 def catalog(tmp_path):
     """A collection `docs` of 200 documents, `n` from 0 on."""
     catalog = open_catalog(tmp_path / "catalog.sqlite")
-    catalog.commit(lambda transaction: writes.create_collection(transaction, "docs", {}, "cosine"))
+    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, "docs", {}, "cosine"))
     add(catalog, range(COUNT))
     yield catalog
     catalog.close()

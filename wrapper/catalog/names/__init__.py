@@ -1,1 +1,1 @@
-"""What collections are called: renames, aliases, and the names that the engine has for them."""
+"""Collections themselves: making and deleting them, what they are called, and the databases that they are in."""

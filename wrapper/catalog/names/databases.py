@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 
 from schemas.errors import ConflictError, DatabaseNotFoundError, TenantNotFoundError
-from schemas.names import AFTER_NAMES, FIRST_NAME, full_name
+from schemas.names import AFTER_NAMES, DEFAULT_DATABASE, DEFAULT_TENANT, FIRST_NAME, full_name
 from schemas.records import Database
-from wrapper.catalog import writes
 from wrapper.catalog.contract import Transaction
-from wrapper.catalog.rows import names_between
+from wrapper.catalog.names import collection_writes
+from wrapper.catalog.rows import all_collections, names_between
 
 DATABASE = "SELECT id, name, tenant FROM databases"
 
@@ -53,7 +53,7 @@ def delete_database(transaction: Transaction, tenant: str, name: str) -> list[st
     find_database(transaction, tenant, name)
     doomed = names_in(transaction, tenant, name)
     for each in doomed:
-        writes.delete_collection(transaction, each)
+        collection_writes.delete_collection(transaction, each)
     transaction.run("DELETE FROM databases WHERE tenant = ? AND name = ?", (tenant, name))
     return doomed
 
@@ -62,6 +62,16 @@ def names_in(transaction: Transaction, tenant: str, database: str) -> list[str]:
     """Return the full names of the collections of a database, in order."""
     beginning = full_name(tenant, database, "")
     return names_between(transaction, beginning or FIRST_NAME, beginning + AFTER_NAMES)
+
+
+def delete_everything(transaction: Transaction) -> None:
+    """Delete all collections, and all tenants and databases but the default ones."""
+    for each in all_collections(transaction):
+        collection_writes.delete_collection(transaction, each.name)
+    transaction.run("DELETE FROM tenants WHERE name <> ?", (DEFAULT_TENANT,))
+    transaction.run("DELETE FROM databases WHERE tenant <> ? OR name <> ?", (DEFAULT_TENANT, DEFAULT_DATABASE))
+    if _row(transaction, DEFAULT_TENANT, DEFAULT_DATABASE) is None:
+        create_database(transaction, DEFAULT_TENANT, DEFAULT_DATABASE)
 
 
 def _row(transaction: Transaction, tenant: str, name: str) -> tuple[str, str, str] | None:

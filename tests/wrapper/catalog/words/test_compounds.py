@@ -9,6 +9,7 @@ from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING
 from wrapper.catalog import writes
 from wrapper.catalog.held_documents import HeldDocuments
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words.compounds import LONGEST_WORD, MOST_SPLITS, SHORTEST_PART, parts_of, splits_of
@@ -30,7 +31,7 @@ def ask(catalog):
 
     def fill(transaction):
         for name, texts in (("de", TEXTS), ("en", ENGLISH)):
-            writes.create_collection(transaction, name, {"language": name}, "cosine")
+            collection_writes.create_collection(transaction, name, {"language": name}, "cosine")
             vectors = np.ones((len(texts), 1), dtype="<f4")
             batch = DocumentBatch(list(texts), list(texts.values()), [{} for _ in texts], vectors)
             writes.add_documents(transaction, name, batch)

@@ -9,6 +9,7 @@ from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING, Equals
 from wrapper.catalog import writes
 from wrapper.catalog.held_documents import HeldDocuments
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words import index as index_module
@@ -42,7 +43,7 @@ QUERIES = [
 @pytest.fixture
 def collection(catalog):
     name = "held"
-    catalog.commit(lambda transaction: writes.create_collection(transaction, name, {}, "cosine"))
+    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, name, {}, "cosine"))
 
     def add(texts, first=0):
         ids = [str(first + number) for number in range(len(texts))]

@@ -10,6 +10,7 @@ from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.words.held import HeldWords
 from wrapper.catalog.words.index import WordIndex
@@ -29,7 +30,9 @@ def catalogs(open_database):
     for catalog in opened:
         catalog.open()
     for name in NAMES:
-        opened[0].commit(lambda transaction, name=name: writes.create_collection(transaction, name, {}, "cosine"))
+        opened[0].commit(
+            lambda transaction, name=name: collection_writes.create_collection(transaction, name, {}, "cosine")
+        )
     return opened
 
 
@@ -58,8 +61,8 @@ def change(catalog, dice):
 
 
 def anew(transaction, name):
-    writes.delete_collection(transaction, name)
-    writes.create_collection(transaction, name, {}, "cosine")
+    collection_writes.delete_collection(transaction, name)
+    collection_writes.create_collection(transaction, name, {}, "cosine")
 
 
 def answers(catalog, query, name, never_held):

@@ -9,6 +9,7 @@ from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING
 from wrapper.catalog import writes
 from wrapper.catalog.held_documents import HeldDocuments
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words.languages import DEFAULT, LANGUAGES, language_of
@@ -55,7 +56,7 @@ def search(catalog):
         pairs = [(each, {}) if isinstance(each, str) else each for each in documents]
 
         def fill(transaction):
-            writes.create_collection(transaction, name, metadata, "cosine")
+            collection_writes.create_collection(transaction, name, metadata, "cosine")
             ids = [str(number) for number in range(len(pairs))]
             vectors = np.ones((len(pairs), 2), dtype="<f4")
             batch = DocumentBatch(ids, [text for text, _ in pairs], [each for _, each in pairs], vectors)

@@ -6,6 +6,7 @@ import pytest
 from schemas.records import DocumentBatch, DocumentPatch
 from schemas.where import parse_where
 from wrapper.catalog import document_changes, writes
+from wrapper.catalog.names import collection_writes
 from wrapper.catalog.reads import all_positions
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.words.seen import ENTRY_BYTES, SeenPositions
@@ -17,7 +18,7 @@ DOCUMENTS = 8
 @pytest.fixture
 def filled(catalog):
     def fill(transaction):
-        writes.create_collection(transaction, "docs", {}, "l2")
+        collection_writes.create_collection(transaction, "docs", {}, "l2")
         metadatas = [{"a": True if number % 4 == 0 else number % 2} for number in range(DOCUMENTS)]
         vectors = np.ones((DOCUMENTS, 1), dtype="<f4")
         ids = [f"d{number}" for number in range(DOCUMENTS)]

@@ -1,0 +1,99 @@
+"""Documents as clients of Chroma know them: changed column by column, and read without a bound, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from schemas.errors import CollectionNotFoundError
+from schemas.records import Collection, Document, DocumentChanges
+from schemas.storage.erasure_count import check_write
+from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
+from schemas.where import Where
+from wrapper.catalog import document_changes, reads
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.contract import Transaction
+from wrapper.catalog.names import changing
+from wrapper.catalog.rows import collection_by_id, find_collection
+from wrapper.embedding_checks import check_directions
+from wrapper.stores.collection_names import check_not_in_transit
+from wrapper.writing import WriteOptions, Writing, Written
+
+READ_AT_ONCE = 500
+Reading = Callable[[bool], Iterator[list[Document]]]
+"""Reads the documents once more, block by block, with or without their embeddings."""
+
+
+class RecordStore:
+    def __init__(self, catalog: Catalog, writing: Writing) -> None:
+        self._catalog = catalog
+        self._writing = writing
+
+    def collection(self, collection_id: str) -> Collection:
+        """Return the collection of that id. Raises CollectionNotFoundError, which names the id."""
+        with self._catalog.read() as transaction:
+            found = collection_by_id(transaction, collection_id)
+        if found is None:
+            raise CollectionNotFoundError(collection_id)
+        return found
+
+    def merge(
+        self, name: str, changes: DocumentChanges, options: WriteOptions, *, adds: bool, merges: bool
+    ) -> Written[WriteOutcome]:
+        """Apply changes to documents as `document_changes.merge_documents` does, all or none."""
+
+        def operation(transaction: Transaction) -> WriteOutcome:
+            check_write(transaction)
+            collection = find_collection(transaction, name)
+            for row, each in enumerate(changes.embeddings or ()):
+                if each is not None:
+                    check_directions(collection, each[None], index=row)
+            return document_changes.merge_documents(transaction, name, changes, adds=adds, merges=merges)
+
+        return self._writing.write(WriteOutcome, name, operation, options)
+
+    def change_collection(
+        self,
+        name: str,
+        options: WriteOptions,
+        *,
+        new_name: str | None,
+        metadata: dict[str, object] | None,
+        configuration: Callable[[Collection], str] | None,
+    ) -> Written[CollectionOutcome]:
+        """Give a collection another name, metadata and configuration, each where it is not None, in one step."""
+        if new_name is not None:
+            check_not_in_transit(new_name)
+        return self._writing.write(
+            CollectionOutcome,
+            name,
+            lambda transaction: CollectionOutcome.of(
+                *changing.change(transaction, name, new_name, metadata, configuration)
+            ),
+            options,
+            name_after=new_name,
+        )
+
+    @contextmanager
+    def reading(
+        self, name: str, where: Where, *, offset: int = 0, limit: int | None = None
+    ) -> Iterator[tuple[Collection, Reading]]:
+        """Give the collection, and what reads the matching documents in the order of insertion, each time the same.
+
+        The snapshot lasts as long as the context; its thread must read nothing else meanwhile.
+        """
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+
+            def read(with_embeddings: bool) -> Iterator[list[Document]]:
+                return reads.in_blocks(
+                    transaction,
+                    collection,
+                    where,
+                    offset=offset,
+                    limit=limit,
+                    with_embeddings=with_embeddings,
+                    block=READ_AT_ONCE,
+                )
+
+            yield collection, read
