@@ -1,7 +1,7 @@
 """Tenants and databases, for the current caller.
 
-A key for all collections is for all tenants and databases. Another one knows those in which a collection may be its own,
-and the default ones, and makes and deletes only databases that are its own as a whole.
+A key for all collections is for all tenants and databases. Another one knows those in which a collection may be its
+own, and the default ones, and makes and deletes only databases that are its own as a whole.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ScopedNamespaces:
 
     def _check_owning(self, beginning: str, name: str) -> None:
         caller = current()
-        noted.note_collection(beginning or None)
+        noted.note_collection(beginning or name)
         patterns = caller.collections
         owns = patterns is None or any(is_pattern(each) and beginning.startswith(each[:-1]) for each in patterns)
         if caller.is_filtered or not owns:

@@ -1,4 +1,4 @@
-"""Writes to collections themselves, each inside the caller's transaction: making, describing, emptying, deleting them."""
+"""Writes to collections themselves, each inside the caller's transaction: making, describing, emptying, deleting."""
 
 from __future__ import annotations
 
