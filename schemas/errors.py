@@ -135,6 +135,13 @@ class DatabaseForbiddenError(AccessError):
         super().__init__(f"The key is not for all collections of '{name}'", database=name)
 
 
+class ResetDisabledError(AccessError):
+    code = "reset_disabled"
+
+    def __init__(self) -> None:
+        super().__init__("Reset is disabled by config")
+
+
 class OwnedByAnotherError(AccessError):
     """The caller may see this, because its owner shares it, and was to change or delete it."""
 
@@ -199,6 +206,12 @@ class LongHeadersError(RagError):
 
 class NotFoundError(RagError):
     code = "not_found"
+
+
+class GoneError(RagError):
+    """What was asked for is of an older release of a protocol, and not there any more."""
+
+    code = "gone"
 
 
 class CollectionNotFoundError(NotFoundError):

@@ -42,6 +42,19 @@ def check_collection_name(name: object, *, field: str = "name") -> str:
     return name
 
 
+def check_namespace_name(name: object, *, field: str = "name") -> str:
+    """Return the name of a tenant or database when it is one that a collection may have, too. Raises InvalidInputError
+    for any other."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or ".." in name:
+        raise InvalidInputError(
+            "Expected a name containing 3-512 characters from [a-zA-Z0-9._-], starting and ending with a character in "
+            f"[a-zA-Z0-9]. Got: {str(name)[:100]}",
+            code="invalid_name",
+            field=field,
+        )
+    return name
+
+
 def full_name(tenant: str, database: str, name: str) -> str:
     """Return the name of a collection as the whole service knows it: its own in the default database, and in others
     `/tenant/database/name`, which no collection of the default one can have."""

@@ -140,7 +140,7 @@ class DocumentChanges:
     """
 
     ids: list[str]
-    embeddings: list[Vector] | None = None
+    embeddings: list[Vector | None] | None = None
     texts: list[str | None] | None = None
     metadatas: list[Metadata | None] | None = None
     uris: list[str | None] | None = None

@@ -86,6 +86,7 @@ def create_app(
     app.log_exception = lambda exc_info: log.error("unexpected failure", exc_info=exc_info)  # type: ignore[method-assign]
     app.config["MAX_BODY_BYTES"] = settings.max_body_mb << 20
     app.config["EXPORT_SECONDS"] = settings.export_seconds
+    app.config["ALLOW_RESET"] = settings.allow_reset
     app.url_map.merge_slashes = False
     app.url_map.strict_slashes = False  # a slash at the end changes nothing, but in ids and the words in their place
     app.url_map.converters["document_id"] = DocumentId

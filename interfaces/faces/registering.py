@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from flask import Flask
 
+from interfaces.chroma import collections_of_database, namespaces, records, server
+from interfaces.chroma import face as chroma
 from interfaces.dify import retrieval as dify
 from interfaces.openai import embeddings, known_models
 from interfaces.openai.face import FACE as OPENAI
@@ -13,6 +15,6 @@ from wrapper.web.error_statuses import speak
 
 def mount_faces(app: Flask) -> None:
     """Serve the routes of all faces, and have their errors answered in the words of each."""
-    for face in (dify.FACE, OPENAI):
+    for face in (chroma.FACE, chroma.OLD_FACE, dify.FACE, OPENAI):
         speak(app, face)
-    route_table.register(app, dify, embeddings, known_models)
+    route_table.register(app, server, namespaces, collections_of_database, records, dify, embeddings, known_models)

@@ -43,6 +43,9 @@ class Names(StrEnum):
     CONTRACT = "the contract's"
     LISTED = "lists those of the caller"
     TOOL = "the tool's arguments"
+    ID = "path: the collection's id"
+    IN_DATABASE = "path, in a database"
+    MADE_IN_DATABASE = "body: name, in a database"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,10 @@ class Access:
 
 _DOCUMENTS = "/collections/{name}/documents"
 _CONNECTIONS = "/api/connections"
+_CHROMA = "/api/v2"
+_TENANT = f"{_CHROMA}/tenants/{{tenant}}"
+_DATABASE = f"{_TENANT}/databases/{{database}}"
+_RECORDS = f"{_DATABASE}/collections/{{collection_id}}"
 _OF_FOLDERS = ADMIN, "with config.path of Qdrant"
 
 ROUTES: Mapping[str, Access] = {
@@ -174,6 +181,47 @@ ROUTES: Mapping[str, Access] = {
     "GET /api/backups/{backup_id}": Access(ADMIN),
     "GET /api/backups/{backup_id}/content": Access(ADMIN),
     "DELETE /api/backups/{backup_id}": Access(ADMIN),
+    f"GET {_CHROMA}/heartbeat": Access(Door.PUBLIC),
+    f"GET {_CHROMA}/version": Access(Door.PUBLIC),
+    f"GET {_CHROMA}/healthcheck": Access(Door.PUBLIC),
+    f"GET {_CHROMA}/pre-flight-checks": Access(Door.KNOWN),
+    f"GET {_CHROMA}/auth/identity": Access(Door.KNOWN),
+    f"POST {_CHROMA}/reset": Access(ADMIN),
+    f"POST {_CHROMA}/tenants": Access(MANAGE),
+    f"GET {_TENANT}": Access(READ),
+    f"GET {_TENANT}/databases": Access(READ),
+    f"POST {_TENANT}/databases": Access(MANAGE),
+    f"GET {_DATABASE}": Access(READ),
+    f"DELETE {_DATABASE}": Access(MANAGE),
+    f"GET {_DATABASE}/collections": Access(READ, Names.LISTED),
+    f"POST {_DATABASE}/collections": Access(
+        READ, Names.MADE_IN_DATABASE, also=(MANAGE, "unless it gets one that is there")
+    ),
+    f"GET {_DATABASE}/collections_count": Access(READ, Names.LISTED),
+    f"GET {_DATABASE}/collections/{{name}}": Access(READ, Names.IN_DATABASE),
+    f"DELETE {_DATABASE}/collections/{{name}}": Access(MANAGE, Names.IN_DATABASE),
+    f"GET {_DATABASE}/collections/by-id/{{collection_id}}": Access(READ, Names.ID),
+    f"PUT {_RECORDS}": Access(MANAGE, Names.ID),
+    f"POST {_RECORDS}/add": Access(WRITE, Names.ID),
+    f"POST {_RECORDS}/upsert": Access(WRITE, Names.ID),
+    f"POST {_RECORDS}/update": Access(WRITE, Names.ID),
+    f"POST {_RECORDS}/delete": Access(WRITE, Names.ID),
+    f"GET {_RECORDS}/count": Access(READ, Names.ID),
+    f"POST {_RECORDS}/get": Access(READ, Names.ID),
+    f"POST {_RECORDS}/query": Access(READ, Names.ID),
+    f"GET {_RECORDS}/indexing_status": Access(READ, Names.ID),
+    f"POST {_RECORDS}/search": Access(READ),
+    f"POST {_RECORDS}/fork": Access(READ),
+    f"GET {_RECORDS}/fork_count": Access(READ),
+    f"POST {_RECORDS}/functions/attach": Access(READ),
+    f"GET {_RECORDS}/functions/{{name}}": Access(READ),
+    f"POST {_RECORDS}/attached_functions/{{name}}/detach": Access(READ),
+    f"POST {_RECORDS}/conditional/get": Access(READ),
+    f"POST {_RECORDS}/conditional/commit": Access(READ),
+    "GET /api/v1/{rest}": Access(Door.PUBLIC),
+    "POST /api/v1/{rest}": Access(Door.PUBLIC),
+    "PUT /api/v1/{rest}": Access(Door.PUBLIC),
+    "DELETE /api/v1/{rest}": Access(Door.PUBLIC),
     "GET /metrics": Access(ADMIN),
     "GET /api/service/recent": Access(ADMIN),
     "GET /": Access(Door.KNOWN),

@@ -51,6 +51,7 @@ class WrapperSettings:
     chroma_database: str = "default_database"
     chroma_ca_file: str = ""  # PEM file of the only authority to trust; empty: the system's authorities
     adopt: bool = True  # whether collections that other clients made in the engine are taken in
+    allow_reset: bool = False  # whether clients of Chroma's protocol may delete everything at once: for tests
     max_body_mb: int = 100
     disk_floor_mb: int = 200
     memory_vectors_mb: int = 64  # vectors that each process holds to search small collections itself
@@ -111,6 +112,7 @@ def read_wrapper_settings() -> WrapperSettings:
         "chroma_database": env.str("CHROMA_DATABASE", default.chroma_database, validate=validate.Length(min=3)),
         "chroma_ca_file": env.str("CHROMA_CA_FILE", default.chroma_ca_file),
         "adopt": env.bool("ADOPT", default.adopt),
+        "allow_reset": env.bool("ALLOW_RESET", default.allow_reset),
         "max_body_mb": env.int("MAX_BODY_MB", default.max_body_mb, validate=at_least_one),
         "disk_floor_mb": env.int("DISK_FLOOR_MB", default.disk_floor_mb, validate=validate.Range(min=0)),
         "memory_vectors_mb": env.int("MEMORY_VECTORS_MB", default.memory_vectors_mb, validate=validate.Range(min=0)),

@@ -13,6 +13,7 @@ from schemas.where import Where
 from wrapper.catalog import document_changes, reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
+from wrapper.catalog.index_state import outbox
 from wrapper.catalog.names import changing
 from wrapper.catalog.rows import collection_by_id, find_collection
 from wrapper.embedding_checks import check_directions
@@ -36,6 +37,11 @@ class RecordStore:
         if found is None:
             raise CollectionNotFoundError(collection_id)
         return found
+
+    def waiting_writes(self, name: str) -> int:
+        """Return how many writes to the collection its index has yet to be told of."""
+        with self._catalog.read() as transaction:
+            return outbox.lag(transaction, find_collection(transaction, name).key)
 
     def merge(
         self, name: str, changes: DocumentChanges, options: WriteOptions, *, adds: bool, merges: bool

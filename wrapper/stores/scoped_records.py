@@ -33,6 +33,10 @@ class ScopedRecords:
         except CollectionNotFoundError:
             raise CollectionNotFoundError(collection_id) from None
 
+    def waiting_writes(self, name: str) -> int:
+        self._reach.reader(name)
+        return self._records.waiting_writes(name)
+
     @acting_still()
     def merge(
         self, name: str, changes: DocumentChanges, options: WriteOptions, *, adds: bool, merges: bool

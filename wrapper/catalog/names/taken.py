@@ -11,7 +11,9 @@ from wrapper.catalog.rows import STANDS_FOR
 def check_free(transaction: Transaction, name: str) -> None:
     """Raise ConflictError when a collection or an alias has the name."""
     if transaction.row("SELECT 1 FROM collections WHERE name = ?", (name,)):
-        raise ConflictError(f"Collection '{name}' already exists", code="collection_exists", field="name")
+        raise ConflictError(
+            f"Collection '{name}' already exists", code="collection_exists", field="name", collection=name
+        )
     if transaction.row(f"{STANDS_FOR} alias = ?", (name,)):
         raise ConflictError(f"'{name}' is an alias of a collection", code="alias_exists", field="name")
 

@@ -1,0 +1,126 @@
+"""Collections in Chroma's protocol: named in paths that read or delete one, told by their UUIDs in all others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from flask import Blueprint, Response, request
+
+from interfaces.chroma.face import DATABASE, body_of, collection_of
+from schemas.access.callers import Scope
+from schemas.errors import CollectionNotFoundError
+from schemas.names import full_name
+from schemas.records import Collection
+from schemas.wire.chroma.collections import (
+    collection_answer,
+    collection_change,
+    collections_answer,
+    indexing_answer,
+    new_collection,
+)
+from schemas.wire.chroma.configuration import changed_configuration
+from schemas.wire.chroma.paging import page_of
+from wrapper.web.audited import note_outcome
+from wrapper.web.bodies import json_response, read_body
+from wrapper.web.callers import require
+from wrapper.web.lanes import Lane
+from wrapper.web.request_parts import store, write_options
+from wrapper.web.route_table import declare
+from wrapper.writing import Written
+
+blueprint = Blueprint("chroma_collections", __name__)
+
+
+@blueprint.post(f"{DATABASE}/collections")
+@declare(Lane.WRITE, own_rules=True, exact=True)
+def create_collection(tenant: str, database: str) -> Response:
+    """Make a collection. Who may only read gets one that is there, when they ask to get or create it."""
+    content = read_body()
+    wanted = new_collection(body_of(content))
+    name = full_name(tenant, database, wanted.name)
+    if wanted.get_or_create:
+        try:
+            return json_response(collection_answer(store().collection(name)))
+        except CollectionNotFoundError:
+            pass
+    require(Scope.MANAGE)
+    store().namespaces.database(tenant, database)
+    _noted(
+        store().create_collection(
+            name,
+            wanted.metadata,
+            wanted.metric,
+            write_options(content),
+            get_or_create=wanted.get_or_create,
+            configuration=orjson.dumps(wanted.configuration).decode(),
+        )
+    )
+    return json_response(collection_answer(store().collection(name)))
+
+
+@blueprint.get(f"{DATABASE}/collections")
+@declare(Lane.READ, own_rules=True, exact=True)
+def list_collections(tenant: str, database: str) -> Response:
+    offset, limit = page_of(request.args)
+    found = store().namespaces.collections(tenant, database, offset=offset, limit=limit)
+    return json_response(collections_answer(found))
+
+
+@blueprint.get(f"{DATABASE}/collections_count")
+@declare(Lane.READ, own_rules=True, exact=True)
+def count_collections(tenant: str, database: str) -> Response:
+    return json_response(len(store().namespaces.collections(tenant, database)))
+
+
+@blueprint.get(f"{DATABASE}/collections/<name>")
+@declare(Lane.READ, own_rules=True, exact=True)
+def get_collection(tenant: str, database: str, name: str) -> Response:
+    return json_response(collection_answer(store().collection(full_name(tenant, database, name))))
+
+
+@blueprint.get(f"{DATABASE}/collections/by-id/<collection_id>")
+@declare(Lane.READ, own_rules=True, exact=True)
+def get_collection_by_id(tenant: str, database: str, collection_id: str) -> Response:
+    return json_response(collection_answer(collection_of(tenant, database, collection_id)[1]))
+
+
+@blueprint.put(f"{DATABASE}/collections/<collection_id>")
+@declare(Lane.WRITE, own_rules=True, exact=True)
+def change_collection(tenant: str, database: str, collection_id: str) -> Response:
+    content = read_body()
+    change = collection_change(body_of(content))
+    own, found = collection_of(tenant, database, collection_id)
+
+    def configuration(collection: Collection) -> str:
+        assert change.configuration is not None
+        return changed_configuration(collection, change.configuration)
+
+    _noted(
+        own.records.change_collection(
+            found.name,
+            write_options(content),
+            new_name=None if change.name is None else full_name(tenant, database, change.name),
+            metadata=change.metadata,
+            configuration=None if change.configuration is None else configuration,
+        )
+    )
+    return json_response({})
+
+
+@blueprint.delete(f"{DATABASE}/collections/<name>")
+@declare(Lane.WRITE, own_rules=True, exact=True)
+def delete_collection(tenant: str, database: str, name: str) -> Response:
+    _noted(store().delete_collection(full_name(tenant, database, name), write_options()))
+    return json_response({})
+
+
+@blueprint.get(f"{DATABASE}/collections/<collection_id>/indexing_status")
+@declare(Lane.READ, own_rules=True, exact=True)
+def indexing_status(tenant: str, database: str, collection_id: str) -> Response:
+    own, found = collection_of(tenant, database, collection_id)
+    return json_response(indexing_answer(found.count, own.records.waiting_writes(found.name)))
+
+
+def _noted(written: Written[Any]) -> None:
+    note_outcome(written.outcome, replayed=written.replayed)

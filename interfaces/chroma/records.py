@@ -1,0 +1,155 @@
+"""Records in Chroma's protocol: written, read, queried, counted and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import structlog
+from flask import Blueprint, Response, current_app, g
+
+from interfaces.chroma.face import DATABASE, body_of, collection_of
+from schemas.records import DocumentChanges, Match
+from schemas.wire.chroma.records import (
+    EMBEDDINGS,
+    Selection,
+    changes_of,
+    deleted_answer,
+    deletion_of,
+    get_answer,
+    get_stream,
+    query_answer,
+    query_of,
+    selection_of,
+)
+from wrapper.scoped_store import ScopedStore
+from wrapper.web.audited import note_outcome
+from wrapper.web.bodies import JSON, encode, finish_parsing, finish_within, json_response, read_body
+from wrapper.web.lanes import Lane
+from wrapper.web.request_parts import write_options
+from wrapper.web.route_table import declare
+from wrapper.writing import Written
+
+log = structlog.get_logger(__name__)
+
+blueprint = Blueprint("chroma_records", __name__)
+
+COLLECTION = f"{DATABASE}/collections/<collection_id>"
+AT_ONCE = 1_000
+"""The most documents of an answer that is made as a whole; a larger one is streamed."""
+CUT = "an answer to a client of Chroma was cut: its reader took longer than RAG_EXPORT_SECONDS"
+
+
+@blueprint.post(f"{COLLECTION}/add")
+@declare(Lane.WRITE, own_rules=True, exact=True)
+def add(tenant: str, database: str, collection_id: str) -> Response:
+    _write(tenant, database, collection_id, adds=True, merges=False)
+    return json_response({}, 201)
+
+
+@blueprint.post(f"{COLLECTION}/upsert")
+@declare(Lane.WRITE, own_rules=True, exact=True)
+def upsert(tenant: str, database: str, collection_id: str) -> Response:
+    _write(tenant, database, collection_id, adds=True, merges=True)
+    return json_response({})
+
+
+@blueprint.post(f"{COLLECTION}/update")
+@declare(Lane.WRITE, own_rules=True, exact=True)
+def update(tenant: str, database: str, collection_id: str) -> Response:
+    _write(tenant, database, collection_id, adds=False, merges=True)
+    return json_response({})
+
+
+@blueprint.post(f"{COLLECTION}/delete")
+@declare(Lane.WRITE, own_rules=True, exact=True)
+def delete(tenant: str, database: str, collection_id: str) -> Response:
+    content = read_body()
+    wanted = deletion_of(body_of(content))
+    own, found = collection_of(tenant, database, collection_id)
+    if wanted.selection is None:
+        return json_response({"deleted": 0})
+    where = wanted.selection.where
+    ids = None
+    if wanted.limit is not None:
+        with own.records.reading(found.name, where, limit=wanted.limit) as (_, read):
+            ids = [each.id for block in read(False) for each in block]
+    written = own.delete_documents(
+        found.name, write_options(content), **({"where": where} if ids is None else {"ids": ids})
+    )
+    _noted(written)
+    return json_response(deleted_answer(written.outcome))
+
+
+@blueprint.get(f"{COLLECTION}/count")
+@declare(Lane.READ, own_rules=True, exact=True)
+def count(tenant: str, database: str, collection_id: str) -> Response:
+    return json_response(collection_of(tenant, database, collection_id)[1].count)
+
+
+@blueprint.post(f"{COLLECTION}/get")
+@declare(Lane.READ, own_rules=True, exact=True)
+def get(tenant: str, database: str, collection_id: str) -> Response:
+    wanted = selection_of(body_of(read_body()))
+    own, found = collection_of(tenant, database, collection_id)
+    few = wanted.limit if wanted.ids is None else min(len(wanted.ids), wanted.limit or len(wanted.ids))
+    if few is None or few > AT_ONCE:
+        return _stream(own, found.name, wanted)
+    with own.records.reading(found.name, wanted.where, offset=wanted.offset, limit=wanted.limit) as (_, read):
+        documents = [each for block in read(EMBEDDINGS in wanted.include) for each in block]
+    return json_response(get_answer(documents, wanted.include))
+
+
+@blueprint.post(f"{COLLECTION}/query")
+@declare(Lane.READ, own_rules=True, exact=True)
+def query(tenant: str, database: str, collection_id: str) -> Response:
+    asked = query_of(body_of(read_body()))
+    finish_parsing()
+    own, found = collection_of(tenant, database, collection_id)
+    include = asked.selection.include
+    answers: list[list[Match]] = []
+    for embedding in asked.embeddings:
+        if asked.n_results == 0:
+            answers.append([])
+            continue
+        answer = own.query(
+            found.name,
+            embedding,
+            top_k=asked.n_results,
+            where=asked.selection.where,
+            with_embeddings=EMBEDDINGS in include,
+        )
+        g.plan = answer.plan
+        answers.append(answer.matches)
+    return json_response(query_answer(answers, include))
+
+
+def _write(tenant: str, database: str, collection_id: str, *, adds: bool, merges: bool) -> None:
+    content = read_body()
+    changes: DocumentChanges = changes_of(body_of(content), needs_embeddings=adds)
+    finish_parsing()
+    own, found = collection_of(tenant, database, collection_id)
+    if changes.ids:
+        _noted(own.records.merge(found.name, changes, write_options(content), adds=adds, merges=merges))
+
+
+def _stream(own: ScopedStore, name: str, wanted: Selection) -> Response:
+    with ExitStack() as stack:
+        _, read = stack.enter_context(own.records.reading(name, wanted.where, offset=wanted.offset, limit=wanted.limit))
+        snapshot = stack.pop_all()
+
+    def parts() -> Iterator[bytes]:
+        with snapshot:
+            yield from get_stream(read, wanted.include, encode)
+
+    response = Response(parts(), mimetype=JSON)
+    # The reader may leave before the first part or in the middle.
+    response.call_on_close(snapshot.close)
+    limit_seconds = current_app.config["EXPORT_SECONDS"]
+    finish_within(limit_seconds, lambda: log.warning(CUT, collection=name, limit_seconds=limit_seconds))
+    return response
+
+
+def _noted(written: Written[Any]) -> None:
+    note_outcome(written.outcome, replayed=written.replayed)

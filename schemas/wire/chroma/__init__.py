@@ -1,0 +1,1 @@
+"""Chroma's protocol as JSON: its collections, its records and its errors."""
