@@ -12,7 +12,7 @@ from schemas.access.callers import Scope
 from schemas.errors import CollectionNotFoundError
 from schemas.names import full_name
 from schemas.records import Collection
-from schemas.wire.chroma.collections import (
+from schemas.wire.chroma.collection_bodies import (
     collection_answer,
     collection_change,
     collections_answer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response, request
 
 from interfaces.chroma.face import DATABASE, ROOT, body_of
-from schemas.wire.chroma.collections import database_answer, databases_answer, new_namespace
+from schemas.wire.chroma.collection_bodies import database_answer, databases_answer, new_namespace
 from schemas.wire.chroma.paging import page_of
 from wrapper.web.bodies import json_response, read_body
 from wrapper.web.lanes import Lane

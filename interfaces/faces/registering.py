@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from interfaces.chroma import collections_of_database, namespaces, records, server
+from interfaces.chroma import about_server, collections_of_database, namespaces, records
 from interfaces.chroma import face as chroma
 from interfaces.dify import retrieval as dify
 from interfaces.openai import embeddings, known_models
@@ -17,4 +17,6 @@ def mount_faces(app: Flask) -> None:
     """Serve the routes of all faces, and have their errors answered in the words of each."""
     for face in (chroma.FACE, chroma.OLD_FACE, dify.FACE, OPENAI):
         speak(app, face)
-    route_table.register(app, server, namespaces, collections_of_database, records, dify, embeddings, known_models)
+    route_table.register(
+        app, about_server, namespaces, collections_of_database, records, dify, embeddings, known_models
+    )

@@ -5,7 +5,9 @@ A field that is null counts as absent. Unknown names are judged before, by `sche
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, cast
 
 from marshmallow import EXCLUDE, Schema, ValidationError, pre_load
@@ -14,6 +16,9 @@ from marshmallow.exceptions import SCHEMA
 from schemas.errors import InvalidInputError
 
 _MISSING = "missing data for required field"  # as marshmallow says it
+_NOTED: ContextVar[list[str] | None] = ContextVar("numbers that were cut", default=None)
+SHOWN_BELOW = 10**12
+"""Numbers from here on are not repeated in a sentence."""
 
 
 class Body(Schema):
@@ -58,3 +63,22 @@ def _sentence(field: str, reason: str) -> str:
     if said == _MISSING:
         return f"{field} is required"
     return f"{field} {said}" if said.startswith(("must ", "is ")) else f"{field}: {reason}"
+
+
+@contextmanager
+def noting_caps() -> Iterator[list[str]]:
+    """Collect in the block's list a sentence for each number that a body or query string is loaded with and that is
+    cut."""
+    noted: list[str] = []
+    token = _NOTED.set(noted)
+    try:
+        yield noted
+    finally:
+        _NOTED.reset(token)
+
+
+def note_cap(field: str, asked: int, most: int) -> None:
+    noted = _NOTED.get()
+    if noted is not None:
+        shown = f" instead of {asked:,}" if asked < SHOWN_BELOW else ""
+        noted.append(f"{field} is {most:,}{shown}: one request gets no more")

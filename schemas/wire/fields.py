@@ -16,7 +16,7 @@ from schemas.metadata import check_collection_metadata, check_metadata
 from schemas.names import MAX_MODEL_CHARACTERS, is_model_name
 from schemas.records import OrderBy, Vector
 from schemas.where import EVERYTHING, Where, parse_where
-from schemas.wire.caps import note_cap
+from schemas.wire.body import note_cap
 from schemas.wire.json_in import decode
 
 TRUTH = {"true": True, "1": True, "false": False, "0": False}

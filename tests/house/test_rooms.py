@@ -23,6 +23,8 @@ FAMILIES = (
     {"providers.chat", "providers.embeddings", "providers.rerank"},  # one vendor's protocol
     {"wrapper.catalog.sqlite", "wrapper.catalog.postgres"},  # one job for different databases
     {"interfaces.web", "interfaces.mcp"},  # one subject through different interfaces
+    {"interfaces.chroma", "interfaces.openai"},  # one job for different protocols
+    {"schemas.wire.chroma", "schemas.wire.openai"},
 )
 """Neighbouring rooms in which one name means the same thing. Rooms of providers need no line here: each folder of
 `providers/` that holds a `provider.py` does one job for its own service, or tests that job."""

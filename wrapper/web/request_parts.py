@@ -14,8 +14,7 @@ from schemas.access.owners import OPEN
 from schemas.errors import BusyError, InvalidInputError, RagError
 from schemas.field_names import Unknown, check_names
 from schemas.storage.erasure_count import UNKNOWN
-from schemas.wire.body import load
-from schemas.wire.caps import noting_caps
+from schemas.wire.body import load, noting_caps
 from wrapper.observing import metrics
 from wrapper.scoped_store import ScopedStore
 from wrapper.web import callers
