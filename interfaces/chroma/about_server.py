@@ -25,6 +25,7 @@ FUNCTIONS = "Attached functions are unsupported for local chroma"
 CONDITIONAL = "Conditional transactions are unsupported for local chroma"
 
 
+@blueprint.get(ROOT)
 @blueprint.get(f"{ROOT}/heartbeat")
 @declare(Lane.STATE, own_rules=True, exact=True)
 def heartbeat() -> Response:

@@ -12,6 +12,7 @@ from schemas.access.callers import Scope
 from schemas.errors import CollectionNotFoundError
 from schemas.names import full_name
 from schemas.records import Collection
+from schemas.storage.outcomes import EarlierAnswer
 from schemas.wire.chroma.collection_bodies import (
     collection_answer,
     collection_change,
@@ -46,17 +47,17 @@ def create_collection(tenant: str, database: str) -> Response:
             pass
     require(Scope.MANAGE)
     store().namespaces.database(tenant, database)
-    _noted(
-        store().create_collection(
-            name,
-            wanted.metadata,
-            wanted.metric,
-            write_options(content),
-            get_or_create=wanted.get_or_create,
-            configuration=orjson.dumps(wanted.configuration).decode(),
-        )
+    written = store().create_collection(
+        name,
+        wanted.metadata,
+        wanted.metric,
+        write_options(content),
+        get_or_create=wanted.get_or_create,
+        configuration=orjson.dumps(wanted.configuration).decode(),
     )
-    return json_response(collection_answer(store().collection(name)))
+    _noted(written)
+    made = written.outcome
+    return json_response(collection_answer(store().collection(name) if isinstance(made, EarlierAnswer) else made))
 
 
 @blueprint.get(f"{DATABASE}/collections")

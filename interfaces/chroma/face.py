@@ -8,6 +8,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from flask import g
+
 from schemas.errors import CollectionNotFoundError, InvalidInputError, UnsupportedError
 from schemas.names import parts_of_name
 from schemas.records import Collection
@@ -20,7 +22,7 @@ from wrapper.web.request_parts import store
 Json = dict[str, Any]
 
 ROOT = "/api/v2"
-FACE = ErrorFace(ROOT, error_body, {UnsupportedError: 501})
+FACE = ErrorFace(ROOT, error_body, {UnsupportedError: 501}, lambda error, status: {"chroma-trace-id": g.request_id})
 OLD_FACE = ErrorFace("/api/v1", error_body)
 DATABASE = f"{ROOT}/tenants/<tenant>/databases/<database>"
 

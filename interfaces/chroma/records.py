@@ -10,6 +10,7 @@ import structlog
 from flask import Blueprint, Response, current_app, g
 
 from interfaces.chroma.face import DATABASE, body_of, collection_of
+from schemas.errors import DocumentNotFoundError
 from schemas.records import DocumentChanges, Match
 from schemas.wire.chroma.records import (
     EMBEDDINGS,
@@ -108,6 +109,8 @@ def query(tenant: str, database: str, collection_id: str) -> Response:
     finish_parsing()
     own, found = collection_of(tenant, database, collection_id)
     include = asked.selection.include
+    if asked.selection.ids is not None:
+        _check_there(own, found.name, asked.selection.ids)
     answers: list[list[Match]] = []
     for embedding in asked.embeddings:
         if asked.n_results == 0:
@@ -123,6 +126,14 @@ def query(tenant: str, database: str, collection_id: str) -> Response:
         g.plan = answer.plan
         answers.append(answer.matches)
     return json_response(query_answer(answers, include))
+
+
+def _check_there(own: ScopedStore, name: str, ids: list[str]) -> None:
+    """Raise DocumentNotFoundError for the first id that no record has, as Chroma does when a query names one."""
+    there = {each.id for each in own.documents(name, ids)[0]}
+    for each in ids:
+        if each not in there:
+            raise DocumentNotFoundError(name, each)
 
 
 def _write(tenant: str, database: str, collection_id: str, *, adds: bool, merges: bool) -> None:

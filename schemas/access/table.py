@@ -181,6 +181,7 @@ ROUTES: Mapping[str, Access] = {
     "GET /api/backups/{backup_id}": Access(ADMIN),
     "GET /api/backups/{backup_id}/content": Access(ADMIN),
     "DELETE /api/backups/{backup_id}": Access(ADMIN),
+    f"GET {_CHROMA}": Access(Door.PUBLIC),
     f"GET {_CHROMA}/heartbeat": Access(Door.PUBLIC),
     f"GET {_CHROMA}/version": Access(Door.PUBLIC),
     f"GET {_CHROMA}/healthcheck": Access(Door.PUBLIC),

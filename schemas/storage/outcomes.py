@@ -43,6 +43,7 @@ class CollectionOutcome(WriteOutcome):
     metadata: Metadata
     metric: str
     dimension: int | None = None
+    configuration: str | None = None
     existed: bool = False
     """Whether the collection that was to be made was there."""
 
@@ -63,6 +64,7 @@ class CollectionOutcome(WriteOutcome):
             metadata=collection.metadata,
             metric=collection.metric,
             dimension=collection.dimension,
+            configuration=collection.configuration,
             existed=existed,
         )
 

@@ -16,7 +16,9 @@ RULE = {
 }
 NAME = "{name}"
 VECTOR = {"query_embedding": [1.0, 0.0]}
+CHROMA = "/api/v2/tenants/{tenant}/databases/{database}/collections"
 BODIES: dict[str, Any] = {
+    f"POST {CHROMA}": {"name": NAME},
     "POST /collections": {"name": "mine-docs"},
     "POST /collections/{name}/documents": {"documents": [{"id": "new", "text": "new", "embedding": [1.0, 0.0]}]},
     "DELETE /collections/{name}/documents": {"ids": ["nobody"]},
@@ -96,9 +98,12 @@ def request_to(route: str, collection: str | None = MINE, document: str = "nobod
     if query and (collection is not None or NAME not in query):
         path += f"?{query}"
     path = path.replace(NAME, collection or "").replace("{document_id}", document).replace("{tool}", TOOL)
-    path = path.replace("{alias}", "mine-alias")
+    database = "default_database" if "/collections" in path else "nobody"
+    path = path.replace("{alias}", "mine-alias").replace("{tenant}", "default_tenant").replace("{database}", database)
     for part in (
         "provider",
+        "collection_id",
+        "rest",
         "connection_id",
         "conversation_id",
         "job_id",

@@ -139,6 +139,9 @@ def merge_documents(
     of another dimension.
     """
     collection = writable(transaction, name)
+    for row, embedding in enumerate(changes.embeddings or ()):
+        if embedding is not None:
+            check_dimension(collection, len(embedding), index=row)
     stored = reads.by_ids(transaction, collection, changes.ids, with_embeddings=True)
     after: dict[str, _State] = {}
     for row, document_id in enumerate(changes.ids):
@@ -158,7 +161,6 @@ def merge_documents(
     dimension = len(states[0].embedding)
     for state in states:
         if len(state.embedding) != dimension:
-            check_dimension(collection, len(state.embedding), index=0)
             raise InvalidInputError(
                 f"Embedding dimension mismatch: one has {dimension}, another {len(state.embedding)}",
                 code="dimension_mismatch",

@@ -16,7 +16,6 @@ from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import outbox
 from wrapper.catalog.names import changing
 from wrapper.catalog.rows import collection_by_id, find_collection
-from wrapper.embedding_checks import check_directions
 from wrapper.stores.collection_names import check_not_in_transit
 from wrapper.writing import WriteOptions, Writing, Written
 
@@ -46,14 +45,13 @@ class RecordStore:
     def merge(
         self, name: str, changes: DocumentChanges, options: WriteOptions, *, adds: bool, merges: bool
     ) -> Written[WriteOutcome]:
-        """Apply changes to documents as `document_changes.merge_documents` does, all or none."""
+        """Apply changes to documents as `document_changes.merge_documents` does, all or none.
+
+        Chroma takes vectors without a direction, whatever the metric, and so does this.
+        """
 
         def operation(transaction: Transaction) -> WriteOutcome:
             check_write(transaction)
-            collection = find_collection(transaction, name)
-            for row, each in enumerate(changes.embeddings or ()):
-                if each is not None:
-                    check_directions(collection, each[None], index=row)
             return document_changes.merge_documents(transaction, name, changes, adds=adds, merges=merges)
 
         return self._writing.write(WriteOutcome, name, operation, options)

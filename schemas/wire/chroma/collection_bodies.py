@@ -10,6 +10,7 @@ from schemas.errors import InvalidInputError
 from schemas.metadata import check_collection_metadata
 from schemas.names import check_collection_name, check_namespace_name, parts_of_name
 from schemas.records import Collection, Database, Metadata
+from schemas.storage.outcomes import CollectionOutcome
 from schemas.wire.chroma.configuration import configuration_answer, configuration_of, schema_answer
 
 Json = dict[str, Any]
@@ -65,7 +66,7 @@ def databases_answer(found: Sequence[Database]) -> list[Json]:
     return [database_answer(each) for each in found]
 
 
-def collection_answer(found: Collection) -> Json:
+def collection_answer(found: Collection | CollectionOutcome) -> Json:
     tenant, database, name = parts_of_name(found.name)
     return {
         "id": found.id,

@@ -13,8 +13,10 @@ import orjson
 
 from schemas.errors import InvalidInputError
 from schemas.records import METRICS, Collection
+from schemas.storage.outcomes import CollectionOutcome
 
 Json = dict[str, Any]
+Configured = Collection | CollectionOutcome
 
 SPACE = "hnsw:space"
 DEFAULT_SPACE = "l2"
@@ -57,7 +59,7 @@ def configuration_of(given: Json | None, schema: Json | None, metadata: Json) ->
     return str(space), {"hnsw": {**DEFAULTS, **index}, "embedding_function": function}
 
 
-def changed_configuration(collection: Collection, changes: Json) -> str:
+def changed_configuration(collection: Configured, changes: Json) -> str:
     """Return the configuration, as JSON, after changes. Raises InvalidInputError for one that cannot be changed."""
     changes = _checked(changes, "new_configuration")
     hnsw = changes.get("hnsw") or {}
@@ -71,7 +73,7 @@ def changed_configuration(collection: Collection, changes: Json) -> str:
     return orjson.dumps(after).decode()
 
 
-def configuration_answer(collection: Collection) -> Json:
+def configuration_answer(collection: Configured) -> Json:
     known = _configuration(collection)
     return {
         "hnsw": {"space": collection.metric, **known["hnsw"]},
@@ -80,7 +82,7 @@ def configuration_answer(collection: Collection) -> Json:
     }
 
 
-def schema_answer(collection: Collection) -> Json:
+def schema_answer(collection: Configured) -> Json:
     """Return the schema that Chroma answers for a collection with this configuration; its clients read it."""
     known = _configuration(collection)
     function = known["embedding_function"]
@@ -118,7 +120,7 @@ def _switch(enabled: bool) -> Json:
     return {"enabled": enabled, "config": {}}
 
 
-def _configuration(collection: Collection) -> Json:
+def _configuration(collection: Configured) -> Json:
     if collection.configuration is None:
         return {"hnsw": {**DEFAULTS, **_of_metadata(collection.metadata)}, "embedding_function": None}
     known: Json = orjson.loads(collection.configuration)

@@ -6,6 +6,7 @@ from typing import Any
 
 from schemas.errors import (
     CollectionNotFoundError,
+    DocumentNotFoundError,
     GoneError,
     QuotaError,
     RagError,
@@ -49,6 +50,8 @@ def _message(error: RagError) -> str:
     name = parts_of_name(str(details.get("collection", "")))[2]
     if isinstance(error, CollectionNotFoundError):
         return f"Collection [{name}] does not exist"
+    if isinstance(error, DocumentNotFoundError):
+        return f"Error finding id '{details.get('id')}'"
     if error.code == ALREADY and name:
         return f"Collection [{name}] already exists"
     return error.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -201,6 +202,53 @@ def _collected(ask: Asking) -> tuple[str, Any]:
     return "/api/collect", {"json": asked | {"match_threshold": 2, "partial_threshold": 3}}
 
 
+DATABASE = "/api/v2/tenants/default_tenant/databases/default_database"
+_ROW = "/api/v2/tenants/{tenant}/databases/{database}/collections"
+ID_OF = re.compile(r"@([a-z-]+)")
+"""What stands in a path for the id of a collection, which is another in each service."""
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+NOBODY = "00000000-0000-4000-8000-000000000000"
+
+
+def _by_id(
+    rest: str, body: Callable[[Asking, str], Any] | None = None, before: str = ""
+) -> Callable[[Asking], tuple[str, Any]]:
+    """Return what asks a collection of Chroma's protocol, by its id, with a body."""
+
+    def request(ask: Asking) -> tuple[str, Any]:
+        name = ask.draw(COLLECTIONS)
+        return f"{DATABASE}/collections/{before}@{name}{rest}", {} if body is None else {"json": body(ask, name)}
+
+    return request
+
+
+def _records(ask: Asking, name: str) -> dict[str, Any]:
+    asked = {
+        "where": ask.draw(WHERES),
+        "where_document": ask.draw(st.sampled_from((None, {"$contains": "e"}, {"$not_regex": "a|b"}))),
+        "include": ask.draw(st.sampled_from((["documents", "metadatas"], ["embeddings", "uris"]))),
+        "limit": ask.draw(st.none() | st.integers(0, 5)),
+        "offset": ask.draw(st.integers(0, 3)),
+    }
+    return asked | ({"ids": [ask.id_in(name), ask.id_in(name)]} if ask.draw(st.booleans()) else {})
+
+
+def _near(ask: Asking, name: str) -> dict[str, Any]:
+    vectors = [ask.draw(VECTOR) for _ in range(ask.draw(st.integers(1, 2)))]
+    asked = _records(ask, name) | {"query_embeddings": vectors, "n_results": ask.draw(st.integers(0, 5))}
+    return asked | {"include": ["documents", "distances"]}
+
+
+def resolved(path: str, app: Flask) -> str:
+    """Return a path with the ids that the collections have in this service."""
+
+    def id_of(found: re.Match[str]) -> str:
+        known = {each.name: each.id for each in _store(app).collections()}
+        return known.get(found[1], NOBODY)
+
+    return ID_OF.sub(id_of, path)
+
+
 ROUTES: dict[str, Callable[[Asking], tuple[str, Any]]] = {
     "GET /collections": lambda ask: ("/collections", {"query_string": ask.draw(st.sampled_from(({}, {"limit": 2})))}),
     "GET /collections/{name}": _of("", lambda ask, name: {}, is_read=True),
@@ -238,6 +286,17 @@ ROUTES: dict[str, Callable[[Asking], tuple[str, Any]]] = {
             "top_k": ask.draw(st.integers(1, 9)),
         },
     ),
+    f"GET {_ROW}": lambda ask: (
+        f"{DATABASE}/collections",
+        {"query_string": ask.draw(st.sampled_from(({}, {"limit": 2}, {"offset": 1})))},
+    ),
+    f"GET {_ROW}_count": lambda ask: (f"{DATABASE}/collections_count", {}),
+    f"GET {_ROW}/{{name}}": lambda ask: (f"{DATABASE}/collections/{ask.draw(COLLECTIONS)}", {}),
+    f"GET {_ROW}/by-id/{{collection_id}}": _by_id("", before="by-id/"),
+    f"GET {_ROW}/{{collection_id}}/count": _by_id("/count"),
+    f"GET {_ROW}/{{collection_id}}/indexing_status": _by_id("/indexing_status"),
+    f"POST {_ROW}/{{collection_id}}/get": _by_id("/get", _records),
+    f"POST {_ROW}/{{collection_id}}/query": _by_id("/query", _near),
     "POST /api/collect": _collected,
     "POST /api/rag/search": lambda ask: ("/api/rag/search", {"json": _question(ask) | {"topK": 4}}),
     "GET /api/rag/documents": lambda ask: (
@@ -313,11 +372,13 @@ def _without(value: Any) -> Any:
     if isinstance(value, dict):
         if value.keys() >= {"content", "isError"} or value.keys() >= {"content", "structuredContent"}:
             value = {key: each for key, each in value.items() if key != "content"}  # the same again, as a text
-        if value.keys() >= {"id", "name", "metric"}:
+        if value.keys() >= {"id", "name", "metric"} or "configuration_json" in value:
             value = {key: each for key, each in value.items() if key != "id"}  # of a collection
         return {
             key: each is not None if key == "next_cursor" else _without(each)
             for key, each in value.items()
             if key not in UNLIKE and "atency" not in key and key not in ("cacheHitRate", "request_id")
         }
+    if isinstance(value, str):
+        return UUID.sub("UUID", value)
     return [_without(each) for each in value] if isinstance(value, list) else value

@@ -71,6 +71,7 @@ def test_collections_of_earlier_releases_get_ids_of_their_own_and_their_kept_ans
     answers = {"patch": {"id": "a", "text": "a secret", "metadata": {}}, "add": {"ids": ["a"], "count": 1}}
 
     def as_it_was(connection):
+        connection.execute(text("DROP INDEX collections_by_id"))
         connection.execute(text("ALTER TABLE collections DROP COLUMN id"))
         connection.execute(text("ALTER TABLE idempotency_keys RENAME COLUMN outcome TO answer"))
         connection.execute(text("DELETE FROM schema_version WHERE version > 5"))
