@@ -86,12 +86,13 @@ def get_collection_by_id(tenant: str, database: str, collection_id: str) -> Resp
     return json_response(collection_answer(collection_of(tenant, database, collection_id)[1]))
 
 
-@blueprint.put(f"{DATABASE}/collections/<collection_id>")
+@blueprint.put(f"{DATABASE}/collections/<name>")
 @declare(Lane.WRITE, own_rules=True, exact=True)
-def change_collection(tenant: str, database: str, collection_id: str) -> Response:
+def change_collection(tenant: str, database: str, name: str) -> Response:
+    """Change a collection, which Chroma's clients name by its id here."""
     content = read_body()
     change = collection_change(body_of(content))
-    own, found = collection_of(tenant, database, collection_id)
+    own, found = collection_of(tenant, database, name)
 
     def configuration(collection: Collection) -> str:
         assert change.configuration is not None

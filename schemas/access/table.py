@@ -202,7 +202,7 @@ ROUTES: Mapping[str, Access] = {
     f"GET {_DATABASE}/collections/{{name}}": Access(READ, Names.IN_DATABASE),
     f"DELETE {_DATABASE}/collections/{{name}}": Access(MANAGE, Names.IN_DATABASE),
     f"GET {_DATABASE}/collections/by-id/{{collection_id}}": Access(READ, Names.ID),
-    f"PUT {_RECORDS}": Access(MANAGE, Names.ID),
+    f"PUT {_DATABASE}/collections/{{name}}": Access(MANAGE, Names.ID),
     f"POST {_RECORDS}/add": Access(WRITE, Names.ID),
     f"POST {_RECORDS}/upsert": Access(WRITE, Names.ID),
     f"POST {_RECORDS}/update": Access(WRITE, Names.ID),

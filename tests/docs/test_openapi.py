@@ -28,7 +28,7 @@ ERROR_SAMPLES = {
 }
 FACES = {
     "/api/v1/": lambda error: {"error": "Unimplemented", "message": error["message"]},
-    "/api/v2/": lambda error: {"error": "ChromaError", "message": error["message"]},
+    "/api/v2": lambda error: {"error": "ChromaError", "message": error["message"]},
     "/dify/": lambda error: {"error_code": 1002, "error_msg": error["message"]},
     "/v1/": lambda error: {"error": {**error, "type": "invalid_request_error", "param": None}},
 }
@@ -240,7 +240,7 @@ def _rules(path, method, operation, headers):
     )
     judges = method != "GET" and path.startswith(("/api/judgements", "/api/bench"))
     writes = writes_text or recorded or judges or not reads
-    if path.startswith(("/api/v1/", "/api/v2/")):  # Chroma's protocol has no such difference in its methods
+    if path.startswith(("/api/v1/", "/api/v2")):  # Chroma's protocol has no such difference in its methods
         writes = "409" in responses
     of_collection = path != "/collections" and not path.startswith("/aliases")
     preconditions = not reads and not asks_doctor and not keeps_connection and of_collection

@@ -1,0 +1,218 @@
+"""Collections, tenants and databases of Chroma's protocol."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from tests.interfaces.chroma.conftest import Face
+
+
+def test_a_new_collection_is_described_as_chroma_does(face):
+    name = face.make()
+    answer = face.described(name).json
+    assert {key: answer[key] for key in ("name", "metadata", "dimension", "tenant", "database")} == {
+        "name": name,
+        "metadata": None,
+        "dimension": None,
+        "tenant": "default_tenant",
+        "database": "default_database",
+    }
+    assert answer["configuration_json"] == {
+        "hnsw": {
+            "space": "l2",
+            "ef_construction": 100,
+            "ef_search": 100,
+            "max_neighbors": 16,
+            "resize_factor": 1.2,
+            "sync_threshold": 1000,
+        },
+        "spann": None,
+        "embedding_function": None,
+    }
+    index = answer["schema"]["keys"]["#embedding"]["float_list"]["vector_index"]
+    assert index["config"]["space"] == "l2"
+
+
+@pytest.mark.parametrize(
+    ("body", "space", "ef_search"),
+    [
+        ({"metadata": {"hnsw:space": "cosine", "hnsw:search_ef": 7}}, "cosine", 7),
+        ({"configuration": {"hnsw": {"space": "ip", "ef_search": 50}}}, "ip", 50),
+        ({"configuration": {"spann": {"space": "cosine"}}}, "cosine", 100),
+        ({"configuration": {"hnsw": {"space": "ip"}}, "metadata": {"hnsw:space": "cosine"}}, "ip", 100),
+        ({"configuration": {}, "metadata": {"hnsw:space": "cosine"}}, "cosine", 100),
+        (
+            {"schema": {"keys": {"#embedding": {"float_list": {"vector_index": {"config": {"space": "ip"}}}}}}},
+            "ip",
+            100,
+        ),
+    ],
+)
+def test_the_metric_is_that_of_configuration_schema_or_metadata(client, face, body, space, ef_search):
+    name = face.make(**body)
+    answer = face.described(name).json
+    assert answer["configuration_json"]["hnsw"]["space"] == space
+    assert answer["configuration_json"]["hnsw"]["ef_search"] == ef_search
+    assert answer["metadata"] == body.get("metadata")
+    assert client.get(f"/collections/{name}").json["metric"] == space
+
+
+def test_the_embedding_function_comes_back_unchanged(face):
+    function = {"type": "known", "name": "default", "config": {"a": [1, {"b": None}]}}
+    name = face.make(configuration={"embedding_function": function})
+    assert face.described(name).json["configuration_json"]["embedding_function"] == function
+
+
+def test_get_or_create_leaves_what_is_there(face):
+    name = face.make(metadata={"a": 1})
+    again = face.client.post(
+        f"{face.database}/collections", json={"name": name, "metadata": {"b": 2}, "get_or_create": True}
+    )
+    assert (again.status_code, again.json) == (200, face.described(name).json)
+    assert again.json["metadata"] == {"a": 1}
+
+
+def test_a_taken_name_is_refused_in_chromas_words(face):
+    name = face.make()
+    answer = face.client.post(f"{face.database}/collections", json={"name": name})
+    assert (answer.status_code, answer.json["error"]) == (409, "UniqueConstraintError")
+    assert answer.json["message"] == f"Collection [{name}] already exists"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"name": "x"}, "name"),
+        ({"name": None}, "name"),
+        ({"metadata": {"a": None}}, "metadata"),
+        ({"metadata": []}, "metadata"),
+        ({"metadata": {"hnsw:space": "bogus"}}, "configuration.hnsw.space"),
+        ({"configuration": {"hnsw": {"bogus": 1}}}, "configuration.hnsw.bogus"),
+        ({"configuration": {"hnsw": {"ef_search": -7}}}, "configuration.hnsw.ef_search"),
+        ({"configuration": {"hnsw": {}, "spann": {}}}, "configuration"),
+        ({"configuration": 7}, "configuration"),
+        ({"get_or_create": "yes"}, "get_or_create"),
+    ],
+)
+def test_what_is_wrong_with_a_new_collection_is_named(face, body, field):
+    given = {"name": f"test-{uuid.uuid4().hex[:12]}", **body}
+    answer = face.client.post(f"{face.database}/collections", json=given)
+    assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError")
+    assert answer.json["details"]["field"] == field
+
+
+def test_a_rename_keeps_the_id_and_the_records(face, filled):
+    answer = face.change(filled, new_name=f"{filled}-2", new_metadata={"q": 1})
+    assert (answer.status_code, answer.json) == (200, {})
+    assert face.described(filled).status_code == 404
+    now = face.described(f"{filled}-2").json
+    assert (now["id"], now["metadata"]) == (face.ids[filled], {"q": 1})
+    assert face.get(filled)["ids"] == ["a", "b", "c"]
+
+
+def test_the_configuration_changes_where_it_can(face):
+    name = face.make(configuration={"hnsw": {"space": "cosine"}})
+    assert face.change(name, new_configuration={"hnsw": {"ef_search": 200}}).status_code == 200
+    assert face.described(name).json["configuration_json"]["hnsw"]["ef_search"] == 200
+    refused = face.change(name, new_configuration={"hnsw": {"space": "l2"}})
+    assert (refused.status_code, refused.json["error"]) == (400, "InvalidArgumentError")
+
+
+def test_a_deleted_collection_leaves_an_id_that_finds_nothing(face, filled):
+    assert face.client.delete(f"{face.database}/collections/{filled}").json == {}
+    face.client.post(f"{face.database}/collections", json={"name": filled})
+    answer = face.post(filled, "get")
+    assert (answer.status_code, answer.json["error"]) == (404, "NotFoundError")
+    assert answer.json["message"] == f"Collection [{face.ids[filled]}] does not exist"
+    assert face.client.delete(f"{face.database}/collections/{filled}-none").status_code == 404
+
+
+def test_what_is_no_uuid_is_said_to_be_none(face):
+    answer = face.post("nouuid", "get")
+    assert (answer.status_code, answer.json["message"]) == (400, "Collection ID is not a valid UUIDv4")
+
+
+class TestDatabases:
+    @pytest.fixture
+    def other(self, client):
+        tenant, database = f"t{uuid.uuid4().hex[:8]}", f"d{uuid.uuid4().hex[:8]}"
+        assert client.post("/api/v2/tenants", json={"name": tenant}).json == {}
+        assert client.post(f"/api/v2/tenants/{tenant}/databases", json={"name": database}).json == {}
+        return Face(client, f"/api/v2/tenants/{tenant}/databases/{database}")
+
+    def test_names_are_free_in_each_of_them(self, client, face, other):
+        name = face.make()
+        assert other.make(name=name) == name
+        for one, vector in ((face, [1, 0]), (other, [0, 0, 1])):
+            assert one.post(name, "add", ids=["a"], embeddings=[vector]).status_code == 201
+        assert other.described(name).json["dimension"] == 3
+        assert other.post(name, "query", query_embeddings=[[0, 0, 1]]).json["ids"] == [["a"]]
+        assert client.get(f"/collections/{name}").json["dimension"] == 2
+        listed = client.get(f"{other.database}/collections").json
+        assert [each["name"] for each in listed] == [name]
+        assert client.get(f"{other.database}/collections_count").json == 1
+        assert name in [each["name"] for each in client.get("/collections").json["collections"]]
+        found = other.post(other.ids[name], "get").json
+        assert found["ids"] == ["a"]
+        assert face.post(other.ids[name], "get").status_code == 404
+
+    def test_a_deleted_database_takes_its_collections_along(self, client, other):
+        name = other.make()
+        assert client.delete(other.database).json == {}
+        assert client.get(other.database).status_code == 404
+        assert other.described(name).status_code == 404
+        assert client.delete(other.database).json["error"] == "NotFoundError"
+
+    def test_they_are_listed_by_tenant(self, client, other):
+        tenant = other.database.split("/")[4]
+        (listed,) = client.get(f"/api/v2/tenants/{tenant}/databases").json
+        assert listed == client.get(other.database).json
+        assert client.get(f"/api/v2/tenants/{tenant}").json == {"name": tenant, "resource_name": None}
+        assert client.get(f"/api/v2/tenants/{tenant}-none").json["message"] == f"Tenant [{tenant}-none] not found"
+        assert client.get(f"/api/v2/tenants/{tenant}-none/databases").json == []
+
+    def test_each_is_made_once_and_in_a_tenant_that_is_there(self, client, other):
+        tenant, database = other.database.split("/")[4], other.database.split("/")[6]
+        for path, name in (("/api/v2/tenants", tenant), (f"/api/v2/tenants/{tenant}/databases", database)):
+            assert client.post(path, json={"name": name}).status_code == 409
+        assert client.post("/api/v2/tenants/nobody-here/databases", json={"name": "main"}).status_code == 404
+        refused = client.post(
+            "/api/v2/tenants/nobody-here/databases/main/collections", json={"name": "docs", "get_or_create": True}
+        )
+        assert (refused.status_code, refused.json["error"]) == (404, "NotFoundError")
+
+    @pytest.mark.parametrize("name", ["ab", "", None, 7, "a/b c", "a..b"])
+    def test_names_that_none_can_have_are_refused(self, client, name):
+        answer = client.post("/api/v2/tenants", json={"name": name})
+        assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError")
+
+
+class TestServer:
+    def test_what_clients_ask_first(self, client):
+        assert client.get("/api/v2/heartbeat").json["nanosecond heartbeat"] > 1e18
+        assert client.get("/api/v2").json["nanosecond heartbeat"] > 1e18
+        assert client.get("/api/v2/version").json == "1.0.0"
+        assert client.get("/api/v2/healthcheck").status_code == 200
+        assert client.get("/api/v2/pre-flight-checks").json["supports_base64_encoding"] is True
+        identity = client.get("/api/v2/auth/identity").json
+        assert identity == {"user_id": "open", "tenant": "default_tenant", "databases": ["default_database"]}
+
+    def test_what_is_not_there_is_said_in_chromas_words(self, client, face, filled):
+        for what in ("search", "fork", "functions/attach", "conditional/get"):
+            answer = face.post(filled, what)
+            assert (answer.status_code, answer.json["error"]) == (501, "ChromaError")
+        assert client.get("/api/v2/nothing").json["error"] == "NotFoundError"
+        gone = client.get("/api/v1/heartbeat")
+        assert (gone.status_code, gone.json["error"]) == (410, "Unimplemented")
+
+    def test_reset_is_refused_unless_it_is_set(self, client, face, filled):
+        answer = client.post("/api/v2/reset")
+        assert (answer.status_code, answer.json["error"]) == (403, "ChromaError")
+        assert answer.json["message"] == "Reset is disabled by config"
+        assert face.described(filled).status_code == 200
+
+    def test_an_index_tells_how_far_it_is(self, client, face, filled):
+        answer = client.get(f"{face.database}/collections/{face.ids[filled]}/indexing_status").json
+        assert answer == {"num_indexed_ops": 3, "num_unindexed_ops": 0, "total_ops": 3, "op_indexing_progress": 1.0}

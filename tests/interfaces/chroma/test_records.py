@@ -1,0 +1,249 @@
+"""Records are written, merged, read, queried and deleted as Chroma's clients expect."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+import pytest
+
+
+def test_columns_come_back_as_they_were_given(face, filled):
+    assert face.get(filled, include=["documents", "metadatas", "embeddings", "uris"]) == {
+        "ids": ["a", "b", "c"],
+        "documents": ["One fox", None, "three foxes"],
+        "metadatas": [{"k": 1, "tags": ["x", "y"]}, None, {"k": 2.5}],
+        "embeddings": [[1, 0], [0, 1], [1, 1]],
+        "uris": ["file:///a", None, None],
+        "include": ["documents", "metadatas", "embeddings", "uris"],
+    }
+
+
+def test_what_is_not_included_is_null(face, filled):
+    found = face.get(filled, ids=["a"], include=[])
+    assert found == {
+        **dict.fromkeys(("documents", "metadatas", "embeddings", "uris")),
+        "ids": ["a"],
+        "include": [],
+    }
+
+
+def test_vectors_may_be_base64_of_float32(face):
+    name = face.make()
+    vector = base64.b64encode(np.array([0.25, -1], dtype="<f4").tobytes()).decode()
+    face.post(name, "add", ids=["a"], embeddings=[vector])
+    assert face.get(name, include=["embeddings"])["embeddings"] == [[0.25, -1]]
+
+
+def test_add_leaves_what_is_there(face, filled):
+    face.post(filled, "add", ids=["a", "d", "d"], embeddings=[[9, 9], [2, 0], [3, 0]], documents=["new", "d", "d2"])
+    found = face.get(filled, ids=["a", "d"], include=["documents", "embeddings"])
+    assert (found["documents"], found["embeddings"]) == (["One fox", "d"], [[1, 0], [2, 0]])
+
+
+class TestMerging:
+    def test_update_changes_what_it_names(self, face, filled):
+        answer = face.post(filled, "update", ids=["a", "zz"], metadatas=[{"k": None, "n": 5}, {"n": 6}])
+        assert (answer.status_code, answer.json) == (200, {})
+        face.post(filled, "update", ids=["b"], documents=["two"])
+        found = face.get(filled, include=["documents", "metadatas", "embeddings", "uris"])
+        assert found["ids"] == ["a", "b", "c"]
+        assert found["documents"] == ["One fox", "two", "three foxes"]
+        assert found["metadatas"] == [{"n": 5, "tags": ["x", "y"]}, None, {"k": 2.5}]
+        assert found["embeddings"] == [[1, 0], [0, 1], [1, 1]]
+        assert found["uris"] == ["file:///a", None, None]
+
+    def test_upsert_merges_and_adds(self, face, filled):
+        face.post(filled, "upsert", ids=["c", "d"], embeddings=[[5, 5], [6, 6]], metadatas=[{"j": 2}, {"j": None}])
+        found = face.get(filled, ids=["c", "d"], include=["documents", "metadatas", "embeddings"])
+        assert found["documents"] == ["three foxes", None]
+        assert found["metadatas"] == [{"k": 2.5, "j": 2}, None]
+        assert found["embeddings"] == [[5, 5], [6, 6]]
+
+    def test_changes_of_one_id_stand_on_each_other(self, face, filled):
+        face.post(filled, "update", ids=["a", "a"], metadatas=[{"p": 1}, {"q": 2}])
+        assert face.get(filled, ids=["a"])["metadatas"] == [{"k": 1, "tags": ["x", "y"], "p": 1, "q": 2}]
+
+
+class TestFilters:
+    @pytest.mark.parametrize(
+        ("where", "found"),
+        [
+            ({"k": 1}, ["a"]),
+            ({"k": {"$ne": 1}}, ["b", "c"]),
+            ({"tags": {"$contains": "x"}}, ["a"]),
+            ({"$or": [{"k": {"$gt": 2}}, {"k": {"$lt": 2}}]}, ["a", "c"]),
+        ],
+    )
+    def test_by_metadata(self, face, filled, where, found):
+        assert face.get(filled, where=where)["ids"] == found
+
+    @pytest.mark.parametrize(
+        ("where_document", "found"),
+        [
+            ({"$contains": "fox"}, ["a", "c"]),
+            ({"$contains": "FOX"}, []),
+            ({"$contains": "%"}, []),
+            ({"$contains": ""}, ["a", "c"]),
+            ({"$not_contains": "One"}, ["b", "c"]),
+            ({"$regex": "^t.*es$"}, ["c"]),
+            ({"$regex": "(?i)FOX"}, ["a", "c"]),
+            ({"$not_regex": "fox$"}, ["b", "c"]),
+            ({"$and": [{"$contains": "fox"}, {"$not_contains": "foxes"}]}, ["a"]),
+            ({"$or": [{"$contains": "One"}, {"$contains": "three"}]}, ["a", "c"]),
+            ({}, ["a", "b", "c"]),
+        ],
+    )
+    def test_by_text(self, face, filled, where_document, found):
+        assert face.get(filled, where_document=where_document)["ids"] == found
+        near = face.post(filled, "query", query_embeddings=[[1, 0]], where_document=where_document).json
+        assert sorted(near["ids"][0]) == found
+
+    def test_all_conditions_hold(self, face, filled):
+        asked = {"ids": ["a", "c", "zz"], "where": {"k": {"$gte": 1}}, "where_document": {"$contains": "foxes"}}
+        assert face.get(filled, **asked)["ids"] == ["c"]
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {"where": {"k": {"$bogus": 1}}},
+            {"where_document": {"$bogus": "x"}},
+            {"where_document": {"$contains": 7}},
+            {"where_document": {"$regex": "("}},
+            {"where_document": {"$regex": "(?=x)"}},
+            {"where_document": {"$and": []}},
+            {"where_document": {"$contains": "a", "$not_contains": "b"}},
+            {"include": ["bogus"]},
+            {"limit": -1},
+            {"offset": "1"},
+            {"ids": [7]},
+        ],
+    )
+    def test_what_is_wrong_is_said_in_chromas_words(self, face, filled, body):
+        answer = face.post(filled, "get", **body)
+        assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError")
+        assert answer.json["details"]["field"] == next(iter(body))
+
+
+def test_pages_and_everything_are_in_the_order_of_insertion(face):
+    name = face.make()
+    ids = [f"r{number}" for number in range(2_500)]
+    for start in range(0, 2_500, 1_250):
+        part = ids[start : start + 1_250]
+        face.post(name, "add", ids=part, embeddings=[[1, number] for number in range(len(part))], documents=part)
+    whole = face.get(name, include=["documents", "embeddings"])
+    assert whole["ids"] == whole["documents"] == ids
+    assert whole["embeddings"][1_249] == [1, 1_249]
+    assert face.get(name, limit=3, offset=1_249)["ids"] == ids[1_249:1_252]
+    assert face.get(name, offset=2_498)["ids"] == ids[2_498:]
+    assert face.get(name, limit=0)["ids"] == []
+    assert face.client.get(f"{face.database}/collections/{face.ids[name]}/count").json == 2_500
+
+
+class TestQuery:
+    def test_each_vector_has_its_answer(self, face, filled):
+        asked = {"query_embeddings": [[1, 0], [0, 1]], "n_results": 2}
+        assert face.post(filled, "query", **asked).json == {
+            "ids": [["a", "c"], ["b", "c"]],
+            "documents": [["One fox", "three foxes"], [None, "three foxes"]],
+            "metadatas": [[{"k": 1, "tags": ["x", "y"]}, {"k": 2.5}], [None, {"k": 2.5}]],
+            "embeddings": None,
+            "uris": None,
+            "distances": [[0, 1], [0, 1]],
+            "include": ["documents", "metadatas", "distances"],
+        }
+
+    @pytest.mark.parametrize(("n_results", "found"), [(0, 0), (1, 1), (50, 3), (5_000, 3)])
+    def test_there_are_no_more_than_there_are(self, face, filled, n_results, found):
+        asked = face.post(filled, "query", query_embeddings=[[1, 0]], n_results=n_results).json
+        assert len(asked["ids"][0]) == found
+
+    def test_among_some_ids(self, face, filled):
+        assert face.post(filled, "query", query_embeddings=[[1, 0]], ids=["b", "c"]).json["ids"] == [["c", "b"]]
+
+    def test_an_id_that_is_not_there_is_named(self, face, filled):
+        answer = face.post(filled, "query", query_embeddings=[[1, 0]], ids=["b", "zz"])
+        assert (answer.status_code, answer.json["message"]) == (404, "Error finding id 'zz'")
+
+    def test_another_dimension_is_said_in_chromas_words(self, face, filled):
+        answer = face.post(filled, "query", query_embeddings=[[1, 0, 0]])
+        assert answer.json["message"] == "Collection expecting embedding with dimension of 2, got 3"
+        assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError")
+
+    @pytest.mark.parametrize(("space", "distance"), [("l2", 5.0), ("cosine", 1 - 1 / 5**0.5), ("ip", 0.0)])
+    def test_distances_are_those_of_the_metric(self, face, space, distance):
+        name = face.make(configuration={"hnsw": {"space": space}})
+        face.post(name, "add", ids=["a"], embeddings=[[1, 2]])
+        found = face.post(name, "query", query_embeddings=[[1, 0]]).json["distances"][0][0]
+        assert found == pytest.approx(4.0 if space == "l2" else distance)
+
+
+class TestDelete:
+    def test_by_ids_counts_those_that_were_there(self, face, filled):
+        assert face.post(filled, "delete", ids=["a", "zz"]).json == {"deleted": 1}
+        assert face.get(filled)["ids"] == ["b", "c"]
+
+    def test_by_filters(self, face, filled):
+        assert face.post(filled, "delete", where_document={"$contains": "fox"}, limit=1).json == {"deleted": 1}
+        assert face.post(filled, "delete", where={"k": {"$gt": 0}}, ids=["b", "c"]).json == {"deleted": 1}
+        assert face.get(filled)["ids"] == ["b"]
+
+    def test_nothing_named_deletes_nothing(self, face, filled):
+        assert face.post(filled, "delete").json == {"deleted": 0}
+        assert face.post(filled, "delete", ids=[]).status_code == 400
+        assert len(face.get(filled)["ids"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"ids": ["x"]}, "embeddings"),
+        ({"ids": ["x"], "embeddings": [None]}, "embeddings"),
+        ({"ids": ["x"], "embeddings": [[1, 0], [1, 1]]}, "embeddings"),
+        ({"ids": ["x"], "embeddings": [[1, True]]}, "embeddings"),
+        ({"ids": ["x"], "embeddings": [[1, 0, 0]]}, "embedding"),
+        ({"ids": [""], "embeddings": [[1, 0]]}, "ids"),
+        ({"ids": "x", "embeddings": [[1, 0]]}, "ids"),
+        ({"embeddings": [[1, 0]]}, "ids"),
+        ({"ids": ["x"], "embeddings": [[1, 0]], "documents": [7]}, "documents"),
+        ({"ids": ["x"], "embeddings": [[1, 0]], "documents": ["a", "b"]}, "documents"),
+        ({"ids": ["x"], "embeddings": [[1, 0]], "metadatas": [[]]}, "metadatas"),
+        ({"ids": ["x"], "embeddings": [[1, 0]], "uris": [7]}, "uri"),
+    ],
+)
+def test_of_a_faulty_write_nothing_is_stored(face, filled, body, field):
+    answer = face.post(filled, "add", **body)
+    assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError")
+    assert answer.json["details"]["field"] == field
+    assert len(face.get(filled)["ids"]) == 3
+
+
+def test_our_own_routes_have_what_chromas_clients_wrote(client, face, filled):
+    documents = client.get(f"/collections/{filled}/documents", query_string={"include": "embedding"}).json["documents"]
+    assert documents == [
+        {
+            "id": "a",
+            "text": "One fox",
+            "metadata": {"k": 1, "tags": ["x", "y"]},
+            "uri": "file:///a",
+            "embedding": [1, 0],
+        },
+        {"id": "b", "text": "", "metadata": {}, "embedding": [0, 1]},
+        {"id": "c", "text": "three foxes", "metadata": {"k": 2.5}, "embedding": [1, 1]},
+    ]
+    client.patch(f"/collections/{filled}/documents/b", json={"text": "", "metadata": {"n": {"deep": [1]}}})
+    found = face.get(filled, ids=["b"])
+    assert (found["documents"], found["metadatas"]) == ([""], [{"n": {"deep": [1]}}])
+
+
+def test_a_copy_and_an_export_have_what_is_not_there(client, face, filled):
+    copy = client.post(f"/collections/{filled}/copy", json={"name": f"{filled}-copy"}).json["name"]
+    exported = client.get(f"/collections/{filled}/export").data
+    again = client.post("/collections", json={"name": f"{filled}-again", "metric": "l2"}).json["name"]
+    imported = client.post(f"/collections/{again}/import", data=exported, content_type="application/x-ndjson")
+    assert imported.status_code in (200, 202)
+    everything = ["documents", "metadatas", "embeddings", "uris"]
+    expected = face.get(filled, include=everything)
+    for name in (copy, again):
+        face.ids[name] = face.described(name).json["id"]
+        assert face.get(name, include=everything) == expected
