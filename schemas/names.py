@@ -22,6 +22,8 @@ FIRST_NAME = "0"
 AFTER_NAMES = "~"
 """A character that sorts after all characters of names."""
 _PREFIX = re.compile(r"([a-zA-Z0-9][a-zA-Z0-9._-]{0,511})?\*")
+_PREFIX_ELSEWHERE = re.compile(r"(/[a-zA-Z0-9._-]{0,512}){1,3}\*")
+"""The beginning of names in other databases than the default one: `/tenant/*`, `/tenant/database/*` and so on."""
 MAX_MODEL_CHARACTERS = 256
 
 
@@ -61,6 +63,17 @@ def full_name(tenant: str, database: str, name: str) -> str:
     if (tenant, database) == (DEFAULT_TENANT, DEFAULT_DATABASE):
         return name
     return f"/{tenant}/{database}/{name}"
+
+
+def check_full_name(full: object) -> None:
+    """Raise InvalidInputError for what `full_name` makes of no tenant, database and collection that there can be."""
+    if not isinstance(full, str) or not full.startswith("/") or full.count("/") != 3:
+        check_collection_name(full)
+        return
+    tenant, database, name = parts_of_name(full)
+    for each in (tenant, database):
+        check_namespace_name(each)
+    check_collection_name(name)
 
 
 def parts_of_name(full: str) -> tuple[str, str, str]:
@@ -117,8 +130,8 @@ def check_collection_patterns(names: Iterable[Any], *, field: str) -> tuple[str,
     checked = tuple(names)
     for index, name in enumerate(checked):
         try:
-            if not isinstance(name, str) or not _PREFIX.fullmatch(name):
-                check_collection_name(name)
+            if not isinstance(name, str) or not (_PREFIX.fullmatch(name) or _PREFIX_ELSEWHERE.fullmatch(name)):
+                check_full_name(name)
         except InvalidInputError as error:
             sentence = f"{error.message}. The beginning of a name has '*' after it"
             raise InvalidInputError(sentence, code="invalid_name", field=field, index=index) from None

@@ -1,0 +1,167 @@
+"""Keys count in Chroma's protocol: by scope, by collection, by filter and by database."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from schemas.access.api_keys import Grant
+from schemas.access.callers import Scope
+from schemas.settings import AccessSettings
+from tests.interfaces.chroma.conftest import DATABASE, Face
+from tests.support.apps import running_app
+
+ADMIN = "the-administrators-key-of-these-tests"
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory, processes):
+    keys = AccessSettings(access="keys", api_key=ADMIN)
+    with running_app(tmp_path_factory.mktemp("keyed"), access=keys) as app:
+        yield app
+
+
+class Keyed:
+    """A client that sends a key in one of the ways that Chroma's clients have."""
+
+    def __init__(self, client, headers):
+        self._client = client
+        self._headers = headers
+
+    def __getattr__(self, method):
+        return lambda path, **how: getattr(self._client, method)(path, headers=self._headers, **how)
+
+
+@pytest.fixture
+def with_key(app, client):
+    """`with_key(scope, collections, where)` returns the face for a new key."""
+
+    def make(scope, collections=None, where=None, database=DATABASE):
+        grant = Grant(frozenset({scope}), collections=collections, where=where)
+        _, key = app.extensions["rag.access"].stored.create(f"key-{uuid.uuid4().hex[:8]}", grant)
+        return Face(Keyed(client, {"X-Chroma-Token": key}), database)
+
+    return make
+
+
+@pytest.fixture
+def admin(client):
+    return Face(Keyed(client, {"Authorization": f"Bearer {ADMIN}"}))
+
+
+@pytest.fixture
+def filled(admin):
+    name = admin.make()
+    metadatas = [{"team": "red"}, {"team": "blue"}]
+    admin.post(name, "add", ids=["a", "b"], embeddings=[[1, 0], [0, 1]], metadatas=metadatas)
+    return name
+
+
+def told(answer):
+    return answer.status_code, answer.json["error"]
+
+
+def test_without_a_key_only_what_says_that_the_server_is_there_answers(client):
+    for path in ("", "/heartbeat", "/version", "/healthcheck"):
+        assert client.get(f"/api/v2{path}").status_code == 200
+    for path in ("/pre-flight-checks", "/auth/identity", "/tenants/default_tenant"):
+        answer = client.get(f"/api/v2{path}")
+        assert told(answer) == (401, "AuthorizationError")
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_each_scope_opens_its_own(with_key, admin, filled):
+    row = {"ids": ["c"], "embeddings": [[1, 1]]}
+    reader, writer, manager = (with_key(scope) for scope in (Scope.READ, Scope.WRITE, Scope.MANAGE))
+    for each in (reader, writer, manager):
+        each.ids = dict(admin.ids)
+    assert reader.get(filled)["ids"] == ["a", "b"]
+    for what, body in (("add", row), ("upsert", row), ("update", row), ("delete", {"ids": ["a"]})):
+        assert told(reader.post(filled, what, **body)) == (403, "AuthError")
+    assert writer.post(filled, "add", **row).status_code == 201
+    assert told(writer.client.delete(f"{DATABASE}/collections/{filled}")) == (403, "AuthError")
+    assert told(writer.client.put(f"{DATABASE}/collections/{admin.ids[filled]}", json={})) == (403, "AuthError")
+    assert manager.make()
+    assert told(manager.client.post("/api/v2/reset")) == (403, "AuthError")
+
+
+def test_getting_or_creating_what_is_there_needs_no_more_than_reading(with_key, filled):
+    reader = with_key(Scope.READ)
+    body = {"name": filled, "get_or_create": True}
+    assert reader.client.post(f"{DATABASE}/collections", json=body).json["name"] == filled
+    for refused in (body | {"name": f"{filled}-new"}, body | {"get_or_create": False}):
+        assert told(reader.client.post(f"{DATABASE}/collections", json=refused)) == (403, "AuthError")
+
+
+def test_a_foreign_collection_is_not_there_by_name_or_by_id(with_key, admin, filled):
+    mine = with_key(Scope.MANAGE, ("mine-*",))
+    nobody = "00000000-0000-4000-8000-000000000000"
+    for known, unknown in ((filled, f"{filled}-none"), (admin.ids[filled], nobody)):
+        answers = []
+        for each in (known, unknown):
+            by_name = mine.described(each) if known == filled else mine.post(each, "get")
+            answers.append((by_name.status_code, by_name.json["message"].replace(each, "X"), by_name.json["code"]))
+        assert answers[0] == answers[1]
+        assert answers[0][0] == 404
+    for what in ("add", "upsert", "update", "delete", "query", "get"):
+        body = {"ids": ["a"], "embeddings": [[1, 1]], "query_embeddings": [[1, 0]]}
+        assert told(mine.post(admin.ids[filled], what, **body)) == (404, "NotFoundError")
+    assert mine.client.get(f"{DATABASE}/collections").json == []
+    assert mine.client.get(f"{DATABASE}/collections_count").json == 0
+    assert told(mine.client.post(f"{DATABASE}/collections", json={"name": "theirs"})) == (403, "AuthError")
+    own = mine.make(name=f"mine-{uuid.uuid4().hex[:8]}")
+    renamed = mine.change(own, new_name=f"theirs-{uuid.uuid4().hex[:8]}")
+    assert told(renamed) == (403, "AuthError")
+    assert admin.get(filled)["ids"] == ["a", "b"]
+
+
+def test_a_filter_hides_all_other_records(with_key, admin, filled):
+    red = with_key(Scope.READ, where={"team": "red"})
+    red.ids = dict(admin.ids)
+    assert red.get(filled)["ids"] == ["a"]
+    assert red.get(filled, ids=["a", "b"])["ids"] == ["a"]
+    assert red.post(filled, "query", query_embeddings=[[0, 1]]).json["ids"] == [["a"]]
+    assert red.post(filled, "query", query_embeddings=[[0, 1]], ids=["b"]).status_code == 404
+    assert red.client.get(f"{DATABASE}/collections/{admin.ids[filled]}/count").json == 1
+
+
+class TestDatabases:
+    @pytest.fixture
+    def tenant(self, admin):
+        name = f"t{uuid.uuid4().hex[:8]}"
+        admin.client.post("/api/v2/tenants", json={"name": name})
+        for database in ("main", "other"):
+            admin.client.post(f"/api/v2/tenants/{name}/databases", json={"name": database})
+        return name
+
+    def test_a_key_for_a_tenant_has_all_of_it_and_nothing_else(self, with_key, admin, filled, tenant):
+        main = f"/api/v2/tenants/{tenant}/databases/main"
+        own = with_key(Scope.MANAGE, (f"/{tenant}/*",), database=main)
+        name = own.make(name=filled)
+        assert own.post(name, "add", ids=["z"], embeddings=[[1, 0, 0]]).status_code == 201
+        assert own.get(name)["ids"] == ["z"]
+        assert own.client.post(f"/api/v2/tenants/{tenant}/databases", json={"name": "third"}).json == {}
+        assert own.client.delete(f"/api/v2/tenants/{tenant}/databases/third").json == {}
+        assert told(own.client.get(f"{DATABASE}/collections/{filled}")) == (404, "NotFoundError")
+        assert told(own.client.post("/api/v2/tenants", json={"name": "another"})) == (403, "AuthError")
+        assert told(own.client.delete(DATABASE)) == (403, "AuthError")
+        assert admin.get(filled)["ids"] == ["a", "b"]
+
+    def test_a_key_for_one_database_is_told_which(self, with_key, tenant):
+        own = with_key(Scope.MANAGE, (f"/{tenant}/main/*",))
+        identity = own.client.get("/api/v2/auth/identity").json
+        assert (identity["tenant"], identity["databases"]) == (tenant, ["main"])
+        assert own.client.get(f"/api/v2/tenants/{tenant}").status_code == 200
+        listed = own.client.get(f"/api/v2/tenants/{tenant}/databases").json
+        assert [each["name"] for each in listed] == ["main"]
+        assert own.client.get(f"/api/v2/tenants/{tenant}/databases/other").status_code == 404
+        refused = own.client.post(f"/api/v2/tenants/{tenant}/databases", json={"name": "third"})
+        assert told(refused) == (403, "AuthError")
+
+    def test_a_key_for_names_of_the_default_database_knows_no_other(self, with_key, tenant):
+        narrow = with_key(Scope.MANAGE, (f"{tenant}*", "t*"))
+        assert told(narrow.client.get(f"/api/v2/tenants/{tenant}")) == (404, "NotFoundError")
+        assert narrow.client.get(f"/api/v2/tenants/{tenant}/databases").json == []
+        refused = narrow.client.post(f"/api/v2/tenants/{tenant}/databases/main/collections", json={"name": "docs"})
+        assert refused.status_code in (403, 404)
