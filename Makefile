@@ -71,6 +71,6 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 # A tool of the tests (pytrec-eval-terrier) has no wheel for ARM: there it is compiled.
-$(DEVELOPED): $(INSTALLED)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --prefer-binary --editable '.[formats,local-embeddings,postgres,qdrant,tracing,docs,dev]'
+$(DEVELOPED): $(INSTALLED) clients/python/pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --prefer-binary --editable '.[formats,local-embeddings,postgres,qdrant,tracing,docs,dev]' --editable clients/python
 	touch $@

@@ -1,0 +1,109 @@
+"""Methods about collections and their indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rag_wrapper_client.exchanges import Exchange, ask, at, change, get, given, repeatable, write
+from rag_wrapper_client.operations import listing, operation
+from rag_wrapper_client.pages import Listing, paged
+from rag_wrapper_client.wire.shared import Index, Metric
+from rag_wrapper_client.wire.storage import (
+    Collection,
+    CreateCollectionAnswer,
+    DeleteCollectionAnswer,
+    MergeCollectionMetadataAnswer,
+    ReplaceCollectionMetadataAnswer,
+)
+
+
+class CollectionMethods:
+    @listing
+    def collections(
+        self, *, prefix: str | None = None, with_index: bool = False, page_size: int = 1000
+    ) -> Listing[Collection]:
+        """Iterate over the collections by name, those that begin with `prefix`; `with_index` tells of their indexes."""
+        include = "index" if with_index else None
+
+        return paged(
+            lambda cursor: get("/collections", prefix=prefix, include=include, limit=page_size, cursor=cursor),
+            "collections",
+        )
+
+    @operation
+    def create_collection(
+        self,
+        name: str,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        metric: Metric = "cosine",
+        embedding_provider: str | None = None,
+        embedding_model: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Exchange[CreateCollectionAnswer]:
+        """Create an empty collection. Raises ConflictError when there is one of this name."""
+        body = given(
+            {
+                "name": name,
+                "metadata": metadata,
+                "metric": metric,
+                "embedding_provider": embedding_provider,
+                "embedding_model": embedding_model,
+            }
+        )
+        return ask(write("POST", "/collections", body, idempotency_key=idempotency_key))
+
+    @operation
+    def collection(self, name: str, *, if_none_match: str | None = None) -> Exchange[Collection]:
+        """Describe a collection: its count, metadata, dimension, metric and revision."""
+        return ask(get(at("/collections/{}", name), if_none_match=if_none_match))
+
+    @operation
+    def delete_collection(
+        self, name: str, *, if_match: str | None = None, idempotency_key: str | None = None
+    ) -> Exchange[DeleteCollectionAnswer]:
+        """Delete a collection and its documents."""
+        path = at("/collections/{}", name)
+        return ask(write("DELETE", path, if_match=if_match, idempotency_key=idempotency_key))
+
+    @operation
+    def replace_metadata(
+        self,
+        name: str,
+        metadata: Mapping[str, Any],
+        *,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Exchange[ReplaceCollectionMetadataAnswer]:
+        """Replace a collection's metadata."""
+        path = at("/collections/{}/metadata", name)
+        return ask(write("PUT", path, {"metadata": metadata}, if_match=if_match, idempotency_key=idempotency_key))
+
+    @operation
+    def merge_metadata(
+        self,
+        name: str,
+        metadata: Mapping[str, Any],
+        *,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Exchange[MergeCollectionMetadataAnswer]:
+        """Merge into a collection's metadata; None removes a key."""
+        path = at("/collections/{}/metadata", name)
+        return ask(write("PATCH", path, {"metadata": metadata}, if_match=if_match, idempotency_key=idempotency_key))
+
+    @operation
+    def index(self, name: str) -> Exchange[Index]:
+        """Tell what is known of a collection's vector index."""
+        return ask(get(at("/collections/{}/index", name)))
+
+    @operation
+    def check_index(self, name: str) -> Exchange[Index]:
+        """Have the index looked at and its recall measured. Returns what was known before."""
+        return ask(repeatable(change("POST", at("/collections/{}/index/check", name), {})))
+
+    @operation
+    def rebuild_index(self, name: str) -> Exchange[Index]:
+        """Have the index rebuilt. Returns what was known before."""
+        return ask(repeatable(change("POST", at("/collections/{}/index/rebuild", name), {})))

@@ -1,0 +1,263 @@
+"""Methods about the documents of a collection."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from numpy.typing import ArrayLike
+
+from rag_wrapper_client.bodies import Body
+from rag_wrapper_client.documents import ExportedDocument, NewDocument, exported, line_of, sent
+from rag_wrapper_client.embeddings import encoded
+from rag_wrapper_client.errors import NotFoundError
+from rag_wrapper_client.exchanges import Exchange, ask, at, get, given, read, write
+from rag_wrapper_client.operations import listing, operation, streamed
+from rag_wrapper_client.pages import Listing, paged
+from rag_wrapper_client.streams import LineDecoder, Opening
+from rag_wrapper_client.wire.storage import (
+    CountDocumentsAnswer,
+    DeleteDocumentsAnswer,
+    Document,
+    DocumentPage,
+    DocumentsAdded,
+    EmptyCollectionAnswer,
+    GetFacetsAnswer,
+    GetProjectionAnswer,
+    ImportDocumentsAnswer,
+    ListMetadataValuesAnswer,
+)
+
+Where = Mapping[str, Any]
+OnConflict = Literal["replace", "skip", "error"]
+NOT_IN_PATHS = frozenset({"count", "search", "all", ".", ".."})
+"""Ids that mean something else in a path."""
+
+
+class DocumentMethods:
+    @listing
+    def documents(
+        self,
+        collection: str,
+        where: Where | None = None,
+        *,
+        order_by: str | Sequence[str] | None = None,
+        include: Sequence[str] | None = None,
+        page_size: int = 1000,
+    ) -> Listing[Document]:
+        """Iterate over the documents that match a filter, in the order of first insertion or of `order_by`
+        (`["-year", "title"]`). `include=["embedding"]` gives embeddings too."""
+        body = given({"where": where, "order_by": order_by, "include": include, "limit": page_size})
+        path = at("/collections/{}/documents/search", collection)
+        return paged(lambda cursor: read(path, body | given({"cursor": cursor})), "documents")
+
+    @operation
+    def document_page(
+        self,
+        collection: str,
+        where: Where | None = None,
+        *,
+        limit: int = 100,
+        offset: int | None = None,
+        order_by: str | Sequence[str] | None = None,
+        cursor: str | None = None,
+        include: Sequence[str] | None = None,
+        if_none_match: str | None = None,
+    ) -> Exchange[DocumentPage]:
+        """Return one page, by offset or by cursor, with the number of documents that match."""
+        return ask(
+            get(
+                at("/collections/{}/documents", collection),
+                if_none_match=if_none_match,
+                where=where,
+                limit=limit,
+                offset=offset,
+                order_by=order_by,
+                cursor=cursor,
+                include=include,
+            )
+        )
+
+    @operation
+    def documents_by_id(
+        self, collection: str, ids: Sequence[str], *, include: Sequence[str] | None = None
+    ) -> Exchange[list[Document]]:
+        """Return the documents of these ids that exist, in the order of the ids."""
+        return _by_id(collection, ids, include)
+
+    @operation
+    def document(
+        self,
+        collection: str,
+        document_id: str,
+        *,
+        include: Sequence[str] | None = None,
+        if_none_match: str | None = None,
+    ) -> Exchange[Document]:
+        """Return a document. Raises NotFoundError when there is none."""
+        if document_id in NOT_IN_PATHS:
+            return _only(_by_id(collection, [document_id], include), document_id)
+        path = at("/collections/{}/documents/{}", collection, document_id)
+        return ask(get(path, include=include, if_none_match=if_none_match))
+
+    @operation
+    def add_documents(
+        self,
+        collection: str,
+        documents: Iterable[NewDocument],
+        *,
+        on_conflict: OnConflict = "replace",
+        replace_where: Where | None = None,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Exchange[DocumentsAdded]:
+        """Store documents in one transaction, replacing those of the same id. With `replace_where`, documents that
+        match it and are not among the new ones are deleted in the same transaction."""
+        body = {"documents": [sent(document) for document in documents]}
+        path = at("/collections/{}/documents", collection)
+        conditions = given({"on_conflict": on_conflict, "replace_where": replace_where})
+        return ask(write("POST", path, body, if_match=if_match, idempotency_key=idempotency_key, **conditions))
+
+    @operation
+    def stream_documents(
+        self,
+        collection: str,
+        documents: Iterable[NewDocument] | AsyncIterable[NewDocument],
+        *,
+        on_conflict: OnConflict = "replace",
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Exchange[DocumentsAdded]:
+        """Store any number of documents as they come, in bounded memory: those that are right in transactions of at
+        most 500, the others are told in `errors`. Only what can be read again from its beginning, such as a list, is
+        sent again after a lost connection. An asynchronous source needs the AsyncClient."""
+        path = at("/collections/{}/documents", collection)
+        request = write("POST", path, if_match=if_match, idempotency_key=idempotency_key, on_conflict=on_conflict)
+        return ask(replace(request, body=Body.of_lines(documents, line_of)))
+
+    @operation
+    def import_documents(
+        self,
+        collection: str,
+        documents: Iterable[NewDocument] | AsyncIterable[NewDocument],
+        *,
+        count: int | None = None,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Exchange[ImportDocumentsAnswer]:
+        """Store an export as it is. The first bad document ends it; so does another number of them than `count`."""
+        path = at("/collections/{}/import", collection)
+        request = write("POST", path, if_match=if_match, idempotency_key=idempotency_key)
+        announced = given({"X-Document-Count": None if count is None else str(count)})
+        headers = {**request.headers, **announced}
+        return ask(replace(request, headers=headers, body=Body.of_lines(documents, line_of)))
+
+    @streamed
+    def export_documents(self, collection: str, *, if_none_match: str | None = None) -> Opening[ExportedDocument]:
+        """Iterate over all documents of one revision, their embeddings as arrays. A stream that ends too early raises
+        UnusableAnswerError."""
+        request = get(at("/collections/{}/export", collection), if_none_match=if_none_match)
+        return Opening(request, lambda headers: LineDecoder(exported, int(headers["X-Document-Count"])))
+
+    @operation
+    def change_document(
+        self,
+        collection: str,
+        document_id: str,
+        *,
+        text: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        embedding: ArrayLike | str | None = None,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Exchange[Document]:
+        """Change the parts of a document that are given; in `metadata`, None removes a key."""
+        vector = None if embedding is None else encoded(embedding)
+        body = given({"text": text, "metadata": metadata, "embedding": vector})
+        path = at("/collections/{}/documents/{}", collection, document_id)
+        return ask(write("PATCH", path, body, if_match=if_match, idempotency_key=idempotency_key))
+
+    @operation
+    def delete_documents(
+        self,
+        collection: str,
+        *,
+        ids: Sequence[str] | None = None,
+        where: Where | None = None,
+        all_matching: bool = False,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Exchange[DeleteDocumentsAnswer]:
+        """Delete by ids (at most 10,000) or by filter. A filter that matches every document needs `all_matching`."""
+        path = at("/collections/{}/documents", collection)
+        body = given({"ids": None if ids is None else list(ids), "where": where})
+        everything = {"all": True} if all_matching else {}
+        return ask(write("DELETE", path, body, if_match=if_match, idempotency_key=idempotency_key, **everything))
+
+    @operation
+    def empty_collection(
+        self, collection: str, *, if_match: str | None = None, idempotency_key: str | None = None
+    ) -> Exchange[EmptyCollectionAnswer]:
+        """Delete all documents and keep the collection."""
+        path = at("/collections/{}/documents/all", collection)
+        return ask(write("DELETE", path, if_match=if_match, idempotency_key=idempotency_key))
+
+    @operation
+    def count_documents(
+        self, collection: str, where: Where | None = None, *, if_none_match: str | None = None
+    ) -> Exchange[CountDocumentsAnswer]:
+        """Count the documents that match a filter."""
+        return ask(get(at("/collections/{}/documents/count", collection), where=where, if_none_match=if_none_match))
+
+    @operation
+    def metadata_values(
+        self, collection: str, field: str, *, if_none_match: str | None = None
+    ) -> Exchange[ListMetadataValuesAnswer]:
+        """List the distinct values of a metadata field."""
+        return ask(get(at("/collections/{}/metadata-values", collection), field=field, if_none_match=if_none_match))
+
+    @operation
+    def facets(
+        self,
+        collection: str,
+        fields: Sequence[str],
+        where: Where | None = None,
+        *,
+        limit: int | None = None,
+        if_none_match: str | None = None,
+    ) -> Exchange[GetFacetsAnswer]:
+        """Count the values of metadata fields, the most frequent `limit` of each."""
+        path = at("/collections/{}/facets", collection)
+        return ask(get(path, fields=list(fields), where=where, limit=limit, if_none_match=if_none_match))
+
+    @operation
+    def projection(
+        self,
+        collection: str,
+        *,
+        limit: int | None = None,
+        field: str | None = None,
+        where: Where | None = None,
+        if_none_match: str | None = None,
+    ) -> Exchange[GetProjectionAnswer]:
+        """Return documents as points in a plane, coloured by a metadata field."""
+        path = at("/collections/{}/projection", collection)
+        return ask(get(path, limit=limit, field=field, where=where, if_none_match=if_none_match))
+
+
+def _by_id(collection: str, ids: Sequence[str], include: Sequence[str] | None) -> Exchange[list[Document]]:
+    path = at("/collections/{}/documents/search", collection)
+    documents: list[Document] = []
+    for start in range(0, len(ids), 1000):  # a page holds no more
+        part = list(ids[start : start + 1000])
+        answer = yield from ask(read(path, given({"ids": part, "include": include, "limit": len(part)})))
+        documents += answer["documents"]
+    return documents
+
+
+def _only(found: Exchange[list[Document]], document_id: str) -> Exchange[Document]:
+    documents = yield from found
+    if not documents:
+        raise NotFoundError(f"Document '{document_id}' not found", code="document_not_found", status=404)
+    return documents[0]

@@ -1,0 +1,93 @@
+"""Methods that find documents in one collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from rag_wrapper_client.embeddings import encoded
+from rag_wrapper_client.exchanges import Exchange, ask, at, get, given, read
+from rag_wrapper_client.operations import operation
+from rag_wrapper_client.wire.storage import (
+    Gather,
+    GatherDocumentsAnswer,
+    ProbeQueryAnswer,
+    QueryResults,
+    SearchTextAnswer,
+)
+
+
+class QueryMethods:
+    @operation
+    def query(
+        self,
+        collection: str,
+        embedding: ArrayLike | str,
+        *,
+        top_k: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        max_distance: float | None = None,
+        include: Sequence[str] | None = None,
+        gather: Gather | None = None,
+        query: str | None = None,
+    ) -> Exchange[QueryResults]:
+        """Return the documents nearest to an embedding, best first; with `gather` their whole sections too. `query` are
+        the words behind the embedding, for the log."""
+        body = given(
+            {
+                "query_embedding": encoded(embedding),
+                "top_k": top_k,
+                "where": where,
+                "max_distance": max_distance,
+                "include": include,
+                "gather": gather,
+                "query": query,
+            }
+        )
+        return ask(read(at("/collections/{}/query", collection), body))
+
+    @operation
+    def probe_query(self) -> Exchange[ProbeQueryAnswer]:
+        """Ask whether queries can be made, and over how many collections."""
+        return ask(get("/query"))
+
+    @operation
+    def text_search(
+        self, collection: str, query: str, *, top_k: int | None = None, where: Mapping[str, Any] | None = None
+    ) -> Exchange[SearchTextAnswer]:
+        """Return the documents that have the words of a text, best first."""
+        body = given({"query": query, "top_k": top_k, "where": where})
+        return ask(read(at("/collections/{}/text-search", collection), body))
+
+    @operation
+    def gather(
+        self,
+        collection: str,
+        *,
+        by: str | Sequence[str],
+        ids: Sequence[str] | None = None,
+        where: Mapping[str, Any] | None = None,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        before: int | None = None,
+        after: int | None = None,
+        text: bool | None = None,
+        include: Sequence[str] | None = None,
+    ) -> Exchange[GatherDocumentsAnswer]:
+        """Return the groups, by a metadata field or several, of the documents given by ids or by filter."""
+        body = given(
+            {
+                "by": by,
+                "ids": ids,
+                "where": where,
+                "order_by": order_by,
+                "limit": limit,
+                "before": before,
+                "after": after,
+                "text": text,
+                "include": include,
+            }
+        )
+        return ask(read(at("/collections/{}/gather", collection), body))

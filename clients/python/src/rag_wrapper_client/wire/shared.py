@@ -1,0 +1,71 @@
+"""What answers of several subjects are made of.
+
+Made from openapi.yaml by `clients/python/wire_types.py`: change that, not this."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypeAlias, TypedDict
+
+
+class CollectionsAskedItem(TypedDict):
+    status: Literal["asked"]
+
+
+class CollectionsAskedItem1(TypedDict):
+    status: Literal["left_out"]
+    reason: str
+
+
+class Index(TypedDict):
+    collection: str
+    state: Literal["pending", "ready", "rebuilding", "adopting"]
+    documents: int
+    documents_held: int | None
+    waiting_writes: int
+    standing_still: Standstill | None
+    set_aside: IndexSetAside
+    stored_bytes: int
+    index_bytes: int | None
+    fault: str | None
+    checked_at: str | None
+    recall_at_10: float | None
+    recall_measured_at: str | None
+    rebuild: Rebuild | None
+    rebuilds: int
+    warnings: NotRequired[list[str]]
+
+
+class IndexSetAside(TypedDict):
+    """Documents that the engine cannot take."""
+
+    documents: int
+    first: list[SetAside]
+
+
+class Rebuild(TypedDict):
+    reason: str
+    documents: int
+    of: int
+
+
+class SetAside(TypedDict):
+    id: str
+    reason: str
+    since: str
+
+
+class Standstill(TypedDict):
+    reason: str
+    since: str
+
+
+CollectionsAsked: TypeAlias = dict[str, CollectionsAskedItem | CollectionsAskedItem1]
+
+
+Metric: TypeAlias = Literal["cosine", "l2", "ip"]
+
+
+QueryPlan: TypeAlias = Literal["memory", "index", "exact", "index+filter", "scan", "empty"]
+
+
+Relevance: TypeAlias = float | None
