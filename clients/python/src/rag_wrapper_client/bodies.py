@@ -30,9 +30,9 @@ class Body:
     """
 
     content_type: str
-    content: bytes | None = None
+    content: bytes | None = field(default=None, repr=False)  # it may hold a secret
     pieces_of: Callable[[], Iterator[bytes]] | None = None
-    source: Source | None = None
+    source: Source | None = field(default=None, repr=False)
     line_of: Callable[[Any], Line] | None = None
     fault: Exception | None = field(default=None, repr=False)
 

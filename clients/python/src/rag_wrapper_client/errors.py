@@ -48,7 +48,7 @@ class NotModifiedError(RagWrapperError):
 
 
 class InvalidRequestError(RagWrapperError):
-    """The service does not take the request as it is; nothing was stored (400 and other 4xx)."""
+    """The request is not taken as it is, or cannot be made; nothing was stored (400 and other 4xx)."""
 
 
 class UnauthorizedError(RagWrapperError):

@@ -14,7 +14,13 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from rag_wrapper_client.bodies import Body
-from rag_wrapper_client.errors import ConnectionFailedError, RagWrapperError, UnusableAnswerError, error_of
+from rag_wrapper_client.errors import (
+    ConnectionFailedError,
+    InvalidRequestError,
+    RagWrapperError,
+    UnusableAnswerError,
+    error_of,
+)
 from rag_wrapper_client.retries import Retry
 
 R = TypeVar("R")
@@ -166,7 +172,11 @@ def json_of(reply: Reply | None) -> Any:
 
 
 def at(template: str, *parts: str) -> str:
-    """Return a path with each `{}` filled in, whatever the part is made of."""
+    """Return a path with each `{}` filled in. Raises InvalidRequestError for the few parts that no path can hold: the
+    request would go somewhere else."""
+    for part in parts:
+        if part in ("", ".", ".."):
+            raise InvalidRequestError(f"{part!r} is no name that a path can hold", code="not_in_a_path")
     return template.format(*(quote(part, safe="") for part in parts))
 
 

@@ -101,6 +101,7 @@ class ContextHealth(TypedDict):
     vectorStore: ContextPart
     embedding: ContextPart
     chat: NotRequired[ContextPart]
+    rerank: NotRequired[ContextPart]
     textSearch: ContextPart
     latency: float
     indexedDocuments: int | None
