@@ -31,6 +31,7 @@ class GivingUp:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._connection: _Plain | _Secure | None = None
+        self._socket: Any = None
         self._is_asked = False
 
     @contextmanager
@@ -45,18 +46,19 @@ class GivingUp:
         with self._lock:
             if self._is_asked:
                 raise ConnectionAbortedError("the request was given up")
-            self._connection = connection
+            # A connection that ends with its answer forgets its socket before that is read.
+            self._connection, self._socket = connection, connection.sock
 
     def ask(self) -> None:
         with self._lock:
             self._is_asked = True
             if self._connection is not None and self._connection.serves is self:
-                _shut_down(self._connection.sock)
+                _shut_down(self._socket)
 
     def forget(self) -> None:
         """Let go of the connection, because the answer has ended."""
         with self._lock:
-            self._connection = None
+            self._connection = self._socket = None
 
 
 _asked: ContextVar[GivingUp | None] = ContextVar("giving_up", default=None)

@@ -91,8 +91,8 @@ class EventDecoder(Generic[T]):
         self._is_done = False
 
     def take(self, piece: bytes) -> list[T]:
-        self._begun += piece.replace(b"\r\n", b"\n")
-        *events, rest = bytes(self._begun).split(b"\n\n")
+        self._begun += piece
+        *events, rest = bytes(self._begun).replace(b"\r\n", b"\n").split(b"\n\n")
         self._begun = bytearray(rest)
         return [self._event(data) for data in map(_data_of, events) if data]
 

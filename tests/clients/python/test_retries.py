@@ -1,0 +1,140 @@
+"""Requests are repeated when that is safe, after the time that the service asks for, and no longer than agreed."""
+
+import re
+
+import pytest
+from rag_wrapper_client import (
+    AsyncClient,
+    Client,
+    ConnectionFailedError,
+    InvalidRequestError,
+    RateLimitedError,
+    UnavailableError,
+)
+
+from tests.clients.python.talking import LOST, Talk, refused, said, scripted
+
+COLLECTION = said({"name": "library"})
+DOCUMENTS = [{"id": "a", "text": "A", "embedding": [1.0]}]
+
+
+@pytest.fixture(params=[Client, AsyncClient])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def talk(kind):
+    return Talk(kind)
+
+
+def keys(server):
+    return [re.search(rb"Idempotency-Key: (\S+)", each)[1] for each in server.requests]
+
+
+def test_a_read_waits_as_long_as_the_service_asks(talk):
+    with scripted(refused(503, Retry_After=2), refused(429, "rate_limited", Retry_After=1), COLLECTION) as server:
+        assert talk(server.url, "collection", "library") == {"name": "library"}
+    assert talk.waits == [2.25, 1.25]
+
+
+def test_a_date_says_it_too(talk):
+    date = "Thu, 28 May 2026 20:26:50 GMT"  # ten seconds later
+    with scripted(refused(503, Retry_After=date), COLLECTION) as server:
+        talk(server.url, "collection", "library")
+    assert talk.waits == [10.25]
+
+
+def test_a_lost_connection_is_tried_again_and_again_but_not_for_ever(talk):
+    with scripted(LOST) as server:
+        with pytest.raises(ConnectionFailedError) as failed:
+            talk(server.url, "collection", "library")
+        assert len(server.requests) == 4
+    assert talk.waits == [0.25, 0.5, 1.0]
+    assert (failed.value.code, failed.value.status) == ("connection_failed", None)
+
+
+def test_an_answer_that_breaks_off_is_a_lost_connection(talk):
+    with scripted(said({"name": "library"}, Content_Length=1000), COLLECTION) as server:
+        assert talk(server.url, "collection", "library") == {"name": "library"}
+    assert talk.waits == [0.25]
+
+
+def test_nobody_listens(talk):
+    with scripted(LOST) as server:
+        url = server.url
+    with pytest.raises(ConnectionFailedError):
+        talk(url, "collection", "library")
+
+
+def test_a_write_keeps_its_key(talk):
+    with scripted(LOST, refused(503, Retry_After=1), said({"status": "created"}, 201)) as server:
+        talk(server.url, "create_collection", "library")
+        assert len(set(keys(server))) == 1
+        assert len(server.requests) == 3
+    with scripted(COLLECTION) as another:
+        talk(another.url, "delete_collection", "library", idempotency_key="mine")
+        assert keys(another) == [b"mine"]
+
+
+@pytest.mark.parametrize("answer", [LOST, refused(503, Retry_After=1)])
+def test_what_would_be_done_twice_is_sent_once(talk, answer):
+    with scripted(answer) as server:
+        with pytest.raises((ConnectionFailedError, UnavailableError)):
+            talk(server.url, "create_key", "nightly", ["read"])
+        assert len(server.requests) == 1
+    assert talk.waits == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (refused(503, "too_slow"), UnavailableError),
+        (refused(429, "rate_limited", Retry_After=3600), RateLimitedError),
+        (refused(400, "invalid_where", Retry_After=1), InvalidRequestError),
+    ],
+)
+def test_some_refusals_are_final(talk, answer, error):
+    with scripted(answer) as server:
+        with pytest.raises(error) as refusal:
+            talk(server.url, "collection", "library")
+        assert len(server.requests) == 1
+    assert refusal.value.details == {"n": 1}
+
+
+def test_the_error_says_how_long_to_wait(talk):
+    with scripted(refused(429, "rate_limited", Retry_After=3600)) as server, pytest.raises(RateLimitedError) as refusal:
+        talk(server.url, "collection", "library")
+    assert refusal.value.retry_after_seconds == 3600
+    assert (refusal.value.status, refusal.value.code) == (429, "rate_limited")
+
+
+def test_nothing_is_repeated_when_one_attempt_is_wanted(kind):
+    talk = Talk(kind, attempts=1)
+    with scripted(LOST) as server:
+        with pytest.raises(ConnectionFailedError):
+            talk(server.url, "collection", "library")
+        assert len(server.requests) == 1
+
+
+def _later():
+    yield from DOCUMENTS
+
+
+@pytest.mark.parametrize(("documents", "requests"), [(DOCUMENTS, 2), (_later(), 1)])
+def test_a_stream_is_sent_again_if_it_can_be_read_again(talk, documents, requests):
+    with scripted(refused(503, Retry_After=1), said({"count": 1}, 201)) as server:
+        if requests == 1:
+            with pytest.raises(UnavailableError):
+                talk(server.url, "stream_documents", "library", _later())
+        else:
+            assert talk(server.url, "stream_documents", "library", documents)["count"] == 1
+        assert len(server.requests) == requests
+
+
+def test_a_file_is_read_again_for_each_attempt(talk, tmp_path):
+    path = tmp_path / "a.md"
+    path.write_text("# A file")
+    with scripted(refused(503, Retry_After=1), said({"job": {}}, 202)) as server:
+        talk(server.url, "upload", path)
+        assert len(server.requests) == 2
