@@ -33,9 +33,10 @@ soak: $(DEVELOPED)
 	$(BIN)/python -m benchmarks.soak
 	RAG_FUZZ_EXAMPLES=100 HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest --timeout 14400 tests/fuzz
 
-# MCP's official inspector and conformance suite, which npm fetches.
+# MCP's official inspector and conformance suite, which npm fetches; and the Python client in environments that pip fills.
 conformance: $(DEVELOPED)
 	$(BIN)/python -m tests.conformance
+	$(BIN)/python -m tests.conformance.python_client
 
 lint: $(DEVELOPED)
 	$(BIN)/ruff check .

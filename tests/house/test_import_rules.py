@@ -14,6 +14,8 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 CONFIGURATION = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["importlinter"]
+CLIENT = "clients/python/src"
+"""Where the one package is that is not part of the product."""
 RULES = [contract["name"] for contract in CONFIGURATION["contracts"]]
 
 PLANTED = {
@@ -33,6 +35,14 @@ PLANTED = {
     ],
     "neighbouring rooms do not import each other in circles": [
         ("wrapper/catalog/planted.py", "import wrapper.indexing.indexer"),
+    ],
+    "the client knows the wire alone": [
+        ("rag_wrapper_client/methods/planted.py", "from schemas.errors import RagError"),
+        ("rag_wrapper_client/planted.py", "def late():\n    import langchain_core.documents"),
+    ],
+    "the product does without its client": [
+        ("interfaces/commands/planted_client.py", "from rag_wrapper_client import Client"),
+        ("providers/rag_wrapper/planted_client.py", "import rag_wrapper_client.errors"),
     ],
     "the wire is spelt at the edges": [
         ("retrieval/planted_wire.py", "import schemas.wire.search"),
@@ -146,7 +156,8 @@ def copy(tmp_path_factory):
     """A copy of the product with its rules."""
     folder = tmp_path_factory.mktemp("copy")
     for package in CONFIGURATION["root_packages"]:
-        shutil.copytree(PROJECT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+        found = PROJECT / package if (PROJECT / package).is_dir() else PROJECT / CLIENT / package
+        shutil.copytree(found, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(PROJECT / "tests" / "house", folder / "tests" / "house")
     shutil.copy(PROJECT / "pyproject.toml", folder)
     return folder
