@@ -241,7 +241,7 @@ def test_the_documents_name_nothing_of_one_machine(document):
     assert str(Path.home()) + "/" not in text
     assert not re.search(r"\b(?:pypi|pythonhosted|npmjs|crates)\.(?:org|com|io)\b", text)
     if document.parent != DOCS:  # a page of a folder leads to the others
-        text = re.sub(r"\]\(\.\./(?=[\w-]+\.md)", "](", text)
+        text = re.sub(r"\]\(\.\./(?=[\w-]+\.md|\.\./)", "](", text)
     assert not re.search(
         r"\.\./(?!openapi|README|compose|deploy|tests|benchmarks|CONTRIBUTING|CHANGELOG|SECURITY)", text
     )

@@ -82,6 +82,20 @@ def test_what_no_path_can_hold_is_not_sent(client, recording, name):
     assert recording.operations == set()
 
 
+@pytest.mark.parametrize("document_id", ["all", "count", "search", ".", ".."])
+def test_no_write_to_a_document_becomes_one_to_all(client, library, document_id):
+    client.add_documents(library, [{"id": "a", "text": "x", "embedding": [1.0]}])
+    for call in (
+        lambda: client.delete_document(library, document_id),
+        lambda: client.change_document(library, document_id, text="y"),
+        lambda: client.put_document(library, document_id, {"text": "y", "embedding": [1.0]}),
+    ):
+        with pytest.raises(InvalidRequestError) as wrong:
+            call()
+        assert wrong.value.code == "not_in_a_path"
+    assert client.document(library, "a")["text"] == "x"
+
+
 @pytest.mark.parametrize("document_id", ["a/b", "ä ö", "100%", "a?b#c", "count", "all", "search", ".", "..", "\\"])
 def test_any_id_is_found(client, library, document_id):
     client.add_documents(library, [{"id": document_id, "text": "x", "embedding": [1.0]}])

@@ -60,6 +60,7 @@ class Walk:
         found = await all_of(self.client.collections(prefix=self.name, with_index=True, page_size=1))
         assert [each["name"] for each in found] == [self.name]
         assert "index" in found[0]
+        assert (await self.ask("create_collection", self.name, get_or_create=True))["status"] == "exists"
         assert (await self.ask("collection", self.name))["count"] == 0
         assert (await self.ask("index", self.name))["state"] in ("ready", "pending")
         assert (await self.ask("check_index", self.name))["collection"] == self.name
@@ -91,11 +92,25 @@ class Walk:
         assert (await self.ask("metadata_values", self.name, "part"))["values"] == ["0", "1"]
         assert (await self.ask("facets", self.name, ["part"]))["facets"]["part"]["distinct"] == 2
         assert (await self.ask("projection", self.name, field="part"))["total"] == 3
+        put = await self.ask(
+            "put_document", self.name, "one", {"text": "One", "embedding": [0.0, 0.0, 1.0], "uri": "a:b"}
+        )
+        assert put["status"] == "created"
+        assert (await self.ask("change_documents", self.name, {"seen": True}, ids=["one"]))["updated"] == 1
+        assert (await self.ask("document", self.name, "one"))["uri"] == "a:b"
+        assert (await self.ask("delete_document", self.name, "one"))["count"] == 1
 
     async def finding(self):
         nearest = await self.ask("query", self.name, np.array([1.0, 2.0, 0.5]), top_k=1, gather={"by": "part"})
         assert nearest["results"][0]["id"] == "d2"
         assert nearest["groups"][0]["key"] == 1
+        (near, also) = await self.ask(
+            "query_many",
+            self.name,
+            [{"ids": ["d2"], "top_k": 1}, {"query_embedding": np.array([1.0, 0, 0.5]), "top_k": 1}],
+        )
+        assert (near["results"][0]["id"], also["results"][0]["id"]) == ("d0", "d0")
+        assert (await self.ask("query", self.name, ids=["d2"], top_k=5))["results"][0]["id"] != "d2"
         assert (await self.ask("probe_query"))["status"] == "ready"
         body = {"collection": self.name, "query_embedding": [1.0, 2.0, 0.5]}
         assert (await self.ask("request", "POST", "/query", json=body)).status == 200
@@ -118,7 +133,15 @@ class Walk:
             "count"
         ] == 2
         assert (await self.ask("empty_collection", copy))["count_deleted"] == 0
-        await self.ask("delete_collection", copy)
+        other, alias = f"{self.name}-other", f"{self.name}-alias"
+        assert (await self.ask("rename_collection", copy, f"{copy}2"))["previous_name"] == copy
+        assert (await self.ask("copy_collection", self.name, other))["count"] == 3
+        assert (await self.ask("set_alias", alias, other))["status"] == "created"
+        assert (await self.ask("alias", alias))["collection"] == other
+        assert [each["alias"] for each in (await self.ask("aliases", collection=other))["aliases"]] == [alias]
+        assert (await self.ask("delete_alias", alias))["status"] == "deleted"
+        for name in (f"{copy}2", other):
+            await self.ask("delete_collection", name)
 
     async def rag(self):
         text = "# Backups\n\nBackups are kept for thirty days."

@@ -19,6 +19,7 @@ class NewDocument(TypedDict):
     text: str
     metadata: NotRequired[Mapping[str, Any] | None]
     embedding: ArrayLike | str
+    uri: NotRequired[str | None]
 
 
 class ExportedDocument(TypedDict):
@@ -28,6 +29,7 @@ class ExportedDocument(TypedDict):
     text: str
     metadata: dict[str, Any]
     embedding: Vector
+    uri: NotRequired[str]
 
 
 def sent(document: NewDocument | ExportedDocument) -> dict[str, Any]:

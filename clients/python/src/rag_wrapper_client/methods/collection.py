@@ -10,10 +10,16 @@ from rag_wrapper_client.operations import listing, operation
 from rag_wrapper_client.pages import Listing, paged
 from rag_wrapper_client.wire.shared import Index, Metric
 from rag_wrapper_client.wire.storage import (
+    Alias,
     Collection,
-    CreateCollectionAnswer,
+    CopyCollectionAnswer,
+    DeleteAliasAnswer,
     DeleteCollectionAnswer,
+    ListAliasesAnswer,
+    MadeCollection,
     MergeCollectionMetadataAnswer,
+    PutAliasAnswer,
+    RenameCollectionAnswer,
     ReplaceCollectionMetadataAnswer,
 )
 
@@ -40,9 +46,11 @@ class CollectionMethods:
         metric: Metric = "cosine",
         embedding_provider: str | None = None,
         embedding_model: str | None = None,
+        get_or_create: bool = False,
         idempotency_key: str | None = None,
-    ) -> Exchange[CreateCollectionAnswer]:
-        """Create an empty collection. Raises ConflictError when there is one of this name."""
+    ) -> Exchange[MadeCollection]:
+        """Create an empty collection. When there is one of this name, it is described with `get_or_create`, and
+        ConflictError raised without."""
         body = given(
             {
                 "name": name,
@@ -52,7 +60,8 @@ class CollectionMethods:
                 "embedding_model": embedding_model,
             }
         )
-        return ask(write("POST", "/collections", body, idempotency_key=idempotency_key))
+        wanted = True if get_or_create else None
+        return ask(write("POST", "/collections", body, idempotency_key=idempotency_key, get_or_create=wanted))
 
     @operation
     def collection(self, name: str, *, if_none_match: str | None = None) -> Exchange[Collection]:
@@ -66,6 +75,43 @@ class CollectionMethods:
         """Delete a collection and its documents."""
         path = at("/collections/{}", name)
         return ask(write("DELETE", path, if_match=if_match, idempotency_key=idempotency_key))
+
+    @operation
+    def rename_collection(
+        self, name: str, new_name: str, *, if_match: str | None = None, idempotency_key: str | None = None
+    ) -> Exchange[RenameCollectionAnswer]:
+        """Give a collection another name; its id and documents stay."""
+        path = at("/collections/{}", name)
+        return ask(write("PATCH", path, {"name": new_name}, if_match=if_match, idempotency_key=idempotency_key))
+
+    @operation
+    def copy_collection(
+        self, name: str, copy_name: str, *, if_match: str | None = None, idempotency_key: str | None = None
+    ) -> Exchange[CopyCollectionAnswer]:
+        """Copy a collection with its documents, at one revision."""
+        path = at("/collections/{}/copy", name)
+        return ask(write("POST", path, {"name": copy_name}, if_match=if_match, idempotency_key=idempotency_key))
+
+    @operation
+    def aliases(self, *, collection: str | None = None) -> Exchange[ListAliasesAnswer]:
+        """List the aliases, all or those of a collection."""
+        return ask(get("/aliases", collection=collection))
+
+    @operation
+    def alias(self, alias: str) -> Exchange[Alias]:
+        """Tell which collection an alias stands for."""
+        return ask(get(at("/aliases/{}", alias)))
+
+    @operation
+    def set_alias(self, alias: str, collection: str, *, idempotency_key: str | None = None) -> Exchange[PutAliasAnswer]:
+        """Let an alias stand for a collection from now on."""
+        path = at("/aliases/{}", alias)
+        return ask(write("PUT", path, {"collection": collection}, idempotency_key=idempotency_key))
+
+    @operation
+    def delete_alias(self, alias: str, *, idempotency_key: str | None = None) -> Exchange[DeleteAliasAnswer]:
+        """Delete an alias; its collection stays."""
+        return ask(write("DELETE", at("/aliases/{}", alias), idempotency_key=idempotency_key))
 
     @operation
     def replace_metadata(

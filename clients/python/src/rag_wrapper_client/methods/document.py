@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike
 from rag_wrapper_client.bodies import Body
 from rag_wrapper_client.documents import ExportedDocument, NewDocument, exported, line_of, sent
 from rag_wrapper_client.embeddings import encoded
-from rag_wrapper_client.errors import NotFoundError
+from rag_wrapper_client.errors import InvalidRequestError, NotFoundError
 from rag_wrapper_client.exchanges import Exchange, ask, at, get, given, read, write
 from rag_wrapper_client.operations import listing, operation, streamed
 from rag_wrapper_client.pages import Listing, paged
 from rag_wrapper_client.streams import LineDecoder, Opening
 from rag_wrapper_client.wire.storage import (
     CountDocumentsAnswer,
+    DeleteDocumentAnswer,
     DeleteDocumentsAnswer,
     Document,
     DocumentPage,
@@ -27,6 +28,8 @@ from rag_wrapper_client.wire.storage import (
     GetProjectionAnswer,
     ImportDocumentsAnswer,
     ListMetadataValuesAnswer,
+    PatchDocumentsAnswer,
+    PutDocumentAnswer,
 )
 
 Where = Mapping[str, Any]
@@ -175,8 +178,50 @@ class DocumentMethods:
         """Change the parts of a document that are given; in `metadata`, None removes a key."""
         vector = None if embedding is None else encoded(embedding)
         body = given({"text": text, "metadata": metadata, "embedding": vector})
-        path = at("/collections/{}/documents/{}", collection, document_id)
+        path = _path(collection, document_id)
         return ask(write("PATCH", path, body, if_match=if_match, idempotency_key=idempotency_key))
+
+    @operation
+    def change_documents(
+        self,
+        collection: str,
+        metadata: Mapping[str, Any],
+        *,
+        where: Where | None = None,
+        ids: Sequence[str] | None = None,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Exchange[PatchDocumentsAnswer]:
+        """Merge into the metadata of the documents of a filter or of ids; None removes a key."""
+        body = {"metadata": metadata, **given({"where": where, "ids": ids})}
+        path = at("/collections/{}/documents", collection)
+        return ask(write("PATCH", path, body, if_match=if_match, idempotency_key=idempotency_key))
+
+    @operation
+    def put_document(
+        self,
+        collection: str,
+        document_id: str,
+        document: NewDocument,
+        *,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Exchange[PutDocumentAnswer]:
+        """Store one document under this id, in place of the one that is there."""
+        path = _path(collection, document_id)
+        return ask(write("PUT", path, sent(document), if_match=if_match, idempotency_key=idempotency_key))
+
+    @operation
+    def delete_document(
+        self,
+        collection: str,
+        document_id: str,
+        *,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Exchange[DeleteDocumentAnswer]:
+        """Delete one document."""
+        return ask(write("DELETE", _path(collection, document_id), if_match=if_match, idempotency_key=idempotency_key))
 
     @operation
     def delete_documents(
@@ -244,6 +289,15 @@ class DocumentMethods:
         """Return documents as points in a plane, coloured by a metadata field."""
         path = at("/collections/{}/projection", collection)
         return ask(get(path, limit=limit, field=field, where=where, if_none_match=if_none_match))
+
+
+def _path(collection: str, document_id: str) -> str:
+    """Return the path of a document that is to be written. Raises InvalidRequestError for an id that would be read as
+    something else: `all` would be every document."""
+    if document_id in NOT_IN_PATHS:
+        message = f"{document_id!r} is no id that a path can hold: use the methods that take `ids` or documents"
+        raise InvalidRequestError(message, code="not_in_a_path")
+    return at("/collections/{}/documents/{}", collection, document_id)
 
 
 def _by_id(collection: str, ids: Sequence[str], include: Sequence[str] | None) -> Exchange[list[Document]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from numpy.typing import ArrayLike
 
 from rag_wrapper_client.embeddings import encoded
-from rag_wrapper_client.exchanges import Exchange, ask, at, get, given, read
+from rag_wrapper_client.exchanges import Exchange, Request, ask, at, get, given, read
 from rag_wrapper_client.operations import operation
 from rag_wrapper_client.wire.storage import (
     Gather,
@@ -19,13 +19,27 @@ from rag_wrapper_client.wire.storage import (
 )
 
 
+class Query(TypedDict, total=False):
+    """One of several questions: near `query_embedding`, or near the documents `ids`."""
+
+    query_embedding: ArrayLike | str
+    ids: Sequence[str]
+    top_k: int
+    where: Mapping[str, Any]
+    max_distance: float
+    include: Sequence[str]
+    gather: Gather
+    query: str
+
+
 class QueryMethods:
     @operation
     def query(
         self,
         collection: str,
-        embedding: ArrayLike | str,
+        embedding: ArrayLike | str | None = None,
         *,
+        ids: Sequence[str] | None = None,
         top_k: int | None = None,
         where: Mapping[str, Any] | None = None,
         max_distance: float | None = None,
@@ -33,11 +47,12 @@ class QueryMethods:
         gather: Gather | None = None,
         query: str | None = None,
     ) -> Exchange[QueryResults]:
-        """Return the documents nearest to an embedding, best first; with `gather` their whole sections too. `query` are
-        the words behind the embedding, for the log."""
+        """Return the documents nearest to an embedding, or to those of `ids`, best first; with `gather` their whole
+        sections too. `query` are the words behind the embedding, for the log."""
         body = given(
             {
-                "query_embedding": encoded(embedding),
+                "query_embedding": None if embedding is None else encoded(embedding),
+                "ids": ids,
                 "top_k": top_k,
                 "where": where,
                 "max_distance": max_distance,
@@ -47,6 +62,11 @@ class QueryMethods:
             }
         )
         return ask(read(at("/collections/{}/query", collection), body))
+
+    @operation
+    def query_many(self, collection: str, queries: Sequence[Query]) -> Exchange[list[QueryResults]]:
+        """Answer several questions, at most 100, in their order."""
+        return _answers(read(at("/collections/{}/query", collection), {"queries": [_sent(each) for each in queries]}))
 
     @operation
     def probe_query(self) -> Exchange[ProbeQueryAnswer]:
@@ -91,3 +111,16 @@ class QueryMethods:
             }
         )
         return ask(read(at("/collections/{}/gather", collection), body))
+
+
+def _sent(query: Query) -> dict[str, Any]:
+    sent: dict[str, Any] = dict(query)
+    if sent.get("query_embedding") is not None:
+        sent["query_embedding"] = encoded(sent["query_embedding"])
+    return sent
+
+
+def _answers(request: Request) -> Exchange[list[QueryResults]]:
+    answer = yield from ask(request)
+    answers: list[QueryResults] = answer["answers"]
+    return answers

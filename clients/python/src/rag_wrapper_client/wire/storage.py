@@ -9,16 +9,37 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 from rag_wrapper_client.wire.shared import Index, Metric, QueryPlan
 
 
+class Alias(TypedDict):
+    alias: str
+    collection: str
+    warnings: NotRequired[list[str]]
+
+
 class Collection(TypedDict):
     id: str
     name: str
     count: int
     metadata: dict[str, Any]
-    dimension: int | None
+    dimension: Dimension
     metric: Metric
     revision: int
     adopting: NotRequired[Literal[True]]
     index: NotRequired[Index]
+    warnings: NotRequired[list[str]]
+
+
+class CopyCollectionAnswer(TypedDict):
+    status: Literal["copied"]
+    id: str
+    name: str
+    copy_of: str
+    count: int
+    metadata: dict[str, Any]
+    dimension: Dimension
+    metric: Metric
+    revision: int
+    indexed: bool
+    set_aside: NotRequired[list[str]]
     warnings: NotRequired[list[str]]
 
 
@@ -28,20 +49,24 @@ class CountDocumentsAnswer(TypedDict):
     warnings: NotRequired[list[str]]
 
 
-class CreateCollectionAnswer(TypedDict):
-    status: Literal["created"]
-    id: str
-    name: str
-    metadata: dict[str, Any]
-    dimension: None
-    metric: Metric
-    revision: int
+class DeleteAliasAnswer(TypedDict):
+    status: Literal["deleted"]
+    alias: str
+    collection: str
     warnings: NotRequired[list[str]]
 
 
 class DeleteCollectionAnswer(TypedDict):
     status: Literal["deleted"]
     name: str
+    warnings: NotRequired[list[str]]
+
+
+class DeleteDocumentAnswer(TypedDict):
+    status: Literal["deleted"]
+    collection: str
+    count: int
+    revision: int
     warnings: NotRequired[list[str]]
 
 
@@ -57,6 +82,7 @@ class Document(TypedDict):
     id: str
     text: str
     metadata: dict[str, Any]
+    uri: NotRequired[str]
     embedding: NotRequired[list[float]]
     warnings: NotRequired[list[str]]
 
@@ -170,6 +196,7 @@ class GroupDocument(TypedDict):
     id: str
     text: str
     metadata: dict[str, Any]
+    uri: NotRequired[str]
     embedding: NotRequired[list[float]]
     warnings: NotRequired[list[str]]
     hit: bool
@@ -199,6 +226,11 @@ class LineError(TypedDict):
     details: NotRequired[dict[str, Any]]
 
 
+class ListAliasesAnswer(TypedDict):
+    aliases: list[Alias]
+    warnings: NotRequired[list[str]]
+
+
 class ListCollectionsAnswer(TypedDict):
     collections: list[Collection]
     next_cursor: NotRequired[str | None]
@@ -212,6 +244,17 @@ class ListMetadataValuesAnswer(TypedDict):
     warnings: NotRequired[list[str]]
 
 
+class MadeCollection(TypedDict):
+    status: Literal["created", "exists"]
+    id: str
+    name: str
+    metadata: dict[str, Any]
+    dimension: Dimension
+    metric: Metric
+    revision: int
+    warnings: NotRequired[list[str]]
+
+
 class MergeCollectionMetadataAnswer(TypedDict):
     status: Literal["updated"]
     name: str
@@ -221,9 +264,49 @@ class MergeCollectionMetadataAnswer(TypedDict):
     warnings: NotRequired[list[str]]
 
 
+class PatchDocumentsAnswer(TypedDict):
+    status: Literal["updated"]
+    collection: str
+    count: int
+    updated: int
+    unchanged: int
+    revision: int
+    indexed: bool
+    set_aside: NotRequired[list[str]]
+    warnings: NotRequired[list[str]]
+
+
 class ProbeQueryAnswer(TypedDict):
     status: Literal["ready"]
     collections: int
+    warnings: NotRequired[list[str]]
+
+
+class PutAliasAnswer(TypedDict):
+    status: Literal["created", "switched"]
+    alias: str
+    collection: str
+    previous: str | None
+    warnings: NotRequired[list[str]]
+
+
+class PutDocumentAnswer(TypedDict):
+    status: Literal["created", "replaced", "unchanged"]
+    collection: str
+    id: str
+    revision: int
+    indexed: bool
+    set_aside: NotRequired[list[str]]
+    warnings: NotRequired[list[str]]
+
+
+class QueryAnswer1(TypedDict):
+    answers: list[QueryResults]
+    warnings: NotRequired[list[str]]
+
+
+class QueryCollectionAnswer1(TypedDict):
+    answers: list[QueryResults]
     warnings: NotRequired[list[str]]
 
 
@@ -231,6 +314,7 @@ class QueryResult(TypedDict):
     id: str
     text: str
     metadata: dict[str, Any]
+    uri: NotRequired[str]
     embedding: NotRequired[list[float]]
     warnings: NotRequired[list[str]]
     distance: float
@@ -245,6 +329,15 @@ class QueryResults(TypedDict):
     plan: QueryPlan
     revision: int
     groups: NotRequired[list[Group]]
+    warnings: NotRequired[list[str]]
+
+
+class RenameCollectionAnswer(TypedDict):
+    status: Literal["renamed"]
+    id: str
+    name: str
+    previous_name: str
+    revision: int
     warnings: NotRequired[list[str]]
 
 
@@ -269,6 +362,10 @@ class TextResult(TypedDict):
     text: str
     score: float
     metadata: dict[str, Any]
+    uri: NotRequired[str]
+
+
+Dimension: TypeAlias = int | None
 
 
 OrderBy: TypeAlias = list[str] | str | None
