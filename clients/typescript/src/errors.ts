@@ -47,12 +47,14 @@ export function errorOf(status: number, headers: Headers, text: string, nowMs: n
   const body = objectOf(text);
   const requestId = headers.get("x-request-id") ?? undefined;
   const retryAfterMs = retryAfter(headers.get("retry-after"), nowMs);
-  if (typeof body["message"] !== "string") {
+  // MCP's errors have the sentence one step deeper.
+  const sentence = body["message"] ?? (body["error"] as { message?: unknown } | undefined)?.message;
+  if (typeof sentence !== "string") {
     const message = `What answered with status ${status} gave no reason that can be read`;
     return new RagWrapperError("unusable_answer", message, { status, details: body, requestId, retryAfterMs });
   }
   const code = typeof body["code"] === "string" ? body["code"] : "without_code";
-  return new RagWrapperError(code, body["message"], { status, details: detailsOf(body), requestId, retryAfterMs });
+  return new RagWrapperError(code, sentence, { status, details: detailsOf(body), requestId, retryAfterMs });
 }
 
 /** Return the error that the last event of a stream tells. */

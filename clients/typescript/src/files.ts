@@ -1,7 +1,7 @@
 import type { Requester } from "./client.js";
 import type { Bytes } from "./lines.js";
 import { itemsOf, pagesOf } from "./pages.js";
-import type { CallOptions, Query, Result } from "./typed.js";
+import type { CallOptions, Query, Result, Schemas } from "./typed.js";
 
 export type FileDocument = Result<"listStoredDocuments">["documents"][number];
 
@@ -51,7 +51,10 @@ export class Files {
     return itemsOf(pages, (page) => page.documents);
   }
 
-  get(id: string, options: Query<"showStoredDocument"> & CallOptions = {}): Promise<Result<"showStoredDocument">> {
+  /** Return a document; with its chunks, where `chunks` is true, instead of their number. */
+  get(id: string, options: { chunks: true } & CallOptions): Promise<Schemas["DocumentWithChunks"]>;
+  get(id: string, options?: { chunks?: false } & CallOptions): Promise<Schemas["StoredDocument"]>;
+  get(id: string, options: { chunks?: boolean } & CallOptions = {}): Promise<never> {
     const { chunks, ...call } = options;
     return this.#requester.body("GET", "/api/documents/{id}", { ...call, path: { id }, query: { chunks } });
   }

@@ -41,6 +41,7 @@ export interface TransportOptions {
 
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 8_000;
+const BYTES_IN_A_TURN = 1 << 18;
 const NOT_MODIFIED = 304;
 const OF_A_PROXY = [502, 504];
 const ASK_AGAIN = [429, 503];
@@ -78,6 +79,8 @@ export class Transport {
     } catch (error) {
       silence.hangUp();
       throw error;
+    } finally {
+      sent.leave();
     }
   }
 
@@ -119,15 +122,18 @@ export class Transport {
 
 interface Sent {
   body: BodyInit | undefined;
+  /** Tell the source of a stream that nobody reads it any more. */
+  leave(): void;
   /** What the source of a stream failed with. */
   sourceFailure(): { error: unknown } | undefined;
 }
 
 function bodyOf(body: SentBody | undefined, silence: Silence): Sent {
   const isStream = body !== undefined && typeof body === "object" && Symbol.asyncIterator in body;
-  if (!isStream) return { body: body as BodyInit | undefined, sourceFailure: () => undefined };
+  if (!isStream) return { body: body as BodyInit | undefined, leave: () => undefined, sourceFailure: () => undefined };
   const source = body[Symbol.asyncIterator]();
   let failure: { error: unknown } | undefined;
+  let sentBytes = 0;
   const stream = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
@@ -135,21 +141,23 @@ function bodyOf(body: SentBody | undefined, silence: Silence): Sent {
           silence.rest();
           const { done, value } = await source.next();
           silence.heard();
-          if (done) controller.close();
-          else controller.enqueue(value);
+          if (done) return controller.close();
+          controller.enqueue(value);
+          sentBytes += value.byteLength;
+          if (sentBytes < BYTES_IN_A_TURN) return;
+          // A source that never waits and a service that always reads would leave no time to hear an early refusal.
+          sentBytes = 0;
+          await new Promise((resolve) => setTimeout(resolve));
         } catch (error) {
           failure = { error };
           controller.error(error);
         }
       },
-      async cancel() {
-        await source.return?.();
-      },
     },
     // Nothing is taken from the source before the connection has room for it.
     { highWaterMark: 0 },
   );
-  return { body: stream, sourceFailure: () => failure };
+  return { body: stream, leave: () => void Promise.resolve(source.return?.()).catch(() => undefined), sourceFailure: () => failure };
 }
 
 function incoming(response: Response, silence: Silence): Incoming {
