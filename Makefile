@@ -33,7 +33,8 @@ soak: $(DEVELOPED)
 	$(BIN)/python -m benchmarks.soak
 	RAG_FUZZ_EXAMPLES=100 HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest --timeout 14400 tests/fuzz
 
-# MCP's official inspector and conformance suite, which npm fetches; and the Python client in environments that pip fills.
+# MCP's official inspector and conformance suite, which npm fetches; the clients as they are packed, and other products'
+# clients, in environments that pip and npm fill.
 conformance: $(DEVELOPED)
 	$(BIN)/python -m tests.conformance
 	$(BIN)/python -m tests.conformance.python_client

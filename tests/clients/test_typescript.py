@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from tests.clients.typescript_client import CLIENT, built_client, run
 from tests.support.live import live_service
 from tests.support.model_server import model_server
-from tests.support.typescript_client import CLIENT, built_client, run
 
 KEY = "an-administrators-key-of-tests"
 TEST_SECONDS = 300

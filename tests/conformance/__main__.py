@@ -1,4 +1,5 @@
-"""`make conformance`: run the official inspector and conformance suite, from npm, against the served interface.
+"""`make conformance`: run the official inspector and conformance suite, from npm, against the served interface, and the
+TypeScript client as it is packed.
 
 Exits with 0 when every applicable scenario passes and every call succeeds. It needs the network, or npm's cache.
 """
@@ -12,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from interfaces.commands.scratch_service import command
+from tests.conformance import typescript
 from tests.conformance.examined import examined_server
 from tests.support.live import live_service
 
@@ -40,6 +42,8 @@ def main() -> int:
     ):
         steps = {**_inspected(service.url), **_examined(service.url, examined)}
         passed = {name: _passes(name, step, directory) for name, step in steps.items()}
+        client = typescript.steps(typescript.packed(Path(directory)), Path(directory), service.url)
+        passed |= {name: _passes(name, step, str(folder)) for name, (step, folder) in client.items()}
     for name, is_passed in passed.items():
         print(f"{'passed' if is_passed else 'FAILED'}  {name}")
     return 0 if all(passed.values()) else 1

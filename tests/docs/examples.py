@@ -1,5 +1,8 @@
 """Read the examples of a Markdown document: commands to run and the answers shown for them.
 
+A ```js block right behind a command does the same with the TypeScript client, and has the same answer: the last value
+that it hands to `console.log`. What the first one of a document has before an empty line begins the later ones, too.
+
 A ```bash block is a command that is run. The next ```json or ```text block before another command is its answer, as a
 reader sees it. In shown JSON, "…" stands for any value, a string that ends with … for any that begins with it, the key
 "…" for further keys, and an element "…" for further elements. A number is compared to as many decimals as are shown.
@@ -24,9 +27,12 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from tests.clients.typescript_client import install_package, run
+
 MORE = "…"
 DOCUMENTED_ADDRESS = "http://127.0.0.1:5006"
 _NOTHING = object()
+_SHOW = "process.stdout.write(JSON.stringify(shown));\n"
 
 
 @dataclass
@@ -38,6 +44,8 @@ class Example:
     command: str
     language: str = ""
     shown: str | None = None
+    script: str | None = None
+    """The same in JavaScript, with what every script of the document begins with."""
 
     def fault(self, output: str) -> str | None:
         """Return how the output differs from what is shown, or None when it does not."""
@@ -59,7 +67,7 @@ def reader(url: str, folder: Path, proxies: Mapping[str, str] | None = None) -> 
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environ = {**os.environ, "PATH": path, "RAG_PORT": url.rsplit(":", 1)[1]}
 
-    def run(command: str) -> str:
+    def run_command(command: str) -> str:
         script = command.replace(".venv/bin/", "")
         for documented, actual in {DOCUMENTED_ADDRESS: url, **(proxies or {})}.items():
             script = script.replace(documented, actual)
@@ -76,7 +84,22 @@ def reader(url: str, folder: Path, proxies: Mapping[str, str] | None = None) -> 
         assert done.returncode == 0, f"{command}{done.stderr}\n{done.stdout}"
         return done.stdout
 
-    return run
+    return run_command
+
+
+def script_runner(url: str, folder: Path, built: Path) -> Callable[[str], str]:
+    """Return a function that runs a script of the TypeScript client in a folder, and returns what it shows, as JSON."""
+    install_package(folder, built)
+    script = folder / "example.mjs"
+
+    def run_script(text: str) -> str:
+        text = text.replace(DOCUMENTED_ADDRESS, url)
+        script.write_text(f"let shown;\nconsole.log = (value) => void (shown = value);\n{text}\n{_SHOW}")
+        done = run(["node", "example.mjs"], folder, 120)
+        assert done.returncode == 0, f"{text}{done.stderr}\n{done.stdout}"
+        return done.stdout
+
+    return run_script
 
 
 def tokens(document: Path) -> list[Token]:
@@ -86,13 +109,22 @@ def tokens(document: Path) -> list[Token]:
 
 def examples(document: Path) -> list[Example]:
     found: list[Example] = []
+    beginning = ""
     for token in tokens(document):
         language = token.info.strip() if token.type == "fence" else ""
         if language == "bash" and token.map is not None:
             found.append(Example(token.map[0] + 2, token.content))
+        elif language == "js" and found and found[-1].shown is None and found[-1].script is None:
+            found[-1].script = beginning + token.content
+            beginning = beginning or _imports_and_client(token.content)
         elif language in ("json", "text") and found and found[-1].shown is None:
             found[-1].language, found[-1].shown = language, token.content
     return found
+
+
+def _imports_and_client(script: str) -> str:
+    """Return the lines up to the first empty one."""
+    return script.partition("\n\n")[0] + "\n"
 
 
 def difference(shown: Any, actual: Any, path: str = "answer") -> str | None:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.examples import MORE, Example, difference, examples, reader
+from tests.clients.typescript_client import built_client
+from tests.docs.examples import MORE, Example, difference, examples, reader, script_runner
 from tests.support.live import live_service
 
 PROJECT = Path(__file__).parents[2]
+GUIDE = PROJECT / "docs" / "api-guide.md"
 
 
 def test_the_answers_shown_are_the_answers_given(document, run):
@@ -19,6 +21,18 @@ def test_the_answers_shown_are_the_answers_given(document, run):
     for example in found:
         fault = example.fault(run(example.command))
         assert not fault, f"{document}:{example.line}: {fault}"
+
+
+def test_the_same_in_javascript_gives_the_same_answers(run, run_script):
+    """Where the guide shows no JavaScript, the command prepares what follows; the test above compares its answer."""
+    found = examples(GUIDE)
+    assert any(example.script for example in found)
+    for example in found:
+        if example.script is None:
+            run(example.command)
+            continue
+        fault = example.fault(run_script(example.script))
+        assert not fault, f"{GUIDE.name}:{example.line}: {fault}"
 
 
 @pytest.fixture(
@@ -33,6 +47,16 @@ def service(tmp_path_factory, processes):
     """A new service, as a reader has it: what other tests have stored would appear in the answers."""
     with live_service(tmp_path_factory.mktemp("examples")) as service:
         yield service
+
+
+@pytest.fixture(scope="module")
+def client():
+    return built_client()
+
+
+@pytest.fixture
+def run_script(client, service, tmp_path):
+    return script_runner(service.url, tmp_path, client)
 
 
 @pytest.fixture
