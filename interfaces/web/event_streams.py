@@ -28,14 +28,15 @@ def event_stream(
     spell: Callable[[Part], dict[str, Any]],
     spell_error: Spelling,
     is_unwanted: Callable[[], bool],
+    end: bytes = b"",
 ) -> Response:
-    """Answer with an event for each part, its data a JSON object in one line.
+    """Answer with an event for each part, its data a JSON object in one line, and with `end` after all of them.
 
     What fails before the first part is raised, so that it is answered with its status; what fails later becomes the
     last event. The parts are closed when the client has all of them, and when it has left.
     """
     first = next(parts)
-    response = Response(_events(first, parts, spell, spell_error, is_unwanted), mimetype=EVENT_STREAM)
+    response = Response(_events(first, parts, spell, spell_error, is_unwanted, end), mimetype=EVENT_STREAM)
     response.call_on_close(parts.close)  # because the first event may never be asked for
     # Proxies may hold answers back until they are whole; nginx is told so in particular.
     response.headers.update({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
@@ -50,12 +51,15 @@ def _events(
     spell: Callable[[Part], dict[str, Any]],
     spell_error: Spelling,
     is_unwanted: Callable[[], bool],
+    end: bytes,
 ) -> Iterator[bytes]:
     with closing(parts):
         try:
             yield _event(spell(first))
             for part in parts:
                 yield _event(spell(part))
+            if end:
+                yield end
         except RagError as error:
             if not is_unwanted():
                 log.warning("an answer broke off", code=error.code, reason=error.message, cause=repr(error.__cause__))

@@ -156,7 +156,11 @@ class Chat:
 
     def _passages(self, request: ChatRequest, asked: str) -> Passages:
         found = self._store.search_similar_chunks(
-            asked, top_k=request.rag_top_k, filters=request.rag_filters, collections=request.collections
+            asked,
+            top_k=request.rag_top_k,
+            filters=request.rag_filters,
+            where=request.where,
+            collections=request.collections,
         )
         told = [each.relevance for each in found.chunks if each.relevance is not None]
         least = self._least_relevance(request)
@@ -188,8 +192,11 @@ class Chat:
             passages.receipt,
             citations(answered.content, passages.chunks) if question.request.use_rag else (),
             passages.relevance,
+            answered.prompt_tokens,
+            answered.answer_tokens,
         )
-        self._remember(turn, question)
+        if question.request.is_kept:
+            self._remember(turn, question)
         return turn
 
     def _earlier(self, request: ChatRequest, asker: Asker) -> list[Message]:

@@ -27,6 +27,7 @@ from schemas.contracts.text_documents import (
 from schemas.errors import CollectionNotFoundError, InvalidInputError
 from schemas.records import Metadata
 from schemas.settings import RetrievalSettings
+from schemas.where import EVERYTHING, Where, all_of
 
 TEXT_KIND = "markdown"
 """The `kind` of texts that are sent: they are read as Markdown."""
@@ -66,18 +67,20 @@ class RagStore:
         min_score: float = 0.0,
         min_relevance: float | None = 0.0,
         filters: Filters = NO_FILTERS,
+        where: Where = EVERYTHING,
         collections: Sequence[str] | None = None,
     ) -> SimilarChunks:
         """Return the chunks nearest to a text that have at least that score and relevance, best first.
 
-        `min_relevance` of None is the default of `least_relevance`. `collections` are what `CollectionChoice.choose`
-        takes. Raises InvalidInputError, CollectionNotFoundError, EmbeddingFailureError and VectorDBUnavailableError.
+        Chunks match `filters` and `where`. `min_relevance` of None is the default of `least_relevance`. `collections`
+        are what `CollectionChoice.choose` takes. Raises InvalidInputError, CollectionNotFoundError,
+        EmbeddingFailureError and VectorDBUnavailableError.
         """
         if not query.strip():
             raise InvalidInputError("query must not be blank", code="invalid_query", field="query")
         chosen = self._texts.searched(collections)
         least = self.least_relevance(min_relevance)
-        answer = self._texts.nearest(query, chosen, to_where(filters), top_k, min_relevance=least)
+        answer = self._texts.nearest(query, chosen, all_of(to_where(filters), where), top_k, min_relevance=least)
         similar = [_similar(each) for each in answer.results if each.score >= min_score]
         return SimilarChunks(similar, chosen.receipt.without(answer.left_out))
 

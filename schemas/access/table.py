@@ -35,6 +35,8 @@ class Names(StrEnum):
     """Without one, all that the caller may read are meant."""
     KNOWLEDGE = "body: knowledge_id"
     """Without one, all that the caller may read are meant."""
+    STORES = "body: vector_store_ids"
+    """Without one, all that the caller may read are meant."""
     ENTRIES = "body: selectedCollections"
     QUERY_CHOSEN = "query string: collections, collection"
     """Without one, all that the caller may read are meant."""
@@ -163,6 +165,7 @@ ROUTES: Mapping[str, Access] = {
     "POST /rerank": Access(READ),
     "POST /dify/retrieval": Access(READ, Names.KNOWLEDGE),
     "POST /v1/embeddings": Access(READ),
+    "POST /v1/chat/completions": Access(CHAT, Names.STORES, also=(READ, "with documents")),
     "GET /v1/models": Access(Door.KNOWN),
     "GET /v1/models/{model}": Access(Door.KNOWN),
     "POST /mcp": Access(Door.KNOWN, Names.TOOL),

@@ -11,6 +11,7 @@ from schemas.access.owners import Ownership
 from schemas.contracts.search import CollectionsReceipt
 from schemas.contracts.text_documents import DEFAULT_TOP_K, Filters, SimilarChunk
 from schemas.records import Metadata
+from schemas.where import EVERYTHING, Where
 
 ROLES = ("system", "user", "assistant")
 
@@ -28,7 +29,8 @@ class ChatRequest:
     `messages` are as the client has them. With `is_continued` they are only the last one, and the service remembers the
     others. A value of None is left to the connection, except for `system`, which is left to the messages, and
     `min_relevance`, which is left to the settings. `options` are the model's own, by the names that its server
-    uses. `shared` says whether others may read the conversation, None leaves that as it is.
+    uses. `shared` says whether others may read the conversation, None leaves that as it is. One that is not `is_kept`
+    is not stored.
     """
 
     messages: tuple[Message, ...]
@@ -43,6 +45,8 @@ class ChatRequest:
     collections: tuple[str, ...] | None = None
     min_relevance: float | None = None
     shared: bool | None = None
+    where: Where = EVERYTHING
+    is_kept: bool = True
 
 
 PLACES = ("section", "page", "last_page", "sheet", "slide", "start_line")
@@ -77,7 +81,8 @@ class Citation:
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
     """An answer; `rag_used` says whether retrieval was used for it, `receipt` which collections were asked. `relevance`
-    is that of the best passage, None when nothing was found and where it cannot be told."""
+    is that of the best passage, None when nothing was found and where it cannot be told. The tokens are those that the
+    model's server counted, None when it does not say."""
 
     answer: str
     model: str
@@ -87,6 +92,8 @@ class ChatTurn:
     receipt: CollectionsReceipt | None = None
     citations: tuple[Citation, ...] = ()
     relevance: float | None = None
+    prompt_tokens: int | None = None
+    answer_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,11 @@ BODIES: dict[str, Any] = {
     "POST /collections/{name}/import": b'{"id": "new", "text": "new", "embedding": [1.0, 0.0]}\n',
     "POST /api/search": {"query": "door", "oracles": ["lexical"], "collections": [NAME]},
     "POST /dify/retrieval": {"knowledge_id": NAME, "query": "door", "retrieval_setting": {"score_threshold": 0}},
+    "POST /v1/chat/completions": {
+        "model": "rag",
+        "messages": [{"role": "user", "content": "door"}],
+        "vector_store_ids": [NAME],
+    },
     "POST /v1/embeddings": {"model": "all-MiniLM-L6-v2", "input": "door"},
     "POST /api/rag/ingest": {"source": "handbook", "path": "hours.md", "title": "Hours", "text": SENTENCE},
     "POST /api/rag/documents:batch": {"documents": [RULE], "collection": NAME},

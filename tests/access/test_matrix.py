@@ -202,7 +202,12 @@ def test_the_contracts_collection_outside_looks_empty(ask):
 
 
 @pytest.mark.parametrize(
-    "route", [each for each, row in ROUTES.items() if row.names in (Names.CHOSEN, Names.QUERY_CHOSEN, Names.KNOWLEDGE)]
+    "route",
+    [
+        each
+        for each, row in ROUTES.items()
+        if row.names in (Names.CHOSEN, Names.QUERY_CHOSEN, Names.KNOWLEDGE, Names.STORES)
+    ],
 )
 def test_a_question_that_names_no_collection_is_asked_of_the_callers_own(ask, models, route):
     def said():

@@ -1,0 +1,78 @@
+"""`POST /v1/chat/completions`: the chat model of the settings, answering from documents as the model `rag`.
+
+It is the chat of `/api/chat`, but that no conversation is kept: a client of this protocol sends all of it each time.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import replace
+from typing import Any
+
+from flask import Blueprint, Response
+
+from interfaces.openai.known_models import CHAT, RAG, ModelNotFoundError, chat_model
+from interfaces.openai.stores import collections_of
+from interfaces.web import current_request
+from interfaces.web.current_request import layers
+from interfaces.web.event_streams import event_stream
+from schemas.access.callers import Scope
+from schemas.contracts.chat import ChatRequest
+from schemas.errors import RagError
+from schemas.names import check_collection_patterns
+from schemas.wire.body import load
+from schemas.wire.openai.chat_completions import CHAT_COMPLETION, completion, completion_chunks, wants_usage
+from schemas.wire.openai.errors import error_body
+from wrapper.web.bodies import decode_json, json_response, read_body
+from wrapper.web.callers import begin_chat, require, unwanted_watch
+from wrapper.web.error_statuses import status_of
+from wrapper.web.lanes import Lane
+from wrapper.web.route_table import declare
+
+DONE = b"data: [DONE]\n\n"
+
+blueprint = Blueprint("openai_chat", __name__, url_prefix="/v1/chat/completions")
+
+
+@blueprint.post("")
+@declare(Lane.SERVICE, body=CHAT_COMPLETION, own_rules=True, exact=True)
+def complete() -> Response:
+    given = decode_json(read_body())
+    asked = load(CHAT_COMPLETION, given)
+    request, model = _request(asked), asked["model"]
+    if request.use_rag:
+        require(Scope.READ)
+    begin_chat()
+    name, created, asker = f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), current_request.chat_asker()
+    if not asked["streamed"]:
+        return json_response(completion(name, created, model, layers().chat.answer(request, asker=asker)))
+    is_unwanted = unwanted_watch()
+    parts = layers().chat.stream(request, asker=asker, is_unwanted=is_unwanted)
+    spell = completion_chunks(name, created, model, with_usage=wants_usage(given))
+    return event_stream(parts, spell, _spelt_error, is_unwanted, DONE)
+
+
+def _request(asked: dict[str, Any]) -> ChatRequest:
+    """Return the request to the chat model. Raises ModelNotFoundError for another one."""
+    request: ChatRequest = asked["request"]
+    own = chat_model()
+    if asked["model"] not in (RAG, CHAT) and (own is None or asked["model"] != own[0]):
+        raise ModelNotFoundError(asked["model"])
+    if asked["model"] == RAG:
+        request = replace(request, use_rag=True)
+    if asked["stores"] is not None:
+        names = check_collection_patterns(collections_of(asked["stores"]), field="vector_store_ids")
+        request = replace(request, collections=names)
+    if (tool := asked["tool"]) is not None:
+        request = replace(
+            request,
+            rag_top_k=tool["max_num_results"],
+            where=tool["filters"],
+            min_relevance=tool["ranking_options"].get("score_threshold"),
+        )
+    return request
+
+
+def _spelt_error(error: RagError) -> dict[str, Any]:
+    return error_body(error, status_of(type(error)))

@@ -1,0 +1,198 @@
+"""`/v1/chat/completions` as OpenAI's clients ask it, without those clients."""
+
+import json
+import uuid
+
+import pytest
+
+from tests.support.model_server import Answer, as_events, as_json, chat_answer
+
+QUESTION = [{"role": "user", "content": "How long are backups kept?"}]
+CITING = "Thirty days [1], or so [2]."
+PLAIN = {"vector_store_ids": None, "tools": None}
+
+
+@pytest.fixture(scope="module")
+def app(app_of_models):
+    return app_of_models()
+
+
+@pytest.fixture(scope="module")
+def handbook(app):
+    """A collection of two documents that the service itself embedded, its id as a vector store."""
+    client, name = app.test_client(), f"openai-{uuid.uuid4().hex[:12]}"
+    embedding = app.extensions["rag.layers"].connections.open("default", "embedding")
+    client.post("/collections", json={"name": name, "metadata": {"embedding_model": embedding.model}})
+    texts = {"backups": "Backups are kept for thirty days.", "coffee": "The coffee machine is cleaned on Friday."}
+    documents = [
+        {"id": each, "text": text, "metadata": {"title": each, "n": number}, "embedding": vector}
+        for number, ((each, text), vector) in enumerate(
+            zip(texts.items(), embedding.embed(list(texts.values())).tolist(), strict=True)
+        )
+    ]
+    assert client.post(f"/collections/{name}/documents", json={"documents": documents}).status_code == 201
+    return name, f"vs_{client.get(f'/collections/{name}').json['id'].replace('-', '')}"
+
+
+@pytest.fixture
+def complete(client, models, models_up, handbook):
+    def complete(status=200, **body):
+        asked = {"model": "rag", "messages": QUESTION, "vector_store_ids": [handbook[0]], **body}
+        answer = client.post("/v1/chat/completions", json=asked)
+        assert answer.status_code == status, answer.data
+        return answer if body.get("stream") and status == 200 else answer.json
+
+    return complete
+
+
+@pytest.fixture
+def said(models):
+    """`said()`: the body of the last request to the chat model."""
+    return lambda: next(each.body for each in reversed(models.requests) if each.path == "/v1/chat/completions")
+
+
+def chunks(answer):
+    *events, done, rest = answer.get_data(as_text=True).split("\n\n")
+    assert (done, rest) == ("data: [DONE]", "")
+    return [json.loads(each.removeprefix("data: ")) for each in events]
+
+
+def test_rag_answers_from_the_documents_of_the_stores(complete, models, said, handbook):
+    models.script = [models.routes["/v1/embeddings"], lambda body: chat_answer(body, CITING)]
+    answer = complete()
+    assert answer["choices"][0]["message"]["content"] == CITING
+    assert (answer["object"], answer["model"]) == ("chat.completion", "rag")
+    assert [(each["number"], each["valid"]) for each in answer["rag"]["citations"]] == [(1, True), (2, True)]
+    assert {each["collection"] for each in answer["rag"]["sources"]} == {handbook[0]}
+    assert said()["model"] == "chatty"
+    assert "thirty days" in said()["messages"][0]["content"]
+    assert "usage" not in answer
+
+
+@pytest.mark.parametrize("place", ["field", "tool"])
+def test_stores_go_by_their_ids(complete, said, handbook, place):
+    stores = {"vector_store_ids": [handbook[1]]}
+    asked = stores if place == "field" else {**PLAIN, "tools": [{"type": "file_search", **stores}]}
+    assert {each["collection"] for each in complete(**asked)["rag"]["sources"]} == {handbook[0]}
+
+
+def test_a_tool_says_what_is_searched(complete):
+    def sources(**tool):
+        answer = complete(model="chatty", vector_store_ids=None, tools=[{"type": "file_search", **tool}])
+        return sorted(each["documentId"] for each in answer["rag"]["sources"])
+
+    assert set(sources()) >= {"backups", "coffee"}
+    assert sources(filters={"type": "eq", "key": "title", "value": "coffee"}) == ["coffee"]
+    either = [{"type": "in", "key": "title", "value": ["coffee", "x"]}, {"type": "gte", "key": "n", "value": 1}]
+    assert sources(filters={"type": "and", "filters": either}) == ["coffee"]
+    negative = {
+        "type": "and",
+        "filters": [{"type": "ne", "key": "n", "value": 0}, {"type": "gt", "key": "n", "value": -1}],
+    }
+    assert sources(filters=negative) == ["coffee"]
+    assert len(sources(max_num_results=1)) == 1
+
+
+def test_a_plain_model_asks_no_documents(complete, said):
+    answer = complete(model="chatty", messages=[{"role": "developer", "content": "Be short."}, *QUESTION], **PLAIN)
+    assert answer["choices"][0]["message"]["content"] == "So it is."
+    assert "rag" not in answer
+    assert said()["messages"] == [{"role": "system", "content": "Be short."}, *QUESTION]
+
+
+def test_options_reach_the_model_and_unknown_fields_do_not(complete, said):
+    options = {"temperature": 0.5, "top_p": 0.9, "stop": ["x"], "seed": 7}
+    complete(model="chatty", **PLAIN, **options, max_completion_tokens=9, user="me", store=False, metadata={"a": "b"})
+    sent = said()
+    assert {name: sent[name] for name in options} == options
+    assert 9 in (sent.get("max_tokens"), sent.get("max_completion_tokens"))
+    assert not {"user", "store", "metadata"} & said().keys()
+
+
+def test_content_may_come_in_parts(complete, said):
+    parts = [{"type": "text", "text": "How long"}, {"type": "text", "text": "are backups kept?"}]
+    complete(model="chatty", **PLAIN, messages=[{"role": "user", "content": parts}])
+    assert said()["messages"][-1]["content"] == "How long\nare backups kept?"
+
+
+def test_tokens_are_told_where_the_server_counts_them(complete, models):
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    choices = [{"message": {"role": "assistant", "content": "Yes."}}]
+    models.script = [as_json({"model": "chatty", "choices": choices, "usage": usage})]
+    assert complete(model="chatty", **PLAIN)["usage"] == usage
+
+
+def test_a_stream_says_the_same_in_pieces(complete, models):
+    models.script = [models.routes["/v1/embeddings"], lambda body: chat_answer(body, CITING)]
+    whole = complete()
+    models.script = [lambda body: chat_answer(body, CITING)]
+    answer = complete(stream=True)
+    assert answer.headers["Content-Type"].startswith("text/event-stream")
+    parts = chunks(answer)
+    deltas = [each["choices"][0]["delta"] for each in parts]
+    assert deltas[0] == {"role": "assistant", "content": "Thirty "}
+    assert "".join(each.get("content", "") for each in deltas) == CITING
+    assert [each["choices"][0]["finish_reason"] for each in parts] == [None] * (len(parts) - 1) + ["stop"]
+    assert parts[-1]["rag"] == whole["rag"]
+    assert len({(each["id"], each["object"], each["created"]) for each in parts}) == 1
+
+
+def test_a_stream_that_breaks_off_ends_with_openais_error(complete, models):
+    half = {"choices": [{"delta": {"content": "Half"}}]}
+    models.script = [as_events(half, hold=None)]
+    events = complete(model="chatty", stream=True, **PLAIN).get_data(as_text=True).strip().split("\n\n")
+    last = json.loads(events[-1].removeprefix("data: "))
+    assert (last["error"]["type"], last["error"]["code"]) == ("server_error", "chat_unavailable")
+    assert "[DONE]" not in events
+
+
+def test_a_model_that_is_down_is_503_before_a_stream(complete, models):
+    models.script = [Answer(503, b"{}")] * 3
+    assert complete(503, model="chatty", stream=True, **PLAIN)["error"]["type"] == "server_error"
+
+
+def test_no_conversation_is_kept(complete, client, app):
+    def kept():
+        with app.extensions["rag.service"].catalog.read() as transaction:
+            return transaction.row("SELECT count(*) FROM chat_messages")[0]
+
+    before = kept()
+    complete()
+    assert kept() == before
+    assert client.post("/api/chat", json={"message": "How long are backups kept?"}).status_code == 200
+    assert kept() > before
+
+
+def test_models_tell_which_chat(client):
+    assert [each["id"] for each in client.get("/v1/models").json["data"]][:2] == ["rag", "chatty"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "param"),
+    [
+        ({"model": "gpt-5"}, 404, "model"),
+        ({"vector_store_ids": ["no-such-store"]}, 404, None),
+        ({"vector_store_ids": ["vs_" + "0" * 32]}, 404, None),
+        ({"vector_store_ids": []}, 400, "vector_store_ids"),
+        ({"vector_store_ids": ["not a name!"]}, 400, "vector_store_ids"),
+        ({"messages": []}, 400, "messages"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, 400, "messages.0"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages.0"),
+        ({"messages": [{"role": "system", "content": "x"}]}, 400, "messages"),
+        ({"n": 2}, 400, "n"),
+        ({"temperature": "hot"}, 400, "temperature"),
+        ({"stop": 7}, 400, "stop"),
+        ({"response_format": {"type": "json_object"}}, 400, "response_format"),
+        ({"functions": [{"name": "f"}]}, 400, "functions"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, 400, "tools"),
+        ({"tools": [{"type": "file_search", "vector_store_ids": ["abc"]}]}, 400, "vector_store_ids"),
+        (
+            {"tools": [{"type": "file_search", "filters": {"type": "like", "key": "a", "value": 1}}]},
+            400,
+            "tools.filters",
+        ),
+        ({"tools": [{"type": "file_search", "filters": {"type": "eq", "key": "a", "value": None}}]}, 400, "filters"),
+    ],
+)
+def test_a_wrong_field_is_named(complete, body, status, param):
+    assert complete(status, **body)["error"]["param"] == param
