@@ -1,0 +1,82 @@
+"""`make conformance`: ask `/v1` by OpenAI's own clients for Python and Node, each in an environment that is made for it.
+
+Exits with 0 when both find what they need. It needs the network, or the caches of pip and npm.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+import requests
+
+from tests.support.live import live_service
+from tests.support.model_server import model_server
+
+PYTHON_CLIENT, NODE_CLIENT = "openai>=3.50,<4", "openai@6"
+HERE = Path(__file__).parent
+SECONDS = 600
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory(prefix="rag-wrapper-openai-") as made, model_server() as chat:
+        folder = Path(made)
+        asking = {
+            "OpenAI's client for Python": _python(folder / "python"),
+            "OpenAI's client for Node": _node(folder / "node"),
+        }
+        settings = {"chat_provider": "openai", "chat_url": f"{chat.url}/v1", "chat_model": "chatty"}
+        with live_service(folder, access="keys", api_key="conformance-administrator-key", **settings) as service:
+            admin = {"Authorization": "Bearer conformance-administrator-key"}
+            collection = _filled(service.url, admin)
+            wanted = {"name": "openai", "scopes": ["manage", "chat"]}
+            key = requests.post(f"{service.url}/api/keys", json=wanted, headers=admin, timeout=60).json()["key"]
+            environ = {
+                **os.environ,
+                "OPENAI_BASE_URL": f"{service.url}/v1",
+                "OPENAI_API_KEY": key,
+                "COLLECTION": collection,
+            }
+            steps = {name: _passes(name, command, environ) for name, command in asking.items()}
+    for name, is_passed in steps.items():
+        print(f"{'passed' if is_passed else 'FAILED'}  {name}")
+    return 0 if all(steps.values()) else 1
+
+
+def _filled(url: str, headers: dict[str, str]) -> str:
+    """Store a text, and return the name of its collection."""
+    document = {"source": "handbook", "path": "backups.md", "title": "Backups", "text": "Backups are kept for 30 days."}
+    answer = requests.post(f"{url}/api/rag/ingest", json=document, headers=headers, timeout=60)
+    assert answer.ok, answer.text
+    return "rag-documents"
+
+
+def _python(folder: Path) -> list[str]:
+    venv.create(folder, with_pip=True)
+    python = str(folder / "bin" / "python")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", PYTHON_CLIENT], check=True, timeout=SECONDS)
+    return [python, str(HERE / "asking.py")]
+
+
+def _node(folder: Path) -> list[str]:
+    folder.mkdir()
+    install = ["npm", "install", "--silent", "--no-fund", "--no-audit", "--prefix", str(folder), NODE_CLIENT]
+    subprocess.run(install, check=True, timeout=SECONDS)
+    program = folder / "asking.mjs"
+    program.write_text((HERE / "asking.mjs").read_text())
+    return ["node", str(program)]
+
+
+def _passes(name: str, command: list[str], environ: dict[str, str]) -> bool:
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=SECONDS, check=False)
+    if done.returncode:
+        print(f"--- {name}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}", file=sys.stderr)
+    return done.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
