@@ -7,7 +7,7 @@ from flask import Flask
 from interfaces.chroma import about_server, collections_of_database, namespaces, records
 from interfaces.chroma import face as chroma
 from interfaces.dify import retrieval as dify
-from interfaces.openai import chat_completions, embeddings, known_models
+from interfaces.openai import chat_completions, embeddings, known_models, stores
 from interfaces.openai.face import FACE as OPENAI
 from wrapper.web import route_table
 from wrapper.web.error_statuses import speak
@@ -18,4 +18,4 @@ def mount_faces(app: Flask) -> None:
     for face in (chroma.FACE, chroma.OLD_FACE, dify.FACE, OPENAI):
         speak(app, face)
     of_chroma = (about_server, namespaces, collections_of_database, records)
-    route_table.register(app, *of_chroma, dify, embeddings, known_models, chat_completions)
+    route_table.register(app, *of_chroma, dify, embeddings, known_models, chat_completions, stores)

@@ -12,6 +12,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
+from interfaces.openai.face import body_of
 from interfaces.openai.known_models import CHAT, RAG, ModelNotFoundError, chat_model
 from interfaces.openai.stores import collections_of
 from interfaces.web import current_request
@@ -21,10 +22,9 @@ from schemas.access.callers import Scope
 from schemas.contracts.chat import ChatRequest
 from schemas.errors import RagError
 from schemas.names import check_collection_patterns
-from schemas.wire.body import load
-from schemas.wire.openai.chat_completions import CHAT_COMPLETION, completion, completion_chunks, wants_usage
+from schemas.wire.openai.chat_completions import CHAT_COMPLETION, completion, completion_chunks
 from schemas.wire.openai.errors import error_body
-from wrapper.web.bodies import decode_json, json_response, read_body
+from wrapper.web.bodies import json_response
 from wrapper.web.callers import begin_chat, require, unwanted_watch
 from wrapper.web.error_statuses import status_of
 from wrapper.web.lanes import Lane
@@ -38,8 +38,7 @@ blueprint = Blueprint("openai_chat", __name__, url_prefix="/v1/chat/completions"
 @blueprint.post("")
 @declare(Lane.SERVICE, body=CHAT_COMPLETION, own_rules=True, exact=True)
 def complete() -> Response:
-    given = decode_json(read_body())
-    asked = load(CHAT_COMPLETION, given)
+    asked = body_of(CHAT_COMPLETION)
     request, model = _request(asked), asked["model"]
     if request.use_rag:
         require(Scope.READ)
@@ -49,7 +48,7 @@ def complete() -> Response:
         return json_response(completion(name, created, model, layers().chat.answer(request, asker=asker)))
     is_unwanted = unwanted_watch()
     parts = layers().chat.stream(request, asker=asker, is_unwanted=is_unwanted)
-    spell = completion_chunks(name, created, model, with_usage=wants_usage(given))
+    spell = completion_chunks(name, created, model, with_usage=asked["with_usage"])
     return event_stream(parts, spell, _spelt_error, is_unwanted, DONE)
 
 

@@ -1,4 +1,4 @@
-"""Which collection a client means by the id of a vector store.
+"""`/v1/vector_stores`, and which collection a client means by the id of one.
 
 A vector store is a text collection. Its id is made of the collection's, so it stays as long as the collection, whatever
 that is called. The name of a collection is taken as well, where people write requests themselves.
@@ -9,8 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from flask import Blueprint, Response
+
+from interfaces.openai.face import body_of
+from interfaces.web import current_request
+from interfaces.web.current_request import layers
+from schemas.contracts.search import FusedResult, SearchRequest
+from schemas.names import check_collection_name
 from schemas.records import Collection
+from schemas.wire.openai.store_search import STORE_SEARCH, score_of, store_results
+from wrapper.web.bodies import json_response
+from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import store
+from wrapper.web.route_table import declare
+
+blueprint = Blueprint("openai_stores", __name__, url_prefix="/v1/vector_stores")
 
 PREFIX = "vs_"
 _ID = re.compile(rf"{PREFIX}[0-9a-f]{{32}}")
@@ -30,3 +43,33 @@ def collections_of(store_ids: Sequence[str]) -> tuple[str, ...]:
     if any(_ID.fullmatch(each) for each in store_ids):
         names = {store_id(each): each.name for each in store().collections()}
     return tuple(dict.fromkeys(names.get(each, each) for each in store_ids))
+
+
+@blueprint.post("/<vector_store_id>/search")
+@declare(Lane.EMBEDDING, body=STORE_SEARCH, own_rules=True, exact=True)
+def search(vector_store_id: str) -> Response:
+    asked = body_of(STORE_SEARCH)
+    [name] = collections_of([vector_store_id])
+    store().collection(check_collection_name(name, field="vector_store_id"))
+    ranking, most = asked["ranking_options"], asked["max_num_results"]
+    hybrid = ranking.get("hybrid_search")
+    weights = {} if hybrid is None else {"semantic": hybrid["embedding_weight"], "lexical": hybrid["text_weight"]}
+    found: dict[str, FusedResult] = {}
+    for query in asked["queries"]:
+        request = SearchRequest(
+            query,
+            limit=most,
+            weights=weights,
+            collections=(name,),
+            where=asked["filters"],
+            asker=current_request.asker(),
+            min_relevance=ranking.get("score_threshold"),
+        )
+        for each in layers().search.search(request).results:
+            known = found.get(each.doc_id)
+            if known is None or score_of(each) > score_of(known):
+                found[each.doc_id] = each
+    results = list(found.values())
+    if len(asked["queries"]) > 1:  # scores of several questions compare; the order of one is that of the search
+        results.sort(key=score_of, reverse=True)
+    return json_response(store_results(asked["queries"], results[:most]))

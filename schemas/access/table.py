@@ -166,6 +166,7 @@ ROUTES: Mapping[str, Access] = {
     "POST /dify/retrieval": Access(READ, Names.KNOWLEDGE),
     "POST /v1/embeddings": Access(READ),
     "POST /v1/chat/completions": Access(CHAT, Names.STORES, also=(READ, "with documents")),
+    "POST /v1/vector_stores/{vector_store_id}/search": Access(READ, Names.PATH),
     "GET /v1/models": Access(Door.KNOWN),
     "GET /v1/models/{model}": Access(Door.KNOWN),
     "POST /mcp": Access(Door.KNOWN, Names.TOOL),

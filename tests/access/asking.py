@@ -43,6 +43,7 @@ BODIES: dict[str, Any] = {
         "messages": [{"role": "user", "content": "door"}],
         "vector_store_ids": [NAME],
     },
+    "POST /v1/vector_stores/{vector_store_id}/search": {"query": "door"},
     "POST /v1/embeddings": {"model": "all-MiniLM-L6-v2", "input": "door"},
     "POST /api/rag/ingest": {"source": "handbook", "path": "hours.md", "title": "Hours", "text": SENTENCE},
     "POST /api/rag/documents:batch": {"documents": [RULE], "collection": NAME},
@@ -102,7 +103,12 @@ def request_to(route: str, collection: str | None = MINE, document: str = "nobod
     query = QUERIES.get(route, "")
     if query and (collection is not None or NAME not in query):
         path += f"?{query}"
-    path = path.replace(NAME, collection or "").replace("{document_id}", document).replace("{tool}", TOOL)
+    path = (
+        path.replace("{vector_store_id}", NAME)
+        .replace(NAME, collection or "")
+        .replace("{document_id}", document)
+        .replace("{tool}", TOOL)
+    )
     database = "default_database" if "/collections" in path else "nobody"
     path = path.replace("{alias}", "mine-alias").replace("{tenant}", "default_tenant").replace("{database}", database)
     for part in (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from marshmallow import ValidationError, fields, post_load, validate
@@ -55,6 +55,10 @@ class RankingOptions(Body):
     score_threshold = Share(load_default=None)
 
 
+class StreamOptions(Body):
+    include_usage = Flag(load_default=False)
+
+
 class FileSearch(Body):
     """A tool of the type `file_search`, in the form that OpenAI's Responses have for it."""
 
@@ -86,6 +90,7 @@ class ChatCompletion(Body):
     model = ModelName(required=True)
     messages = fields.List(OneMessage(), required=True, validate=validate.Length(min=1, max=MAX_MESSAGES))
     stream = Flag(load_default=False)
+    stream_options = fields.Nested(StreamOptions, load_default=dict)
     n = Count(least=1, most=1, load_default=1)
     max_completion_tokens = Count(least=1, most=1_000_000, load_default=None)
     tools = Tools(load_default=None)
@@ -115,6 +120,7 @@ class ChatCompletion(Body):
             "tool": tool,
             "request": request,
             "streamed": loaded["stream"],
+            "with_usage": loaded["stream_options"].get("include_usage", False),
         }
 
 
@@ -157,12 +163,6 @@ def completion_chunks(name: str, created: int, model: str, *, with_usage: bool) 
         return chunk | (_usage(part) if with_usage else {}) | _rag(part)
 
     return spell
-
-
-def wants_usage(body: Mapping[str, Any]) -> bool:
-    """Return whether the last part of a streamed answer is to have the tokens."""
-    options = body.get("stream_options")
-    return isinstance(options, dict) and options.get("include_usage") is True
 
 
 def _text(content: Any) -> str:

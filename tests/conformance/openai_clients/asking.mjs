@@ -34,5 +34,9 @@ assert.ok(parts.at(-1).rag.sources.length);
 const said = await client.chat.completions.stream({ model: "chatty", messages }).finalContent();
 assert.equal(said, "So it is.");
 
+const found = [];
+for await (const each of client.vectorStores.search(process.env.COLLECTION, { query: messages[0].content })) found.push(each);
+assert.deepEqual(found.map((each) => each.filename), ["backups.md"]);
+
 await assert.rejects(new OpenAI({ apiKey: "sk-nothing", maxRetries: 0 }).models.list(), OpenAI.AuthenticationError);
 await assert.rejects(client.responses.create({ model: "rag", input: "x" }), { code: "route_not_found", status: 404 });

@@ -6,10 +6,15 @@ Each raw answer is validated strictly: no value may be of another type than the 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 
 import openai  # type: ignore[import-not-found]
-from openai.types import CreateEmbeddingResponse, Model  # type: ignore[import-not-found]
+from openai.types import (  # type: ignore[import-not-found]
+    CreateEmbeddingResponse,
+    Model,
+    VectorStoreSearchResponse,
+)
 from openai.types.chat import ChatCompletion, ChatCompletionChunk  # type: ignore[import-not-found]
 
 EMBEDDING = "all-MiniLM-L6-v2"
@@ -70,6 +75,21 @@ def chats(client):
         assert stream.get_final_completion().choices[0].message.content == "So it is."
 
 
+def searches(client):
+    raw = client.vector_stores.with_raw_response.search(os.environ["COLLECTION"], query=QUESTION[0]["content"])
+    for each in json.loads(raw.text)["data"]:
+        VectorStoreSearchResponse.model_validate(each, strict=True)
+    filters = {"type": "eq", "key": "title", "value": "Backups"}
+    found = client.vector_stores.search(
+        os.environ["COLLECTION"],
+        query=[QUESTION[0]["content"], "How often?"],
+        filters={"type": "and", "filters": [filters]},
+        ranking_options={"score_threshold": 0.1, "ranker": "auto"},
+    )
+    assert [each.filename for each in found] == ["backups.md"]
+    refused(openai.NotFoundError, lambda: client.vector_stores.search("vs_" + "0" * 32, query="x"))
+
+
 def is_refused_as_by_openai(client):
     stranger = client.with_options(api_key="sk-nothing")
     assert refused(openai.AuthenticationError, stranger.models.list).code == "invalid_api_key"
@@ -91,6 +111,6 @@ async def asks_asynchronously():
 
 
 with openai.OpenAI(max_retries=0) as asking:
-    for step in (embeds, lists_models, chats, is_refused_as_by_openai):
+    for step in (embeds, lists_models, chats, searches, is_refused_as_by_openai):
         step(asking)
 asyncio.run(asks_asynchronously())

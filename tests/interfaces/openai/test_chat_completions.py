@@ -137,6 +137,15 @@ def test_a_stream_says_the_same_in_pieces(complete, models):
     assert len({(each["id"], each["object"], each["created"]) for each in parts}) == 1
 
 
+def test_a_stream_tells_tokens_to_who_asks(complete, models):
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    said = [{"choices": [{"delta": {"content": "Yes."}}]}, {"choices": [], "usage": usage}, "[DONE]"]
+    for options, expected in (({"include_usage": True}, usage), (None, None)):
+        models.script = [as_events(*said)]
+        parts = chunks(complete(model="chatty", stream=True, stream_options=options, **PLAIN))
+        assert parts[-1].get("usage") == expected
+
+
 def test_a_stream_that_breaks_off_ends_with_openais_error(complete, models):
     half = {"choices": [{"delta": {"content": "Half"}}]}
     models.script = [as_events(half, hold=None)]
@@ -180,6 +189,7 @@ def test_models_tell_which_chat(client):
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages.0"),
         ({"messages": [{"role": "system", "content": "x"}]}, 400, "messages"),
         ({"n": 2}, 400, "n"),
+        ({"stream_options": {"include_usage": "yes"}}, 400, "stream_options.include_usage"),
         ({"temperature": "hot"}, 400, "temperature"),
         ({"stop": 7}, 400, "stop"),
         ({"response_format": {"type": "json_object"}}, 400, "response_format"),

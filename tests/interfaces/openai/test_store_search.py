@@ -1,0 +1,156 @@
+"""`/v1/vector_stores/{id}/search` as OpenAI's clients ask it, without those clients."""
+
+import uuid
+
+import pytest
+
+TEXTS = {
+    "backups": (
+        "Backups are kept for thirty days and encrypted at rest.",
+        {"path": "ops/backups.md", "n": 1, "tags": ["a"]},
+    ),
+    "restore": ("Call restoreArchive() to bring back what was saved last night.", {"title": "Restore", "n": 2}),
+    "coffee": ("The coffee machine on the second floor is cleaned every Friday.", {"n": 3, "open": True}),
+}
+QUESTION = "How long are backups kept?"
+
+
+@pytest.fixture(scope="module")
+def handbook(app, shared_collection):
+    embed = app.extensions["rag.layers"].connections.open("default", "embedding").embed
+    vectors = embed([text for text, _ in TEXTS.values()]).tolist()
+    return shared_collection(
+        [
+            {"id": name, "text": text, "metadata": metadata, "embedding": vector}
+            for (name, (text, metadata)), vector in zip(TEXTS.items(), vectors, strict=True)
+        ]
+    )
+
+
+@pytest.fixture
+def search(client, handbook):
+    def search(status=200, store=handbook, **body):
+        answer = client.post(f"/v1/vector_stores/{store}/search", json={"query": QUESTION, **body})
+        assert answer.status_code == status, answer.json
+        return answer.json
+
+    return search
+
+
+EVERYTHING = {"ranking_options": {"score_threshold": 0}}
+
+
+def found(answer):
+    return [each["file_id"] for each in answer["data"]]
+
+
+def test_results_are_those_of_the_search(search, client, handbook):
+    answer = search(**EVERYTHING)
+    expected = client.post("/api/search", json={"query": QUESTION, "collection": handbook, "min_relevance": 0}).json
+    assert [(each["file_id"], each["score"]) for each in answer["data"]] == [
+        (each["doc_id"], each["relevance"]) for each in expected["results"]
+    ]
+    assert answer["search_query"] == [QUESTION]
+    assert answer["data"][0] == {
+        "file_id": "backups",
+        "filename": "backups.md",
+        "score": answer["data"][0]["score"],
+        "attributes": {"path": "ops/backups.md", "n": 1},
+        "content": [{"type": "text", "text": TEXTS["backups"][0]}],
+    }
+    names = {each["file_id"]: each["filename"] for each in answer["data"]}
+    assert names == {"backups": "backups.md", "restore": "Restore", "coffee": "coffee"}
+
+
+def test_a_store_goes_by_its_id_whatever_its_name(search, client, handbook):
+    store = "vs_" + client.get(f"/collections/{handbook}").json["id"].replace("-", "")
+    assert search(store=store) == search()
+
+
+def test_several_questions_count_by_the_best(search):
+    questions = [QUESTION, "When is the coffee machine cleaned?"]
+    answer = search(query=questions, max_num_results=2)
+    assert sorted(found(answer)) == ["backups", "coffee"]
+    scores = [each["score"] for each in answer["data"]]
+    assert scores == sorted(scores, reverse=True)
+    assert answer["search_query"] == questions
+
+
+def test_the_threshold_and_the_number_bound_the_results(search):
+    assert len(found(search(max_num_results=1, **EVERYTHING))) == 1
+    best = search(**EVERYTHING)["data"][0]["score"]
+    assert found(search(ranking_options={"score_threshold": best - 0.01, "ranker": "auto"})) == ["backups"]
+
+
+def test_weights_say_how_much_words_and_meaning_count(search, client, handbook):
+    def ranked(**weights):
+        return found(search(ranking_options={"score_threshold": 0, "hybrid_search": weights}))
+
+    words = {"query": QUESTION, "collection": handbook, "min_relevance": 0, "weights": {"semantic": 0}}
+    expected = [each["doc_id"] for each in client.post("/api/search", json=words).json["results"]]
+    assert ranked(embedding_weight=0) == expected
+    assert len(ranked(text_weight=0)) == len(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"type": "eq", "key": "n", "value": 2}, {"restore"}),
+        ({"type": "ne", "key": "n", "value": 2}, {"backups", "coffee"}),
+        ({"type": "gte", "key": "n", "value": 2}, {"restore", "coffee"}),
+        ({"type": "in", "key": "n", "value": [1, 3]}, {"backups", "coffee"}),
+        ({"type": "nin", "key": "n", "value": [1, 3]}, {"restore"}),
+        (
+            {
+                "type": "or",
+                "filters": [
+                    {
+                        "type": "and",
+                        "filters": [{"type": "gt", "key": "n", "value": 1}, {"type": "lt", "key": "n", "value": 3}],
+                    },
+                    {"type": "eq", "key": "open", "value": True},
+                ],
+            },
+            {"restore", "coffee"},
+        ),
+        (None, set(TEXTS)),
+    ],
+)
+def test_filters_are_on_metadata(search, filters, expected):
+    assert set(found(search(filters=filters, **EVERYTHING))) == expected
+
+
+def _nested(depth):
+    inner = {"type": "eq", "key": "n", "value": 1}
+    for _ in range(depth):
+        inner = {"type": "and", "filters": [inner]}
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "param"),
+    [
+        ({"query": None}, 400, "query"),
+        ({"query": ""}, 400, "query"),
+        ({"query": []}, 400, "query"),
+        ({"query": ["x"] * 11}, 400, "query"),
+        ({"query": "x" * 2_001}, 400, "query"),
+        ({"max_num_results": 51}, 400, "max_num_results"),
+        ({"filters": {"type": "eq", "key": "n", "value": {"a": 1}}}, 400, "filters"),
+        ({"filters": {"type": "eq", "key": "$and", "value": 1}}, 400, "filters"),
+        ({"filters": {"type": ["eq"], "key": "n", "value": 1}}, 400, "filters"),
+        ({"filters": {"type": "and", "filters": []}}, 400, "filters"),
+        ({"filters": _nested(40)}, 400, "filters"),
+        ({"ranking_options": {"score_threshold": 2}}, 400, "ranking_options.score_threshold"),
+        ({"ranking_options": {"hybrid_search": {"text_weight": -1}}}, 400, "ranking_options.hybrid_search.text_weight"),
+        (
+            {"ranking_options": {"hybrid_search": {"text_weight": 0, "embedding_weight": 0}}},
+            400,
+            "ranking_options.hybrid_search",
+        ),
+        ({"store": "vs_" + "0" * 32}, 404, None),
+        ({"store": f"nobody-{uuid.uuid4().hex}"}, 404, None),
+    ],
+)
+def test_a_wrong_field_is_named(search, body, status, param):
+    assert search(status, **body)["error"]["param"] == param
