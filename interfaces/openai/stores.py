@@ -15,6 +15,7 @@ from interfaces.openai.face import body_of
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from schemas.contracts.search import FusedResult, SearchRequest
+from schemas.errors import CollectionNotFoundError, InvalidInputError, NotFoundError
 from schemas.names import check_collection_name
 from schemas.records import Collection
 from schemas.wire.openai.store_search import STORE_SEARCH, score_of, store_results
@@ -49,8 +50,7 @@ def collections_of(store_ids: Sequence[str]) -> tuple[str, ...]:
 @declare(Lane.EMBEDDING, body=STORE_SEARCH, own_rules=True, exact=True)
 def search(vector_store_id: str) -> Response:
     asked = body_of(STORE_SEARCH)
-    [name] = collections_of([vector_store_id])
-    store().collection(check_collection_name(name, field="vector_store_id"))
+    name = _existing(vector_store_id)
     ranking, most = asked["ranking_options"], asked["max_num_results"]
     hybrid = ranking.get("hybrid_search")
     weights = {} if hybrid is None else {"semantic": hybrid["embedding_weight"], "lexical": hybrid["text_weight"]}
@@ -73,3 +73,13 @@ def search(vector_store_id: str) -> Response:
     if len(asked["queries"]) > 1:  # scores of several questions compare; the order of one is that of the search
         results.sort(key=score_of, reverse=True)
     return json_response(store_results(asked["queries"], results[:most]))
+
+
+def _existing(store_id: str) -> str:
+    """Return the name of the caller's collection that a vector store is. Raises NotFoundError when there is none."""
+    [name] = collections_of([store_id])
+    try:
+        check_collection_name(name)
+    except InvalidInputError:  # what no collection can be called does not exist
+        raise NotFoundError(f"Vector store '{name[:100]}' not found", code=CollectionNotFoundError.code) from None
+    return store().collection(name).name

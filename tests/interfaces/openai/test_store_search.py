@@ -149,6 +149,8 @@ def _nested(depth):
             "ranking_options.hybrid_search",
         ),
         ({"store": "vs_" + "0" * 32}, 404, None),
+        ({"store": "00"}, 404, None),
+        ({"store": "not a name!"}, 404, None),
         ({"store": f"nobody-{uuid.uuid4().hex}"}, 404, None),
     ],
 )
