@@ -10,19 +10,19 @@ from typing import Any
 
 from flask import g
 
-from schemas.errors import CollectionNotFoundError, InvalidInputError, UnsupportedError
+from schemas.errors import CollectionNotFoundError, InvalidInputError
 from schemas.names import parts_of_name
 from schemas.records import Collection
 from schemas.wire.chroma.errors import error_body
 from wrapper.scoped_store import ScopedStore
 from wrapper.web.bodies import decode_json
-from wrapper.web.error_statuses import ErrorFace
+from wrapper.web.error_statuses import UNSUPPORTED_IS_NOT_BUILT, ErrorFace
 from wrapper.web.request_parts import store
 
 Json = dict[str, Any]
 
 ROOT = "/api/v2"
-FACE = ErrorFace(ROOT, error_body, {UnsupportedError: 501}, lambda error, status: {"chroma-trace-id": g.request_id})
+FACE = ErrorFace(ROOT, error_body, UNSUPPORTED_IS_NOT_BUILT, lambda error, status: {"chroma-trace-id": g.request_id})
 OLD_FACE = ErrorFace("/api/v1", error_body)
 DATABASE = f"{ROOT}/tenants/<tenant>/databases/<database>"
 

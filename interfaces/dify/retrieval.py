@@ -12,20 +12,20 @@ from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from schemas.contracts.dify import Retrieval
 from schemas.contracts.search import SearchAnswer, SearchRequest
-from schemas.errors import CollectionNotFoundError, RagError, UnauthorizedError
+from schemas.errors import CollectionNotFoundError, RagError
 from schemas.where import EVERYTHING, Scalar, Where
 from schemas.wire.body import load
 from schemas.wire.dify import RETRIEVAL, error_body, records
 from wrapper.web import error_statuses
 from wrapper.web.bodies import decode_json, json_response, read_body
-from wrapper.web.error_statuses import ErrorFace
+from wrapper.web.error_statuses import UNKNOWN_IS_FORBIDDEN, ErrorFace
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import store
 from wrapper.web.route_table import declare
 
 log = structlog.get_logger(__name__)
 
-FACE = ErrorFace("/dify", error_body, {UnauthorizedError: 403})
+FACE = ErrorFace("/dify", error_body, UNKNOWN_IS_FORBIDDEN)
 """Dify takes 403 for a wrong key, and other refusals for an answer."""
 
 blueprint = Blueprint("dify", __name__, url_prefix="/dify")

@@ -105,6 +105,12 @@ STATUS: dict[type[RagError], int] = {
 }
 
 
+UNKNOWN_IS_FORBIDDEN: Mapping[type[RagError], int] = MappingProxyType({UnauthorizedError: 403})
+"""Where clients take no other status than 403 for a wrong key."""
+UNSUPPORTED_IS_NOT_BUILT: Mapping[type[RagError], int] = MappingProxyType({UnsupportedError: 501})
+"""Where clients know 501 for what a server of their protocol does not have."""
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorFace:
     """The errors of all paths below `below`.
