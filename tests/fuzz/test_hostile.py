@@ -96,7 +96,7 @@ class Attacked:
         self.slowest = sorted([*self.slowest, (round(spent, 2), made.name)], reverse=True)[:20]
         if answer.status == 503 and answer.getheader("Retry-After"):
             self.busy[made.name] += 1
-        elif answer.status >= 500:
+        elif answer.status >= 500 and answer.status != 501:
             found.append(f"{shown}: answered {answer.status}")
         if WHOLE and spent > CPU_SECONDS:
             self.wait_until_idle()

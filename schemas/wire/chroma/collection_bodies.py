@@ -101,6 +101,8 @@ def _metadata(given: Any, field: str) -> Metadata | None:
     if given is None:
         return None
     metadata = check_collection_metadata(given, field=field)
+    if not metadata:
+        raise InvalidInputError(f"Expected {field} to be a non-empty object", code="invalid_metadata", field=field)
     for key, value in metadata.items():
         if value is None:
             raise InvalidInputError(f"{field}.{key} must not be null", code="invalid_metadata", field=field, path=key)

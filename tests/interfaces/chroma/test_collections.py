@@ -88,6 +88,7 @@ def test_a_taken_name_is_refused_in_chromas_words(face):
         ({"name": None}, "name"),
         ({"metadata": {"a": None}}, "metadata"),
         ({"metadata": []}, "metadata"),
+        ({"metadata": {}}, "metadata"),
         ({"metadata": {"hnsw:space": "bogus"}}, "configuration.hnsw.space"),
         ({"configuration": {"hnsw": {"bogus": 1}}}, "configuration.hnsw.bogus"),
         ({"configuration": {"hnsw": {"ef_search": -7}}}, "configuration.hnsw.ef_search"),
