@@ -12,6 +12,7 @@ from flask import Blueprint, Response, current_app, g
 from interfaces.chroma.face import DATABASE, body_of, collection_of
 from schemas.errors import DocumentNotFoundError
 from schemas.records import DocumentChanges, Match
+from schemas.wire.chroma.index_schema import check_filters
 from schemas.wire.chroma.records import (
     EMBEDDINGS,
     Selection,
@@ -71,6 +72,7 @@ def delete(tenant: str, database: str, collection_id: str) -> Response:
     own, found = collection_of(tenant, database, collection_id)
     if wanted.selection is None:
         return json_response({"deleted": 0})
+    check_filters(found, wanted.selection.where)
     where = wanted.selection.where
     ids = None
     if wanted.limit is not None:
@@ -94,6 +96,7 @@ def count(tenant: str, database: str, collection_id: str) -> Response:
 def get(tenant: str, database: str, collection_id: str) -> Response:
     wanted = selection_of(body_of(read_body()))
     own, found = collection_of(tenant, database, collection_id)
+    check_filters(found, wanted.where)
     few = wanted.limit if wanted.ids is None else min(len(wanted.ids), wanted.limit or len(wanted.ids))
     if few is None or few > AT_ONCE:
         return _stream(own, found.name, wanted)
@@ -108,6 +111,7 @@ def query(tenant: str, database: str, collection_id: str) -> Response:
     asked = query_of(body_of(read_body()))
     finish_parsing()
     own, found = collection_of(tenant, database, collection_id)
+    check_filters(found, asked.selection.where)
     include = asked.selection.include
     if asked.selection.ids is not None:
         _check_there(own, found.name, asked.selection.ids)

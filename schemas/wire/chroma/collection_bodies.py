@@ -11,7 +11,7 @@ from schemas.metadata import check_collection_metadata
 from schemas.names import check_collection_name, check_namespace_name, parts_of_name
 from schemas.records import Collection, Database, Metadata
 from schemas.storage.outcomes import CollectionOutcome
-from schemas.wire.chroma.configuration import configuration_answer, configuration_of, schema_answer
+from schemas.wire.chroma.configuration import configuration_answer, configuration_of, schema_of
 
 Json = dict[str, Any]
 
@@ -72,7 +72,7 @@ def collection_answer(found: Collection | CollectionOutcome) -> Json:
         "id": found.id,
         "name": name,
         "configuration_json": configuration_answer(found),
-        "schema": schema_answer(found),
+        "schema": schema_of(found),
         "metadata": found.metadata or None,
         "dimension": found.dimension,
         "tenant": tenant,

@@ -12,11 +12,10 @@ from typing import Any
 import orjson
 
 from schemas.errors import InvalidInputError
-from schemas.records import METRICS, Collection
-from schemas.storage.outcomes import CollectionOutcome
+from schemas.records import METRICS
+from schemas.wire.chroma.index_schema import SCHEMA, Configured, kept_schema, schema_answer, vectors_of
 
 Json = dict[str, Any]
-Configured = Collection | CollectionOutcome
 
 SPACE = "hnsw:space"
 DEFAULT_SPACE = "l2"
@@ -42,21 +41,43 @@ UNCHANGEABLE = ("space", "ef_construction")
 
 
 def configuration_of(given: Json | None, schema: Json | None, metadata: Json) -> tuple[str, Json]:
-    """Return (metric, configuration) of a new collection by what its client gave. Raises InvalidInputError."""
-    given, described = _checked(given, "configuration"), _vector_index(schema)
+    """Return (metric, configuration) of a new collection by what its client gave. What a schema says of the vectors
+    counts before the configuration, which Chroma's clients always send. Raises InvalidInputError."""
+    given, kept = _checked(given, "configuration"), kept_schema(schema)
+    described = vectors_of(kept)
     hnsw, spann = given.get("hnsw"), given.get("spann")
     if hnsw is not None and spann is not None:
         raise _wrong("Multiple vector index configurations provided", "configuration")
-    index = {**_index(described.get("hnsw"), "schema"), **_index(hnsw, "configuration.hnsw")}
-    space = (hnsw or {}).get("space") or (spann or {}).get("space") or described.get("space")
-    if hnsw is None and spann is None and not described:
-        space = space or metadata.get(SPACE)
-        index = {**_of_metadata(metadata), **index}
+    index = _index(hnsw, "configuration.hnsw")
+    _checked(spann, "configuration.spann")
+    space = (hnsw or {}).get("space") or (spann or {}).get("space")
+    if described:
+        index = _index(described.get("hnsw"), "schema")
+        # A client sends the defaults of the one that it was not given.
+        space = described.get("space") if space in (None, DEFAULT_SPACE) else space
+    elif hnsw is None and spann is None:
+        space = metadata.get(SPACE)
+        index = _of_metadata(metadata)
     space = space or DEFAULT_SPACE
     if space not in METRICS:
         raise _wrong(f"space must be one of {', '.join(METRICS)}", "configuration.hnsw.space")
-    function = given.get("embedding_function", described.get("embedding_function"))
-    return str(space), {"hnsw": {**DEFAULTS, **index}, "embedding_function": function}
+    function = _function(given.get("embedding_function"), described.get("embedding_function"))
+    configuration = {"hnsw": {**DEFAULTS, **index}, "embedding_function": function}
+    return str(space), configuration if kept is None else {**configuration, SCHEMA: kept}
+
+
+def _function(given: Any, described: Any) -> Any:
+    """Return the embedding function of the two that a client gives. Raises InvalidInputError when they differ and
+    neither is the default one."""
+    if described is None or _is_default(described):
+        return given if given is not None else described
+    if given is not None and not _is_default(given) and given != described:
+        raise _wrong("The schema and the configuration have conflicting embedding functions", "schema")
+    return described
+
+
+def _is_default(function: Any) -> bool:
+    return isinstance(function, dict) and function.get("name") == "default"
 
 
 def changed_configuration(collection: Configured, changes: Json) -> str:
@@ -82,42 +103,10 @@ def configuration_answer(collection: Configured) -> Json:
     }
 
 
-def schema_answer(collection: Configured) -> Json:
-    """Return the schema that Chroma answers for a collection with this configuration; its clients read it."""
+def schema_of(collection: Configured) -> Json:
+    """Return the schema that clients read of a collection."""
     known = _configuration(collection)
-    function = known["embedding_function"]
-    index = {**known["hnsw"], "num_threads": 2, "batch_size": 100}
-    vectors = {"space": collection.metric, **({} if function is None else {"embedding_function": function})}
-    return {
-        "defaults": {
-            "string": {"fts_index": _switch(False), "string_inverted_index": _switch(True)},
-            "float_list": {"vector_index": {"enabled": False, "config": {**vectors, "hnsw": index}}},
-            "sparse_vector": {
-                "sparse_vector_index": {
-                    "enabled": False,
-                    "config": {"embedding_function": {"type": "unknown"}, "bm25": False},
-                }
-            },
-            "int": {"int_inverted_index": _switch(True)},
-            "float": {"float_inverted_index": _switch(True)},
-            "bool": {"bool_inverted_index": _switch(True)},
-        },
-        "keys": {
-            "#document": {"string": {"fts_index": _switch(True), "string_inverted_index": _switch(False)}},
-            "#embedding": {
-                "float_list": {
-                    "vector_index": {
-                        "enabled": True,
-                        "config": {**vectors, "source_key": "#document", "hnsw": index},
-                    }
-                }
-            },
-        },
-    }
-
-
-def _switch(enabled: bool) -> Json:
-    return {"enabled": enabled, "config": {}}
+    return schema_answer(collection, known["hnsw"], known["embedding_function"])
 
 
 def _configuration(collection: Configured) -> Json:
@@ -156,16 +145,6 @@ def _fits(name: str, value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, INDEX[name]):
         return False
     return isinstance(value, int | float) and value > 0
-
-
-def _vector_index(schema: Json | None) -> Json:
-    """Return what a schema says of the vectors."""
-    if schema is None:
-        return {}
-    found: Any = _checked(schema, "schema")
-    for key in ("keys", "#embedding", "float_list", "vector_index", "config"):
-        found = found.get(key) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
 
 
 def _checked(value: Any, field: str) -> Json:

@@ -65,6 +65,50 @@ def test_the_embedding_function_comes_back_unchanged(face):
     assert face.described(name).json["configuration_json"]["embedding_function"] == function
 
 
+class TestSchemas:
+    OFF = {"enabled": False, "config": {}}
+    SCHEMA = {
+        "keys": {"#document": {"string": {"fts_index": OFF}}, "secret": {"string": {"string_inverted_index": OFF}}}
+    }
+
+    def test_a_schema_comes_back(self, face):
+        keys = face.described(face.make(schema=self.SCHEMA)).json["schema"]["keys"]
+        assert keys["secret"] == self.SCHEMA["keys"]["secret"]
+        assert keys["#document"] == self.SCHEMA["keys"]["#document"]
+        assert keys["#embedding"]["float_list"]["vector_index"]["enabled"] is True
+
+    @pytest.mark.parametrize("what", ["get", "query", "delete"])
+    @pytest.mark.parametrize(
+        ("filters", "said"),
+        [
+            ({"where": {"$or": [{"n": 1}, {"secret": "x"}]}}, "Cannot filter using metadata key 'secret'"),
+            ({"where_document": {"$not_contains": "x"}}, "fts index is disabled"),
+        ],
+    )
+    def test_what_has_no_index_by_the_schema_is_not_filtered_by(self, face, what, filters, said):
+        name = face.make(schema=self.SCHEMA)
+        face.post(name, "add", ids=["a"], embeddings=[[1, 0]], metadatas=[{"secret": "x", "n": 1}])
+        answer = face.post(name, what, query_embeddings=[[1, 0]], **filters)
+        assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError")
+        assert said in answer.json["message"]
+        assert face.get(name, where={"n": 1})["ids"] == ["a"]
+        assert face.get(name, where={"secret": 1})["ids"] == []
+
+    def test_the_vectors_are_those_of_the_schema(self, face):
+        function = {"type": "known", "name": "mine", "config": {"dim": 6}}
+        vectors = {"space": "cosine", "embedding_function": function}
+        schema = {"keys": {"#embedding": {"float_list": {"vector_index": {"config": vectors}}}}}
+        default = {"type": "known", "name": "default", "config": {}}
+        asked = {"hnsw": {"space": "l2"}, "embedding_function": default}
+        told = face.described(face.make(schema=schema, configuration=asked)).json["configuration_json"]
+        assert (told["hnsw"]["space"], told["embedding_function"]) == ("cosine", function)
+        other = {**function, "config": {"dim": 4}}
+        body = {"name": "conflict", "schema": schema, "configuration": {"embedding_function": other}}
+        refused = face.client.post(f"{face.database}/collections", json=body)
+        assert refused.status_code == 400
+        assert "conflicting embedding functions" in refused.json["message"]
+
+
 def test_get_or_create_leaves_what_is_there(face):
     name = face.make(metadata={"a": 1})
     again = face.client.post(
@@ -94,6 +138,11 @@ def test_a_taken_name_is_refused_in_chromas_words(face):
         ({"configuration": {"hnsw": {"ef_search": -7}}}, "configuration.hnsw.ef_search"),
         ({"configuration": {"hnsw": {}, "spann": {}}}, "configuration"),
         ({"configuration": 7}, "configuration"),
+        ({"configuration": {"hnsw": 7}}, "configuration.hnsw"),
+        ({"configuration": {"spann": 7}}, "configuration.spann"),
+        ({"schema": 7}, "schema"),
+        ({"schema": {"keys": {"k": 7}}}, "schema"),
+        ({"schema": {"keys": {"k": {"sparse_vector": {"sparse_vector_index": {"enabled": True}}}}}}, "schema"),
         ({"get_or_create": "yes"}, "get_or_create"),
     ],
 )

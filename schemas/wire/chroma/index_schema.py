@@ -1,0 +1,146 @@
+"""The schema of a collection in Chroma's protocol: which indexes its client wants, key by key.
+
+Here every key has an index, and texts can always be searched. A client that switches an index off wants such filters
+refused, though, as a server of Chroma's refuses them; so a schema is kept, answered, and observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from schemas.errors import InvalidInputError
+from schemas.records import Collection
+from schemas.storage.outcomes import CollectionOutcome
+from schemas.where import And, Contains, Equals, In, Not, Or, Ordered, Scalar, TextContains, TextMatches, Where
+
+Json = dict[str, Any]
+Configured = Collection | CollectionOutcome
+
+DOCUMENT, EMBEDDING = "#document", "#embedding"
+SCHEMA = "schema"
+"""Under which name the kept configuration has the schema that was given."""
+KINDS = ((bool, "bool"), (int, "int"), (float, "float"), (str, "string"))
+
+
+def vectors_of(schema: Json | None) -> Json:
+    """Return what a schema says of the vectors: their metric, embedding function and index."""
+    found: Any = schema
+    for key in ("keys", EMBEDDING, "float_list", "vector_index", "config"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def kept_schema(given: Any) -> Json | None:
+    """Return a schema as it is kept, None where none was given. Raises InvalidInputError for what is none, and for an
+    index of sparse vectors."""
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        raise _wrong("schema must be an object")
+    kept = {name: given.get(name) or {} for name in ("defaults", "keys")}
+    for name, part in kept.items():
+        if not isinstance(part, dict) or not all(isinstance(each, dict) for each in part.values()):
+            raise _wrong(f"schema.{name} must be an object of objects")
+    for indexes in (kept["defaults"], *kept["keys"].values()):
+        if _is_enabled(indexes, "sparse_vector", "sparse_vector_index"):
+            raise _wrong("Sparse vector indexing is not enabled in local")
+    return kept
+
+
+def schema_answer(collection: Configured, hnsw: Json, function: Json | None) -> Json:
+    """Return the schema of a collection with this index and embedding function, as its clients read it."""
+    given = _given(collection)
+    vectors: Json = {"space": collection.metric} | ({} if function is None else {"embedding_function": function})
+    index = {**hnsw, "num_threads": 2, "batch_size": 100}
+    own = {
+        DOCUMENT: {"string": {"fts_index": _switch(True), "string_inverted_index": _switch(False)}},
+        EMBEDDING: {
+            "float_list": {
+                "vector_index": {"enabled": True, "config": {**vectors, "source_key": DOCUMENT, "hnsw": index}}
+            }
+        },
+    }
+    defaults = {
+        "string": {"fts_index": _switch(False), "string_inverted_index": _switch(True)},
+        "float_list": {"vector_index": {"enabled": False, "config": {**vectors, "hnsw": index}}},
+        "sparse_vector": {
+            "sparse_vector_index": {
+                "enabled": False,
+                "config": {"embedding_function": {"type": "unknown"}, "bm25": False},
+            }
+        },
+        **{kind: {f"{kind}_inverted_index": _switch(True)} for kind in ("int", "float", "bool")},
+    }
+    chosen = {
+        kind: indexes for kind, indexes in given["defaults"].items() if kind not in ("float_list", "sparse_vector")
+    }
+    keys = {key: indexes for key, indexes in given["keys"].items() if key != EMBEDDING}
+    return {"defaults": {**defaults, **chosen}, "keys": {**own, **keys}}
+
+
+def check_filters(collection: Collection, where: Where) -> None:
+    """Raise InvalidInputError for a filter on what has no index by the collection's schema."""
+    given = _given(collection)
+    if not given["keys"] and not given["defaults"]:
+        return
+    for leaf in _leaves(where):
+        if isinstance(leaf, TextContains | TextMatches):
+            if _is_disabled(given, DOCUMENT, "string", "fts_index"):
+                raise _wrong("Cannot filter by document: its fts index is disabled in the schema", "where_document")
+        elif isinstance(leaf, Equals | Ordered | Contains | In):
+            for value in leaf.values if isinstance(leaf, In) else (leaf.value,):
+                kind = _kind(value)
+                if _is_disabled(given, leaf.field, kind, f"{kind}_inverted_index"):
+                    raise _wrong(
+                        f"Cannot filter using metadata key '{leaf.field}' with type '{kind}' because indexing is "
+                        "disabled in the schema",
+                        "where",
+                    )
+
+
+def _leaves(where: Where) -> Iterator[Where]:
+    match where:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from _leaves(part)
+        case Not(part):
+            yield from _leaves(part)
+        case _:
+            yield where
+
+
+def _is_disabled(given: Json, key: str, kind: str, index: str) -> bool:
+    own = given["keys"].get(key, {})
+    indexes = own if kind in own else given["defaults"]
+    found = indexes.get(kind)
+    found = found.get(index) if isinstance(found, dict) else None
+    return isinstance(found, dict) and found.get("enabled") is False
+
+
+def _is_enabled(indexes: Json, kind: str, index: str) -> bool:
+    found = indexes.get(kind)
+    found = found.get(index) if isinstance(found, dict) else None
+    return isinstance(found, dict) and found.get("enabled") is True
+
+
+def _kind(value: Scalar) -> str:
+    return next(name for kind, name in KINDS if isinstance(value, kind))
+
+
+def _given(collection: Configured) -> Json:
+    if collection.configuration is not None:
+        kept: Json | None = orjson.loads(collection.configuration).get(SCHEMA)
+        if kept is not None:
+            return kept
+    return {"defaults": {}, "keys": {}}
+
+
+def _switch(enabled: bool) -> Json:
+    return {"enabled": enabled, "config": {}}
+
+
+def _wrong(sentence: str, field: str = "schema") -> InvalidInputError:
+    return InvalidInputError(sentence, code="invalid_field", field=field)
