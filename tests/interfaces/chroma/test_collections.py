@@ -8,6 +8,9 @@ import pytest
 
 from tests.interfaces.chroma.conftest import Face
 
+OFF = {"enabled": False, "config": {}}
+SCHEMA = {"keys": {"#document": {"string": {"fts_index": OFF}}, "secret": {"string": {"string_inverted_index": OFF}}}}
+
 
 def test_a_new_collection_is_described_as_chroma_does(face):
     name = face.make()
@@ -66,15 +69,10 @@ def test_the_embedding_function_comes_back_unchanged(face):
 
 
 class TestSchemas:
-    OFF = {"enabled": False, "config": {}}
-    SCHEMA = {
-        "keys": {"#document": {"string": {"fts_index": OFF}}, "secret": {"string": {"string_inverted_index": OFF}}}
-    }
-
     def test_a_schema_comes_back(self, face):
-        keys = face.described(face.make(schema=self.SCHEMA)).json["schema"]["keys"]
-        assert keys["secret"] == self.SCHEMA["keys"]["secret"]
-        assert keys["#document"] == self.SCHEMA["keys"]["#document"]
+        keys = face.described(face.make(schema=SCHEMA)).json["schema"]["keys"]
+        assert keys["secret"] == SCHEMA["keys"]["secret"]
+        assert keys["#document"] == SCHEMA["keys"]["#document"]
         assert keys["#embedding"]["float_list"]["vector_index"]["enabled"] is True
 
     @pytest.mark.parametrize("what", ["get", "query", "delete"])
@@ -86,7 +84,7 @@ class TestSchemas:
         ],
     )
     def test_what_has_no_index_by_the_schema_is_not_filtered_by(self, face, what, filters, said):
-        name = face.make(schema=self.SCHEMA)
+        name = face.make(schema=SCHEMA)
         face.post(name, "add", ids=["a"], embeddings=[[1, 0]], metadatas=[{"secret": "x", "n": 1}])
         answer = face.post(name, what, query_embeddings=[[1, 0]], **filters)
         assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError")
