@@ -117,6 +117,19 @@ def _search(ask: Asking) -> dict[str, Any]:
     return asked
 
 
+def _of_dify(ask: Asking) -> dict[str, Any]:
+    asked = {
+        "knowledge_id": ask.draw(st.sampled_from(("", *NAMES, "rag-*", "none"))),
+        "query": ask.draw(QUESTIONS),
+        "retrieval_setting": {"top_k": ask.draw(st.integers(1, 5)), "score_threshold": 0},
+    }
+    operator = ask.draw(st.sampled_from((None, "is", "is not", "contains", "not empty", "start with")))
+    if operator is None:
+        return asked
+    condition = {"name": ask.draw(FIELDS), "comparison_operator": operator, "value": "re"}
+    return asked | {"metadata_condition": {"conditions": [condition]}}
+
+
 def _tool(ask: Asking) -> tuple[str, dict[str, Any]]:
     name = ask.draw(st.sampled_from(TOOLS))
     if name == "rag_query":
@@ -321,6 +334,11 @@ ROUTES: dict[str, Callable[[Asking], tuple[str, Any]]] = {
             | ({"gather": _gather(ask.draw)} if ask.draw(st.booleans()) else {})
             | {"explain": ask.draw(st.sampled_from((False, True)))}
         },
+    ),
+    "POST /dify/retrieval": lambda ask: ("/dify/retrieval", {"json": _of_dify(ask)}),
+    "POST /v1/vector_stores/{vector_store_id}/search": lambda ask: (
+        f"/v1/vector_stores/{ask.draw(COLLECTIONS)}/search",
+        {"json": {"query": ask.draw(QUESTIONS), "max_num_results": ask.draw(st.integers(1, 5))}},
     ),
     "POST /tools/{tool}": _posted,
     "GET /tools/{tool}": _in_query,

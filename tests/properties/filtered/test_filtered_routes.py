@@ -33,6 +33,7 @@ from tests.support.apps import running_app
 CHROMA = "/api/v2/tenants/{tenant}"
 RECORDS = f"{CHROMA}/databases/{{database}}/collections/{{collection_id}}"
 OF_NO_DOCUMENT = {
+    "POST /v1/embeddings",
     f"GET {CHROMA}",
     f"GET {CHROMA}/databases",
     f"GET {CHROMA}/databases/{{database}}",
