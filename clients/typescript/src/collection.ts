@@ -4,12 +4,14 @@ import { encodeEmbedding } from "./embeddings.js";
 import { RagWrapperError } from "./errors.js";
 import { objectsOf, type Source } from "./lines.js";
 import { itemsOf, pagesOf } from "./pages.js";
-import type { Body, CallOptions, ExportedDocument, NewDocument, Query, Result, StoredDocument } from "./typed.js";
+import type { Body, CallOptions, ExportedDocument, NewDocument, Query, Result, Schemas, StoredDocument } from "./typed.js";
 import type { Filter } from "./where.js";
 import { sendLines, spelt, type Transfer } from "./writing.js";
 
 export type Search = Body<"searchDocuments">;
-export type Question = Omit<Body<"queryCollection">, "query_embedding"> & { query_embedding: Vector };
+/** What is near a vector, or near documents, without them. */
+export type Question = Omit<Schemas["OneQuery"], "query_embedding" | "ids"> &
+  ({ query_embedding: Vector; ids?: null | undefined } | { ids: readonly string[]; query_embedding?: null | undefined });
 export interface Writing {
   on_conflict?: "replace" | "skip" | "error" | undefined;
   /** Delete, in the same transaction, what matches this and is not in the request. */
@@ -133,10 +135,17 @@ export class Collection {
     return itemsOf(this.pages(search, options), (page) => page.documents);
   }
 
-  /** Find the documents nearest to a vector. */
-  query(question: Question, options?: CallOptions): Promise<Result<"queryCollection">> {
-    const body = { ...question, query_embedding: encodeEmbedding(question.query_embedding) };
+  /** Find the documents nearest to a vector, or to other documents. */
+  query(question: Question, options?: CallOptions): Promise<Schemas["QueryResults"]> {
+    const body = asked(question);
     return this.#requester.body("POST", "/collections/{name}/query", { ...options, ...this.#path, body });
+  }
+
+  /** Ask several questions in one request, and return an answer for each, in their order. */
+  async queryMany(questions: readonly Question[], options?: CallOptions): Promise<Schemas["QueryResults"][]> {
+    const call = { ...options, ...this.#path, body: { queries: questions.map(asked) } };
+    const path = "/collections/{name}/query";
+    return (await this.#requester.body<{ answers: Schemas["QueryResults"][] }>("POST", path, call)).answers;
   }
 
   /** Bring whole groups of documents, around ids or the matches of a filter. */
@@ -223,4 +232,9 @@ export class Collection {
   rebuildIndex(options?: CallOptions): Promise<Result<"rebuildIndex">> {
     return this.#requester.body("POST", "/collections/{name}/index/rebuild", { ...options, ...this.#path });
   }
+}
+
+function asked(question: Question): Question {
+  const { query_embedding } = question;
+  return query_embedding == null ? question : { ...question, ids: null, query_embedding: encodeEmbedding(query_embedding) };
 }

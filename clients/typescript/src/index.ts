@@ -31,5 +31,5 @@ export type {
   Schemas,
   StoredDocument,
 } from "./typed.js";
-export type { Filter, FilterOperators, Scalar } from "./where.js";
+export type { Filter, FilterOperators, IdOperators, Scalar, TextOperators } from "./where.js";
 export type { Transfer } from "./writing.js";

@@ -16,12 +16,31 @@ export interface FilterOperators {
   $not?: FilterOperators;
 }
 
+/** What the id of a document must be. */
+export interface IdOperators {
+  $eq?: string;
+  $ne?: string;
+  $in?: readonly string[];
+  $nin?: readonly string[];
+}
+
+/** What the text of a document must be. */
+export interface TextOperators {
+  $contains?: string;
+  $not_contains?: string;
+  /** As RE2 has them. */
+  $regex?: string;
+  $not_regex?: string;
+}
+
 /** A `where`: everything in it must hold. */
 export interface Filter {
   $and?: readonly Filter[];
   $or?: readonly Filter[];
   $not?: Filter;
+  $id?: string | IdOperators;
+  $text?: TextOperators;
   /** There are no others; this makes a misspelt operator an error. */
-  [operator: `$${string}`]: readonly Filter[] | Filter | undefined;
-  [field: string]: Scalar | FilterOperators | readonly Filter[] | Filter | undefined;
+  [operator: `$${string}`]: readonly Filter[] | Filter | string | IdOperators | TextOperators | undefined;
+  [field: string]: Scalar | FilterOperators | IdOperators | TextOperators | readonly Filter[] | Filter | undefined;
 }

@@ -41,8 +41,11 @@ test("documents are found by filter, vector, words and group", async () => {
   const where = { source: "backups.md", year: { $gte: 2025 } };
   assert.deepEqual((await all(collection.list({ where }))).map((each) => each.id), ["b-1"]);
   assert.equal(await collection.count({ $or: [{ source: "travel.md" }, { place: 1 }] }), 2);
+  assert.equal(await collection.count({ $id: { $ne: "t-0" }, $text: { $regex: "^Take|month" } }), 1);
   const nearest = await collection.query({ query_embedding: new Float32Array([1, 0, 0]), top_k: 1, where: { year: 2024 } });
   assert.equal(nearest.results[0]?.id, "b-0");
+  const near = await collection.query({ ids: ["b-0"], top_k: 2 });
+  assert.deepEqual(near.results.map((each) => each.id), ["b-1", "t-0"]);
   const gathered = await collection.gather({ ids: ["b-1"], by: "source", order_by: ["place"] });
   assert.deepEqual(gathered.groups[0]?.documents.map((each) => [each.id, each.hit]), [["b-0", false], ["b-1", true]]);
   assert.equal((await collection.textSearch({ query: "restores" })).results[0]?.id, "b-1");
@@ -51,6 +54,20 @@ test("documents are found by filter, vector, words and group", async () => {
   assert.deepEqual((await collection.values("source")).values, ["backups.md", "travel.md"]);
   assert.equal((await collection.projection({ field: "source" })).total, 3);
   assert.equal((await collection.index()).documents, 3);
+});
+
+test("several questions are asked at once, each with an answer of its own", async () => {
+  const collection = await filled();
+  const answers = await collection.queryMany([
+    { query_embedding: [0.1, 0.2, 0.1], top_k: 1 },
+    { query_embedding: new Float32Array([1, 0, 0]), top_k: 1, query: "backups?" },
+    { ids: ["t-0"], where: { $id: { $ne: "b-1" } }, include: ["embedding"] },
+  ]);
+  assert.deepEqual(answers.map((each) => each.results.map((result) => result.id)), [["t-0"], ["b-0"], ["b-0"]]);
+  assert.deepEqual(answers.map((each) => each.query), [null, "backups?", null]);
+  const [, , near] = decodeEmbeddings(answers);
+  assert.deepEqual(near?.results[0]?.embedding, new Float32Array([0.9, 0.1, 0]));
+  await assert.rejects(collection.queryMany([{ ids: ["b-0"] }, { ids: ["gone"] }]), { code: "document_not_found" });
 });
 
 test("one document is read, changed and removed", async () => {

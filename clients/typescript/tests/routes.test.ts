@@ -21,6 +21,8 @@ test("every route of the description is reached by `request`", async () => {
       if (!(error instanceof RagWrapperError)) throw error;
       // Without an identity provider, the service says that it has no such route.
       if (error.code === "route_not_found" && route.includes("/.well-known/")) continue;
+      // What Chroma itself does not do, its protocol refuses with 501.
+      if (error.status === 501 && route.includes(" /api/v2/")) continue;
       // The service is healthy, and the chat model is there: what it refuses, it refuses for what was asked.
       assert(!NO_SUCH_ROUTE.includes(error.code), `${route}: ${error.code} ${error.message}`);
       assert(error.status !== undefined && error.status < 500, `${route}: ${error.status} ${error.code} ${error.message}`);

@@ -9,6 +9,20 @@ export async function typed(client: RagWrapper): Promise<void> {
   const sure: number = results[0].distance;
   // @ts-expect-error: no such plan
   const isGuess = plan === "guess";
+  const [first] = await library.queryMany([{ ids: ["a"] }, { query_embedding: [1] }]);
+  // @ts-expect-error: there may be no answer
+  first.results;
+  // @ts-expect-error: neither a vector nor documents
+  await library.query({ top_k: 1 });
+  // @ts-expect-error: a vector and documents
+  await library.query({ query_embedding: [1], ids: ["a"] });
+  // @ts-expect-error: several questions are for queryMany
+  await library.query({ query_embedding: [1], queries: [{ ids: ["a"] }] });
+  await library.count({ $id: { $in: ["a", "b"] }, $not: { $id: "c" } });
+  // @ts-expect-error: ids have no order
+  await library.count({ $id: { $gt: "a" } });
+  // @ts-expect-error: texts are not equal to anything
+  await library.count({ $text: { $eq: "a" } });
   // @ts-expect-error: a misspelt field
   await library.query({ query_embeding: [1] });
   // @ts-expect-error: a misspelt operator
