@@ -41,12 +41,29 @@ export class Collection {
     return { path: { name: this.name } };
   }
 
+  /** Return the path of one document that is written. An id that is a route there is refused: `all` is every document. */
+  #written(id: string): { name: string; id: string } {
+    if (!ROUTES_NOT_IDS.includes(id)) return { name: this.name, id };
+    const message = `'${id}' cannot stand in a path: use the methods that take ids or documents in a list`;
+    throw new RagWrapperError("invalid_path", message, { details: { field: "id" } });
+  }
+
   info(options?: CallOptions): Promise<Result<"getCollection">> {
     return this.#requester.body("GET", "/collections/{name}", { ...options, ...this.#path });
   }
 
   delete(options?: CallOptions): Promise<Result<"deleteCollection">> {
     return this.#requester.body("DELETE", "/collections/{name}", { ...options, ...this.#path });
+  }
+
+  /** Give the collection another name; this object still asks for the old one. */
+  rename(name: string, options?: CallOptions): Promise<Result<"renameCollection">> {
+    return this.#requester.body("PATCH", "/collections/{name}", { ...options, ...this.#path, body: { name } });
+  }
+
+  /** Copy the collection, as it is now, under another name. */
+  copy(name: string, options?: CallOptions): Promise<Result<"copyCollection">> {
+    return this.#requester.body("POST", "/collections/{name}/copy", { ...options, ...this.#path, body: { name } });
   }
 
   /** Delete all documents; the collection and its metadata stay. */
@@ -98,14 +115,31 @@ export class Collection {
     return this.#requester.body("GET", path, { ...call, path: { name: this.name, id }, query: { include } });
   }
 
+  /** Store one document whole, in place of the one that is there. */
+  async put(id: string, document: Omit<NewDocument, "id">, options?: CallOptions): Promise<Result<"putDocument">> {
+    const path = "/collections/{name}/documents/{id}";
+    return this.#requester.body("PUT", path, { ...options, path: this.#written(id), body: spelt(document) });
+  }
+
   /** Change only what is named; null removes a key of the metadata. */
-  update(
+  async update(
     id: string,
     change: Omit<Body<"patchDocument">, "embedding"> & { embedding?: Vector },
     options?: CallOptions,
   ): Promise<Result<"patchDocument">> {
     const path = "/collections/{name}/documents/{id}";
-    return this.#requester.body("PATCH", path, { ...options, path: { name: this.name, id }, body: spelt(change) });
+    return this.#requester.body("PATCH", path, { ...options, path: this.#written(id), body: spelt(change) });
+  }
+
+  /** Merge into the metadata of all documents that match a filter, or have one of some ids; null removes a key. */
+  updateMany(change: Body<"patchDocuments">, options?: CallOptions): Promise<Result<"patchDocuments">> {
+    return this.#requester.body("PATCH", "/collections/{name}/documents", { ...options, ...this.#path, body: change });
+  }
+
+  /** Delete one document; rejects with `document_not_found`. */
+  async removeOne(id: string, options?: CallOptions): Promise<Result<"deleteDocument">> {
+    const path = "/collections/{name}/documents/{id}";
+    return this.#requester.body("DELETE", path, { ...options, path: this.#written(id) });
   }
 
   /** Delete documents by ids or by filter. A filter that matches all of them needs `all`. */

@@ -16,6 +16,11 @@ export class Collections {
     return this.#requester.body("POST", "/collections", { ...options, body: collection });
   }
 
+  /** Return the collection of this name as it is, or create it: `status` says which. */
+  getOrCreate(collection: Body<"createCollection">, options?: CallOptions): Promise<Result<"createCollection">> {
+    return this.#requester.body("POST", "/collections", { ...options, query: { get_or_create: true }, body: collection });
+  }
+
   /** Return one page; all collections without `limit` and `cursor`. */
   page(query: Query<"listCollections"> = {}, options?: CallOptions): Promise<Result<"listCollections">> {
     return this.#requester.body("GET", "/collections", { ...options, query });

@@ -1,3 +1,4 @@
+import { Aliases } from "./aliases.js";
 import { Chat } from "./chat.js";
 import { Requester, type ClientOptions } from "./client.js";
 import { SYSTEM_CLOCK } from "./clock.js";
@@ -14,6 +15,7 @@ import type { Body, CallOptions, Result } from "./typed.js";
 /** A client of one service. It holds no connection and needs no end. */
 export class RagWrapper extends Requester {
   readonly collections: Collections;
+  readonly aliases: Aliases;
   readonly files: Files;
   readonly jobs: Jobs;
   readonly chat: Chat;
@@ -24,6 +26,7 @@ export class RagWrapper extends Requester {
   constructor(options: ClientOptions) {
     super(options);
     this.collections = new Collections(this);
+    this.aliases = new Aliases(this);
     this.files = new Files(this);
     this.jobs = new Jobs(this, options.clock ?? SYSTEM_CLOCK);
     this.chat = new Chat(this);

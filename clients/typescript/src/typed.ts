@@ -72,4 +72,5 @@ export interface ExportedDocument {
   text: string;
   metadata: Record<string, unknown>;
   embedding: string;
+  uri?: string;
 }

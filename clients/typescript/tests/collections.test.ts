@@ -27,6 +27,41 @@ test("a collection is created, described, changed and deleted", async () => {
   await assert.rejects(collection.info(), { code: "collection_not_found", status: 404 });
 });
 
+test("a collection that is there is got, and one that is not is created", async () => {
+  const { collections } = newClient();
+  const collection = await newCollection();
+  const metadata = { kept: true };
+  assert.equal((await collections.getOrCreate({ name: collection.name, metadata })).status, "exists");
+  assert.deepEqual((await collection.info()).metadata, {});
+  await collection.delete();
+  assert.equal((await collections.getOrCreate({ name: collection.name, metadata })).status, "created");
+  await assert.rejects(collections.create({ name: collection.name }), { code: "collection_exists", status: 409 });
+});
+
+test("a collection is renamed and copied, and aliases stand for collections", async () => {
+  const client = newClient();
+  const [collection, other, alias] = [await filled(), await newCollection(), await newCollection()];
+  const copy = await newCollection();
+  for (const each of [copy, alias]) await each.delete();
+  assert.deepEqual([(await collection.copy(copy.name)).count, await copy.count()], [3, 3]);
+  await assert.rejects(collection.copy(other.name), { code: "collection_exists", status: 409 });
+
+  assert.equal((await client.aliases.put(alias.name, copy.name)).status, "created");
+  assert.equal((await alias.get("t-0")).text, "Take the train.");
+  const { status, previous } = await client.aliases.put(alias.name, other.name);
+  assert.deepEqual([status, previous], ["switched", copy.name]);
+  assert.equal((await client.aliases.get(alias.name)).collection, other.name);
+  assert.equal(await alias.count(), 0);
+  assert.deepEqual((await client.aliases.list({ collection: other.name })).aliases, [{ alias: alias.name, collection: other.name }]);
+  assert.equal((await client.aliases.delete(alias.name)).collection, other.name);
+  await assert.rejects(client.aliases.get(alias.name), { code: "alias_not_found", status: 404 });
+
+  await copy.delete();
+  const renamed = await collection.rename(copy.name);
+  assert.deepEqual([renamed.name, renamed.previous_name, await copy.count()], [copy.name, collection.name, 3]);
+  await assert.rejects(collection.info(), { code: "collection_not_found" });
+});
+
 test("embeddings arrive the same, however they were given, and come back as float32", async () => {
   const collection = await filled();
   const page = decodeEmbeddings(await collection.page({ include: ["embedding"] }));
@@ -81,6 +116,32 @@ test("one document is read, changed and removed", async () => {
   assert.equal((await collection.remove({ where: { year: { $exists: true } } }, { all: true })).count, 2);
 });
 
+test("one document is put whole, with where it is from, and deleted", async () => {
+  const collection = await filled();
+  const document = { text: "Take the bus.", embedding: new Float32Array([0, 0, 1]), uri: "https://example.org/bus" };
+  assert.equal((await collection.put("t-0", document)).status, "replaced");
+  const stored = { id: "t-0", text: document.text, metadata: {}, uri: document.uri };
+  assert.deepEqual(await collection.get("t-0"), stored);
+  assert.equal((await collection.query({ query_embedding: [0, 0, 1], top_k: 1 })).results[0]?.uri, document.uri);
+  const exported = (await all(collection.export())).find((each) => each.id === "t-0");
+  assert.equal(exported?.uri, document.uri);
+  assert.equal((await collection.update("t-0", { metadata: { year: 2026 } })).uri, document.uri);
+  await collection.put("t-0", { text: "Walk.", embedding: [0, 0, 1] });
+  assert(!("uri" in (await collection.get("t-0"))));
+  assert.equal((await collection.put("new", document)).status, "created");
+  assert.equal((await collection.removeOne("new")).count, 1);
+  await assert.rejects(collection.removeOne("new"), { code: "document_not_found", status: 404 });
+});
+
+test("the metadata of all documents that match are changed", async () => {
+  const collection = await filled();
+  const changed = await collection.updateMany({ where: { source: "backups.md" }, metadata: { seen: true, place: null } });
+  assert.deepEqual([changed.count, changed.updated], [2, 2]);
+  assert.deepEqual((await collection.get("b-1")).metadata, { source: "backups.md", year: 2025, seen: true });
+  const again = await collection.updateMany({ ids: ["b-1", "t-0"], metadata: { seen: true } });
+  assert.deepEqual([again.updated, again.unchanged], [1, 1]);
+});
+
 test("the chunks of a source are swapped", async () => {
   const collection = await filled();
   const [first] = DOCUMENTS;
@@ -97,8 +158,12 @@ test("ids that are routes or steps of a path are ids", async () => {
   await collection.add(ids.map((id) => ({ id, text: `The one of ${id}`, embedding: [1, 0] })));
   for (const id of ids) assert.equal((await collection.get(id)).text, `The one of ${id}`);
   await assert.rejects(collection.get("gone/"), { code: "document_not_found" });
-  // These would be the collection itself, and all collections.
-  for (const id of [".", "..", ""]) await assert.rejects(collection.update(id, { text: "no" }), { code: "invalid_path" });
+  // These would be the collection itself, all collections, and all documents.
+  for (const id of [".", "..", "", "count", "search", "all"]) {
+    await assert.rejects(collection.update(id, { text: "no" }), { code: "invalid_path" });
+    await assert.rejects(collection.put(id, { text: "no", embedding: [0, 1] }), { code: "invalid_path" });
+    await assert.rejects(collection.removeOne(id), { code: "invalid_path" });
+  }
   assert.equal(await collection.count(), ids.length);
 });
 
