@@ -8,7 +8,7 @@ from rag_wrapper_client import AsyncClient, ConnectionFailedError, TimedOutError
 
 from tests.clients.python.talking import refused, said, scripted
 
-SECONDS = 20
+SECONDS = 60
 COLLECTION = said({"name": "library"})
 
 
