@@ -242,7 +242,7 @@ export class Collection {
 
   /** Take in what an export gave. The first bad line ends it. `count` and `sha256` are checked of a stream. */
   import(
-    source: Source<NewDocument | Uint8Array>,
+    source: Source<NewDocument | ExportedDocument | Uint8Array>,
     options: Announced & Transfer = {},
   ): Promise<Result<"importDocuments">> {
     const { count, sha256, ...call } = options;

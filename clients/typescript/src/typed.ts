@@ -69,7 +69,8 @@ export type StoredDocument = Schemas["Document"];
 /** A line of an export: the embedding is base64. */
 export interface ExportedDocument {
   id: string;
-  text: string;
+  /** Null when a client of Chroma stored the document without one. */
+  text: string | null;
   metadata: Record<string, unknown>;
   embedding: string;
   uri?: string;

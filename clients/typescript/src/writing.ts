@@ -3,7 +3,7 @@ import { encodeEmbedding } from "./embeddings.js";
 import { RagWrapperError } from "./errors.js";
 import { linesOf, ndjsonOf, type Source } from "./lines.js";
 import type { Call } from "./client.js";
-import type { CallOptions, NewDocument, Result } from "./typed.js";
+import type { CallOptions, ExportedDocument, NewDocument, Result } from "./typed.js";
 
 /** How lines are sent. */
 export interface Transfer extends CallOptions {
@@ -46,7 +46,7 @@ export function spelt<T extends { embedding?: unknown }>(document: T): T {
 export async function sendLines<T extends Counts>(
   requester: Requester,
   path: string,
-  source: Source<NewDocument | Uint8Array>,
+  source: Source<NewDocument | ExportedDocument | Uint8Array>,
   call: Call & Transfer,
 ): Promise<T> {
   const bytes = ndjsonOf(source, (item) => spelt(item as NewDocument));

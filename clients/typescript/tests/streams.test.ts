@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { RagWrapperError, decodeEmbeddings, type NewDocument } from "../src/index.js";
 import { answers, breaks, clientOf, refuses, scriptedServer, type Act } from "./scripted-server.js";
-import { all, newCollection } from "./service.js";
+import { all, newClient, newCollection } from "./service.js";
 
 function* numbered(count: number): Generator<NewDocument> {
   for (let place = 0; place < count; place += 1) {
@@ -84,6 +84,20 @@ test("an export goes through all documents, and another collection takes its byt
   assert.deepEqual([imported.created, imported.verified], [700, true]);
   const again = await to.import(exported, { transfer: "batches", batchSize: 300 });
   assert.deepEqual([again.count, again.unchanged], [700, 700]);
+});
+
+test("what a client of Chroma stored without a text is exported and imported without one", async () => {
+  const [from, to] = [await newCollection(), await newCollection()];
+  const { id } = await from.info();
+  const path = { tenant: "default_tenant", database: "default_database", collection_id: id };
+  const body = { ids: ["a"], embeddings: [[1, 2]] };
+  await newClient().request("POST", "/api/v2/tenants/{tenant}/databases/{database}/collections/{collection_id}/add", { path, body });
+  const exported = await all(from.export());
+  assert.deepEqual(exported.map((each) => [each.id, each.text]), [["a", null]]);
+  for (const transfer of ["stream", "batches"] as const) {
+    assert.equal((await to.import(exported, { transfer })).count, 1);
+    assert.deepEqual(await all(to.export()), exported);
+  }
 });
 
 test("an import that is not what was announced is refused", async () => {
