@@ -11,7 +11,7 @@ from tests.support.contract import Contract
 from tests.support.live import live_service
 from tests.support.model_server import as_json
 
-OTHER_PROTOCOLS = ("/api/v2/", "/v1/", "/dify/")
+OTHER_PROTOCOLS = ("/api/v1/", "/api/v2", "/v1/", "/dify/")
 """Those have clients of their own."""
 
 
