@@ -145,6 +145,8 @@ def test_unknown_collections_are_not_found_whatever_the_route(client, collection
     ]
     for method, route in routes:
         sent = {key: value for key, value in body.items() if key != "query" or route == "/text-search"}
+        if route == "/query":
+            del sent["ids"]
         answer = client.open(f"/collections/{collection}{route}", method=method, json=sent)
         assert answer.status_code == 404, (method, route, answer.json)
         assert answer.json["error"] == f"Collection '{collection}' not found"
