@@ -42,9 +42,9 @@ def document(request):
     return request.param
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def service(tmp_path_factory, processes):
-    """A new service, as a reader has it: what other tests have stored would appear in the answers."""
+    """A new service, as a reader has it: documents and jobs of other tests would appear in the answers."""
     with live_service(tmp_path_factory.mktemp("examples")) as service:
         yield service
 
@@ -62,15 +62,12 @@ def run_script(client, service, tmp_path):
 @pytest.fixture
 def run(service, tmp_path):
     """`run(command)` runs a command as a reader would, in a folder with two of this project's documents as `docs` and
-    its `examples`, and returns its output; collections it created are deleted afterwards."""
+    its `examples`, and returns its output."""
     (tmp_path / "docs").mkdir()
     for name in ("reliability.md", "watching.md"):
         shutil.copy(PROJECT / "docs" / name, tmp_path / "docs")
     shutil.copytree(PROJECT / "examples", tmp_path / "examples")
-    yield reader(service.url, tmp_path)
-    with service.session() as session:
-        for each in session.get(f"{service.url}/collections").json()["collections"]:
-            session.delete(f"{service.url}/collections/{each['name']}")
+    return reader(service.url, tmp_path)
 
 
 @pytest.mark.parametrize(
