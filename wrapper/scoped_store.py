@@ -278,7 +278,7 @@ class ScopedStore:
         with_embeddings: bool = False,
     ) -> Found:
         seen = self.reach.seen(name)
-        found = self._store.planner.query(
+        found = self._store.query(
             name,
             embedding,
             near=near,

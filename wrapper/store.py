@@ -67,6 +67,7 @@ class Store:
     ) -> None:
         self._catalog = catalog
         self.planner = planner
+        self.query = planner.query
         self._documents = documents
         self.writing = writing
         self.projections = Projections(catalog)

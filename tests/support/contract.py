@@ -29,6 +29,8 @@ from werkzeug.datastructures import Headers
 from werkzeug.test import TestResponse
 
 OPENAPI = Path(__file__).parents[2] / "openapi.yaml"
+OTHER_PROTOCOLS = ("/api/v1/", "/api/v2", "/v1/", "/dify/")
+"""What the paths of routes begin with that speak other products' protocols, and judge names as those do."""
 METHODS = frozenset({"GET", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE"})
 
 _BASE_URI = "urn:openapi"

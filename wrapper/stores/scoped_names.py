@@ -36,17 +36,21 @@ class ScopedNames:
 
     @acting_still()
     def remove_alias(self, alias: str, options: WriteOptions) -> Written[AliasOutcome]:
-        self.alias(alias)
+        self._check_known(alias)
         return self._names.remove_alias(alias, options)
 
     def alias(self, name: str) -> Alias:
-        if not current().knows(name):
-            raise AliasNotFoundError(name)
+        self._check_known(name)
         return self._names.alias(name)
 
     def aliases(self, collection: str | None = None) -> list[Alias]:
         """Return the aliases that are the caller's, by name; those of one collection when it is given."""
         return self._names.aliases(current().collections, collection)
+
+    @staticmethod
+    def _check_known(alias: str) -> None:
+        if not current().knows(alias):
+            raise AliasNotFoundError(alias)
 
     def _check(self, name: str, new_name: str) -> None:
         self._reach.check_writing(name)

@@ -7,15 +7,13 @@ from rag_wrapper_client import AsyncClient, Client
 from rag_wrapper_client.operations import _Method
 
 from tests.clients.python.walk import Walk
-from tests.support.contract import Contract
+from tests.support.contract import OTHER_PROTOCOLS, Contract
 from tests.support.live import live_service
 from tests.support.model_server import as_json
 
-OTHER_PROTOCOLS = ("/api/v1/", "/api/v2", "/v1/", "/dify/")
-"""Those have clients of their own."""
-
 
 def described():
+    """Return the operations but those of other protocols, which have clients of their own."""
     return {each for each in Contract.load().described() if not each[0].startswith(OTHER_PROTOCOLS)}
 
 

@@ -25,12 +25,19 @@ LINES = {"data": orjson.dumps(DOCUMENT), "content_type": "application/x-ndjson"}
 REQUESTS = {
     "POST /collections": {"json": {"name": "NAME-new"}},
     "DELETE /collections/{name}": {},
+    "PATCH /collections/{name}": {"json": {"name": "NAME-renamed"}},
+    "POST /collections/{name}/copy": {"json": {"name": "NAME-copy"}},
+    "PUT /aliases/{alias}": {"json": {"collection": "NAME"}},
+    "DELETE /aliases/{alias}": {},
     "PUT /collections/{name}/metadata": {"json": {"metadata": {"a": 1}}},
     "PATCH /collections/{name}/metadata": {"json": {"metadata": {"a": 1}}},
     "POST /collections/{name}/documents": {"json": {"documents": [DOCUMENT]}},
     "DELETE /collections/{name}/documents": {"json": {"ids": ["old"]}},
     "DELETE /collections/{name}/documents/all": {},
+    "PATCH /collections/{name}/documents": {"json": {"ids": ["old"], "metadata": {"a": 1}}},
+    "PUT /collections/{name}/documents/{id}": {"json": {"text": "a", "embedding": [1.0, 0.0]}},
     "PATCH /collections/{name}/documents/{id}": {"json": {"metadata": {"a": 1}}},
+    "DELETE /collections/{name}/documents/{id}": {},
     "POST /collections/{name}/import": LINES,
     "POST /api/rag/ingest": {"json": INGESTED},
     "POST /api/rag/documents:batch": {"json": {"collection": "NAME-rules", "documents": [RULE]}},
@@ -42,18 +49,20 @@ CASES = [*REQUESTS.items(), ("POST /collections/{name}/documents", LINES)]
 
 
 def made_collection(client, key_text):
-    """Make a collection with a document and return its name."""
+    """Make a collection with a document and an alias, and return its name."""
     name, headers = f"docs-{uuid.uuid4()}", {"Authorization": f"Bearer {key_text}"}
     client.post("/collections", json={"name": name}, headers=headers)
     old = {"documents": [{**DOCUMENT, "id": "old"}]}
     assert client.post(f"/collections/{name}/documents", json=old, headers=headers).status_code == 202
+    alias = {"collection": name}
+    assert client.put(f"/aliases/{name}-alias", json=alias, headers=headers).status_code == 200
     return name
 
 
 def sent(client, route, request, name, key_text, repeated):
     """Return (status, code of the error if any, whether it is a replay)."""
     method, _, path = route.partition(" ")
-    for part, text in (("name", name), ("id", "old"), ("tool", "rag_context_index")):
+    for part, text in (("name", name), ("alias", f"{name}-alias"), ("id", "old"), ("tool", "rag_context_index")):
         path = path.replace(f"{{{part}}}", text)
     content = dict(request)
     if "json" in content:
@@ -89,5 +98,9 @@ def test_a_key_for_other_collections_by_now_is_refused_as_for_a_new_write(clocke
     assert [send("once")[2], send("another")[2]] == [True, False]
     clocked.change(key, Scope.MANAGE, collections=("elsewhere-*",))
     again = send("once")
-    assert again in [(403, "collection_forbidden", False), (404, "collection_not_found", False)]
+    assert again in [
+        (403, "collection_forbidden", False),
+        (404, "collection_not_found", False),
+        (404, "alias_not_found", False),
+    ]
     assert again == send("a third")

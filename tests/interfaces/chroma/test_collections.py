@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from tests.interfaces.chroma.conftest import Face
+from tests.support.live import eventually
 
 OFF = {"enabled": False, "config": {}}
 SCHEMA = {"keys": {"#document": {"string": {"fts_index": OFF}}, "secret": {"string": {"string_inverted_index": OFF}}}}
@@ -262,5 +263,11 @@ class TestServer:
         assert face.described(filled).status_code == 200
 
     def test_an_index_tells_how_far_it_is(self, client, face, filled):
-        answer = client.get(f"{face.database}/collections/{face.ids[filled]}/indexing_status").json
+        url = f"{face.database}/collections/{face.ids[filled]}/indexing_status"
+
+        def indexed():
+            answer = client.get(url).json
+            return answer if answer["num_unindexed_ops"] == 0 else None
+
+        answer = eventually(indexed, seconds=30)
         assert answer == {"num_indexed_ops": 3, "num_unindexed_ops": 0, "total_ops": 3, "op_indexing_progress": 1.0}

@@ -8,11 +8,11 @@ import pytest
 
 from schemas.field_names import OWN_MEANING
 from schemas.tool_schemas import read_tool_schemas
-from tests.support.contract import METHODS, Contract
+from tests.support.contract import METHODS, OTHER_PROTOCOLS, Contract
 
 CONTRACT = Contract.load()
-OWN_RULES = {"/mcp"}
-"""Routes of other protocols, which judge names themselves."""
+OWN_RULES = ("/mcp", *OTHER_PROTOCOLS)
+"""What the paths of routes begin with that judge names themselves."""
 EXACT = {"/api/rag/ingest"}
 """Routes whose answer has exactly the fields of its contract."""
 TEXTS = {
@@ -29,9 +29,15 @@ TOOLS = ("rag_context_search", "rag_context_index", "rag_context_stats")
 
 
 def operations():
+    for path, method in every_operation():
+        if not path.startswith(OWN_RULES):
+            yield path, method
+
+
+def every_operation():
     for path, item in CONTRACT.document["paths"].items():
         for method in item:
-            if method.upper() in METHODS and path not in OWN_RULES:
+            if method.upper() in METHODS and path != "/mcp":
                 yield path, method.upper()
 
 
@@ -49,16 +55,18 @@ def body_fields(path, method):
         return []
     here = ("paths", path, method.lower(), "requestBody", "content", "application/json", "schema")
     try:
-        schema = CONTRACT.at(here)
+        return list(dict.fromkeys(properties(here)))
     except KeyError:
         return []
-    found = []
-    for alternative in [
-        here,
-        *((*here, key, str(n)) for key in ("oneOf", "allOf", "anyOf") for n in range(len(schema.get(key, [])))),
-    ]:
-        found += CONTRACT.at(alternative).get("properties", {})
-    return list(dict.fromkeys(found))
+
+
+def properties(here):
+    """Yield the names of the properties of a schema and of its alternatives, and theirs."""
+    schema = CONTRACT.at(here)
+    yield from schema.get("properties", {})
+    for key in ("oneOf", "allOf", "anyOf"):
+        for index in range(len(schema.get(key, []))):
+            yield from properties((*here, key, str(index)))
 
 
 def misspelt(name):
@@ -105,7 +113,7 @@ def test_a_parameter_has_one_value(client, path, method, name):
     assert answer.json["details"]["field"] == name
 
 
-@pytest.mark.parametrize(("path", "method"), [each for each in operations() if each[1] != "GET"])
+@pytest.mark.parametrize(("path", "method"), [each for each in every_operation() if each[1] != "GET"])
 def test_a_condition_is_compared_or_refused(client, path, method):
     """An `If-Match` that is ignored would protect nothing."""
     operation, item = CONTRACT.at(("paths", path, method.lower())), CONTRACT.at(("paths", path))

@@ -154,7 +154,6 @@ TOOLS = (
     "rag_context_health",
     "rag_context_stats",
 )
-OVER_HTTP = TOOLS[4:]
 
 
 def _called(ask: Asking) -> tuple[str, Any]:
@@ -164,7 +163,7 @@ def _called(ask: Asking) -> tuple[str, Any]:
 
 
 def _posted(ask: Asking) -> tuple[str, Any]:
-    name = ask.draw(st.sampled_from(OVER_HTTP))
+    name = ask.draw(st.sampled_from(TOOLS[4:]))
     asked = _question(ask) | {"limit": ask.draw(st.integers(1, 5))} if name == "rag_context_search" else {}
     return f"/tools/{name}", {"json": asked}
 
@@ -204,13 +203,13 @@ def _one(ask: Asking) -> tuple[str, Any]:
 
 
 def _stored(ask: Asking) -> tuple[str, Any]:
-    chunks = ask.draw(st.sampled_from(("true", "false")))
-    return f"/api/documents/{ask.document()}", {"query_string": {"chunks": chunks}}
+    chunks = {"chunks": ask.draw(st.sampled_from(("true", "false")))}
+    return f"/api/documents/{ask.document()}", {"query_string": chunks}
 
 
 def _collected(ask: Asking) -> tuple[str, Any]:
-    names = ask.draw(st.lists(st.sampled_from((*NAMES, "none")), min_size=1, max_size=2))
-    chosen = [{"service": "local", "name": name} for name in names]
+    names = st.lists(st.sampled_from((*NAMES, "none")), min_size=1, max_size=2)
+    chosen = [{"service": "local", "name": name} for name in ask.draw(names)]
     asked = {"userMessage": ask.draw(QUESTIONS), "selectedCollections": chosen}
     return "/api/collect", {"json": asked | {"match_threshold": 2, "partial_threshold": 3}}
 

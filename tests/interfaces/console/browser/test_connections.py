@@ -84,7 +84,7 @@ def test_a_wrong_address_says_what_to_do(admin_tab, service, chroma):
     page = admin_tab.open(NEW_CHROMA)
     for url, words in (
         (f"http://127.0.0.1:{free_port()}", "Check the port, and that the service runs"),
-        (service.url, "Choose the provider “ChromaDB wrapper service”"),
+        (service.url, "Fill in the API key, or name the variable that holds it."),
         (f"{chroma.url}/chroma", "Leave the path out of the URL."),
     ):
         page.get_by_label("URL").fill(url)
