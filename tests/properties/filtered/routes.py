@@ -157,8 +157,7 @@ TOOLS = (
 
 
 def _called(ask: Asking) -> tuple[str, Any]:
-    name, arguments = _tool(ask)
-    params = {"name": name, "arguments": arguments}
+    params = dict(zip(("name", "arguments"), _tool(ask), strict=True))
     return "/mcp", {"json": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}}
 
 
