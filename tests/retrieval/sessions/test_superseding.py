@@ -19,6 +19,7 @@ from schemas.contracts.sessions import NoteSupersededError
 from schemas.errors import NotFoundError
 from tests.retrieval.letter_embedding import LetterEmbedding
 from wrapper.catalog.held_documents import HeldDocuments
+from wrapper.querying.planner import Planner
 from wrapper.store import Store
 from wrapper.writing import Writing
 
@@ -71,7 +72,7 @@ def worker(catalogs):
             write_wait_seconds=0,
             waiting_writers=1,
         )
-        store = Store(catalog, None, NoIndex(), writing, HeldDocuments())
+        store = Store(catalog, Planner(catalog, NoIndex()), NoIndex(), writing, HeldDocuments())
         provider = LocalProvider({}, ProviderContext(storage=store))
         return Notes(Texts(OneProvider(provider), before_write), Sessions(catalog), "notes")
 
