@@ -67,7 +67,7 @@ class Store:
     ) -> None:
         self._catalog = catalog
         self.planner = planner
-        self.query = planner.query
+        self.query = planner.query  # a storage of providers has it (providers/storage_protocol.py)
         self._documents = documents
         self.writing = writing
         self.projections = Projections(catalog)

@@ -35,6 +35,7 @@ def operations():
 
 
 def every_operation():
+    """Yield those of other protocols as well, which heed conditions as ours do; MCP has none to send."""
     for path, item in CONTRACT.document["paths"].items():
         for method in item:
             if method.upper() in METHODS and path != "/mcp":
