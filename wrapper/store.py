@@ -66,7 +66,6 @@ class Store:
         self, catalog: Catalog, planner: Planner, indexer: Indexer, writing: Writing, documents: HeldDocuments
     ) -> None:
         self._catalog = catalog
-        self.planner = planner
         self.query = planner.query  # a storage of providers has it (providers/storage_protocol.py)
         self._documents = documents
         self.writing = writing

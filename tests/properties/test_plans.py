@@ -195,7 +195,7 @@ def test_an_answer_does_not_depend_on_its_neighbours(catalog, stored, metric, pl
 @contextmanager
 def _forced(app, plan):
     """Make the service's own planner prefer a plan."""
-    planner = app.extensions["rag.service"].store.planner
+    planner = app.extensions["rag.service"].store.query.__self__
     costs, index, held = planner._costs, planner._index, planner._held
     planner._costs = COSTS.get(plan, INDEX_IS_CHEAP)
     if plan != "memory":

@@ -10,6 +10,7 @@ from tests.properties.catalogs import open_catalog
 from wrapper.catalog import writes
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.names import collection_writes
+from wrapper.querying.planner import Planner
 from wrapper.scoped_store import ScopedStore
 from wrapper.store import Store
 
@@ -46,14 +47,14 @@ class DeletedMeanwhile(Store):
 
 def test_a_collection_that_is_deleted_while_it_is_listed_is_left_out(catalog):
     make(catalog, "a", "b")
-    store = ScopedStore(DeletedMeanwhile(catalog, None, None, None, HeldDocuments()))
+    store = ScopedStore(DeletedMeanwhile(catalog, Planner(catalog, None), None, None, HeldDocuments()))
     with acting_as(READER):
         assert [each.name for each in store.collections()] == ["b"]
 
 
 def test_counts_are_those_of_the_revision_and_of_the_filter(catalog):
     make(catalog, "a")
-    store = ScopedStore(Store(catalog, None, None, None, HeldDocuments()))
+    store = ScopedStore(Store(catalog, Planner(catalog, None), None, None, HeldDocuments()))
     numbers = Caller("n", "n", Kind.KEY, frozenset({Scope.READ}), where=parse_where({"team": 1}))
     truths = Caller("t", "t", Kind.KEY, frozenset({Scope.READ}), where=parse_where({"team": True}))
 

@@ -149,7 +149,7 @@ def test_an_empty_collection_gives_no_results(query, filled):
 
 
 def test_broad_filters_over_many_documents_go_through_the_index(app, query, filled, monkeypatch):
-    planner = app.extensions["rag.service"].store.planner
+    planner = app.extensions["rag.service"].store.query.__self__
     monkeypatch.setattr(planner, "_held", None)
     monkeypatch.setattr(planner, "_exact_ms", 0.0)
     generator = np.random.default_rng(7)
