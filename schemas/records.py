@@ -125,11 +125,13 @@ class DocumentBatch:
 
 @dataclass(frozen=True, slots=True)
 class DocumentPatch:
-    """A change of a document: parts that are None stay, `metadata` is a JSON Merge Patch (RFC 7396)."""
+    """A change of a document: parts that are None stay, `metadata` is a JSON Merge Patch (RFC 7396), and an empty `uri`
+    takes away the one that is there."""
 
     text: str | None = None
     metadata: Metadata | None = None
     embedding: Vector | None = None
+    uri: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

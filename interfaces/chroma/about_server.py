@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from flask import Blueprint, Response, current_app
 
@@ -23,6 +24,16 @@ VERSION = "1.0.0"
 FORKING = "Collection forking is unsupported for local chroma"
 FUNCTIONS = "Attached functions are unsupported for local chroma"
 CONDITIONAL = "Conditional transactions are unsupported for local chroma"
+REFUSED = (
+    ("POST", "fork", FORKING),
+    ("GET", "fork_count", FORKING),
+    ("POST", "functions/attach", FUNCTIONS),
+    ("GET", "functions/<name>", FUNCTIONS),
+    ("POST", "attached_functions/<name>/detach", FUNCTIONS),
+    ("POST", "conditional/get", CONDITIONAL),
+    ("POST", "conditional/commit", CONDITIONAL),
+)
+"""What a server of Chroma's on one machine refuses, below a collection, and how it says so."""
 
 
 @blueprint.get(ROOT)
@@ -41,7 +52,7 @@ def version() -> Response:
 @blueprint.get(f"{ROOT}/healthcheck")
 @declare(Lane.READ, own_rules=True, exact=True)
 def healthcheck() -> Response:
-    store().writing.erasures()  # an answer of the catalogue
+    store().writing.erasures()  # which the catalogue answers, for any caller
     return json_response({"is_executor_ready": True, "is_log_client_ready": True})
 
 
@@ -77,52 +88,21 @@ def reset() -> Response:
     return json_response(True)
 
 
-@blueprint.post(f"{DATABASE}/collections/<collection_id>/fork")
-@declare(Lane.STATE, own_rules=True)
-def fork(tenant: str, database: str, collection_id: str) -> Response:
-    raise UnsupportedError(FORKING)
+def _refusing(sentence: str) -> Callable[..., Response]:
+    @declare(Lane.STATE, own_rules=True)
+    def refuse(**path: str) -> Response:
+        raise UnsupportedError(sentence)
+
+    return refuse
 
 
-@blueprint.post(f"{DATABASE}/collections/<collection_id>/search")
-@declare(Lane.STATE, own_rules=True)
-def search(tenant: str, database: str, collection_id: str) -> Response:
-    raise UnsupportedError("Search operation is not implemented for local executor")
-
-
-@blueprint.get(f"{DATABASE}/collections/<collection_id>/fork_count")
-@declare(Lane.STATE, own_rules=True)
-def fork_count(tenant: str, database: str, collection_id: str) -> Response:
-    raise UnsupportedError(FORKING)
-
-
-@blueprint.post(f"{DATABASE}/collections/<collection_id>/functions/attach")
-@declare(Lane.STATE, own_rules=True)
-def attach_function(tenant: str, database: str, collection_id: str) -> Response:
-    raise UnsupportedError(FUNCTIONS)
-
-
-@blueprint.get(f"{DATABASE}/collections/<collection_id>/functions/<name>")
-@declare(Lane.STATE, own_rules=True)
-def get_function(tenant: str, database: str, collection_id: str, name: str) -> Response:
-    raise UnsupportedError(FUNCTIONS)
-
-
-@blueprint.post(f"{DATABASE}/collections/<collection_id>/attached_functions/<name>/detach")
-@declare(Lane.STATE, own_rules=True)
-def detach_function(tenant: str, database: str, collection_id: str, name: str) -> Response:
-    raise UnsupportedError(FUNCTIONS)
-
-
-@blueprint.post(f"{DATABASE}/collections/<collection_id>/conditional/get")
-@declare(Lane.STATE, own_rules=True)
-def conditional_get(tenant: str, database: str, collection_id: str) -> Response:
-    raise UnsupportedError(CONDITIONAL)
-
-
-@blueprint.post(f"{DATABASE}/collections/<collection_id>/conditional/commit")
-@declare(Lane.STATE, own_rules=True)
-def conditional_commit(tenant: str, database: str, collection_id: str) -> Response:
-    raise UnsupportedError(CONDITIONAL)
+for _method, _path, _sentence in REFUSED:
+    blueprint.add_url_rule(
+        f"{DATABASE}/collections/<collection_id>/{_path}",
+        f"refuse {_method} {_path}",
+        _refusing(_sentence),
+        methods=[_method],
+    )
 
 
 @blueprint.route("/api/v1/<path:rest>", methods=["GET", "POST", "PUT", "DELETE"])

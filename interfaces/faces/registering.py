@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from interfaces.chroma import about_server, collections_of_database, namespaces, records
+from interfaces.chroma import about_server, collections_of_database, namespaces, records, searching
 from interfaces.chroma import face as chroma
 from interfaces.dify import retrieval as dify
 from interfaces.openai import chat_completions, embeddings, known_models, stores
@@ -17,5 +17,5 @@ def mount_faces(app: Flask) -> None:
     """Serve the routes of all faces, and have their errors answered in the words of each."""
     for face in (chroma.FACE, chroma.OLD_FACE, dify.FACE, OPENAI):
         speak(app, face)
-    of_chroma = (about_server, namespaces, collections_of_database, records)
+    of_chroma = (about_server, namespaces, collections_of_database, records, searching)
     route_table.register(app, *of_chroma, dify, embeddings, known_models, chat_completions, stores)

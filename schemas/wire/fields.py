@@ -10,7 +10,7 @@ import orjson
 from marshmallow import ValidationError, fields
 
 from schemas.bounds import MAX_IDS
-from schemas.documents import parse_embedding
+from schemas.documents import check_uri, parse_embedding
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_collection_metadata, check_metadata
 from schemas.names import MAX_MODEL_CHARACTERS, is_model_name
@@ -30,6 +30,13 @@ class Embedding(fields.Field[Vector]):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Vector:
         return parse_embedding(value, field=attr or "embedding")
+
+
+class Uri(fields.Field[str]):
+    """The URI of a document; an empty one is none."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> str:
+        return check_uri(value) or ""
 
 
 class Filter(fields.Field[Where]):

@@ -19,6 +19,7 @@ VECTOR = {"query_embedding": [1.0, 0.0]}
 CHROMA = "/api/v2/tenants/{tenant}/databases/{database}/collections"
 BODIES: dict[str, Any] = {
     f"POST {CHROMA}": {"name": NAME},
+    f"POST {CHROMA}/{{collection_id}}/search": {"searches": []},
     "POST /collections": {"name": "mine-docs"},
     "POST /collections/{name}/documents": {"documents": [{"id": "new", "text": "new", "embedding": [1.0, 0.0]}]},
     "DELETE /collections/{name}/documents": {"ids": ["nobody"]},

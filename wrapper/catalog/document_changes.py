@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -57,7 +57,12 @@ def patch_document(
         texts=[before.text if patch.text is None else patch.text],
         metadatas=[metadata],
         embeddings=np.asarray([vector], dtype="<f4"),
-        extras={0: replace(before.extras, textless=before.extras.textless and patch.text is None)},
+        extras={
+            0: Extras(
+                before.extras.uri if patch.uri is None else patch.uri or None,
+                before.extras.textless and patch.text is None,
+            )
+        },
     )
     outcome = add_documents(transaction, name, batch)
     return reads.by_ids(transaction, collection, [document_id], with_embeddings=True)[document_id], outcome

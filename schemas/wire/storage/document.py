@@ -29,6 +29,7 @@ from schemas.wire.fields import (
     Ordering,
     Text,
     TruthText,
+    Uri,
     check_ids,
 )
 
@@ -52,11 +53,12 @@ class Patch(Body):
     text = Text()
     metadata = MetadataObject()
     embedding = Embedding()
+    uri = Uri()
 
     @post_load
     def _to_patch(self, loaded: dict[str, Any], **_: Any) -> dict[str, DocumentPatch]:
         if not loaded:
-            raise ValidationError("one of text, metadata, embedding is required", "text")
+            raise ValidationError("one of text, metadata, embedding, uri is required", "text")
         return {"patch": DocumentPatch(**loaded)}
 
 

@@ -249,7 +249,7 @@ class TestServer:
         assert identity == {"user_id": "open", "tenant": "default_tenant", "databases": ["default_database"]}
 
     def test_what_is_not_there_is_said_in_chromas_words(self, client, face, filled):
-        for what in ("search", "fork", "functions/attach", "conditional/get"):
+        for what in ("fork", "functions/attach", "conditional/get"):
             answer = face.post(filled, what)
             assert (answer.status_code, answer.json["error"]) == (501, "ChromaError")
         assert client.get("/api/v2/nothing").json["error"] == "NotFoundError"

@@ -1,31 +1,19 @@
-"""Every route and tool that reads, asked at random, and two services that are asked the same."""
+"""Every route and tool that reads, asked at random."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import orjson
-from flask import Flask
 from hypothesis import strategies as st
 
-from providers.contract_tests.model import matches
-from schemas.access.callers import ANYBODY, acting_as
-from schemas.records import DocumentBatch
 from tests.properties.filtered.reads import QUESTIONS
-from wrapper.store import Store
 
 ADMIN = "administrator-of-the-tests"
 TEXTS, RULES, CONTEXT, VECTORS, HIDDEN = "rag-documents", "rag-rules", "rag-context", "vectors", "hidden"
 NAMES = (TEXTS, RULES, CONTEXT, VECTORS, HIDDEN)
 TEAMS = ("red", "blue")
-UNLIKE = frozenset(
-    {"revision", "plan", "plans", "id_of_answer", "context_id", "query_id", "timestamp", "etag", "embeddings"}
-)
-"""What differs between two services that hold the same, by its name: when and how fast they answered, and how often
-they were written to."""
 FIELDS = st.sampled_from(("team", "document_id", "section", "path", "kind", "tags", "chunk_index", "secret", "nowhere"))
 WHERES = st.sampled_from(
     (
@@ -215,10 +203,6 @@ def _collected(ask: Asking) -> tuple[str, Any]:
 
 DATABASE = "/api/v2/tenants/default_tenant/databases/default_database"
 _ROW = "/api/v2/tenants/{tenant}/databases/{database}/collections"
-ID_OF = re.compile(r"@([a-z-]+)")
-"""What stands in a path for the id of a collection, which is another in each service."""
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
 def _by_id(
@@ -250,14 +234,16 @@ def _near(ask: Asking, name: str) -> dict[str, Any]:
     return asked | {"include": ["documents", "distances"]}
 
 
-def resolved(path: str, app: Flask) -> str:
-    """Return a path with the ids that the collections have in this service."""
-
-    def id_of(found: re.Match[str]) -> str:
-        known = {each.name: each.id for each in _store(app).collections()}
-        return known.get(found[1], NOBODY)
-
-    return ID_OF.sub(id_of, path)
+def _searched(ask: Asking, name: str) -> dict[str, Any]:
+    vector = {"$knn": {"query": ask.draw(VECTOR), "limit": ask.draw(st.integers(1, 5)), "default": 9}}
+    words = {"$knn": {"query": ask.draw(QUESTIONS), "key": "#document", "default": 0}}
+    search = {
+        "filter": ask.draw(WHERES),
+        "rank": ask.draw(st.sampled_from((None, vector, words, {"$sum": [vector, words]}))),
+        "limit": {"limit": ask.draw(st.integers(1, 5))},
+        "select": {"keys": ["#document", "#score", "team"]},
+    }
+    return {"searches": [search]}
 
 
 ROUTES: dict[str, Callable[[Asking], tuple[str, Any]]] = {
@@ -308,6 +294,7 @@ ROUTES: dict[str, Callable[[Asking], tuple[str, Any]]] = {
     f"GET {_ROW}/{{collection_id}}/indexing_status": _by_id("/indexing_status"),
     f"POST {_ROW}/{{collection_id}}/get": _by_id("/get", _records),
     f"POST {_ROW}/{{collection_id}}/query": _by_id("/query", _near),
+    f"POST {_ROW}/{{collection_id}}/search": _by_id("/search", _searched),
     "POST /api/collect": _collected,
     "POST /api/rag/search": lambda ask: ("/api/rag/search", {"json": _question(ask) | {"topK": 4}}),
     "GET /api/rag/documents": lambda ask: (
@@ -346,55 +333,3 @@ ROUTES: dict[str, Callable[[Asking], tuple[str, Any]]] = {
     "GET /api/watchers": lambda ask: ("/api/watchers", {}),
 }
 """What asks each route that reads documents, by its row in the table of access."""
-
-
-def copied(source: Flask, target: Flask, where: dict[str, Any]) -> None:
-    """Make the collections of the target those of the source, with only the documents that the model says match."""
-    with acting_as(ANYBODY):
-        from_store, to_store = _store(source), _store(target)
-        for each in to_store.collections():
-            to_store.delete_collection(each.name)
-        for each in sorted(from_store.collections(), key=lambda each: each.key):
-            to_store.create_collection(each.name, each.metadata, each.metric)
-            with from_store.export(each.name) as (_, blocks):
-                found = [one for block in blocks for one in block if matches(where, one.metadata)]
-            if found:
-                batch = DocumentBatch(
-                    [one.id for one in found],
-                    [one.text for one in found],
-                    [one.metadata for one in found],
-                    np.stack([one.embedding for one in found]),
-                )
-                to_store.add_documents(each.name, batch)
-
-
-def _store(app: Flask) -> Store:
-    store: Store = app.extensions["rag.service"].store
-    return store
-
-
-def comparable(answer: Any) -> Any:
-    """Return an answer without what differs between two services that hold the same."""
-    if answer.mimetype == "application/json":
-        body = _without(answer.json)
-    elif answer.mimetype == "application/x-ndjson":
-        body = [orjson.loads(line) for line in answer.data.splitlines()]
-    else:
-        body = answer.data
-    return answer.status_code, body, answer.headers.get("X-Document-Count")
-
-
-def _without(value: Any) -> Any:
-    if isinstance(value, dict):
-        if value.keys() >= {"content", "isError"} or value.keys() >= {"content", "structuredContent"}:
-            value = {key: each for key, each in value.items() if key != "content"}  # the same again, as a text
-        if value.keys() >= {"id", "name", "metric"} or "configuration_json" in value:
-            value = {key: each for key, each in value.items() if key != "id"}  # of a collection
-        return {
-            key: each is not None if key == "next_cursor" else _without(each)
-            for key, each in value.items()
-            if key not in UNLIKE and "atency" not in key and key not in ("cacheHitRate", "request_id")
-        }
-    if isinstance(value, str):
-        return UUID.sub("UUID", value)
-    return [_without(each) for each in value] if isinstance(value, list) else value

@@ -24,10 +24,8 @@ from tests.properties.filtered.routes import (
     TOOLS,
     VECTORS,
     Asking,
-    comparable,
-    copied,
-    resolved,
 )
+from tests.properties.filtered.twins import comparable, copied, resolved
 from tests.support.apps import running_app
 
 CHROMA = "/api/v2/tenants/{tenant}"
@@ -38,7 +36,6 @@ OF_NO_DOCUMENT = {
     f"GET {CHROMA}/databases",
     f"GET {CHROMA}/databases/{{database}}",
     f"POST {CHROMA}/databases/{{database}}/collections",
-    f"POST {RECORDS}/search",
     f"POST {RECORDS}/fork",
     f"GET {RECORDS}/fork_count",
     f"POST {RECORDS}/functions/attach",

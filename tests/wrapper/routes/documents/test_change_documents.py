@@ -38,6 +38,16 @@ def test_a_patch_changes_only_the_parts_it_names_and_answers_with_the_document(p
     assert client.get(f"/collections/{name}").json["revision"] == 3
 
 
+def test_a_uri_is_set_changed_and_taken_away(patch, client, filled):
+    name = filled([_document(0)])
+    for given, uri in (("file:///a", "file:///a"), (None, "file:///a"), ("file:///b", "file:///b"), ("", None)):
+        assert patch(name, {"text": "new", "uri": given}).json.get("uri") == uri
+        assert client.get(f"/collections/{name}/documents/doc-0").json.get("uri") == uri
+    for wrong in (5, "x" * 2_049):
+        answer = patch(name, {"uri": wrong})
+        assert (answer.status_code, answer.json["details"]) == (400, {"field": "uri"})
+
+
 def test_metadata_is_patched_deeply_and_null_removes(patch, client, chroma, filled):
     name = filled([_document(0, a=1, b={"c": 1, "d": {"e": 1}}, draft=True, list=[1, 2])])
     answer = patch(name, {"metadata": {"a": 2, "b": {"c": None, "d": {"f": [None]}}, "draft": None, "list": [3]}})
