@@ -15,7 +15,6 @@ from schemas.records import DocumentChanges, Match
 from schemas.wire.chroma.index_schema import check_filters
 from schemas.wire.chroma.records import (
     EMBEDDINGS,
-    Selection,
     changes_of,
     deleted_answer,
     deletion_of,
@@ -26,6 +25,7 @@ from schemas.wire.chroma.records import (
     selection_of,
 )
 from wrapper.scoped_store import ScopedStore
+from wrapper.stores.record_store import Reading
 from wrapper.web.audited import note_outcome
 from wrapper.web.bodies import JSON, encode, finish_parsing, finish_within, json_response, read_body
 from wrapper.web.lanes import Lane
@@ -76,8 +76,8 @@ def delete(tenant: str, database: str, collection_id: str) -> Response:
     where = wanted.selection.where
     ids = None
     if wanted.limit is not None:
-        with own.records.reading(found.name, where, limit=wanted.limit) as (_, read):
-            ids = [each.id for block in read(False) for each in block]
+        with own.records.reading(found.name, where, limit=wanted.limit) as (_, reading):
+            ids = [each.id for block in reading.read(False) for each in block]
     written = own.delete_documents(
         found.name, write_options(content), **({"where": where} if ids is None else {"ids": ids})
     )
@@ -97,11 +97,13 @@ def get(tenant: str, database: str, collection_id: str) -> Response:
     wanted = selection_of(body_of(read_body()))
     own, found = collection_of(tenant, database, collection_id)
     check_filters(found, wanted.where)
-    few = wanted.limit if wanted.ids is None else min(len(wanted.ids), wanted.limit or len(wanted.ids))
-    if few is None or few > AT_ONCE:
-        return _stream(own, found.name, wanted)
-    with own.records.reading(found.name, wanted.where, offset=wanted.offset, limit=wanted.limit) as (_, read):
-        documents = [each for block in read(EMBEDDINGS in wanted.include) for each in block]
+    with ExitStack() as snapshot:
+        _, reading = snapshot.enter_context(
+            own.records.reading(found.name, wanted.where, offset=wanted.offset, limit=wanted.limit)
+        )
+        if reading.number > AT_ONCE:
+            return _stream(found.name, reading, wanted.include, snapshot.pop_all())
+        documents = [each for block in reading.read(EMBEDDINGS in wanted.include) for each in block]
     return json_response(get_answer(documents, wanted.include))
 
 
@@ -149,14 +151,10 @@ def _write(tenant: str, database: str, collection_id: str, *, adds: bool, merges
         _noted(own.records.merge(found.name, changes, write_options(content), adds=adds, merges=merges))
 
 
-def _stream(own: ScopedStore, name: str, wanted: Selection) -> Response:
-    with ExitStack() as stack:
-        _, read = stack.enter_context(own.records.reading(name, wanted.where, offset=wanted.offset, limit=wanted.limit))
-        snapshot = stack.pop_all()
-
+def _stream(name: str, reading: Reading, include: tuple[str, ...], snapshot: ExitStack) -> Response:
     def parts() -> Iterator[bytes]:
         with snapshot:
-            yield from get_stream(read, wanted.include, encode)
+            yield from get_stream(reading.read, include, encode)
 
     response = Response(parts(), mimetype=JSON)
     # The reader may leave before the first part or in the middle.

@@ -6,8 +6,8 @@ sorted; many are met soon enough by walking an index in the requested order. Bot
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from schemas.records import Collection, Document, OrderBy, Page, Vector
 from schemas.where import EVERYTHING, Exists, Where, all_of
@@ -26,6 +26,7 @@ from wrapper.catalog.rows import (
 from wrapper.catalog.sortable_values import BOOLEAN, STRING, bounded
 
 SORT_AT_MOST = 5_000
+POSITIONS_AT_ONCE = 5_000
 LOWEST_SCALAR, AFTER_SCALARS = BOOLEAN, bytes((STRING[0] + 1,))
 
 
@@ -132,33 +133,39 @@ def everything(
         yield [to_document_and_vector(row) for row in rows]
 
 
-def in_blocks(
+def all_in_blocks(
     transaction: Transaction,
     collection: Collection,
-    where: Where = EVERYTHING,
     *,
     offset: int = 0,
     limit: int | None = None,
     with_embeddings: bool = False,
     block: int,
 ) -> Iterator[list[Document]]:
-    """Yield matching documents in the order of insertion, `block` in memory at a time."""
+    """Yield all documents of a collection in the order of insertion, `block` in memory at a time."""
     columns, source, make = (
         (DOCUMENT_AND_VECTOR, DOCUMENTS_WITH_VECTORS, to_document_and_vector)
         if with_embeddings
         else (DOCUMENT, "documents d", to_document)
     )
-    matching = positions(transaction, collection.key, where)
-    statement = (
-        f"SELECT {columns} FROM {source} WHERE d.collection_key = ? AND d.position IN ({matching.text}) "
-        "ORDER BY d.position LIMIT ? OFFSET ?"
-    )
-    parameters: tuple[Any, ...] = (collection.key, *matching.parameters)
-    if where == EVERYTHING:
-        statement = f"SELECT {columns} FROM {source} WHERE d.collection_key = ? ORDER BY d.position LIMIT ? OFFSET ?"
-        parameters = (collection.key,)
-    for rows in transaction.blocks(statement, (*parameters, MOST if limit is None else limit, offset), block):
+    statement = f"SELECT {columns} FROM {source} WHERE d.collection_key = ? ORDER BY d.position LIMIT ? OFFSET ?"
+    for rows in transaction.blocks(statement, (collection.key, MOST if limit is None else limit, offset), block):
         yield [make(row) for row in rows]
+
+
+def positions_in_order(
+    transaction: Transaction, collection: Collection, where: Where, *, offset: int = 0, limit: int | None = None
+) -> array[int]:
+    """Return the positions of matching documents in the order of insertion, in eight bytes each."""
+    matching = positions(transaction, collection.key, where)
+    found = array("q")
+    for rows in transaction.blocks(
+        f"{matching.text} ORDER BY m.position LIMIT ? OFFSET ?",
+        (*matching.parameters, MOST if limit is None else limit, offset),
+        POSITIONS_AT_ONCE,
+    ):
+        found.extend(row[0] for row in rows)
+    return found
 
 
 def all_positions(transaction: Transaction, collection: Collection, where: Where = EVERYTHING) -> list[int]:

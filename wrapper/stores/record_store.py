@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from schemas.errors import CollectionNotFoundError
 from schemas.records import Collection, Document, DocumentChanges
 from schemas.storage.erasure_count import check_write
 from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
-from schemas.where import Where
+from schemas.where import EVERYTHING, Where
 from wrapper.catalog import document_changes, reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
@@ -20,8 +21,15 @@ from wrapper.stores.collection_names import check_not_in_transit
 from wrapper.writing import WriteOptions, Writing, Written
 
 READ_AT_ONCE = 500
-Reading = Callable[[bool], Iterator[list[Document]]]
-"""Reads the documents once more, block by block, with or without their embeddings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a filter matched: the `number` of documents, and what reads them once more, block by block, with or without
+    their embeddings."""
+
+    number: int
+    read: Callable[[bool], Iterator[list[Document]]]
 
 
 class RecordStore:
@@ -82,22 +90,36 @@ class RecordStore:
     def reading(
         self, name: str, where: Where, *, offset: int = 0, limit: int | None = None
     ) -> Iterator[tuple[Collection, Reading]]:
-        """Give the collection, and what reads the matching documents in the order of insertion, each time the same.
+        """Give the collection, and what reads the matching documents in the order of insertion, the same each time.
 
         The snapshot lasts as long as the context; its thread must read nothing else meanwhile.
         """
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
+            yield collection, _reading(transaction, collection, where, offset, limit)
 
-            def read(with_embeddings: bool) -> Iterator[list[Document]]:
-                return reads.in_blocks(
-                    transaction,
-                    collection,
-                    where,
-                    offset=offset,
-                    limit=limit,
-                    with_embeddings=with_embeddings,
-                    block=READ_AT_ONCE,
-                )
 
-            yield collection, read
+def _reading(transaction: Transaction, collection: Collection, where: Where, offset: int, limit: int | None) -> Reading:
+    if where == EVERYTHING:
+        left = max(0, collection.count - offset)
+        return Reading(
+            left if limit is None else min(left, limit),
+            lambda with_embeddings: reads.all_in_blocks(
+                transaction,
+                collection,
+                offset=offset,
+                limit=limit,
+                with_embeddings=with_embeddings,
+                block=READ_AT_ONCE,
+            ),
+        )
+    # Who matches is found out once, however often the documents are read.
+    places = reads.positions_in_order(transaction, collection, where, offset=offset, limit=limit)
+
+    def read(with_embeddings: bool) -> Iterator[list[Document]]:
+        for start in range(0, len(places), READ_AT_ONCE):
+            block = places[start : start + READ_AT_ONCE].tolist()
+            found = reads.by_positions(transaction, block, with_embeddings=with_embeddings)
+            yield [found[place] for place in block]
+
+    return Reading(len(places), read)

@@ -61,5 +61,5 @@ class ScopedRecords:
         self, name: str, where: Where, *, offset: int = 0, limit: int | None = None
     ) -> Iterator[tuple[Collection, Reading]]:
         seen = self._reach.seen(name)
-        with self._records.reading(name, all_of(seen, where), offset=offset, limit=limit) as (collection, read):
-            yield viewed(collection, name, seen), read
+        with self._records.reading(name, all_of(seen, where), offset=offset, limit=limit) as (collection, reading):
+            yield viewed(collection, name, seen), reading

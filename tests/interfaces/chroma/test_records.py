@@ -247,3 +247,27 @@ def test_a_copy_and_an_export_have_what_is_not_there(client, face, filled):
     for name in (copy, again):
         face.ids[name] = face.described(name).json["id"]
         assert face.get(name, include=everything) == expected
+
+
+@pytest.mark.parametrize("where", [None, {"k": {"$lt": 9}}])
+@pytest.mark.parametrize(("offset", "limit"), [(0, None), (7, None), (5, 1_010)])
+def test_a_long_answer_is_whole_and_in_order(face, where, offset, limit):
+    numbers = range(1_203)
+    name = face.make()
+    added = face.post(
+        name,
+        "add",
+        ids=[f"r{number}" for number in numbers],
+        embeddings=[[number, 1] for number in numbers],
+        documents=[f"text {number}" for number in numbers],
+        metadatas=[{"k": number % 10} for number in numbers],
+    )
+    assert added.status_code == 201
+    chosen = [number for number in numbers if where is None or number % 10 < 9][offset:]
+    chosen = chosen if limit is None else chosen[:limit]
+    assert len(chosen) > 1_000  # what is answered in parts
+    found = face.get(name, where=where, offset=offset, limit=limit, include=["documents", "metadatas", "embeddings"])
+    assert found["ids"] == [f"r{number}" for number in chosen]
+    assert found["documents"] == [f"text {number}" for number in chosen]
+    assert found["metadatas"] == [{"k": number % 10} for number in chosen]
+    assert found["embeddings"] == [[number, 1] for number in chosen]
