@@ -40,6 +40,7 @@ conformance: $(DEVELOPED)
 	$(BIN)/python -m tests.conformance
 	$(BIN)/python -m tests.conformance.python_client
 	$(BIN)/python -m tests.conformance.chroma_suite
+	$(BIN)/python -m tests.conformance.chroma_clients
 	$(BIN)/python -m tests.conformance.openai_clients
 
 lint: $(DEVELOPED)
