@@ -1,6 +1,7 @@
-"""`make conformance`: ask `/v1` by OpenAI's own clients for Python and Node, each in an environment that is made for it.
+"""`make conformance`: ask `/v1` by OpenAI's own clients for Python and Node, by what LangChain, LlamaIndex and Haystack have
+for OpenAI, and by the AI SDK, each in an environment that is made for it.
 
-Exits with 0 when both find what they need. It needs the network, or the caches of pip and npm.
+Exits with 0 when all find what they need. It needs the network, or the caches of pip and npm.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from tests.support.live import live_service
 from tests.support.model_server import model_server
 
 PYTHON_CLIENT, NODE_CLIENT = "openai>=3.50,<4", "openai@6"
+EMBEDDERS = ("langchain-openai>=1.1,<2", "llama-index-embeddings-openai-like>=0.4,<0.5", "haystack-ai>=3.4,<4")
+LANGCHAIN_JS, AI_SDK = "@langchain/openai@1", ("ai@7", "@ai-sdk/openai-compatible@3", "@ai-sdk/mcp@2")
 HERE = Path(__file__).parent
 SECONDS = 600
 
@@ -26,8 +29,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="rag-wrapper-openai-") as made, model_server() as chat:
         folder = Path(made)
         asking = {
-            "OpenAI's client for Python": _python(folder / "python"),
-            "OpenAI's client for Node": _node(folder / "node"),
+            "OpenAI's client for Python": _python(folder / "python", "asking.py", PYTHON_CLIENT),
+            "OpenAI's client for Node": _node(folder / "node", "asking.mjs", NODE_CLIENT),
+            "embedders for Python": _python(folder / "embedders", "embedders.py", *EMBEDDERS),
+            "LangChain.js": _node(folder / "langchain-js", "langchain.mjs", LANGCHAIN_JS),
+            "the AI SDK": _node(folder / "ai-sdk", "ai_sdk.mjs", *AI_SDK),
         }
         settings = {"chat_provider": "openai", "chat_url": f"{chat.url}/v1", "chat_model": "chatty"}
         with live_service(folder, access="keys", api_key="conformance-administrator-key", **settings) as service:
@@ -55,19 +61,19 @@ def _filled(url: str, headers: dict[str, str]) -> str:
     return "rag-documents"
 
 
-def _python(folder: Path) -> list[str]:
+def _python(folder: Path, name: str, *packages: str) -> list[str]:
     venv.create(folder, with_pip=True)
     python = str(folder / "bin" / "python")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", PYTHON_CLIENT], check=True, timeout=SECONDS)
-    return [python, str(HERE / "asking.py")]
+    subprocess.run([python, "-m", "pip", "install", "-qq", *packages], check=True, timeout=SECONDS)
+    return [python, str(HERE / name)]
 
 
-def _node(folder: Path) -> list[str]:
+def _node(folder: Path, name: str, *packages: str) -> list[str]:
     folder.mkdir()
-    install = ["npm", "install", "--silent", "--no-fund", "--no-audit", "--prefix", str(folder), NODE_CLIENT]
+    install = ["npm", "install", "--silent", "--no-fund", "--no-audit", "--prefix", str(folder), *packages]
     subprocess.run(install, check=True, timeout=SECONDS)
-    program = folder / "asking.mjs"
-    program.write_text((HERE / "asking.mjs").read_text())
+    program = folder / name
+    program.write_text((HERE / name).read_text())
     return ["node", str(program)]
 
 
