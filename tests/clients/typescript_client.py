@@ -29,7 +29,8 @@ class BuildError(Exception):
 
 
 def built_client() -> Path:
-    """Return a folder with the client and its tests as JavaScript in `.tests`, built if it is not there yet.
+    """Return a folder with the client and its tests as JavaScript in `.tests`, and in `dist/esm` what is packed for
+    browsers, built if it is not there yet.
 
     Skips the test, aloud, where npm has no packages to give; fails when they are there and the build does not succeed.
     """
@@ -89,6 +90,7 @@ def _build(folder: Path, modules: Path) -> None:
         ["scripts/generate.mjs"],
         ["scripts/every-route.mjs"],
         ["node_modules/typescript/bin/tsc", "--project", "tsconfig.tests.json"],
+        ["node_modules/typescript/bin/tsc", "--project", "tsconfig.json"],
     ):
         done = run(["node", *script], folder, BUILD_SECONDS, **environ)
         assert done.returncode == 0, f"{script[0]}\n{done.stdout}{done.stderr}"
