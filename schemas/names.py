@@ -57,6 +57,17 @@ def check_namespace_name(name: object, *, field: str = "name") -> str:
     return name
 
 
+def check_database(text: str, *, field: str = "database") -> tuple[str, str]:
+    """Return (tenant, database) of `database`, which is the default tenant's, or `tenant/database`.
+
+    Raises InvalidInputError, which names `field`, for a text that is neither.
+    """
+    tenant, slash, database = text.rpartition("/")
+    return check_namespace_name(tenant if slash else DEFAULT_TENANT, field=field), check_namespace_name(
+        database, field=field
+    )
+
+
 def full_name(tenant: str, database: str, name: str) -> str:
     """Return the name of a collection as the whole service knows it: its own in the default database, and in others
     `/tenant/database/name`, which no collection of the default one can have."""

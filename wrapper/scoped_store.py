@@ -1,17 +1,15 @@
 """The store as the current caller sees it. Routes and providers ask this store, never the one behind it.
 
-Which collections and documents exist for whom is decided in `wrapper/stores/reach.py`.
+Which collections and documents exist for whom, and what collections are called in a database, is decided in
+`wrapper/stores/reach.py`.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
-
-from cachetools import LRUCache
 
 from schemas.access.callers import Caller, acting_still, current
 from schemas.errors import CollectionNotFoundError, DocumentNotFoundError
@@ -35,16 +33,13 @@ from schemas.where import EVERYTHING, Where, all_of
 from wrapper.querying.planner import Found
 from wrapper.store import Store
 from wrapper.stores.quotas import limited
-from wrapper.stores.reach import Reach, viewed
+from wrapper.stores.reach import Reach
 from wrapper.stores.scoped_indexes import ScopedIndexes
 from wrapper.stores.scoped_names import ScopedNames
 from wrapper.stores.scoped_namespaces import ScopedNamespaces
 from wrapper.stores.scoped_records import ScopedRecords
+from wrapper.stores.seen_counts import SeenCounts
 from wrapper.writing import AS_IT_COMES, WriteOptions, Writing, Written
-
-MOST_COUNTS = 10_000
-"""The number of collections, at one revision and for one filter, whose counts are remembered: each list of collections
-and each search needs them all."""
 
 T = TypeVar("T")
 
@@ -58,17 +53,24 @@ class ScopedStore:
 
     A change is made with the rights of now, because its body may have taken long to arrive: AccessError is raised when
     they have ended since.
+
+    The collections are those of the default database. `in_database` gives the store of another one's, by their names
+    there. `namespaces` and `records`, which clients of Chroma ask, go by full names; so do errors.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, reach: Reach | None = None, counts: SeenCounts | None = None) -> None:
         self._store = store
-        self.reach = Reach()
+        self.reach = Reach() if reach is None else reach
         self.names = ScopedNames(store.names, self.reach)
         self.records = ScopedRecords(store.records, self.reach, self._shown_one)
         self.namespaces = ScopedNamespaces(store.namespaces, self.reach, self._shown)
         self.indexes = ScopedIndexes(store.indexes, self.reach)
-        self._counts: LRUCache[tuple[int, int, str], int] = LRUCache(MOST_COUNTS)
-        self._guard = threading.Lock()
+        self._counts = SeenCounts(store.count) if counts is None else counts
+
+    def in_database(self, tenant: str, database: str) -> ScopedStore:
+        """Return the store of that database's collections. Raises DatabaseNotFoundError when none is the caller's."""
+        self.namespaces.database(tenant, database)
+        return ScopedStore(self._store, self.reach.within(tenant, database), self._counts)
 
     @property
     def writing(self) -> Writing:
@@ -77,27 +79,28 @@ class ScopedStore:
     def collections(self) -> list[Collection]:
         """Return the caller's collections, by name."""
         caller = current()
-        return self._shown(caller, self._store.collections(caller.collections))
+        return self._shown(caller, self._store.collections(caller.collections, self.reach.beginning))
 
     def collections_count(self) -> int:
-        return self._store.collections_count(current().collections)
+        return self._store.collections_count(current().collections, self.reach.beginning)
 
     def collections_page(
         self, *, prefix: str, limit: int | None, cursor: str | None
     ) -> tuple[list[Collection], str | None]:
         caller = current()
         found, following = self._store.collections_page(
-            prefix=prefix, limit=limit, cursor=cursor, within=caller.collections
+            prefix=self.reach.full(prefix), limit=limit, cursor=cursor, within=caller.collections
         )
         return self._shown(caller, found), following
 
     def collection(self, name: str) -> Collection:
+        name = self.reach.full(name)
         caller = self.reach.reader(name)
-        return self._shown_one(caller, viewed(self._store.collection(name), name, EVERYTHING))
+        return self._shown_one(caller, replace(self._store.collection(name), name=name))
 
     def collections_named(self, names: Sequence[str]) -> list[Collection]:
         caller = current()
-        known = [name for name in names if self.reach.knows(caller, name)]
+        known = [full for full in map(self.reach.full, names) if self.reach.knows(caller, full)]
         return self._shown(caller, self._store.collections_named(known))
 
     @acting_still()
@@ -111,9 +114,12 @@ class ScopedStore:
         get_or_create: bool = False,
         configuration: str | None = None,
     ) -> Written[CollectionOutcome]:
+        name = self.reach.full(name)
         self.reach.check_adding(name)
-        return self._store.create_collection(
-            name, metadata, metric, options, get_or_create=get_or_create, configuration=configuration
+        return self.reach.told(
+            self._store.create_collection(
+                name, metadata, metric, options, get_or_create=get_or_create, configuration=configuration
+            )
         )
 
     def once(
@@ -130,6 +136,7 @@ class ScopedStore:
 
         Raises CollectionForbiddenError unless the caller may add to it, also where the outcome is known.
         """
+        name = self.reach.full(name)
         self.reach.check_adding(name)
         return self.writing.once(kind, options, work, name, is_final=is_final)
 
@@ -137,16 +144,19 @@ class ScopedStore:
     def change_collection_metadata(
         self, name: str, metadata: dict[str, Any], options: WriteOptions, *, merge: bool
     ) -> Written[CollectionOutcome]:
+        name = self.reach.full(name)
         self.reach.check_writing(name)
-        return self._store.change_collection_metadata(name, metadata, options, merge=merge)
+        return self.reach.told(self._store.change_collection_metadata(name, metadata, options, merge=merge))
 
     @acting_still()
     def delete_collection(self, name: str, options: WriteOptions = AS_IT_COMES) -> Written[WriteOutcome]:
+        name = self.reach.full(name)
         self.reach.check_writing(name)
         return self._store.delete_collection(name, options)
 
     @acting_still()
     def empty_collection(self, name: str, options: WriteOptions) -> Written[WriteOutcome]:
+        name = self.reach.full(name)
         self.reach.check_writing(name)
         return self._store.empty_collection(name, options)
 
@@ -154,12 +164,14 @@ class ScopedStore:
     def add_documents(
         self, name: str, batch: DocumentBatch, options: WriteOptions = AS_IT_COMES, **conditions: Any
     ) -> Written[WriteOutcome]:
+        name = self.reach.full(name)
         self.reach.check_writing(name)
         return self._store.add_documents(name, batch, limited(options), **conditions)
 
     def add_part(
         self, collection: Collection, batch: DocumentBatch, options: WriteOptions, *, on_conflict: str
     ) -> WriteOutcome:
+        collection = replace(collection, name=self.reach.full(collection.name))
         self.reach.check_writing(collection.name)
         return self._store.add_part(collection, batch, limited(options), on_conflict=on_conflict)
 
@@ -167,6 +179,7 @@ class ScopedStore:
     def patch_document(
         self, name: str, document_id: str, patch: DocumentPatch, options: WriteOptions
     ) -> Written[Document]:
+        name = self.reach.full(name)
         self.reach.check_writing(name)
         return self._store.patch_document(name, document_id, patch, limited(options))
 
@@ -174,11 +187,13 @@ class ScopedStore:
     def patch_metadata(
         self, name: str, patch: Metadata, options: WriteOptions, *, ids: Sequence[str] | None, where: Where
     ) -> Written[WriteOutcome]:
+        name = self.reach.full(name)
         self.reach.check_writing(name)
         return self._store.patch_metadata(name, patch, limited(options), ids=ids, where=where)
 
     @acting_still()
     def delete_document(self, name: str, document_id: str, options: WriteOptions) -> Written[WriteOutcome]:
+        name = self.reach.full(name)
         self.reach.check_writing(name)
         return self._store.delete_document(name, document_id, options)
 
@@ -192,6 +207,7 @@ class ScopedStore:
         where: Where | None = None,
         may_empty: bool = True,
     ) -> Written[WriteOutcome]:
+        name = self.reach.full(name)
         self.reach.check_writing(name)
         return self._store.delete_documents(name, options, ids=ids, where=where, may_empty=may_empty)
 
@@ -207,6 +223,7 @@ class ScopedStore:
         ids: Sequence[str] | None = None,
         with_embeddings: bool = False,
     ) -> tuple[Page, Collection]:
+        name = self.reach.full(name)
         seen = self.reach.seen(name)
         found, collection = self._store.page(
             name,
@@ -219,51 +236,57 @@ class ScopedStore:
             with_embeddings=with_embeddings,
             seen=seen,
         )
-        return found, viewed(collection, name, seen)
+        return found, self.reach.viewed(collection, name, seen)
 
     def documents(
         self, name: str, ids: Sequence[str], where: Where = EVERYTHING, *, with_embeddings: bool = False
     ) -> tuple[list[Document], Collection]:
+        name = self.reach.full(name)
         seen = self.reach.seen(name)
         found, collection = self._store.documents(name, ids, all_of(seen, where), with_embeddings=with_embeddings)
-        return found, viewed(collection, name, seen)
+        return found, self.reach.viewed(collection, name, seen)
 
     def document(self, name: str, document_id: str, *, with_embeddings: bool) -> tuple[Document, Collection]:
         found, collection = self.documents(name, [document_id], with_embeddings=with_embeddings)
         if not found:
-            raise DocumentNotFoundError(name, document_id)
+            raise DocumentNotFoundError(self.reach.full(name), document_id)
         return found[0], collection
 
     @contextmanager
     def export(self, name: str) -> Iterator[tuple[Collection, Iterator[list[Document]]]]:
         """Give the collection and all its documents that the caller sees, as `Store.export` does."""
+        name = self.reach.full(name)
         seen = self.reach.seen(name)
         with self._store.export(name, seen) as (collection, blocks):
-            yield viewed(collection, name, seen), blocks
+            yield self.reach.viewed(collection, name, seen), blocks
 
     def count(self, name: str, where: Where) -> tuple[int, Collection]:
+        name = self.reach.full(name)
         seen = self.reach.seen(name)
         found, collection = self._store.count(name, all_of(seen, where))
-        return found, viewed(collection, name, seen)
+        return found, self.reach.viewed(collection, name, seen)
 
     def distinct_values(self, name: str, field: str) -> tuple[list[Any], Collection]:
+        name = self.reach.full(name)
         seen = self.reach.seen(name)
         found, collection = self._store.distinct_values(name, field, seen)
-        return found, viewed(collection, name, seen)
+        return found, self.reach.viewed(collection, name, seen)
 
     def facets(
         self, name: str, fields: Sequence[str], where: Where, *, limit: int
     ) -> tuple[dict[str, Facet], int, Collection]:
+        name = self.reach.full(name)
         seen = self.reach.seen(name)
         found, total, collection = self._store.facets(name, fields, all_of(seen, where), limit=limit)
-        return found, total, viewed(collection, name, seen)
+        return found, total, self.reach.viewed(collection, name, seen)
 
     def text_search(
         self, name: str, query: str, where: Where, *, limit: int
     ) -> tuple[list[TextMatch], int, Collection]:
+        name = self.reach.full(name)
         seen = self.reach.seen(name)
         found, total, collection = self._store.text_search(name, query, where, limit=limit, seen=seen)
-        return found, total, viewed(collection, name, seen)
+        return found, total, self.reach.viewed(collection, name, seen)
 
     def query(
         self,
@@ -277,6 +300,7 @@ class ScopedStore:
         gather_by: GatherSpec | None = None,
         with_embeddings: bool = False,
     ) -> Found:
+        name = self.reach.full(name)
         seen = self.reach.seen(name)
         found = self._store.query(
             name,
@@ -291,19 +315,21 @@ class ScopedStore:
         )
         # Which documents the index proposes depends on those that are not seen.
         compared = found.compared if seen == EVERYTHING else None
-        return replace(found, collection=viewed(found.collection, name, seen), compared=compared)
+        return replace(found, collection=self.reach.viewed(found.collection, name, seen), compared=compared)
 
     def projection(self, name: str, where: Where, *, limit: int, field: str | None) -> Projection:
+        name = self.reach.full(name)
         seen = self.reach.seen(name)
         found = self._store.projections.of(name, all_of(seen, where), limit=limit, field=field)
-        return replace(found, collection=viewed(found.collection, name, seen))
+        return replace(found, collection=self.reach.viewed(found.collection, name, seen))
 
     def gather(
         self, name: str, spec: GatherSpec, *, ids: Sequence[str] | None = None, where: Where | None = None
     ) -> Gathered:
+        name = self.reach.full(name)
         seen = self.reach.seen(name)
         found = self._store.gather(name, spec, ids=ids, where=where, seen=seen)
-        return replace(found, collection=viewed(found.collection, name, seen))
+        return replace(found, collection=self.reach.viewed(found.collection, name, seen))
 
     def _shown(self, caller: Caller, found: Sequence[Collection]) -> list[Collection]:
         shown = []
@@ -315,15 +341,5 @@ class ScopedStore:
     def _shown_one(self, caller: Caller, collection: Collection) -> Collection:
         """Return a collection as if it had only the documents that the caller sees."""
         seen = self.reach.view(caller, collection.name)
-        if seen == EVERYTHING:
-            return collection
-        state = collection.key, collection.revision, repr(seen)
-        with self._guard:
-            known = self._counts.get(state)
-        if known is not None:
-            count, now = known, collection
-        else:
-            count, now = self._store.count(collection.name, seen)
-            with self._guard:
-                self._counts[now.key, now.revision, repr(seen)] = count
-        return viewed(replace(now, count=count, dimension=now.dimension if count else None), collection.name, seen)
+        counted = collection if seen == EVERYTHING else self._counts.counted(collection, seen)
+        return self.reach.viewed(counted, collection.name, seen)

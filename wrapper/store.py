@@ -76,14 +76,15 @@ class Store:
         self.namespaces = Namespaces(catalog, writing)
         self.names = CollectionNames(catalog, writing, self.copying)
 
-    def collections(self, within: Patterns = None) -> list[Collection]:
-        """Return the collections with names `within` these patterns, by name; None stands for all names."""
+    def collections(self, within: Patterns = None, prefix: str = "") -> list[Collection]:
+        """Return the collections with names `within` these patterns that begin with `prefix`, by name; None stands for
+        all names."""
         with self._catalog.read() as transaction:
-            return collections_page(transaction, within=within)
+            return collections_page(transaction, within, prefix=prefix)
 
-    def collections_count(self, within: Patterns = None) -> int:
+    def collections_count(self, within: Patterns = None, prefix: str = "") -> int:
         with self._catalog.read() as transaction:
-            return count_collections(transaction, within)
+            return count_collections(transaction, within, prefix)
 
     def collections_page(
         self, *, prefix: str, limit: int | None, cursor: str | None, within: Patterns = None

@@ -32,8 +32,8 @@ def search(tenant: str, database: str, collection_id: str) -> Response:
 def _page(own: ScopedStore, collection: Collection, asked: Search) -> list[Scored]:
     """Return the documents of a search on its page, with their embeddings when it selects them."""
     if asked.rank is None:
-        with own.records.reading(collection.name, asked.where, offset=asked.offset, limit=asked.limit) as (_, read):
-            return [(each, None) for block in read(asked.wants_embeddings) for each in block]
+        with own.records.reading(collection.name, asked.where, offset=asked.offset, limit=asked.limit) as (_, reading):
+            return [(each, None) for block in reading.read(asked.wants_embeddings) for each in block]
     known: dict[str, Document] = {}
     found: dict[Nearest, list[tuple[str, float]]] = {}
     for nearest in nearest_of(asked.rank):

@@ -19,7 +19,7 @@ from typing import ParamSpec, TypeVar
 
 from schemas.access.owners import EVERYTHING_SEEN, OPEN, OWNS_NOTHING, Asker
 from schemas.errors import RagError
-from schemas.names import matches_pattern
+from schemas.names import is_pattern, matches_pattern
 from schemas.observing import spans
 from schemas.where import EVERYTHING, Where
 
@@ -132,6 +132,13 @@ class Caller:
     def knows(self, collection: str) -> bool:
         """Return whether a collection of that name is one of this caller's, whether it exists or not."""
         return self.collections is None or any(matches_pattern(collection, each) for each in self.collections)
+
+    def knows_some(self, beginning: str) -> bool:
+        """Return whether a collection whose name begins so may be one of this caller's."""
+        return self.collections is None or any(
+            each.startswith(beginning) or (is_pattern(each) and beginning.startswith(each[:-1]))
+            for each in self.collections
+        )
 
     @property
     def view(self) -> str:

@@ -39,8 +39,8 @@ def make(catalog, *names):
 class DeletedMeanwhile(Store):
     """A store of which the first collection is deleted as soon as all were listed."""
 
-    def collections(self, within=None):
-        found = super().collections(within)
+    def collections(self, within=None, prefix=""):
+        found = super().collections(within, prefix)
         self._catalog.commit(lambda transaction: collection_writes.delete_collection(transaction, found[0].name))
         return found
 

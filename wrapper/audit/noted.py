@@ -5,11 +5,11 @@ It travels beside the call in a context variable, as the caller does. Where ther
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from schemas.access.callers import Scope, current_or_none
+from schemas.access.callers import Caller, Scope, current_or_none
 
 MOST_NAMES = 16
 """The most collections that are named in a line; of further ones their number is."""
@@ -106,13 +106,16 @@ def note_status(status: int) -> None:
         noted.status = status
 
 
-def note_missing(names: Iterable[str]) -> None:
+def note_missing(names: Iterable[str], is_known: Callable[[Caller, str], bool] = Caller.knows) -> None:
     """Note that the request named these collections and was told that there are none. Where they are not the caller's
-    that is a denial, whether they exist or not."""
+    that is a denial, whether they exist or not.
+
+    With `Caller.knows_some`, the names are what those in a database begin with.
+    """
     noted, caller = _now.get(), current_or_none()
     if noted is None or caller is None:
         return
     for name in names:
-        if not caller.knows(name):
+        if not is_known(caller, name):
             note_collection(name)
             noted.is_denied, noted.status = True, NOT_FOUND

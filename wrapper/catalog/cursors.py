@@ -60,7 +60,7 @@ def decode_cursor(
 
 
 def encode_name_cursor(name: str, prefix: str) -> str:
-    """Return the cursor for a page of collections that ends with `name`."""
+    """Return the cursor for a page of collections that ends with `name`; both names are full ones."""
     return base64.urlsafe_b64encode(orjson.dumps([prefix, name])).decode().rstrip("=")
 
 
@@ -72,12 +72,16 @@ def decode_name_cursor(source: str, prefix: str) -> str:
     try:
         padded = source.encode("ascii") + b"=" * (-len(source) % 4)
         asked, name = orjson.loads(base64.urlsafe_b64decode(padded))
-        if not isinstance(name, str) or not NAME_BEGINNING.fullmatch(name):
+        if not isinstance(asked, str) or not isinstance(name, str):
             raise ValueError("no name")
     except (ValueError, TypeError, binascii.Error):
         raise InvalidInputError("Invalid cursor", code="invalid_cursor", field="cursor") from None
     if asked != prefix:
-        raise InvalidInputError("The cursor belongs to another 'prefix'", code="invalid_cursor", field="cursor")
+        raise InvalidInputError(
+            "The cursor belongs to another 'prefix' or 'database'", code="invalid_cursor", field="cursor"
+        )
+    if not name.startswith(prefix) or not NAME_BEGINNING.fullmatch(name.removeprefix(prefix)):
+        raise InvalidInputError("Invalid cursor", code="invalid_cursor", field="cursor")
     return name
 
 

@@ -116,11 +116,11 @@ def names_between(transaction: Transaction, first: str, after: str) -> list[str]
     return [row[0] for row in rows]
 
 
-def count_collections(transaction: Transaction, within: Patterns = None) -> int:
-    """Return the number of collections within the patterns."""
+def count_collections(transaction: Transaction, within: Patterns = None, prefix: str = "") -> int:
+    """Return the number of collections within the patterns that begin with `prefix`."""
     mine = names_condition("name", within)
-    counting = f"SELECT count(*) FROM collections WHERE name >= ? AND {mine.text}"
-    return int(transaction.value(counting, (FIRST_NAME, *mine.parameters)))
+    counting = f"SELECT count(*) FROM collections WHERE name >= ? AND name < ? AND {mine.text}"
+    return int(transaction.value(counting, (prefix or FIRST_NAME, prefix + AFTER_NAMES, *mine.parameters)))
 
 
 def names_condition(column: str, patterns: Patterns) -> Sql:

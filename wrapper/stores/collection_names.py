@@ -73,7 +73,10 @@ class CollectionNames:
         with self._catalog.read() as transaction:
             return aliases.find(transaction, name)
 
-    def aliases(self, within: Patterns = None, collection: str | None = None) -> list[Alias]:
-        """Return the aliases whose names are within the patterns, by name; those of one collection when it is given."""
+    def aliases(
+        self, within: Patterns = None, collection: str | None = None, beginning: str | None = None
+    ) -> list[Alias]:
+        """Return the aliases whose names are within the patterns, by name; those of one collection, or of the database
+        with that `beginning` of full names, when it is given."""
         with self._catalog.read() as transaction:
-            return aliases.all_of(transaction, within, collection)
+            return aliases.all_of(transaction, within, collection, beginning)

@@ -12,9 +12,12 @@ from dataclasses import replace
 
 from schemas.access.callers import Caller, current
 from schemas.errors import CollectionForbiddenError, CollectionNotFoundError
+from schemas.names import full_name
 from schemas.records import Collection
+from schemas.storage.outcomes import CollectionOutcome, EarlierAnswer
 from schemas.where import EVERYTHING, Where, all_of
 from wrapper.audit import noted
+from wrapper.writing import Written
 
 ViewOf = Callable[[Caller], Where]
 
@@ -23,10 +26,48 @@ class Reach:
     """The reach of whoever asks. A collection that is not the caller's does not exist for them.
 
     An alias is a name of its own: who may use it may use what it stands for. Collections that are kept apart have none.
+    Names are full ones here. Callers name the collections of one database, and what `full` and `viewed` do is all that
+    turns their names into full ones and back.
     """
 
-    def __init__(self) -> None:
-        self._apart: dict[str, ViewOf] = {}
+    def __init__(self, beginning: str = "", apart: dict[str, ViewOf] | None = None) -> None:
+        self.beginning = beginning
+        """What the full names of the database begin with: nothing in the default one."""
+        self._apart: dict[str, ViewOf] = {} if apart is None else apart
+
+    def within(self, tenant: str, database: str) -> Reach:
+        """Return the reach of whoever names the collections of that database."""
+        return Reach(full_name(tenant, database, ""), self._apart)
+
+    def full(self, name: str) -> str:
+        """Return the full name of a collection or alias of the database."""
+        return self.beginning + name
+
+    def short(self, name: str) -> str:
+        """Return what a collection or alias of the database is called there."""
+        return name.removeprefix(self.beginning)
+
+    def viewed(self, collection: Collection, name: str, seen: Where) -> Collection:
+        """Return a collection as its reader sees it, who asked for it by the full `name` and sees of it what matches
+        `seen`.
+
+        It has the name that its reader gave. Its version is another than that of other readers, who may use one cache,
+        and than that of a reader whose filter was changed.
+        """
+        if collection.name != (asked := self.short(name)):
+            collection = replace(collection, name=asked)
+        if seen == EVERYTHING:
+            return collection
+        # By its text: in Python, the filters for 1 and for true are equal.
+        return replace(collection, view=hashlib.blake2b(repr(seen).encode(), digest_size=6).hexdigest())
+
+    def told(self, written: Written[CollectionOutcome]) -> Written[CollectionOutcome]:
+        """Return a write to a collection itself, with the name that its caller knows the collection by."""
+        outcome = written.outcome
+        if isinstance(outcome, EarlierAnswer):
+            return written
+        noted.note_collection(outcome.name)
+        return replace(written, outcome=replace(outcome, name=self.short(outcome.name)))
 
     def keep_apart(self, name: str, view_of: ViewOf) -> None:
         """Let callers see of a collection only what `view_of` says, whatever their key is for, and change nothing.
@@ -81,17 +122,3 @@ class Reach:
         is known by it."""
         if name in self._apart:
             raise CollectionForbiddenError(name)
-
-
-def viewed(collection: Collection, name: str, seen: Where) -> Collection:
-    """Return a collection as its reader sees it, who asked for it by `name` and sees of it what matches `seen`.
-
-    Its version is another than that of other readers, who may use one cache, and than that of a reader whose filter was
-    changed.
-    """
-    if collection.name != name:
-        collection = replace(collection, name=name)
-    if seen == EVERYTHING:
-        return collection
-    # By its text: in Python, the filters for 1 and for true are equal.
-    return replace(collection, view=hashlib.blake2b(repr(seen).encode(), digest_size=6).hexdigest())

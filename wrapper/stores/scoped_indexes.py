@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from schemas.access.callers import current
 from schemas.records import Collection
@@ -17,18 +18,25 @@ class ScopedIndexes:
         self._reach = reach
 
     def of(self, name: str) -> IndexStatus:
-        self._reach.check_writing(name)
-        return self._requests.of(name)
+        return self._asked(name, self._requests.of)
 
     def of_all(self, collections: Sequence[Collection]) -> list[IndexStatus]:
         """Return what is known of the indexes of those of these collections that `of` would tell about."""
         caller = current()
-        return self._requests.of_all([each for each in collections if self._reach.owns(caller, each.name)])
+        owned = [each for each in collections if self._reach.owns(caller, self._reach.full(each.name))]
+        return self._requests.of_all(owned)
 
     def check(self, name: str) -> IndexStatus:
-        self._reach.check_writing(name)
-        return self._requests.check(name)
+        return self._asked(name, self._requests.check)
 
     def rebuild(self, name: str) -> IndexStatus:
+        return self._asked(name, self._requests.rebuild)
+
+    def _asked(self, name: str, request: Callable[[str], IndexStatus]) -> IndexStatus:
+        name = self._reach.full(name)
         self._reach.check_writing(name)
-        return self._requests.rebuild(name)
+        return self._shown(request(name))
+
+    def _shown(self, status: IndexStatus) -> IndexStatus:
+        collection = status.collection
+        return replace(status, collection=replace(collection, name=self._reach.short(collection.name)))

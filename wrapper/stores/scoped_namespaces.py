@@ -37,7 +37,7 @@ class ScopedNamespaces:
         self._namespaces.create_tenant(name)
 
     def check_tenant(self, name: str) -> None:
-        if name != DEFAULT_TENANT and not _knows_some(current(), f"/{name}/"):
+        if name != DEFAULT_TENANT and not current().knows_some(f"/{name}/"):
             raise TenantNotFoundError(name)
         self._namespaces.check_tenant(name)
 
@@ -75,7 +75,7 @@ class ScopedNamespaces:
 
     def _is_known(self, database: Database) -> bool:
         beginning = full_name(database.tenant, database.name, "")
-        return not beginning or _knows_some(current(), beginning)
+        return not beginning or current().knows_some(beginning)
 
     def _check_owning(self, beginning: str, name: str) -> None:
         caller = current()
@@ -84,13 +84,3 @@ class ScopedNamespaces:
         owns = patterns is None or any(is_pattern(each) and beginning.startswith(each[:-1]) for each in patterns)
         if caller.is_filtered or not owns:
             raise DatabaseForbiddenError(name)
-
-
-def _knows_some(caller: Caller, beginning: str) -> bool:
-    """Return whether some name that begins so may be one of the caller's."""
-    if caller.collections is None:
-        return True
-    return any(
-        each.startswith(beginning) or (is_pattern(each) and beginning.startswith(each[:-1]))
-        for each in caller.collections
-    )

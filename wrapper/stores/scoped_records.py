@@ -12,7 +12,7 @@ from schemas.records import Collection, DocumentChanges
 from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
 from schemas.where import Where, all_of
 from wrapper.stores.quotas import limited
-from wrapper.stores.reach import Reach, viewed
+from wrapper.stores.reach import Reach
 from wrapper.stores.record_store import Reading, RecordStore
 from wrapper.writing import WriteOptions, Written
 
@@ -54,7 +54,7 @@ class ScopedRecords:
             self._reach.check_naming(name)
             self._reach.check_naming(new_name)
             self._reach.check_adding(new_name)
-        return self._records.change_collection(name, options, new_name=new_name, **changes)
+        return self._reach.told(self._records.change_collection(name, options, new_name=new_name, **changes))
 
     @contextmanager
     def reading(
@@ -62,4 +62,4 @@ class ScopedRecords:
     ) -> Iterator[tuple[Collection, Reading]]:
         seen = self._reach.seen(name)
         with self._records.reading(name, all_of(seen, where), offset=offset, limit=limit) as (collection, reading):
-            yield viewed(collection, name, seen), reading
+            yield self._reach.viewed(collection, name, seen), reading

@@ -16,13 +16,14 @@ from flask import Response, current_app, g, request
 
 from schemas.access.api_keys import is_id
 from schemas.access.callers import Scope, check_acting
-from schemas.errors import RagError
+from schemas.errors import InvalidInputError, RagError
+from schemas.names import full_name
 from schemas.records import Document
-from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
+from schemas.storage.outcomes import WriteOutcome
 from wrapper.audit import noted
 from wrapper.audit.noted import Noted
 from wrapper.audit.recording import Asked, Recorder, is_change
-from wrapper.web import callers
+from wrapper.web import callers, request_parts
 from wrapper.web.client_addresses import TrustedProxies, client_address
 from wrapper.web.route_table import RouteTable
 
@@ -51,7 +52,7 @@ def begin(request_id: str) -> None:
         by_command=BY_COMMAND in request.environ,
     )
     if route.startswith(OF_ONE_COLLECTION):
-        noted.note_collection((request.view_args or {})["name"])
+        _note_collection((request.view_args or {})["name"])
     key_id = (request.view_args or {}).get("key_id", "")
     if is_id(key_id):  # else it may be the key itself
         noted.note_subject(key_id)
@@ -73,9 +74,7 @@ def calls_tool(name: str, needs: Scope) -> None:
 
 
 def note_outcome(outcome: object, *, replayed: bool) -> None:
-    """Note of how many documents a write was, and of which collection."""
-    if isinstance(outcome, CollectionOutcome):
-        noted.note_collection(outcome.name)
+    """Note of how many documents a write was."""
     if replayed:
         noted.note_count(0)
     elif isinstance(outcome, WriteOutcome):
@@ -169,6 +168,14 @@ def route_of(rule: str) -> str:
 def noted_here() -> Noted:
     """Return what is noted of this request, for a stream that outlives it."""
     return cast(Noted, g.noted)
+
+
+def _note_collection(name: str) -> None:
+    try:
+        database = request_parts.asked_database()
+    except InvalidInputError:
+        return  # no collection of anywhere, and the request is refused
+    noted.note_collection(name if database is None else full_name(*database, name))
 
 
 def _recorder() -> Recorder:

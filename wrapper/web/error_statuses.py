@@ -17,6 +17,7 @@ import structlog
 from flask import Blueprint, Flask, Request, Response, current_app, has_request_context, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
+from schemas.access.callers import Caller
 from schemas.access.credentials_in_text import Cleaner, cleaned, through_escapes, without_credentials
 from schemas.errors import (
     BusyError,
@@ -25,6 +26,7 @@ from schemas.errors import (
     ConfigurationError,
     ConflictError,
     DatabaseForbiddenError,
+    DatabaseNotFoundError,
     DiskFloorError,
     ForbiddenOriginError,
     GoneError,
@@ -44,6 +46,7 @@ from schemas.errors import (
     ResetDisabledError,
     ScopeMissingError,
     SlowClientError,
+    TenantNotFoundError,
     TooManyRequestsError,
     TooSlowError,
     UnauthorizedError,
@@ -52,6 +55,7 @@ from schemas.errors import (
     UnsupportedMediaError,
     WrongMethodError,
 )
+from schemas.names import full_name
 from schemas.wire.error_bodies import error_body
 from wrapper.audit.noted import note_count, note_missing
 from wrapper.observing import metrics
@@ -195,6 +199,10 @@ def respond(error: RagError, spell: Spelling = error_body) -> Response:
         note_count(done)
     if isinstance(error, CollectionNotFoundError):
         note_missing(error.names)
+    if isinstance(error, DatabaseNotFoundError):
+        note_missing([full_name(error.details["tenant"], error.details["database"], "")], Caller.knows_some)
+    if isinstance(error, TenantNotFoundError):
+        note_missing([f"/{error.details['tenant']}/"], Caller.knows_some)
     if isinstance(error, TooManyRequestsError | QuotaError):
         metrics.REFUSED_REQUESTS.labels(error.code).inc()
         return error_response(error, spell)

@@ -135,7 +135,7 @@ def once(
     write: Callable[[Collection, Iterable[bytes]], tuple[Outcome, Progress]],
 ) -> Written[Outcome]:
     """Return the outcome of `write`, or the one that a stream of the same key and lines had."""
-    store.reach.check_writing(name)
+    store.reach.check_writing(store.reach.full(name))
     digest = hashlib.sha256(options.digest.encode())
     source = _hashed(lines, digest)
     key = options.idempotency_key
@@ -277,7 +277,7 @@ def _settle(store: ScopedStore, name: str, progress: Progress) -> bool:
     """Wait for the last part and return whether the index has all of it and of the parts before."""
     indexed = store.writing.wait_until_indexed(progress.entry)
     if indexed and progress.waiting_ids:
-        refused = store.writing.set_aside_of(name, progress.waiting_ids)
+        refused = store.writing.set_aside_of(store.reach.full(name), progress.waiting_ids)
         progress.waiting_ids = []
         progress.set_aside += refused[: MAX_RETURNED_IDS - len(progress.set_aside)]
         progress.refused |= bool(refused)

@@ -13,6 +13,7 @@ from schemas.access.callers import check_acting
 from schemas.access.owners import OPEN
 from schemas.errors import BusyError, InvalidInputError, RagError
 from schemas.field_names import Unknown, check_names
+from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT, check_database
 from schemas.storage.erasure_count import UNKNOWN
 from schemas.wire.body import load, noting_caps
 from wrapper.observing import metrics
@@ -20,7 +21,7 @@ from wrapper.scoped_store import ScopedStore
 from wrapper.web import callers
 from wrapper.web.bodies import client_is_gone, decode_json, leave_body, read_body, request_digest
 from wrapper.web.lanes import Lane, Lanes
-from wrapper.web.route_table import Route, RouteTable
+from wrapper.web.route_table import DATABASE, Route, RouteTable
 from wrapper.writing import WriteOptions
 
 T = TypeVar("T")
@@ -74,8 +75,23 @@ def change_lane(lane: Lane) -> None:
 
 
 def store() -> ScopedStore:
-    """Return the store as the caller of this request sees it."""
-    return cast(ScopedStore, current_app.extensions["rag.service"].callers_store)
+    """Return the store as the caller of this request sees it: the collections of the database that the request names.
+
+    Raises InvalidInputError when that is no name of one, and DatabaseNotFoundError.
+    """
+    callers_store = cast(ScopedStore, current_app.extensions["rag.service"].callers_store)
+    asked = asked_database()
+    return callers_store if asked is None else callers_store.in_database(*asked)
+
+
+def asked_database() -> tuple[str, str] | None:
+    """Return (tenant, database) when the request names a database that is not the default one. Raises InvalidInputError
+    when that is no name of one."""
+    route = declared()
+    if route is None or not route.in_database or DATABASE not in request.args:
+        return None
+    asked = check_database(request.args[DATABASE])
+    return None if asked == (DEFAULT_TENANT, DEFAULT_DATABASE) else asked
 
 
 def body(content: bytes | None = None) -> dict[str, Any]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TypeVar
 
 from flask import Flask, Response
 from marshmallow import Schema
+from werkzeug.routing import Rule
 
 from schemas.access.table import ROUTES, Access
+from schemas.access.table import Names as Naming
 from schemas.errors import ConfigurationError
 from schemas.field_names import NO_NAMES, Names, names_of
 from wrapper.web.bodies import JSON
@@ -21,6 +23,10 @@ _CONVERTED = re.compile(r"<(?:[^<>:]+:)?([^<>:]+)>")
 NAME_ALONE = r"{\1}"
 """A part of a path as the description of the interface writes it."""
 View = TypeVar("View", bound=Callable[..., Response])
+DATABASE = "database"
+"""The parameter of the query string that names the database of a request's collections."""
+_OF_COLLECTIONS = re.compile(r"/(collections|aliases|query)(/|$)")
+_FOR_COLLECTIONS = "of the routes below /collections, /aliases and /query: this one serves the default database"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,7 @@ class Route:
     its body; they hold for a route that reads no body, too. An `exact` answer has no field beyond those of its
     contract, so it carries no warnings. `own_rules` means that the route judges names itself. With `if_match` the route
     is refused when its collection is in another state than the caller says; other routes take no such condition.
+    `in_database` means that its collections are those of the database that the query string names.
     """
 
     lane: Lane
@@ -42,6 +49,7 @@ class Route:
     exact: bool = False
     own_rules: bool = False
     if_match: bool = False
+    in_database: bool = False
 
 
 def declare(
@@ -105,9 +113,25 @@ class RouteTable:
                     f"The route {methods} {rule.rule} ({rule.endpoint}) declares nothing: nobody knows what it waits "
                     "for and takes"
                 )
-            self._routes[rule.endpoint] = declared
+            self._routes[rule.endpoint] = self._with_database(declared, rule)
             for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
                 self.access(rule.rule, method)
+
+    def _with_database(self, declared: Route, rule: Rule) -> Route:
+        """Return the row of a route with what it makes of `database` in its query string: those of collections take it,
+        and others that name any refuse it, because what they would do in the default one is not what was meant."""
+        if declared.own_rules:
+            return declared
+        if _OF_COLLECTIONS.match(rule.rule):
+            known = Names({**declared.query_names.known, DATABASE: None}, declared.query_names.elsewhere)
+            in_body = declared.body_names
+            elsewhere = in_body.beside({**in_body.elsewhere, DATABASE: "in the query string"})
+            return replace(declared, query_names=known, body_names=elsewhere, in_database=True)
+        methods = (rule.methods or set()) - {"HEAD", "OPTIONS"}
+        if all(self.access(rule.rule, method).names is Naming.NOWHERE for method in methods):
+            return declared
+        names = declared.query_names
+        return replace(declared, query_names=names.beside({**names.elsewhere, DATABASE: _FOR_COLLECTIONS}))
 
     def access(self, rule: str, method: str) -> Access:
         """Return what a route asks of its caller. Raises ConfigurationError when the table of access lacks it."""

@@ -10,6 +10,11 @@ export interface ClientOptions {
   url: string;
   /** The key that says who asks, or a function that gives it for each request. */
   apiKey?: string | (() => string | Promise<string>) | undefined;
+  /**
+   * The database of the collections: `tenant/database`, or one of the default tenant alone. Sent with every request;
+   * what serves the default one alone refuses it.
+   */
+  database?: string | undefined;
   /** How often a call is repeated where that is safe; 3 by default. */
   retries?: number | undefined;
   /** How long the service may be silent before an attempt is given up; 150 seconds by default. */
@@ -117,7 +122,7 @@ export class Requester {
   /** Ask a route and return what `read` makes of the answer. */
   async exchange<T>(method: Method, path: string, call: Call, read: (answer: Incoming) => Promise<T>): Promise<T> {
     const route = `${method} ${path}`;
-    const url = this.#base + filled(path, call.path ?? {}) + queryString(call.query ?? {});
+    const url = this.#base + filled(path, call.path ?? {}) + queryString({ database: this.#options.database, ...call.query });
     const headers = new Headers({ ...this.#options.headers, ...call.headers });
     const body = sent(call, headers);
     const isRead = method === "GET" || (READS_BY_POST as ReadonlySet<string>).has(route);

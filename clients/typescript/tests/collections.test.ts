@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RagWrapperError, decodeEmbeddings, type NewDocument } from "../src/index.js";
-import { all, newClient, newCollection } from "./service.js";
+import { KEY, SERVICE_URL, all, newClient, newCollection } from "./service.js";
 
 const DOCUMENTS: NewDocument[] = [
   { id: "b-0", text: "Backups run every night.", embedding: [0.9, 0.1, 0], metadata: { source: "backups.md", place: 0, year: 2024 } },
@@ -223,4 +223,20 @@ test("an error says what is wrong and where", async () => {
     assert.match(error.requestId ?? "", /./);
     return true;
   });
+});
+
+test("a client of one database has the collections of that one", async () => {
+  const tenant = `t${crypto.randomUUID().replaceAll("-", "").slice(0, 12)}`;
+  const headers = { Authorization: `Bearer ${KEY}`, "Content-Type": "application/json" };
+  for (const [path, name] of [["", tenant], [`/${tenant}/databases`, "main"]]) {
+    const made = await fetch(`${SERVICE_URL}/api/v2/tenants${path}`, { method: "POST", headers, body: JSON.stringify({ name }) });
+    assert.equal(made.status, 200);
+  }
+  const own = newClient({ database: `${tenant}/main` });
+  const collection = await newCollection(own);
+  await collection.add(DOCUMENTS);
+  assert.equal(await collection.count(), 3);
+  assert.deepEqual((await all(own.collections.list())).map((each) => each.name), [collection.name]);
+  await assert.rejects(newClient().collection(collection.name).info(), { code: "collection_not_found" });
+  await assert.rejects(own.search({ query: "words" }), { code: "unknown_field", status: 400 });
 });

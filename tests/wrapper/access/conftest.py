@@ -27,10 +27,10 @@ class LimitedApp:
         self.app = app
         self._keys = app.extensions["rag.access"].stored
 
-    def key(self, *scopes, collections=None, **limits):
+    def key(self, *scopes, collections=None, where=None, **limits):
         """Return the headers of a new key."""
         given = frozenset(map(Scope, scopes or ("manage",)))
-        _, text = self._keys.create("limited", Grant(given, collections, limits=Limits(**limits)))
+        _, text = self._keys.create("limited", Grant(given, collections, where, limits=Limits(**limits)))
         return {"Authorization": f"Bearer {text}"}
 
     def client(self):

@@ -6,8 +6,9 @@ No alias has the name of a collection. An alias goes with its collection, and st
 from __future__ import annotations
 
 from schemas.errors import AliasNotFoundError, ConflictError
+from schemas.names import AFTER_NAMES, FIRST_NAME
 from schemas.records import Alias
-from wrapper.catalog.contract import Transaction
+from wrapper.catalog.contract import Sql, Transaction
 from wrapper.catalog.rows import Patterns, find_collection, names_condition
 
 ALIAS = "SELECT a.alias, c.name FROM aliases a JOIN collections c ON c.key = a.collection_key"
@@ -42,11 +43,20 @@ def find(transaction: Transaction, alias: str) -> Alias:
     return Alias(*row)
 
 
-def all_of(transaction: Transaction, within: Patterns = None, collection: str | None = None) -> list[Alias]:
-    """Return the aliases whose names are within the patterns, by name; those of one collection when it is given."""
-    mine = names_condition("a.alias", within)
-    of_one, parameters = ("", ()) if collection is None else (" AND c.name = ?", (collection,))
-    rows = transaction.rows(f"{ALIAS} WHERE {mine.text}{of_one} ORDER BY a.alias", (*mine.parameters, *parameters))
+def all_of(
+    transaction: Transaction, within: Patterns = None, collection: str | None = None, beginning: str | None = None
+) -> list[Alias]:
+    """Return the aliases whose names are within the patterns, by name; those of one collection, or of the database with
+    that `beginning` of full names, when it is given."""
+    conditions = [names_condition("a.alias", within)]
+    if collection is not None:
+        conditions.append(Sql("c.name = ?", (collection,)))
+    if beginning is not None:
+        conditions.append(Sql("a.alias >= ? AND a.alias < ?", (beginning or FIRST_NAME, beginning + AFTER_NAMES)))
+    rows = transaction.rows(
+        f"{ALIAS} WHERE {' AND '.join(each.text for each in conditions)} ORDER BY a.alias",
+        tuple(each for condition in conditions for each in condition.parameters),
+    )
     return [Alias(*row) for row in rows]
 
 

@@ -43,6 +43,7 @@ class AsyncClient(Methods, AsyncFace):
         url: str = "http://127.0.0.1:5006",
         api_key: ApiKey = None,
         *,
+        database: str | None = None,
         timeout_seconds: float = 120.0,
         connect_seconds: float = 10.0,
         retry: Retry | None = None,
@@ -54,6 +55,7 @@ class AsyncClient(Methods, AsyncFace):
         self._transport = Transport(
             url,
             api_key,
+            database=database,
             timeout_seconds=timeout_seconds,
             connect_seconds=connect_seconds,
             connections=connections,

@@ -22,7 +22,9 @@ from rag_wrapper_client.transport import ApiKey, Transport
 class Client(Methods, SyncFace):
     """A client of the service at `url`; usable by several threads.
 
-    `api_key` may be a function that returns the key of the moment. `timeout_seconds` is how long the service may be
+    `api_key` may be a function that returns the key of the moment. `database` (`tenant/database`, or one of the default
+    tenant alone) is sent with every request: collections are those of that database, and what serves the default one
+    alone is refused. `timeout_seconds` is how long the service may be
     silent, `connect_seconds` how long connecting may take. `connections` are kept open. `verify` is the file of a
     certificate authority, or False. A `session` of your own is used as it is, and not closed. `sleep` waits between
     attempts.
@@ -33,6 +35,7 @@ class Client(Methods, SyncFace):
         url: str = "http://127.0.0.1:5006",
         api_key: ApiKey = None,
         *,
+        database: str | None = None,
         timeout_seconds: float = 120.0,
         connect_seconds: float = 10.0,
         retry: Retry | None = None,
@@ -44,6 +47,7 @@ class Client(Methods, SyncFace):
         self._transport = Transport(
             url,
             api_key,
+            database=database,
             timeout_seconds=timeout_seconds,
             connect_seconds=connect_seconds,
             connections=connections,

@@ -65,6 +65,7 @@ class Transport:
         url: str,
         api_key: ApiKey,
         *,
+        database: str | None,
         timeout_seconds: float,
         connect_seconds: float,
         connections: int,
@@ -73,6 +74,7 @@ class Transport:
     ) -> None:
         self.url = url.rstrip("/")
         self._auth = KeyHeader(api_key)
+        self._params = {} if database is None else {"database": database}
         self._timeouts = (connect_seconds, timeout_seconds)
         self._verify = verify
         self._is_own = session is None
@@ -112,7 +114,7 @@ class Transport:
         return self._session.request(
             request.method,
             self.url + request.path,
-            params=dict(request.params),
+            params={**self._params, **dict(request.params)},
             data=None if body is None else body.content if body.content is not None else body.pieces(),
             headers=headers,
             auth=self._auth,

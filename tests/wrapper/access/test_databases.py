@@ -1,0 +1,147 @@
+"""Keys and the audit log count in every database that `?database=` names: a key's patterns are for full names."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.access.callers import ANYBODY, acting_as
+from tests.wrapper.access.conftest import BOOTSTRAP
+from tests.wrapper.audit.conftest import lines_of
+
+ADMIN = {"Authorization": f"Bearer {BOOTSTRAP}"}
+DOCUMENT = {"id": "a", "text": "a", "embedding": [1.0, 0.0]}
+DATABASES = (("acme", "main"), ("acme", "other"), ("globex", "main"))
+
+
+@pytest.fixture
+def keyed(limited_app):
+    """An app whose databases, the default one too, have a collection `docs` each."""
+    with limited_app() as app:
+        namespaces = app.app.extensions["rag.service"].callers_store.namespaces
+        with acting_as(ANYBODY):
+            for tenant in ("acme", "globex"):
+                namespaces.create_tenant(tenant)
+            for each in DATABASES:
+                namespaces.create_database(*each)
+        client = app.client()
+        for query in ("", *(f"?database={'/'.join(each)}" for each in DATABASES)):
+            client.post(f"/collections{query}", json={"name": "docs"}, headers=ADMIN)
+            client.post(f"/collections/docs/documents{query}", json={"documents": [DOCUMENT]}, headers=ADMIN)
+        yield app
+
+
+def status(client, headers, path, method="GET", **how):
+    answer = client.open(path, method=method, headers=headers, **how)
+    return answer.status_code, answer.json.get("code")
+
+
+NONE, NO_DATABASE = (404, "collection_not_found"), (404, "database_not_found")
+FORBIDDEN, FOUND = (403, "collection_forbidden"), (200, None)
+
+
+class TestReach:
+    @pytest.mark.parametrize(
+        ("patterns", "reached"),
+        [
+            (("/acme/*",), (NONE, FOUND, FOUND, NO_DATABASE)),
+            (("/acme/main/*",), (NONE, FOUND, NO_DATABASE, NO_DATABASE)),
+            (("/acme/main/docs",), (NONE, FOUND, NO_DATABASE, NO_DATABASE)),
+            (("/acme/main/other*",), (NONE, NONE, NO_DATABASE, NO_DATABASE)),
+            (("docs",), (FOUND, NO_DATABASE, NO_DATABASE, NO_DATABASE)),
+            (("docs", "/globex/*"), (FOUND, NO_DATABASE, NO_DATABASE, FOUND)),
+            (("*",), (FOUND, FOUND, FOUND, FOUND)),
+            (None, (FOUND, FOUND, FOUND, FOUND)),
+        ],
+    )
+    def test_a_key_reaches_the_collections_of_its_patterns(self, keyed, patterns, reached):
+        client, headers = keyed.client(), keyed.key("read", collections=patterns)
+        queries = ("", *(f"?database={'/'.join(each)}" for each in DATABASES))
+        for query, expected in zip(queries, reached, strict=True):
+            for path in ("/collections/docs", "/collections/docs/documents", "/collections/docs/export"):
+                answer = client.get(f"{path}{query}", headers=headers)
+                code = None if answer.status_code == 200 else answer.json["code"]
+                assert (answer.status_code, code) == expected, (path, query)
+            listed = client.get(f"/collections{query}", headers=headers)
+            if expected is NO_DATABASE:
+                assert listed.json["code"] == "database_not_found"
+            else:
+                assert [each["name"] for each in listed.json["collections"]] == ["docs"] * (expected is FOUND)
+
+    def test_a_foreign_database_is_refused_like_one_that_is_not_there(self, keyed):
+        client, headers = keyed.client(), keyed.key("manage", collections=("/acme/*",))
+        for method, path, how in (
+            ("GET", "/collections", {}),
+            ("POST", "/collections", {"json": {"name": "docs"}}),
+            ("GET", "/collections/docs", {}),
+            ("DELETE", "/collections/docs", {}),
+            ("POST", "/collections/docs/documents", {"json": {"documents": [DOCUMENT]}}),
+            ("PUT", "/aliases/now", {"json": {"collection": "docs"}}),
+            ("POST", "/query", {"json": {"collection": "docs", "query_embedding": [1, 0]}}),
+        ):
+            told = []
+            for database in ("main", "none"):
+                answer = client.open(f"{path}?database=globex/{database}", method=method, headers=headers, **how)
+                told.append((answer.status_code, str(answer.json).replace(f"'{database}'", "X").replace(database, "X")))
+            assert told[0] == told[1]
+            assert told[0][0] == 404
+
+    def test_what_a_key_writes_has_to_be_within_its_patterns(self, keyed):
+        client, headers = keyed.client(), keyed.key("manage", collections=("/acme/main/team-*", "docs"))
+        main = "?database=acme/main"
+        made = client.post(f"/collections{main}", json={"name": "team-a"}, headers=headers)
+        assert (made.status_code, made.json["name"]) == (201, "team-a")
+        assert status(client, headers, f"/collections{main}", "POST", json={"name": "docs"}) == FORBIDDEN
+        renamed = status(client, headers, f"/collections/team-a{main}", "PATCH", json={"name": "docs-2"})
+        assert renamed == FORBIDDEN
+        copied = status(client, headers, f"/collections/team-a/copy{main}", "POST", json={"name": "docs-2"})
+        assert copied == FORBIDDEN
+        aliased = status(client, headers, f"/aliases/now{main}", "PUT", json={"collection": "team-a"})
+        assert aliased == FORBIDDEN
+        assert status(client, headers, f"/aliases/team-now{main}", "PUT", json={"collection": "team-a"}) == FOUND
+        assert status(client, headers, f"/aliases/team-now{main}") == FOUND
+        assert status(client, headers, "/aliases/team-now") == (404, "alias_not_found")
+
+    def test_a_filter_holds_in_every_database(self, keyed):
+        client = keyed.client()
+        documents = [DOCUMENT | {"id": team, "metadata": {"team": team}} for team in ("red", "blue")]
+        where = "?database=acme/main"
+        client.post(f"/collections/docs/documents{where}", json={"documents": documents}, headers=ADMIN)
+        headers = keyed.key("read", collections=("/acme/*",), where={"team": "red"})
+        assert client.get(f"/collections/docs{where}", headers=headers).json["count"] == 1
+        assert client.get(f"/collections{where}", headers=headers).json["collections"][0]["count"] == 1
+        seen = client.get(f"/collections/docs/documents{where}", headers=headers).json["documents"]
+        assert [each["id"] for each in seen] == ["red"]
+
+    def test_a_quota_counts_what_is_in_all_databases_of_the_key(self, keyed):
+        client, headers = keyed.client(), keyed.key("write", collections=("/acme/*",), documents=3)
+        for database, expected in (("main", FOUND), ("other", (507, "quota_exceeded"))):
+            more = {"documents": [DOCUMENT | {"id": "b"}]}
+            answer = client.post(f"/collections/docs/documents?database=acme/{database}", json=more, headers=headers)
+            assert (answer.status_code < 300) is (expected is FOUND)
+
+
+class TestAudit:
+    def test_a_line_names_a_collection_in_full(self, keyed, tmp_path):
+        client, main = keyed.client(), "?database=acme/main"
+        before = len(lines_of(tmp_path / "audit"))
+        client.post(f"/collections{main}", json={"name": "new"}, headers=ADMIN)
+        client.post(f"/collections/new/documents{main}", json={"documents": [DOCUMENT]}, headers=ADMIN)
+        client.patch(f"/collections/new{main}", json={"name": "newer"}, headers=ADMIN)
+        client.get(f"/collections/newer/export{main}", headers=ADMIN)
+        client.delete(f"/collections/newer{main}", headers=ADMIN)
+        new, newer = "/acme/main/new", "/acme/main/newer"
+        told = [each["collection"] for each in lines_of(tmp_path / "audit")[before:]]
+        assert told == [new, new, f"{new},{newer}", newer, newer]
+        asked = client.get("/api/audit", query_string={"collection": newer}, headers=ADMIN).json["entries"]
+        assert [each["method"] for each in asked] == ["DELETE", "GET", "PATCH"]
+
+    def test_a_database_of_others_is_a_denial(self, keyed, tmp_path):
+        client, headers = keyed.client(), keyed.key("read", collections=("/acme/*",))
+        before = len(lines_of(tmp_path / "audit"))
+        client.get("/collections?database=globex/main", headers=headers)
+        client.get("/collections/docs?database=globex/main", headers=headers)
+        client.get("/collections/docs?database=acme/none", headers=headers)
+        client.get("/collections/docs", headers=headers)
+        told = [(each["collection"], each["status"]) for each in lines_of(tmp_path / "audit")[before:]]
+        foreign = "/globex/main/"
+        assert told == [(foreign, 404), (f"{foreign}docs,{foreign}", 404), ("docs", 404)]
