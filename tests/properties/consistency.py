@@ -14,6 +14,7 @@ from providers.contract_tests.model import ModelCollection
 from schemas.metadata import without_reserved
 from wrapper.catalog.contract import WordRow
 from wrapper.catalog.sortable_values import flatten
+from wrapper.catalog.texts.signatures import COLUMNS, signature
 from wrapper.catalog.words.index import segment_of
 from wrapper.catalog.words.segments import FIELDS, Block, Layout, Segment, decoded, joined, merge
 from wrapper.catalog.words.splitting import word_row
@@ -39,6 +40,10 @@ def check_tables(path: Path) -> None:
         }
         assert fields == expected_fields
         assert set(vectors) == {position for position, *_ in documents}
+        signatures = connection.execute(f"SELECT collection_key, position, {', '.join(COLUMNS)} FROM text_signatures")
+        assert {(key, position): bits for key, position, *bits in signatures} == {
+            (key, position): signature(text) for position, key, _, text, _ in documents
+        }
         assert {key for _, key, *_ in documents} <= {key for key, *_ in collections}
         segments = "SELECT DISTINCT collection_key FROM word_segments UNION SELECT collection_key FROM word_removals"
         assert {key for (key,) in connection.execute(segments)} <= {key for key, *_ in collections}

@@ -25,8 +25,10 @@ from schemas.where import (
     TextMatches,
     Where,
 )
+from schemas.words.required_parts import required_parts
 from wrapper.catalog.contract import Dialect, Sql, Transaction, balanced
 from wrapper.catalog.sortable_values import ELEMENT_BIT, bounded, encode_element, encode_value
+from wrapper.catalog.texts.signatures import can_tell, documents_with
 
 DRIVER_COUNT_BOUND = 2_000
 MAX_DRIVERS = 32
@@ -96,11 +98,13 @@ def positions(transaction: Transaction, collection_key: int, where: Where) -> Sq
         case Or(parts) if _positive(where):
             return _united([positions(transaction, collection_key, part) for part in _merged(parts)])
         case And(parts) if any(_positive(part) for part in parts):
-            # Without an index, what is asked of texts is asked of those documents alone that meet the other conditions.
             able: list[Where] = [part for part in parts if _positive(part)]
             indexed: list[Where] = [part for part in able if not isinstance(part, TextContains | TextMatches)]
-            candidates = (indexed or able)[:MAX_DRIVERS]
-            driver, driven = _most_selective(transaction, collection_key, candidates)
+            driver, driven = _most_selective(transaction, collection_key, (indexed or able)[:MAX_DRIVERS])
+            told = next((part for part in able if can_tell(_required(part))), None)
+            if indexed and told and _count(transaction, driven, DRIVER_COUNT_BOUND) == DRIVER_COUNT_BOUND:
+                # Where nothing else is selective, texts are told apart by their signatures.
+                driver, driven = told, positions(transaction, collection_key, told)
             others = And(tuple(part for part in parts if part is not driver))
             rest = predicate(transaction, collection_key, others, "m.position")
             return Sql(f"{driven.text} AND {rest.text}", driven.parameters + rest.parameters)
@@ -111,12 +115,10 @@ def positions(transaction: Transaction, collection_key: int, where: Where) -> Sq
             mine = f"SELECT d.position FROM documents d WHERE d.collection_key = {int(collection_key)} AND {named.text}"
             return Sql(f"SELECT m.position FROM ({mine}) m WHERE TRUE", named.parameters)
         case TextContains() | TextMatches():
+            candidates = documents_with(collection_key, _required(where))
             condition = _text(transaction, collection_key, where)
-            mine = f"d.collection_key = {int(collection_key)} AND {condition.text}"
-            return Sql(
-                f"SELECT m.position FROM (SELECT d.position FROM documents d WHERE {mine}) m WHERE TRUE",
-                condition.parameters,
-            )
+            mine = f"SELECT d.position {candidates.text} AND {condition.text}"
+            return Sql(f"SELECT m.position FROM ({mine}) m WHERE TRUE", candidates.parameters + condition.parameters)
         case _:
             holds = _holds(transaction.dialect, where, "m")
             return Sql(
@@ -166,14 +168,28 @@ def _most_selective(transaction: Transaction, collection_key: int, parts: list[W
     fewest = DRIVER_COUNT_BOUND
     for part in parts:
         matching = best[1] if part is best[0] else positions(transaction, collection_key, part)
-        matches = int(
-            transaction.value(f"SELECT count(*) FROM ({matching.text} LIMIT ?) few", (*matching.parameters, fewest))
-        )
+        matches = _count(transaction, matching, fewest)
         if matches < fewest:
             best, fewest = (part, matching), matches
         if fewest == 0:
             break
     return best
+
+
+def _count(transaction: Transaction, matching: Sql, most: int) -> int:
+    """Return how many documents match, at most `most`."""
+    counting = f"SELECT count(*) FROM ({matching.text} LIMIT ?) few"
+    return int(transaction.value(counting, (*matching.parameters, most)))
+
+
+def _required(where: Where) -> list[str]:
+    """Return what a text must have, letter for letter, that is as wanted."""
+    match where:
+        case TextContains(part):
+            return [part]
+        case TextMatches(pattern):
+            return required_parts(pattern)
+    return []
 
 
 def _text(transaction: Transaction, collection_key: int, where: TextContains | TextMatches) -> Sql:

@@ -153,6 +153,11 @@ def _tenants_and_databases(connection: Connection) -> None:
         connection.execute(tables.databases.insert(), made)
 
 
+def _text_signatures(connection: Connection) -> None:
+    tables.text_signatures.create(connection, checkfirst=True)
+    _reindex_words(connection)
+
+
 def _add_column(connection: Connection, column: Column[Any]) -> None:
     """Add a column that may be null to its table, unless it is there."""
     if any(each["name"] == column.name for each in inspect(connection).get_columns(column.table.name)):
@@ -177,6 +182,7 @@ STEPS: list[Callable[[Connection], None]] = [
     _cursor_keys,
     _renamed_collections,
     _tenants_and_databases,
+    _text_signatures,
 ]
 NEWEST = len(STEPS)
 """The version of the schema that this release makes."""

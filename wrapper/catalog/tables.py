@@ -4,7 +4,7 @@
 holds every filterable value twice: by document (residual conditions, order, facets) and by value (the covering index
 behind `where`). On PostgreSQL, whose indexes have no room for long values, it holds them in two parts
 (`wrapper/catalog/postgres/transaction.py`). Words are in segments
-(`wrapper/catalog/words/index.py`).
+(`wrapper/catalog/words/index.py`), parts of words in signatures (`wrapper/catalog/texts/signatures.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import TEXT, VARCHAR
+
+from wrapper.catalog.texts.signatures import COLUMNS
 
 ID_CHARACTERS = 256
 """The characters of an id that PostgreSQL's index of ids holds."""
@@ -231,6 +233,15 @@ word_removals = Table(
     _key("collection_key"),
     _key("position"),
     Column("moment", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+text_signatures = Table(
+    "text_signatures",
+    metadata,
+    _key("collection_key"),
+    _key("position"),
+    *(Column(name, BigInteger, nullable=False) for name in COLUMNS),
     sqlite_with_rowid=False,
 )
 

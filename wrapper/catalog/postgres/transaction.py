@@ -17,9 +17,11 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from schemas.words.regular_expressions import matches
+from schemas.words.required_parts import required_parts
 from wrapper.catalog.contract import FieldRow, Row, Sql, TextIndex, Transaction
 from wrapper.catalog.postgres.text import escape
 from wrapper.catalog.tables import ID_CHARACTERS
+from wrapper.catalog.texts.signatures import documents_with
 from wrapper.catalog.words.index import WordIndex
 
 VALUE_BYTES = 512
@@ -155,10 +157,12 @@ class PostgresTransaction(Transaction):
         """Its own expressions are others, and not linear: here the texts are read, once for each pattern."""
         found = self._matching.get((collection_key, pattern))
         if found is None:
-            every = "SELECT d.position, d.text FROM documents d WHERE d.collection_key = ?"
+            candidates = documents_with(collection_key, required_parts(pattern))
             found = self._matching[collection_key, pattern] = [
                 position
-                for rows in self.blocks(every, (collection_key,), TEXTS_AT_ONCE)
+                for rows in self.blocks(
+                    f"SELECT d.position, d.text {candidates.text}", candidates.parameters, TEXTS_AT_ONCE
+                )
                 for position, text in rows
                 if matches(pattern, text)
             ]

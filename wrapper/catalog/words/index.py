@@ -26,6 +26,7 @@ from schemas.words.splitting import normalized, split
 from schemas.words.stop_words import STOP_WORDS
 from wrapper.catalog.contract import Ranked, Sql, Transaction, WordRow
 from wrapper.catalog.filters import positions, predicate
+from wrapper.catalog.texts import signatures
 from wrapper.catalog.words.bm25 import Occurrences, Phrases, Scores, occurring, ranked, stored_occurrences, terms_of
 from wrapper.catalog.words.compounds import COMPOUNDING, parts_of, splits_of
 from wrapper.catalog.words.held import HeldWords
@@ -41,7 +42,10 @@ FEW_FOUND = 1_000
 
 
 class WordIndex:
-    """The word index of one database; `held` are the words of its collections that this process holds."""
+    """The word index of one database; `held` are the words of its collections that this process holds.
+
+    With a document's words it keeps the signature of its text (`wrapper/catalog/texts/signatures.py`).
+    """
 
     def __init__(self, held: HeldWords | None = None) -> None:
         self._layouts = Layouts()
@@ -54,6 +58,7 @@ class WordIndex:
         transaction.run(f"DELETE FROM word_blocks WHERE segment IN ({mine})", (collection_key,))
         for table in ("word_segments", "word_removals"):
             transaction.run(f"DELETE FROM {table} WHERE collection_key = ?", (collection_key,))
+        signatures.drop(transaction, collection_key)
 
     def add(self, transaction: Transaction, collection_key: int, rows: Sequence[WordRow]) -> None:
         by_language: dict[str, list[WordRow]] = {}
@@ -63,10 +68,12 @@ class WordIndex:
             segment = segment_of(some, self._stemmer)
             number = next_moment(transaction)
             store(transaction, collection_key, segment, language=language, number=number, clean_to=number)
+        signatures.add(transaction, collection_key, rows)
 
     def remove(self, transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:
         if not places:
             return
+        signatures.remove(transaction, collection_key, places)
         now = next_moment(transaction)
         transaction.run_many(
             "INSERT INTO word_removals (collection_key, position, moment) VALUES (?, ?, ?) "

@@ -1,0 +1,88 @@
+"""What filters ask of texts, by parts and by regular expressions, selects what reading each text would."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from providers.contract_tests.model import ModelDocument
+from schemas.records import DocumentBatch
+from schemas.where import TEXT, parse_where
+from schemas.words.regular_expressions import matches
+from tests.properties.strategies import embedding
+from wrapper.catalog import filters, reads, writes
+from wrapper.catalog.rows import find_collection
+
+LETTERS = "abcdéß🙂 \0\1\n%_"
+TEXTS = st.one_of(st.text(LETTERS, max_size=30), st.sampled_from(["", "abcd" * 700, "eins zwei drei"]))
+SHORT = st.text(LETTERS, max_size=6)
+
+
+@st.composite
+def _asked(draw, texts):
+    """Return a filter by text and what says, without an index, whether a text is so."""
+    whole = draw(st.sampled_from(texts)) if texts else ""
+    start = draw(st.integers(0, len(whole)))
+    part = draw(st.one_of(SHORT, st.just(whole[start : start + draw(st.integers(0, 12))])))
+    operator = draw(st.sampled_from(["$contains", "$not_contains", "$regex", "$not_regex"]))
+    if operator.endswith("contains"):
+        return {TEXT: {operator: part}}, lambda given: (part in given) == (operator == "$contains")
+    pattern = re.escape(part).replace("\\\n", "\n").replace("\0", "\\x00") + draw(
+        st.sampled_from(["", ".*", "?", "+", "|zzz"])
+    )
+    if part == "":
+        pattern = "a"
+    return {TEXT: {operator: pattern}}, lambda given: matches(pattern, given) == (operator == "$regex")
+
+
+def _selected(catalog, name, where):
+    with catalog.read() as transaction:
+        collection = find_collection(transaction, name)
+        tree = parse_where(where)
+        page = reads.page(transaction, collection, tree, limit=1000)
+        listed = reads.positions_in_order(transaction, collection, tree)
+        listing = filters.in_order(transaction, collection.key, tree)
+        walked = {row[0] for row in transaction.rows(listing.text, listing.parameters)}
+    assert page.total == len(page.documents)
+    assert [each.position for each in page.documents] == list(listed) == sorted(walked)
+    return [each.id for each in page.documents]
+
+
+@given(st.data(), st.lists(TEXTS, min_size=1, max_size=8))
+def test_every_filter_by_text_selects_what_reading_does(catalog, stored, data, texts):
+    found = [ModelDocument(f"d{n}", given, {"even": n % 2 == 0}, embedding(n)) for n, given in enumerate(texts)]
+    name = stored(found)
+    for _ in range(3):
+        where, is_so = data.draw(_asked(texts))
+        assert _selected(catalog, name, where) == [each.id for each in found if is_so(each.text)]
+        both = {"$and": [where, {"even": True}]}
+        assert _selected(catalog, name, both) == [
+            each.id for each in found if is_so(each.text) and each.metadata["even"]
+        ]
+        either = {"$or": [where, {"even": True}]}
+        assert _selected(catalog, name, either) == [
+            each.id for each in found if is_so(each.text) or each.metadata["even"]
+        ]
+
+
+def test_a_text_that_was_replaced_is_found_by_its_new_parts_alone(catalog, stored):
+    name = stored(
+        [ModelDocument("d", "the old words", {}, embedding(1)), ModelDocument("e", "others", {}, embedding(2))]
+    )
+    batch = DocumentBatch(["d"], ["the new words"], [{}], embedding(3)[np.newaxis])
+    catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
+    assert _selected(catalog, name, {TEXT: {"$contains": "old wor"}}) == []
+    assert _selected(catalog, name, {TEXT: {"$contains": "new wor"}}) == ["d"]
+    catalog.commit(lambda transaction: writes.delete_documents(transaction, name, ids=["d"]))
+    assert _selected(catalog, name, {TEXT: {"$contains": "new wor"}}) == []
+    with catalog.read() as transaction:
+        assert (
+            transaction.value(
+                "SELECT count(*) FROM text_signatures WHERE collection_key = ?",
+                (find_collection(transaction, name).key,),
+            )
+            == 1
+        )

@@ -1,0 +1,72 @@
+"""Signatures of texts say yes for every part that a text has, and are made for what earlier releases stored."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from schemas.records import DocumentBatch
+from schemas.where import Equals, TextContains, TextMatches, all_of
+from wrapper.catalog import filters, writes
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.filters import DRIVER_COUNT_BOUND
+from wrapper.catalog.names import collection_writes
+from wrapper.catalog.rows import find_collection
+from wrapper.catalog.texts.signatures import LEAST_BYTES, can_tell, signature
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
+
+
+def store(catalog, name, texts, **metadata):
+    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, name, {}, "cosine"))
+    batch = DocumentBatch(
+        ids=[f"d{number}" for number in range(len(texts))],
+        texts=texts,
+        metadatas=[metadata] * len(texts),
+        embeddings=np.ones((len(texts), 2), dtype="<f4"),
+    )
+    catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
+
+
+def count(catalog, name, where):
+    with catalog.read() as transaction:
+        collection = find_collection(transaction, name)
+        return filters.count(transaction, collection.key, where, collection.count)
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_a_text_has_every_bit_of_each_of_its_parts(before, part, after):
+    has, wanted = signature(before + part + after), signature(part)
+    assert [here & bits for here, bits in zip(has, wanted, strict=True)] == wanted
+    assert can_tell([part]) == (len(part.encode()) >= LEAST_BYTES)
+
+
+def test_documents_of_earlier_releases_get_theirs(open_database):
+    catalog = Catalog(open_database())
+    catalog.open()
+    store(catalog, "old", ["the first text", "a\0b\1c and more", "the last text"])
+
+    def as_it_was(connection):
+        connection.execute(text("DROP TABLE text_signatures"))
+        connection.execute(text("DELETE FROM schema_version WHERE version > 15"))
+
+    open_database().migrate(as_it_was)
+    again = Catalog(open_database())
+    again.open()
+    assert count(again, "old", TextContains("first t")) == 1
+    assert count(again, "old", TextContains("a\0b\1c")) == 1
+    assert count(again, "old", TextMatches("the (first|last) text")) == 2
+
+
+@pytest.mark.parametrize(
+    "where", [TextContains("needle"), TextMatches("ne{2}dle"), TextMatches("nee.*dle"), TextMatches("n|needle")]
+)
+def test_beside_a_filter_that_most_documents_meet_texts_are_told_apart(catalog, where):
+    texts = ["hay " * (number % 5) for number in range(DRIVER_COUNT_BOUND + 10)]
+    texts[7] = "a needle in the hay"
+    store(catalog, "hay", texts, dry=True)
+    assert count(catalog, "hay", all_of(Equals("dry", True), where)) == 1
+    assert count(catalog, "hay", all_of(Equals("dry", False), where)) == 0

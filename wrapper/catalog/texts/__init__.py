@@ -1,0 +1,1 @@
+"""Texts letter for letter: which of them may have a part."""
