@@ -16,10 +16,12 @@ from schemas.errors import ConfigurationError
 from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT
 from schemas.sealed_cursors import new_key
 from wrapper.catalog import tables
+from wrapper.catalog.texts.signatures import COLUMNS, signature
 from wrapper.catalog.words.old_tables import drop_old_tables
 
 BYTE_LENGTHS = {"sqlite": "length(CAST({} AS BLOB))", "postgresql": "octet_length({})"}
 """The bytes of a text as each database stores it."""
+TEXTS_AT_ONCE = 1_000
 OLD_CONFIGURATION = text(
     "SELECT 1 FROM pg_ts_config WHERE cfgname = 'rag_words' AND cfgnamespace = current_schema()::regnamespace"
 )
@@ -154,8 +156,19 @@ def _tenants_and_databases(connection: Connection) -> None:
 
 
 def _text_signatures(connection: Connection) -> None:
+    """Every document has the signature of its text."""
     tables.text_signatures.create(connection, checkfirst=True)
-    _reindex_words(connection)
+    connection.execute(tables.text_signatures.delete())
+    names = ("collection_key", "position", *COLUMNS)
+    insert = tables.text_signatures.insert()
+    following = text(
+        "SELECT collection_key, position, text FROM documents WHERE position > :after ORDER BY position LIMIT :most"
+    )
+    after = 0
+    while rows := connection.execute(following, {"after": after, "most": TEXTS_AT_ONCE}).fetchall():
+        after = rows[-1][1]
+        signed = [(key, position, *signature(content)) for key, position, content in rows]
+        connection.execute(insert, [dict(zip(names, row, strict=True)) for row in signed])
 
 
 def _add_column(connection: Connection, column: Column[Any]) -> None:
