@@ -271,3 +271,14 @@ class TestServer:
 
         answer = eventually(indexed, seconds=30)
         assert answer == {"num_indexed_ops": 3, "num_unindexed_ops": 0, "total_ops": 3, "op_indexing_progress": 1.0}
+
+
+def test_questions_in_words_find_what_a_client_stored_with_the_services_embeddings(face):
+    model = "all-MiniLM-L6-v2"
+    texts = ["Backups are kept for thirty days.", "The coffee machine is cleaned every Friday."]
+    embedded = face.client.post("/v1/embeddings", json={"model": model, "input": texts}).json
+    name = face.make(metadata={"hnsw:space": "cosine", "embedding_model": model})
+    vectors = [each["embedding"] for each in embedded["data"]]
+    assert face.post(name, "add", ids=["a", "b"], embeddings=vectors, documents=texts).status_code == 201
+    asked = {"query": "How long are backups kept?", "collections": [f"{name}*"]}
+    assert [each["doc_id"] for each in face.client.post("/api/search", json=asked).json["results"]] == ["a"]
