@@ -1,7 +1,8 @@
 """Export and import collections as files: NDJSON, and a manifest that says what it must contain.
 
-A folder holds `manifest.json` and one `NAME.ndjson` for each collection. A line is a document, with its embedding as
-base64 of little-endian float32. The manifest is written last: a folder without one is not a complete export.
+A folder holds `manifest.json` and one `NAME.ndjson` for each collection, `TENANT+DATABASE+NAME.ndjson` for one of
+another database than the default one, which has its full name in the manifest. A line is a document, with its embedding
+as base64 of little-endian float32. The manifest is written last: a folder without one is not a complete export.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any, Protocol
 import orjson
 
 from schemas.errors import ConflictError, InvalidInputError, UnavailableError
-from schemas.names import check_collection_name
+from schemas.names import check_full_name
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "rag-wrapper export", 1
@@ -44,7 +45,7 @@ def _tell_nobody(name: str, done: int, total: int) -> None:
 class Store(Protocol):
     """The methods of the service that export and import use."""
 
-    def collections(self) -> list[Body]: ...
+    def collections_everywhere(self) -> list[Body]: ...
 
     def collection(self, name: str) -> Body: ...
 
@@ -88,7 +89,7 @@ class Imported:
 def export_collections(
     store: Store, directory: Path, names: Sequence[str] | None = None, progress: Progress = _tell_nobody
 ) -> list[Entry]:
-    """Write the collections (by default all of them) into `directory`, which must be new or empty.
+    """Write the collections (by default all of all databases) into `directory`, which must be new or empty.
 
     Each is one revision, whatever is written meanwhile. Raises InvalidInputError when the directory is in use,
     CollectionNotFoundError when a collection does not exist, and UnavailableError when streams keep being cut. After an
@@ -96,7 +97,7 @@ def export_collections(
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise InvalidInputError(f"{directory} must be a new or an empty folder", field="directory")
-    wanted = list(dict.fromkeys(names)) if names else [each["name"] for each in store.collections()]
+    wanted = list(dict.fromkeys(names)) if names else [each["name"] for each in store.collections_everywhere()]
     for name in wanted:
         store.collection(name)
     directory.mkdir(parents=True, exist_ok=True)
@@ -156,7 +157,7 @@ class _Seen:
 
 
 def _export(store: Store, directory: Path, name: str, progress: Progress) -> Entry:
-    file = f"{name}.ndjson"
+    file = _file_of(name)
     for _ in range(ATTEMPTS):
         before = store.collection(name)
         with store.export(name) as (count, chunks):
@@ -200,9 +201,13 @@ def _dimension(path: Path) -> int | None:
     return len(orjson.loads(first)["embedding"].rstrip("=")) * 3 // 4 // 4 if first else None
 
 
+def _file_of(name: str) -> str:
+    return f"{name.removeprefix('/').replace('/', '+')}.ndjson"  # no name has a plus
+
+
 def _checked(entry: Entry) -> Entry:
-    check_collection_name(entry.name)
-    if entry.file != f"{entry.name}.ndjson":
+    check_full_name(entry.name)
+    if entry.file != _file_of(entry.name):
         raise InvalidInputError(f"The manifest names a file '{entry.file}' for '{entry.name}'", field="directory")
     return entry
 

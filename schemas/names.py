@@ -76,15 +76,16 @@ def full_name(tenant: str, database: str, name: str) -> str:
     return f"/{tenant}/{database}/{name}"
 
 
-def check_full_name(full: object) -> None:
-    """Raise InvalidInputError for what `full_name` makes of no tenant, database and collection that there can be."""
+def check_full_name(full: object, *, field: str = "name") -> None:
+    """Raise InvalidInputError, which names `field`, for what `full_name` makes of no tenant, database and collection
+    that there can be."""
     if not isinstance(full, str) or not full.startswith("/") or full.count("/") != 3:
-        check_collection_name(full)
+        check_collection_name(full, field=field)
         return
     tenant, database, name = parts_of_name(full)
     for each in (tenant, database):
-        check_namespace_name(each)
-    check_collection_name(name)
+        check_namespace_name(each, field=field)
+    check_collection_name(name, field=field)
 
 
 def parts_of_name(full: str) -> tuple[str, str, str]:

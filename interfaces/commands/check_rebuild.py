@@ -22,7 +22,8 @@ _LOOK_SECONDS = 120.0
 @url_option
 @click.pass_context
 def check(ctx: click.Context, names: tuple[str, ...], url: str) -> None:
-    """Check the indexes of these collections, or of all of them when you name none.
+    """Check the indexes of these collections, or of all of all databases when you name none. One of another database
+    than the default one is named /TENANT/DATABASE/NAME.
 
     The check compares counts, lets a sample of documents find themselves, and measures the size of the files and the
     recall: how many of the ten nearest documents the index finds. An index that is found to be wrong is rebuilt at
@@ -32,7 +33,7 @@ def check(ctx: click.Context, names: tuple[str, ...], url: str) -> None:
     """
     network = network_to(url)
     with closing(WrapperClient.at(url, service_key(url, network), network=network)) as service, service.reading():
-        chosen = names or tuple(each["name"] for each in service.collections())
+        chosen = names or tuple(each["name"] for each in service.collections_everywhere())
         wrong = [name for name in chosen if not _is_well(service, name)]
     click.echo(f"{len(chosen) - len(wrong)} of {len(chosen)} indexes are well")
     ctx.exit(1 if wrong else 0)
@@ -40,7 +41,7 @@ def check(ctx: click.Context, names: tuple[str, ...], url: str) -> None:
 
 @click.command()
 @click.argument("names", metavar="COLLECTION...", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Rebuild all collections.")
+@click.option("--all", "everything", is_flag=True, help="Rebuild all collections of all databases.")
 @url_option
 def rebuild(names: tuple[str, ...], everything: bool, url: str) -> None:
     """Rebuild the indexes of these collections from the catalogue, and wait until they are ready.
@@ -53,7 +54,7 @@ def rebuild(names: tuple[str, ...], everything: bool, url: str) -> None:
         raise click.UsageError("Name the collections, or say --all.")
     network = network_to(url)
     with closing(WrapperClient.at(url, service_key(url, network), network=network)) as service, service.reading():
-        chosen = [each["name"] for each in service.collections()] if everything else list(names)
+        chosen = [each["name"] for each in service.collections_everywhere()] if everything else list(names)
         # All are requested before the first is awaited; a missing one stops the command before anything is done.
         before = {name: service.index(name) for name in chosen}
         for name in chosen:

@@ -15,7 +15,11 @@ from providers.rag_wrapper.client import WrapperClient
 from retrieval import collection_files
 
 _collections = click.option(
-    "--collection", "names", multiple=True, metavar="NAME", help="Only this collection; may be given several times."
+    "--collection",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Only this collection; may be given several times. One of another database: /TENANT/DATABASE/NAME.",
 )
 
 
@@ -24,7 +28,8 @@ _collections = click.option(
 @_collections
 @url_option
 def export(directory: Path, names: tuple[str, ...], url: str) -> None:
-    """Write collections into DIRECTORY, which must be new or empty: a file of lines for each, and a manifest.
+    """Write collections into DIRECTORY, which must be new or empty: a file of lines for each, and a manifest. Without
+    --collection they are those of all databases.
 
     Each collection is exported as of one moment, whatever is written to the service meanwhile.
 
@@ -45,7 +50,8 @@ def export(directory: Path, names: tuple[str, ...], url: str) -> None:
 @url_option
 @click.pass_context
 def import_(ctx: click.Context, directory: Path, names: tuple[str, ...], url: str) -> None:
-    """Import the collections of the export in DIRECTORY, and compare the service with it afterwards.
+    """Import the collections of the export in DIRECTORY, and compare the service with it afterwards. Databases that
+    are missing are made.
 
     Repeat an import that was interrupted: documents that are stored already are not written again.
 

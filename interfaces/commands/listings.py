@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import quote
 
 import click
 
@@ -19,8 +20,9 @@ UNWELL = 1
 
 
 @click.command()
+@click.option("--database", metavar="NAME", help="The collections of this database, TENANT/NAME.")
 @asking
-def collections(url: str | None, data_dir: Path | None, as_json: bool) -> None:
+def collections(database: str | None, url: str | None, data_dir: Path | None, as_json: bool) -> None:
     """List the collections: name, number of documents, dimension, metric, embedding model.
 
     In a pipe the columns are separated by tabs and have no header. --json prints the answer of GET /collections.
@@ -34,7 +36,9 @@ def collections(url: str | None, data_dir: Path | None, as_json: bool) -> None:
 
     screen = Screen()
     with service_to_ask(url, data_dir) as service, service.reading():
-        content = service.get("/collections")
+        content = service.get(
+            "/collections" if database is None else f"/collections?database={quote(database, safe='')}"
+        )
         if as_json:
             screen.raw(content)
         else:

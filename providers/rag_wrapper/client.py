@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -18,11 +18,15 @@ import orjson
 from providers.outbound.answers import listed, whole
 from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.network import Network
-from providers.rag_wrapper.dialect import Body, WrapperDialect
-from schemas.errors import CollectionNotFoundError, ConflictError
+from providers.rag_wrapper.dialect import Body, RouteNotFoundError, WrapperDialect
+from schemas.errors import CollectionNotFoundError, ConflictError, DatabaseNotFoundError, NotFoundError
+from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT, full_name, parts_of_name
 from schemas.records import Metadata
 
 _PAGE_LIMIT = 1000  # the service gives no more in one page
+DATABASE = "database"
+DEFAULT = (DEFAULT_TENANT, DEFAULT_DATABASE)
+SLASHES_IN_FULL = 3
 IDS_AT_ONCE = 10_000
 """The most ids that the service takes in one request."""
 
@@ -78,12 +82,34 @@ class WrapperClient:
             found: list[Body] = listed(answer, "collections")
             return found
 
+    def collections_everywhere(self) -> list[Body]:
+        """Return the collections of all databases, by database and name; those of others than the default one by their
+        full names."""
+        try:
+            answer = self._service.call("GET", "/databases")
+        except RouteNotFoundError:  # an older service, which has no others
+            return self.collections()
+        found = []
+        with self._service.reading():
+            databases = [(each["tenant"], each["name"]) for each in listed(answer, "databases")]
+        for tenant, database in databases:
+            answer = self._service.call("GET", "/collections", params={DATABASE: f"{tenant}/{database}"})
+            with self._service.reading():
+                own = listed(answer, "collections")
+                found += [{**each, "name": full_name(tenant, database, each["name"])} for each in own]
+        return found
+
     def ensure_collection(self, name: str, metadata: Metadata, *, metric: str | None = None) -> Body:
-        """Return the collection of that name; create it with `metadata` and `metric` when it does not exist."""
+        """Return the collection of that name; create it with `metadata` and `metric` when it does not exist, and its
+        database, too."""
         try:
             return self.collection(name)
         except CollectionNotFoundError:
             pass
+        except NotFoundError as error:
+            if error.code != DatabaseNotFoundError.code:
+                raise
+            self._ensure_database(*parts_of_name(name)[:2])
         try:
             return self.create_collection(name, metadata, metric=metric)
         except ConflictError:
@@ -91,7 +117,16 @@ class WrapperClient:
 
     def create_collection(self, name: str, metadata: Metadata, *, metric: str | None = None) -> Body:
         """Create a collection. Raises ConflictError when the name is taken."""
-        return self._service.call("POST", "/collections", {"name": name, "metadata": metadata, **_given(metric=metric)})
+        tenant, database, own_name = parts_of_name(name)
+        body = {"name": own_name, "metadata": metadata, **_given(metric=metric)}
+        return self._service.call("POST", f"/collections{_query(tenant, database)}", body)
+
+    def _ensure_database(self, tenant: str, database: str) -> None:
+        """Create a database, and its tenant, unless they exist."""
+        tenants = "/api/v2/tenants"
+        for path, name in ((tenants, tenant), (f"{tenants}/{quote(tenant, safe='')}/databases", database)):
+            with suppress(ConflictError):
+                self._service.call("POST", path, {"name": name})
 
     def delete_collection(self, name: str) -> Body:
         return self._service.call("DELETE", _collection(name))
@@ -270,4 +305,11 @@ def _given(**fields: Any) -> Body:
 
 
 def _collection(name: str, part: str = "") -> str:
-    return f"/collections/{quote(name, safe='')}" + (f"/{part}" if part else "")
+    """Return the path of a collection, which has a query string where the name is a full one."""
+    tenant, database, own_name = parts_of_name(name) if name.count("/") == SLASHES_IN_FULL else (*DEFAULT, name)
+    path = f"/collections/{quote(own_name, safe='')}" + (f"/{part}" if part else "")
+    return path + _query(tenant, database)
+
+
+def _query(tenant: str, database: str) -> str:
+    return "" if (tenant, database) == DEFAULT else f"?{DATABASE}={quote(tenant, safe='')}/{quote(database, safe='')}"

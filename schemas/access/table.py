@@ -105,6 +105,7 @@ ROUTES: Mapping[str, Access] = {
     "GET /aliases/{alias}": Access(READ),
     "PUT /aliases/{alias}": Access(MANAGE, Names.BODY),
     "DELETE /aliases/{alias}": Access(MANAGE),
+    "GET /databases": Access(READ),
     f"GET {_CONNECTIONS}/providers": Access(READ),
     f"GET {_CONNECTIONS}/providers/{{provider}}": Access(READ),
     f"GET {_CONNECTIONS}/providers/{{provider}}/schema": Access(READ),

@@ -7,7 +7,7 @@ from typing import Any
 from marshmallow import ValidationError, fields, validate
 
 from schemas.access.owners import Ownership
-from schemas.names import check_collection_name
+from schemas.names import check_collection_name, check_full_name
 from schemas.wire.body import Body
 from schemas.wire.fields import Number, Text
 
@@ -37,6 +37,15 @@ class Share(Number):
 class CollectionName(Text):
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
         return check_collection_name(super()._deserialize(value, attr, data, **options), field=attr or "name")
+
+
+class FullName(Text):
+    """A name of a collection, in full where it is not in the default database."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
+        name = super()._deserialize(value, attr, data, **options)
+        check_full_name(name, field=attr or "name")
+        return name
 
 
 class Flag(fields.Field[bool]):

@@ -17,7 +17,7 @@ class Store:
         self.cuts, self.changes, self.error = cuts, changes, error
         self.version = 0
 
-    def collections(self):
+    def collections_everywhere(self):
         return [self.collection("docs")]
 
     def collection(self, name):

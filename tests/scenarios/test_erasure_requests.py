@@ -43,6 +43,27 @@ def test_a_document_with_the_id_of_a_chunk_of_another_is_erased(client, collecti
     assert [each["id"] for each in stored_in(client, collection)] == ["a"]
 
 
+def test_documents_of_another_database_are_erased_by_its_full_name(app, client, collection):
+    with acting_as(ANYBODY):
+        app.extensions["rag.service"].callers_store.namespaces.create_database("default_tenant", collection)
+    places, full = ("", f"?database={collection}"), f"/default_tenant/{collection}/{collection}"
+    document = {"id": "a", "text": f"About {CANARY}.", "embedding": [1.0, 2.0]}
+    for place in places:
+        assert client.post(f"/collections{place}", json={"name": collection}).status_code == 201
+        documents = [document, {"id": "b", "text": "Another.", "embedding": [2.0, 1.0]}]
+        client.post(f"/collections/{collection}/documents{place}", json={"documents": documents})
+
+    receipt = erase(client, collection=full, document="a")
+
+    assert (receipt["collection"], receipt["documents"]) == (full, 1)
+    left = [client.get(f"/collections/{collection}/documents{place}").json["documents"] for place in places]
+    assert [[each["id"] for each in documents] for documents in left] == [["a", "b"], ["b"]]
+    missing = client.post("/api/erase", json={"collection": f"{full}-none", "document": "a"})
+    assert (missing.status_code, missing.json["details"]) == (404, {"collection": f"{full}-none"})
+    malformed = client.post("/api/erase", json={"collection": "/a/b", "document": "a"})
+    assert (malformed.status_code, malformed.json["details"]) == (400, {"field": "collection"})
+
+
 @pytest.mark.parametrize("notes", ["none", "private", "shared"])
 def test_topics_of_others_go_with_a_user_only_when_they_may_be_about_their_notes(app, client, notes):
     layers = app.extensions["rag.layers"]

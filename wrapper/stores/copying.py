@@ -31,6 +31,8 @@ log = structlog.get_logger(__name__)
 
 COPYING, AFTER_COPYING = "/copying/", "/copying0"
 """How the names of copies under way begin, and what sorts after them all."""
+SLASHES = COPYING.count("/")
+"""How many a copy's name has; the full name of a collection has one more."""
 COPIED_AT_ONCE = 500
 MOST_SECONDS = 3_600.0
 
@@ -55,7 +57,8 @@ class Copying:
     def sweep(self) -> bool:
         """Delete a copy that nobody makes any more. Return whether there was one."""
         with self._catalog.read() as transaction:
-            under_way = names_between(transaction, COPYING, AFTER_COPYING)
+            names = names_between(transaction, COPYING, AFTER_COPYING)
+        under_way = [each for each in names if each.count("/") == SLASHES]  # a tenant may be called so, too
         for name in under_way:
             began_at = int(name.removeprefix(COPYING).partition("-")[0])
             if self._clock() - began_at > 2 * MOST_SECONDS:

@@ -46,6 +46,11 @@ class Namespaces:
         with self._catalog.read() as transaction:
             return databases.databases_of(transaction, tenant)
 
+    def everywhere(self) -> list[Database]:
+        """Return the databases of all tenants, by tenant and name."""
+        with self._catalog.read() as transaction:
+            return databases.all_databases(transaction)
+
     def delete_database(self, tenant: str, name: str) -> list[str]:
         """Delete a database with its collections, whose full names are returned. Raises DatabaseNotFoundError."""
         doomed: list[str] = self._writing.commit(

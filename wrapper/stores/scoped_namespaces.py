@@ -56,6 +56,9 @@ class ScopedNamespaces:
     def databases(self, tenant: str) -> list[Database]:
         return [each for each in self._namespaces.databases(tenant) if self._is_known(each)]
 
+    def everywhere(self) -> list[Database]:
+        return [each for each in self._namespaces.everywhere() if self._is_known(each)]
+
     @acting_still()
     def delete_database(self, tenant: str, name: str) -> list[str]:
         self.database(tenant, name)

@@ -26,7 +26,7 @@ View = TypeVar("View", bound=Callable[..., Response])
 DATABASE = "database"
 """The parameter of the query string that names the database of a request's collections."""
 _OF_COLLECTIONS = re.compile(r"/(collections|aliases|query)(/|$)")
-_FOR_COLLECTIONS = "of the routes below /collections, /aliases and /query: this one serves the default database"
+_FOR_COLLECTIONS = "of the routes below /collections, /aliases and /query"
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,11 @@ export class RagWrapper extends Requester {
     return this.body("POST", "/api/collect", { ...options, body: question });
   }
 
+  /** Return the databases that the key has something of. */
+  databases(options?: CallOptions): Promise<Result<"listDatabasesOfAll">> {
+    return this.body("GET", "/databases", options);
+  }
+
   tools(options?: CallOptions): Promise<Result<"listTools">> {
     return this.body("GET", "/tools", options);
   }

@@ -18,7 +18,9 @@ files afterwards."""
 
 
 @click.command()
-@click.option("--collection", metavar="NAME", help="The collection of the documents.")
+@click.option(
+    "--collection", metavar="NAME", help="The collection of the documents; of another database /TENANT/DATABASE/NAME."
+)
 @click.option("--where", metavar="JSON", help="Erase its documents that match this filter.")
 @click.option("--document", metavar="ID", help="Erase this document of it, with all its chunks and its original.")
 @click.option("--all", "everything", is_flag=True, help="Erase them also when --where matches all there are.")

@@ -9,12 +9,12 @@ from marshmallow import ValidationError, post_load
 
 from schemas.storage.erasure import ErasureRequest, Receipt
 from schemas.wire.body import Body
-from schemas.wire.checked_fields import CollectionName, Flag, Words
+from schemas.wire.checked_fields import Flag, FullName, Words
 from schemas.wire.fields import Filter
 
 
 class Erasure(Body):
-    collection = CollectionName(load_default=None)
+    collection = FullName(load_default=None)
     where = Filter(load_default=None)
     document = Words(load_default=None)
     user = Words(load_default=None)

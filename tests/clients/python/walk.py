@@ -139,6 +139,7 @@ class Walk:
         assert (await self.ask("set_alias", alias, other))["status"] == "created"
         assert (await self.ask("alias", alias))["collection"] == other
         assert [each["alias"] for each in (await self.ask("aliases", collection=other))["aliases"]] == [alias]
+        assert "default_tenant" in [each["tenant"] for each in (await self.ask("databases"))["databases"]]
         assert (await self.ask("delete_alias", alias))["status"] == "deleted"
         for name in (f"{copy}2", other):
             await self.ask("delete_collection", name)

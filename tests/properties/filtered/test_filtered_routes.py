@@ -43,6 +43,7 @@ OF_NO_DOCUMENT = {
     f"POST {RECORDS}/attached_functions/{{name}}/detach",
     f"POST {RECORDS}/conditional/get",
     f"POST {RECORDS}/conditional/commit",
+    "GET /databases",
     "GET /aliases",
     "GET /aliases/{alias}",
     "GET /api/connections/providers",

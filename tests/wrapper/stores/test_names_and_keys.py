@@ -152,3 +152,15 @@ def test_what_is_written_by_an_alias_counts_too(store, filled, alias, prefix):
     batch = DocumentBatch(["c"], ["three"], [{}], np.array([[1, 1]], dtype="<f4"))
     with acting_as(caller(current, documents=2)), pytest.raises(QuotaError):
         store.add_documents(current, batch)
+
+
+def test_a_sweep_of_old_copies_leaves_collections_of_a_tenant_called_so(app, store, prefix):
+    """Names of copies under way begin with `/copying/`, and with the time at which they began."""
+    with acting_as(ANYBODY):
+        store.namespaces.create_tenant("copying")
+        for database in ("100-years", prefix):
+            store.namespaces.create_database("copying", database)
+            store.in_database("copying", database).create_collection(prefix, {}, "cosine")
+        assert app.extensions["rag.service"].store.copying.sweep() is False
+        for database in ("100-years", prefix):
+            assert store.in_database("copying", database).collection(prefix).name == prefix

@@ -48,6 +48,11 @@ def databases_of(transaction: Transaction, tenant: str) -> list[Database]:
     return [Database(*row) for row in rows]
 
 
+def all_databases(transaction: Transaction) -> list[Database]:
+    """Return all databases, by tenant and name."""
+    return [Database(*row) for row in transaction.rows(f"{DATABASE} ORDER BY tenant, name")]
+
+
 def delete_database(transaction: Transaction, tenant: str, name: str) -> list[str]:
     """Delete a database with all its collections, and return their full names. Raises DatabaseNotFoundError."""
     find_database(transaction, tenant, name)

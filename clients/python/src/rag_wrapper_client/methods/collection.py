@@ -16,6 +16,7 @@ from rag_wrapper_client.wire.storage import (
     DeleteAliasAnswer,
     DeleteCollectionAnswer,
     ListAliasesAnswer,
+    ListDatabasesOfAllAnswer,
     MadeCollection,
     MergeCollectionMetadataAnswer,
     PutAliasAnswer,
@@ -91,6 +92,11 @@ class CollectionMethods:
         """Copy a collection with its documents, at one revision."""
         path = at("/collections/{}/copy", name)
         return ask(write("POST", path, {"name": copy_name}, if_match=if_match, idempotency_key=idempotency_key))
+
+    @operation
+    def databases(self) -> Exchange[ListDatabasesOfAllAnswer]:
+        """List the databases, by tenant and name."""
+        return ask(get("/databases"))
 
     @operation
     def aliases(self, *, collection: str | None = None) -> Exchange[ListAliasesAnswer]:

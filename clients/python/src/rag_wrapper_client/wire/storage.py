@@ -15,6 +15,12 @@ class Alias(TypedDict):
     warnings: NotRequired[list[str]]
 
 
+class ChromaDatabase(TypedDict):
+    id: str
+    name: str
+    tenant: str
+
+
 class Collection(TypedDict):
     id: str
     name: str
@@ -234,6 +240,11 @@ class ListAliasesAnswer(TypedDict):
 class ListCollectionsAnswer(TypedDict):
     collections: list[Collection]
     next_cursor: NotRequired[str | None]
+    warnings: NotRequired[list[str]]
+
+
+class ListDatabasesOfAllAnswer(TypedDict):
+    databases: list[ChromaDatabase]
     warnings: NotRequired[list[str]]
 
 
