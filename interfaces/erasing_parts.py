@@ -18,6 +18,7 @@ from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.erasing.erasure import Erasure, Place
 from retrieval.erasing.pending import PendingErasures
 from retrieval.jobs.uploads import Uploads
+from retrieval.kept_files.kept_files import KeptFiles
 from retrieval.result_cache import ResultCache
 from retrieval.sessions.sessions import Sessions
 from retrieval.watching.stored_reports import Watchers
@@ -73,6 +74,7 @@ def open_erasure(
     conversations: Conversations | None,
     sessions: Sessions,
     uploads: Uploads,
+    kept_files: KeptFiles,
     documents: StoredDocuments,
     originals: Originals,
     watchers: Watchers,
@@ -90,6 +92,7 @@ def open_erasure(
     places = [
         Place("originals", "removed", originals.erase),
         Place("jobs and uploads", "removed", uploads.erase),
+        Place("kept files", "removed, those that an erased document was made of as a whole", kept_files.erase),
         Place("conversations", "removed, those that quote an erased document as a whole", history.erase),
         Place("topics", "removed", topics.erase),
         Place("sessions", "removed; their notes are among the documents", sessions.erase, adds_documents=True),
@@ -114,7 +117,7 @@ def open_erasure(
     ]
 
     def holders(target: Target, files: Set[Path]) -> dict[Path, str]:
-        return uploads.holders(target, files) | as_service(documents.holders)(files)
+        return uploads.holders(target, files) | kept_files.holders(target, files) | as_service(documents.holders)(files)
 
     erasure = Erasure(
         service.erasure(),

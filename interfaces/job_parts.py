@@ -1,4 +1,4 @@
-"""Puts together what takes uploads in: the spool, the jobs, and the thread that works on them."""
+"""Puts together what takes files in: the spool, the jobs and the thread that works on them, and what keeps files."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from providers.embeddings.base import EmbeddingProvider
 from registry.connections import Connections
 from retrieval.documents.originals import Originals
 from retrieval.documents.stored_documents import StoredDocuments
+from retrieval.jobs.attached_files import AttachedFiles
 from retrieval.jobs.background_helper import BackgroundHelper
 from retrieval.jobs.ingesting import JobWork
 from retrieval.jobs.runner import JobRunner
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import Limits, StoredJobs
 from retrieval.jobs.uploads import Uploads
+from retrieval.kept_files.attaching import Attaching
+from retrieval.kept_files.kept_files import KeptFiles
+from retrieval.kept_files.store_facts import VectorStoreFacts
 from retrieval.reading import DocumentReader, ReadingLimits
 from retrieval.text_collections import TextCollections
 from schemas.access.api_keys import KEY_OWNER
@@ -37,12 +41,23 @@ _STORING = Asked("POST", JOB, Scope.WRITE)
 
 
 @dataclass(frozen=True, slots=True)
+class KeptParts:
+    """The parts that keep files, and make documents of vector stores of them."""
+
+    files: KeptFiles
+    attaching: Attaching
+    attached: AttachedFiles
+    facts: VectorStoreFacts
+
+
+@dataclass(frozen=True, slots=True)
 class JobParts:
-    """The parts that take uploads in."""
+    """The parts that take files in."""
 
     jobs: StoredJobs
     uploads: Uploads
     runner: JobRunner
+    kept: KeptParts
 
 
 class RecordedFiles:
@@ -77,9 +92,14 @@ def open_jobs(
     reader, background = DocumentReader(ReadingLimits.of(settings), nice=NICE), BackgroundHelper(data_dir)
     is_local = connections.address(connections.find("default")) is None
 
+    facts = VectorStoreFacts(service.catalog)
+    kept_files = KeptFiles(service.catalog, data_dir, max_file_bytes=settings.upload_file_mb << 20)
+
     def tidy() -> None:
         jobs.forget_ended(settings.jobs_days)
         documents.sweep_originals()
+        kept_files.sweep()
+        facts.sweep({each.id for each in service.callers_store.collections()})
 
     work = JobWork(
         *(jobs, spool, texts, originals, reader, settings),
@@ -91,7 +111,8 @@ def open_jobs(
     )
     runner = JobRunner(*(jobs, spool, work), reader=reader, background=background, stopping=stopping, tidy=tidy)
     uploads = Uploads(jobs, spool, max_file_bytes=settings.upload_file_mb << 20, queued=runner.call)
-    return JobParts(jobs, uploads, runner)
+    attaching = Attaching(kept_files, jobs, spool, runner.call)
+    return JobParts(jobs, uploads, runner, KeptParts(kept_files, attaching, AttachedFiles(service.catalog), facts))
 
 
 def caller_of_job(authentication: Authentication, job: Job, owner: str) -> Caller:

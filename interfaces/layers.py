@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interfaces.erasing_parts import Erasing
+from interfaces.job_parts import KeptParts
 from interfaces.tool import Tool
 from registry.candidates import Candidates
 from registry.collector import Collector
@@ -57,6 +58,7 @@ class Layers:
     jobs: StoredJobs
     uploads: Uploads
     job_runner: JobRunner
+    kept: KeptParts
     chat: Chat
     notes: Notes
     project_context: ContextWriter

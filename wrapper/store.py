@@ -50,6 +50,7 @@ from wrapper.querying.planner import Planner
 from wrapper.querying.projections import Projections
 from wrapper.stores.collection_names import CollectionNames, check_not_in_transit
 from wrapper.stores.copying import Copying
+from wrapper.stores.file_listing import FileListing
 from wrapper.stores.index_requests import IndexRequests
 from wrapper.stores.namespaces import Namespaces
 from wrapper.stores.record_store import RecordStore
@@ -73,6 +74,7 @@ class Store:
         self.indexes = IndexRequests(catalog, indexer, writing)
         self.copying = Copying(catalog, writing)
         self.records = RecordStore(catalog, writing)
+        self.file_listing = FileListing(catalog)
         self.namespaces = Namespaces(catalog, writing)
         self.names = CollectionNames(catalog, writing, self.copying)
 

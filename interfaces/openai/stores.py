@@ -1,4 +1,4 @@
-"""`/v1/vector_stores`, and which collection a client means by the id of one.
+"""`POST /v1/vector_stores/{id}/search`, and which collection a client means by the id of a vector store.
 
 A vector store is a text collection. Its id is made of the collection's, so it stays as long as the collection, whatever
 that is called. The name of a collection is taken as well, where people write requests themselves.
@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from uuid import UUID
 
 from flask import Blueprint, Response
 
 from interfaces.openai.face import body_of
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
+from retrieval.kept_files.kept_files import file_of
 from schemas.contracts.search import FusedResult, SearchRequest
+from schemas.contracts.vector_stores import StoreExpiredError
 from schemas.errors import CollectionNotFoundError, InvalidInputError, NotFoundError
 from schemas.names import check_collection_name
 from schemas.records import Collection
@@ -46,11 +49,38 @@ def collections_of(store_ids: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names.get(each, each) for each in store_ids))
 
 
+def collection_of(store_id: str) -> Collection:
+    """Return the caller's collection that a vector store is. Raises NotFoundError when there is none."""
+    try:
+        if _ID.fullmatch(store_id):
+            found = store().records.collection(str(UUID(store_id.removeprefix(PREFIX))))
+            # Of the databases of clients of Chroma's protocol, these clients know the default one.
+            name = check_collection_name(found.name)
+        else:
+            name = check_collection_name(store_id)
+        return store().collection(name)
+    except (InvalidInputError, CollectionNotFoundError):
+        sentence = f"Vector store '{store_id[:100]}' not found"
+        raise NotFoundError(sentence, code=CollectionNotFoundError.code) from None
+
+
+def active_collection_of(store_id: str) -> Collection:
+    """Return the same and note that the store is active. Raises StoreExpiredError for one whose time has passed."""
+    collection = collection_of(store_id)
+    known = layers().kept.facts
+    facts = known.one(collection.id)
+    if facts is not None:
+        if known.has_expired(facts):
+            raise StoreExpiredError(store_id)
+        known.touch(facts)
+    return collection
+
+
 @blueprint.post("/<vector_store_id>/search")
 @declare(Lane.EMBEDDING, body=STORE_SEARCH, own_rules=True, exact=True)
 def search(vector_store_id: str) -> Response:
     asked = body_of(STORE_SEARCH)
-    name = _existing(vector_store_id)
+    name = active_collection_of(vector_store_id).name
     ranking, most = asked["ranking_options"], asked["max_num_results"]
     hybrid = ranking.get("hybrid_search")
     weights = {} if hybrid is None else {"semantic": hybrid["embedding_weight"], "lexical": hybrid["text_weight"]}
@@ -72,14 +102,8 @@ def search(vector_store_id: str) -> Response:
     results = list(found.values())
     if len(asked["queries"]) > 1:  # scores of several questions compare; the order of one is that of the search
         results.sort(key=score_of, reverse=True)
-    return json_response(store_results(asked["queries"], results[:most]))
+    return json_response(store_results(asked["queries"], results[:most], _file_of))
 
 
-def _existing(store_id: str) -> str:
-    """Return the name of the caller's collection that a vector store is. Raises NotFoundError when there is none."""
-    [name] = collections_of([store_id])
-    try:
-        check_collection_name(name)
-    except InvalidInputError:  # what no collection can be called does not exist
-        raise NotFoundError(f"Vector store '{name[:100]}' not found", code=CollectionNotFoundError.code) from None
-    return store().collection(name).name
+def _file_of(result: FusedResult) -> str | None:
+    return file_of(result.metadata.get("source"), result.metadata.get("document_id"))

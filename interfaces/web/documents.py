@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from urllib.parse import unquote
 
-from flask import Blueprint, Response, request, send_file
+from flask import Blueprint, Response, request
 from werkzeug.routing import PathConverter
 
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
-from interfaces.web.upload_parts import Part, parts_of
-from retrieval.jobs.file_names import shown_name
+from interfaces.web.upload_parts import arriving_pieces, parts_of, sent_file, take_field
 from retrieval.jobs.uploads import Upload
 from retrieval.reading import KINDS
 from schemas.contracts.jobs import MAX_FILES, Uploaded
@@ -26,7 +24,7 @@ from schemas.wire.stored_documents import (
     stored_page,
 )
 from schemas.wire.text_documents import COLLECTION_ARGUMENTS
-from wrapper.web.bodies import ANY_MEDIA_TYPE, MULTIPART, body_chunks, bounded, json_response
+from wrapper.web.bodies import ANY_MEDIA_TYPE, MULTIPART, json_response
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import arguments, arguments_beside, store, write_options
 from wrapper.web.responses import respond
@@ -35,7 +33,6 @@ from wrapper.web.route_table import declare
 FILE = "file"
 FILE_NAME = "X-Filename"
 FIELDS = tuple(UPLOAD_ARGUMENTS.load_fields)
-MAX_FIELD_BYTES = 256 << 10
 
 
 class StoredId(PathConverter):
@@ -95,19 +92,7 @@ def delete_document(document_id: str) -> Response:
 @declare(Lane.READ, query=COLLECTION_ARGUMENTS)
 def show_original(document_id: str) -> Response:
     document, path = layers().documents.original(document_id, arguments()["collection"])
-    response = send_file(
-        path,
-        as_attachment=True,
-        download_name=shown_name(stored_document(document)["name"]),
-        conditional=False,
-        etag=False,
-    )
-    # Without a charset, which nobody knows.
-    response.headers["Content-Type"] = _media_type(document.kind)
-    # A browser must neither guess that it is a page, nor run what is in a page.
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["Content-Security-Policy"] = "sandbox"
-    return response
+    return sent_file(path, stored_document(document)["name"], _media_type(document.kind))
 
 
 def _media_type(kind: str | None) -> str:
@@ -120,10 +105,10 @@ def _take_parts(arriving: Upload) -> dict[str, str]:
     """Take the files of a form and return its fields."""
     fields: dict[str, str] = {}
     boundary = request.mimetype_params.get("boundary", "")
-    for number, part in enumerate(parts_of(_pieces(), boundary, most=MAX_FILES + len(FIELDS)), start=1):
+    for number, part in enumerate(parts_of(arriving_pieces(), boundary, most=MAX_FILES + len(FIELDS)), start=1):
         try:
             if part.file_name is None:
-                _take_field(fields, part)
+                take_field(fields, part)
             elif part.name != FILE:
                 sentence = f"The part '{part.name[:100]}' is a file: files are parts named '{FILE}'"
                 raise InvalidInputError(sentence, code="invalid_field", field=FILE)
@@ -140,31 +125,8 @@ def _take_body(arriving: Upload) -> dict[str, str]:
     if FILE_NAME not in request.headers:
         sentence = f"A body that is one file needs its name in {FILE_NAME}; several files come as {MULTIPART}"
         raise InvalidInputError(sentence, code="invalid_field", field=FILE_NAME)
-    arriving.take(_file_name(request.headers[FILE_NAME]), request.mimetype, _pieces())
+    arriving.take(_file_name(request.headers[FILE_NAME]), request.mimetype, arriving_pieces())
     return {}
-
-
-def _pieces() -> Iterator[bytes]:
-    """Yield the pieces of the body as long as there is room on the disk."""
-    for piece in bounded(body_chunks()):
-        store().writing.check_disk()
-        yield piece
-
-
-def _take_field(fields: dict[str, str], part: Part) -> None:
-    name = part.name[:100]
-    if part.name in fields:
-        raise InvalidInputError(f"The field '{name}' is given twice", code="repeated_parameter", field=name)
-    content = bytearray()
-    for piece in part.pieces:
-        content += piece
-        if len(content) > MAX_FIELD_BYTES:
-            sentence = f"{name} is longer than {MAX_FIELD_BYTES >> 10} KB"
-            raise InvalidInputError(sentence, code="invalid_field", field=name)
-    try:
-        fields[part.name] = content.decode()
-    except UnicodeDecodeError:
-        raise InvalidInputError(f"{name} is not UTF-8", code="invalid_field", field=name) from None
 
 
 def _file_name(header: str) -> str:

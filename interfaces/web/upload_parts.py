@@ -1,15 +1,22 @@
-"""The parts of a multipart body, one after the other, none of them ever whole in memory."""
+"""Files in requests and answers: the parts of a multipart body, one after the other, none of them ever whole in
+memory, and a file as an answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from flask import Response, send_file
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.sansio.multipart import NEED_DATA, Data, Epilogue, Event, Field, File, MultipartDecoder
 
+from retrieval.jobs.file_names import shown_name
 from schemas.errors import InvalidInputError, PayloadTooLargeError
+from wrapper.web.bodies import body_chunks, bounded
+from wrapper.web.request_parts import store
 
+MAX_FIELD_BYTES = 256 << 10
 MAX_BUFFERED_BYTES = 1 << 20
 """The most that is held of a body: the head of a part, or what might be the beginning of a boundary."""
 MAX_BOUNDARY_CHARACTERS = 200
@@ -24,6 +31,41 @@ class Part:
     file_name: str | None
     media_type: str
     pieces: Iterator[bytes]
+
+
+def arriving_pieces() -> Iterator[bytes]:
+    """Yield the pieces of the request's body as long as there is room on the disk."""
+    for piece in bounded(body_chunks()):
+        store().writing.check_disk()
+        yield piece
+
+
+def take_field(fields: dict[str, str], part: Part) -> None:
+    """Add a field of a form. Raises InvalidInputError for one that is there already, too long or not UTF-8."""
+    name = part.name[:100]
+    if part.name in fields:
+        raise InvalidInputError(f"The field '{name}' is given twice", code="repeated_parameter", field=name)
+    content = bytearray()
+    for piece in part.pieces:
+        content += piece
+        if len(content) > MAX_FIELD_BYTES:
+            sentence = f"{name} is longer than {MAX_FIELD_BYTES >> 10} KB"
+            raise InvalidInputError(sentence, code="invalid_field", field=name)
+    try:
+        fields[part.name] = content.decode()
+    except UnicodeDecodeError:
+        raise InvalidInputError(f"{name} is not UTF-8", code="invalid_field", field=name) from None
+
+
+def sent_file(path: Path, name: str, media_type: str) -> Response:
+    """Return the answer that a file is, to be stored under its name."""
+    response = send_file(path, as_attachment=True, download_name=shown_name(name), conditional=False, etag=False)
+    # Without a charset, which nobody knows.
+    response.headers["Content-Type"] = media_type
+    # A browser must neither guess that it is a page, nor run what is in a page.
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Content-Security-Policy"] = "sandbox"
+    return response
 
 
 def parts_of(chunks: Iterable[bytes], boundary: str, *, most: int) -> Iterator[Part]:

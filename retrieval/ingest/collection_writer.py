@@ -162,9 +162,8 @@ class CollectionWriter:
         return vectors
 
     def _create(self) -> CollectionInfo:
-        metadata: Metadata = {"title_field": "title", "source_field": "source"}
-        if self._has_embedded:  # else all embeddings came with their records, and their model is unknown here
-            metadata |= {"embedding_provider": self.embedding.id, "embedding_model": self.embedding.model}
+        # Without any, all embeddings came with their records, and their model is unknown here.
+        metadata = text_collection_metadata(self.embedding if self._has_embedded else None)
         try:
             return _able(self._provider, SupportsDynamicCollections).create_collection(self.name, metadata)
         except ConflictError:
@@ -178,6 +177,14 @@ class CollectionWriter:
             return self._provider.collection(self.name)
         except CollectionNotFoundError:
             return None
+
+
+def text_collection_metadata(embedding: EmbeddingProvider | None) -> Metadata:
+    """Return the metadata of a new collection of texts, which are embedded so; None where nobody knows how."""
+    metadata: Metadata = {"title_field": "title", "source_field": "source"}
+    if embedding is not None:
+        metadata |= {"embedding_provider": embedding.id, "embedding_model": embedding.model}
+    return metadata
 
 
 def batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:

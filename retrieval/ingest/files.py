@@ -71,10 +71,15 @@ class GivenFile:
     @property
     def fingerprint(self) -> str:
         """Return a hash of what was given beside the file, "" when nothing was."""
-        if not self.metadata and not self.tags:
-            return ""
-        given = orjson.dumps([self.metadata, list(self.tags)], option=orjson.OPT_SORT_KEYS)
-        return hashlib.sha256(given).hexdigest()[:16]
+        return fingerprint_of(self.metadata, self.tags)
+
+
+def fingerprint_of(metadata: Metadata, tags: Sequence[str] = ()) -> str:
+    """Return a hash of what is given beside a file, "" when nothing is."""
+    if not metadata and not tags:
+        return ""
+    given = orjson.dumps([metadata, list(tags)], option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(given).hexdigest()[:16]
 
 
 def content_type_of(kind: Kind) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.chunking import (
@@ -16,7 +16,7 @@ from retrieval.chunking import (
     split_windows,
 )
 from retrieval.chunking.tokens import token_counter
-from schemas.settings import SECTIONS, WHOLE, RetrievalSettings
+from schemas.settings import SECTIONS, WHOLE, WINDOWS, RetrievalSettings
 
 CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS = 256, 25
 _USUAL_WINDOW_TOKENS = 512
@@ -77,6 +77,13 @@ def chunking_of(
         levels=settings.whole_levels,
         embedding=embedding,
     )
+
+
+def windows_within(usual: Chunking, max_tokens: int, overlap_tokens: int) -> Chunking:
+    """Return how files are split into windows of at most so many tokens, as far as the embedding model reads as many,
+    which share at most so many, as far as that is a quarter of a window."""
+    most = min(max_tokens, window_tokens(usual.embedding))
+    return replace(usual, profile=WINDOWS, max_tokens=most, overlap_tokens=min(overlap_tokens, most // 4))
 
 
 def window_tokens(embedding: EmbeddingProvider) -> int:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,7 +22,7 @@ from retrieval.ingest.files import GivenFile, source_document, unchanged
 from retrieval.ingest.identity import document_id
 from retrieval.ingest.ingestion import UNCHANGED as STORED_ALREADY
 from retrieval.ingest.ingestion import ingest_document
-from retrieval.ingest.profiles import Chunking, chunking_of
+from retrieval.ingest.profiles import Chunking, chunking_of, windows_within
 from retrieval.ingest.sources import SNIFFED_BYTES
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
@@ -30,6 +30,7 @@ from retrieval.reading import DocumentReader, Kind, UnreadableError, kind_of, ki
 from retrieval.reading.read_document import UNREADABLE, UNSUPPORTED_KIND
 from retrieval.text_collections import TextCollections
 from schemas.access.callers import Caller, acting_as, acting_still
+from schemas.connections import CollectionInfo
 from schemas.contracts.jobs import (
     DONE,
     EMBEDDING,
@@ -42,7 +43,7 @@ from schemas.contracts.jobs import (
     JobFile,
 )
 from schemas.contracts.rule_documents import EmbeddingFailureError
-from schemas.errors import DiskFloorError, NotRecordedError, RagError, UnavailableError
+from schemas.errors import CollectionNotFoundError, DiskFloorError, NotRecordedError, RagError, UnavailableError
 from schemas.records import Vector
 from schemas.settings import RetrievalSettings
 
@@ -129,6 +130,9 @@ class JobWork:
                 continue
             self._check(job)
             begun = self._jobs.begin_file(job.id, file.number)
+            if not begun:  # it was taken out of its job
+                self._spool.path(job.id, file.number).unlink(missing_ok=True)
+                continue
             try:
                 if begun > MAX_BEGINNINGS:
                     sentence = f"The service ended {MAX_BEGINNINGS} times while it worked on this file"
@@ -172,14 +176,20 @@ class JobWork:
         wanted, file = job.wanted, progress.file
         self._record.check(job)
         path = self._spool.path(job.id, file.number)
-        given = GivenFile(file.name, path, _kind(file, path), metadata=wanted.metadata, tags=wanted.tags)
+        told = file.attachment
+        metadata = wanted.metadata if told is None else told.metadata
+        given = GivenFile(file.source, path, _kind(file, path), metadata=metadata, tags=wanted.tags)
         progress.tell(status=READING, document_id=document_id(given.source))
         embedding = self._texts.embedding()
         writer = self._texts.writer(wanted.collection, embedding, partial(self._vectors, job, embedding))
+        if told is not None and _id_of(writer.collection()) != told.collection_id:
+            raise CollectionNotFoundError(wanted.collection)
         if wanted.on_conflict == SKIP and any(True for _ in writer.documents(given.where)):
             progress.end(UNCHANGED, warnings=("A document of this name is stored already, and stays as it is",))
             return
         chunking = chunking_of(self._settings, embedding)
+        if told is not None and told.max_tokens is not None:
+            chunking = windows_within(chunking, told.max_tokens, told.overlap_tokens)
         done = unchanged(writer, given, chunking)
         if done is None:
             document = source_document(given, reader=self._reader, chunking=chunking)
@@ -187,6 +197,10 @@ class JobWork:
                 document = replace(document, split=partial(self._split, chunking, given.kind.syntax))
             self._check(job)
             done = ingest_document(writer, progress.watched(document), advance=progress.advance)
+        if told is not None and not self._jobs.has_file(job.id, file.number):
+            # Taken back meanwhile, and what was stored by then is deleted already.
+            writer.delete(given.where)
+            raise StoppedError
         info = writer.collection()
         if info is not None and done.chunks:
             self._originals.keep(path, info.id or info.name, document_id(given.source), given.digest)
@@ -250,9 +264,16 @@ class _Progress:
         return replace(document, split=split)
 
 
+def _id_of(info: CollectionInfo | None) -> str | None:
+    return None if info is None else info.id
+
+
 def _kind(file: JobFile, path: Path) -> Kind:
-    """Return the kind of a file by its name and media type, else by its content. Raises UnreadableError for others."""
-    kind = kind_of(file.name, file.media_type) or kind_of_content(_start(path))
+    """Return the kind of a file by its name and media type or, without a suffix, by its content. Raises UnreadableError
+    for others."""
+    kind = kind_of(file.name, file.media_type)
+    if kind is None and not PurePosixPath(file.name).suffix:
+        kind = kind_of_content(_start(path))
     if kind is None:
         raise UnreadableError("is of a kind that cannot be read", code=UNSUPPORTED_KIND)
     return kind

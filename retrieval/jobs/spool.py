@@ -15,6 +15,8 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -23,14 +25,21 @@ from schemas.errors import DiskFloorError
 
 HOME = "home"
 LEAD = "jobs.lock"
+NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
+"""What the system says where a file cannot have another name."""
+COPIED_BYTES = 1 << 20
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class Spool:
-    """The spool of one data directory. `home` is its lasting id."""
+    """A spool of one data directory, by default that of uploads. `home` is its lasting id; `new_name` makes the names
+    of its folders, of 32 hexadecimal digits."""
 
-    def __init__(self, data_dir: Path) -> None:
-        self._folder = data_dir / "uploads"
+    def __init__(
+        self, data_dir: Path, folder: str = "uploads", new_name: Callable[[], str] = lambda: uuid.uuid4().hex
+    ) -> None:
+        self._folder = data_dir / folder
+        self._new_name = new_name
         self._lead_file = data_dir / LEAD
         self._lead: int | None = None
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -39,7 +48,7 @@ class Spool:
     def begin(self) -> Incoming:
         """Begin the files of a new job."""
         while True:
-            folder = self._folder / uuid.uuid4().hex
+            folder = self._folder / self._new_name()
             folder.mkdir(mode=0o700)
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -148,6 +157,21 @@ class Incoming:
         spooled = SpooledFile(number, name, media_type, size_bytes, digest.hexdigest())
         self.files.append(spooled)
         return spooled
+
+    def link(self, kept: Path, described: SpooledFile) -> None:
+        """Add a file that lies on the disk already, whole and synced: by another name of it, or as a copy where the
+        disk has no such names. Raises FileNotFoundError when it is gone, and DiskFloorError when the disk is full."""
+        path = self._folder / str(len(self.files))
+        try:
+            os.link(kept, path)
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            with kept.open("rb") as opened:
+                pieces = iter(partial(opened.read, COPIED_BYTES), b"")
+                self.add(described.name, described.media_type, pieces, max_bytes=described.size_bytes)
+            self.files.pop()
+        self.files.append(replace(described, number=len(self.files)))
 
     def sync(self) -> None:
         """Make the names of the files survive a loss of power."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any
 
 import orjson
 
-from retrieval.clock import z_time
-from schemas.access.owners import AUDIENCE_COLUMN, Asker, Ownership
+from retrieval.jobs.job_rows import JOB, STEPS, UNFINISHED, attachment_row, forget, seen_job, to_job
+from schemas.access.owners import Asker
 from schemas.contracts.jobs import (
     CANCELLED,
     DONE,
@@ -33,33 +31,11 @@ from schemas.contracts.jobs import (
 from schemas.sealed_cursors import opened, sealed
 from schemas.shared_database import Database, Transaction
 
-STEPS = (
-    (
-        """CREATE TABLE jobs (
-            id VARCHAR(40) PRIMARY KEY, number BIGINT NOT NULL, owner VARCHAR(200) NOT NULL, home VARCHAR(40) NOT NULL,
-            wanted {text} NOT NULL, status VARCHAR(20) NOT NULL, created_at_ms BIGINT NOT NULL, finished_at_ms BIGINT
-        )""",
-        "CREATE UNIQUE INDEX jobs_in_order ON jobs (number)",
-        "CREATE INDEX jobs_by_status ON jobs (status, number)",
-        """CREATE TABLE job_files (
-            job_id VARCHAR(40) NOT NULL, number INTEGER NOT NULL, name {text} NOT NULL, media_type {text} NOT NULL,
-            size_bytes BIGINT NOT NULL, status VARCHAR(20) NOT NULL, document_id VARCHAR(100), chunks INTEGER,
-            chunks_done INTEGER NOT NULL, pages INTEGER, warnings {text} NOT NULL, code VARCHAR(100), message {text},
-            begun INTEGER NOT NULL, PRIMARY KEY (job_id, number)
-        )""",
-    ),
-    (f"ALTER TABLE jobs ADD COLUMN {AUDIENCE_COLUMN}",),
-)
 MAX_WARNINGS = 20
 """The most warnings of a file that are kept."""
-_JOB = "SELECT id, status, created_at_ms, finished_at_ms, wanted, number, owner, audience FROM jobs"
-_FILE = (
-    "SELECT number, name, media_type, size_bytes, status, document_id, chunks, chunks_done, pages, warnings, code, "
-    "message FROM job_files"
-)
 LISTING, NUMBER_BYTES = "jobs", 8
 """What cursors of pages of jobs are sealed for, and the length of the job's number in them."""
-UNFINISHED = (QUEUED, READING, EMBEDDING)
+_INSERT_FILE = "INSERT INTO job_files VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, 0, NULL, '[]', NULL, NULL, 0, ?, ?, ?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +83,15 @@ class StoredJobs:
                 (job_id, number, of.owner, self._home, told, QUEUED, now_ms, None, of.audience),
             )
             for each in files:
-                transaction.run(
-                    "INSERT INTO job_files VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, 0, NULL, '[]', NULL, NULL, 0)",
-                    (job_id, each.number, each.name, each.media_type, each.size_bytes, QUEUED),
-                )
+                of_file = (job_id, each.number, each.name, each.media_type, each.size_bytes, QUEUED)
+                transaction.run(_INSERT_FILE, (*of_file, *attachment_row(each.attachment)))
 
         self._database.commit(operation)
 
     def one(self, job_id: str, *, asker: Asker) -> Job:
         """Return a job. Raises JobNotFoundError when the asker sees none of that id."""
         with self._database.read() as transaction:
-            return _seen(transaction, job_id, asker)
+            return seen_job(transaction, job_id, asker)
 
     def owner_of(self, job_id: str) -> str:
         """Return to whom a job belongs. Raises JobNotFoundError when there is none of that id."""
@@ -138,10 +112,10 @@ class StoredJobs:
             before = [] if cursor is None else [int.from_bytes(opened(transaction, LISTING, cursor))]
             conditions += ["number < ?"] * len(before)
             rows = transaction.rows(
-                f"{_JOB} WHERE {' AND '.join(conditions)} ORDER BY number DESC LIMIT ?",
+                f"{JOB} WHERE {' AND '.join(conditions)} ORDER BY number DESC LIMIT ?",
                 (*parameters, *before, limit + 1),
             )
-            jobs = [_job(transaction, row) for row in rows[:limit]]
+            jobs = [to_job(transaction, row) for row in rows[:limit]]
             if len(rows) <= limit:
                 return jobs, None
             return jobs, sealed(transaction, LISTING, int(rows[limit - 1][5]).to_bytes(NUMBER_BYTES))
@@ -154,7 +128,7 @@ class StoredJobs:
         """
 
         def operation(transaction: Transaction) -> tuple[Job, bool]:
-            before = _seen(transaction, job_id, asker)
+            before = seen_job(transaction, job_id, asker)
             asker.check_owns(before.of, f"Job '{job_id}'")
             self._end(transaction, job_id, CANCELLED)
             # Also where the process that worked on them was killed and nobody else has begun.
@@ -162,7 +136,7 @@ class StoredJobs:
                 "UPDATE job_files SET status = ?, chunks_done = 0 WHERE job_id = ? AND status IN (?, ?)",
                 (QUEUED, job_id, READING, EMBEDDING),
             )
-            return _seen(transaction, job_id, asker), before.status == QUEUED
+            return seen_job(transaction, job_id, asker), before.status == QUEUED
 
         return self._database.freely.commit(operation)
 
@@ -172,14 +146,14 @@ class StoredJobs:
 
         def operation(transaction: Transaction) -> Job | None:
             row = transaction.row(
-                f"{_JOB} WHERE home = ? AND status IN (?, ?) "
+                f"{JOB} WHERE home = ? AND status IN (?, ?) "
                 "ORDER BY CASE status WHEN ? THEN 0 ELSE 1 END, number LIMIT 1",
                 (self._home, *WAITING, RUNNING),
             )
             if row is None:
                 return None
             transaction.run("UPDATE jobs SET status = ? WHERE id = ?", (RUNNING, row[0]))
-            return _job(transaction, (row[0], RUNNING, *row[2:]))
+            return to_job(transaction, (row[0], RUNNING, *row[2:]))
 
         with self._database.read() as transaction:  # mostly there is nothing to do, which is seen without a write
             if (
@@ -194,6 +168,13 @@ class StoredJobs:
         with self._database.read() as transaction:
             row = transaction.row("SELECT status FROM jobs WHERE id = ?", (job_id,))
         return row is not None and row[0] == RUNNING
+
+    def has_file(self, job_id: str, number: int) -> bool:
+        """Return False once the file is taken out of its job, or the job is forgotten."""
+        with self._database.read() as transaction:
+            return (
+                transaction.row("SELECT 1 FROM job_files WHERE job_id = ? AND number = ?", (job_id, number)) is not None
+            )
 
     def begin_file(self, job_id: str, number: int) -> int:
         """Count that the work on a file begins, and return how often it has."""
@@ -242,7 +223,7 @@ class StoredJobs:
     def files_of(self, is_meant: Callable[[Wanted, JobFile], bool]) -> list[tuple[str, JobFile]]:
         """Return (id of the job, file) for all files that are meant. Those of jobs that have ended do not wait."""
         with self._database.read() as transaction:
-            jobs = [_job(transaction, row) for row in transaction.rows(_JOB)]
+            jobs = [to_job(transaction, row) for row in transaction.rows(JOB)]
         return [
             (
                 job.id,
@@ -267,8 +248,8 @@ class StoredJobs:
     def waiting_files(self) -> list[tuple[Job, JobFile]]:
         """Return (job, file) for all files of jobs that have not ended."""
         with self._database.read() as transaction:
-            rows = transaction.rows(f"{_JOB} WHERE status IN (?, ?)", WAITING)
-            jobs = [_job(transaction, row) for row in rows]
+            rows = transaction.rows(f"{JOB} WHERE status IN (?, ?)", WAITING)
+            jobs = [to_job(transaction, row) for row in rows]
         return [(job, each) for job in jobs for each in job.files]
 
     def erase_files(self, is_meant: Callable[[Wanted, JobFile], bool]) -> int:
@@ -276,8 +257,8 @@ class StoredJobs:
 
         def operation(transaction: Transaction) -> int:
             erased = 0
-            for row in transaction.rows(_JOB):
-                job = _job(transaction, row)
+            for row in transaction.rows(JOB):
+                job = to_job(transaction, row)
                 doomed = [
                     each.number
                     for each in job.files
@@ -286,7 +267,7 @@ class StoredJobs:
                 for number in doomed:
                     transaction.run("DELETE FROM job_files WHERE job_id = ? AND number = ?", (job.id, number))
                 if doomed and len(doomed) == len(job.files):
-                    _forget(transaction, "id = ?", job.id)
+                    forget(transaction, "id = ?", job.id)
                 erased += len(doomed)
             return erased
 
@@ -304,20 +285,20 @@ class StoredJobs:
             erased = 0
             for each in job_ids:
                 erased += transaction.row("SELECT 1 FROM jobs WHERE id = ?", (each,)) is not None
-                _forget(transaction, "id = ?", each)
+                forget(transaction, "id = ?", each)
             return erased
 
         return self._database.freely.commit(operation)
 
     def discard(self, job_id: str) -> None:
         """Forget a job that was never told to anybody."""
-        self._database.freely.commit(lambda transaction: _forget(transaction, "id = ?", job_id))
+        self._database.freely.commit(lambda transaction: forget(transaction, "id = ?", job_id))
 
     def forget_ended(self, older_than_days: float) -> None:
         """Forget the jobs that ended so long ago."""
         ended_before_ms = round((self._clock() - older_than_days * 86_400) * 1e3)
         self._database.freely.commit_quickly(
-            lambda transaction: _forget(
+            lambda transaction: forget(
                 transaction, "finished_at_ms IS NOT NULL AND finished_at_ms < ?", ended_before_ms
             )
         )
@@ -345,39 +326,3 @@ def _owner(transaction: Transaction, job_id: str) -> str:
     if row is None:
         raise JobNotFoundError(job_id)
     return str(row[0])
-
-
-def _seen(transaction: Transaction, job_id: str, asker: Asker) -> Job:
-    seen, parameters = asker.seen()
-    row = transaction.row(f"{_JOB} WHERE id = ? AND {seen}", (job_id, *parameters))
-    if row is None:
-        raise JobNotFoundError(job_id)
-    return _job(transaction, row)
-
-
-def _job(transaction: Transaction, row: tuple[Any, ...]) -> Job:
-    job_id, status, created_at_ms, finished_at_ms, wanted, _, owner, audience = row
-    told = orjson.loads(wanted)
-    files = transaction.rows(f"{_FILE} WHERE job_id = ? ORDER BY number", (job_id,))
-    return Job(
-        id=job_id,
-        status=status,
-        created_at=_time(created_at_ms),
-        finished_at=None if finished_at_ms is None else _time(finished_at_ms),
-        wanted=Wanted(**{**told, "tags": tuple(told["tags"])}),
-        files=tuple(_file(each) for each in files),
-        of=Ownership(owner, audience),
-    )
-
-
-def _file(row: tuple[Any, ...]) -> JobFile:
-    return JobFile(*(*row[:9], tuple(orjson.loads(row[9])), *row[10:]))
-
-
-def _forget(transaction: Transaction, condition: str, parameter: Any) -> None:
-    transaction.run(f"DELETE FROM job_files WHERE job_id IN (SELECT id FROM jobs WHERE {condition})", (parameter,))
-    transaction.run(f"DELETE FROM jobs WHERE {condition}", (parameter,))
-
-
-def _time(at_ms: int) -> str:
-    return z_time(datetime.fromtimestamp(at_ms / 1e3, UTC))

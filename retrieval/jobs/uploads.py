@@ -93,7 +93,7 @@ class Uploads:
 
 
 def _is_of(target: Target, wanted: Wanted, file: JobFile) -> bool:
-    document = file.document_id or document_id(file.name)
+    document = file.document_id or document_id(file.source)
     return wanted.collection == target.collection and document in target.document_ids
 
 

@@ -66,6 +66,7 @@ _CHROMA = "/api/v2"
 _TENANT = f"{_CHROMA}/tenants/{{tenant}}"
 _DATABASE = f"{_TENANT}/databases/{{database}}"
 _RECORDS = f"{_DATABASE}/collections/{{collection_id}}"
+_STORE = "/v1/vector_stores/{vector_store_id}"
 _OF_FOLDERS = ADMIN, "with config.path of Qdrant"
 
 ROUTES: Mapping[str, Access] = {
@@ -167,7 +168,27 @@ ROUTES: Mapping[str, Access] = {
     "POST /dify/retrieval": Access(READ, Names.KNOWLEDGE),
     "POST /v1/embeddings": Access(READ),
     "POST /v1/chat/completions": Access(CHAT, Names.STORES, also=(READ, "with documents")),
-    "POST /v1/vector_stores/{vector_store_id}/search": Access(READ, Names.PATH),
+    f"POST {_STORE}/search": Access(READ, Names.PATH),
+    "POST /v1/vector_stores": Access(WRITE),
+    "GET /v1/vector_stores": Access(READ, Names.LISTED),
+    f"GET {_STORE}": Access(READ, Names.PATH),
+    f"POST {_STORE}": Access(MANAGE, Names.PATH),
+    f"DELETE {_STORE}": Access(MANAGE, Names.PATH),
+    f"POST {_STORE}/files": Access(WRITE, Names.PATH),
+    f"GET {_STORE}/files": Access(READ, Names.PATH),
+    f"GET {_STORE}/files/{{file_id}}": Access(READ, Names.PATH),
+    f"POST {_STORE}/files/{{file_id}}": Access(WRITE, Names.PATH),
+    f"DELETE {_STORE}/files/{{file_id}}": Access(WRITE, Names.PATH),
+    f"GET {_STORE}/files/{{file_id}}/content": Access(READ, Names.PATH),
+    f"POST {_STORE}/file_batches": Access(WRITE, Names.PATH),
+    f"GET {_STORE}/file_batches/{{batch_id}}": Access(READ, Names.PATH),
+    f"POST {_STORE}/file_batches/{{batch_id}}/cancel": Access(WRITE, Names.PATH),
+    f"GET {_STORE}/file_batches/{{batch_id}}/files": Access(READ, Names.PATH),
+    "POST /v1/files": Access(WRITE),
+    "GET /v1/files": Access(READ),
+    "GET /v1/files/{file_id}": Access(READ),
+    "DELETE /v1/files/{file_id}": Access(WRITE),
+    "GET /v1/files/{file_id}/content": Access(READ),
     "GET /v1/models": Access(Door.KNOWN),
     "GET /v1/models/{model}": Access(Door.KNOWN),
     "POST /mcp": Access(Door.KNOWN, Names.TOOL),

@@ -63,6 +63,19 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """What is said of a kept file that becomes a document of the collection with this id, and of no later one of its
+    name: the document's source and metadata and, if they are not the usual ones, how long its windows are."""
+
+    file_id: str
+    collection_id: str
+    source: str
+    metadata: Metadata = field(default_factory=dict)
+    max_tokens: int | None = None
+    overlap_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SpooledFile:
     """A file that lies on the disk and waits for its job. `number` is its place in the job, from 0."""
 
@@ -71,6 +84,7 @@ class SpooledFile:
     media_type: str
     size_bytes: int
     sha256: str
+    attachment: Attachment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +124,12 @@ class JobFile:
     warnings: tuple[str, ...] = ()
     code: str | None = None
     message: str | None = None
+    attachment: Attachment | None = None
+
+    @property
+    def source(self) -> str:
+        """The source of the document that the file becomes."""
+        return self.name if self.attachment is None else self.attachment.source
 
 
 @dataclass(frozen=True, slots=True)

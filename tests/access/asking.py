@@ -45,6 +45,9 @@ BODIES: dict[str, Any] = {
         "vector_store_ids": [NAME],
     },
     "POST /v1/vector_stores/{vector_store_id}/search": {"query": "door"},
+    "POST /v1/vector_stores": {"name": "mine-store"},
+    "POST /v1/vector_stores/{vector_store_id}/files": {"file_id": "nobody"},
+    "POST /v1/vector_stores/{vector_store_id}/file_batches": {"file_ids": ["nobody"]},
     "POST /v1/embeddings": {"model": "all-MiniLM-L6-v2", "input": "door"},
     "POST /api/rag/ingest": {"source": "handbook", "path": "hours.md", "title": "Hours", "text": SENTENCE},
     "POST /api/rag/documents:batch": {"documents": [RULE], "collection": NAME},
@@ -125,6 +128,8 @@ def request_to(route: str, collection: str | None = MINE, document: str = "nobod
         "backup_id",
         "model",
         "file",
+        "file_id",
+        "batch_id",
     ):
         path = path.replace(f"{{{part}}}", "nobody")
     body = _with_name(BODIES.get(route, {} if method in ("POST", "PUT", "PATCH") else None), collection)

@@ -10,8 +10,8 @@ from schemas.errors import ConfigurationError, DiskFloorError
 
 DIR = "RAG_BACKUP_DIR"
 """The setting that names the folder for backups."""
-ORIGINALS, UPLOADS, AUDIT = "originals", "uploads", "audit"
-FOLDERS = (ORIGINALS, UPLOADS)
+ORIGINALS, UPLOADS, KEPT_FILES, AUDIT = "originals", "uploads", "files", "audit"
+FOLDERS = (ORIGINALS, UPLOADS, KEPT_FILES)
 INDEX = ("chroma", "engine.json", "engine-config.yaml")
 """What belongs to the index of a catalogue, which is built anew for another one."""
 HELD = "backup-under-way"

@@ -174,6 +174,30 @@ def all_positions(transaction: Transaction, collection: Collection, where: Where
     return [row[0] for row in transaction.rows(matching.text, matching.parameters)]
 
 
+def neighbours(
+    transaction: Transaction,
+    collection: Collection,
+    where: Where,
+    *,
+    position: int | None,
+    newest_first: bool,
+    limit: int,
+) -> list[Document]:
+    """Return the next `limit` matching documents behind a position, in the order of insertion or against it; None
+    begins."""
+    total = count(transaction, collection.key, where, collection.count)
+    if total == 0:
+        return []
+    matching = _along(transaction, collection, where, total, limit)
+    behind = "" if position is None else f" AND m.position {'<' if newest_first else '>'} ?"
+    rows = transaction.rows(
+        f"{matching.text}{behind} ORDER BY m.position {'DESC' if newest_first else 'ASC'} LIMIT ?",
+        (*matching.parameters, *([] if position is None else [position]), limit),
+    )
+    found = by_positions(transaction, [row[0] for row in rows])
+    return [found[row[0]] for row in rows]
+
+
 def sample(transaction: Transaction, collection: Collection, number: int) -> list[Document]:
     """Return the newest document and others spread over the collection, with their embeddings."""
     ends = transaction.row(
@@ -247,17 +271,20 @@ def _by_insertion(
     offset: int,
     after: Cursor | None,
 ) -> list[Cursor]:
-    # Walking meets a match every count/total documents; collecting sorts `total` matches.
-    walked = (offset + wanted) * collection.count // total
-    if where == EVERYTHING or walked < total:
-        matching = in_order(transaction, collection.key, where)
-    else:
-        matching = positions(transaction, collection.key, where)
+    matching = _along(transaction, collection, where, total, offset + wanted)
     rows = transaction.rows(
         f"{matching.text} AND m.position > ? ORDER BY m.position LIMIT ? OFFSET ?",
         (*matching.parameters, after.position if after else 0, wanted, offset),
     )
     return [Cursor(row[0]) for row in rows]
+
+
+def _along(transaction: Transaction, collection: Collection, where: Where, total: int, wanted: int) -> Sql:
+    """Return the SELECT of the positions of `total` matches that gives the first `wanted` in order soonest."""
+    # Walking meets a match every count/total documents; collecting sorts `total` matches.
+    if where == EVERYTHING or wanted * collection.count // total < total:
+        return in_order(transaction, collection.key, where)
+    return positions(transaction, collection.key, where)
 
 
 def sort_keys(

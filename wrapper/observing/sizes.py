@@ -12,6 +12,7 @@ FOLDERS = {
     "engine": "chroma",
     "originals": "originals",
     "uploads": "uploads",
+    "files": "files",
     "audit": "audit",
     "question_vectors": "query-embeddings",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -13,6 +13,7 @@ from schemas.where import EVERYTHING
 from schemas.wire.body import Body
 from schemas.wire.checked_fields import Flag, Share
 from schemas.wire.fields import Count, Number, Text
+from schemas.wire.openai.attributes import attributes_of
 from schemas.wire.openai.filters import Filters
 
 Json = dict[str, Any]
@@ -61,27 +62,32 @@ class StoreSearch(Body):
 STORE_SEARCH = StoreSearch()
 
 
-def store_results(queries: Sequence[str], results: Sequence[FusedResult]) -> Json:
-    """Spell the results of a search, and the questions as they were asked: none is rewritten."""
+def store_results(
+    queries: Sequence[str], results: Sequence[FusedResult], file_of: Callable[[FusedResult], str | None]
+) -> Json:
+    """Spell the results of a search, and the questions as they were asked: none is rewritten.
+
+    `file_of` returns the id of the file that was attached, None for a document that came otherwise.
+    """
     return {
         "object": "vector_store.search_results.page",
         "search_query": list(queries),
-        "data": [_result(each) for each in results],
+        "data": [_result(each, file_of(each)) for each in results],
         "has_more": False,
         "next_page": None,
     }
 
 
-def _result(result: FusedResult) -> Json:
+def _result(result: FusedResult, file_id: str | None) -> Json:
     told = result.metadata
     place = next(
         (value for name in ("path", "source", "title") if isinstance(value := told.get(name), str) and value), ""
     )
     return {
-        "file_id": result.doc_id,
+        "file_id": file_id or result.doc_id,
         "filename": PurePosixPath(place).name or result.doc_id,
         "score": score_of(result),
-        "attributes": {name: value for name, value in told.items() if isinstance(value, str | int | float)},
+        "attributes": attributes_of(told, is_attached=file_id is not None),
         "content": [{"type": "text", "text": result.content}],
     }
 

@@ -9,6 +9,7 @@ import orjson
 from hypothesis import strategies as st
 
 from tests.properties.filtered.reads import QUESTIONS
+from tests.properties.filtered.store_routes import routes_of
 
 ADMIN = "administrator-of-the-tests"
 TEXTS, RULES, CONTEXT, VECTORS, HIDDEN = "rag-documents", "rag-rules", "rag-context", "vectors", "hidden"
@@ -321,10 +322,7 @@ ROUTES: dict[str, Callable[[Asking], tuple[str, Any]]] = {
         },
     ),
     "POST /dify/retrieval": lambda ask: ("/dify/retrieval", {"json": _of_dify(ask)}),
-    "POST /v1/vector_stores/{vector_store_id}/search": lambda ask: (
-        f"/v1/vector_stores/{ask.draw(COLLECTIONS)}/search",
-        {"json": {"query": ask.draw(QUESTIONS), "max_num_results": ask.draw(st.integers(1, 5))}},
-    ),
+    **routes_of(COLLECTIONS),
     "POST /tools/{tool}": _posted,
     "GET /tools/{tool}": _in_query,
     "POST /mcp": _called,

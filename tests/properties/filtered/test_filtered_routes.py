@@ -25,6 +25,7 @@ from tests.properties.filtered.routes import (
     VECTORS,
     Asking,
 )
+from tests.properties.filtered.store_routes import STORE
 from tests.properties.filtered.twins import comparable, copied, resolved
 from tests.support.apps import running_app
 
@@ -32,6 +33,11 @@ CHROMA = "/api/v2/tenants/{tenant}"
 RECORDS = f"{CHROMA}/databases/{{database}}/collections/{{collection_id}}"
 OF_NO_DOCUMENT = {
     "POST /v1/embeddings",
+    "GET /v1/files",
+    "GET /v1/files/{file_id}",
+    "GET /v1/files/{file_id}/content",
+    f"GET {STORE}/file_batches/{{batch_id}}",
+    f"GET {STORE}/file_batches/{{batch_id}}/files",
     f"GET {CHROMA}",
     f"GET {CHROMA}/databases",
     f"GET {CHROMA}/databases/{{database}}",

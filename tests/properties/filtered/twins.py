@@ -15,7 +15,18 @@ from schemas.records import DocumentBatch
 from wrapper.store import Store
 
 UNLIKE = frozenset(
-    {"revision", "plan", "plans", "id_of_answer", "context_id", "query_id", "timestamp", "etag", "embeddings"}
+    {
+        "revision",
+        "plan",
+        "plans",
+        "id_of_answer",
+        "context_id",
+        "query_id",
+        "timestamp",
+        "etag",
+        "embeddings",
+        "usage_bytes",
+    }
 )
 """What differs between two services that hold the same, by its name: when and how fast they answered, and how often
 they were written to."""

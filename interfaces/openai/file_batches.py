@@ -1,0 +1,116 @@
+"""`/v1/vector_stores/{id}/file_batches`: files that are attached together, by one job."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from flask import Blueprint, Response
+
+from interfaces.openai import stored_files
+from interfaces.openai.face import body_of
+from interfaces.openai.store_files import POLL_AFTER, POLL_AFTER_MS
+from interfaces.openai.stores import active_collection_of, collection_of, store_id
+from interfaces.web import current_request
+from interfaces.web.current_request import layers
+from retrieval.jobs.attached_files import AttachedFile
+from schemas.contracts import jobs
+from schemas.contracts.jobs import Job, JobNotFoundError
+from schemas.contracts.vector_stores import CANCELLED, COMPLETED, FAILED, IN_PROGRESS, FileBatch
+from schemas.errors import InvalidInputError, NotFoundError
+from schemas.records import Collection
+from schemas.wire.openai.paging import DESCENDING, listed
+from schemas.wire.openai.store_files import STORE_FILES_PAGE, files_batch, store_file
+from schemas.wire.openai.vector_stores import NEW_BATCH, batch_to_attach
+from wrapper.web.bodies import json_response
+from wrapper.web.lanes import Lane
+from wrapper.web.request_parts import arguments, store
+from wrapper.web.route_table import declare
+
+PREFIX = "vsfb_"
+STATUSES = {
+    jobs.QUEUED: IN_PROGRESS,
+    jobs.RUNNING: IN_PROGRESS,
+    jobs.DONE: COMPLETED,
+    jobs.FAILED: FAILED,
+    jobs.CANCELLED: CANCELLED,
+}
+
+blueprint = Blueprint("openai_batches", __name__, url_prefix="/v1/vector_stores/<vector_store_id>/file_batches")
+
+
+@blueprint.post("")
+@declare(Lane.WRITE, body=NEW_BATCH, own_rules=True, exact=True)
+def create_batch(vector_store_id: str) -> Response:
+    asked = body_of(NEW_BATCH)
+    collection = active_collection_of(vector_store_id)
+    store().reach.check_writing(collection.name)
+    wanted = batch_to_attach(asked)
+    job = layers().kept.attaching.attach(collection.id, collection.name, wanted, asker=current_request.asker())
+    return _answer(_batch(collection, job))
+
+
+@blueprint.get("/<batch_id>")
+@declare(Lane.READ, own_rules=True, exact=True)
+def show_batch(vector_store_id: str, batch_id: str) -> Response:
+    collection = collection_of(vector_store_id)
+    return _answer(_batch(collection, _job(collection, batch_id)))
+
+
+@blueprint.post("/<batch_id>/cancel")
+@declare(Lane.WRITE, own_rules=True, exact=True)
+def cancel_batch(vector_store_id: str, batch_id: str) -> Response:
+    collection = collection_of(vector_store_id)
+    job = _job(collection, batch_id)
+    return _answer(_batch(collection, layers().uploads.cancel(job.id, asker=current_request.asker())))
+
+
+@blueprint.get("/<batch_id>/files")
+@declare(Lane.READ, query=STORE_FILES_PAGE, own_rules=True, exact=True)
+def list_batch_files(vector_store_id: str, batch_id: str) -> Response:
+    asked = arguments()
+    collection = collection_of(vector_store_id)
+    files = list(_batch(collection, _job(collection, batch_id)).files)
+    if asked["order"] == DESCENDING:
+        files.reverse()
+    ids = [each.id for each in files]
+    for field in ("after", "before"):
+        if asked[field] is not None and asked[field] not in ids:
+            raise InvalidInputError(f"{field} is the id of no file of the batch", code="invalid_cursor", field=field)
+    begin = 0 if asked["after"] is None else ids.index(asked["after"]) + 1
+    end = len(ids) if asked["before"] is None else ids.index(asked["before"])
+    fitting = [each for each in files[begin:end] if asked["status"] in (None, each.status)]
+    most = asked["limit"]
+    shown = fitting[:most] if asked["before"] is None else fitting[-most:]
+    return json_response(listed([store_file(each) for each in shown], has_more=len(fitting) > most))
+
+
+def _job(collection: Collection, batch_id: str) -> Job:
+    """Return the job that a batch is. Raises NotFoundError for another one."""
+    try:
+        job = layers().jobs.one(batch_id.removeprefix(PREFIX), asker=current_request.asker())
+    except JobNotFoundError:
+        job = None
+    told = None if job is None or not batch_id.startswith(PREFIX) else job.files[0].attachment
+    if job is None or told is None or told.collection_id != collection.id:
+        sentence = f"Batch '{batch_id[:100]}' of vector store '{store_id(collection)}' not found"
+        raise NotFoundError(sentence, code="batch_not_found")
+    return job
+
+
+def _batch(collection: Collection, job: Job) -> FileBatch:
+    created_at_ms = round(datetime.fromisoformat(job.created_at).timestamp() * 1e3)
+    files = [AttachedFile(job.id, 0, job.status, created_at_ms, each) for each in job.files]
+    return FileBatch(
+        id=PREFIX + job.id,
+        store_id=store_id(collection),
+        status=STATUSES[job.status],
+        created_at_ms=created_at_ms,
+        files=[stored_files.of_job(collection, each) for each in files],
+    )
+
+
+def _answer(batch: FileBatch) -> Response:
+    response = json_response(files_batch(batch))
+    if batch.status == IN_PROGRESS:
+        response.headers[POLL_AFTER] = POLL_AFTER_MS
+    return response

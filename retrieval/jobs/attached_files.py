@@ -1,0 +1,99 @@
+"""Kept files on their way into collections: which are waiting, failed or cancelled, and how they are taken back.
+
+What is stored is not told here, but by the collection itself, whatever became of its documents since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from retrieval.jobs.job_rows import FILE_OF_JOB, UNFINISHED, forget, to_file
+from schemas.access.owners import Asker
+from schemas.contracts.jobs import DONE, UNCHANGED, WAITING, JobFile
+from schemas.shared_database import Database, Transaction
+
+_LAST = (
+    "FROM job_files f JOIN jobs j ON j.id = f.job_id WHERE f.collection_id = ? AND {seen} AND NOT EXISTS (SELECT 1 "
+    "FROM job_files g JOIN jobs k ON k.id = g.job_id WHERE g.collection_id = f.collection_id "
+    "AND g.file_id = f.file_id AND k.number > j.number)"
+)
+"""The last job of each file of a collection."""
+_STORED = f"(f.status IN ('{DONE}', '{UNCHANGED}') AND f.chunks > 0)"
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedFile:
+    """A file of a job that is attached to a collection. `job_number` is the place of the job among all."""
+
+    job_id: str
+    job_number: int
+    job_status: str
+    created_at_ms: int
+    file: JobFile
+
+    @property
+    def is_unfinished(self) -> bool:
+        return self.job_status in WAITING and self.file.status in UNFINISHED
+
+
+class AttachedFiles:
+    """The attached files among those of all jobs; safe for use by several threads and processes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def unstored(self, collection_id: str, *, asker: Asker) -> list[AttachedFile]:
+        """Return the files of a collection whose last job has not stored them, in the order in which they were
+        attached, as far as the asker sees the jobs."""
+        return self._last(collection_id, f"NOT {_STORED}", (), asker)
+
+    def last(self, collection_id: str, file_id: str, *, asker: Asker) -> AttachedFile | None:
+        """Return how the last job of a file stands that the asker sees, None when it is forgotten."""
+        found = self._last(collection_id, "f.file_id = ?", (file_id,), asker)
+        return found[0] if found else None
+
+    def take_back(self, file_id: str, collection_id: str | None = None, *, asker: Asker) -> None:
+        """Take a file out of the jobs that the asker sees, those for one collection or all, also of one under way,
+        which then leaves nothing of it behind."""
+        seen, owners = asker.seen()
+        condition, parameters = ("", ()) if collection_id is None else (" AND f.collection_id = ?", (collection_id,))
+
+        def operation(transaction: Transaction) -> None:
+            rows = transaction.rows(
+                "SELECT f.job_id, f.number FROM job_files f JOIN jobs j ON j.id = f.job_id "
+                f"WHERE f.file_id = ?{condition} AND {seen}",
+                (file_id, *parameters, *owners),
+            )
+            _take_out(transaction, rows)
+
+        self._database.freely.commit(operation)
+
+    def forget_collection(self, collection_id: str) -> None:
+        """Take all files out of their jobs that go into a collection which is gone."""
+
+        def operation(transaction: Transaction) -> None:
+            _take_out(
+                transaction,
+                transaction.rows("SELECT job_id, number FROM job_files WHERE collection_id = ?", (collection_id,)),
+            )
+
+        self._database.freely.commit(operation)
+
+    def _last(self, collection_id: str, condition: str, parameters: Sequence[Any], asker: Asker) -> list[AttachedFile]:
+        seen, owners = asker.seen()
+        with self._database.read() as transaction:
+            rows = transaction.rows(
+                f"{FILE_OF_JOB} {_LAST.format(seen=seen)} AND {condition} ORDER BY j.number, f.number",
+                (collection_id, *owners, *parameters),
+            )
+        return [AttachedFile(row[0], row[1], row[2], row[3], to_file(row[4:])) for row in rows]
+
+
+def _take_out(transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> None:
+    for row in rows:
+        transaction.run("DELETE FROM job_files WHERE job_id = ? AND number = ?", row)
+    for job_id in dict.fromkeys(row[0] for row in rows):
+        if transaction.row("SELECT 1 FROM job_files WHERE job_id = ?", (job_id,)) is None:
+            forget(transaction, "id = ?", job_id)

@@ -1,0 +1,125 @@
+"""Collections as OpenAI's clients know them: vector stores, and the files in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from schemas.errors import ConflictError, InvalidInputError, NotFoundError
+from schemas.records import Metadata
+
+IN_PROGRESS, COMPLETED, FAILED, CANCELLED = FILE_STATUSES = ("in_progress", "completed", "failed", "cancelled")
+EXPIRED = "expired"
+MAX_BATCH = 2_000
+"""The most files of a batch, and of a new store."""
+DAY_MS = 86_400_000
+OWN_NAMES = frozenset(
+    {
+        *("document_id", "chunk_index", "chunk_count", "chunking", "content_hash", "hash", "given", "bytes", "section"),
+        *("section_id", "start_line", "title_is_file_name", "source", "path", "title", "kind", "contentType", "pages"),
+        *("page", "last_page", "sheet", "slide", "tags", "created_at", "updated_at", "embedding_model", "file_id"),
+    }
+)
+"""Metadata of chunks that the service sets itself, so that no attribute may be called so."""
+
+
+class StoreFileNotFoundError(NotFoundError):
+    code = "file_not_in_store"
+
+    def __init__(self, file_id: str, store_id: str) -> None:
+        super().__init__(f"File '{file_id[:100]}' is not in vector store '{store_id[:100]}'", id=file_id[:100])
+
+
+class FileNotStoredError(ConflictError):
+    code = "file_not_stored"
+
+    def __init__(self, file_id: str) -> None:
+        super().__init__(f"File '{file_id[:100]}' could not be stored, so it has no attributes: attach it again")
+
+
+class StoreExpiredError(InvalidInputError):
+    code = "vector_store_expired"
+
+    def __init__(self, store_id: str) -> None:
+        super().__init__(
+            f"Vector store '{store_id[:100]}' has expired: an update of its expires_after brings it back", id=store_id
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFacts:
+    """What a client said of a collection as a vector store. Times are milliseconds since the epoch; `expires_days` are
+    counted from the last activity."""
+
+    collection_id: str
+    name: str | None
+    description: str | None
+    metadata: Mapping[str, str]
+    expires_days: int | None
+    created_at_ms: int | None
+    last_active_at_ms: int
+
+    @property
+    def expires_at_ms(self) -> int | None:
+        return None if self.expires_days is None else self.last_active_at_ms + self.expires_days * DAY_MS
+
+
+@dataclass(frozen=True, slots=True)
+class FileCounts:
+    in_progress: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.in_progress + self.completed + self.failed + self.cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class KnownStore:
+    """A collection as a vector store. `facts` are those of a client, None where nobody said anything of it."""
+
+    id: str
+    collection: str
+    counts: FileCounts
+    usage_bytes: int
+    facts: StoreFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFile:
+    """A file in a store, or on its way: `code` and `message` say why it failed. `windows` are the longest chunk and the
+    overlap in tokens, where it is split so. `place` orders the files of a store."""
+
+    id: str
+    store_id: str
+    status: str
+    created_at_ms: int
+    usage_bytes: int
+    attributes: Metadata = field(default_factory=dict)
+    windows: tuple[int, int] | None = None
+    code: str | None = None
+    message: str | None = None
+    place: tuple[int, int, int] = (0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FileToAttach:
+    """What a client wants attached: a file, with attributes, and how long windows are, if they are to have a length of
+    their own: at most so many tokens, of which neighbours share at most so many."""
+
+    file_id: str
+    attributes: Metadata = field(default_factory=dict)
+    windows: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileBatch:
+    """Files that were attached together, of which `files` are all."""
+
+    id: str
+    store_id: str
+    status: str
+    created_at_ms: int
+    files: Sequence[StoreFile]

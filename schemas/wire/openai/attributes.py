@@ -1,0 +1,58 @@
+"""Attributes of files and metadata of stores: a few named values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from marshmallow import ValidationError, fields
+
+from schemas.contracts.vector_stores import OWN_NAMES
+from schemas.records import Metadata
+
+MAX_PAIRS, MAX_KEY_CHARACTERS, MAX_VALUE_CHARACTERS = 16, 64, 512
+
+
+class Pairs(fields.Field[dict[str, Any]]):
+    """Up to 16 texts by name."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise ValidationError("must be an object")
+        if len(value) > MAX_PAIRS:
+            raise ValidationError(f"must have at most {MAX_PAIRS} pairs")
+        for key, each in value.items():
+            if not 1 <= len(key) <= MAX_KEY_CHARACTERS:
+                raise ValidationError(f"must have keys of 1 to {MAX_KEY_CHARACTERS} characters")
+            self._check(key, each)
+            if isinstance(each, str) and len(each) > MAX_VALUE_CHARACTERS:
+                raise ValidationError(f"must have values of at most {MAX_VALUE_CHARACTERS} characters: '{key}'")
+        return dict(value)
+
+    def _check(self, key: str, value: Any) -> None:
+        if not isinstance(value, str):
+            raise ValidationError(f"must have texts as values: '{key}'")
+
+
+class Attributes(Pairs):
+    """Up to 16 texts, numbers and booleans by name, which become metadata of all chunks of a file."""
+
+    def _check(self, key: str, value: Any) -> None:
+        is_number = isinstance(value, int | float) and math.isfinite(value) and abs(value) < 2**63
+        if not isinstance(value, str) and not is_number:
+            raise ValidationError(f"must have texts, numbers and booleans as values: '{key}'")
+        if key in OWN_NAMES or key.startswith("$"):
+            raise ValidationError(f"must have other keys than '{key}', which the service sets itself")
+        if key == "language" and not isinstance(value, str):
+            raise ValidationError("must have a text as language")
+
+
+def attributes_of(metadata: Mapping[str, Any], *, is_attached: bool) -> Metadata:
+    """Return the attributes that a chunk with these metadata tells: of a file that was attached those that its client
+    gave or it says of itself, of another document all that are texts, numbers and booleans."""
+    return {
+        name: value
+        for name, value in metadata.items()
+        if isinstance(value, str | int | float) and not (is_attached and name in OWN_NAMES)
+    }
