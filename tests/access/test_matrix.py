@@ -31,7 +31,12 @@ UNKNOWN = {"POST /dify/retrieval": 403}
 NARROW = ("mine", "filtered")
 """The kinds of keys that are for some collections."""
 DELETED_BY_CHROMA = "DELETE /api/v2/tenants/{tenant}/databases/{database}/collections/{name}"
-DESTROYS = ("DELETE /collections/{name}", "DELETE /collections/{name}/documents/all", "POST /api/keys/{key_id}/rotate")
+DESTROYS = (
+    "DELETE /collections/{name}",
+    "DELETE /collections/{name}/documents/all",
+    "DELETE /v1/vector_stores/{vector_store_id}",
+    "POST /api/keys/{key_id}/rotate",
+)
 REFUSALS = ("collection_forbidden", "reset_disabled")
 NAME_NONE = (Names.NOWHERE, Names.ID, Names.MADE_IN_DATABASE, Names.LISTED, Names.TOOL, Names.CONTRACT, Names.BODY_NAME)
 ADDS = ("POST /api/rag/documents:batch", "POST /api/documents")
@@ -141,9 +146,8 @@ def _sacrifice(keyed, route, name):
     assert keyed.ask("POST", "/collections", keyed.admin_key, {"name": name}).status_code == 201
     stored = keyed.ask("POST", f"{place}/documents", keyed.admin_key, {"documents": DOCUMENTS})
     assert stored.status_code in (201, 202)
-    return path.replace(
-        "{name}", name
-    ), lambda: keyed.ask("GET", place, keyed.admin_key).json().get("count") == len(DOCUMENTS)
+    path = path.replace("{name}", name).replace("{vector_store_id}", name)
+    return path, lambda: keyed.ask("GET", place, keyed.admin_key).json().get("count") == len(DOCUMENTS)
 
 
 @pytest.mark.parametrize("route", [each for each, row in ROUTES.items() if row.names not in NAME_NONE])

@@ -12,6 +12,7 @@ from schemas.access.callers import Scope
 from schemas.access.table import ROUTES as TABLE
 from schemas.access.table import TOOLS as TABLE_OF_TOOLS
 from schemas.settings import AccessSettings, RegistrySettings, RetrievalSettings
+from tests.properties.filtered.comparing import comparable
 from tests.properties.filtered.reads import SENTENCES
 from tests.properties.filtered.routes import (
     ADMIN,
