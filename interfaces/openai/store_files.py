@@ -50,6 +50,7 @@ class StoreFileContentId(StoreFileId):
     """Any id, in the route of contents."""
 
     regex = r"[\s\S]+"
+    part_isolating = False
 
 
 blueprint = Blueprint("openai_store_files", __name__, url_prefix="/v1/vector_stores/<vector_store_id>/files")

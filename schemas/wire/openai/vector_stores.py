@@ -49,7 +49,10 @@ class ChunkingStrategy(fields.Field[tuple[int, int] | None]):
             return None
         if kind != "static":
             raise ValidationError("must have a type of auto or static")
-        told = Windows().load(value.get("static") if isinstance(value.get("static"), dict) else {})
+        try:
+            told = Windows().load(value.get("static") if isinstance(value.get("static"), dict) else {})
+        except ValidationError as error:
+            raise ValidationError({"static": error.messages}) from None
         most, shared = told["max_chunk_size_tokens"], told["chunk_overlap_tokens"]
         if shared > most // 2:
             raise ValidationError("must have an overlap of at most half of max_chunk_size_tokens")

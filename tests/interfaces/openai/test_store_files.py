@@ -1,0 +1,244 @@
+"""`/v1/vector_stores/{id}/files` and `/file_batches` as OpenAI's clients ask them, without those clients."""
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.support.live import eventually
+
+BACKUPS, COFFEE = "# Backups\n\nThey are kept for thirty days.", "The coffee machine is cleaned every Friday."
+
+STATIC = "chunking_strategy.static.max_chunk_size_tokens"
+
+
+@pytest.fixture
+def keep(client):
+    def keep(name, content):
+        form = {"purpose": "assistants", "file": (io.BytesIO(content.encode()), name)}
+        return client.post("/v1/files", data=form).json["id"]
+
+    return keep
+
+
+@pytest.fixture
+def store(client):
+    """The path of a new store."""
+    place = f"/v1/vector_stores/{client.post('/v1/vector_stores', json={}).json['id']}"
+    yield place
+    client.delete(place)
+
+
+@pytest.fixture
+def settled(client):
+    """`settled(path)`: what a file or batch is once it is not in progress."""
+
+    def wait(path):
+        def is_settled():
+            answer = client.get(path)
+            assert (answer.json["status"] == "in_progress") == ("openai-poll-after-ms" in answer.headers)
+            return answer.json["status"] != "in_progress"
+
+        eventually(is_settled, seconds=60, complaint=lambda: client.get(path).text)
+        return client.get(path).json
+
+    return wait
+
+
+@pytest.fixture
+def attach(client, store, settled):
+    """`attach(file, …)`: a file of the store, once it is settled."""
+
+    def attach(file_id, **fields):
+        answer = client.post(f"{store}/files", json={"file_id": file_id, **fields})
+        assert answer.status_code == 200, answer.text
+        assert answer.json["id"] == file_id
+        return settled(f"{store}/files/{file_id}")
+
+    return attach
+
+
+def found(client, store, query, key, value):
+    filters = {"type": "eq", "key": key, "value": value}
+    options = {"score_threshold": 0}
+    answer = client.post(f"{store}/search", json={"query": query, "filters": filters, "ranking_options": options})
+    return [each["file_id"] for each in answer.json["data"]]
+
+
+def test_an_attached_file_is_a_document_that_every_interface_knows(client, keep, store, attach):
+    file = keep("ops/backups.md", BACKUPS)
+    attributes = {"lang": "en", "floor": 2, "open": True, "part": 0.5}
+    stored = attach(file, attributes=attributes)
+    assert (stored["status"], stored["attributes"], stored["usage_bytes"]) == ("completed", attributes, len(BACKUPS))
+    assert stored["last_error"] is None
+    collection = client.get(store).json["collection"]
+    [document] = client.get(f"/api/documents?collection={collection}").json["documents"]
+    assert (document["source"], document["title"]) == (f"{file}/ops/backups.md", "Backups")
+    assert client.get(f"{store}/files/{file}/content").json["data"] == [{"type": "text", "text": BACKUPS}]
+    for name, value in attributes.items():
+        assert found(client, store, "backups", name, value) == [file]
+    [hit] = client.post(f"{store}/search", json={"query": "how long are backups kept"}).json["data"]
+    assert (hit["file_id"], hit["filename"], hit["attributes"]) == (file, "backups.md", attributes)
+
+
+def test_attributes_are_replaced_and_stay_so_when_the_file_is_stored_anew(client, keep, store, attach):
+    file = keep("a.md", BACKUPS)
+    attach(file, attributes={"lang": "en", "old": 1})
+    changed = client.post(f"{store}/files/{file}", json={"attributes": {"lang": "de"}}).json
+    assert changed["attributes"] == {"lang": "de"}
+    assert (found(client, store, "backups", "lang", "de"), found(client, store, "backups", "old", 1)) == ([file], [])
+    assert attach(file, attributes={"lang": "en", "old": 1})["attributes"] == {"lang": "en", "old": 1}
+    assert client.get(store).json["file_counts"]["total"] == 1
+
+
+def test_windows_are_as_long_as_asked_and_as_the_model_reads(client, keep, attach):
+    text = " ".join(f"Sentence {number} is about the machine." for number in range(200))
+    file = keep("long.txt", text)
+    static = {"type": "static", "static": {"max_chunk_size_tokens": 100, "chunk_overlap_tokens": 50}}
+    assert attach(file, chunking_strategy=static)["chunking_strategy"]["static"] == {
+        "max_chunk_size_tokens": 100,
+        "chunk_overlap_tokens": 25,
+    }
+    static["static"]["max_chunk_size_tokens"] = 4_096
+    assert attach(file, chunking_strategy=static)["chunking_strategy"]["static"]["max_chunk_size_tokens"] == 256
+    assert attach(file, chunking_strategy={"type": "auto"})["chunking_strategy"] == {"type": "other"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [("a.exe", "MZ", "unsupported_file"), ("a.pdf", "no PDF", "invalid_file"), ("a.md", " \n", "invalid_file")],
+)
+def test_what_cannot_be_read_has_failed_and_says_why(client, keep, store, attach, name, content, code):
+    file = keep(name, content)
+    failed = attach(file)
+    assert (failed["status"], failed["last_error"]["code"]) == ("failed", code)
+    assert failed["last_error"]["message"].startswith("The file ")
+    assert [each["id"] for each in client.get(f"{store}/files?filter=failed").json["data"]] == [file]
+    assert client.get(f"{store}/files?filter=completed").json["data"] == []
+    assert client.get(f"{store}/files/{file}/content").json["data"] == []
+    counts = client.get(store).json["file_counts"]
+    assert (counts["failed"], counts["total"]) == (1, 1)
+    assert client.post(f"{store}/files/{file}", json={"attributes": {}}).json["error"]["code"] == "file_not_stored"
+    assert client.delete(f"{store}/files/{file}").status_code == 200
+    assert client.get(f"{store}/files").json["data"] == []
+
+
+def test_a_detached_file_is_gone_from_the_store_and_kept(client, keep, store, attach):
+    file = keep("a.md", BACKUPS)
+    attach(file)
+    place = f"{store}/files/{file}"
+    assert client.delete(place).json == {"id": file, "object": "vector_store.file.deleted", "deleted": True}
+    assert [client.open(place, method=method).status_code for method in ("GET", "DELETE")] == [404, 404]
+    assert client.get(f"/v1/files/{file}").status_code == 200
+    attach(file)
+    client.delete(f"/v1/files/{file}")
+    assert client.get(place).json["error"]["code"] == "file_not_in_store"
+
+
+def test_pages_hold_stored_and_failed_files_once_each(client, keep, store, settled):
+    ids = [keep(f"{number}.md", f"Number {number}") for number in range(4)] + [keep("x.exe", "MZ"), keep("y.exe", "MZ")]
+    batch = client.post(f"{store}/file_batches", json={"file_ids": ids}).json
+    assert settled(f"{store}/file_batches/{batch['id']}")["file_counts"] == {
+        "in_progress": 0,
+        "completed": 4,
+        "failed": 2,
+        "cancelled": 0,
+        "total": 6,
+    }
+    for order, expected in (("asc", ids), ("desc", ids[::-1])):
+        for place in (f"{store}/files", f"{store}/file_batches/{batch['id']}/files"):
+            seen, after = [], ""
+            while True:
+                page = client.get(f"{place}?order={order}&limit=2{after}").json
+                seen += [each["id"] for each in page["data"]]
+                if not page["has_more"]:
+                    break
+                after = f"&after={page['last_id']}"
+            assert seen == expected
+            before = client.get(f"{place}?order={order}&limit=3&before={expected[4]}").json
+            assert ([each["id"] for each in before["data"]], before["has_more"]) == (expected[1:4], True)
+    for _ in range(3):
+        page = client.get(f"{store}/files?limit=2").json
+        for each in page["data"]:
+            client.delete(f"{store}/files/{each['id']}")
+        behind = client.get(f"{store}/files?limit=2&after={page['last_id']}").json
+        assert [each["id"] for each in behind["data"]] == [
+            each["id"] for each in client.get(f"{store}/files?limit=2").json["data"]
+        ]
+    assert client.get(store).json["file_counts"]["total"] == 0
+
+
+def test_files_of_a_batch_have_attributes_of_their_own(client, keep, store, settled):
+    ids = [keep("a.md", BACKUPS), keep("b.md", COFFEE)]
+    files = [{"file_id": each, "attributes": {"place": place}} for place, each in enumerate(ids)]
+    batch = client.post(f"{store}/file_batches", json={"files": files}).json
+    assert batch["id"].startswith("vsfb_")
+    assert settled(f"{store}/file_batches/{batch['id']}")["status"] == "completed"
+    assert found(client, store, "coffee", "place", 1) == [ids[1]]
+    cancelled = client.post(f"{store}/file_batches/{batch['id']}/cancel").json
+    assert (cancelled["status"], cancelled["file_counts"]["completed"]) == ("completed", 2)
+    other = client.post("/v1/vector_stores", json={}).json["id"]
+    for place in (f"/v1/vector_stores/{other}/file_batches/{batch['id']}", f"{store}/file_batches/vsfb_nobody"):
+        assert client.get(place).json["error"]["code"] == "batch_not_found"
+    client.delete(f"/v1/vector_stores/{other}")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "param"),
+    [
+        ("files", {}, 400, "file_id"),
+        ("files", {"file_id": "nobody"}, 404, None),
+        ("files", {"file_id": "nobody", "attributes": {"source": "x"}}, 400, "attributes"),
+        ("files", {"file_id": "nobody", "attributes": {"k": ["x"]}}, 400, "attributes"),
+        ("files", {"file_id": "nobody", "attributes": {str(each): 1 for each in range(17)}}, 400, "attributes"),
+        ("files", {"file_id": "nobody", "chunking_strategy": {"type": "static"}}, 400, STATIC),
+        ("file_batches", {}, 400, "file_ids"),
+        ("file_batches", {"file_ids": ["a"], "files": [{"file_id": "a"}]}, 400, "file_ids"),
+        ("file_batches", {"files": [{"attributes": {}}]}, 400, "files.0.file_id"),
+        ("file_batches", {"file_ids": ["nobody"]}, 404, None),
+        ("files/nobody", {"attributes": {}}, 404, None),
+    ],
+)
+def test_a_wrong_field_is_named_and_nothing_is_attached(client, store, path, body, status, param):
+    answer = client.post(f"{store}/{path}", json=body)
+    assert (answer.status_code, answer.json["error"]["param"]) == (status, param), answer.text
+    assert client.get(store).json["file_counts"]["total"] == 0
+
+
+def test_clients_at_once_leave_a_state_that_is_true(app, client, keep, store):
+    ids = [keep(f"{number}.md", f"Number {number}") for number in range(4)]
+
+    def work(number):
+        own, file = app.test_client(), ids[number % 4]
+        answers = [own.post(f"{store}/files", json={"file_id": file, "attributes": {"by": number}})]
+        answers.append(own.get(f"{store}/files"))
+        answers.append(own.delete(f"{store}/files/{file}"))
+        if number < 4:
+            answers.append(own.post(f"{store}/files", json={"file_id": file, "attributes": {"by": number}}))
+        return [answer.status_code for answer in answers]
+
+    with ThreadPoolExecutor(8) as pool:
+        for statuses in pool.map(work, range(8)):
+            assert set(statuses) <= {200, 404}
+    eventually(
+        lambda: client.get(store).json["file_counts"]["in_progress"] == 0,
+        seconds=90,
+        complaint=lambda: client.get(f"{store}/files").text,
+    )
+    listed = client.get(f"{store}/files").json["data"]
+    assert len({each["id"] for each in listed}) == len(listed) == client.get(store).json["file_counts"]["total"]
+    for each in listed:
+        assert each["status"] == "completed"
+        assert found(client, store, "Number", "by", each["attributes"]["by"]) == [each["id"]]
+    jobs = client.get("/api/jobs?limit=100").json["jobs"]
+    assert not [job for job in jobs if job["status"] in ("queued", "running")]
+
+
+def test_a_store_that_is_deleted_meanwhile_is_not_made_again(client, keep):
+    made = client.post("/v1/vector_stores", json={"file_ids": [keep(f"{n}.md", f"{n}") for n in range(3)]}).json
+    client.delete(f"/v1/vector_stores/{made['id']}")
+    eventually(
+        lambda: all(each["status"] not in ("queued", "running") for each in client.get("/api/jobs").json["jobs"]),
+        seconds=60,
+    )
+    assert client.get(f"/collections/{made['collection']}").status_code == 404

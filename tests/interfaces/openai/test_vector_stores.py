@@ -1,0 +1,188 @@
+"""`/v1/vector_stores` as OpenAI's clients ask it, without those clients."""
+
+import uuid
+
+import pytest
+
+from retrieval.kept_files.store_facts import VectorStoreFacts
+from schemas.contracts.vector_stores import DAY_MS
+
+NOBODY = "vs_" + "0" * 32
+
+
+@pytest.fixture
+def make(client):
+    """`make(status=…, **fields)`: the answer to a new store; those that were made are deleted."""
+    made = []
+
+    def make(status=200, **fields):
+        answer = client.post("/v1/vector_stores", json=fields)
+        assert answer.status_code == status, answer.text
+        if status == 200:
+            made.append(answer.json["id"])
+        return answer.json
+
+    yield make
+    for each in made:
+        client.delete(f"/v1/vector_stores/{each}")
+
+
+def test_a_store_is_a_text_collection_by_every_interface(client, make):
+    store = make(name="Händbuch & more", description="d", metadata={"team": "ops"})
+    assert (store["name"], store["description"], store["metadata"], store["status"]) == (
+        *("Händbuch & more", "d", {"team": "ops"}),
+        "completed",
+    )
+    collection = client.get(f"/collections/{store['collection']}").json
+    assert collection["name"] == "Handbuch-more"
+    assert store["id"] == "vs_" + collection["id"].replace("-", "")
+    assert collection["metadata"]["embedding_model"] == "all-MiniLM-L6-v2"
+    assert client.get(f"/v1/vector_stores/{store['id']}").json == store
+    assert client.get("/v1/vector_stores/Handbuch-more").json == store
+    again = make(name="Händbuch & more")
+    assert again["collection"].startswith("Handbuch-more-")
+    assert make()["name"].startswith("store-")
+    assert make(name="日本語")["collection"].startswith("store-")
+
+
+def test_a_collection_that_was_made_otherwise_is_a_store(client, filled):
+    name = filled([{"id": "a/b", "text": "one", "metadata": {"n": 1}, "embedding": [1.0, 0.0]}])
+    store = client.get(f"/v1/vector_stores/{name}").json
+    assert (store["name"], store["created_at"], store["last_active_at"]) == (name, 0, None)
+    assert (store["file_counts"]["completed"], store["usage_bytes"]) == (1, len('one{"n":1}') + 8)
+    [file] = client.get(f"/v1/vector_stores/{store['id']}/files").json["data"]
+    assert (file["id"], file["attributes"], file["status"]) == ("a/b", {"n": 1}, "completed")
+    place = f"/v1/vector_stores/{store['id']}/files/a%2Fb"
+    assert client.get(place).json == file
+    assert client.get(f"{place}/content").json["data"] == [{"type": "text", "text": "one"}]
+    changed = client.post(place, json={"attributes": {"m": True}}).json
+    assert changed["attributes"] == {"m": True}
+    assert client.get(f"/collections/{name}/documents/a%2Fb").json["metadata"] == {"m": True}
+    assert client.delete(place).json["deleted"]
+    assert client.get(f"/collections/{name}").json["count"] == 0
+
+
+def test_a_change_leaves_what_it_does_not_name_and_takes_away_what_is_null(client, make):
+    store = make(name="kept", metadata={"a": "b"}, expires_after={"anchor": "last_active_at", "days": 2})
+    place = f"/v1/vector_stores/{store['id']}"
+    changed = client.post(place, json={"name": "new", "unknown": 1}).json
+    assert (changed["name"], changed["metadata"], changed["expires_after"]["days"]) == ("new", {"a": "b"}, 2)
+    assert changed["expires_at"] == changed["last_active_at"] + 2 * DAY_MS // 1_000
+    assert changed["created_at"] == store["created_at"]
+    cleared = client.post(place, json={"metadata": None, "expires_after": None}).json
+    assert (cleared["name"], cleared["metadata"], cleared["expires_after"], cleared["expires_at"]) == (
+        *("new", {}, None),
+        None,
+    )
+
+
+def test_pages_go_on_behind_a_store_that_is_gone(client, make):
+    ids = [make(name=f"page {number}")["id"] for number in range(4)]
+    newest = client.get("/v1/vector_stores?limit=2").json
+    assert [each["id"] for each in newest["data"]] == ids[:1:-1]
+    assert newest["has_more"]
+    client.delete(f"/v1/vector_stores/{ids[2]}")
+    assert newest["last_id"] == ids[2]
+    behind = client.get(f"/v1/vector_stores?limit=2&after={ids[2]}").json
+    assert [each["id"] for each in behind["data"]] == ids[1::-1]
+    before = client.get(f"/v1/vector_stores?limit=1&before={ids[0]}").json
+    assert ([each["id"] for each in before["data"]], before["has_more"]) == ([ids[1]], True)
+    rising = client.get(f"/v1/vector_stores?order=asc&after={ids[0]}").json
+    assert ([each["id"] for each in rising["data"]], rising["has_more"]) == ([ids[1], ids[3]], False)
+
+
+def test_what_is_deleted_is_gone_by_every_interface(client, make):
+    store = make(name="to delete")
+    place = f"/v1/vector_stores/{store['id']}"
+    assert client.delete(place).json == {"id": store["id"], "object": "vector_store.deleted", "deleted": True}
+    assert client.get(f"/collections/{store['collection']}").status_code == 404
+    for method, path in (("GET", place), ("POST", place), ("DELETE", place), ("GET", f"{place}/files")):
+        answer = client.open(path, method=method, json={} if method == "POST" else None)
+        assert (answer.status_code, answer.json["error"]["code"]) == (404, "collection_not_found")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "param"),
+    [
+        ({"name": 3}, 400, "name"),
+        ({"name": "x" * 513}, 400, "name"),
+        ({"metadata": {"k": 1}}, 400, "metadata"),
+        ({"metadata": {"k" * 65: "v"}}, 400, "metadata"),
+        ({"metadata": {str(each): "v" for each in range(17)}}, 400, "metadata"),
+        ({"expires_after": {"anchor": "last_active_at", "days": 0}}, 400, "expires_after.days"),
+        ({"expires_after": {"days": 1}}, 400, "expires_after.anchor"),
+        ({"chunking_strategy": {"type": "other"}}, 400, "chunking_strategy"),
+        ({"file_ids": ["file-nobody"]}, 404, None),
+        ({"file_ids": "x"}, 400, "file_ids"),
+        ({"file_ids": [str(each) for each in range(2_001)]}, 400, "file_ids"),
+    ],
+)
+def test_a_wrong_field_is_named_and_nothing_is_made(client, make, body, status, param):
+    before = client.get("/v1/vector_stores").json
+    assert make(status, **{"name": f"wrong {uuid.uuid4()}"} | body)["error"]["param"] == param
+    assert client.get("/v1/vector_stores").json == before
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [("limit=0", "limit"), ("limit=101", "limit"), ("order=up", "order"), ("after=x", "after"), ("before=x", "before")],
+)
+def test_a_wrong_page_is_refused(client, make, query, param):
+    store = make(name="pages")["id"]
+    for place in ("/v1/vector_stores", f"/v1/vector_stores/{store}/files"):
+        answer = client.get(f"{place}?{query}")
+        assert (answer.status_code, answer.json["error"]["param"]) == (400, param)
+
+
+@pytest.fixture
+def facts(app):
+    """`facts.now` stands until it is changed; `facts.known` are the facts at that time."""
+
+    class Facts:
+        now = 1_000_000.0
+
+        def __init__(self):
+            self.known = VectorStoreFacts(app.extensions["rag.service"].catalog, clock=lambda: self.now)
+
+    return Facts()
+
+
+def test_a_store_expires_so_long_after_its_last_activity(facts):
+    made = facts.known.keep("c", {"expires_days": 1}, is_new=True)
+    facts.now += 86_000
+    assert not facts.known.has_expired(made)
+    facts.known.touch(made)
+    facts.now += 86_000
+    assert not facts.known.has_expired(facts.known.one("c"))
+    facts.now += 400
+    assert facts.known.has_expired(facts.known.one("c"))
+    assert not facts.known.has_expired(facts.known.keep("c", {"expires_days": 1}))
+    facts.known.forget("c")
+    assert facts.known.one("c") is None
+
+
+def test_an_expired_store_is_not_searched_until_it_is_brought_back(app, client, make):
+    store = make(name="expires", expires_after={"anchor": "last_active_at", "days": 1})
+    place, collection = f"/v1/vector_stores/{store['id']}", client.get(f"/collections/{store['collection']}").json
+    old = VectorStoreFacts(app.extensions["rag.service"].catalog, clock=lambda: 1_000.0)
+    old.keep(collection["id"], {})
+    assert client.get(place).json["status"] == "expired"
+    for path, body in (("search", {"query": "x"}), ("files", {"file_id": "x"})):
+        answer = client.post(f"{place}/{path}", json=body)
+        assert (answer.status_code, answer.json["error"]["code"]) == (400, "vector_store_expired")
+    assert (
+        client.post(place, json={"expires_after": {"anchor": "last_active_at", "days": 1}}).json["status"]
+        == "completed"
+    )
+    assert client.post(f"{place}/search", json={"query": "x"}).status_code == 200
+
+
+def test_a_sweep_forgets_what_is_gone(facts):
+    kept = set(facts.known.all())
+    facts.known.keep("gone", {})
+    facts.known.pass_by("listing", "x", [1, 2])
+    facts.known.sweep(kept)
+    assert (facts.known.one("gone"), facts.known.passed("listing", "x")) == (None, [1, 2])
+    facts.now += 3_601
+    facts.known.sweep(kept)
+    assert facts.known.passed("listing", "x") is None
