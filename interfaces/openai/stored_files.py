@@ -37,7 +37,7 @@ Place = tuple[int, int, int]
 STORED, UNSTORED = 0, 1
 """The beginnings of places: what is stored comes before what is not, and is thus older."""
 DOCUMENTS = Or((FIRST_CHUNKS, WHOLE))
-MOST_AT_ONCE = 500
+MOST_AT_ONCE = 1_000
 NO_TEXT = "contains no text"
 _WINDOWS = re.compile(r"windows (\d+)/(\d+)/")
 

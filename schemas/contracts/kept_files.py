@@ -13,7 +13,7 @@ PURPOSES = ("assistants", "batch", "fine-tune", "vision", "user_data")
 
 
 class KeptFileNotFoundError(NotFoundError):
-    code = "file_not_found"
+    code = "kept_file_not_found"
 
     def __init__(self, file_id: str) -> None:
         super().__init__(f"File '{file_id[:100]}' not found", id=file_id[:100])

@@ -242,6 +242,8 @@ def _rules(path, method, operation, headers):
     writes = writes_text or recorded or judges or not reads
     if path.startswith(("/api/v1/", "/api/v2")):  # Chroma's protocol has no such difference in its methods
         writes = "409" in responses
+    if path.startswith(("/v1/files", "/v1/vector_stores")):
+        writes = method != "GET" and not path.endswith("/search")
     of_collection = path != "/collections" and not path.startswith("/aliases")
     preconditions = not reads and not asks_doctor and not keeps_connection and of_collection
     return {

@@ -126,7 +126,7 @@ def keeps_files(client):
         assert strictly(FileDeleted, raw.delete(each.id)).deleted
     assert not list(files.list(purpose="user_data"))
     files.delete(made.id)
-    assert refused(openai.NotFoundError, lambda: files.retrieve(made.id)).code == "file_not_found"
+    assert refused(openai.NotFoundError, lambda: files.retrieve(made.id)).code == "kept_file_not_found"
     refused(openai.NotFoundError, lambda: files.content(made.id))
     refused(openai.BadRequestError, lambda: files.create(file=b"", purpose="assistants"))
 

@@ -41,7 +41,7 @@ def test_a_file_is_kept_shown_and_deleted(client, keep):
         assert (content.mimetype, content.headers["X-Content-Type-Options"]) == ("application/octet-stream", "nosniff")
     assert client.delete(place).json == {"id": file["id"], "object": "file", "deleted": True}
     assert [client.open(place, method=method).status_code for method in ("GET", "DELETE")] == [404, 404]
-    assert client.get(f"{place}/content").json["error"]["code"] == "file_not_found"
+    assert client.get(f"{place}/content").json["error"]["code"] == "kept_file_not_found"
 
 
 def test_a_list_goes_on_behind_a_file_that_is_gone(client, keep):
