@@ -80,3 +80,34 @@ def test_a_killed_worker_leaves_its_job_to_another_and_a_stop_to_the_next_start(
     again = serve()
     assert job(again, job_id)["files"][0]["status"] == "done"
     ends(again, job_id)
+
+
+def test_attached_files_are_stored_or_have_failed_after_a_kill(serve):
+    service = serve()
+    stores = f"{service.url}/v1/vector_stores"
+    with service.session() as session:
+        ids = [
+            session.post(
+                f"{service.url}/v1/files", files={"file": (name, content)}, data={"purpose": "assistants"}, timeout=30
+            ).json()["id"]
+            for name, content in (("a.md", SHORT), ("long.md", LONG), ("c.exe", b"MZ"))
+        ]
+        store = session.post(stores, json={"name": "killed"}, timeout=30).json()["id"]
+        batch = session.post(f"{stores}/{store}/file_batches", json={"file_ids": ids}, timeout=30).json()["id"]
+    job_id = batch.removeprefix("vsfb_")
+    eventually(lambda: job(service, job_id)["files"][1]["status"] == "embedding", seconds=60, complaint=service.tail)
+    kill(service.process.pid, *workers(service), keeper(service), service.engine_pid)
+    eventually(lambda: not processes_in(service.data_dir), seconds=30)
+    again = serve()
+
+    def statuses():
+        with again.session() as session:
+            listed = session.get(f"{again.url}/v1/vector_stores/{store}/files", timeout=30).json()["data"]
+        return {each["id"]: each["status"] for each in listed}
+
+    eventually(lambda: "in_progress" not in statuses().values(), seconds=120, complaint=again.tail)
+    assert statuses() == dict(zip(ids, ("completed", "completed", "failed"), strict=True))
+    with again.session() as session:
+        assert session.get(f"{again.url}/v1/files/{ids[1]}/content", timeout=30).content == LONG
+        found = session.get(f"{again.url}/v1/vector_stores/{store}/file_batches/{batch}", timeout=30).json()
+    assert (found["status"], found["file_counts"]["completed"], found["file_counts"]["failed"]) == ("completed", 2, 1)

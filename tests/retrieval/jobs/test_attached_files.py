@@ -1,0 +1,122 @@
+"""Kept files on their way into a collection, and what becomes of them when clients change their minds."""
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+
+from retrieval.ingest.collection_writer import text_collection_metadata
+from retrieval.jobs.attached_files import AttachedFiles
+from retrieval.jobs.ingesting import StoppedError
+from schemas.access.owners import Asker
+from schemas.contracts.jobs import Attachment, JobNotFoundError, SpooledFile, Wanted
+
+ANYBODY, NOBODY = Asker(), Asker("nobody", reach="nothing")
+
+
+@pytest.fixture
+def attached(parts, app, tmp_path):
+    """All that works on jobs, with a collection that is there; `attach(name=text, …)` returns the id of a job."""
+    store = app.extensions["rag.service"].store
+    store.create_collection(parts.collection, text_collection_metadata(parts.texts.embedding()), "cosine")
+    parts.collection_id = store.collection(parts.collection).id
+    parts.files = AttachedFiles(app.extensions["rag.service"].catalog)
+    parts.store = store
+
+    def attach(collection_id=None, **texts):
+        with parts.spool.begin() as arriving:
+            for name, text in texts.items():
+                kept = tmp_path / f"{name}.kept"
+                kept.write_text(text)
+                told = Attachment(f"file-{name}", collection_id or parts.collection_id, f"file-{name}/{name}.md")
+                digest = hashlib.sha256(text.encode()).hexdigest()
+                arriving.link(kept, SpooledFile(7, f"{name}.md", "text/markdown", len(text), digest, told))
+            parts.jobs.create(arriving.job_id, Wanted(parts.collection), arriving.files, asker=ANYBODY)
+            arriving.keep()
+        return arriving.job_id
+
+    def unstored():
+        found = parts.files.unstored(parts.collection_id, asker=ANYBODY)
+        return [(each.file.attachment.file_id, each.is_unfinished, each.file.status) for each in found]
+
+    parts.attach, parts.unstored = attach, unstored
+    return parts
+
+
+def count(attached):
+    return attached.store.collection(attached.collection).count
+
+
+def test_what_is_stored_is_not_told_any_more(attached):
+    attached.attach(a="Some words.", b="")
+    assert attached.unstored() == [("file-a", True, "queued"), ("file-b", True, "queued")]
+    assert attached.files.unstored(attached.collection_id, asker=NOBODY) == []
+    attached.run()
+    assert attached.unstored() == [("file-b", False, "failed")]
+    assert attached.files.last(attached.collection_id, "file-a", asker=ANYBODY).file.status == "done"
+    assert count(attached) == 1
+
+
+def test_the_last_job_of_a_file_counts(attached):
+    attached.attach(a="")
+    attached.run()
+    attached.attach(a="Some words.")
+    assert attached.unstored() == [("file-a", True, "queued")]
+    attached.run()
+    assert attached.unstored() == []
+
+
+def test_a_file_that_is_taken_back_is_passed_over(attached):
+    job_id = attached.attach(a="Some words.", b="Other words.")
+    attached.files.take_back("file-a", "another collection", asker=ANYBODY)
+    attached.files.take_back("file-a", attached.collection_id, asker=NOBODY)
+    assert len(attached.unstored()) == 2
+    attached.files.take_back("file-a", attached.collection_id, asker=ANYBODY)
+    assert [each.name for each in attached.run().files] == ["b.md"]
+    assert count(attached) == 1
+    attached.files.take_back("file-b", asker=ANYBODY)
+    with pytest.raises(JobNotFoundError):
+        attached.jobs.one(job_id, asker=ANYBODY)
+
+
+def test_a_file_that_is_taken_back_while_it_is_read_leaves_nothing(attached):
+    attached.attach(a="Some words.", b="Other words.")
+
+    def embed(connection, texts):
+        attached.files.take_back("file-a", attached.collection_id, asker=ANYBODY)
+        return connection.embed(texts)
+
+    attached.embed = embed
+    with pytest.raises(StoppedError):
+        attached.run()
+    assert count(attached) == 0
+    assert [each.name for each in attached.run().files] == ["b.md"]
+    assert count(attached) == 1
+
+
+def test_a_later_collection_of_the_same_name_gets_nothing(attached):
+    attached.attach(collection_id="11111111-2222-4333-8444-555555555555", a="Some words.")
+    [file] = attached.run().files
+    assert (file.status, file.code) == ("failed", "collection_not_found")
+    assert count(attached) == 0
+
+
+def test_files_of_a_collection_that_is_gone_are_forgotten(attached):
+    job_id = attached.attach(a="Some words.")
+    attached.files.forget_collection(attached.collection_id)
+    assert attached.unstored() == []
+    assert attached.jobs.take() is None
+    with pytest.raises(JobNotFoundError):
+        attached.jobs.one(job_id, asker=ANYBODY)
+
+
+def test_where_a_disk_has_no_other_names_a_copy_is_taken(attached, tmp_path, monkeypatch):
+    def no_links(source, target):
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr("os.link", no_links)
+    job_id = attached.attach(a="Some words.")
+    assert attached.spool.path(job_id, 0).read_text() == "Some words."
+    file = attached.jobs.one(job_id, asker=ANYBODY).files[0]
+    assert replace(file, attachment=None).name == "a.md"
+    assert file.attachment.file_id == "file-a"
