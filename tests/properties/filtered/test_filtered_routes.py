@@ -27,7 +27,7 @@ from tests.properties.filtered.routes import (
     Asking,
 )
 from tests.properties.filtered.store_routes import STORE
-from tests.properties.filtered.twins import comparable, copied, resolved
+from tests.properties.filtered.twins import copied, resolved
 from tests.support.apps import running_app
 
 CHROMA = "/api/v2/tenants/{tenant}"
