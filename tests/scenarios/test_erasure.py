@@ -1,6 +1,5 @@
 """What is erased is in no file and no table any more, and nothing else is missing."""
 
-import io
 import json
 import uuid
 from contextlib import contextmanager
@@ -125,32 +124,6 @@ def check_that_the_others_are_there(client, collection):
     (stored,) = client.get(f"/collections/{collection}/documents?limit=1&include=embedding").json["documents"]
     query = {"query_embedding": stored["embedding"], "top_k": 1}
     assert client.post(f"/collections/{collection}/query", json=query).json["results"][0]["id"] == stored["id"]
-
-
-def test_a_kept_file_is_in_no_file_after_the_erasure_of_its_document(service):
-    with service() as app:
-        client = app.test_client()
-        made = client.post("/v1/vector_stores", json={"name": "kept"}).json
-        place, documents = f"/v1/vector_stores/{made['id']}/files", {}
-        for word in (CANARY, OTHER):
-            form = {"purpose": "assistants", "file": (io.BytesIO(f"# Of {word}".encode()), f"{word}name.md")}
-            file = client.post("/v1/files", data=form).json["id"]
-            client.post(place, json={"file_id": file, "attributes": {"of": f"{word}author"}})
-            eventually(lambda file=file: client.get(f"{place}/{file}").json["status"] == "completed", seconds=60)
-            documents[word] = file
-        (found,) = client.get(f"/api/documents?collection={made['collection']}&limit=1").json["documents"]
-        assert files_with(app, CANARY)
-
-        receipt = erase(client, collection=made["collection"], document=found["id"])
-
-        removed = {each["place"]: each["removed"] for each in receipt["files"]}
-        assert (removed["kept files"], removed["originals"], removed["jobs and uploads"]) == (1, 1, 1)
-        assert tables_with(app, CANARY) == []
-        assert files_with(app, CANARY) == []
-        assert client.get(f"/v1/files/{documents[CANARY]}").status_code == 404
-        with client.get(f"/v1/files/{documents[OTHER]}/content") as answer:
-            assert OTHER in answer.text
-        assert [each["id"] for each in client.get(place).json["data"]] == [documents[OTHER]]
 
 
 def test_an_uploaded_document_is_in_no_file_after_its_erasure(service, collection):

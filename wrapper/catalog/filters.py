@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from schemas.records import Collection
 from schemas.where import (
     EVERYTHING,
     And,
@@ -24,6 +25,7 @@ from schemas.where import (
     TextContains,
     TextMatches,
     Where,
+    all_of,
 )
 from schemas.words.required_parts import required_parts
 from wrapper.catalog.contract import Dialect, Sql, Transaction, balanced
@@ -155,6 +157,20 @@ def any_matches(transaction: Transaction, collection_key: int, where: Where) -> 
     """Return whether any document matches, without counting them."""
     matching = positions(transaction, collection_key, where)
     return transaction.row(f"{matching.text} LIMIT 1", matching.parameters) is not None
+
+
+def had_by_nobody(
+    transaction: Transaction, collection: Collection, names: Sequence[str], seen: Where = EVERYTHING
+) -> tuple[str, ...]:
+    """Return the fields that no document has of those that match `seen`, if there are any such documents."""
+    if collection.count == 0 or not names:
+        return ()
+    if seen == EVERYTHING:
+        held = "SELECT 1 FROM document_fields WHERE collection_key = ? AND path = ? LIMIT 1"
+        return tuple(name for name in names if transaction.row(held, (collection.key, bounded(name))) is None)
+    if not any_matches(transaction, collection.key, seen):
+        return ()
+    return tuple(name for name in names if not any_matches(transaction, collection.key, all_of(seen, Exists(name))))
 
 
 def _most_selective(transaction: Transaction, collection_key: int, parts: list[Where]) -> tuple[Where, Sql]:

@@ -11,8 +11,8 @@ from schemas.records import Collection, Document, Facet, GatherSpec, Group
 from schemas.storage.joined_text import joined_text
 from schemas.where import EVERYTHING, Where
 from wrapper.catalog.contract import Sql, Transaction
-from wrapper.catalog.filters import count, positions, predicate
-from wrapper.catalog.reads import AFTER_SCALARS, LOWEST_SCALAR, by_positions, had_by_nobody, sort_keys
+from wrapper.catalog.filters import count, had_by_nobody, positions, predicate
+from wrapper.catalog.reads import AFTER_SCALARS, LOWEST_SCALAR, by_positions, sort_keys
 from wrapper.catalog.sortable_values import (
     BOOLEAN,
     ELEMENT_BIT,

@@ -10,10 +10,10 @@ from array import array
 from collections.abc import Iterator, Sequence
 
 from schemas.records import Collection, Document, OrderBy, Page, Vector
-from schemas.where import EVERYTHING, Exists, Where, all_of
+from schemas.where import EVERYTHING, Where
 from wrapper.catalog.contract import Sql, Transaction
 from wrapper.catalog.cursors import Cursor, decode_cursor, encode_cursor
-from wrapper.catalog.filters import any_matches, count, in_order, positions, predicate
+from wrapper.catalog.filters import count, had_by_nobody, in_order, positions, predicate
 from wrapper.catalog.rows import (
     DOCUMENT,
     DOCUMENT_AND_VECTOR,
@@ -68,20 +68,6 @@ def page(
         revision=collection.revision,
         unknown_fields=had_by_nobody(transaction, collection, [each.field for each in order_by], seen),
     )
-
-
-def had_by_nobody(
-    transaction: Transaction, collection: Collection, names: Sequence[str], seen: Where = EVERYTHING
-) -> tuple[str, ...]:
-    """Return the fields that no document has of those that match `seen`, if there are any such documents."""
-    if collection.count == 0 or not names:
-        return ()
-    if seen == EVERYTHING:
-        held = "SELECT 1 FROM document_fields WHERE collection_key = ? AND path = ? LIMIT 1"
-        return tuple(name for name in names if transaction.row(held, (collection.key, bounded(name))) is None)
-    if not any_matches(transaction, collection.key, seen):
-        return ()
-    return tuple(name for name in names if not any_matches(transaction, collection.key, all_of(seen, Exists(name))))
 
 
 def by_positions(
