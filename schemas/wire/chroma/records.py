@@ -117,7 +117,21 @@ def deletion_of(body: Json) -> Deletion:
         raise _wrong("Either ids or where must be specified", "ids")
     if all(body.get(name) is None for name in ("ids", "where", "where_document")):
         return Deletion(None, limit)
-    return Deletion(selection_of(body), limit)
+    selection = selection_of(body)
+    if selection.ids is None and _means_all(selection.where):
+        raise InvalidInputError("Invalid where clause: it names nothing", code="invalid_where", field="where")
+    return Deletion(selection, limit)
+
+
+def _means_all(where: Where) -> bool:
+    """Return whether a filter lets everything in without a condition, as `{}` does, also as a branch of `$or`."""
+    match where:
+        case And(parts):
+            return all(_means_all(part) for part in parts)
+        case Or(parts):
+            return any(_means_all(part) for part in parts)
+        case _:
+            return False
 
 
 def document_filter(source: Any, pointer: str = "", depth: int = 0) -> Where:

@@ -193,6 +193,13 @@ class TestDelete:
         assert face.post(filled, "delete", ids=[]).status_code == 400
         assert len(face.get(filled)["ids"]) == 3
 
+    @pytest.mark.parametrize("where", [{}, {"$and": [{}, {}]}, {"$or": [{"k": 1}, {}]}])
+    @pytest.mark.parametrize("more", [{}, {"limit": 2}, {"where_document": {}}])
+    def test_a_filter_without_a_condition_deletes_nothing(self, face, filled, where, more):
+        answer = face.post(filled, "delete", where=where, **more)
+        assert (answer.status_code, answer.json["code"]) == (400, "invalid_where")
+        assert len(face.get(filled)["ids"]) == 3
+
 
 @pytest.mark.parametrize(
     ("body", "field"),
