@@ -83,7 +83,7 @@ def _is_default(function: Any) -> bool:
 def changed_configuration(collection: Configured, changes: Json) -> str:
     """Return the configuration, as JSON, after changes. Raises InvalidInputError for one that cannot be changed."""
     changes = _checked(changes, "new_configuration")
-    hnsw = changes.get("hnsw") or {}
+    hnsw = _checked(changes.get("hnsw"), "new_configuration.hnsw")
     for name in UNCHANGEABLE:
         if name in hnsw:
             raise _wrong(f"{name} of a collection cannot be changed", f"new_configuration.hnsw.{name}")

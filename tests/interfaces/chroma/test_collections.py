@@ -165,8 +165,9 @@ def test_the_configuration_changes_where_it_can(face):
     name = face.make(configuration={"hnsw": {"space": "cosine"}})
     assert face.change(name, new_configuration={"hnsw": {"ef_search": 200}}).status_code == 200
     assert face.described(name).json["configuration_json"]["hnsw"]["ef_search"] == 200
-    refused = face.change(name, new_configuration={"hnsw": {"space": "l2"}})
-    assert (refused.status_code, refused.json["error"]) == (400, "InvalidArgumentError")
+    for wrong in ({"hnsw": {"space": "l2"}}, {"hnsw": 7}, {"hnsw": ["space"]}):
+        refused = face.change(name, new_configuration=wrong)
+        assert (refused.status_code, refused.json["error"]) == (400, "InvalidArgumentError")
 
 
 def test_a_deleted_collection_leaves_an_id_that_finds_nothing(face, filled):
