@@ -34,7 +34,7 @@ def check_metadata(metadata: Any, *, field: str = "metadata", index: int | None 
         return {}
     if not isinstance(metadata, dict):
         raise InvalidInputError("metadata must be an object", code="invalid_metadata", field=field, index=index)
-    if _deeper_than(metadata, MAX_METADATA_DEPTH):
+    if is_deeper_than(metadata, MAX_METADATA_DEPTH):
         raise InvalidInputError(
             f"metadata is nested deeper than {MAX_METADATA_DEPTH} levels",
             code="invalid_metadata",
@@ -117,8 +117,9 @@ def merge_patch(target: Any, patch: Any) -> Any:
     return merged
 
 
-def _deeper_than(value: Any, levels: int) -> bool:
-    layer = [value]
+def is_deeper_than(value: dict[str, Any], levels: int) -> bool:
+    """Return whether objects and lists are nested more than that many levels deep."""
+    layer: list[Any] = [value]
     for _ in range(levels):
         layer = [inner for outer in layer for inner in _containers(outer)]
         if not layer:

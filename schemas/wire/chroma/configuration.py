@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from schemas.errors import InvalidInputError
+from schemas.metadata import MAX_COLLECTION_BYTES, MAX_METADATA_DEPTH, is_deeper_than
 from schemas.records import METRICS
 from schemas.wire.chroma.index_schema import SCHEMA, Configured, kept_schema, schema_answer, vectors_of
 
@@ -63,7 +64,7 @@ def configuration_of(given: Json | None, schema: Json | None, metadata: Json) ->
         raise _wrong(f"space must be one of {', '.join(METRICS)}", "configuration.hnsw.space")
     function = _function(given.get("embedding_function"), described.get("embedding_function"))
     configuration = {"hnsw": {**DEFAULTS, **index}, "embedding_function": function}
-    return str(space), configuration if kept is None else {**configuration, SCHEMA: kept}
+    return str(space), _kept(configuration if kept is None else {**configuration, SCHEMA: kept}, "configuration")
 
 
 def _function(given: Any, described: Any) -> Any:
@@ -91,7 +92,7 @@ def changed_configuration(collection: Configured, changes: Json) -> str:
     after = {**known, "hnsw": {**known["hnsw"], **_index(hnsw, "new_configuration.hnsw")}}
     if changes.get("embedding_function") is not None:
         after["embedding_function"] = changes["embedding_function"]
-    return orjson.dumps(after).decode()
+    return orjson.dumps(_kept(after, "new_configuration")).decode()
 
 
 def configuration_answer(collection: Configured) -> Json:
@@ -145,6 +146,19 @@ def _fits(name: str, value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, INDEX[name]):
         return False
     return isinstance(value, int | float) and value > 0
+
+
+def _kept(configuration: Json, field: str) -> Json:
+    """Return a configuration that every list of collections can answer. Raises InvalidInputError for another."""
+    function = configuration["embedding_function"]
+    if function is not None and not isinstance(function, dict):
+        raise _wrong("embedding_function must be an object", f"{field}.embedding_function")
+    if is_deeper_than(configuration, MAX_METADATA_DEPTH):
+        raise _wrong(f"{field} is nested deeper than {MAX_METADATA_DEPTH} levels", field)
+    size = len(orjson.dumps(configuration))
+    if size > MAX_COLLECTION_BYTES:
+        raise _wrong(f"{field} has {size:,} bytes, {MAX_COLLECTION_BYTES:,} are allowed", field)
+    return configuration
 
 
 def _checked(value: Any, field: str) -> Json:

@@ -13,6 +13,11 @@ OFF = {"enabled": False, "config": {}}
 SCHEMA = {"keys": {"#document": {"string": {"fts_index": OFF}}, "secret": {"string": {"string_inverted_index": OFF}}}}
 
 
+def nested(depth):
+    """Return an object with that many levels of objects."""
+    return {} if depth == 1 else {"a": nested(depth - 1)}
+
+
 def test_a_new_collection_is_described_as_chroma_does(face):
     name = face.make()
     answer = face.described(name).json
@@ -139,7 +144,11 @@ def test_a_taken_name_is_refused_in_chromas_words(face):
         ({"configuration": 7}, "configuration"),
         ({"configuration": {"hnsw": 7}}, "configuration.hnsw"),
         ({"configuration": {"spann": 7}}, "configuration.spann"),
+        ({"configuration": {"embedding_function": 7}}, "configuration.embedding_function"),
+        ({"configuration": {"embedding_function": nested(40)}}, "configuration"),
+        ({"configuration": {"embedding_function": {"config": "x" * 70_000}}}, "configuration"),
         ({"schema": 7}, "schema"),
+        ({"schema": {"keys": {"k": nested(250)}}}, "configuration"),
         ({"schema": {"keys": {"k": 7}}}, "schema"),
         ({"schema": {"keys": {"k": {"sparse_vector": {"sparse_vector_index": {"enabled": True}}}}}}, "schema"),
         ({"get_or_create": "yes"}, "get_or_create"),
@@ -150,6 +159,14 @@ def test_what_is_wrong_with_a_new_collection_is_named(face, body, field):
     answer = face.client.post(f"{face.database}/collections", json=given)
     assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError")
     assert answer.json["details"]["field"] == field
+
+
+def test_no_configuration_keeps_others_from_being_listed(face):
+    name = face.make()
+    for depth in (40, 246, 251):
+        answer = face.change(name, new_configuration={"embedding_function": nested(depth)})
+        assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError")
+    assert face.client.get(f"{face.database}/collections").status_code == 200
 
 
 def test_a_rename_keeps_the_id_and_the_records(face, filled):
