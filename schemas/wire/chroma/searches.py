@@ -11,7 +11,7 @@ import orjson
 
 from schemas.errors import InvalidInputError
 from schemas.records import Document
-from schemas.where import EVERYTHING, ID, TEXT, Where, parse_where
+from schemas.where import EVERYTHING, ID, MAX_DEPTH, TEXT, Where, parse_where
 from schemas.wire.chroma.ranking import Rank, parse_rank
 from schemas.wire.chroma.records import METADATA_NONE, columns
 
@@ -131,14 +131,14 @@ def _search(given: Any, pointer: str) -> Search:
     )
 
 
-def _renamed(filter_: Any) -> Any:
-    """Return a filter whose ids and texts are named as in our own."""
+def _renamed(filter_: Any, depth: int = 0) -> Any:
+    """Return a filter whose ids and texts are named as in our own. What is too deep for a filter stays as it is."""
     if isinstance(filter_, list):
-        return [_renamed(each) for each in filter_]
-    if not isinstance(filter_, dict):
+        return [_renamed(each, depth) for each in filter_]
+    if not isinstance(filter_, dict) or depth > MAX_DEPTH:
         return filter_
     return {
-        OF_FILTERS.get(key, key): _renamed(operand) if key in ("$and", "$or") else operand
+        OF_FILTERS.get(key, key): _renamed(operand, depth + 1) if key in ("$and", "$or") else operand
         for key, operand in filter_.items()
     }
 

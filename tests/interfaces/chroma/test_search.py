@@ -182,6 +182,14 @@ def test_what_is_wrong_is_located(lasting_face, stocked, asked, pointer):
     assert answer.json["details"]["pointer"] == pointer
 
 
+def test_a_filter_that_is_nested_too_deeply_is_refused(lasting_face, stocked):
+    filter_ = '{"$and": [' * 480 + '{"k": 1}' + "]}" * 480
+    path = f"{lasting_face.database}/collections/{lasting_face.ids[stocked]}/search"
+    body = f'{{"searches": [{{"filter": {filter_}}}]}}'
+    answer = lasting_face.client.post(path, data=body, content_type="application/json")
+    assert (answer.status_code, answer.json["code"]) == (400, "invalid_where")
+
+
 def test_a_rank_that_is_nested_too_deeply_is_refused(lasting_face, stocked):
     rank = {"$val": 1}
     for _ in range(40):
