@@ -53,7 +53,7 @@ def collection_change(body: Json) -> CollectionChange:
     name = body.get("new_name")
     return CollectionChange(
         None if name is None else check_collection_name(name, field="new_name"),
-        _metadata(body.get("new_metadata"), "new_metadata"),
+        _new_metadata(body.get("new_metadata")),
         body.get("new_configuration"),
     )
 
@@ -95,6 +95,15 @@ def indexing_answer(documents: int, waiting: int) -> Json:
         "total_ops": done + waiting,
         "op_indexing_progress": 1.0 if not waiting else done / (done + waiting),
     }
+
+
+def _new_metadata(given: Any) -> Metadata | None:
+    """Return the metadata that take the place of a collection's: a key with null is one that is not wanted."""
+    if isinstance(given, dict) and None in given.values():
+        return check_collection_metadata(
+            {key: value for key, value in given.items() if value is not None}, field="new_metadata"
+        )
+    return _metadata(given, "new_metadata")
 
 
 def _metadata(given: Any, field: str) -> Metadata | None:

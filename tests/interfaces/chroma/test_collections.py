@@ -169,6 +169,14 @@ def test_no_configuration_keeps_others_from_being_listed(face):
     assert face.client.get(f"{face.database}/collections").status_code == 200
 
 
+def test_null_leaves_a_key_out_of_the_new_metadata(face):
+    name = face.make(metadata={"a": 1, "b": 2})
+    assert face.change(name, new_metadata={"a": None, "c": 3}).status_code == 200
+    assert face.described(name).json["metadata"] == {"c": 3}
+    assert face.change(name, new_metadata={"c": None}).status_code == 200
+    assert face.described(name).json["metadata"] is None
+
+
 def test_a_rename_keeps_the_id_and_the_records(face, filled):
     answer = face.change(filled, new_name=f"{filled}-2", new_metadata={"q": 1})
     assert (answer.status_code, answer.json) == (200, {})
