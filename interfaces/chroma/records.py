@@ -144,7 +144,7 @@ def _check_there(own: ScopedStore, name: str, ids: list[str]) -> None:
 
 def _write(tenant: str, database: str, collection_id: str, *, adds: bool, merges: bool) -> None:
     content = read_body()
-    changes: DocumentChanges = changes_of(body_of(content), needs_embeddings=adds)
+    changes: DocumentChanges = changes_of(body_of(content), needs_embeddings=adds, merges=merges)
     finish_parsing()
     own, found = collection_of(tenant, database, collection_id)
     if changes.ids:

@@ -10,7 +10,7 @@ import orjson
 
 from schemas.documents import check_uri, parse_embedding
 from schemas.errors import InvalidInputError
-from schemas.metadata import check_metadata
+from schemas.metadata import SHOWN_CHARACTERS, check_metadata
 from schemas.records import Document, DocumentChanges, Match, Metadata, Vector
 from schemas.storage.outcomes import EarlierAnswer, WriteOutcome
 from schemas.where import (
@@ -67,8 +67,11 @@ class Deletion:
     limit: int | None
 
 
-def changes_of(body: Json, *, needs_embeddings: bool) -> DocumentChanges:
-    """Return the changes that an `add`, `upsert` or `update` asks for. Raises InvalidInputError."""
+def changes_of(body: Json, *, needs_embeddings: bool, merges: bool) -> DocumentChanges:
+    """Return the changes that an `add`, `upsert` or `update` asks for. Raises InvalidInputError.
+
+    Null removes a field from what it is merged into. In an `add` it would be lost: clients write NaN as null.
+    """
     ids = _ids(body.get("ids"))
     if ids is None:
         raise _wrong("ids is required", "ids")
@@ -79,7 +82,7 @@ def changes_of(body: Json, *, needs_embeddings: bool) -> DocumentChanges:
         ids,
         embeddings,
         _column(body, DOCUMENTS, ids, _text),
-        _column(body, METADATAS, ids, _metadata),
+        _column(body, METADATAS, ids, _metadata if merges else _new_metadata),
         _column(body, URIS, ids, _uri),
     )
 
@@ -267,6 +270,14 @@ def _uri(value: Any, row: int) -> str:
 
 def _metadata(value: Any, row: int) -> Metadata:
     return check_metadata(value, field=METADATAS, index=row)
+
+
+def _new_metadata(value: Any, row: int) -> Metadata:
+    metadata = _metadata(value, row)
+    for key, each in metadata.items():
+        if each is None:
+            raise _wrong(f"metadatas must not be null, or NaN, in '{key[:SHOWN_CHARACTERS]}'", METADATAS, row)
+    return metadata
 
 
 def _include(given: Any, default: tuple[str, ...]) -> tuple[str, ...]:

@@ -215,6 +215,7 @@ class TestDelete:
         ({"ids": ["x"], "embeddings": [[1, 0]], "documents": [7]}, "documents"),
         ({"ids": ["x"], "embeddings": [[1, 0]], "documents": ["a", "b"]}, "documents"),
         ({"ids": ["x"], "embeddings": [[1, 0]], "metadatas": [[]]}, "metadatas"),
+        ({"ids": ["x"], "embeddings": [[1, 0]], "metadatas": [{"k": None}]}, "metadatas"),
         ({"ids": ["x"], "embeddings": [[1, 0]], "uris": [7]}, "uri"),
     ],
 )
