@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from flask import Blueprint, Response, current_app
+from flask import Blueprint, Response
 
-from interfaces.chroma.face import DATABASE, ROOT
+from interfaces.chroma.face import DATABASE, ROOT, check_reset
 from schemas.access.callers import current
-from schemas.errors import GoneError, ResetDisabledError, UnsupportedError
+from schemas.errors import GoneError, UnsupportedError
 from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT
 from wrapper.web.bodies import json_response
 from wrapper.web.document_batches import MAX_DOCUMENTS
@@ -82,8 +82,7 @@ def identity() -> Response:
 @blueprint.post(f"{ROOT}/reset")
 @declare(Lane.WRITE, own_rules=True, exact=True)
 def reset() -> Response:
-    if not current_app.config["ALLOW_RESET"]:
-        raise ResetDisabledError
+    check_reset()
     store().namespaces.reset()
     return json_response(True)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from flask import g
+from flask import current_app, g
 
-from schemas.errors import CollectionNotFoundError, InvalidInputError
+from schemas.errors import CollectionNotFoundError, InvalidInputError, ResetDisabledError
 from schemas.names import parts_of_name
 from schemas.records import Collection
 from schemas.wire.chroma.errors import error_body
@@ -33,6 +33,12 @@ def body_of(content: bytes) -> Json:
     if not isinstance(decoded, dict):
         raise InvalidInputError("The body must be a JSON object", code="invalid_body")
     return decoded
+
+
+def check_reset() -> None:
+    """Raise ResetDisabledError unless the settings let a client delete everything in one call."""
+    if not current_app.config["ALLOW_RESET"]:
+        raise ResetDisabledError
 
 
 def collection_of(tenant: str, database: str, collection_id: str) -> tuple[ScopedStore, Collection]:

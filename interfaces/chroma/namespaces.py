@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
-from interfaces.chroma.face import DATABASE, ROOT, body_of
+from interfaces.chroma.face import DATABASE, ROOT, body_of, check_reset
+from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT
 from schemas.wire.chroma.collection_bodies import database_answer, databases_answer, new_namespace
 from schemas.wire.chroma.paging import page_of
 from wrapper.web.bodies import json_response, read_body
@@ -53,5 +54,8 @@ def get_database(tenant: str, database: str) -> Response:
 @blueprint.delete(DATABASE)
 @declare(Lane.WRITE, own_rules=True, exact=True)
 def delete_database(tenant: str, database: str) -> Response:
+    """Delete a database with all that is in it; the default one is only emptied, so that it is a reset."""
+    if (tenant, database) == (DEFAULT_TENANT, DEFAULT_DATABASE):
+        check_reset()
     store().namespaces.delete_database(tenant, database)
     return json_response({})

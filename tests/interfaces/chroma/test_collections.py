@@ -288,6 +288,12 @@ class TestServer:
         assert answer.json["message"] == "Reset is disabled by config"
         assert face.described(filled).status_code == 200
 
+    def test_so_is_deleting_the_default_database(self, client, face, filled):
+        """As a client does that is to delete the collection '..', which its library makes of the path."""
+        answer = client.delete(face.database)
+        assert (answer.status_code, answer.json["code"]) == (403, "reset_disabled")
+        assert face.described(filled).status_code == 200
+
     def test_an_index_tells_how_far_it_is(self, client, face, filled):
         url = f"{face.database}/collections/{face.ids[filled]}/indexing_status"
 
