@@ -108,13 +108,13 @@ class Query(OneQuery):
     collection = Text()
     queries = Queries(OneQuery, load_default=None)
 
-    @post_load
-    def _check(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
+    @post_load(pass_original=True)
+    def _check(self, loaded: dict[str, Any], original: Mapping[str, Any], **_: Any) -> dict[str, Any]:
         if loaded["queries"] is None:
             return _with_one_thing_to_be_near(loaded)
-        for field in ("query_embedding", "ids"):
-            if loaded[field] is not None:
-                raise ValidationError("goes without queries, which say for themselves what they are near to", field)
+        for name in OneQuery().fields:
+            if original.get(name) is not None:
+                raise ValidationError("goes without queries, each of which says it for itself", name)
         return loaded
 
 

@@ -94,10 +94,14 @@ class TestQueries:
         answer = asked(client, docs, **body)
         assert (answer.status_code, answer.json["details"]["field"]) == (400, "queries")
 
-    def test_it_goes_without_a_question_beside_it(self, client, docs):
-        body = {"queries": [{"query_embedding": [1.0, 0.0]}], "query_embedding": [1.0, 0.0]}
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [("query_embedding", [1.0, 0.0]), ("where", {"k": 1}), ("top_k", 1), ("include", ["embedding"])],
+    )
+    def test_nothing_of_a_question_goes_beside_it(self, client, docs, field, value):
+        body = {"queries": [{"query_embedding": [1.0, 0.0]}], field: value}
         answer = asked(client, docs, **body)
-        assert (answer.status_code, answer.json["details"]["field"]) == (400, "query_embedding")
+        assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
 
 
 class TestMany:
