@@ -21,6 +21,8 @@ FIRST_NAME = "0"
 """What sorts before all names, and after what no caller names: those of collections that are not complete yet."""
 AFTER_NAMES = "~"
 """A character that sorts after all characters of names."""
+_SLASHES = 3
+"""How many a full name has in another database than the default one."""
 _PREFIX = re.compile(r"([a-zA-Z0-9][a-zA-Z0-9._-]{0,511})?\*")
 _PREFIX_ELSEWHERE = re.compile(r"(/[a-zA-Z0-9._-]{0,512}){1,3}\*")
 """The beginning of names in other databases than the default one: `/tenant/*`, `/tenant/database/*` and so on."""
@@ -79,13 +81,18 @@ def full_name(tenant: str, database: str, name: str) -> str:
 def check_full_name(full: object, *, field: str = "name") -> None:
     """Raise InvalidInputError, which names `field`, for what `full_name` makes of no tenant, database and collection
     that there can be."""
-    if not isinstance(full, str) or not full.startswith("/") or full.count("/") != 3:
+    if not isinstance(full, str) or not is_elsewhere(full):
         check_collection_name(full, field=field)
         return
     tenant, database, name = parts_of_name(full)
     for each in (tenant, database):
         check_namespace_name(each, field=field)
     check_collection_name(name, field=field)
+
+
+def is_elsewhere(full: str) -> bool:
+    """Return whether a full name is one of a collection of another database than the default one."""
+    return full.startswith("/") and full.count("/") == _SLASHES
 
 
 def parts_of_name(full: str) -> tuple[str, str, str]:

@@ -20,13 +20,12 @@ from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.network import Network
 from providers.rag_wrapper.dialect import Body, RouteNotFoundError, WrapperDialect
 from schemas.errors import CollectionNotFoundError, ConflictError, DatabaseNotFoundError, NotFoundError
-from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT, full_name, parts_of_name
+from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT, full_name, is_elsewhere, parts_of_name
 from schemas.records import Metadata
 
 _PAGE_LIMIT = 1000  # the service gives no more in one page
 DATABASE = "database"
 DEFAULT = (DEFAULT_TENANT, DEFAULT_DATABASE)
-SLASHES_IN_FULL = 3
 IDS_AT_ONCE = 10_000
 """The most ids that the service takes in one request."""
 
@@ -306,7 +305,7 @@ def _given(**fields: Any) -> Body:
 
 def _collection(name: str, part: str = "") -> str:
     """Return the path of a collection, which has a query string where the name is a full one."""
-    tenant, database, own_name = parts_of_name(name) if name.count("/") == SLASHES_IN_FULL else (*DEFAULT, name)
+    tenant, database, own_name = parts_of_name(name) if is_elsewhere(name) else (*DEFAULT, name)
     path = f"/collections/{quote(own_name, safe='')}" + (f"/{part}" if part else "")
     return path + _query(tenant, database)
 

@@ -19,6 +19,8 @@ from wrapper.access.directory_keys import open_keys
 CANARY = "canary-7f3d"
 """Part of everything that belongs to somebody else: names, ids, texts, metadata."""
 MINE, THEIRS = "mine-docs", f"theirs-{CANARY}"
+FOREIGN_DATABASE = "theirs"
+"""A database of the tenant of somebody else, which is called like the canary."""
 PROMISED_SECONDS = 2.0
 """How long a revoked key may still be taken."""
 DOCUMENTS = [
@@ -60,6 +62,7 @@ class KeyedService:
             assert self.ask("POST", "/collections", self.admin_key, {"name": name}).status_code == 201
             added = self.ask("POST", f"/collections/{name}/documents", self.admin_key, {"documents": documents})
             assert added.status_code in (201, 202), added.text
+        self._fill_database()
         for scope in SCOPES:
             self.keys[scope] = self.new_key(name=scope, scopes=[scope])["key"]
         everything = ["manage", "chat", "connect"]
@@ -91,6 +94,15 @@ class KeyedService:
         ):
             stored = self.ask("POST", path, self.admin_key, body)
             assert (stored.status_code, stored.json().get("failures", [])) == (200, []), stored.text
+
+    def _fill_database(self) -> None:
+        """Make a database of somebody else, with a collection that is called like that of the callers."""
+        for path, name in (("", CANARY), (f"/{CANARY}/databases", FOREIGN_DATABASE)):
+            assert self.ask("POST", f"/api/v2/tenants{path}", self.admin_key, {"name": name}).status_code == 200
+        where = f"?database={CANARY}/{FOREIGN_DATABASE}"
+        assert self.ask("POST", f"/collections{where}", self.admin_key, {"name": MINE}).status_code == 201
+        place = f"/collections/{MINE}/documents{where}"
+        assert self.ask("POST", place, self.admin_key, {"documents": SECRETS}).status_code in (201, 202)
 
     def new_key(self, **wanted: Any) -> dict[str, Any]:
         """Make a key and return the answer that has its text."""

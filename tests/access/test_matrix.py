@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import uuid
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -10,13 +12,14 @@ import pytest
 from schemas.access.callers import INCLUDED, Scope
 from schemas.access.table import ROUTES, TOOLS, Door, Names
 from tests.access.asking import TOOL, request_to
-from tests.access.keyed import CANARY, DOCUMENTS, MINE, SCOPES, SECRETS, THEIRS
+from tests.access.keyed import CANARY, DOCUMENTS, FOREIGN_DATABASE, MINE, SCOPES, SECRETS, THEIRS
 from tests.access.telling import telling
 from tests.access.tools import CALLS, called_over_http, called_over_stdio, naming
 from tests.support.live import eventually
 from tests.support.mcp_clients import within_bounds
 
 NOWHERE = "no-such-collection"
+OF_COLLECTIONS = re.compile(r"/(collections|aliases|query)(/|$)")
 REFUSED = {None: "key_missing", "wrong": "key_unknown", "expired": "key_expired", "revoked": "key_revoked"}
 ALLOWED_WITH = {
     key: frozenset().union(*(INCLUDED[Scope(each)] for each in scopes))
@@ -174,6 +177,25 @@ def test_a_foreign_collection_is_not_there(ask, state, route):
             expected = (403, "collection_forbidden") if route in ADDS else (404, "collection_not_found")
             assert (status, found["code"]) == expected
     assert state(THEIRS, NOWHERE) == before == [before[0], (404, None, None)]
+
+
+@pytest.mark.parametrize("route", [each for each in ROUTES if OF_COLLECTIONS.match(each.partition(" ")[2])])
+def test_a_foreign_database_is_not_there(ask, keyed, route):
+    """The answer is the one for a database that nobody has, although the collection there is called like the caller's."""
+    there, nowhere = (f"{tenant}/{FOREIGN_DATABASE}" for tenant in (CANARY, NOWHERE))
+    for kind in NARROW:
+        if ROUTES[route].needs not in ALLOWED_WITH[kind]:
+            continue
+        answers = []
+        for database in (there, nowhere):
+            asked = request_to(route)
+            mark = "&" if "?" in asked.path else "?"
+            answer = ask(kind, replace(asked, path=f"{asked.path}{mark}database={database}"))
+            answers.append((answer.status_code, _lasting(answer.json(), database.partition("/")[0])))
+        assert answers[0] == answers[1], kind
+        assert (answers[0][0], answers[0][1]["code"]) == (404, "database_not_found"), kind
+    seen = keyed.ask("GET", f"/collections/{MINE}?database={there}", keyed.admin_key).json()
+    assert (seen["count"], seen["metadata"]) == (len(SECRETS), {})
 
 
 def _lasting(found, name):

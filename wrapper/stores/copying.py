@@ -14,6 +14,7 @@ import numpy as np
 import structlog
 
 from schemas.errors import CollectionNotFoundError, TooSlowError
+from schemas.names import is_elsewhere
 from schemas.records import NO_EXTRAS, Document, DocumentBatch
 from schemas.storage.erasure_count import check_nothing_erased, erasures
 from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
@@ -31,8 +32,6 @@ log = structlog.get_logger(__name__)
 
 COPYING, AFTER_COPYING = "/copying/", "/copying0"
 """How the names of copies under way begin, and what sorts after them all."""
-SLASHES = COPYING.count("/")
-"""How many a copy's name has; the full name of a collection has one more."""
 COPIED_AT_ONCE = 500
 MOST_SECONDS = 3_600.0
 
@@ -58,7 +57,7 @@ class Copying:
         """Delete a copy that nobody makes any more. Return whether there was one."""
         with self._catalog.read() as transaction:
             names = names_between(transaction, COPYING, AFTER_COPYING)
-        under_way = [each for each in names if each.count("/") == SLASHES]  # a tenant may be called so, too
+        under_way = [each for each in names if not is_elsewhere(each)]  # a tenant may be called so, too
         for name in under_way:
             began_at = int(name.removeprefix(COPYING).partition("-")[0])
             if self._clock() - began_at > 2 * MOST_SECONDS:

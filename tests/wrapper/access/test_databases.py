@@ -85,6 +85,20 @@ class TestReach:
             assert told[0] == told[1]
             assert told[0][0] == 404
 
+    @pytest.mark.parametrize(
+        ("patterns", "listed"),
+        [
+            (None, DATABASES),
+            (("/acme/*",), DATABASES[:2]),
+            (("/acme/main/docs", "docs"), DATABASES[:1]),
+            (("acme*", "docs"), ()),
+        ],
+    )
+    def test_databases_are_those_that_may_have_something_of_the_key(self, keyed, patterns, listed):
+        answer = keyed.client().get("/databases", headers=keyed.key("read", collections=patterns))
+        names = [(each["tenant"], each["name"]) for each in answer.json["databases"]]
+        assert names == sorted([*listed, ("default_tenant", "default_database")])
+
     def test_what_a_key_writes_has_to_be_within_its_patterns(self, keyed):
         client, headers = keyed.client(), keyed.key("manage", collections=("/acme/main/team-*", "docs"))
         main = "?database=acme/main"

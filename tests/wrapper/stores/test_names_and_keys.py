@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from schemas.access.callers import ANYBODY, Caller, Kind, Limits, Scope, acting_as
-from schemas.errors import AliasNotFoundError, CollectionForbiddenError, CollectionNotFoundError, QuotaError
+from schemas.errors import (
+    AliasNotFoundError,
+    CollectionForbiddenError,
+    CollectionNotFoundError,
+    DatabaseNotFoundError,
+    QuotaError,
+)
 from schemas.records import DocumentBatch
 from schemas.where import parse_where
 from wrapper.writing import AS_IT_COMES
@@ -164,3 +170,20 @@ def test_a_sweep_of_old_copies_leaves_collections_of_a_tenant_called_so(app, sto
         assert app.extensions["rag.service"].store.copying.sweep() is False
         for database in ("100-years", prefix):
             assert store.in_database("copying", database).collection(prefix).name == prefix
+
+
+@pytest.mark.parametrize("act", ["create", "copy", "rename"])
+def test_nothing_gets_a_name_in_a_database_that_is_deleted_meanwhile(store, prefix, act):
+    with acting_as(ANYBODY):
+        store.namespaces.create_database("default_tenant", prefix)
+        within = store.in_database("default_tenant", prefix)
+        store.namespaces.delete_database("default_tenant", prefix)
+        store.create_collection(prefix, {}, "cosine")
+        acts = {
+            "create": lambda: within.create_collection(prefix, {}, "cosine"),
+            "copy": lambda: store.names.copy(prefix, within.reach.full(prefix), AS_IT_COMES),
+            "rename": lambda: store.names.rename(prefix, within.reach.full(prefix), AS_IT_COMES),
+        }
+        with pytest.raises(DatabaseNotFoundError):
+            acts[act]()
+        assert store.collection(prefix).name == prefix
