@@ -105,6 +105,7 @@ def place(new_place):
     place.write("originals/c0ffee/not an original", b"?")
     place.write(f"uploads/{'ab' * 16}/1", b"waits")
     place.write("uploads/home", b"home-id")
+    place.write(f"files/{'cd' * 16}/0", b"is kept")
     place.write("audit/audit-2026-11-25-0001.jsonl", b'{"time":"2026-11-25T00:00:00.000Z"}\n')
     place.write("audit/audit.lock", b"")
     place.write("chroma/chroma.sqlite3", b"index")

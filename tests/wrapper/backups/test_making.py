@@ -34,6 +34,7 @@ FILES = {
     f"originals/c0ffee/{ORIGINAL}",
     "uploads/home",
     f"uploads/{'ab' * 16}/1",
+    f"files/{'cd' * 16}/0",
     "audit/audit-2026-11-25-0001.jsonl",
 }
 

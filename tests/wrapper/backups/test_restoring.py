@@ -112,7 +112,7 @@ def test_a_catalogue_alone_leaves_the_other_files_where_they_are(place, tmp_path
     done = restored(file, place.settings, replace=True)
     assert place.rows() == rows
     after = listing(place.data_dir)
-    stays = {name for name in before if name.startswith(("originals", "uploads", "audit", "secret.key"))}
+    stays = {name for name in before if name.startswith(("originals", "uploads", "files", "audit", "secret.key"))}
     assert {name: after[name] for name in stays} == {name: before[name] for name in stays}
     assert not (place.data_dir / "chroma").exists()
     assert (done.aside / "chroma" / "chroma.sqlite3").exists()
