@@ -171,10 +171,8 @@ def neighbours(
 ) -> list[Document]:
     """Return the next `limit` matching documents behind a position, in the order of insertion or against it; None
     begins."""
-    total = count(transaction, collection.key, where, collection.count)
-    if total == 0:
-        return []
-    matching = _along(transaction, collection, where, total, limit)
+    # Counting first would take longer than what is asked: few documents, or those of one value.
+    matching = (in_order if where == EVERYTHING else positions)(transaction, collection.key, where)
     behind = "" if position is None else f" AND m.position {'<' if newest_first else '>'} ?"
     rows = transaction.rows(
         f"{matching.text}{behind} ORDER BY m.position {'DESC' if newest_first else 'ASC'} LIMIT ?",
@@ -257,20 +255,17 @@ def _by_insertion(
     offset: int,
     after: Cursor | None,
 ) -> list[Cursor]:
-    matching = _along(transaction, collection, where, total, offset + wanted)
+    # Walking meets a match every count/total documents; collecting sorts `total` matches.
+    walked = (offset + wanted) * collection.count // total
+    if where == EVERYTHING or walked < total:
+        matching = in_order(transaction, collection.key, where)
+    else:
+        matching = positions(transaction, collection.key, where)
     rows = transaction.rows(
         f"{matching.text} AND m.position > ? ORDER BY m.position LIMIT ? OFFSET ?",
         (*matching.parameters, after.position if after else 0, wanted, offset),
     )
     return [Cursor(row[0]) for row in rows]
-
-
-def _along(transaction: Transaction, collection: Collection, where: Where, total: int, wanted: int) -> Sql:
-    """Return the SELECT of the positions of `total` matches that gives the first `wanted` in order soonest."""
-    # Walking meets a match every count/total documents; collecting sorts `total` matches.
-    if where == EVERYTHING or wanted * collection.count // total < total:
-        return in_order(transaction, collection.key, where)
-    return positions(transaction, collection.key, where)
 
 
 def sort_keys(
