@@ -45,14 +45,17 @@ class ChunkingStrategy(fields.Field[tuple[int, int] | None]):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> tuple[int, int] | None:
         kind = value.get("type") if isinstance(value, dict) else None
-        if kind == "auto":
-            return None
-        if kind != "static":
+        if kind not in ("auto", "static"):
             raise ValidationError("must have a type of auto or static")
+        given = value.get("static")
+        if kind == "auto" and given is None:
+            return None
         try:
-            told = Windows().load(value.get("static") if isinstance(value.get("static"), dict) else {})
+            told = Windows().load(given if isinstance(given, dict) else {})
         except ValidationError as error:
             raise ValidationError({"static": error.messages}) from None
+        if kind == "auto":
+            return None
         most, shared = told["max_chunk_size_tokens"], told["chunk_overlap_tokens"]
         if shared > most // 2:
             raise ValidationError("must have an overlap of at most half of max_chunk_size_tokens")
