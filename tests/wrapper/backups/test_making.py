@@ -375,9 +375,8 @@ def test_what_earlier_releases_indexed_words_by_is_kept(place, new_place, tmp_pa
     with file.open("rb") as opened:
         restore(opened, other.settings, None, replace=False)
     with closing(catalog_access(other.settings).database.connect()) as connection:
-        found = connection.execute(
-            "SELECT position FROM words WHERE words @@ to_tsquery('rag_words', 'backups')"
-        ).fetchall()
+        asked = "SELECT position FROM words WHERE words @@ to_tsquery('rag_words', 'backups')"
+        found = connection.execute(asked).fetchall()
         indexes = connection.execute("SELECT indexdef FROM pg_indexes WHERE indexname = 'words_in_it'").fetchall()
     assert found == [(1,)]
     assert "gin" in indexes[0][0]
