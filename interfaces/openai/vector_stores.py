@@ -16,6 +16,7 @@ from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.ingest.collection_writer import text_collection_metadata
+from schemas.access.callers import current
 from schemas.contracts.vector_stores import FileToAttach, KnownStore, StoreFacts
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError, RagError
 from schemas.names import check_collection_name
@@ -114,6 +115,7 @@ def _made(name: str | None) -> Collection:
     wanted = _collection_name(name)
     for attempt in range(TRIES):
         tried = wanted if wanted is not None and attempt == 0 else f"{wanted or 'store'}-{secrets.token_hex(4)}"
+        tried = _within_reach(tried)
         try:
             store().create_collection(tried, metadata, "cosine")
         except ConflictError:
@@ -132,6 +134,14 @@ def _collection_name(name: str | None) -> str | None:
         return check_collection_name(like)
     except InvalidInputError:
         return None
+
+
+def _within_reach(name: str) -> str:
+    """Return the name or, where the caller may have only collections whose names begin in one way, this beginning and
+    the name."""
+    caller = current()
+    beginnings = [each.removesuffix("*") for each in caller.collections or () if each.endswith("*") and each[0] != "/"]
+    return name if caller.knows(name) or len(beginnings) != 1 else beginnings[0] + name
 
 
 def _place_of(vector_store_id: str, field: str) -> int:

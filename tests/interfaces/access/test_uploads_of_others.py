@@ -1,6 +1,7 @@
 """Files go only into collections of the caller, however the request is made, and the limits are those of the key."""
 
 import base64
+import io
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from schemas.contracts.jobs import Job, JobNotFoundError, Wanted
 from schemas.errors import CollectionForbiddenError, ScopeMissingError, UnauthorizedError
 from schemas.settings import AccessSettings
 from tests.support.apps import running_app
+from tests.support.live import eventually
 
 ADMIN = {"X-API-Key": "administrator-of-the-tests"}
 FILE = {"Content-Type": "text/plain", "X-Filename": "planted.txt"}
@@ -106,3 +108,48 @@ def test_a_job_works_for_a_key_as_long_as_it_may_write(app):
 def test_a_job_that_is_gone_works_for_nobody(app):
     with pytest.raises(JobNotFoundError):
         app.extensions["rag.layers"].jobs.owner_of("gone")
+
+
+def test_a_kept_file_is_its_senders_alone_and_goes_into_their_stores_alone(app, key):
+    client, mine, theirs = app.test_client(), key(), key()
+    form = {"purpose": "assistants", "file": (io.BytesIO(b"PLANTED"), "a.md")}
+    file = client.post("/v1/files", data=form, headers=mine).json["id"]
+    for method, path in (("GET", ""), ("GET", "/content"), ("DELETE", "")):
+        answer = client.open(f"/v1/files/{file}{path}", method=method, headers=theirs)
+        assert (answer.status_code, answer.json["error"]["code"]) == (404, "kept_file_not_found")
+    assert client.get("/v1/files", headers=theirs).json["data"] == []
+    for store, headers, code in (
+        ("team-a-docs", theirs, "kept_file_not_found"),
+        ("team-b-docs", mine, "collection_not_found"),
+    ):
+        for path, body in (("files", {"file_id": file}), ("file_batches", {"file_ids": [file]})):
+            answer = client.post(f"/v1/vector_stores/{store}/{path}", json=body, headers=headers)
+            assert (answer.status_code, answer.json["error"]["code"]) == (404, code)
+    attached = client.post("/v1/vector_stores/team-a-docs/files", json={"file_id": file}, headers=mine)
+    assert attached.status_code == 200
+    place = f"/v1/vector_stores/team-a-docs/files/{file}"
+    eventually(
+        lambda: client.get(place, headers=mine).json["status"] == "completed",
+        seconds=120,
+        complaint=lambda: client.get(place, headers=mine).text,
+    )
+    assert client.get(place, headers=theirs).json["status"] == "completed"
+    assert client.get(f"/v1/files/{file}", headers=ADMIN).status_code == 200
+    assert client.delete(f"/v1/files/{file}", headers=mine).status_code == 200
+
+
+def test_a_store_is_called_as_its_key_may_call_collections(app):
+    client, stored = app.test_client(), app.extensions["rag.access"].stored
+
+    def made(*collections):
+        _, text = stored.create("stores", Grant(frozenset({Scope.MANAGE}), collections))
+        headers = {"Authorization": f"Bearer {text}"}
+        answer = client.post("/v1/vector_stores", json={"name": "FAQ of it"}, headers=headers)
+        if answer.status_code != 200:
+            return answer.status_code, answer.json["code"]
+        assert client.delete(f"/v1/vector_stores/{answer.json['id']}", headers=headers).status_code == 200
+        return answer.json["collection"], answer.json["name"]
+
+    assert made("acme-*") == ("acme-FAQ-of-it", "FAQ of it")
+    assert made("acme-*", "FAQ*") == ("FAQ-of-it", "FAQ of it")
+    assert made("acme-*", "globex-*") == made("acme-docs") == (403, "collection_forbidden")

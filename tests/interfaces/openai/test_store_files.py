@@ -39,7 +39,7 @@ def settled(client):
             assert (answer.json["status"] == "in_progress") == ("openai-poll-after-ms" in answer.headers)
             return answer.json["status"] != "in_progress"
 
-        eventually(is_settled, seconds=60, complaint=lambda: client.get(path).text)
+        eventually(is_settled, seconds=120, complaint=lambda: client.get(path).text)
         return client.get(path).json
 
     return wait
