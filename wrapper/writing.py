@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from schemas.errors import BusyError, PreconditionFailedError
+from schemas.errors import BusyError, CollectionNotFoundError, PreconditionFailedError
 from schemas.observing import spans
 from schemas.records import Collection
 from schemas.storage.erasure_count import erasures
@@ -37,12 +37,13 @@ Outcome = TypeVar("Outcome", bound=WriteOutcome)
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """The conditions of a write: those that its request sets, and the quota of its caller. `digest` tells a request
-    from any other."""
+    from any other. `collection_id` is that of the collection that the name must still mean."""
 
     idempotency_key: str | None = None
     digest: str = ""
     if_match: frozenset[str] | None = None
     quota: Quota | None = None
+    collection_id: str | None = None
 
 
 AS_IT_COMES = WriteOptions()
@@ -270,6 +271,8 @@ def _check_collection(
 ) -> None:
     if creates:
         return
+    if options.collection_id is not None and find_collection(transaction, name).id != options.collection_id:
+        raise CollectionNotFoundError(options.collection_id)
     if options.if_match is not None:
         _check_precondition(find_collection(transaction, name), options.if_match)
     if not deletes:

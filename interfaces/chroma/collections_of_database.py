@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
 from flask import Blueprint, Response, request
 
-from interfaces.chroma.face import DATABASE, body_of, collection_of
+from interfaces.chroma.face import DATABASE, body_of, collection_of, on_collection
 from schemas.access.callers import Scope
 from schemas.errors import CollectionNotFoundError
 from schemas.names import full_name
 from schemas.records import Collection
-from schemas.storage.outcomes import EarlierAnswer
+from schemas.storage.outcomes import CollectionOutcome, EarlierAnswer
 from schemas.wire.chroma.collection_bodies import (
     collection_answer,
     collection_change,
@@ -22,6 +23,7 @@ from schemas.wire.chroma.collection_bodies import (
 )
 from schemas.wire.chroma.configuration import changed_configuration
 from schemas.wire.chroma.paging import page_of
+from wrapper.scoped_store import ScopedStore
 from wrapper.web.audited import note_outcome
 from wrapper.web.bodies import json_response, read_body
 from wrapper.web.callers import require
@@ -92,21 +94,21 @@ def change_collection(tenant: str, database: str, name: str) -> Response:
     """Change a collection, which Chroma's clients name by its id here."""
     content = read_body()
     change = collection_change(body_of(content))
-    own, found = collection_of(tenant, database, name)
 
     def configuration(collection: Collection) -> str:
         assert change.configuration is not None
         return changed_configuration(collection, change.configuration)
 
-    _noted(
-        own.records.change_collection(
+    def changed(own: ScopedStore, found: Collection) -> Written[CollectionOutcome]:
+        return own.records.change_collection(
             found.name,
-            write_options(content),
+            replace(write_options(content), collection_id=found.id),
             new_name=None if change.name is None else full_name(tenant, database, change.name),
             metadata=change.metadata,
             configuration=None if change.configuration is None else configuration,
         )
-    )
+
+    _noted(on_collection(tenant, database, name, changed))
     return json_response({})
 
 

@@ -6,7 +6,8 @@ Names that they do not know are ignored: clients send what later releases of Chr
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from flask import current_app, g
 
@@ -20,10 +21,13 @@ from wrapper.web.error_statuses import UNSUPPORTED_IS_NOT_BUILT, ErrorFace
 from wrapper.web.request_parts import store
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 ROOT = "/api/v2"
 FACE = ErrorFace(ROOT, error_body, UNSUPPORTED_IS_NOT_BUILT, lambda error, status: {"chroma-trace-id": g.request_id})
 OLD_FACE = ErrorFace("/api/v1", error_body)
+ATTEMPTS = 20
+"""How often a request is tried whose collection is renamed meanwhile."""
 DATABASE = f"{ROOT}/tenants/<tenant>/databases/<database>"
 
 
@@ -55,3 +59,25 @@ def collection_of(tenant: str, database: str, collection_id: str) -> tuple[Scope
     if parts_of_name(found.name)[:2] != (tenant, database):
         raise CollectionNotFoundError(wanted)
     return own, found
+
+
+def on_collection(tenant: str, database: str, collection_id: str, work: Callable[[ScopedStore, Collection], T]) -> T:
+    """Return what `work` makes of the collection of that id, in the caller's store.
+
+    All below takes names, and a name may go to another collection meanwhile. So `work` makes sure that it meets the
+    same one, by `check_same` and by `collection_id` of a write's options; they raise CollectionNotFoundError, and then
+    it is done again. Raises what `collection_of` raises.
+    """
+    for _ in range(ATTEMPTS):
+        own, found = collection_of(tenant, database, collection_id)
+        try:
+            return work(own, found)
+        except CollectionNotFoundError:
+            continue
+    raise CollectionNotFoundError(collection_id)  # for its caller, as with a name of which they may only read
+
+
+def check_same(found: Collection, met: Collection) -> None:
+    """Raise CollectionNotFoundError when a name has led to another collection than the one that was found."""
+    if met.id != found.id:
+        raise CollectionNotFoundError(found.id)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import structlog
 from flask import Blueprint, Response, current_app, g
 
-from interfaces.chroma.face import DATABASE, body_of, collection_of
+from interfaces.chroma.face import DATABASE, body_of, check_same, collection_of, on_collection
 from schemas.errors import DocumentNotFoundError
-from schemas.records import DocumentChanges, Match
+from schemas.records import Collection, DocumentChanges, Match
+from schemas.storage.outcomes import WriteOutcome
 from schemas.wire.chroma.index_schema import check_filters
 from schemas.wire.chroma.records import (
     EMBEDDINGS,
+    Query,
     changes_of,
     deleted_answer,
     deletion_of,
@@ -69,18 +72,22 @@ def update(tenant: str, database: str, collection_id: str) -> Response:
 def delete(tenant: str, database: str, collection_id: str) -> Response:
     content = read_body()
     wanted = deletion_of(body_of(content))
-    own, found = collection_of(tenant, database, collection_id)
     if wanted.selection is None:
+        collection_of(tenant, database, collection_id)
         return json_response({"deleted": 0})
-    check_filters(found, wanted.selection.where)
     where = wanted.selection.where
-    ids = None
-    if wanted.limit is not None:
-        with own.records.reading(found.name, where, limit=wanted.limit) as (_, reading):
+
+    def deleted(own: ScopedStore, found: Collection) -> Written[WriteOutcome]:
+        check_filters(found, where)
+        options = replace(write_options(content), collection_id=found.id)
+        if wanted.limit is None:
+            return own.delete_documents(found.name, options, where=where)
+        with own.records.reading(found.name, where, limit=wanted.limit) as (collection, reading):
+            check_same(found, collection)
             ids = [each.id for block in reading.read(False) for each in block]
-    written = own.delete_documents(
-        found.name, write_options(content), **({"where": where} if ids is None else {"ids": ids})
-    )
+        return own.delete_documents(found.name, options, ids=ids)
+
+    written = on_collection(tenant, database, collection_id, deleted)
     _noted(written)
     return json_response(deleted_answer(written.outcome))
 
@@ -95,16 +102,20 @@ def count(tenant: str, database: str, collection_id: str) -> Response:
 @declare(Lane.READ, own_rules=True, exact=True)
 def get(tenant: str, database: str, collection_id: str) -> Response:
     wanted = selection_of(body_of(read_body()))
-    own, found = collection_of(tenant, database, collection_id)
-    check_filters(found, wanted.where)
-    with ExitStack() as snapshot:
-        _, reading = snapshot.enter_context(
-            own.records.reading(found.name, wanted.where, offset=wanted.offset, limit=wanted.limit)
-        )
-        if reading.number > AT_ONCE:
-            return _stream(found.name, reading, wanted.include, snapshot.pop_all())
-        documents = [each for block in reading.read(EMBEDDINGS in wanted.include) for each in block]
-    return json_response(get_answer(documents, wanted.include))
+
+    def got(own: ScopedStore, found: Collection) -> Response:
+        check_filters(found, wanted.where)
+        with ExitStack() as snapshot:
+            collection, reading = snapshot.enter_context(
+                own.records.reading(found.name, wanted.where, offset=wanted.offset, limit=wanted.limit)
+            )
+            check_same(found, collection)
+            if reading.number > AT_ONCE:
+                return _stream(found.name, reading, wanted.include, snapshot.pop_all())
+            documents = [each for block in reading.read(EMBEDDINGS in wanted.include) for each in block]
+        return json_response(get_answer(documents, wanted.include))
+
+    return on_collection(tenant, database, collection_id, got)
 
 
 @blueprint.post(f"{COLLECTION}/query")
@@ -112,11 +123,15 @@ def get(tenant: str, database: str, collection_id: str) -> Response:
 def query(tenant: str, database: str, collection_id: str) -> Response:
     asked = query_of(body_of(read_body()))
     finish_parsing()
-    own, found = collection_of(tenant, database, collection_id)
-    check_filters(found, asked.selection.where)
     include = asked.selection.include
+    answers = on_collection(tenant, database, collection_id, lambda own, found: _nearest(own, found, asked))
+    return json_response(query_answer(answers, include))
+
+
+def _nearest(own: ScopedStore, found: Collection, asked: Query) -> list[list[Match]]:
+    check_filters(found, asked.selection.where)
     if asked.selection.ids is not None:
-        _check_there(own, found.name, asked.selection.ids)
+        _check_there(own, found, asked.selection.ids)
     answers: list[list[Match]] = []
     for embedding in asked.embeddings:
         if asked.n_results == 0:
@@ -127,28 +142,37 @@ def query(tenant: str, database: str, collection_id: str) -> Response:
             embedding,
             top_k=asked.n_results,
             where=asked.selection.where,
-            with_embeddings=EMBEDDINGS in include,
+            with_embeddings=EMBEDDINGS in asked.selection.include,
         )
+        check_same(found, answer.collection)
         g.plan = answer.plan
         answers.append(answer.matches)
-    return json_response(query_answer(answers, include))
+    return answers
 
 
-def _check_there(own: ScopedStore, name: str, ids: list[str]) -> None:
+def _check_there(own: ScopedStore, found: Collection, ids: list[str]) -> None:
     """Raise DocumentNotFoundError for the first id that no record has, as Chroma does when a query names one."""
-    there = {each.id for each in own.documents(name, ids)[0]}
+    documents, collection = own.documents(found.name, ids)
+    check_same(found, collection)
+    there = {each.id for each in documents}
     for each in ids:
         if each not in there:
-            raise DocumentNotFoundError(name, each)
+            raise DocumentNotFoundError(found.name, each)
 
 
 def _write(tenant: str, database: str, collection_id: str, *, adds: bool, merges: bool) -> None:
     content = read_body()
     changes: DocumentChanges = changes_of(body_of(content), needs_embeddings=adds, merges=merges)
     finish_parsing()
-    own, found = collection_of(tenant, database, collection_id)
-    if changes.ids:
-        _noted(own.records.merge(found.name, changes, write_options(content), adds=adds, merges=merges))
+    if not changes.ids:
+        collection_of(tenant, database, collection_id)
+        return
+
+    def written(own: ScopedStore, found: Collection) -> Written[WriteOutcome]:
+        options = replace(write_options(content), collection_id=found.id)
+        return own.records.merge(found.name, changes, options, adds=adds, merges=merges)
+
+    _noted(on_collection(tenant, database, collection_id, written))
 
 
 def _stream(name: str, reading: Reading, include: tuple[str, ...], snapshot: ExitStack) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
-from interfaces.chroma.face import DATABASE, body_of, collection_of
+from interfaces.chroma.face import DATABASE, body_of, check_same, on_collection
 from schemas.records import Collection, Document
 from schemas.wire.chroma.index_schema import check_filters
 from schemas.wire.chroma.ranking import Nearest, nearest_of, ranked
@@ -22,22 +22,27 @@ blueprint = Blueprint("chroma_searching", __name__)
 def search(tenant: str, database: str, collection_id: str) -> Response:
     searches = searches_of(body_of(read_body()))
     finish_parsing()
-    own, collection = collection_of(tenant, database, collection_id)
-    for each in searches:
-        check_filters(collection, each.where)
-    found = [_page(own, collection, each) for each in searches]
+
+    def pages(own: ScopedStore, collection: Collection) -> list[list[Scored]]:
+        for each in searches:
+            check_filters(collection, each.where)
+        return [_page(own, collection, each) for each in searches]
+
+    found = on_collection(tenant, database, collection_id, pages)
     return json_response(search_answer(found, searches))
 
 
 def _page(own: ScopedStore, collection: Collection, asked: Search) -> list[Scored]:
     """Return the documents of a search on its page, with their embeddings when it selects them."""
     if asked.rank is None:
-        with own.records.reading(collection.name, asked.where, offset=asked.offset, limit=asked.limit) as (_, reading):
+        page = {"offset": asked.offset, "limit": asked.limit}
+        with own.records.reading(collection.name, asked.where, **page) as (met, reading):
+            check_same(collection, met)
             return [(each, None) for block in reading.read(asked.wants_embeddings) for each in block]
     known: dict[str, Document] = {}
     found: dict[Nearest, list[tuple[str, float]]] = {}
     for nearest in nearest_of(asked.rank):
-        documents = _found(own, collection.name, asked, nearest)
+        documents = _found(own, collection, asked, nearest)
         known |= {document.id: document for document, _ in documents}
         found[nearest] = [(document.id, distance) for document, distance in documents]
     scored: list[Scored] = [(known[each], score) for each, score in ranked(asked.rank, found)]
@@ -47,14 +52,18 @@ def _page(own: ScopedStore, collection: Collection, asked: Search) -> list[Score
     if not asked.wants_embeddings:
         return scored
     ids = [document.id for document, _ in scored]
-    there = {each.id: each for each in own.documents(collection.name, ids, with_embeddings=True)[0]}
+    embedded, met = own.documents(collection.name, ids, with_embeddings=True)
+    check_same(collection, met)
+    there = {each.id: each for each in embedded}
     return [(there[document.id], score) for document, score in scored if document.id in there]
 
 
-def _found(own: ScopedStore, name: str, asked: Search, nearest: Nearest) -> list[tuple[Document, float]]:
+def _found(own: ScopedStore, collection: Collection, asked: Search, nearest: Nearest) -> list[tuple[Document, float]]:
     """Return (document, distance), nearest first; the distance of words is their BM25 score with a minus before it."""
     if isinstance(nearest.query, str):
-        matches, _, _ = own.text_search(name, nearest.query, asked.where, limit=nearest.limit)
+        matches, _, met = own.text_search(collection.name, nearest.query, asked.where, limit=nearest.limit)
+        check_same(collection, met)
         return [(each.document, -each.score) for each in matches]
-    answer = own.query(name, nearest.query, top_k=nearest.limit, where=asked.where)
+    answer = own.query(collection.name, nearest.query, top_k=nearest.limit, where=asked.where)
+    check_same(collection, answer.collection)
     return [(each.document, each.distance) for each in answer.matches]

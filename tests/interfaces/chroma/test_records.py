@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import base64
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+
+from tests.interfaces.chroma.conftest import Face
 
 
 def test_columns_come_back_as_they_were_given(face, filled):
@@ -279,3 +283,34 @@ def test_a_long_answer_is_whole_and_in_order(face, where, offset, limit):
     assert found["documents"] == [f"text {number}" for number in chosen]
     assert found["metadatas"] == [{"k": number % 10} for number in chosen]
     assert found["embeddings"] == [[number, 1] for number in chosen]
+
+
+def test_an_id_means_its_collection_while_names_change_hands(app, face):
+    """Requests find a collection by its id and then by its name, which another one may have taken in between."""
+    one, other = face.make(), face.make()
+    for name, record in ((one, "own"), (other, "foreign")):
+        face.post(name, "add", ids=[record], embeddings=[[1, 0]], metadatas=[{"of": record}])
+    swapping = threading.Event()
+
+    def swap():
+        renaming = Face(app.test_client())
+        renaming.ids = face.ids
+        names = {one: one, other: other}
+        try:
+            for _ in range(60):
+                names = {one: names[other], other: names[one]}
+                for which, name in ((one, f"{one}-aside"), (other, names[other]), (one, names[one])):
+                    assert renaming.change(which, new_name=name).status_code == 200
+        finally:
+            swapping.set()
+
+    with ThreadPoolExecutor() as pool:
+        swapped = pool.submit(swap)
+        while not swapping.is_set():
+            assert face.post(one, "delete", ids=["foreign"]).json == {"deleted": 0}
+            assert face.post(one, "upsert", ids=["own"], embeddings=[[1, 0]]).json == {}
+            assert face.get(one)["metadatas"] == [{"of": "own"}]
+            assert face.post(one, "query", query_embeddings=[[1, 0]]).json["ids"] == [["own"]]
+            assert face.post(one, "search", searches=[{}]).json["ids"] == [["own"]]
+        swapped.result()
+    assert face.get(other)["ids"] == ["foreign"]
