@@ -33,7 +33,7 @@ from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import arguments, store
 from wrapper.web.route_table import declare
-from wrapper.writing import AS_IT_COMES
+from wrapper.writing import WriteOptions
 
 POLL_AFTER = "openai-poll-after-ms"
 POLL_AFTER_MS = "500"
@@ -157,14 +157,15 @@ def _change(collection: Collection, document: Document, attributes: Metadata) ->
         for name, value in told.items()
         if name not in OWN_NAMES and isinstance(value, str | int | float) and name not in attributes
     } | attributes
+    options = WriteOptions(collection_id=collection.id)
     if "document_id" not in told:
-        store().patch_metadata(collection.name, patch, AS_IT_COMES, ids=[document.id], where=EVERYTHING)
+        store().patch_metadata(collection.name, patch, options, ids=[document.id], where=EVERYTHING)
         return
     file_id = file_of(told.get("source"), told["document_id"])
     if file_id is not None:
         patch["given"] = fingerprint_of({**attributes, FILE_ID: file_id})
     where = Equals("document_id", told["document_id"])
-    store().patch_metadata(collection.name, patch, AS_IT_COMES, ids=None, where=where)
+    store().patch_metadata(collection.name, patch, options, ids=None, where=where)
 
 
 def _document_of(collection: Collection, file_id: str) -> Document:

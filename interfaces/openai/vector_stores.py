@@ -27,6 +27,7 @@ from wrapper.web.bodies import decode_json, json_response, read_body
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import arguments, store
 from wrapper.web.route_table import declare
+from wrapper.writing import WriteOptions
 
 LISTING = "vector_stores"
 MAX_NAME_CHARACTERS = 100
@@ -102,7 +103,7 @@ def delete_store(vector_store_id: str) -> Response:
 
 
 def _delete(collection: Collection) -> None:
-    store().delete_collection(collection.name)
+    store().delete_collection(collection.name, WriteOptions(collection_id=collection.id))
     layers().kept.attached.forget_collection(collection.id)
     layers().kept.facts.forget(collection.id)
 
