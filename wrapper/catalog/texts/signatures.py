@@ -17,6 +17,8 @@ BITS = 1_024
 INTEGERS = BITS // 64
 COLUMNS = tuple(f"bits{number}" for number in range(INTEGERS))
 LEAST_BYTES = 3
+BYTES_AT_ONCE = 1 << 16
+"""How much of a text is looked at at a time: each byte takes some twenty bytes of memory meanwhile."""
 SPREADING = np.uint32(2_654_435_761)
 """Multiplied with this, numbers that differ little differ in their highest bits."""
 SHIFT = np.uint32(32 - 10)
@@ -26,10 +28,11 @@ _INSERTED = f"collection_key, position, {', '.join(COLUMNS)}"
 
 def signature(text: str) -> list[int]:
     """Return the bits as signed integers of 64 bits each."""
-    content = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8).astype(np.uint32)
+    content = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
     bits = np.zeros(BITS, dtype=np.uint8)
-    if len(content) >= LEAST_BYTES:
-        three = (content[:-2] << np.uint32(16)) | (content[1:-1] << np.uint32(8)) | content[2:]
+    for start in range(0, len(content) - LEAST_BYTES + 1, BYTES_AT_ONCE):
+        some = content[start : start + BYTES_AT_ONCE + LEAST_BYTES - 1].astype(np.uint32)
+        three = (some[:-2] << np.uint32(16)) | (some[1:-1] << np.uint32(8)) | some[2:]
         bits[(three * SPREADING) >> SHIFT] = 1
     found: list[int] = np.packbits(bits, bitorder="little").view("<i8").tolist()
     return found

@@ -15,6 +15,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.filters import DRIVER_COUNT_BOUND
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
+from wrapper.catalog.texts import signatures
 from wrapper.catalog.texts.signatures import LEAST_BYTES, can_tell, signature
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
@@ -42,6 +43,14 @@ def test_a_text_has_every_bit_of_each_of_its_parts(before, part, after):
     has, wanted = signature(before + part + after), signature(part)
     assert [here & bits for here, bits in zip(has, wanted, strict=True)] == wanted
     assert can_tell([part]) == (len(part.encode()) >= LEAST_BYTES)
+
+
+def test_a_long_text_has_the_bits_of_parts_anywhere_in_it(monkeypatch):
+    whole = "".join(chr(0x100 + number % 500) for number in range(100))
+    at_once = signature(whole)
+    for size in (1, 2, 3, 7, 64, 197, 198, 199, 200):
+        monkeypatch.setattr(signatures, "BYTES_AT_ONCE", size)
+        assert signature(whole) == at_once
 
 
 def test_documents_of_earlier_releases_get_theirs(open_database):
