@@ -21,6 +21,8 @@ from schemas.records import Vector
 MAX_DEPTH = 32
 MAX_NEAREST = 16
 """The most `$knn` of one expression."""
+MAX_PARTS = 1_000
+"""The most parts of one expression, constants and operators included."""
 CANDIDATES = 16
 """What a `$knn` takes that names no limit."""
 MAX_CANDIDATES = 10_000
@@ -74,6 +76,8 @@ def parse_rank(source: Any, pointer: str) -> Rank:
     rank = _parsed(source, pointer, 0)
     if sum(1 for _ in nearest_of(rank)) > MAX_NEAREST:
         raise _wrong(f"rank has more than {MAX_NEAREST} $knn", pointer)
+    if _size(rank) > MAX_PARTS:
+        raise _wrong(f"rank has more than {MAX_PARTS:,} parts", pointer)
     return rank
 
 
@@ -115,6 +119,10 @@ def ranked(rank: Rank, found: Mapping[Nearest, Sequence[tuple[str, float]]]) -> 
         scores, known = column(rank)
     order = np.argsort(scores, kind="stable")  # which puts NaN last
     return [(ids[place], float(scores[place])) for place in order if known[place]]
+
+
+def _size(rank: Rank) -> int:
+    return 1 if isinstance(rank, Nearest) else 1 + sum(_size(part) for part in rank.parts)
 
 
 def _parsed(source: Any, pointer: str, depth: int) -> Rank:

@@ -166,6 +166,7 @@ def test_no_search_is_no_answer(search):
         ({"rank": {"$pow": 2}}, "/searches/0/rank/$pow"),
         ({"rank": {"$sub": {"left": {"$val": 1}}}}, "/searches/0/rank/$sub"),
         ({"rank": {"$sum": [knn(1, 2)] * 17}}, "/searches/0/rank"),
+        ({"rank": {"$sum": [{"$val": 1}] * 1_000}}, "/searches/0/rank"),
         ({"rank": {"$knn": {"query": [1, 2], "key": "#document"}}}, "/searches/0/rank/$knn/query"),
         ({"group_by": {"keys": ["a"]}}, "/searches/0/group_by"),
         ({"rank": knn(1, 2), "group_by": {"keys": ["a"]}}, "/searches/0/group_by/aggregate"),
