@@ -22,7 +22,7 @@ const node = new nodeClass();
 const credential = { chromaApiKey: key };
 const inputs = { collectionName: "flowise", chromaURL: `http://${host}:${port}`, embeddings: new Plane() };
 const document = [
-  { pageContent: "1 0", metadata: { n: 1, tags: ["x"], loc: { lines: { from: 1, to: 2 } } } },
+  { pageContent: "1 0", metadata: { n: 1, tags: ["x"], gone: null, loc: { lines: { from: 1, to: 2 } } } },
   [{ pageContent: "0 1", metadata: { n: 2 } }],
   { pageContent: "", metadata: {} },
 ];
