@@ -122,9 +122,11 @@ def error_body(error: RagError, status: int) -> Json:
 
 
 def _collections(knowledge_id: str) -> tuple[str, ...] | None:
-    names = [name.strip() for name in knowledge_id.split(",") if name.strip()]
+    if not knowledge_id.strip():
+        return None
+    names = [name.strip() for name in knowledge_id.split(",")]
     try:
-        return asked_collections({"collections": names}) if names else None
+        return asked_collections({"collections": [name for name in names if name] or names})
     except InvalidInputError:  # what no collection can be called does not exist
         raise NotFoundError(
             f"There is no knowledge '{knowledge_id[:100]}'", code=CollectionNotFoundError.code

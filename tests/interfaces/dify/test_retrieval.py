@@ -83,7 +83,7 @@ def test_several_knowledges_and_beginnings_are_asked_together(ask, handbook):
     assert ask(knowledge_id="")["records"]
 
 
-@pytest.mark.parametrize("name", ["no-such-collection", "No such thing!", "a"])
+@pytest.mark.parametrize("name", ["no-such-collection", "No such thing!", "a", ","])
 def test_an_unknown_knowledge_is_2001(ask, name):
     refused = ask(404, knowledge_id=name)
     assert (refused["error_code"], refused["code"]) == (2001, "collection_not_found")
