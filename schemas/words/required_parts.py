@@ -8,7 +8,7 @@ _GROUP = re.compile(r"\(\?(?::|P?<\w+>)|\((?!\?)")
 _FLAGS = re.compile(r"\(\?[sm]+\)")
 """Flags that change no letter."""
 _REPEATED = re.compile(r"\{\d+(?:,\d*)?\}")
-_CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]", re.DOTALL)
+_CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*+\]", re.DOTALL)
 _ONE_PLACE = frozenset("dDsSwWbBAzafnrtv")
 """The letters that stand for something else behind a backslash, and need no more letters for that."""
 

@@ -122,7 +122,10 @@ def test_a_condition_is_compared_or_refused(client, path, method):
         *operation.get("parameters", ()),
         *item.get("parameters", ()),
     ]
-    answer = client.open(filled_in(path), method=method, json={}, headers={"If-Match": '"a-stale-tag"'})
+    taken = operation.get("requestBody", {}).get("content", ())
+    kind = next(iter(taken)) if "multipart/form-data" in taken else "application/json"
+    headers = {"If-Match": '"a-stale-tag"', "Content-Type": kind}
+    answer = client.open(filled_in(path), method=method, data=b"{}", headers=headers)
     assert answer.status_code >= 400
     assert (answer.json["code"] == "invalid_if_match") == (not takes)
 
