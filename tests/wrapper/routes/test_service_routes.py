@@ -16,7 +16,9 @@ def test_health_reports_every_part(client, filled):
     assert answer["status"] == "healthy"
     assert answer["service"] == "rag-wrapper"
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", answer["version"])
-    assert answer["collections_count"] == len(client.get("/collections").json["collections"])
+    databases = [f"{each['tenant']}/{each['name']}" for each in client.get("/databases").json["databases"]]
+    listed = [client.get("/collections", query_string={"database": each}).json["collections"] for each in databases]
+    assert answer["collections_count"] == sum(map(len, listed))
     assert answer["engine"]["status"] == "ready"
     assert answer["engine"]["mode"] == "child"
     assert answer["catalog"] == {"status": "healthy", "kind": "sqlite"}
