@@ -6,6 +6,8 @@ import uuid
 import numpy as np
 import pytest
 
+from tests.support.commands import files_holding
+
 MODEL = "all-MiniLM-L6-v2"
 TEXTS = ["Backups are kept for thirty days.", "The coffee machine is cleaned every Friday."]
 
@@ -60,7 +62,7 @@ def test_nothing_of_a_text_is_kept(embed, app):
     word = uuid.uuid4().hex
     embed(input=f"secret {word}")
     folder = app.extensions["rag.service"].settings.data_dir
-    assert not [path for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
+    assert files_holding(folder, word) == []
 
 
 def test_a_text_of_which_the_model_reads_the_beginning_only_is_named(embed):
