@@ -160,7 +160,8 @@ class Walk:
         assert batch["documents_failed"] == 1
         assert (await self.ask("retrieve", "backups", "rules", min_relevance=0))["context_id"]
         found = await self.ask("search", "backups kept", collections="rag-*", min_relevance=0, explain=True)
-        assert found["results"][0]["content"].endswith("thirty days.")
+        # Among what earlier walks have left; the vectors of a stub say nothing of which is nearer.
+        assert any(each["content"].endswith("thirty days.") for each in found["results"])
         ordered = await self.ask("rerank", "a", [{"id": "1", "text": "b"}, {"id": "2", "text": "a"}])
         assert len(ordered["reranked"]) == 2
         collected = await self.ask("collect", "backups?", [{"service": "local", "name": "rag-documents"}])
