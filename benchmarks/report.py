@@ -7,8 +7,10 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+import orjson
 from rich.console import Console
 from rich.table import Table
 
@@ -36,6 +38,19 @@ def machine() -> dict[str, str]:
 
 def load() -> str:
     return " ".join(f"{value:.1f}" for value in os.getloadavg())
+
+
+def conclude(
+    machine_now: dict[str, str],
+    results: Sequence[Result],
+    memory: dict[str, list[ProcessMemory]],
+    file: Path | None,
+) -> None:
+    """Show what was measured, with the load of the machine by now, and write all figures to a file that is given."""
+    machine_now["load at the end"] = load()
+    show(machine_now, results, memory)
+    if file:
+        file.write_bytes(orjson.dumps(as_json(machine_now, results, memory), option=orjson.OPT_INDENT_2))
 
 
 def show(machine_now: dict[str, str], results: Sequence[Result], memory: dict[str, list[ProcessMemory]]) -> None:

@@ -35,8 +35,6 @@ from functools import partial
 from itertools import cycle
 from pathlib import Path
 
-import orjson
-
 from benchmarks import report
 from benchmarks.clients import Connection, RefusedError, Work, do_together
 from benchmarks.data import SECTION, SEED, TOP_K, Corpus
@@ -226,15 +224,11 @@ def run(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
     try:
         _measure(arguments, corpus, [row.key for row in rows], samples, memory, say)
     finally:
-        machine["load at the end"] = report.load()
         machine["documents"] = (
             f"{corpus.count:,} of {arguments.dimension} dimensions, about 1 KB of text, 7 metadata fields"
         )
         results = [Result(row, *samples[row.key]) for row in rows if all(each.rounds for each in samples[row.key])]
-        report.show(machine, results, memory)
-        if arguments.json:
-            figures = report.as_json(machine, results, memory)
-            arguments.json.write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+        report.conclude(machine, results, memory, arguments.json)
 
 
 def _measure(

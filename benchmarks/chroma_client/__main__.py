@@ -21,7 +21,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import chromadb.errors
-import orjson
 
 from benchmarks import report
 from benchmarks.chroma_client.sides import Call, ClientSide, ids_of
@@ -177,13 +176,9 @@ def run(arguments: argparse.Namespace, say: Say) -> None:
     try:
         _measure(arguments, corpus, samples, memory, say)
     finally:
-        machine["load at the end"] = report.load()
         machine["documents"] = f"{corpus.count:,} of {arguments.dimension} dimensions, about 1 KB of text, 7 fields"
         results = [Result(row, *samples[row.key]) for row in ROWS if all(each.rounds for each in samples[row.key])]
-        report.show(machine, results, memory)
-        if arguments.json:
-            figures = report.as_json(machine, results, memory)
-            arguments.json.write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+        report.conclude(machine, results, memory, arguments.json)
 
 
 def _measure(
