@@ -4,6 +4,8 @@ from unittest.mock import ANY
 
 import pytest
 
+from tests.support.live import eventually
+
 NESTED = {"title": "Handbook", "stats": {"pages": 12, "parts": [1, {"a": None}]}, "tags": [], "none": None, "half": 0.5}
 
 
@@ -341,8 +343,13 @@ def test_emptying_keeps_metadata_and_forgets_the_dimension(client, filled):
 
 def test_a_list_includes_what_is_known_of_the_indexes(client, filled):
     name = filled([{"id": "a", "text": "é", "metadata": {}, "embedding": [1.0, 0.0]}])
-    [found] = client.get(f"/collections?prefix={name}&include=index").json["collections"]
-    assert found["index"] == client.get(f"/collections/{name}/index").json
+
+    def told_alike():
+        """A moment after the write more is known of the index than before."""
+        [listed] = client.get(f"/collections?prefix={name}&include=index").json["collections"]
+        return listed if listed["index"] == client.get(f"/collections/{name}/index").json else None
+
+    found = eventually(told_alike, seconds=30)
     assert found["index"]["stored_bytes"] == len("é".encode()) + len("{}") + 2 * 4
     assert "index" not in client.get(f"/collections?prefix={name}").json["collections"][0]
     assert client.get("/collections?include=nonsense").status_code == 400
