@@ -115,7 +115,7 @@ class Result:
     @property
     def spread(self) -> tuple[float, float]:
         """The lowest and highest ratio of a round of one side to the same round of the other."""
-        ratios = [self._ratio(*pair) for pair in zip(self.ours.rounds, self.theirs.rounds, strict=True)]
+        ratios = [self._ratio(*pair) for pair in zip(self.ours.rounds, self.theirs.rounds, strict=False)]
         return min(ratios), max(ratios)
 
     @property

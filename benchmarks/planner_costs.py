@@ -1,4 +1,4 @@
-"""Measure the constants of the planner's cost model (`CostModel` in `wrapper/querying/planner.py`) on this machine.
+"""Measure the constants of the planner's cost model (`wrapper/querying/costs.py`) on this machine.
 
     python -m benchmarks.planner_costs [--documents 100000] [--dimensions 384,1536]
 
@@ -31,10 +31,11 @@ from numpy.typing import NDArray
 from benchmarks.data import TOP_K, Corpus
 from benchmarks.report import load, machine
 from schemas.records import DocumentBatch
-from schemas.where import Equals
+from schemas.where import EVERYTHING, Equals
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.index_state import states
+from wrapper.catalog.contract import Transaction
+from wrapper.catalog.index_state import outbox, states
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
@@ -42,8 +43,9 @@ from wrapper.engine.client import EngineClient
 from wrapper.engine.keeper.state import EngineStateReader
 from wrapper.engine.keeper_process import start_keeper
 from wrapper.engine.nearest import EngineIndex
+from wrapper.querying.costs import SHARE_PICKED, CostModel
 from wrapper.querying.held_vectors import HeldVectors
-from wrapper.querying.planner import CostModel, Planner, _Question, _Waiting
+from wrapper.querying.planner import Planner, _Question, _Waiting
 
 MATCHES = (100, 300, 1_000, 3_000, 10_000, 30_000, 50_000)
 CANDIDATES = (10, 30, 100, 300, 1_000, 3_000, 10_000)
@@ -51,6 +53,7 @@ QUERIES, BATCH, NAME = 100, 1_000, "costs"
 ROUNDS = 15
 MEMORY_IS_CHEAP = CostModel(memory_base=-1e12)
 EVERY_DOCUMENT = "all"
+LARGEST_OUTBOX = 1_000_000
 
 Ask = Callable[[int], None]
 Figure = tuple[int, int, float]
@@ -69,7 +72,7 @@ def measure(
         ranks = np.random.default_rng(0).permutation(corpus.count)
         _fill(catalog, corpus, ranks)
         with _engine(Path(directory), catalog, corpus if with_index else None) as index:
-            planner = Planner(catalog, index, MEMORY_IS_CHEAP, HeldVectors(2 * corpus.embeddings.nbytes))
+            planner = Planner(catalog, index, MEMORY_IS_CHEAP, HeldVectors(corpus.embeddings.nbytes))
             asked: list[tuple[list[Figure], int, Ask]] = [
                 (exact, matches, partial(_ask_exact, planner, corpus, matches))
                 for matches in MATCHES
@@ -96,7 +99,10 @@ def fit(exact: Sequence[Figure], indexed: Sequence[Figure], held: Sequence[Figur
     terms = [[1.0, matches, matches * dimension] if several else [1.0, matches] for dimension, matches, _ in exact]
     shared, per_document, *per_component = _least_squares(terms, [milliseconds for *_, milliseconds in exact])
     base, per_candidate = _least_squares([[1.0, n] for _, n, _ in indexed], [each for *_, each in indexed])
-    memory = _least_squares([[1.0, documents * d, n] for d, n, _ in held], [each for *_, each in held])
+    picked = SHARE_PICKED * documents
+    memory = _least_squares(
+        [[1.0, d * (n if n < picked else documents), n] for d, n, _ in held], [each for *_, each in held]
+    )
     print(f"\nwhat all ways share: {shared:.2f} ms; the index's whole base: {base:.2f} ms")
     return CostModel(
         exact_per_document=per_document,
@@ -151,7 +157,7 @@ def _ask_index(catalog: Catalog, planner: Planner, corpus: Corpus, candidates: i
 
 def _question(corpus: Corpus, number: int, field: str) -> _Question:
     embedding = corpus.queries[number % QUERIES].embedding
-    return _Question(NAME, embedding, TOP_K, Equals(field, 1), None, None, False)
+    return _Question(NAME, embedding, TOP_K, Equals(field, 1), None, None, False, EVERYTHING)
 
 
 def _time(asks: Sequence[Ask]) -> list[float]:
@@ -209,12 +215,17 @@ def _engine(directory: Path, catalog: Catalog, corpus: Corpus | None) -> Iterato
         for part in _parts(corpus):
             # Texts make most of the engine's cost of a write and none of the cost of a query.
             client.upsert(engine_id, corpus.ids(part), corpus.embeddings[part], [""] * len(part), [{} for _ in part])
-        with catalog.read() as transaction:
-            key = find_collection(transaction, NAME).key
-        catalog.commit(lambda transaction: states.set_engine_collection(transaction, key, engine_id, states.READY))
+        catalog.commit(partial(_settle, engine_id=engine_id))
         yield index
     finally:
         keeper.stop()
+
+
+def _settle(transaction: Transaction, engine_id: str) -> None:
+    """Record that the engine has everything."""
+    key = find_collection(transaction, NAME).key
+    states.set_engine_collection(transaction, key, engine_id, states.READY)
+    outbox.remove(transaction, [entry.id for entry in outbox.of_collection(transaction, key, limit=LARGEST_OUTBOX)])
 
 
 def _parts(corpus: Corpus) -> Iterator[range]:
@@ -244,7 +255,7 @@ def main() -> None:
     for plan, figures, model in (
         ("exact", exact, lambda dimension, number: costs.exact(number, dimension)),
         ("index", indexed, lambda dimension, number: costs.index(number)),
-        ("memory", held, lambda dimension, number: costs.memory(arguments.documents, dimension, number)),
+        ("memory", held, lambda dimension, number: costs.memory(arguments.documents, dimension, number, TOP_K)),
     ):
         for dimension, number, milliseconds in figures:
             print(f"{dimension:10} {number:10,} {milliseconds:12.2f} {model(dimension, number):9.2f}  {plan}")

@@ -7,7 +7,6 @@ row, so that a document's distance depends neither on the plan that found it nor
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +18,6 @@ from schemas.scores import rounded
 
 EQUAL_DISTANCE = 1e-5
 """The index rounds differently: documents whose distances differ by less are equally far."""
-LONGEST_SQUARE = 1e37
 
 
 def rough_distances(query: Vector, vectors: Vector, metric: str) -> NDArray[np.float32]:
@@ -34,33 +32,6 @@ def exact_distances(query: Vector, vectors: Vector, metric: str) -> NDArray[np.f
     """
     precise = _distances(query.astype(np.float64), vectors.astype(np.float64), metric, _products_by_row)
     return np.fromiter((rounded(each, metric) for each in precise.tolist()), np.float64, len(precise))
-
-
-def squares_of(vectors: NDArray[np.float32]) -> NDArray[np.float32] | None:
-    """Return the dot products (n,) of vectors (n, dimension) with themselves.
-
-    None means that a vector is so long that values computed from products may exceed float32.
-    """
-    with np.errstate(over="ignore"):
-        squares: NDArray[np.float32] = np.einsum("ij,ij->i", vectors, vectors)
-    return squares if np.all(squares < LONGEST_SQUARE) else None
-
-
-def distances_of_products(
-    query: Vector, products: NDArray[np.float32], squares: NDArray[np.float32], metric: str
-) -> tuple[NDArray[np.float32], float]:
-    """Return (float32 distances (n,), the size that their rounding is relative to).
-
-    The dot products of the vectors with the query (n,) and with themselves (n,) are given; `squares_of` has accepted
-    all of them, and the query.
-    """
-    square = query @ query
-    if metric == "l2":
-        # Long vectors that are near each other lose digits here that the difference of the vectors would keep.
-        return squares - 2.0 * products + square, float(squares.max(initial=0.0) + square)
-    if metric == "ip":
-        return 1.0 - products, math.sqrt(float(squares.max(initial=0.0)) * float(square))
-    return _cosine(query, products, squares), 1.0
 
 
 def _cosine(

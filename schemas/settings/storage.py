@@ -54,7 +54,7 @@ class WrapperSettings:
     allow_reset: bool = False  # whether clients of Chroma's protocol may delete everything at once: for tests
     max_body_mb: int = 100
     disk_floor_mb: int = 200
-    memory_vectors_mb: int = 64  # vectors that each process holds to search small collections itself
+    memory_vectors_mb: int = 64  # codes of vectors that each process holds to search itself
     exact_ms: int = 100  # longest an exact answer may take; beyond it the vector index is asked
     max_queue: int = 128  # requests of one kind that may wait for their turn, in each process
     client_wait_seconds: float = 30.0  # how long a client may keep a request waiting

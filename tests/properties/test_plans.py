@@ -20,8 +20,9 @@ from tests.support.live import eventually
 from wrapper.catalog import writes
 from wrapper.catalog.index_state import outbox, states
 from wrapper.catalog.rows import find_collection
+from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
-from wrapper.querying.planner import CostModel, Planner
+from wrapper.querying.planner import Planner
 
 METRICS = st.sampled_from(("cosine", "l2", "ip"))
 INDEX_IS_CHEAP = CostModel(exact_per_document=1e9)

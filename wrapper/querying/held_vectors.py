@@ -1,4 +1,4 @@
-"""The vectors of small collections, held in this process's memory: nearest documents without asking the engine.
+"""The codes of collections' vectors, held in this process's memory: nearest documents without asking the engine.
 
 A collection is held at one revision, so results computed from it are true in any snapshot of that revision and in no
 other. Reading vectors pays only when queries follow: a collection is read once the queries of its revision would have
@@ -16,38 +16,38 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.records import Collection, Vector
+from schemas.records import Collection
 from schemas.where import EVERYTHING
 from wrapper.catalog import reads
 from wrapper.catalog.contract import Transaction
 from wrapper.coalescing import Coalescer, Ticket
-from wrapper.distances import squares_of
+from wrapper.querying.codes import Bytes, Codes, Encoder, Floats, QueryCode, Rows, multiply, size_bytes
+from wrapper.querying.costs import SHARE_PICKED
 
 READ_BLOCK = 1_024
+SAMPLED = 1_024
+"""The number of vectors, spread over the collection, whose middle is the reference of the codes."""
+POSITION_BYTES = 8
 TOGETHER_FROM = 1_000_000
 """Collections of at least this many components compute products for several queries at a time."""
 QUERIES_AT_ONCE = 16
-WORTH_PACKING = 4
-"""The number of queries from which on one product of two matrices is computed. It first copies the vectors into the
-order it needs, which costs as much as three queries."""
 PRODUCTS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
 MAX_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """All vectors of a collection at a revision.
-
-    positions: (n,), rising; vectors: float32 (n, dimension); squares: float32 (n,), the vectors' dot products with
-    themselves.
-    """
+    """The codes of a collection at a revision, and the documents' positions (n,), rising."""
 
     revision: int
     positions: NDArray[np.int64]
-    vectors: Vector
-    squares: NDArray[np.float32]
+    codes: Codes
 
-    def rows_of(self, positions: Sequence[int]) -> NDArray[np.intp]:
+    @property
+    def nbytes(self) -> int:
+        return self.codes.nbytes + self.positions.nbytes
+
+    def rows_of(self, positions: Sequence[int]) -> Rows:
         """Return the rows of documents, given by their positions at the same revision."""
         return np.searchsorted(self.positions, positions)
 
@@ -59,7 +59,7 @@ class _Account:
     is_read: bool = False
 
 
-_Asked = Ticket["tuple[Held, Vector]", "NDArray[np.float32]"]
+_Asked = Ticket[tuple[Held, Bytes], Floats]
 
 
 class HeldVectors:
@@ -73,17 +73,18 @@ class HeldVectors:
         self._held: OrderedDict[int, Held] = OrderedDict()
         self._accounts: OrderedDict[int, _Account] = OrderedDict()
         self._guard = threading.Lock()
-        self._products: Coalescer[tuple[Held, Vector], NDArray[np.float32]] = Coalescer(
+        self._products: Coalescer[tuple[Held, Bytes], Floats] = Coalescer(
             _multiply, most=QUERIES_AT_ONCE, at_once=PRODUCTS_AT_ONCE, alike=lambda one, other: one[0] is other[0]
         )
 
     def fits(self, collection: Collection) -> bool:
-        return collection.count * (collection.dimension or 0) * 4 <= self._max_bytes
+        taken = size_bytes(collection.count, collection.dimension or 0) + collection.count * POSITION_BYTES
+        return taken <= self._max_bytes
 
     def of(
         self, transaction: Transaction, collection: Collection, *, saves_ms: float, reading_ms: float
     ) -> Held | None:
-        """Return the collection's vectors at the transaction's revision, or None when they are not held.
+        """Return the collection's codes at the transaction's revision, or None when they are not held.
 
         They are read now if, with this query, reading them would have paid.
         """
@@ -102,14 +103,23 @@ class HeldVectors:
             self._keep(collection.key, held)
         return held
 
-    def products(self, held: Held, query: Vector) -> NDArray[np.float32]:
-        """Return the float32 dot products (n,) with `query` (dimension,).
+    def nearest(self, held: Held, query: QueryCode, top_k: int, rows: Rows | None = None) -> Rows:
+        """Return the rows that can be among the `top_k` nearest, of `rows` (n,) if given.
 
         Simultaneous queries are computed together.
         """
-        if held.vectors.size < TOGETHER_FROM:
-            return held.vectors @ query
-        return self._products.do((held, query))
+        codes = held.codes
+        if rows is not None and len(rows) < SHARE_PICKED * len(codes.codes):
+            [products] = multiply(codes.codes[rows], [query.code])
+        else:
+            products = self._all_products(held, query.code)
+            products = products if rows is None else products[rows]
+        return codes.nearest(query, products, top_k, rows)
+
+    def _all_products(self, held: Held, code: Bytes) -> Floats:
+        if held.codes.codes.size < TOGETHER_FROM:
+            return multiply(held.codes.codes, [code])[0]
+        return self._products.do((held, code))
 
     def _account(self, collection: Collection) -> _Account:
         account = self._accounts.get(collection.key)
@@ -126,7 +136,7 @@ class HeldVectors:
                 return
             self._held[key] = held
             self._held.move_to_end(key)
-            while sum(each.vectors.nbytes for each in self._held.values()) > self._max_bytes:
+            while sum(each.nbytes for each in self._held.values()) > self._max_bytes:
                 self._forget(next(iter(self._held)))
 
     def _forget(self, key: int) -> None:
@@ -135,27 +145,18 @@ class HeldVectors:
 
 
 def _read(transaction: Transaction, collection: Collection) -> Held | None:
-    """Read the vectors of a collection. Returns None when one is too long to be compared by products."""
-    vectors = np.empty((collection.count, collection.dimension or 0), dtype=np.float32)
-    positions = np.empty(collection.count, dtype=np.int64)
-    filled = 0
-    for some, their_vectors in reads.vectors(transaction, collection, EVERYTHING, block=READ_BLOCK):
-        part = slice(filled, filled + len(some))
-        positions[part], vectors[part] = some, their_vectors
-        filled = part.stop
-    if np.any(np.diff(positions) < 0):
-        order = np.argsort(positions)
-        positions, vectors = positions[order], vectors[order]
-    squares = squares_of(vectors)
-    return None if squares is None else Held(collection.revision, positions, vectors, squares)
+    """Read the vectors of a collection. Returns None when one is too long to be compared by its code."""
+    positions = np.sort(np.array(reads.all_positions(transaction, collection, EVERYTHING), dtype=np.int64))
+    spread = positions[:: max(1, len(positions) // SAMPLED)].tolist()
+    _, some = reads.vectors_at(transaction, collection, spread)
+    encoder = Encoder(collection.metric, some, len(positions))
+    for block, vectors in reads.vectors(transaction, collection, EVERYTHING, block=READ_BLOCK):
+        if not encoder.add(np.searchsorted(positions, block), vectors):
+            return None
+    return Held(collection.revision, positions, encoder.finish())
 
 
 def _multiply(asked: list[_Asked]) -> None:
-    held = asked[0].request[0]
-    if len(asked) < WORTH_PACKING:
-        for ticket in asked:
-            ticket.succeed(held.vectors @ ticket.request[1])
-        return
-    products = held.vectors @ np.stack([ticket.request[1] for ticket in asked], axis=1)
-    for number, ticket in enumerate(asked):
-        ticket.succeed(products[:, number])
+    codes = asked[0].request[0].codes.codes
+    for ticket, products in zip(asked, multiply(codes, [ticket.request[1] for ticket in asked]), strict=True):
+        ticket.succeed(products)

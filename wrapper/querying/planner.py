@@ -5,7 +5,7 @@ match, and their distances are computed exactly from the stored vectors. Documen
 yet are candidates too, including those written while it was asked. So an answer never misses an acknowledged write, nor
 one that its revision has.
 
-- `memory`: the collection is small, and asked so often that this process holds its vectors.
+- `memory`: the collection is asked so often that this process holds its vectors as codes, which tell what can be near.
 - `exact`: reading the vectors of the few matches costs less than asking the engine, or so little that it is not worth
   the neighbours that a graph misses; ten times as much is read until the index has been found to be good.
 - `index`: no filter, the engine's nearest.
@@ -39,8 +39,9 @@ from wrapper.catalog.filters import any_matches, count
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import outbox, reports, set_aside
 from wrapper.catalog.rows import find_collection
-from wrapper.distances import distances_of_products, exact_distances, rough_distances, squares_of
+from wrapper.distances import exact_distances, rough_distances
 from wrapper.embedding_checks import check_dimension, check_directions
+from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
 from wrapper.querying.near_documents import middle_of
 
@@ -71,30 +72,6 @@ class VectorIndex(Protocol):
 
         Raises UnavailableError when the engine does not answer.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class CostModel:
-    """Costs in milliseconds, measured (`benchmarks/planner_costs.py`, `docs/performance.md`)."""
-
-    exact_per_document: float = 0.0053
-    exact_per_component: float = 0.0000037
-    index_base: float = 3.7
-    index_per_candidate: float = 0.0283
-    memory_base: float = 0.3
-    memory_per_component: float = 0.0000004
-    memory_per_match: float = 0.0007
-
-    def exact(self, matches: int, dimension: int) -> float:
-        return matches * (self.exact_per_document + dimension * self.exact_per_component)
-
-    def index(self, candidates: int) -> float:
-        return self.index_base + candidates * self.index_per_candidate
-
-    def memory(self, documents: int, dimension: int, matches: int | None) -> float:
-        """Return the cost with the `matches` of a filter, None when there is no filter."""
-        computed = documents * dimension * self.memory_per_component
-        return self.memory_base + computed + (matches or 0) * self.memory_per_match
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +113,7 @@ class Found:
 class Planner:
     """The choice and execution of plans.
 
-    `held` are the vectors in memory; without it none are held. `documents` are those in memory. An
+    `held` are the codes in memory; without it none are held. `documents` are those in memory. An
     answer that can be computed exactly within `exact_ms` is, even where the index is quicker.
     """
 
@@ -224,9 +201,9 @@ class Planner:
     ) -> Found | None:
         """Answer from the vectors in memory. Returns None when they are not held or are not the cheapest way."""
         query, filtered = question.embedding, question.where != EVERYTHING
-        if self._held is None or not self._held.fits(collection) or squares_of(query[np.newaxis]) is None:
+        if self._held is None or not self._held.fits(collection):
             return None
-        here = self._costs.memory(collection.count, len(query), matching if filtered else None)
+        here = self._costs.memory(collection.count, len(query), matching if filtered else None, question.top_k)
         elsewhere = self._costs.exact(matching, len(query))
         if asks_index:
             from_index = self._costs.index(self._first_fetch(collection, matching, question.top_k, 0))
@@ -237,15 +214,17 @@ class Planner:
         held = self._held.of(transaction, collection, saves_ms=elsewhere - here, reading_ms=reading)
         if held is None:
             return None
-        products, squares, rows = self._held.products(held, query), held.squares, None
-        if filtered:
-            rows = held.rows_of(reads.all_positions(transaction, collection, question.where))
-            products, squares = products[rows], squares[rows]
-        distances, size = distances_of_products(query, products, squares, collection.metric)
-        near = _nearest(distances, question.top_k, size)
-        near = near if rows is None else rows[near]
-        positions, vectors = held.positions[near].tolist(), held.vectors[near]
-        return self._found(transaction, collection, question, positions, vectors, "memory", compared=len(distances))
+        code = held.codes.of_query(query)
+        if code is None:
+            return None
+        rows = held.rows_of(reads.all_positions(transaction, collection, question.where)) if filtered else None
+        near = self._held.nearest(held, code, question.top_k, rows)
+        if self._costs.exact(len(near), len(query)) > max(elsewhere, self._exact_ms):
+            # Too many documents are as near as codes can tell: a dense cluster, or equal vectors.
+            return None
+        positions, vectors = reads.vectors_at(transaction, collection, held.positions[near].tolist())
+        compared = collection.count if rows is None else len(rows)
+        return self._found(transaction, collection, question, positions, vectors, "memory", compared=compared)
 
     def _is_indexed(self, collection: Collection) -> bool:
         return collection.engine_id is not None and collection.index_state == "ready" and self._index.is_ready()
@@ -359,19 +338,18 @@ class Planner:
         return Found(matches, collection, plan, groups, unknown, len(positions) if compared is None else compared)
 
 
-def _nearest(distances: NDArray[np.float32], top_k: int, size: float = 1.0) -> NDArray[np.intp]:
+def _nearest(distances: NDArray[np.float32], top_k: int) -> NDArray[np.intp]:
     """Return the rows that can be among the nearest.
 
-    They are as many as wanted, and all that are as near but for rounding, which is relative to the distance or to the
-    `size` of the numbers it was computed from. Equal vectors are all among them or none, so that their positions decide
-    which of them are answered.
+    They are as many as wanted, and all that are as near but for rounding. Equal vectors are all among them or none, so
+    that their positions decide which of them are answered.
     """
     wanted = top_k + SPARE_CANDIDATES
     if len(distances) <= wanted:
         return np.arange(len(distances))
     farthest = float(np.partition(distances, wanted - 1)[wanted - 1])
     if math.isfinite(farthest):
-        farthest += ROUGHNESS * max(1.0, size, abs(farthest))
+        farthest += ROUGHNESS * max(1.0, abs(farthest))
     return np.flatnonzero(distances <= farthest)
 
 

@@ -27,8 +27,9 @@ from wrapper.catalog.index_state import outbox, states
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.words.merging import WordMerging
+from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
-from wrapper.querying.planner import CostModel, Planner
+from wrapper.querying.planner import Planner
 from wrapper.scoped_store import ScopedStore
 from wrapper.store import Store
 

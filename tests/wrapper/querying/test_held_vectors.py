@@ -20,6 +20,8 @@ from wrapper.querying.planner import Planner
 
 COUNT, DIMENSION = 300, 8
 MEGABYTE = 1_000_000
+TAKEN = COUNT * (DIMENSION + 16 + 8)
+"""The bytes that a collection takes: codes, four numbers of four bytes for each, and positions."""
 
 
 class NoIndex:
@@ -75,9 +77,13 @@ def test_a_collection_is_read_once_its_queries_have_paid_for_it(catalog):
     assert _of(held, catalog, "two", 4.0) is None
 
 
-def test_what_is_held_is_every_vector_at_its_position(catalog):
+def test_what_is_held_is_the_code_of_every_vector_at_its_position(catalog):
     held = _of(HeldVectors(MEGABYTE), catalog, "two", 10.0)
-    assert np.array_equal(held.vectors, _vectors(1))
+    codes = held.codes
+    decoded = codes.reference + codes.codes * codes.steps[:, np.newaxis]
+    directions = _vectors(1) / np.linalg.norm(_vectors(1), axis=1, keepdims=True)
+    assert np.allclose(np.linalg.norm(directions - decoded, axis=1), codes.rests, atol=1e-6)
+    assert codes.rests.max() < 0.01
     assert np.all(np.diff(held.positions) > 0)
     assert held.rows_of(held.positions[[7, 3]].tolist()).tolist() == [7, 3]
 
@@ -115,28 +121,37 @@ def test_filters_hold_in_memory(catalog):
 
 
 def test_the_least_recently_used_vectors_leave_first(catalog):
-    planner = _planner(catalog, max_bytes=COUNT * DIMENSION * 4 + 1)
+    planner = _planner(catalog, max_bytes=TAKEN + 1)
     assert [_plan(planner, "one") for _ in range(2)] == ["scan", "memory"]
     assert [_plan(planner, "two") for _ in range(2)] == ["scan", "memory"]
     assert [_plan(planner, "one") for _ in range(2)] == ["scan", "memory"]
 
 
 def test_what_does_not_fit_is_never_read(catalog):
-    planner = _planner(catalog, max_bytes=COUNT * DIMENSION * 4 - 1)
+    planner = _planner(catalog, max_bytes=TAKEN - 1)
     assert {_plan(planner) for _ in range(5)} == {"scan"}
+
+
+def _lengthy(catalog):
+    """A collection in which lengths count, with the vectors of `one`."""
+    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, "lengthy", {}, "l2"))
+    _add(catalog, "lengthy", _vectors(0))
 
 
 def test_vectors_too_long_for_products_are_not_held(catalog):
+    _lengthy(catalog)
     planner = _planner(catalog)
-    _add(catalog, "one", np.full((1, DIMENSION), 1e30, dtype=np.float32), prefix="long")
-    assert {_plan(planner) for _ in range(5)} == {"scan"}
+    assert [_plan(planner, "lengthy") for _ in range(2)] == ["scan", "memory"]
+    _add(catalog, "lengthy", np.full((1, DIMENSION), 1e30, dtype=np.float32), prefix="long")
+    assert {_plan(planner, "lengthy") for _ in range(5)} == {"scan"}
 
 
 def test_a_query_too_long_for_products_is_computed_from_the_catalogue(catalog):
+    _lengthy(catalog)
     planner = _planner(catalog)
-    assert [_plan(planner) for _ in range(2)] == ["scan", "memory"]
+    assert [_plan(planner, "lengthy") for _ in range(2)] == ["scan", "memory"]
     query = np.full(DIMENSION, 1e30, dtype=np.float32)
-    found = planner.query("one", query, top_k=3)
+    found = planner.query("lengthy", query, top_k=3)
     assert (found.plan, found.compared) == ("scan", found.collection.count)
 
 

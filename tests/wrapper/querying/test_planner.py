@@ -14,14 +14,9 @@ from wrapper.catalog.index_state import outbox, reports, states
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
-from wrapper.querying.planner import (
-    MAX_CANDIDATES,
-    MAX_PENDING_IDS,
-    MOST_ATTEMPTS,
-    PENDING_ENTRIES,
-    CostModel,
-    Planner,
-)
+from wrapper.querying.costs import CostModel
+from wrapper.querying.held_vectors import HeldVectors
+from wrapper.querying.planner import MAX_CANDIDATES, MAX_PENDING_IDS, MOST_ATTEMPTS, PENDING_ENTRIES, Planner
 
 COUNT = 400
 QUERY = np.array([1.0, 0.0], dtype="<f4")
@@ -153,6 +148,25 @@ def test_what_is_computed_soon_is_not_left_to_an_index_that_may_miss_something(c
     assert [plan(0), plan(matching / 10 - 1), plan(matching / 10)] == [asked, asked, "exact"]
     measure(0.99)
     assert [plan(0), plan(matching - 1), plan(matching)] == [asked, asked, "exact"]
+
+
+@pytest.mark.parametrize(("exact_ms", "plan"), [(0.0, "index"), (100.0, "memory")])
+def test_what_codes_cannot_tell_apart_is_compared_where_that_is_soon_done(catalog, index, exact_ms, plan):
+    """Reading the vectors of the fifty that are equal takes longer than asking the index."""
+
+    def make_equal(transaction):
+        ids = _first(50)
+        vectors = np.tile(QUERY, (len(ids), 1))
+        writes.add_documents(transaction, "docs", DocumentBatch(ids, ids, [{}] * len(ids), vectors))
+        _settle(transaction)
+        reports.write(transaction, find_collection(transaction, "docs").key, recall_at_10=1.0)
+
+    catalog.commit(make_equal)
+    costs = CostModel(memory_base=-1_000, index_base=0.1, exact_per_document=1.0)
+    planner = Planner(catalog, index, costs, HeldVectors(1_000_000), exact_ms)
+    found = [planner.query("docs", QUERY, top_k=3) for _ in range(3)]
+    assert {each.plan for each in found} == {plan}
+    assert {tuple(match.document.id for match in each.matches) for each in found} == {("d0", "d1", "d2")}
 
 
 def test_nothing_that_matches_is_an_empty_answer_at_once(catalog, index):

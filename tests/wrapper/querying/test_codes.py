@@ -1,0 +1,160 @@
+"""Codes leave out no document that is among the nearest, however the vectors lie, and few are left to compare."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wrapper.distances import exact_distances
+from wrapper.querying import codes as codes_module
+from wrapper.querying.codes import Encoder, multiply
+
+COUNT, DIMENSION = 2_000, 48
+METRICS = ("cosine", "l2", "ip")
+
+
+def _random(generator):
+    return generator.standard_normal((COUNT, DIMENSION))
+
+
+def _around_a_mean(generator):
+    return _random(generator) + 5 * generator.standard_normal(DIMENSION)
+
+
+def _clusters(generator):
+    return np.repeat(generator.standard_normal((20, DIMENSION)), COUNT // 20, axis=0) + 0.05 * _random(generator)
+
+
+def _of_all_lengths(generator):
+    return _random(generator) * 10.0 ** generator.uniform(-8, 8, (COUNT, 1))
+
+
+def _equal(generator):
+    return generator.standard_normal((3, DIMENSION))[generator.integers(0, 3, COUNT)]
+
+
+def _with_zeros(generator):
+    return _random(generator) * generator.integers(0, 2, (COUNT, 1))
+
+
+def _one_long_component(generator):
+    return _random(generator) + 1e4 * np.eye(DIMENSION)[0]
+
+
+def _tiny(generator):
+    return _random(generator) * 1e-25
+
+
+SETS = (_random, _around_a_mean, _clusters, _of_all_lengths, _equal, _with_zeros, _one_long_component, _tiny)
+
+
+def _coded(vectors, metric, block=300):
+    encoder = Encoder(metric, vectors[::7], len(vectors))
+    for first in range(0, len(vectors), block):
+        rows = np.arange(first, min(first + block, len(vectors)))
+        assert encoder.add(rows, vectors[rows])
+    return encoder.finish()
+
+
+def _candidates(codes, query, top_k, rows=None):
+    code = codes.of_query(query)
+    [products] = multiply(codes.codes if rows is None else codes.codes[rows], [code.code])
+    return codes.nearest(code, products, top_k, rows)
+
+
+def _nearest(query, vectors, metric, top_k):
+    """Return the rows of the nearest, equal distances by their row: what an answer consists of."""
+    distances = exact_distances(query, vectors, metric)
+    return set(np.lexsort((np.arange(len(vectors)), distances))[:top_k].tolist())
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("made", SETS, ids=lambda made: made.__name__.strip("_"))
+def test_no_near_document_is_left_out(made, metric):
+    generator = np.random.default_rng(1)
+    vectors = made(generator).astype(np.float32)
+    codes = _coded(vectors, metric)
+    members = [vectors[row] for row in generator.integers(0, COUNT, 15) if vectors[row].any()]
+    for query in [*members, *generator.standard_normal((10, DIMENSION), dtype=np.float32)]:
+        for top_k in (1, 10, 100):
+            found = set(_candidates(codes, query, top_k).tolist())
+            assert _nearest(query, vectors, metric, top_k) <= found
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_no_near_document_is_left_out_of_some_rows(metric):
+    generator = np.random.default_rng(2)
+    vectors = _around_a_mean(generator).astype(np.float32)
+    codes, rows = _coded(vectors, metric), np.sort(generator.permutation(COUNT)[:500])
+    for query in generator.standard_normal((10, DIMENSION), dtype=np.float32):
+        found = _candidates(codes, query, 10, rows)
+        expected = {int(rows[number]) for number in _nearest(query, vectors[rows], metric, 10)}
+        assert expected <= set(found.tolist()) <= set(rows.tolist())
+
+
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 40),
+    st.integers(1, 70),
+    st.sampled_from(METRICS),
+    st.integers(1, 12),
+    st.floats(-12, 12),
+    st.floats(-3, 3),
+)
+def test_no_near_document_is_left_out_of_any_vectors(seed, count, dimension, metric, top_k, size, mean):
+    generator = np.random.default_rng(seed)
+    vectors = (generator.standard_normal((count, dimension)) + mean).round(generator.integers(0, 6)) * 10.0**size
+    query = ((generator.standard_normal(dimension) + mean) * 10.0**size).astype(np.float32)
+    vectors = vectors.astype(np.float32)
+    found = _candidates(_coded(vectors, metric), query, top_k)
+    assert _nearest(query, vectors, metric, top_k) <= set(found.tolist())
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("made", [_random, _around_a_mean], ids=["random", "around a mean"])
+def test_few_documents_are_left_to_compare(made, metric):
+    generator = np.random.default_rng(3)
+    vectors = made(generator).astype(np.float32)
+    codes = _coded(vectors, metric)
+    left = [len(_candidates(codes, query, 10)) for query in vectors[:20]]
+    assert max(left) <= 40
+
+
+def test_equal_vectors_are_all_candidates_or_none():
+    generator = np.random.default_rng(4)
+    vectors = _equal(generator).astype(np.float32)
+    found = _candidates(_coded(vectors, "l2"), vectors[0], 5)
+    assert set(found.tolist()) == {row for row in range(COUNT) if np.array_equal(vectors[row], vectors[0])}
+
+
+def test_several_queries_have_the_products_of_each():
+    generator = np.random.default_rng(5)
+    documents = generator.integers(-127, 128, (500, DIMENSION), dtype=np.int8)
+    queries = list(generator.integers(-127, 128, (7, DIMENSION), dtype=np.int8))
+    together = multiply(documents, queries)
+    for query, products in zip(queries, together, strict=True):
+        assert np.array_equal(products, multiply(documents, [query])[0])
+        assert np.array_equal(products, documents.astype(np.int32) @ query.astype(np.int32))
+
+
+@pytest.mark.parametrize("metric", ["l2", "ip"])
+def test_what_may_exceed_float32_has_no_code(metric):
+    vectors = np.random.default_rng(6).standard_normal((5, DIMENSION), dtype=np.float32)
+    assert _coded(vectors, metric).of_query(np.full(DIMENSION, 1e30, dtype=np.float32)) is None
+    assert not Encoder(metric, vectors, 5).add(np.arange(5), vectors * np.float32(1e30))
+
+
+def test_the_length_of_vectors_does_not_matter_to_their_directions():
+    vectors = np.random.default_rng(7).standard_normal((COUNT, DIMENSION), dtype=np.float32)
+    codes = _coded(vectors * np.float32(1e30), "cosine")
+    found = _candidates(codes, vectors[3] * np.float32(1e30), 1)
+    assert 3 in found
+    assert len(found) < 10
+
+
+def test_codes_say_what_memory_they_take():
+    codes = _coded(np.ones((COUNT, DIMENSION), dtype=np.float32), "l2")
+    arrays = (codes.codes, codes.steps, codes.rests, codes.lengths, codes.offsets)
+    assert codes.nbytes == sum(each.nbytes for each in arrays) == codes_module.size_bytes(COUNT, DIMENSION)
