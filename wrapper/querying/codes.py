@@ -1,9 +1,10 @@
-"""Vectors as bytes: a quarter of their size, and how far from the truth a comparison of them can be.
+"""Vectors as codes: less than half of their size, and how far from the truth a comparison of them can be.
 
 A vector is kept as a code of one byte for each component: vector = reference + step * code + rest, where the reference
 is the middle of the collection, and the length of the rest is known. By the Cauchy-Schwarz inequality, the product of a
 query with the rest is at most the product of their lengths. So codes tell with certainty which documents cannot be
-among the nearest; the exact distances of the few others decide.
+among the nearest. Of the others, half a byte more for each component tells the same about the rest: rest = step/14 *
+fine code + a rest of the rest. The exact distances of the few that are left decide.
 
 With x the query and r the vector, both as seen from the reference m, nearness is, the greater the nearer,
 
@@ -24,6 +25,11 @@ from numpy.typing import NDArray
 from schemas.records import Vector
 
 LARGEST_CODE = 127
+LARGEST_FINE_CODE = 7
+FINER = 2 * LARGEST_FINE_CODE
+"""The fine steps in a step. The rest is at most half a step."""
+FLOATS = 5
+"""The numbers of four bytes that each vector has beside its codes."""
 ROUGHNESS = 1e-5
 """The difference that computing in float32 may make, relative to the size of the numbers, which is far below."""
 LONGEST_SQUARE = 1e37
@@ -32,6 +38,8 @@ SMALLEST = 1e-30
 """Below it, float32 has not all its digits."""
 
 Bytes = NDArray[np.int8]
+Nibbles = NDArray[np.uint8]
+"""Two fine codes in a byte."""
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -56,15 +64,17 @@ class QueryCode:
 class Codes:
     """The codes of n vectors.
 
-    codes: (n, dimension); steps, the lengths of `rests` and of coded parts (step * code), and what nearness has beside
-    the product (offsets): (n,). largest_square: of the vectors' lengths.
+    codes: (n, dimension); fine: (n, dimension / 2); steps, the lengths of `rests`, of `fine_rests` and of coded parts
+    (step * code), and what nearness has beside the product (offsets): (n,). largest_square: of the vectors' lengths.
     """
 
     metric: str
     reference: Doubles
     codes: Bytes
+    fine: Nibbles
     steps: Floats
     rests: Floats
+    fine_rests: Floats
     lengths: Floats
     offsets: Floats
     largest_square: float
@@ -80,8 +90,8 @@ class Codes:
             return None
         difference = seen - self.reference
         [code], [step], [rest] = _encoded(difference[np.newaxis])
-        length = float(np.linalg.norm(difference))
-        return QueryCode(difference.astype(np.float32), code, float(step), length, float(rest), float(square))
+        length, rest_length = float(np.linalg.norm(difference)), float(np.linalg.norm(rest))
+        return QueryCode(difference.astype(np.float32), code, float(step), length, rest_length, float(square))
 
     def nearest(self, query: QueryCode, products: Floats, top_k: int, rows: Rows | None = None) -> Rows:
         """Return the rows that can be among the `top_k` nearest, of `rows` if given. Their `products` with the query's
@@ -97,9 +107,10 @@ class Codes:
         margins += np.float32(query.rest) * self.lengths[every]
         found = self._possible(query, products, margins, top_k)
         found = found if rows is None else rows[found]
-        # The query need not be rounded to a code where few documents are left.
-        products = (self.codes[found].astype(np.float32) @ query.difference) * self.steps[found] + self.offsets[found]
-        return found[self._possible(query, products, np.float32(query.length) * self.rests[found], top_k)]
+        # Where few documents are left, the query need not be rounded to a code, and fine codes are worth unpacking.
+        codes = self.codes[found] + _unpacked(self.fine[found], self.codes.shape[1]) / np.float32(FINER)
+        products = (codes @ query.difference) * self.steps[found] + self.offsets[found]
+        return found[self._possible(query, products, np.float32(query.length) * self.fine_rests[found], top_k)]
 
     def _possible(self, query: QueryCode, nearness: Floats, margins: Floats, top_k: int) -> Rows:
         """Return what can be among the `top_k` with the greatest nearness, which is known but for the margins."""
@@ -116,8 +127,12 @@ class Encoder:
     def __init__(self, metric: str, some: Vector, count: int) -> None:
         self._metric = metric
         self._reference: Doubles = _measured(some, metric)[0].mean(axis=0)
-        self._codes = np.empty((count, some.shape[1]), dtype=np.int8)
-        self._steps, self._rests, self._lengths, self._offsets = np.empty((4, count), dtype=np.float32)
+        dimension = some.shape[1]
+        self._codes = np.empty((count, dimension), dtype=np.int8)
+        self._fine = np.empty((count, _fine_bytes(dimension)), dtype=np.uint8)
+        self._steps, self._rests, self._fine_rests, self._lengths, self._offsets = np.empty(
+            (FLOATS, count), dtype=np.float32
+        )
         self._largest_square = 0.0
 
     def add(self, rows: Rows, vectors: Vector) -> bool:
@@ -127,8 +142,11 @@ class Encoder:
         if self._largest_square >= LONGEST_SQUARE:
             return False
         differences = seen - self._reference
-        codes, steps, self._rests[rows] = _encoded(differences)
-        self._codes[rows], self._steps[rows] = codes, steps
+        codes, steps, rests = _encoded(differences)
+        fine = np.rint(rests * (FINER / steps[:, np.newaxis]))
+        self._codes[rows], self._fine[rows], self._steps[rows] = codes, _packed(fine), steps
+        self._rests[rows] = np.sqrt(_squares(rests))
+        self._fine_rests[rows] = np.sqrt(_squares(rests - fine * (steps[:, np.newaxis] / FINER)))
         self._lengths[rows] = steps * np.sqrt(_squares(codes))
         self._offsets[rows] = -_squares(differences) / 2 if self._metric == "l2" else seen @ self._reference
         return True
@@ -138,8 +156,10 @@ class Encoder:
             metric=self._metric,
             reference=self._reference,
             codes=self._codes,
+            fine=self._fine,
             steps=self._steps,
             rests=self._rests,
+            fine_rests=self._fine_rests,
             lengths=self._lengths,
             offsets=self._offsets,
             largest_square=self._largest_square,
@@ -148,7 +168,7 @@ class Encoder:
 
 def size_bytes(count: int, dimension: int) -> int:
     """Return the memory that the codes of so many vectors take."""
-    return count * (dimension + 4 * 4)
+    return count * (dimension + _fine_bytes(dimension) + 4 * FLOATS)
 
 
 def multiply(codes: Bytes, queries: Sequence[Bytes]) -> list[Floats]:
@@ -171,12 +191,28 @@ def _measured(vectors: Vector, metric: str) -> tuple[Doubles, Doubles]:
 
 
 def _encoded(differences: Doubles) -> tuple[Bytes, Doubles, Doubles]:
-    """Return (codes (n, dimension), steps (n,), lengths of the rests (n,)) of differences from the reference."""
+    """Return (codes (n, dimension), steps (n,), rests (n, dimension)) of differences from the reference."""
     peaks = np.abs(differences).max(axis=1, initial=0.0)
     steps = np.where(peaks > SMALLEST, peaks / LARGEST_CODE, 1.0)
     codes = np.rint(differences / steps[:, np.newaxis])
-    rests = differences - codes * steps[:, np.newaxis]
-    return codes.astype(np.int8), steps, np.sqrt(_squares(rests))
+    return codes.astype(np.int8), steps, differences - codes * steps[:, np.newaxis]
+
+
+def _fine_bytes(dimension: int) -> int:
+    return (dimension + 1) // 2
+
+
+def _packed(fine: Doubles) -> Nibbles:
+    """Return fine codes (n, dimension), two in a byte."""
+    nibbles = np.zeros((len(fine), 2 * _fine_bytes(fine.shape[1])), dtype=np.uint8)
+    nibbles[:, : fine.shape[1]] = fine + (LARGEST_FINE_CODE + 1)
+    return nibbles[:, 0::2] * np.uint8(16) + nibbles[:, 1::2]
+
+
+def _unpacked(fine: Nibbles, dimension: int) -> Floats:
+    """Return packed fine codes as numbers (n, dimension)."""
+    nibbles = np.stack([fine >> 4, fine & 15], axis=2).reshape(len(fine), -1)[:, :dimension]
+    return nibbles.astype(np.float32) - (LARGEST_FINE_CODE + 1)
 
 
 def _squares(vectors: NDArray[np.floating] | Bytes) -> Doubles:

@@ -20,8 +20,8 @@ from wrapper.querying.planner import Planner
 
 COUNT, DIMENSION = 300, 8
 MEGABYTE = 1_000_000
-TAKEN = COUNT * (DIMENSION + 16 + 8)
-"""The bytes that a collection takes: codes, four numbers of four bytes for each, and positions."""
+TAKEN = COUNT * (DIMENSION + DIMENSION // 2 + 5 * 4 + 8)
+"""The bytes that a collection takes: codes, fine codes, five numbers of four bytes for each, and positions."""
 
 
 class NoIndex:
