@@ -374,22 +374,16 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
         waiting_writers=settings.waiting_threads,
     )
     documents = HeldDocuments()
-    store = Store(
-        catalog,
-        Planner(
-            catalog,
-            index,
-            held=HeldVectors(settings.memory_vectors_mb * 1024 * 1024),
-            exact_ms=settings.exact_ms,
-            documents=documents,
-        ),
-        indexer,
-        writing,
-        documents,
-    )
+    held = HeldVectors(settings.memory_vectors_mb * 1024 * 1024, catalog)
+    planner = Planner(catalog, index, held=held, exact_ms=settings.exact_ms, documents=documents)
+    store = Store(catalog, planner, indexer, writing, documents)
     tidying = Tidying([WordMerging(catalog, time.monotonic).step, store.copying.sweep], lambda: indexer.leads)
     indexer.start()
     tidying.start()
     recorder = open_recorder(settings, access, may_store=may_store)
     backups = Backups(settings, databases.copies, catalogue)
-    return Service(settings, host, catalog, store, indexer, engine, state, guard, tidying, catalogue, recorder, backups)
+    service = Service(
+        settings, host, catalog, store, indexer, engine, state, guard, tidying, catalogue, recorder, backups
+    )
+    service.on_close(held.close)
+    return service

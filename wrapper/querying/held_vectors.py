@@ -2,7 +2,8 @@
 
 A collection is held at one revision, so results computed from it are true in any snapshot of that revision and in no
 other. Reading vectors pays only when queries follow: a collection is read once the queries of its revision would have
-won as much time as the reading costs (the ski-rental rule: never more than twice the cost of the better choice).
+won as much time as the reading costs (the ski-rental rule: never more than twice the cost of the better choice). No
+query waits for long: what takes long to read is read apart, while queries are answered as before.
 """
 
 from __future__ import annotations
@@ -11,20 +12,29 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 
+from schemas.errors import RagError
 from schemas.records import Collection
 from schemas.where import EVERYTHING
 from wrapper.catalog import reads
+from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
+from wrapper.catalog.rows import find_collection
 from wrapper.coalescing import Coalescer, Ticket
 from wrapper.querying.codes import Bytes, Codes, Encoder, Floats, QueryCode, Rows, multiply, size_bytes
 from wrapper.querying.costs import SHARE_PICKED
 
+log = structlog.get_logger(__name__)
+
 READ_BLOCK = 1_024
+SOON_MS = 100.0
+"""The longest that a query may take to read a collection."""
 SAMPLED = 1_024
 """The number of vectors, spread over the collection, whose middle is the reference of the codes."""
 POSITION_BYTES = 8
@@ -65,11 +75,14 @@ _Asked = Ticket[tuple[Held, Bytes], Floats]
 class HeldVectors:
     """The held vectors of collections, in at most `max_bytes`. Collections asked for longest ago leave first.
 
-    Several threads can use it.
+    Several threads can use it. A thread of its own reads large collections of the `catalog`; without one, queries do.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, catalog: Catalog | None = None) -> None:
         self._max_bytes = max_bytes
+        self._catalog = catalog
+        self._apart = ThreadPoolExecutor(1, thread_name_prefix="vectors")
+        self._closing = threading.Event()
         self._held: OrderedDict[int, Held] = OrderedDict()
         self._accounts: OrderedDict[int, _Account] = OrderedDict()
         self._guard = threading.Lock()
@@ -86,7 +99,7 @@ class HeldVectors:
     ) -> Held | None:
         """Return the collection's codes at the transaction's revision, or None when they are not held.
 
-        They are read now if, with this query, reading them would have paid.
+        If, with this query, reading them would have paid, they are read: now if that takes no longer than `SOON_MS`.
         """
         with self._guard:
             held = self._held.get(collection.key)
@@ -97,11 +110,16 @@ class HeldVectors:
             account.saved_ms += saves_ms
             if account.is_read or account.saved_ms < reading_ms:
                 return None
-            account.is_read = True  # by this thread; the others do not wait for it
-        held = _read(transaction, collection)
-        if held is not None:
-            self._keep(collection.key, held)
-        return held
+            account.is_read = True  # by this thread or apart; the others do not wait for it
+        if self._catalog is not None and reading_ms > SOON_MS and not self._closing.is_set():
+            self._apart.submit(self._read_apart, self._catalog, collection.name)
+            return None
+        return self._read(transaction, collection)
+
+    def close(self) -> None:
+        """Give up what is being read."""
+        self._closing.set()
+        self._apart.shutdown(cancel_futures=True)
 
     def nearest(self, held: Held, query: QueryCode, top_k: int, rows: Rows | None = None) -> Rows:
         """Return the rows that can be among the `top_k` nearest, of `rows` (n,) if given.
@@ -120,6 +138,33 @@ class HeldVectors:
         if held.codes.codes.size < TOGETHER_FROM:
             return multiply(held.codes.codes, [code])[0]
         return self._products.do((held, code))
+
+    def _read_apart(self, catalog: Catalog, name: str) -> None:
+        try:
+            with catalog.read() as transaction:
+                collection = find_collection(transaction, name)
+                if self.fits(collection):
+                    self._read(transaction, collection)
+        except RagError as error:
+            log.info("vectors were not read into memory", collection=name, reason=error.message)
+        except Exception:
+            log.exception("unexpected failure while vectors were read into memory", collection=name)
+
+    def _read(self, transaction: Transaction, collection: Collection) -> Held | None:
+        """Read the vectors of a collection and hold their codes.
+
+        Returns None when one is too long to be compared by its code, or this is being closed.
+        """
+        positions = np.sort(np.array(reads.all_positions(transaction, collection, EVERYTHING), dtype=np.int64))
+        spread = positions[:: max(1, len(positions) // SAMPLED)].tolist()
+        _, some = reads.vectors_at(transaction, collection, spread)
+        encoder = Encoder(collection.metric, some, len(positions))
+        for block, vectors in reads.vectors(transaction, collection, EVERYTHING, block=READ_BLOCK):
+            if self._closing.is_set() or not encoder.add(np.searchsorted(positions, block), vectors):
+                return None
+        held = Held(collection.revision, positions, encoder.finish())
+        self._keep(collection.key, held)
+        return held
 
     def _account(self, collection: Collection) -> _Account:
         account = self._accounts.get(collection.key)
@@ -142,18 +187,6 @@ class HeldVectors:
     def _forget(self, key: int) -> None:
         del self._held[key]
         self._accounts.pop(key, None)
-
-
-def _read(transaction: Transaction, collection: Collection) -> Held | None:
-    """Read the vectors of a collection. Returns None when one is too long to be compared by its code."""
-    positions = np.sort(np.array(reads.all_positions(transaction, collection, EVERYTHING), dtype=np.int64))
-    spread = positions[:: max(1, len(positions) // SAMPLED)].tolist()
-    _, some = reads.vectors_at(transaction, collection, spread)
-    encoder = Encoder(collection.metric, some, len(positions))
-    for block, vectors in reads.vectors(transaction, collection, EVERYTHING, block=READ_BLOCK):
-        if not encoder.add(np.searchsorted(positions, block), vectors):
-            return None
-    return Held(collection.revision, positions, encoder.finish())
 
 
 def _multiply(asked: list[_Asked]) -> None:

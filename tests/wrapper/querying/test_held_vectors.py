@@ -9,6 +9,7 @@ import pytest
 
 from schemas.records import DocumentBatch
 from schemas.where import parse_where
+from tests.support.live import eventually
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.names import collection_writes
@@ -86,6 +87,19 @@ def test_what_is_held_is_the_code_of_every_vector_at_its_position(catalog):
     assert codes.rests.max() < 0.01
     assert np.all(np.diff(held.positions) > 0)
     assert held.rows_of(held.positions[[7, 3]].tolist()).tolist() == [7, 3]
+
+
+def test_what_takes_long_to_read_keeps_no_query_waiting(catalog):
+    held = HeldVectors(MEGABYTE, catalog)
+    assert _of(held, catalog, "one", 1_000.0, reading_ms=held_vectors.SOON_MS + 1) is None
+    eventually(lambda: _of(held, catalog, "one", 0.0, reading_ms=1_000.0) is not None, seconds=20)
+    held.close()
+
+
+def test_what_is_read_apart_is_given_up_when_the_service_ends(catalog):
+    held = HeldVectors(MEGABYTE, catalog)
+    held.close()
+    assert [_of(held, catalog, "one", 1_000.0, reading_ms=1_000.0) for _ in range(3)] == [None] * 3
 
 
 def test_a_write_begins_a_new_account(catalog):
