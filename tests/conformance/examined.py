@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any
 
-from flask import Flask
+from flask import Flask, request
 from werkzeug.serving import make_server
 
 from interfaces.mcp.streamable import Endpoint, blueprint
@@ -19,6 +19,7 @@ from schemas.errors import RagError
 from schemas.settings import WrapperSettings
 from wrapper.web import error_statuses
 from wrapper.web.bodies import finish_parsing
+from wrapper.web.hosts_and_origins import AllowedHostsAndOrigins
 from wrapper.web.parsing_budget import budget_of
 
 NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
@@ -67,6 +68,8 @@ def examined_server() -> Iterator[str]:
     app = Flask("examined")
     app.config["MAX_BODY_BYTES"] = settings.max_body_mb << 20
     error_statuses.init_app(app)
+    allowed = AllowedHostsAndOrigins(settings)
+    app.before_request(lambda: allowed.check(request))
     app.extensions["rag.parsing"] = budget_of(settings.max_body_mb << 20)
     app.teardown_request(lambda _: finish_parsing())
     app.extensions["rag.mcp"] = Endpoint(TOOLS, may_write=True)
