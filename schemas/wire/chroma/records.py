@@ -18,6 +18,7 @@ from schemas.where import (
     MAX_DEPTH,
     And,
     HasId,
+    In,
     Not,
     Or,
     TextContains,
@@ -90,7 +91,7 @@ def changes_of(body: Json, *, needs_embeddings: bool, merges: bool) -> DocumentC
 def selection_of(body: Json, default: tuple[str, ...] = OF_GET) -> Selection:
     """Return the selection of a `get` or `query`. Raises InvalidInputError."""
     ids = _ids(body.get("ids"))
-    parts = [parse_where(body.get("where")), document_filter(body.get("where_document"))]
+    parts = [_filter(body.get("where")), document_filter(body.get("where_document"))]
     if ids is not None:
         parts.append(HasId(tuple(dict.fromkeys(ids))))
     return Selection(
@@ -124,6 +125,30 @@ def deletion_of(body: Json) -> Deletion:
     if selection.ids is None and _means_all(selection.where):
         raise InvalidInputError("Invalid where clause: it names nothing", code="invalid_where", field="where")
     return Deletion(selection, limit)
+
+
+def _filter(source: Any) -> Where:
+    """Return the tree of a `where`. An empty list is refused, as a stock server does: none of no values means all."""
+    where = parse_where(source)
+    if _has_empty_list(where):
+        raise InvalidInputError(
+            "Invalid where clause: the list of $in or $nin is empty", code="invalid_where", field="where"
+        )
+    return where
+
+
+def _has_empty_list(where: Where) -> bool:
+    match where:
+        case And(parts) | Or(parts):
+            return any(_has_empty_list(part) for part in parts)
+        case Not(part):
+            return _has_empty_list(part)
+        case In(_, values):
+            return not values
+        case HasId(ids):
+            return not ids
+        case _:
+            return False
 
 
 def _means_all(where: Where) -> bool:

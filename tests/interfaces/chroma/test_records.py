@@ -197,6 +197,14 @@ class TestDelete:
         assert face.post(filled, "delete", ids=[]).status_code == 400
         assert len(face.get(filled)["ids"]) == 3
 
+    @pytest.mark.parametrize("operator", ["$in", "$nin"])
+    @pytest.mark.parametrize("around", [lambda part: part, lambda part: {"$and": [{"k": 1}, {"$or": [part, part]}]}])
+    def test_an_empty_list_is_refused_as_by_a_stock_server(self, face, filled, operator, around):
+        for route in ("get", "delete"):
+            answer = face.post(filled, route, where=around({"k": {operator: []}}))
+            assert (answer.status_code, answer.json["code"]) == (400, "invalid_where")
+        assert len(face.get(filled)["ids"]) == 3
+
     @pytest.mark.parametrize("where", [{}, {"$and": [{}, {}]}, {"$or": [{"k": 1}, {}]}])
     @pytest.mark.parametrize("more", [{}, {"limit": 2}, {"where_document": {}}])
     def test_a_filter_without_a_condition_deletes_nothing(self, face, filled, where, more):
