@@ -30,6 +30,8 @@ FINER = 2 * LARGEST_FINE_CODE
 """The fine steps in a step. The rest is at most half a step."""
 FLOATS = 5
 """The numbers of four bytes that each vector has beside its codes."""
+MOST_REFINED, REFINED_BLOCK = 16_384, 1_024
+"""Of so many documents fine codes are compared, and of so many at a time: these take memory when unpacked."""
 ROUGHNESS = 1e-5
 """The difference that computing in float32 may make, relative to the size of the numbers, which is far below."""
 LONGEST_SQUARE = 1e37
@@ -107,10 +109,18 @@ class Codes:
         margins += np.float32(query.rest) * self.lengths[every]
         found = self._possible(query, products, margins, top_k)
         found = found if rows is None else rows[found]
-        # Where few documents are left, the query need not be rounded to a code, and fine codes are worth unpacking.
-        codes = self.codes[found] + _unpacked(self.fine[found], self.codes.shape[1]) / np.float32(FINER)
-        products = (codes @ query.difference) * self.steps[found] + self.offsets[found]
-        return found[self._possible(query, products, np.float32(query.length) * self.fine_rests[found], top_k)]
+        return found if len(found) > MOST_REFINED else self._nearest_of(query, found, top_k)
+
+    def _nearest_of(self, query: QueryCode, found: Rows, top_k: int) -> Rows:
+        """Return what `nearest` does of few rows: their fine codes are unpacked, and the query is not rounded."""
+        nearness = np.empty(len(found), dtype=np.float32)
+        for first in range(0, len(found), REFINED_BLOCK):
+            rows = found[first : first + REFINED_BLOCK]
+            codes = self.codes[rows] + _unpacked(self.fine[rows], self.codes.shape[1]) / np.float32(FINER)
+            nearness[first : first + REFINED_BLOCK] = codes @ query.difference
+        nearness *= self.steps[found]
+        nearness += self.offsets[found]
+        return found[self._possible(query, nearness, np.float32(query.length) * self.fine_rests[found], top_k)]
 
     def _possible(self, query: QueryCode, nearness: Floats, margins: Floats, top_k: int) -> Rows:
         """Return what can be among the `top_k` with the greatest nearness, which is known but for the margins."""

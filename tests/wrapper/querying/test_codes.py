@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wrapper.distances import exact_distances
+from wrapper.querying import codes as codes_module
 from wrapper.querying.codes import Encoder, multiply, size_bytes
 
 COUNT, DIMENSION = 2_000, 48
@@ -80,6 +81,18 @@ def test_no_near_document_is_left_out(made, metric):
         for top_k in (1, 10, 100):
             found = set(_candidates(codes, query, top_k).tolist())
             assert _nearest(query, vectors, metric, top_k) <= found
+
+
+@pytest.mark.parametrize(("most", "left"), [(0, range(13, 200)), (COUNT, range(10, 13))])
+def test_fine_codes_are_compared_of_so_many_documents_at_most(monkeypatch, most, left):
+    monkeypatch.setattr(codes_module, "MOST_REFINED", most)
+    monkeypatch.setattr(codes_module, "REFINED_BLOCK", 7)
+    vectors = _random(np.random.default_rng(8)).astype(np.float32)
+    codes = _coded(vectors, "cosine")
+    for query in vectors[:20]:
+        found = set(_candidates(codes, query, 10).tolist())
+        assert _nearest(query, vectors, "cosine", 10) <= found
+        assert len(found) in left
 
 
 @pytest.mark.parametrize("metric", METRICS)
