@@ -62,6 +62,12 @@ def test_the_readme_links_to_every_document():
     assert {each for each in DOCUMENTS if each.parent.name != "integrations"} - {README} <= linked
 
 
+def test_what_the_readme_asks_of_the_documentation_is_written_nowhere_in_it():
+    """A page that repeats the question would be the best answer to it."""
+    (question,) = re.findall(r'rag-wrapper search "([^"]+)"', README.read_text())
+    assert [page.name for page in DOCS.glob("**/*.md") if question in page.read_text()] == []
+
+
 def test_the_page_on_integrations_links_to_each():
     page = DOCS / "integrations.md"
     linked = {(page.parent / target.partition("#")[0]).resolve() for target in _links(page)}
