@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from providers.arguments import (
     check_selection,
@@ -28,6 +29,7 @@ from providers.base import (
     SupportsTextSearch,
     TellsPlans,
 )
+from providers.pinned_writes import PinsWrites
 from providers.storage_protocol import Storage, folder_bytes
 from schemas.access.callers import current
 from schemas.access.owners import EVERYTHING_SEEN
@@ -64,6 +66,7 @@ class LocalProvider(
     SupportsGather,
     SupportsOrderBy,
     TellsPlans,
+    PinsWrites,
 ):
     """The collections of `context.storage`. A program without a storage gets ConfigurationError when it opens one."""
 
@@ -81,6 +84,7 @@ class LocalProvider(
                 error_type="invalid_config",
             )
         self._storage: Storage = self.context.storage
+        self._pins: dict[str, str] = {}
 
     @classmethod
     def connection_schema(cls) -> JsonSchema:
@@ -109,17 +113,25 @@ class LocalProvider(
     def delete_collection(self, name: str) -> None:
         self._storage.delete_collection(name)
 
+    def pinned(self, collection: str, collection_id: str) -> Self:
+        pinned = copy.copy(self)
+        pinned._pins = {**self._pins, collection: collection_id}
+        return pinned
+
     def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Where | None = None) -> bool:
-        return self._storage.add_documents(collection, checked_batch(batch), replace_where=replace_where).indexed
+        checked, pin = checked_batch(batch), self._pins.get(collection)
+        return self._storage.add_documents(collection, checked, replace_where=replace_where, collection_id=pin).indexed
 
     def add_documents_unless(self, collection: str, batch: DocumentBatch, unless: Where) -> bool:
-        return self._storage.add_documents(collection, checked_batch(batch), unless=unless).indexed
+        checked, pin = checked_batch(batch), self._pins.get(collection)
+        return self._storage.add_documents(collection, checked, unless=unless, collection_id=pin).indexed
 
     def delete_documents(
         self, collection: str, *, ids: Sequence[str] | None = None, where: Where | None = None
     ) -> None:
         check_selection(ids, where)
-        self._storage.delete_documents(collection, ids=ids, where=where)
+        pin = self._pins.get(collection)
+        self._storage.delete_documents(collection, ids=ids, where=where, collection_id=pin)
 
     def search(self, collection: str, embedding: Vector, *, top_k: int = 3, where: Where = EVERYTHING) -> list[Match]:
         return self.planned_search(collection, embedding, top_k=top_k, where=where).matches

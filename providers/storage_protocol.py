@@ -56,13 +56,26 @@ class Storage(Protocol):
     def delete_collection(self, name: str) -> object: ...
 
     def add_documents(
-        self, name: str, batch: DocumentBatch, *, replace_where: Where | None = None, unless: Where | None = None
+        self,
+        name: str,
+        batch: DocumentBatch,
+        *,
+        replace_where: Where | None = None,
+        unless: Where | None = None,
+        collection_id: str | None = None,
     ) -> Written:
-        """Store documents. Raises AlreadyThereError when a stored document matches `unless`."""
+        """Store documents. Raises AlreadyThereError when a stored document matches `unless`, and
+        CollectionNotFoundError when the collection has another id than `collection_id`."""
 
     def delete_documents(
-        self, name: str, *, ids: Sequence[str] | None = None, where: Where | None = None
-    ) -> object: ...
+        self,
+        name: str,
+        *,
+        ids: Sequence[str] | None = None,
+        where: Where | None = None,
+        collection_id: str | None = None,
+    ) -> object:
+        """Delete documents; `collection_id` as `add_documents` takes it."""
 
     def page(
         self,

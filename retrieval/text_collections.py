@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from providers.base import SupportsMetadataFiltering
@@ -24,7 +25,7 @@ from retrieval.search.relevance import CANDIDATES, with_relevance
 from schemas.connections import CollectionInfo
 from schemas.contracts.rule_documents import EmbeddingFailureError
 from schemas.contracts.search import OracleAnswer
-from schemas.errors import AccessError, ConflictError, InvalidInputError, RagError
+from schemas.errors import AccessError, CollectionNotFoundError, ConflictError, InvalidInputError, RagError
 from schemas.records import Vector
 from schemas.where import Where
 
@@ -81,15 +82,30 @@ class TextCollections:
         return any(each.count for each in self.searched().asked)
 
     def writer(
-        self, name: str, embedding: EmbeddingProvider, embed: Callable[[list[str]], Vector] | None = None
+        self,
+        name: str,
+        embedding: EmbeddingProvider,
+        embed: Callable[[list[str]], Vector] | None = None,
+        collection_id: str | None = None,
     ) -> CollectionWriter:
-        """Return a writer of the collection of that name; `embed` as `CollectionWriter` takes it."""
+        """Return a writer of the collection of that name; `embed` and `collection_id` as `CollectionWriter` takes
+        them."""
         self._about_to_embed()
         embeds = embed or embedding.embed
         return CollectionWriter(
             *(self.corpus.open().provider, name, embedding),
             lambda texts: self._metered(embedding, texts, lambda: embeds(texts)),
+            collection_id,
         )
+
+    def name_now(self, collection_id: str, name: str) -> str:
+        """Return what a collection is called that was called `name`. Raises CollectionNotFoundError when it is gone."""
+        provider = self.corpus.open().provider
+        for list_some in (partial(provider.collections_named, [name]), provider.collections):
+            for each in list_some():
+                if each.id == collection_id:
+                    return each.name
+        raise CollectionNotFoundError(name)
 
     def ingest(self, name: str, to_source: Callable[[EmbeddingProvider], SourceDocument]) -> Ingested:
         """Bring a document in the collection of that name up to date.

@@ -208,10 +208,13 @@ class ScopedStore:
         ids: Sequence[str] | None = None,
         where: Where | None = None,
         may_empty: bool = True,
+        collection_id: str | None = None,
     ) -> Written[WriteOutcome]:
         name = self.reach.full(name)
         self.reach.check_writing(name)
-        return self._store.delete_documents(name, options, ids=ids, where=where, may_empty=may_empty)
+        return self._store.delete_documents(
+            name, options.pinned(collection_id), ids=ids, where=where, may_empty=may_empty
+        )
 
     def page(
         self,

@@ -186,6 +186,7 @@ class Store:
         on_conflict: str = "replace",
         replace_where: Where | None = None,
         unless: Where | None = None,
+        collection_id: str | None = None,
     ) -> Written[WriteOutcome]:
         """Store documents, all or none.
 
@@ -200,7 +201,7 @@ class Store:
                 writes.check_that_none_matches(transaction, collection, unless)
             return writes.add_documents(transaction, name, batch, on_conflict=on_conflict, replace_where=replace_where)
 
-        return self.writing.write(WriteOutcome, name, operation, options)
+        return self.writing.write(WriteOutcome, name, operation, options.pinned(collection_id))
 
     def add_part(
         self, collection: Collection, batch: DocumentBatch, options: WriteOptions, *, on_conflict: str
@@ -273,6 +274,7 @@ class Store:
         ids: Sequence[str] | None = None,
         where: Where | None = None,
         may_empty: bool = True,
+        collection_id: str | None = None,
     ) -> Written[WriteOutcome]:
         """Delete documents by ids or by a filter.
 
@@ -283,7 +285,7 @@ class Store:
             WriteOutcome,
             name,
             lambda transaction: writes.delete_documents(transaction, name, ids=ids, where=where, may_empty=may_empty),
-            options,
+            options.pinned(collection_id),
             deletes=True,
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from schemas.errors import BusyError, CollectionNotFoundError, PreconditionFailedError
@@ -44,6 +44,10 @@ class WriteOptions:
     if_match: frozenset[str] | None = None
     quota: Quota | None = None
     collection_id: str | None = None
+
+    def pinned(self, collection_id: str | None) -> WriteOptions:
+        """Return the same for a write to the collection of this id alone; None leaves it as it is."""
+        return self if collection_id is None else replace(self, collection_id=collection_id)
 
 
 AS_IT_COMES = WriteOptions()

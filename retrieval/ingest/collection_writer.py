@@ -16,6 +16,7 @@ from providers.base import (
     SupportsMetadataFiltering,
 )
 from providers.embeddings.base import EmbeddingProvider
+from providers.pinned_writes import PinsWrites
 from retrieval.failures import embedding_errors
 from retrieval.ingest.drafts import Draft, text_to_embed
 from schemas.access.callers import acting_still
@@ -36,7 +37,8 @@ class CollectionWriter:
     """Reads and writes one collection, for one job in one thread; it caches the collection's description.
 
     `embed` makes the vectors where that is not done by `embedding` itself, whose model it must use. The collection is
-    created with its first documents. Raises the provider's errors, EmbeddingFailureError when the embedding fails,
+    created with its first documents, unless `collection_id` says which one it is. Raises the provider's errors,
+    CollectionNotFoundError when the name means another one or none, EmbeddingFailureError when the embedding fails,
     ConflictError when the collection's documents were embedded by another model, and AccessError instead of embedding
     and writing for a caller who may not go on.
     """
@@ -47,7 +49,10 @@ class CollectionWriter:
         name: str,
         embedding: EmbeddingProvider,
         embed: Callable[[list[str]], Vector] | None = None,
+        collection_id: str | None = None,
     ) -> None:
+        if collection_id is not None:
+            provider = _pinned(provider, name, collection_id)
         self._reads = _able(provider, SupportsMetadataFiltering)
         self._writes = _able(provider, SupportsEmbeddings)
         self._provider = provider
@@ -56,6 +61,8 @@ class CollectionWriter:
         self.embedded = 0
         self._embed_texts = embed or embedding.embed
         self._info = self._find()
+        if collection_id is not None and (self._info is None or self._info.id != collection_id):
+            raise CollectionNotFoundError(name)
         self._has_embedded = False
 
     def collection(self) -> CollectionInfo | None:
@@ -197,6 +204,12 @@ def _able(provider: RagProvider, ability: type[_T]) -> _T:
     if not isinstance(provider, ability):
         raise UnsupportedError(f"Provider '{provider.id}' cannot take in documents", provider=provider.id)
     return provider
+
+
+def _pinned(provider: RagProvider, name: str, collection_id: str) -> RagProvider:
+    pinned = _able(provider, PinsWrites).pinned(name, collection_id)
+    assert isinstance(pinned, RagProvider)
+    return pinned
 
 
 def _of_one_dimension(vectors: Sequence[Vector]) -> Sequence[Vector]:

@@ -30,7 +30,6 @@ from retrieval.reading import DocumentReader, Kind, UnreadableError, kind_of, ki
 from retrieval.reading.read_document import UNREADABLE, UNSUPPORTED_KIND
 from retrieval.text_collections import TextCollections
 from schemas.access.callers import Caller, acting_as, acting_still
-from schemas.connections import CollectionInfo
 from schemas.contracts.jobs import (
     DONE,
     EMBEDDING,
@@ -155,7 +154,7 @@ class JobWork:
             try:
                 still = partial(self._caller_of, job, self._jobs.owner_of(job.id))
                 with acting_as(still(), still):
-                    self._ingest(job, progress)
+                    self._ingest_where_it_is(job, progress)
                 return
             except StoppedError:
                 raise
@@ -171,6 +170,23 @@ class JobWork:
                 progress.end(FAILED, code=RagError.code, message="Internal error")
                 return
 
+    def _ingest_where_it_is(self, job: Job, progress: _Progress) -> None:
+        """Store a file in its collection, an attached one in that to which it was attached, whatever that is called by
+        now. Raises what `_ingest` raises."""
+        told, name = progress.file.attachment, job.wanted.collection
+        if told is None:
+            self._ingest(job, progress)
+            return
+        before = None
+        while (name := self._texts.name_now(told.collection_id, name)) != before:
+            before = name
+            try:
+                self._ingest(replace(job, wanted=replace(job.wanted, collection=name)), progress)
+                return
+            except CollectionNotFoundError as error:  # renamed meanwhile, unless its name is the same
+                failure = error
+        raise failure
+
     def _ingest(self, job: Job, progress: _Progress) -> None:
         """Store a file as its document and tell the outcome. Raises RagError with the reason when that fails."""
         wanted, file = job.wanted, progress.file
@@ -181,9 +197,8 @@ class JobWork:
         given = GivenFile(file.source, path, _kind(file, path), metadata=metadata, tags=wanted.tags)
         progress.tell(status=READING, document_id=document_id(given.source))
         embedding = self._texts.embedding()
-        writer = self._texts.writer(wanted.collection, embedding, partial(self._vectors, job, embedding))
-        if told is not None and _id_of(writer.collection()) != told.collection_id:
-            raise CollectionNotFoundError(wanted.collection)
+        collection_id = None if told is None else told.collection_id
+        writer = self._texts.writer(wanted.collection, embedding, partial(self._vectors, job, embedding), collection_id)
         if wanted.on_conflict == SKIP and any(True for _ in writer.documents(given.where)):
             progress.end(UNCHANGED, warnings=("A document of this name is stored already, and stays as it is",))
             return
@@ -262,10 +277,6 @@ class _Progress:
             return made
 
         return replace(document, split=split)
-
-
-def _id_of(info: CollectionInfo | None) -> str | None:
-    return None if info is None else info.id
 
 
 def _kind(file: JobFile, path: Path) -> Kind:

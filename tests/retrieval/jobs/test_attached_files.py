@@ -10,6 +10,7 @@ from retrieval.jobs.attached_files import AttachedFiles
 from retrieval.jobs.ingesting import StoppedError
 from schemas.access.owners import Asker
 from schemas.contracts.jobs import Attachment, JobNotFoundError, SpooledFile, Wanted
+from wrapper.writing import WriteOptions
 
 ANYBODY, NOBODY = Asker(), Asker("nobody", reach="nothing")
 
@@ -99,6 +100,56 @@ def test_a_later_collection_of_the_same_name_gets_nothing(attached):
     [file] = attached.run().files
     assert (file.status, file.code) == ("failed", "collection_not_found")
     assert count(attached) == 0
+
+
+@pytest.fixture
+def renamed(attached):
+    """`renamed()`: renames the collection, and gives its name to another one."""
+    new_name = f"{attached.collection}-renamed"
+
+    def rename():
+        if not attached.store.collections_named([new_name]):
+            attached.store.names.rename(attached.collection, new_name, WriteOptions())
+            attached.store.create_collection(attached.collection, {}, "cosine")
+        return new_name
+
+    yield rename
+    attached.store.delete_collection(new_name)
+
+
+def test_a_file_follows_its_collection_to_another_name(attached, renamed):
+    attached.attach(a="Some words.")
+    new_name = renamed()
+    [file] = attached.run().files
+    assert (file.status, file.code) == ("done", None)
+    assert (attached.store.collection(new_name).count, count(attached)) == (1, 0)
+    assert attached.record.stored_chunks == [(new_name, 1)]
+
+
+def test_a_collection_that_takes_the_name_while_a_file_is_embedded_gets_nothing(attached, renamed):
+    attached.attach(a="Some words.")
+
+    def embed(connection, texts):
+        renamed()
+        return connection.embed(texts)
+
+    attached.embed = embed
+    [file] = attached.run().files
+    assert (file.status, file.code) == ("done", None)
+    assert (attached.store.collection(renamed()).count, count(attached)) == (1, 0)
+
+
+def test_a_file_fails_whose_collection_is_gone_when_it_is_embedded(attached):
+    attached.attach(a="Some words.")
+
+    def embed(connection, texts):
+        attached.store.delete_collection(attached.collection)
+        return connection.embed(texts)
+
+    attached.embed = embed
+    [file] = attached.run().files
+    assert (file.status, file.code) == ("failed", "collection_not_found")
+    assert not attached.store.collections_named([attached.collection])
 
 
 def test_files_of_a_collection_that_is_gone_are_forgotten(attached):
