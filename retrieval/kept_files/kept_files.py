@@ -79,7 +79,12 @@ class KeptFiles:
     def page(
         self, *, asker: Asker, purpose: str | None, limit: int, after: str | None, newest_first: bool
     ) -> tuple[list[KeptFile], bool]:
-        """Return (the asker's files behind the id `after`, by the time they came; whether there are more)."""
+        """Return (the asker's files behind the id `after`, by the time they came; whether there are more).
+
+        Raises InvalidInputError for what can be the id of no file.
+        """
+        if after is not None and ID.fullmatch(after) is None:
+            raise InvalidInputError("after is the id of no file", code="invalid_cursor", field="after")
         condition, parameters = self._mine(asker)
         if purpose is not None:
             condition, parameters = f"{condition} AND purpose = ?", (*parameters, purpose)
