@@ -68,20 +68,32 @@ def cancel_batch(vector_store_id: str, batch_id: str) -> Response:
 @declare(Lane.READ, query=STORE_FILES_PAGE, own_rules=True, exact=True)
 def list_batch_files(vector_store_id: str, batch_id: str) -> Response:
     asked = arguments()
+    after, before, most = asked["after"], asked["before"], asked["limit"]
+    if after is not None and before is not None:
+        raise InvalidInputError("after and before cannot both be given", code="invalid_field", field="before")
     collection = collection_of(vector_store_id)
-    files = list(_batch(collection, _job(collection, batch_id)).files)
+    job = _job(collection, batch_id)
+    files = [each for each in _batch(collection, job).files if asked["status"] in (None, each.status)]
+    if after is not None or before is not None:
+        place = _place_of(job, after or before or "", "after" if before is None else "before")
+        is_later = (asked["order"] == DESCENDING) == (after is None)
+        files = [each for each in files if (each.place > place if is_later else each.place < place)]
     if asked["order"] == DESCENDING:
         files.reverse()
-    ids = [each.id for each in files]
-    for field in ("after", "before"):
-        if asked[field] is not None and asked[field] not in ids:
-            raise InvalidInputError(f"{field} is the id of no file of the batch", code="invalid_cursor", field=field)
-    begin = 0 if asked["after"] is None else ids.index(asked["after"]) + 1
-    end = len(ids) if asked["before"] is None else ids.index(asked["before"])
-    fitting = [each for each in files[begin:end] if asked["status"] in (None, each.status)]
-    most = asked["limit"]
-    shown = fitting[:most] if asked["before"] is None else fitting[-most:]
-    return json_response(listed([store_file(each) for each in shown], has_more=len(fitting) > most))
+    shown = files[:most] if before is None else files[-most:]
+    return json_response(listed([store_file(each) for each in shown], has_more=len(files) > most))
+
+
+def _place_of(job: Job, file_id: str, field: str) -> stored_files.Place:
+    """Return the place of a file in a batch, also of one that was detached within the last hour. Raises
+    InvalidInputError."""
+    for each in job.files:
+        if each.attachment is not None and each.attachment.file_id == file_id:
+            return stored_files.UNSTORED, 0, each.number
+    number = layers().kept.facts.passed(job.id, file_id)
+    if number is None:
+        raise InvalidInputError(f"{field} is the id of no file of the batch", code="invalid_cursor", field=field)
+    return stored_files.UNSTORED, 0, int(number)
 
 
 def _job(collection: Collection, batch_id: str) -> Job:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from flask import Blueprint, Response
 from werkzeug.routing import PathConverter
 
@@ -122,16 +124,18 @@ def detach(collection: Collection, file_id: str) -> None:
     store().reach.check_writing(collection.name)
     file = stored_files.one(collection, file_id)
     stored_files.pass_by(collection, file)
-    layers().kept.attached.take_back(file_id, collection.id, asker=current_request.asker())
+    for job_id, number in layers().kept.attached.take_back(file_id, collection.id, asker=current_request.asker()):
+        layers().kept.facts.pass_by(job_id, file_id, number)
     _delete_document(collection, file_id)
 
 
 def detach_everywhere(file_id: str) -> None:
     """Take a file out of all stores that the caller may write to."""
-    layers().kept.attached.take_back(file_id, asker=current_request.asker())
     for each in store().collections():
-        if each.count and store().reach.owns(current(), each.name):
-            _delete_document(each, file_id)
+        if store().reach.owns(current(), each.name):
+            with suppress(StoreFileNotFoundError):
+                detach(each, file_id)
+    layers().kept.attached.take_back(file_id, asker=current_request.asker())
 
 
 def _delete_document(collection: Collection, file_id: str) -> None:

@@ -54,21 +54,22 @@ class AttachedFiles:
         found = self._last(collection_id, "f.file_id = ?", (file_id,), asker)
         return found[0] if found else None
 
-    def take_back(self, file_id: str, collection_id: str | None = None, *, asker: Asker) -> None:
+    def take_back(self, file_id: str, collection_id: str | None = None, *, asker: Asker) -> list[tuple[str, int]]:
         """Take a file out of the jobs that the asker sees, those for one collection or all, also of one under way,
-        which then leaves nothing of it behind."""
+        which then leaves nothing of it behind. Return (the id of the job, the number of the file in it) for each."""
         seen, owners = asker.seen()
         condition, parameters = ("", ()) if collection_id is None else (" AND f.collection_id = ?", (collection_id,))
 
-        def operation(transaction: Transaction) -> None:
+        def operation(transaction: Transaction) -> list[tuple[str, int]]:
             rows = transaction.rows(
                 "SELECT f.job_id, f.number FROM job_files f JOIN jobs j ON j.id = f.job_id "
                 f"WHERE f.file_id = ?{condition} AND {seen}",
                 (file_id, *parameters, *owners),
             )
             _take_out(transaction, rows)
+            return [(str(job_id), int(number)) for job_id, number in rows]
 
-        self._database.freely.commit(operation)
+        return self._database.freely.commit(operation)
 
     def forget_collection(self, collection_id: str) -> None:
         """Take all files out of their jobs that go into a collection which is gone."""

@@ -168,6 +168,36 @@ def test_pages_hold_stored_and_failed_files_once_each(client, keep, store, settl
     assert client.get(store).json["file_counts"]["total"] == 0
 
 
+@pytest.mark.parametrize("order", ["asc", "desc"])
+@pytest.mark.parametrize("of_batch", [False, True])
+@pytest.mark.parametrize("wholly", [False, True])
+def test_a_loop_may_delete_what_it_lists(client, keep, store, settled, order, of_batch, wholly):
+    ids = [keep(f"{number}.md", f"Number {number}") for number in range(3)] + [keep("x.exe", "MZ")]
+    batch = client.post(f"{store}/file_batches", json={"file_ids": ids}).json
+    settled(f"{store}/file_batches/{batch['id']}")
+    place = f"{store}/file_batches/{batch['id']}/files" if of_batch else f"{store}/files"
+    seen, query = [], {"limit": 1, "order": order}
+    while True:
+        page = client.get(place, query_string=query)
+        assert page.status_code == 200, page.text
+        seen += [each["id"] for each in page.json["data"]]
+        assert client.delete(f"/v1/files/{seen[-1]}" if wholly else f"{store}/files/{seen[-1]}").status_code == 200
+        if not page.json["has_more"]:
+            break
+        query["after"] = page.json["last_id"]
+    assert seen == (ids if order == "asc" else ids[::-1])
+    assert client.get(store).json["file_counts"]["total"] == 0
+
+
+def test_a_page_of_a_batch_begins_at_one_cursor_of_its_own(client, keep, store, settled):
+    ids = [keep(f"{number}.md", f"Number {number}") for number in range(2)]
+    batch = client.post(f"{store}/file_batches", json={"file_ids": ids}).json
+    place = f"{store}/file_batches/{batch['id']}/files"
+    for query, param in (({"after": "nobody"}, "after"), ({"before": ids[0], "after": ids[1]}, "before")):
+        answer = client.get(place, query_string=query)
+        assert (answer.status_code, answer.json["error"]["param"]) == (400, param)
+
+
 def test_files_of_a_batch_have_attributes_of_their_own(client, keep, store, settled):
     ids = [keep("a.md", BACKUPS), keep("b.md", COFFEE)]
     files = [{"file_id": each, "attributes": {"place": place}} for place, each in enumerate(ids)]
