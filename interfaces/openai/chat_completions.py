@@ -14,14 +14,14 @@ from flask import Blueprint, Response
 
 from interfaces.openai.face import body_of
 from interfaces.openai.known_models import CHAT, RAG, ModelNotFoundError, chat_model
-from interfaces.openai.stores import collections_of
+from interfaces.openai.stores import collections_of, note_active
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from interfaces.web.event_streams import event_stream
 from schemas.access.callers import Scope
 from schemas.contracts.chat import ChatRequest
 from schemas.errors import RagError
-from schemas.names import check_collection_patterns
+from schemas.names import check_collection_patterns, is_pattern
 from schemas.wire.openai.chat_completions import CHAT_COMPLETION, completion, completion_chunks
 from schemas.wire.openai.errors import error_body
 from wrapper.web.bodies import json_response
@@ -42,6 +42,7 @@ def complete() -> Response:
     request, model = _request(asked), asked["model"]
     if request.use_rag:
         require(Scope.READ)
+        note_active([each for each in request.collections or () if not is_pattern(each)])
     begin_chat()
     name, created, asker = f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), current_request.chat_asker()
     if not asked["streamed"]:

@@ -67,13 +67,24 @@ def collection_of(store_id: str) -> Collection:
 def active_collection_of(store_id: str) -> Collection:
     """Return the same and note that the store is active. Raises StoreExpiredError for one whose time has passed."""
     collection = collection_of(store_id)
+    _note_active(collection, store_id)
+    return collection
+
+
+def note_active(names: Sequence[str]) -> None:
+    """Note that the stores are active which the caller's collections of these names are. Raises StoreExpiredError for
+    the first whose time has passed."""
+    for each in store().collections_named(names):
+        _note_active(each, store_id(each))
+
+
+def _note_active(collection: Collection, store_id: str) -> None:
     known = layers().kept.facts
     facts = known.one(collection.id)
     if facts is not None:
         if known.has_expired(facts):
             raise StoreExpiredError(store_id)
         known.touch(facts)
-    return collection
 
 
 @blueprint.post("/<vector_store_id>/search")

@@ -76,6 +76,18 @@ def test_stores_go_by_their_ids(complete, said, handbook, place):
     assert {each["collection"] for each in complete(**asked)["rag"]["sources"]} == {handbook[0]}
 
 
+def test_an_expired_store_answers_nothing(complete, app, handbook):
+    facts, collection_id = app.extensions["rag.layers"].kept.facts, str(uuid.UUID(handbook[1].removeprefix("vs_")))
+    facts.keep(collection_id, {"expires_days": -1})
+    try:
+        for each in handbook:
+            assert complete(400, vector_store_ids=[each])["error"]["code"] == "vector_store_expired"
+        complete(model="chatty", **PLAIN)
+    finally:
+        facts.forget(collection_id)
+    assert complete()["rag"]["sources"]
+
+
 def test_a_tool_says_what_is_searched(complete):
     def sources(**tool):
         answer = complete(model="chatty", vector_store_ids=None, tools=[{"type": "file_search", **tool}])
