@@ -15,11 +15,11 @@ from schemas.contracts.jobs import DONE, UNCHANGED, WAITING, JobFile
 from schemas.shared_database import Database, Transaction
 
 _LAST = (
-    "FROM job_files f JOIN jobs j ON j.id = f.job_id WHERE f.collection_id = ? AND {seen} AND NOT EXISTS (SELECT 1 "
-    "FROM job_files g JOIN jobs k ON k.id = g.job_id WHERE g.collection_id = f.collection_id "
-    "AND g.file_id = f.file_id AND k.number > j.number)"
+    "FROM job_files f JOIN jobs j ON j.id = f.job_id JOIN (SELECT g.file_id AS file_id, MAX(k.number) AS latest "
+    "FROM job_files g JOIN jobs k ON k.id = g.job_id WHERE g.collection_id = ?{of_file} GROUP BY g.file_id) l "
+    "ON l.file_id = f.file_id AND l.latest = j.number WHERE f.collection_id = ? AND {seen}"
 )
-"""The last job of each file of a collection."""
+"""The last job of each file of a collection. It is looked for once, however often a file was attached."""
 _STORED = f"(f.status IN ('{DONE}', '{UNCHANGED}') AND f.chunks > 0)"
 
 
@@ -47,11 +47,11 @@ class AttachedFiles:
     def unstored(self, collection_id: str, *, asker: Asker) -> list[AttachedFile]:
         """Return the files of a collection whose last job has not stored them, in the order in which they were
         attached, as far as the asker sees the jobs."""
-        return self._last(collection_id, f"NOT {_STORED}", (), asker)
+        return self._last(collection_id, None, f"NOT {_STORED}", asker)
 
     def last(self, collection_id: str, file_id: str, *, asker: Asker) -> AttachedFile | None:
         """Return how the last job of a file stands that the asker sees, None when it is forgotten."""
-        found = self._last(collection_id, "f.file_id = ?", (file_id,), asker)
+        found = self._last(collection_id, file_id, "1 = 1", asker)
         return found[0] if found else None
 
     def take_back(self, file_id: str, collection_id: str | None = None, *, asker: Asker) -> list[tuple[str, int]]:
@@ -82,12 +82,13 @@ class AttachedFiles:
 
         self._database.freely.commit(operation)
 
-    def _last(self, collection_id: str, condition: str, parameters: Sequence[Any], asker: Asker) -> list[AttachedFile]:
+    def _last(self, collection_id: str, file_id: str | None, condition: str, asker: Asker) -> list[AttachedFile]:
         seen, owners = asker.seen()
+        of_file, named = ("", ()) if file_id is None else (" AND g.file_id = ?", (file_id,))
         with self._database.read() as transaction:
             rows = transaction.rows(
-                f"{FILE_OF_JOB} {_LAST.format(seen=seen)} AND {condition} ORDER BY j.number, f.number",
-                (collection_id, *owners, *parameters),
+                f"{FILE_OF_JOB} {_LAST.format(seen=seen, of_file=of_file)} AND {condition} ORDER BY j.number, f.number",
+                (collection_id, *named, collection_id, *owners),
             )
         return [AttachedFile(row[0], row[1], row[2], row[3], to_file(row[4:])) for row in rows]
 

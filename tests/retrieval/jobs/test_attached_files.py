@@ -24,7 +24,7 @@ def attached(parts, app, tmp_path):
     parts.files = AttachedFiles(app.extensions["rag.service"].catalog)
     parts.store = store
 
-    def attach(collection_id=None, **texts):
+    def attach(collection_id=None, asker=ANYBODY, **texts):
         with parts.spool.begin() as arriving:
             for name, text in texts.items():
                 kept = tmp_path / f"{name}.kept"
@@ -32,7 +32,7 @@ def attached(parts, app, tmp_path):
                 told = Attachment(f"file-{name}", collection_id or parts.collection_id, f"file-{name}/{name}.md")
                 digest = hashlib.sha256(text.encode()).hexdigest()
                 arriving.link(kept, SpooledFile(7, f"{name}.md", "text/markdown", len(text), digest, told))
-            parts.jobs.create(arriving.job_id, Wanted(parts.collection), arriving.files, asker=ANYBODY)
+            parts.jobs.create(arriving.job_id, Wanted(parts.collection), arriving.files, asker=asker)
             arriving.keep()
         return arriving.job_id
 
@@ -65,6 +65,17 @@ def test_the_last_job_of_a_file_counts(attached):
     assert attached.unstored() == [("file-a", True, "queued")]
     attached.run()
     assert attached.unstored() == []
+
+
+def test_a_file_is_where_its_last_job_is_whoever_attached_it_before(attached):
+    attached.attach(a="Some words.", b="Other words.")
+    attached.attach(b="New words.")
+    attached.attach(asker=NOBODY, a="Some words.")
+    assert attached.unstored() == [("file-b", True, "queued")]
+    assert attached.files.last(attached.collection_id, "file-a", asker=ANYBODY) is None
+    latest = attached.files.last(attached.collection_id, "file-a", asker=NOBODY)
+    assert latest.file.size_bytes == len("Some words.")
+    assert attached.files.last(attached.collection_id, "file-c", asker=ANYBODY) is None
 
 
 def test_a_file_that_is_taken_back_is_passed_over(attached):
