@@ -64,12 +64,14 @@ def page(
 def one(collection: Collection, file_id: str) -> StoreFile:
     """Return a file of a store. Raises StoreFileNotFoundError."""
     last = layers().kept.attached.last(collection.id, file_id, asker=current_request.asker())
-    if last is not None and not is_stored(last):
-        return of_job(collection, last)
-    document = document_of(collection, file_id)
-    if document is None:
+    document = None
+    if last is None or status_of(last)[0] in (COMPLETED, CANCELLED):  # what is cancelled leaves what is stored
+        document = document_of(collection, file_id)
+    if document is not None:
+        return of_document(collection, document)
+    if last is None or is_stored(last):
         raise StoreFileNotFoundError(file_id, store_id(collection))
-    return of_document(collection, document)
+    return of_job(collection, last)
 
 
 def counts(collection: Collection) -> FileCounts:
@@ -192,8 +194,24 @@ def _documents(
 
 def _unstored(collection: Collection) -> list[StoreFile]:
     """Return the files that are on their way or failed, in the order of their places."""
-    found = layers().kept.attached.unstored(collection.id, asker=current_request.asker())
-    return sorted((of_job(collection, each) for each in found), key=lambda each: each.place)
+    attached = layers().kept.attached.unstored(collection.id, asker=current_request.asker())
+    found = sorted((of_job(collection, each) for each in attached), key=lambda each: each.place)
+    stored = _stored_among(collection, [each.id for each in found if each.status == CANCELLED])
+    return [each for each in found if each.id not in stored]
+
+
+def _stored_among(collection: Collection, file_ids: list[str]) -> set[str]:
+    """Return those of the kept files that documents of the collection were made of."""
+    stored = set()
+    for begin in range(0, len(file_ids), MOST_AT_ONCE):
+        chunks = And((FIRST_CHUNKS, In(FILE_ID, tuple(file_ids[begin : begin + MOST_AT_ONCE]))))
+        stored |= {
+            _id_of(each)
+            for each in store().file_listing.neighbours(
+                collection.name, chunks, position=None, newest_first=False, limit=MOST_AT_ONCE
+            )
+        }
+    return stored
 
 
 def _place_of(collection: Collection, file_id: str, field: str) -> Place:

@@ -1,10 +1,14 @@
 """`/v1/vector_stores/{id}/files` and `/file_batches` as OpenAI's clients ask them, without those clients."""
 
 import io
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from retrieval.jobs.stored_jobs import StoredJobs
+from schemas.access.owners import Asker
+from schemas.contracts.jobs import Attachment, SpooledFile, Wanted
 from tests.support.live import eventually
 
 BACKUPS, COFFEE = "# Backups\n\nThey are kept for thirty days.", "The coffee machine is cleaned every Friday."
@@ -121,6 +125,30 @@ def test_what_cannot_be_read_has_failed_and_says_why(client, keep, store, attach
     assert client.post(f"{store}/files/{file}", json={"attributes": {}}).json["error"]["code"] == "file_not_stored"
     assert client.delete(f"{store}/files/{file}").status_code == 200
     assert client.get(f"{store}/files").json["data"] == []
+
+
+def test_cancelling_leaves_a_file_that_is_stored_already_as_it_was(app, client, keep, store, attach):
+    file_id, other_id = keep("a.md", BACKUPS), keep("b.md", COFFEE)
+    before = attach(file_id, attributes={"v": 1})
+    name = client.get(store).json["collection"]
+    collection_id = client.get(f"/collections/{name}").json["id"]
+    # Of another data directory, so that nobody works on the job before it is cancelled.
+    jobs, job_id = StoredJobs(app.extensions["rag.service"].catalog, "elsewhere"), uuid.uuid4().hex
+    told = [Attachment(each, collection_id, f"{each}/x.md", {"v": 2}) for each in (file_id, other_id)]
+    files = [SpooledFile(number, "x.md", "text/markdown", 9, "", each) for number, each in enumerate(told)]
+    jobs.create(job_id, Wanted(name), files, asker=Asker())
+    assert client.get(f"{store}/files/{file_id}").json["status"] == "in_progress"
+    assert client.post(f"{store}/file_batches/vsfb_{job_id}/cancel").json["status"] == "cancelled"
+    place = f"{store}/files/{file_id}"
+    assert client.get(place).json == before
+    assert [each["text"] for each in client.get(f"{place}/content").json["data"]] == [BACKUPS]
+    listed = client.get(f"{store}/files").json["data"]
+    assert [(each["id"], each["status"]) for each in listed] == [(other_id, "cancelled"), (file_id, "completed")]
+    told = client.get(store).json["file_counts"]
+    assert (told["completed"], told["cancelled"], told["total"]) == (1, 1, 2)
+    assert client.post(place, json={"attributes": {"v": 3}}).json["attributes"] == {"v": 3}
+    batch = client.get(f"{store}/file_batches/vsfb_{job_id}").json
+    assert (batch["status"], batch["file_counts"]["cancelled"]) == ("cancelled", 2)
 
 
 def test_a_detached_file_is_gone_from_the_store_and_kept(client, keep, store, attach):
