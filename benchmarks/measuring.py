@@ -115,6 +115,7 @@ class Result:
     @property
     def spread(self) -> tuple[float, float]:
         """The lowest and highest ratio of a round of one side to the same round of the other."""
+        # A run that was broken off has measured one side once more than the other.
         ratios = [self._ratio(*pair) for pair in zip(self.ours.rounds, self.theirs.rounds, strict=False)]
         return min(ratios), max(ratios)
 

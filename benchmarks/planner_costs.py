@@ -43,7 +43,7 @@ from wrapper.engine.client import EngineClient
 from wrapper.engine.keeper.state import EngineStateReader
 from wrapper.engine.keeper_process import start_keeper
 from wrapper.engine.nearest import EngineIndex
-from wrapper.querying.costs import SHARE_PICKED, CostModel
+from wrapper.querying.costs import CostModel, codes_compared
 from wrapper.querying.held_vectors import HeldVectors
 from wrapper.querying.planner import Planner, _Question, _Waiting
 
@@ -99,10 +99,8 @@ def fit(exact: Sequence[Figure], indexed: Sequence[Figure], held: Sequence[Figur
     terms = [[1.0, matches, matches * dimension] if several else [1.0, matches] for dimension, matches, _ in exact]
     shared, per_document, *per_component = _least_squares(terms, [milliseconds for *_, milliseconds in exact])
     base, per_candidate = _least_squares([[1.0, n] for _, n, _ in indexed], [each for *_, each in indexed])
-    picked = SHARE_PICKED * documents
-    memory = _least_squares(
-        [[1.0, d * (n if n < picked else documents), n] for d, n, _ in held], [each for *_, each in held]
-    )
+    terms = [[1.0, dimension * codes_compared(documents, matches), matches] for dimension, matches, _ in held]
+    memory = _least_squares(terms, [milliseconds for *_, milliseconds in held])
     print(f"\nwhat all ways share: {shared:.2f} ms; the index's whole base: {base:.2f} ms")
     return CostModel(
         exact_per_document=per_document,

@@ -51,14 +51,14 @@ Rows = NDArray[np.intp]
 class QueryCode:
     """A query as seen from the reference: difference (dimension,) = step * code (dimension,) + rest.
 
-    length and rest: the lengths of the difference and of the rest; square: of the query's own length.
+    length: of the difference; square: of the query's own length.
     """
 
     difference: Floats
     code: Bytes
     step: float
     length: float
-    rest: float
+    rest_length: float
     square: float
 
 
@@ -66,8 +66,9 @@ class QueryCode:
 class Codes:
     """The codes of n vectors.
 
-    codes: (n, dimension); fine: (n, dimension / 2); steps, the lengths of `rests`, of `fine_rests` and of coded parts
-    (step * code), and what nearness has beside the product (offsets): (n,). largest_square: of the vectors' lengths.
+    codes: (n, dimension); fine: (n, dimension / 2); all others (n,). rest_lengths: without fine codes;
+    fine_rest_lengths: with them; code_lengths: of step * code; offsets: what nearness has beside the product.
+    largest_square: of the vectors' lengths.
     """
 
     metric: str
@@ -75,9 +76,9 @@ class Codes:
     codes: Bytes
     fine: Nibbles
     steps: Floats
-    rests: Floats
-    fine_rests: Floats
-    lengths: Floats
+    rest_lengths: Floats
+    fine_rest_lengths: Floats
+    code_lengths: Floats
     offsets: Floats
     largest_square: float
 
@@ -105,8 +106,8 @@ class Codes:
         products *= np.float32(query.step)
         products *= self.steps[every]
         products += self.offsets[every]
-        margins = np.float32(query.length) * self.rests[every]
-        margins += np.float32(query.rest) * self.lengths[every]
+        margins = np.float32(query.length) * self.rest_lengths[every]
+        margins += np.float32(query.rest_length) * self.code_lengths[every]
         found = self._possible(query, products, margins, top_k)
         found = found if rows is None else rows[found]
         return found if len(found) > MOST_REFINED else self._nearest_of(query, found, top_k)
@@ -120,7 +121,7 @@ class Codes:
             nearness[first : first + REFINED_BLOCK] = codes @ query.difference
         nearness *= self.steps[found]
         nearness += self.offsets[found]
-        return found[self._possible(query, nearness, np.float32(query.length) * self.fine_rests[found], top_k)]
+        return found[self._possible(query, nearness, np.float32(query.length) * self.fine_rest_lengths[found], top_k)]
 
     def _possible(self, query: QueryCode, nearness: Floats, margins: Floats, top_k: int) -> Rows:
         """Return what can be among the `top_k` with the greatest nearness, which is known but for the margins."""
@@ -140,7 +141,7 @@ class Encoder:
         dimension = some.shape[1]
         self._codes = np.empty((count, dimension), dtype=np.int8)
         self._fine = np.empty((count, _fine_bytes(dimension)), dtype=np.uint8)
-        self._steps, self._rests, self._fine_rests, self._lengths, self._offsets = np.empty(
+        self._steps, self._rest_lengths, self._fine_rest_lengths, self._code_lengths, self._offsets = np.empty(
             (FLOATS, count), dtype=np.float32
         )
         self._largest_square = 0.0
@@ -155,9 +156,9 @@ class Encoder:
         codes, steps, rests = _encoded(differences)
         fine = np.rint(rests * (FINER / steps[:, np.newaxis]))
         self._codes[rows], self._fine[rows], self._steps[rows] = codes, _packed(fine), steps
-        self._rests[rows] = np.sqrt(_squares(rests))
-        self._fine_rests[rows] = np.sqrt(_squares(rests - fine * (steps[:, np.newaxis] / FINER)))
-        self._lengths[rows] = steps * np.sqrt(_squares(codes))
+        self._rest_lengths[rows] = np.sqrt(_squares(rests))
+        self._fine_rest_lengths[rows] = np.sqrt(_squares(rests - fine * (steps[:, np.newaxis] / FINER)))
+        self._code_lengths[rows] = steps * np.sqrt(_squares(codes))
         self._offsets[rows] = -_squares(differences) / 2 if self._metric == "l2" else seen @ self._reference
         return True
 
@@ -168,9 +169,9 @@ class Encoder:
             codes=self._codes,
             fine=self._fine,
             steps=self._steps,
-            rests=self._rests,
-            fine_rests=self._fine_rests,
-            lengths=self._lengths,
+            rest_lengths=self._rest_lengths,
+            fine_rest_lengths=self._fine_rest_lengths,
+            code_lengths=self._code_lengths,
             offsets=self._offsets,
             largest_square=self._largest_square,
         )

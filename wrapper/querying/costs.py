@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SHARE_PICKED = 0.25
-"""Of a smaller share of a collection in memory, codes are picked out before they are compared."""
+
+
+def codes_compared(documents: int, matches: int | None) -> int:
+    """Return of how many of the documents in memory codes are compared, for the `matches` of a filter or without one.
+
+    Few are picked out first. To pick many takes longer than to compare those of all.
+    """
+    return documents if matches is None or matches >= SHARE_PICKED * documents else matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +35,7 @@ class CostModel:
 
     def memory(self, documents: int, dimension: int, matches: int | None, top_k: int) -> float:
         """Return the cost with the `matches` of a filter, None when there is no filter."""
-        computed = documents if matches is None or matches >= SHARE_PICKED * documents else matches
-        read = self.exact(min(top_k, computed), dimension)
-        compared = computed * dimension * self.memory_per_component
-        return self.memory_base + compared + (matches or 0) * self.memory_per_match + read
+        compared = codes_compared(documents, matches)
+        comparing = compared * dimension * self.memory_per_component
+        reading = self.exact(min(top_k, compared), dimension)
+        return self.memory_base + comparing + (matches or 0) * self.memory_per_match + reading

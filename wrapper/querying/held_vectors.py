@@ -28,7 +28,7 @@ from wrapper.catalog.contract import Transaction
 from wrapper.catalog.rows import find_collection
 from wrapper.coalescing import Coalescer, Ticket
 from wrapper.querying.codes import Bytes, Codes, Encoder, Floats, QueryCode, Rows, multiply, size_bytes
-from wrapper.querying.costs import SHARE_PICKED
+from wrapper.querying.costs import codes_compared
 
 log = structlog.get_logger(__name__)
 
@@ -127,7 +127,7 @@ class HeldVectors:
         Simultaneous queries are computed together.
         """
         codes = held.codes
-        if rows is not None and len(rows) < SHARE_PICKED * len(codes.codes):
+        if rows is not None and codes_compared(len(codes.codes), len(rows)) == len(rows):
             [products] = multiply(codes.codes[rows], [query.code])
         else:
             products = self._all_products(held, query.code)
@@ -143,7 +143,7 @@ class HeldVectors:
         try:
             with catalog.read() as transaction:
                 collection = find_collection(transaction, name)
-                if self.fits(collection):
+                if collection.count and self.fits(collection):
                     self._read(transaction, collection)
         except RagError as error:
             log.info("vectors were not read into memory", collection=name, reason=error.message)

@@ -168,5 +168,13 @@ def test_the_length_of_vectors_does_not_matter_to_their_directions():
 @pytest.mark.parametrize("dimension", [DIMENSION, DIMENSION + 1])
 def test_codes_say_what_memory_they_take(dimension):
     codes = _coded(np.ones((COUNT, dimension), dtype=np.float32), "l2")
-    arrays = (codes.codes, codes.fine, codes.steps, codes.rests, codes.fine_rests, codes.lengths, codes.offsets)
+    arrays = (
+        codes.codes,
+        codes.fine,
+        codes.steps,
+        codes.rest_lengths,
+        codes.fine_rest_lengths,
+        codes.code_lengths,
+        codes.offsets,
+    )
     assert codes.nbytes == sum(each.nbytes for each in arrays) == size_bytes(COUNT, dimension)

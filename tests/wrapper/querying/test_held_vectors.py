@@ -83,8 +83,8 @@ def test_what_is_held_is_the_code_of_every_vector_at_its_position(catalog):
     codes = held.codes
     decoded = codes.reference + codes.codes * codes.steps[:, np.newaxis]
     directions = _vectors(1) / np.linalg.norm(_vectors(1), axis=1, keepdims=True)
-    assert np.allclose(np.linalg.norm(directions - decoded, axis=1), codes.rests, atol=1e-6)
-    assert codes.rests.max() < 0.01
+    assert np.allclose(np.linalg.norm(directions - decoded, axis=1), codes.rest_lengths, atol=1e-6)
+    assert codes.rest_lengths.max() < 0.01
     assert np.all(np.diff(held.positions) > 0)
     assert held.rows_of(held.positions[[7, 3]].tolist()).tolist() == [7, 3]
 
