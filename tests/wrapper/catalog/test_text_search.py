@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 
 from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING, parse_where
-from tests.wrapper.catalog.test_words import NOISE, SYNTAX
+from tests.wrapper.catalog.words.test_words import NOISE, SYNTAX
 from wrapper.catalog import writes
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.names import collection_writes

@@ -195,9 +195,9 @@ class PostgresDatabase:
         return None
 
     def close(self) -> None:
+        """Close every connection for good. Transactions under way end first, in their threads."""
         self._is_closed = True
-        while self._idle:
-            self._idle.pop().connection.close()
+        self._close_idle()
 
     @contextmanager
     def _transaction(self, begin: str, commit: str, *, limited: bool) -> Iterator[PostgresTransaction]:
@@ -249,13 +249,22 @@ class PostgresDatabase:
         return self._new_transaction()
 
     def _new_transaction(self) -> PostgresTransaction:
+        if self._is_closed:
+            raise psycopg.InterfaceError("the catalogue is closed")
         return PostgresTransaction(self.connect(), self._dialect, self._statement_seconds)
 
     def _give_back(self, transaction: PostgresTransaction) -> None:
-        if transaction.is_usable and not self._is_closed:
+        if transaction.is_usable:
             self._idle.append(transaction)
         else:
             transaction.connection.close()
+        if self._is_closed:
+            self._close_idle()
+
+    def _close_idle(self) -> None:
+        with suppress(IndexError):  # several threads may do this
+            while True:
+                self._idle.pop().connection.close()
 
 
 class _Changes:

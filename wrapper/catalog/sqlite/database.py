@@ -9,12 +9,12 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
 import structlog
-from sqlalchemy import Connection, Engine, PoolProxiedConnection, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -65,7 +65,6 @@ class SQLiteDatabase:
         event.listen(self._engine, "connect", _prepare)
         self._dialect = SQLiteDialect()
         self._idle: dict[bool, list[SQLiteTransaction]] = {True: [], False: []}  # by whether they are durable
-        self._open: list[PoolProxiedConnection] = []
         self._is_closed = False
 
     @contextmanager
@@ -122,13 +121,12 @@ class SQLiteDatabase:
                 self._pause(BUSY_PAUSE_SECONDS)
 
     def close(self) -> None:
-        """Close every connection for good; no thread may be inside a transaction."""
+        """Close every connection for good. Transactions under way end first, in their threads.
+
+        SQLite crashes when a connection is closed while another thread uses it.
+        """
         self._is_closed = True
-        for idle in self._idle.values():
-            idle.clear()
-        for connection in self._open:
-            connection.close()
-        self._open.clear()
+        self._close_idle()
         self._engine.dispose()
 
     def translated(self, error: Exception) -> RagError:
@@ -158,12 +156,19 @@ class SQLiteDatabase:
                 raise
         finally:
             self._idle[durable].append(transaction)
+            if self._is_closed:
+                self._close_idle()
+
+    def _close_idle(self) -> None:
+        for idle in self._idle.values():
+            with suppress(IndexError):  # several threads may do this
+                while True:
+                    idle.pop().close()
 
     def _new_transaction(self, *, durable: bool) -> SQLiteTransaction:
         if self._is_closed:
             raise sqlite3.ProgrammingError("the catalogue is closed")
         connection = self._engine.raw_connection()
-        self._open.append(connection)
         deadline = Deadline(self._clock, self._statement_seconds)
         driver: Any = connection.driver_connection
         driver.set_progress_handler(deadline.is_over, INSTRUCTIONS_BETWEEN_LOOKS)

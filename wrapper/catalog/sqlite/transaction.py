@@ -118,6 +118,10 @@ class SQLiteTransaction(Transaction):
         self._deadline.lift()
         self._connection.rollback()
 
+    def close(self) -> None:
+        """Close the connection, which nobody may be using."""
+        self._connection.close()
+
     def run_many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
         if parameters:
             self._deadline.lift()
