@@ -22,6 +22,7 @@ from schemas.where import EVERYTHING, Where
 WAIT_SECONDS = 30.0
 """The most seconds that a write waits in all before it begins, behind others of its process and for other processes."""
 LOCKED = "The catalogue is being written by another for too long: nothing was stored"
+CLOSED = "The catalogue is closed: the service is stopping"
 TOO_SLOW = "This took too long and was given up: ask for less, or with fewer conditions"
 
 Row = tuple[Any, ...]

@@ -185,7 +185,7 @@ def size_bytes(count: int, dimension: int) -> int:
 def multiply(codes: Bytes, queries: Sequence[Bytes]) -> list[Floats]:
     """Return the products (n,) of codes (n, dimension) with each of the queries' codes (dimension,)."""
     if len(queries) == 1:
-        return [np.asarray(numkong.cdist(queries[0][np.newaxis], codes, "dot"))[0].astype(np.float32)]
+        return [np.asarray(numkong.cdist(queries[0][np.newaxis], codes, "dot", out_dtype="float32"))[0]]
     together = np.asarray(numkong.dots_packed(codes, numkong.dots_pack(np.stack(queries), dtype="int8")))
     return list(together.T.astype(np.float32, order="C"))
 

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from schemas.errors import RagError
+from schemas.errors import UnavailableError
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.contract import CLOSED
 
 
 @pytest.fixture
@@ -62,8 +63,8 @@ def test_threads_that_write_while_the_database_is_closed_are_refused_or_stored(d
                 catalog.commit_quickly(lambda transaction, n=n: transaction.run(f"INSERT INTO numbers VALUES ({n})"))
                 stored.append(n)
                 written.release()
-        except RagError:
-            pass  # from now on, all is refused
+        except UnavailableError as error:
+            assert error.message == CLOSED
         return stored
 
     with ThreadPoolExecutor(4) as threads:

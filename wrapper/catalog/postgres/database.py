@@ -20,7 +20,15 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from schemas.errors import ConfigurationError, DiskFloorError, RagError, TooSlowError, UnavailableError
-from wrapper.catalog.contract import LOCKED, TOO_SLOW, WAIT_SECONDS, LockedError, OutcomeUnknownError, Transaction
+from wrapper.catalog.contract import (
+    CLOSED,
+    LOCKED,
+    TOO_SLOW,
+    WAIT_SECONDS,
+    LockedError,
+    OutcomeUnknownError,
+    Transaction,
+)
 from wrapper.catalog.postgres import text
 from wrapper.catalog.postgres.transaction import VALUE_BYTES, PostgresDialect, PostgresTransaction
 
@@ -250,7 +258,7 @@ class PostgresDatabase:
 
     def _new_transaction(self) -> PostgresTransaction:
         if self._is_closed:
-            raise psycopg.InterfaceError("the catalogue is closed")
+            raise UnavailableError(CLOSED, code="catalog_unavailable")
         return PostgresTransaction(self.connect(), self._dialect, self._statement_seconds)
 
     def _give_back(self, transaction: PostgresTransaction) -> None:

@@ -22,7 +22,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 
 from schemas.errors import DiskFloorError, RagError, TooSlowError, UnavailableError
 from schemas.words.regular_expressions import matches
-from wrapper.catalog.contract import LOCKED, TOO_SLOW, WAIT_SECONDS, LockedError, Transaction
+from wrapper.catalog.contract import CLOSED, LOCKED, TOO_SLOW, WAIT_SECONDS, LockedError, Transaction
 from wrapper.catalog.sqlite.transaction import MATCHES, Deadline, SQLiteDialect, SQLiteTransaction
 
 log = structlog.get_logger(__name__)
@@ -167,7 +167,7 @@ class SQLiteDatabase:
 
     def _new_transaction(self, *, durable: bool) -> SQLiteTransaction:
         if self._is_closed:
-            raise sqlite3.ProgrammingError("the catalogue is closed")
+            raise UnavailableError(CLOSED, code="catalog_unavailable")
         connection = self._engine.raw_connection()
         deadline = Deadline(self._clock, self._statement_seconds)
         driver: Any = connection.driver_connection
