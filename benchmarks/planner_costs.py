@@ -3,11 +3,12 @@
     python -m benchmarks.planner_costs [--documents 100000] [--dimensions 384,1536]
 
 The planner's own three ways of answering a filtered query are timed in this process, with a catalogue and an engine of
-its own. `exact` and `memory` are asked with filters that 100 to 50,000 documents match; `index+filter` is made to ask
-the engine for 10 to 10,000 candidates, with a filter that all documents match, so that it asks once. NumPy should have
-one thread, as in the service: set `OPENBLAS_NUM_THREADS=1`. All ways take turns, round by round, and each figure is the
-lower quartile of its rounds: on a shared machine the slower ones show the load of others. The constants are fitted by
-least squares of the relative error, because 1 ms is as wrong at 2 ms as 100 ms at 200 ms.
+its own, and so is reading all vectors into memory. `exact` and `memory` are asked with filters that 100 to 50,000
+documents match; `index+filter` is made to ask the engine for 10 to 10,000 candidates, with a filter that all documents
+match, so that it asks once. NumPy should have one thread, as in the service: set `OPENBLAS_NUM_THREADS=1`. All take
+turns, round by round, and each figure is the lower quartile of its rounds: on a shared machine the slower ones show the
+load of others. The constants are fitted by least squares of the relative error, because 1 ms is as wrong at 2 ms as
+100 ms at 200 ms.
 
 All ways begin and end alike (a transaction, the reading of the answer's documents). That part is fitted on the exact
 side and subtracted from the bases of the others, so that the model's `exact` needs no base of its own.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -62,12 +64,13 @@ Figure = tuple[int, int, float]
 
 def measure(
     arguments: argparse.Namespace, dimension: int, *, with_index: bool
-) -> tuple[list[Figure], list[Figure], list[Figure]]:
-    """Return the figures of `exact`, of `index+filter` (none without an index) and of `memory`."""
+) -> tuple[list[Figure], list[Figure], list[Figure], list[Figure]]:
+    """Return the figures of `exact`, of `index+filter` (none without an index), of `memory` and of reading into it."""
     corpus = Corpus(arguments.documents, dimension, QUERIES)
     exact: list[Figure] = []
     indexed: list[Figure] = []
     held: list[Figure] = []
+    reading: list[Figure] = []
     with tempfile.TemporaryDirectory(dir=arguments.directory) as directory, _catalog(Path(directory)) as catalog:
         ranks = np.random.default_rng(0).permutation(corpus.count)
         _fill(catalog, corpus, ranks)
@@ -88,12 +91,19 @@ def measure(
                 for candidates in CANDIDATES
                 if with_index and candidates <= corpus.count
             ]
+            asked.append((reading, corpus.count, partial(_ask_reading, catalog)))
             for (figures, number, _), milliseconds in zip(asked, _time([ask for *_, ask in asked]), strict=True):
                 figures.append((dimension, number, milliseconds))
-    return exact, indexed, held
+    return exact, indexed, held, reading
 
 
-def fit(exact: Sequence[Figure], indexed: Sequence[Figure], held: Sequence[Figure], documents: int) -> CostModel:
+def fit(
+    exact: Sequence[Figure],
+    indexed: Sequence[Figure],
+    held: Sequence[Figure],
+    reading: Sequence[Figure],
+    documents: int,
+) -> CostModel:
     """Return the model whose times have the least relative error to the measured ones."""
     several = len({dimension for dimension, _, _ in exact}) > 1
     terms = [[1.0, matches, matches * dimension] if several else [1.0, matches] for dimension, matches, _ in exact]
@@ -101,6 +111,8 @@ def fit(exact: Sequence[Figure], indexed: Sequence[Figure], held: Sequence[Figur
     base, per_candidate = _least_squares([[1.0, n] for _, n, _ in indexed], [each for *_, each in indexed])
     terms = [[1.0, dimension * codes_compared(documents, matches), matches] for dimension, matches, _ in held]
     memory = _least_squares(terms, [milliseconds for *_, milliseconds in held])
+    terms = [[number, number * dimension] if several else [number] for dimension, number, _ in reading]
+    read_document, *read_component = _least_squares(terms, [each for *_, each in reading])
     print(f"\nwhat all ways share: {shared:.2f} ms; the index's whole base: {base:.2f} ms")
     return CostModel(
         exact_per_document=per_document,
@@ -110,6 +122,8 @@ def fit(exact: Sequence[Figure], indexed: Sequence[Figure], held: Sequence[Figur
         memory_base=max(0.0, memory[0] - shared),
         memory_per_component=memory[1],
         memory_per_match=memory[2],
+        reading_per_document=read_document,
+        reading_per_component=read_component[0] if read_component else 0.0,
     )
 
 
@@ -136,6 +150,13 @@ def _ask_memory(catalog: Catalog, planner: Planner, corpus: Corpus, matches: int
         question = _question(corpus, number, _among(matches))
         found = planner._from_memory(question, transaction, collection, matches, asks_index=True)
     assert found is not None
+
+
+def _ask_reading(catalog: Catalog, _number: int) -> None:
+    held = HeldVectors(sys.maxsize)
+    with catalog.read() as transaction:
+        assert held._read(transaction, find_collection(transaction, NAME)) is not None
+    held.close()
 
 
 def _ask_index(catalog: Catalog, planner: Planner, corpus: Corpus, candidates: int, number: int) -> None:
@@ -241,19 +262,22 @@ def main() -> None:
     exact: list[Figure] = []
     indexed: list[Figure] = []
     held: list[Figure] = []
+    reading: list[Figure] = []
     for place, dimension in enumerate(arguments.dimensions):
         # The index is measured at the first dimension only: ids and hops determine its cost more than components do.
-        exact_here, indexed_here, held_here = measure(arguments, dimension, with_index=place == 0)
+        exact_here, indexed_here, held_here, reading_here = measure(arguments, dimension, with_index=place == 0)
         exact += exact_here
         indexed += indexed_here
         held += held_here
-    costs = fit(exact, indexed, held, arguments.documents)
+        reading += reading_here
+    costs = fit(exact, indexed, held, reading, arguments.documents)
     print(f"{'load at the end':>18}: {load()}\n")
     print(" dimension     number  measured ms  model ms")
     for plan, figures, model in (
         ("exact", exact, lambda dimension, number: costs.exact(number, dimension)),
         ("index", indexed, lambda dimension, number: costs.index(number)),
         ("memory", held, lambda dimension, number: costs.memory(arguments.documents, dimension, number, TOP_K)),
+        ("reading", reading, lambda dimension, number: costs.reading(number, dimension)),
     ):
         for dimension, number, milliseconds in figures:
             print(f"{dimension:10} {number:10,} {milliseconds:12.2f} {model(dimension, number):9.2f}  {plan}")

@@ -1,12 +1,13 @@
 """Exact distances, in the one definition that every plan of a vector query shares.
 
 cosine: 1 - cos, 1.0 when either vector is zero; l2: the squared Euclidean distance; ip: 1 - dot product. These are the
-engine's own definitions. Ranking runs in float32; the distances of an answer are computed once more in float64, row by
-row, so that a document's distance depends neither on the plan that found it nor on the documents beside it.
+engine's own definitions. The distances of an answer are computed in float64, row by row, so that a document's distance
+depends neither on the plan that found it nor on the documents beside it. Which documents need it, float32 tells.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,15 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import Vector
-from schemas.scores import rounded
+from schemas.scores import DIGITS, rounded
 
 EQUAL_DISTANCE = 1e-5
 """The index rounds differently: documents whose distances differ by less are equally far."""
+LEAST_SQUARE, LARGEST_SQUARE = 1e-24, 1e30
+"""Squares and products of float32 numbers have all their digits in between."""
+
+COMPONENTS_AT_ONCE = 100_000
+"""Of so many components of vectors copies are made at a time, which then fit in the processor's caches."""
+
+Numbers = NDArray[np.floating]
+Rows = NDArray[np.intp]
 
 
-def rough_distances(query: Vector, vectors: Vector, metric: str) -> NDArray[np.float32]:
-    """Return float32 distances (n,) of n vectors (n, dimension), for ranking."""
-    return _distances(query, vectors, metric, np.matmul).astype(np.float32, copy=False)
+def vectors_at_once(dimension: int) -> int:
+    """Return of how many vectors copies are made at a time, so that memory is bounded whatever their dimension."""
+    return max(1, COMPONENTS_AT_ONCE // dimension)
 
 
 def exact_distances(query: Vector, vectors: Vector, metric: str) -> NDArray[np.float64]:
@@ -34,24 +43,52 @@ def exact_distances(query: Vector, vectors: Vector, metric: str) -> NDArray[np.f
     return np.fromiter((rounded(each, metric) for each in precise.tolist()), np.float64, len(precise))
 
 
-def _cosine(
-    query: NDArray[np.floating], products: NDArray[np.floating], squares: NDArray[np.floating]
-) -> NDArray[np.floating]:
+def possible_nearest(query: Vector, vectors: Vector, metric: str, top_k: int) -> Rows:
+    """Return the rows of vectors (n, dimension) that can be among the `top_k` nearest by `exact_distances`.
+
+    Those that are as near as the last of them are among the rows.
+    """
+    if len(vectors) <= top_k:
+        return np.arange(len(vectors))
+    rows = _possible_nearest(query, vectors, metric, top_k)
+    if rows is None:
+        rows = _possible_nearest(query.astype(np.float64), vectors.astype(np.float64), metric, top_k)
+    assert rows is not None  # float64 has the range for the products of all float32 numbers
+    return rows
+
+
+def _possible_nearest(query: Numbers, vectors: Numbers, metric: str, top_k: int) -> Rows | None:
+    """Return the same, computed in the precision of the numbers, or None where float32 has not the range for it."""
+    distances = _distances(query, vectors, metric, np.matmul)
+    farthest = float(np.partition(distances, top_k - 1)[top_k - 1])
+    size, in_range = farthest, LEAST_SQUARE <= farthest <= LARGEST_SQUARE
+    if metric != "l2":
+        with np.errstate(over="ignore", under="ignore"):
+            squares = np.einsum("ij,ij->i", vectors, vectors)
+            least, largest, own = float(squares.min()), float(squares.max()), float(query @ query)
+        size = 1.0 if metric == "cosine" else 1.0 + math.sqrt(largest) * math.sqrt(own)
+        in_range = max(largest, own) <= LARGEST_SQUARE and (metric == "ip" or min(least, own) >= LEAST_SQUARE)
+    if vectors.dtype == np.float32 and not in_range:
+        return None
+    # A sum of n products is wrong by at most n units in the last place of the sum of their sizes.
+    error = len(query) * float(np.finfo(vectors.dtype).eps) + 10.0**-DIGITS
+    return np.flatnonzero(distances <= farthest + 2 * error * size)
+
+
+def _cosine(query: Numbers, products: Numbers, squares: Numbers) -> Numbers:
     norms = np.sqrt(squares) * np.sqrt(query @ query)
     return 1.0 - np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
 
 
-def _products_by_row(vectors: NDArray[np.floating], query: NDArray[np.floating]) -> NDArray[np.floating]:
+def _products_by_row(vectors: Numbers, query: Numbers) -> Numbers:
     """Return the products row by row: a matrix product rounds a row differently depending on where it stands."""
-    products: NDArray[np.floating] = np.einsum("ij,j->i", vectors, query)
+    products: Numbers = np.einsum("ij,j->i", vectors, query)
     return products
 
 
-def _distances(
-    query: NDArray[np.floating], vectors: NDArray[np.floating], metric: str, multiply: Callable[..., Any]
-) -> NDArray[np.floating]:
+def _distances(query: Numbers, vectors: Numbers, metric: str, multiply: Callable[..., Any]) -> Numbers:
     # Components near the float32 limit overflow when multiplied: the distance is then infinite, which ranks last.
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if metric == "l2":
             difference = vectors - query
             result = np.einsum("ij,ij->i", difference, difference)

@@ -24,7 +24,9 @@ from wrapper.catalog.rows import (
     to_matrix,
 )
 from wrapper.catalog.sortable_values import BOOLEAN, STRING, bounded
+from wrapper.distances import vectors_at_once
 
+VECTORS_AT_ONCE = 4_096
 SORT_AT_MOST = 5_000
 POSITIONS_AT_ONCE = 5_000
 LOWEST_SCALAR, AFTER_SCALARS = BOOLEAN, bytes((STRING[0] + 1,))
@@ -200,11 +202,12 @@ def sample(transaction: Transaction, collection: Collection, number: int) -> lis
 
 
 def vectors(
-    transaction: Transaction, collection: Collection, where: Where, *, block: int
+    transaction: Transaction, collection: Collection, where: Where, *, block: int = VECTORS_AT_ONCE
 ) -> Iterator[tuple[list[int], Vector]]:
-    """Yield (positions, float32 matrix) of all matches, at most `block` at a time, so that memory stays bounded."""
+    """Yield (positions, float32 matrix) of all matches, at most `block` at a time, and fewer of long vectors."""
     if collection.dimension is None:
         return
+    block = min(block, vectors_at_once(collection.dimension))
     matching = positions(transaction, collection.key, where)
     # A cross join runs in the order in which it is written: first the matches, then each vector by its position.
     statement = (

@@ -12,7 +12,7 @@ from wrapper.catalog import reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.rows import collection_by_key
-from wrapper.distances import EQUAL_DISTANCE, exact_distances, rough_distances
+from wrapper.distances import EQUAL_DISTANCE, exact_distances, possible_nearest, vectors_at_once
 from wrapper.engine.client import EngineClient
 
 NEAREST = 10
@@ -52,7 +52,8 @@ class RecallMeasurement:
         with self._catalog.read() as transaction:
             if self._now(transaction) is None:
                 return False
-            places, vectors = reads.vectors_after(transaction, self._collection, self._seen_to, limit=VECTORS_AT_ONCE)
+            limit = min(VECTORS_AT_ONCE, vectors_at_once(self._collection.dimension or 1))
+            places, vectors = reads.vectors_after(transaction, self._collection, self._seen_to, limit=limit)
         if not places:
             return False
         self._seen_to = places[-1]
@@ -94,7 +95,6 @@ class RecallMeasurement:
 
 
 def _least_distances(query: Vector, vectors: Vector, metric: str) -> list[float]:
-    rough = rough_distances(query, vectors, metric)
-    few = np.argpartition(rough, 2 * NEAREST)[: 2 * NEAREST] if len(rough) > 2 * NEAREST else np.arange(len(rough))
+    few = possible_nearest(query, vectors, metric, NEAREST)
     least: list[float] = exact_distances(query, vectors[few], metric).tolist()
     return least

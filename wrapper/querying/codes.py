@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.records import Vector
+from wrapper.distances import vectors_at_once
 
 LARGEST_CODE = 127
 LARGEST_FINE_CODE = 7
@@ -30,8 +31,8 @@ FINER = 2 * LARGEST_FINE_CODE
 """The fine steps in a step. The rest is at most half a step."""
 FLOATS = 5
 """The numbers of four bytes that each vector has beside its codes."""
-MOST_REFINED, REFINED_BLOCK = 16_384, 1_024
-"""Of so many documents fine codes are compared, and of so many at a time: these take memory when unpacked."""
+MOST_REFINED = 16_384
+"""Of so many documents fine codes are compared."""
 ROUGHNESS = 1e-5
 """The difference that computing in float32 may make, relative to the size of the numbers, which is far below."""
 LONGEST_SQUARE = 1e37
@@ -54,7 +55,7 @@ class QueryCode:
     length: of the difference; square: of the query's own length.
     """
 
-    difference: Floats
+    difference: Doubles
     code: Bytes
     step: float
     length: float
@@ -94,7 +95,7 @@ class Codes:
         difference = seen - self.reference
         [code], [step], [rest] = _encoded(difference[np.newaxis])
         length, rest_length = float(np.linalg.norm(difference)), float(np.linalg.norm(rest))
-        return QueryCode(difference.astype(np.float32), code, float(step), length, rest_length, float(square))
+        return QueryCode(difference, code, float(step), length, rest_length, float(square))
 
     def nearest(self, query: QueryCode, products: Floats, top_k: int, rows: Rows | None = None) -> Rows:
         """Return the rows that can be among the `top_k` nearest, of `rows` if given. Their `products` with the query's
@@ -115,10 +116,13 @@ class Codes:
     def _nearest_of(self, query: QueryCode, found: Rows, top_k: int) -> Rows:
         """Return what `nearest` does of few rows: their fine codes are unpacked, and the query is not rounded."""
         nearness = np.empty(len(found), dtype=np.float32)
-        for first in range(0, len(found), REFINED_BLOCK):
-            rows = found[first : first + REFINED_BLOCK]
-            codes = self.codes[rows] + _unpacked(self.fine[rows], self.codes.shape[1]) / np.float32(FINER)
-            nearness[first : first + REFINED_BLOCK] = codes @ query.difference
+        dimension = self.codes.shape[1]
+        block = vectors_at_once(dimension)
+        for first in range(0, len(found), block):
+            rows = found[first : first + block]
+            # In float32, the product of long vectors can be wrong by more than ROUGHNESS.
+            codes = self.codes[rows] + _unpacked(self.fine[rows], dimension) / FINER
+            nearness[first : first + block] = codes @ query.difference
         nearness *= self.steps[found]
         nearness += self.offsets[found]
         return found[self._possible(query, nearness, np.float32(query.length) * self.fine_rest_lengths[found], top_k)]
@@ -220,10 +224,10 @@ def _packed(fine: Doubles) -> Nibbles:
     return nibbles[:, 0::2] * np.uint8(16) + nibbles[:, 1::2]
 
 
-def _unpacked(fine: Nibbles, dimension: int) -> Floats:
+def _unpacked(fine: Nibbles, dimension: int) -> Doubles:
     """Return packed fine codes as numbers (n, dimension)."""
     nibbles = np.stack([fine >> 4, fine & 15], axis=2).reshape(len(fine), -1)[:, :dimension]
-    return nibbles.astype(np.float32) - (LARGEST_FINE_CODE + 1)
+    return nibbles.astype(np.float64) - (LARGEST_FINE_CODE + 1)
 
 
 def _squares(vectors: NDArray[np.floating] | Bytes) -> Doubles:

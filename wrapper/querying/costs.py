@@ -26,6 +26,8 @@ class CostModel:
     memory_base: float = 0.3
     memory_per_component: float = 0.00000005
     memory_per_match: float = 0.0006
+    reading_per_document: float = 0.005
+    reading_per_component: float = 0.000025
 
     def exact(self, matches: int, dimension: int) -> float:
         return matches * (self.exact_per_document + dimension * self.exact_per_component)
@@ -39,3 +41,7 @@ class CostModel:
         comparing = compared * dimension * self.memory_per_component
         reading = self.exact(min(top_k, compared), dimension)
         return self.memory_base + comparing + (matches or 0) * self.memory_per_match + reading
+
+    def reading(self, documents: int, dimension: int) -> float:
+        """Return what it costs to read the vectors of so many documents and make codes of them."""
+        return documents * (self.reading_per_document + dimension * self.reading_per_component)

@@ -27,16 +27,16 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.rows import find_collection
 from wrapper.coalescing import Coalescer, Ticket
+from wrapper.distances import vectors_at_once
 from wrapper.querying.codes import Bytes, Codes, Encoder, Floats, QueryCode, Rows, multiply, size_bytes
 from wrapper.querying.costs import codes_compared
 
 log = structlog.get_logger(__name__)
 
-READ_BLOCK = 1_024
 SOON_MS = 100.0
 """The longest that a query may take to read a collection."""
 SAMPLED = 1_024
-"""The number of vectors, spread over the collection, whose middle is the reference of the codes."""
+"""The most vectors, spread over the collection, whose middle is the reference of the codes."""
 POSITION_BYTES = 8
 TOGETHER_FROM = 1_000_000
 """Collections of at least this many components compute products for several queries at a time."""
@@ -106,19 +106,26 @@ class HeldVectors:
             if held is not None and held.revision == collection.revision:
                 self._held.move_to_end(collection.key)
                 return held
+            if held is not None and held.revision < collection.revision:
+                del self._held[collection.key]  # of no use any more, and in the way of its successor
             account = self._account(collection)
             account.saved_ms += saves_ms
-            if account.is_read or account.saved_ms < reading_ms:
+            if account.is_read or account.saved_ms < reading_ms or self._closing.is_set():
                 return None
             account.is_read = True  # by this thread or apart; the others do not wait for it
-        if self._catalog is not None and reading_ms > SOON_MS and not self._closing.is_set():
-            self._apart.submit(self._read_apart, self._catalog, collection.name)
-            return None
-        return self._read(transaction, collection)
+            if self._catalog is not None and reading_ms > SOON_MS:
+                self._apart.submit(self._read_apart, self._catalog, collection)
+                return None
+        try:
+            return self._read(transaction, collection)
+        except BaseException:
+            self._forget(collection.key)
+            raise
 
     def close(self) -> None:
         """Give up what is being read."""
-        self._closing.set()
+        with self._guard:
+            self._closing.set()
         self._apart.shutdown(cancel_futures=True)
 
     def nearest(self, held: Held, query: QueryCode, top_k: int, rows: Rows | None = None) -> Rows:
@@ -139,16 +146,23 @@ class HeldVectors:
             return multiply(held.codes.codes, [code])[0]
         return self._products.do((held, code))
 
-    def _read_apart(self, catalog: Catalog, name: str) -> None:
+    def _read_apart(self, catalog: Catalog, asked: Collection) -> None:
         try:
             with catalog.read() as transaction:
-                collection = find_collection(transaction, name)
-                if collection.count and self.fits(collection):
+                collection = find_collection(transaction, asked.name)
+                if collection.count and self.fits(collection) and not self._is_held(collection):
                     self._read(transaction, collection)
+            return
         except RagError as error:
-            log.info("vectors were not read into memory", collection=name, reason=error.message)
+            log.info("vectors were not read into memory", collection=asked.name, reason=error.message)
         except Exception:
-            log.exception("unexpected failure while vectors were read into memory", collection=name)
+            log.exception("unexpected failure while vectors were read into memory", collection=asked.name)
+        self._forget(asked.key)
+
+    def _is_held(self, collection: Collection) -> bool:
+        with self._guard:
+            held = self._held.get(collection.key)
+            return held is not None and held.revision >= collection.revision
 
     def _read(self, transaction: Transaction, collection: Collection) -> Held | None:
         """Read the vectors of a collection and hold their codes.
@@ -156,10 +170,11 @@ class HeldVectors:
         Returns None when one is too long to be compared by its code, or this is being closed.
         """
         positions = np.sort(np.array(reads.all_positions(transaction, collection, EVERYTHING), dtype=np.int64))
-        spread = positions[:: max(1, len(positions) // SAMPLED)].tolist()
+        sampled = min(SAMPLED, vectors_at_once(collection.dimension or 1))
+        spread = positions[:: -(-len(positions) // sampled)].tolist()
         _, some = reads.vectors_at(transaction, collection, spread)
         encoder = Encoder(collection.metric, some, len(positions))
-        for block, vectors in reads.vectors(transaction, collection, EVERYTHING, block=READ_BLOCK):
+        for block, vectors in reads.vectors(transaction, collection, EVERYTHING):
             if self._closing.is_set() or not encoder.add(np.searchsorted(positions, block), vectors):
                 return None
         held = Held(collection.revision, positions, encoder.finish())
@@ -182,11 +197,13 @@ class HeldVectors:
             self._held[key] = held
             self._held.move_to_end(key)
             while sum(each.nbytes for each in self._held.values()) > self._max_bytes:
-                self._forget(next(iter(self._held)))
+                key, _ = self._held.popitem(last=False)
+                self._accounts.pop(key, None)
 
     def _forget(self, key: int) -> None:
-        del self._held[key]
-        self._accounts.pop(key, None)
+        """Forget that a collection has been read: its queries have to pay once more."""
+        with self._guard:
+            self._accounts.pop(key, None)
 
 
 def _multiply(asked: list[_Asked]) -> None:

@@ -25,7 +25,6 @@ from typing import Protocol
 
 import numpy as np
 import structlog
-from numpy.typing import NDArray
 
 from schemas.errors import UnavailableError
 from schemas.observing import spans
@@ -39,7 +38,7 @@ from wrapper.catalog.filters import any_matches, count
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import outbox, reports, set_aside
 from wrapper.catalog.rows import find_collection
-from wrapper.distances import exact_distances, rough_distances
+from wrapper.distances import exact_distances, possible_nearest
 from wrapper.embedding_checks import check_dimension, check_directions
 from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
@@ -47,7 +46,6 @@ from wrapper.querying.near_documents import middle_of
 
 log = structlog.get_logger(__name__)
 
-SCAN_BLOCK = 4_096
 MAX_CANDIDATES = 16_384
 PENDING_ENTRIES = 256
 MAX_PENDING_IDS = 4_096
@@ -57,8 +55,6 @@ DOUBTED = 10
 """The factor by which an exact answer may take longer when the index was found to miss more, or was never measured."""
 MOST_ATTEMPTS = 3
 """The most times that the engine is asked while writes keep passing it by."""
-ROUGHNESS = 1e-5
-"""The relative difference that float32 distances of equal vectors may have."""
 
 
 class VectorIndex(Protocol):
@@ -210,7 +206,7 @@ class Planner:
             elsewhere = min(elsewhere, from_index) if filtered else from_index
         if here >= elsewhere:
             return None
-        reading = self._costs.exact(collection.count, len(query))
+        reading = self._costs.reading(collection.count, len(query))
         held = self._held.of(transaction, collection, saves_ms=elsewhere - here, reading_ms=reading)
         if held is None:
             return None
@@ -292,9 +288,9 @@ class Planner:
         """Return the answer from the vectors of the catalogue, block by block."""
         nearest: list[tuple[float, int]] = []
         compared = 0
-        for positions, vectors in reads.vectors(transaction, collection, question.where, block=SCAN_BLOCK):
+        for positions, vectors in reads.vectors(transaction, collection, question.where):
             compared += len(positions)
-            best = _nearest(rough_distances(question.embedding, vectors, collection.metric), question.top_k)
+            best = possible_nearest(question.embedding, vectors, collection.metric, question.top_k)
             distances = exact_distances(question.embedding, vectors[best], collection.metric)
             found = zip(distances.tolist(), (positions[index] for index in best), strict=True)
             nearest = heapq.nsmallest(question.top_k, [*nearest, *found])
@@ -336,21 +332,6 @@ class Planner:
             groups = grouping.gather(transaction, collection, hits, question.gather, nearness, seen=question.seen)
             unknown = grouping.unknown_fields(transaction, collection, question.gather, question.seen)
         return Found(matches, collection, plan, groups, unknown, len(positions) if compared is None else compared)
-
-
-def _nearest(distances: NDArray[np.float32], top_k: int) -> NDArray[np.intp]:
-    """Return the rows that can be among the nearest.
-
-    They are as many as wanted, and all that are as near but for rounding. Equal vectors are all among them or none, so
-    that their positions decide which of them are answered.
-    """
-    wanted = top_k + SPARE_CANDIDATES
-    if len(distances) <= wanted:
-        return np.arange(len(distances))
-    farthest = float(np.partition(distances, wanted - 1)[wanted - 1])
-    if math.isfinite(farthest):
-        farthest += ROUGHNESS * max(1.0, abs(farthest))
-    return np.flatnonzero(distances <= farthest)
 
 
 def _waiting(transaction: Transaction, collection: Collection) -> _Waiting | None:

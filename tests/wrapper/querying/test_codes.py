@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wrapper import distances as distances_module
 from wrapper.distances import exact_distances
 from wrapper.querying import codes as codes_module
 from wrapper.querying.codes import Encoder, multiply, size_bytes
@@ -83,10 +84,24 @@ def test_no_near_document_is_left_out(made, metric):
             assert _nearest(query, vectors, metric, top_k) <= found
 
 
+@pytest.mark.parametrize("metric", METRICS)
+def test_no_near_document_is_left_out_of_nearly_constant_vectors_of_many_dimensions(metric):
+    """Where all terms of a product are equal, the errors of adding them in float32 do not cancel each other."""
+    generator = np.random.default_rng(7)
+    query = np.zeros(4_096, dtype=np.float32)
+    query[0] = metric == "cosine"
+    for _ in range(30):
+        vectors = np.full((200, 4_096), -generator.uniform(1, 2), dtype=np.float32)
+        vectors[0] *= np.float32(-1 + (3e-7 * generator.integers(1, 6) if metric == "l2" else 0.0))
+        encoder = Encoder(metric, vectors, len(vectors))
+        encoder.add(np.arange(len(vectors)), vectors)
+        assert _nearest(query, vectors, metric, 1) <= set(_candidates(encoder.finish(), query, 1).tolist())
+
+
 @pytest.mark.parametrize(("most", "mean"), [(0, range(14, 100)), (COUNT, range(10, 12))])
 def test_fine_codes_are_compared_of_so_many_documents_at_most(monkeypatch, most, mean):
     monkeypatch.setattr(codes_module, "MOST_REFINED", most)
-    monkeypatch.setattr(codes_module, "REFINED_BLOCK", 7)
+    monkeypatch.setattr(distances_module, "COMPONENTS_AT_ONCE", 7 * DIMENSION)
     vectors = _random(np.random.default_rng(8)).astype(np.float32)
     codes = _coded(vectors, "cosine")
     found = [set(_candidates(codes, query, 10).tolist()) for query in vectors[:20]]

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
+from schemas.errors import UnavailableError
 from schemas.records import DocumentBatch
 from schemas.where import parse_where
 from tests.support.live import eventually
-from wrapper.catalog import writes
+from wrapper import distances
+from wrapper.catalog import reads, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.querying import held_vectors
+from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
 from wrapper.querying.planner import Planner
 
 COUNT, DIMENSION = 300, 8
 MEGABYTE = 1_000_000
+SECOND_QUERY_READS = CostModel(reading_per_document=0.0053)
 TAKEN = COUNT * (DIMENSION + DIMENSION // 2 + 5 * 4 + 8)
 """The bytes that a collection takes: codes, fine codes, five numbers of four bytes for each, and positions."""
 
@@ -60,7 +65,7 @@ def catalog(tmp_path):
 
 
 def _planner(catalog, max_bytes=MEGABYTE):
-    return Planner(catalog, NoIndex(), held=HeldVectors(max_bytes))
+    return Planner(catalog, NoIndex(), SECOND_QUERY_READS, held=HeldVectors(max_bytes))
 
 
 def _plan(planner, name="one", **how):
@@ -100,6 +105,85 @@ def test_what_is_read_apart_is_given_up_when_the_service_ends(catalog):
     held = HeldVectors(MEGABYTE, catalog)
     held.close()
     assert [_of(held, catalog, "one", 1_000.0, reading_ms=1_000.0) for _ in range(3)] == [None] * 3
+
+
+def test_a_reading_that_failed_is_tried_again_once_queries_have_paid_for_it(catalog, monkeypatch):
+    read, asked = reads.vectors, []
+
+    def failing(*arguments, **how):
+        asked.append(arguments)
+        if len(asked) <= 2:
+            raise UnavailableError("locked for a moment")
+        return read(*arguments, **how)
+
+    monkeypatch.setattr(reads, "vectors", failing)
+    held = HeldVectors(MEGABYTE, catalog)
+    with pytest.raises(UnavailableError):
+        _of(held, catalog, "one", 10.0)
+    assert _of(held, catalog, "one", 9.0) is None
+    assert _of(held, catalog, "one", 10_000.0, reading_ms=held_vectors.SOON_MS + 1) is None  # fails apart
+    eventually(lambda: _of(held, catalog, "one", 10.0) is not None, seconds=20)
+    assert len(asked) == 3
+    held.close()
+
+
+def test_what_is_held_already_is_not_read_apart_again(catalog, monkeypatch):
+    held, vectors = HeldVectors(MEGABYTE, catalog), reads.vectors
+    begin, asked = threading.Event(), []
+
+    def waiting(transaction, collection, where):
+        asked.append((collection.name, collection.revision))
+        assert begin.wait(60)
+        return vectors(transaction, collection, where)
+
+    monkeypatch.setattr(reads, "vectors", waiting)
+    for name in ("two", "one"):
+        assert _of(held, catalog, name, 1_000.0, reading_ms=held_vectors.SOON_MS + 1) is None
+    _add(catalog, "one", _vectors(5, 1), prefix="new")  # while the reading of `two` holds up that of `one`
+    assert _of(held, catalog, "one", 1_000.0, reading_ms=held_vectors.SOON_MS + 1) is None
+    begin.set()
+    held._apart.shutdown(wait=True)
+    assert [name for name, _ in asked] == ["two", "one"]
+    assert len(_of(held, catalog, "one", 0.0).positions) == COUNT + 1
+
+
+def test_codes_of_an_earlier_revision_make_room(catalog):
+    held = HeldVectors(MEGABYTE)
+    assert _of(held, catalog, "one", 10.0) is not None
+    _add(catalog, "one", _vectors(5, 1), prefix="new")
+    assert _of(held, catalog, "one", 0.0) is None
+    assert not held._held
+
+
+def test_closing_while_queries_ask_refuses_nothing_to_them(catalog):
+    for _ in range(20):
+        held, asked = HeldVectors(MEGABYTE, catalog), threading.Barrier(5)
+
+        def ask(held=held, asked=asked):
+            asked.wait(60)
+            return [_of(held, catalog, name, 1_000.0, reading_ms=1_000.0) for name in ("one", "two") * 5]
+
+        with ThreadPoolExecutor(4) as threads:
+            askers = [threads.submit(ask) for _ in range(4)]
+            asked.wait(60)
+            held.close()
+            assert all(len(asker.result(60)) == 10 for asker in askers)
+
+
+def test_long_vectors_are_read_and_sampled_a_few_at_a_time(catalog, monkeypatch):
+    monkeypatch.setattr(distances, "COMPONENTS_AT_ONCE", 7 * DIMENSION)
+    sizes, at, vectors = [], reads.vectors_at, reads.vectors
+    monkeypatch.setattr(reads, "vectors_at", lambda *asked: sizes.append(len(asked[2])) or at(*asked))
+
+    def counted(*asked):
+        for places, block in vectors(*asked):
+            sizes.append(len(places))
+            yield places, block
+
+    monkeypatch.setattr(reads, "vectors", counted)
+    assert _of(HeldVectors(MEGABYTE), catalog, "one", 10.0) is not None
+    assert max(sizes) == 7
+    assert sum(sizes[1:]) == COUNT
 
 
 def test_a_write_begins_a_new_account(catalog):

@@ -1,0 +1,81 @@
+"""Of the documents whose distances are computed exactly, none that is among the nearest is missing, whatever is compared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wrapper import distances
+from wrapper.distances import exact_distances, possible_nearest
+
+METRICS = ("cosine", "l2", "ip")
+
+
+def _nearest(query, vectors, metric, top_k):
+    """Return the rows of the nearest, and of those that are as near as the last of them."""
+    exact = exact_distances(query, vectors, metric)
+    return set(np.flatnonzero(exact <= np.sort(exact)[:top_k][-1]).tolist())
+
+
+def _found(query, vectors, metric, top_k):
+    return set(possible_nearest(query, vectors, metric, top_k).tolist())
+
+
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 60),
+    st.integers(1, 70),
+    st.sampled_from(METRICS),
+    st.integers(1, 12),
+    st.floats(-30, 30),
+    st.floats(0, 20),
+    st.floats(-1e6, 1e6),
+)
+def test_the_nearest_are_among_those_compared(seed, count, dimension, metric, top_k, size, spread, mean):
+    """Lengths differ by up to 20 powers of ten, from the smallest numbers of float32 to the largest."""
+    generator = np.random.default_rng(seed)
+    lengths = 10.0 ** np.clip(size + spread * generator.uniform(-0.5, 0.5, (count, 1)), -37, 36)
+    vectors = (generator.standard_normal((count, dimension)) + mean * generator.integers(0, 2)) * lengths
+    vectors = np.clip(vectors.round(generator.integers(0, 50)), -3e38, 3e38).astype(np.float32)
+    query = vectors[0] * np.float32(10.0 ** generator.integers(-3, 1))
+    assert _nearest(query, vectors, metric, top_k) <= _found(query, vectors, metric, top_k)
+
+
+@pytest.mark.parametrize("size", [1e20, 1e-24])
+def test_a_document_in_the_direction_of_the_question_is_found_beside_very_long_and_very_short_ones(size):
+    vectors = np.random.default_rng(1).standard_normal((1_500, 24)).astype(np.float32)
+    vectors[::2] *= np.float32(size)
+    assert 4 in _found(vectors[5] * 0 + vectors[4] / np.float32(size), vectors, "cosine", 1)
+    assert exact_distances(vectors[4], vectors[4:5], "cosine")[0] == 0.0
+
+
+def test_large_products_that_cancel_each_other_hide_no_difference():
+    generator = np.random.default_rng(2)
+    common, query = 1e7 * generator.standard_normal(24), generator.standard_normal(24)
+    query -= common * (query @ common) / (common @ common)
+    vectors, query = (generator.standard_normal((1_500, 24)) + common).astype(np.float32), query.astype(np.float32)
+    assert _nearest(query, vectors, "ip", 10) <= _found(query, vectors, "ip", 10)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dimension", [4_096, 16_384])
+def test_errors_of_adding_many_equal_terms_hide_no_difference(metric, dimension):
+    generator = np.random.default_rng(3)
+    for _ in range(5):
+        vectors = np.full((40, dimension), generator.uniform(1, 2), dtype=np.float32)
+        vectors[:, 0] *= 1 + np.float32(1e-6) * generator.integers(0, 9, 40)
+        query = vectors[1] * np.float32(-1.5)
+        assert _nearest(query, vectors, metric, 3) <= _found(query, vectors, metric, 3)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_few_are_compared_exactly(metric):
+    vectors = np.random.default_rng(4).standard_normal((4_096, 384)).astype(np.float32)
+    assert max(len(_found(query, vectors, metric, 10)) for query in vectors[:30] + np.float32(0.1)) <= 12
+
+
+def test_memory_is_bounded_whatever_the_dimension(monkeypatch):
+    monkeypatch.setattr(distances, "COMPONENTS_AT_ONCE", 1_000)
+    assert [distances.vectors_at_once(dimension) for dimension in (1, 3, 1_000, 65_536)] == [1_000, 333, 1, 1]
