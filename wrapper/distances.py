@@ -70,8 +70,8 @@ def _possible_nearest(query: Numbers, vectors: Numbers, metric: str, top_k: int)
         in_range = max(largest, own) <= LARGEST_SQUARE and (metric == "ip" or min(least, own) >= LEAST_SQUARE)
     if vectors.dtype == np.float32 and not in_range:
         return None
-    # A sum of n products is wrong by at most n units in the last place of the sum of their sizes.
-    error = len(query) * float(np.finfo(vectors.dtype).eps) + 10.0**-DIGITS
+    # A sum of n products is wrong by at most n units in the last place of the sum of their sizes; answers are rounded.
+    error = len(query) * float(np.finfo(vectors.dtype).eps) + 10.0 ** (1 - DIGITS)
     return np.flatnonzero(distances <= farthest + 2 * error * size)
 
 

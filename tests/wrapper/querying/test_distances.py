@@ -51,6 +51,16 @@ def test_a_document_in_the_direction_of_the_question_is_found_beside_very_long_a
     assert exact_distances(vectors[4], vectors[4:5], "cosine")[0] == 0.0
 
 
+def test_documents_that_are_equally_far_but_for_rounding_are_all_compared():
+    """Beside a long query, all short vectors are as far as it is long."""
+    generator = np.random.default_rng(3)
+    for _ in range(150):
+        vectors = generator.standard_normal((750, 24)) * 10.0 ** generator.uniform(-25, 17, (750, 1))
+        vectors = vectors.astype(np.float32)
+        query = vectors[generator.integers(750)]
+        assert _nearest(query, vectors, "l2", 100) <= _found(query, vectors, "l2", 100)
+
+
 def test_large_products_that_cancel_each_other_hide_no_difference():
     generator = np.random.default_rng(2)
     common, query = 1e7 * generator.standard_normal(24), generator.standard_normal(24)
