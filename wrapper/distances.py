@@ -87,7 +87,7 @@ def _products_by_row(vectors: Numbers, query: Numbers) -> Numbers:
 
 
 def _distances(query: Numbers, vectors: Numbers, metric: str, multiply: Callable[..., Any]) -> Numbers:
-    # Components near the float32 limit overflow when multiplied: the distance is then infinite, which ranks last.
+    # Products of float32 numbers may overflow: `possible_nearest` sees it, and all that is left can be compared.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if metric == "l2":
             difference = vectors - query

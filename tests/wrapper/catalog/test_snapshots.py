@@ -33,10 +33,19 @@ def test_a_read_that_fails_is_not_under_way_any_more(open_database):
 
 
 def test_metrics_tell_of_an_export_under_way(client, app, filled, monkeypatch):
-    """Other applications of this process set the same number, so what it was set to counts, and not what it is."""
-    name, told = filled(), []
-    tell = metrics.OLDEST_SNAPSHOT_SECONDS.set
-    monkeypatch.setattr(metrics.OLDEST_SNAPSHOT_SECONDS, "set", lambda age: (tell(age), told.append(age)))
-    with app.extensions["rag.service"].store.export(name):
-        eventually(lambda: max(told, default=0.0) > 1, seconds=60)
-    assert "\nrag_oldest_snapshot_seconds " in client.get("/metrics").get_data(as_text=True)
+    name, gauge = filled(), metrics.OLDEST_SNAPSHOT_SECONDS
+    tell = gauge.set
+
+    def age():
+        (line,) = (
+            line
+            for line in client.get("/metrics").get_data(as_text=True).splitlines()
+            if line.startswith("rag_oldest_snapshot_seconds ")
+        )
+        return float(line.split()[1])
+
+    with monkeypatch.context() as patched, app.extensions["rag.service"].store.export(name):
+        # Other applications of this process set the same gauge, to 0, as nobody reads there.
+        patched.setattr(gauge, "set", lambda seconds: tell(seconds) if seconds > 1 else None)
+        eventually(lambda: age() > 1, seconds=60)
+    eventually(lambda: age() < 1, seconds=60)
