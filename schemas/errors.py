@@ -126,6 +126,15 @@ class CollectionForbiddenError(AccessError):
         super().__init__(f"The key is not for a collection '{name}'", collection=name)
 
 
+class PartlySeenError(AccessError):
+    """The caller's key is for a part of a collection's documents, and what was asked for is told about all of them."""
+
+    code = "collection_forbidden"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The key is for a part of collection '{name}' only", collection=name)
+
+
 class DatabaseForbiddenError(AccessError):
     """The caller has not all collections that a tenant or database may have, and so may not make or delete it."""
 
@@ -212,6 +221,13 @@ class GoneError(RagError):
     """What was asked for is of an older release of a protocol, and not there any more."""
 
     code = "gone"
+
+
+class TooOldError(GoneError):
+    """What followed was forgotten: who followed a collection begins anew. `details.oldest` is the oldest revision that
+    can still be followed from."""
+
+    code = "too_old"
 
 
 class CollectionNotFoundError(NotFoundError):

@@ -105,6 +105,31 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """The newest state of an id: its document, or None when that was deleted; and the revision that made it so."""
+
+    revision: int
+    id: str
+    document: Document | None
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """How far a follower has come: it has what was changed up to `revision`, 0 for nothing, as it was at the revision
+    `as_of` or, for what was changed after that, later. `history` is that of the collection it has followed."""
+
+    revision: int = 0
+    as_of: int | None = None
+    history: str | None = None
+
+    def base(self, collection: Collection) -> int:
+        """Return the revision of the collection since which deletions are to be told, the newest one for a follower who
+        begins."""
+        as_of = self.as_of if self.as_of is not None else self.revision or collection.revision
+        return max(as_of, self.revision)
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentBatch:
     """Documents to store, column by column: n ids, n texts, n metadata objects, a float32 matrix (n, dimension)."""
 

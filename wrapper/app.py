@@ -25,7 +25,7 @@ from wrapper.audit import noted
 from wrapper.observing import logs, metrics
 from wrapper.observing.recent import RecentRequests
 from wrapper.routes import access as access_routes
-from wrapper.routes import alias, audit_entries, backups, collection, database, document, index, query
+from wrapper.routes import alias, audit_entries, backups, change, collection, database, document, index, query
 from wrapper.routes import service as service_routes
 from wrapper.service import LOOK_SECONDS, Service, open_service
 from wrapper.serving.freed_memory import GIVE_BACK_SECONDS, give_back
@@ -96,7 +96,18 @@ def create_app(
     app.extensions["rag.parsing"] = budget_of(settings.max_body_mb << 20)
     app.extensions["rag.routes"] = RouteTable()
     route_table.register(
-        app, alias, audit_entries, backups, collection, database, document, index, query, service_routes, access_routes
+        app,
+        alias,
+        audit_entries,
+        backups,
+        change,
+        collection,
+        database,
+        document,
+        index,
+        query,
+        service_routes,
+        access_routes,
     )
     app.extensions["rag.service"] = service = open_service(settings, access, serves=serves)
     app.extensions["rag.access"] = open_access(service, access)

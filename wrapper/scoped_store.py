@@ -35,6 +35,7 @@ from wrapper.store import Store
 from wrapper.stores.quotas import limited
 from wrapper.stores.reach import Reach
 from wrapper.stores.scoped_file_listing import ScopedFileListing
+from wrapper.stores.scoped_following import ScopedFollowing
 from wrapper.stores.scoped_indexes import ScopedIndexes
 from wrapper.stores.scoped_names import ScopedNames
 from wrapper.stores.scoped_namespaces import ScopedNamespaces
@@ -66,6 +67,7 @@ class ScopedStore:
         self.records = ScopedRecords(store.records, self.reach, self._shown_one)
         self.namespaces = ScopedNamespaces(store.namespaces, self.reach, self._shown)
         self.file_listing = ScopedFileListing(store.file_listing, self.reach)
+        self.following = ScopedFollowing(store.following, self.reach)
         self.indexes = ScopedIndexes(store.indexes, self.reach)
         self._counts = SeenCounts(store.count) if counts is None else counts
 

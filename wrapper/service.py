@@ -24,6 +24,7 @@ from wrapper.backups.making import sweep_killed
 from wrapper.backups.moves import complete_moves
 from wrapper.backups.service_backups import Backups
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.changes.tombstones import TombstoneSweeper
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import adoptions, outbox, reports
 from wrapper.catalog.index_state.status import hindrances
@@ -235,6 +236,10 @@ class Service:
         owns_engine = not settings.chroma_url
         return StorageErasure(self._catalog, self._indexer, settings.data_dir, self.backups, owns_engine=owns_engine)
 
+    def stop_waiting(self) -> None:
+        """Let no request wait for changes any more: the service stops. Signal handlers may call this."""
+        self.store.following.stop_waiting()
+
     def on_close(self, close: Callable[[], None]) -> None:
         """Call `close` before this service closes the rest; the last one registered is called first."""
         self._closing.append(close)
@@ -245,6 +250,7 @@ class Service:
 
     def close(self) -> None:
         """Stop what this process started. Writes that wait for the index stay in the outbox."""
+        self.stop_waiting()
         while self._closing:
             self._closing.pop()()
         self.looks.close()
@@ -377,7 +383,9 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
     held = HeldVectors(settings.memory_vectors_mb * 1024 * 1024, catalog)
     planner = Planner(catalog, index, held=held, exact_ms=settings.exact_ms, documents=documents)
     store = Store(catalog, planner, indexer, writing, documents)
-    tidying = Tidying([WordMerging(catalog, time.monotonic).step, store.copying.sweep], lambda: indexer.leads)
+    sweeper = TombstoneSweeper(catalog, settings.tombstone_days, time.time)
+    steps = [WordMerging(catalog, time.monotonic).step, store.copying.sweep, sweeper.step]
+    tidying = Tidying(steps, lambda: indexer.leads)
     indexer.start()
     tidying.start()
     recorder = open_recorder(settings, access, may_store=may_store)

@@ -51,13 +51,11 @@ from wrapper.querying.projections import Projections
 from wrapper.stores.collection_names import CollectionNames, check_not_in_transit
 from wrapper.stores.copying import Copying
 from wrapper.stores.file_listing import FileListing
+from wrapper.stores.following import Following
 from wrapper.stores.index_requests import IndexRequests
 from wrapper.stores.namespaces import Namespaces
 from wrapper.stores.record_store import RecordStore
 from wrapper.writing import AS_IT_COMES, WriteOptions, Writing, Written
-
-EXPORTED_AT_ONCE = 200
-"""The number of documents of an export that are in memory at a time."""
 
 
 class Store:
@@ -75,6 +73,7 @@ class Store:
         self.copying = Copying(catalog, writing)
         self.records = RecordStore(catalog, writing)
         self.file_listing = FileListing(catalog)
+        self.following = Following(catalog)
         self.namespaces = Namespaces(catalog, writing)
         self.names = CollectionNames(catalog, writing, self.copying)
 
@@ -351,7 +350,7 @@ class Store:
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
             found = replace(collection, count=count(transaction, collection.key, seen, collection.count))
-            yield found, reads.everything(transaction, collection, seen, block=EXPORTED_AT_ONCE)
+            yield found, reads.everything(transaction, collection, seen)
 
     def count(self, name: str, where: Where) -> tuple[int, Collection]:
         """Return the number of documents that match, and the collection."""

@@ -93,6 +93,7 @@ ROUTES: Mapping[str, Access] = {
     "GET /collections/{name}/facets": Access(READ, Names.PATH),
     "GET /collections/{name}/projection": Access(READ, Names.PATH),
     "GET /collections/{name}/export": Access(READ, Names.PATH),
+    "GET /collections/{name}/changes": Access(READ, Names.PATH),
     "POST /collections/{name}/import": Access(MANAGE, Names.PATH),
     "POST /collections/{name}/query": Access(READ, Names.PATH),
     "POST /query": Access(READ, Names.BODY),

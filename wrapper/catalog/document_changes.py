@@ -115,8 +115,8 @@ def _merge(
     places = [document.position for document, _, _ in changed]
     stored_bytes.subtract(transaction, collection.key, places)
     transaction.run_many(
-        "UPDATE documents SET metadata = ? WHERE position = ?",
-        [(dump_json(after), document.position) for document, _, after in changed],
+        "UPDATE documents SET metadata = ?, revision = ? WHERE position = ?",
+        [(dump_json(after), collection.revision + 1, document.position) for document, _, after in changed],
     )
     stored_bytes.add(transaction, collection.key, places)
     transaction.run_many("DELETE FROM document_fields WHERE position = ?", [(place,) for place in places])

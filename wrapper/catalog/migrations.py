@@ -171,6 +171,20 @@ def _text_signatures(connection: Connection) -> None:
         connection.execute(insert, [dict(zip(names, row, strict=True)) for row in signed])
 
 
+def _change_feed(connection: Connection) -> None:
+    """Documents know the revision that wrote them, 0 for those from before. Deletions leave tombstones from now on."""
+    for table, column in (("documents", "revision"), ("collections", "deletions_since")):
+        if not any(each["name"] == column for each in inspect(connection).get_columns(table)):
+            connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {column} BIGINT NOT NULL DEFAULT 0"))
+    [by_revision] = [index for index in tables.documents.indexes if index.name == "documents_by_revision"]
+    by_revision.create(connection, checkfirst=True)
+    tables.tombstones.create(connection, checkfirst=True)
+    tables.histories.create(connection, checkfirst=True)
+    drawn = "INSERT INTO histories (id) SELECT :drawn WHERE NOT EXISTS (SELECT 1 FROM histories)"
+    connection.execute(text(drawn), {"drawn": str(uuid.uuid4())})
+    connection.execute(text("UPDATE collections SET deletions_since = revision"))
+
+
 def _add_column(connection: Connection, column: Column[Any]) -> None:
     """Add a column that may be null to its table, unless it is there."""
     if any(each["name"] == column.name for each in inspect(connection).get_columns(column.table.name)):
@@ -196,6 +210,7 @@ STEPS: list[Callable[[Connection], None]] = [
     _renamed_collections,
     _tenants_and_databases,
     _text_signatures,
+    _change_feed,
 ]
 NEWEST = len(STEPS)
 """The version of the schema that this release makes."""

@@ -27,6 +27,7 @@ from wrapper.catalog.sortable_values import BOOLEAN, STRING, bounded
 from wrapper.distances import vectors_at_once
 
 VECTORS_AT_ONCE = 4_096
+DOCUMENTS_AT_ONCE = 200
 SORT_AT_MOST = 5_000
 POSITIONS_AT_ONCE = 5_000
 LOWEST_SCALAR, AFTER_SCALARS = BOOLEAN, bytes((STRING[0] + 1,))
@@ -109,7 +110,7 @@ def in_insertion_order(transaction: Transaction, collection: Collection, *, afte
 
 
 def everything(
-    transaction: Transaction, collection: Collection, where: Where = EVERYTHING, *, block: int
+    transaction: Transaction, collection: Collection, where: Where = EVERYTHING, *, block: int = DOCUMENTS_AT_ONCE
 ) -> Iterator[list[Document]]:
     """Yield all matching documents with embeddings, in the order of insertion, `block` in memory at a time."""
     matching = predicate(transaction, collection.key, where, "d.position")

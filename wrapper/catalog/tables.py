@@ -1,6 +1,8 @@
 """The catalogue's tables. Vectors have a table of their own so that pages of documents stay small.
 
-`documents.position` is drawn from one counter, never reused, and orders documents by first insertion. `document_fields`
+`documents.position` is drawn from one counter, never reused, and orders documents by first insertion.
+`documents.revision` is the one of the collection that last wrote the document; a deleted document leaves a tombstone
+(`wrapper/catalog/changes/tombstones.py`). `document_fields`
 holds every filterable value twice: by document (residual conditions, order, facets) and by value (the covering index
 behind `where`). On PostgreSQL, whose indexes have no room for long values, it holds them in two parts
 (`wrapper/catalog/postgres/transaction.py`). Words are in segments
@@ -78,6 +80,7 @@ collections = Table(
     Column("bytes", BigInteger, nullable=False, server_default="0"),
     Column("engine_name", _string(512)),
     Column("configuration", TEXTS),
+    Column("deletions_since", BigInteger, nullable=False, server_default="0"),
     Index("collections_by_engine_name", "engine_name", unique=True),
     Index("collections_by_id", "id", unique=True),
 )
@@ -111,11 +114,29 @@ documents = Table(
     Column("text", TEXTS, nullable=False),
     Column("metadata", TEXTS, nullable=False),
     Column("extras", TEXTS),
+    Column("revision", BigInteger, nullable=False, server_default="0"),
     UniqueConstraint("collection_key", "id", name="documents_by_id").ddl_if(dialect="sqlite"),
     Index("documents_in_order", "collection_key", "position"),
+    Index("documents_by_revision", "collection_key", "revision", "position"),
 )
 Index(
     "documents_by_id_head", documents.c.collection_key, func.left(documents.c.id, literal_column(str(ID_CHARACTERS)))
+).ddl_if(dialect="postgresql")
+
+tombstones = Table(
+    "tombstones",
+    metadata,
+    _key("position"),
+    Column("collection_key", WHOLE, nullable=False),
+    Column("id", TEXTS),
+    Column("revision", BigInteger, nullable=False),
+    Column("deleted_at_seconds", Float, nullable=False),
+    Index("tombstones_by_id", "collection_key", "id").ddl_if(dialect="sqlite"),
+    Index("tombstones_by_revision", "collection_key", "revision", "position"),
+    Index("tombstones_by_age", "deleted_at_seconds"),
+)
+Index(
+    "tombstones_by_id_head", tombstones.c.collection_key, func.left(tombstones.c.id, literal_column(str(ID_CHARACTERS)))
 ).ddl_if(dialect="postgresql")
 
 embeddings = Table(
@@ -193,6 +214,9 @@ standstills = Table(
 )
 
 identity = Table("identity", metadata, Column("uuid", _string(36), nullable=False))
+
+histories = Table("histories", metadata, Column("id", _string(36), nullable=False))
+"""Has the one row that tells this history of revisions from others: a restored catalogue begins another one."""
 
 cursor_keys = Table("cursor_keys", metadata, Column("key", LargeBinary, nullable=False))
 

@@ -20,7 +20,8 @@ from schemas.records import NO_EXTRAS, Collection, Document, DocumentBatch, Meta
 from schemas.storage.outcomes import WriteOutcome
 from schemas.where import Where
 from wrapper.catalog import reads, stored_bytes
-from wrapper.catalog.contract import Transaction
+from wrapper.catalog.changes import tombstones
+from wrapper.catalog.contract import Row, Transaction
 from wrapper.catalog.filters import count, positions
 from wrapper.catalog.index_state import outbox, states
 from wrapper.catalog.index_state.adoptions import writable
@@ -71,10 +72,11 @@ def add_documents(
             changed.append(index)
     surplus: list[str] = []
     if replace_where is not None:
-        surplus = _remove_matching(transaction, collection.key, replace_where, sparing=frozenset(batch.ids))
+        surplus = _remove_matching(transaction, collection, replace_where, sparing=frozenset(batch.ids))
 
     _remove(transaction, collection.key, [stored[batch.ids[index]].position for index in changed])
     first = draw(transaction, "document", len(new)) if new else 0
+    tombstones.supersede(transaction, collection.key, [batch.ids[index] for index in new])
     placed = [(first + offset, index) for offset, index in enumerate(new)]
     placed += [(stored[batch.ids[index]].position, index) for index in changed]
     _insert(transaction, collection, placed, batch)
@@ -109,15 +111,14 @@ def delete_documents(
     if where is not None:
         if not may_empty:
             _check_that_some_stay(transaction, collection, where)
-        doomed = _remove_matching(transaction, collection.key, where)
+        doomed = _remove_matching(transaction, collection, where)
     else:
         wanted = transaction.dialect.with_ids(list(ids or ()))
         found = transaction.rows(
             f"SELECT d.position, d.id FROM documents d WHERE d.collection_key = ? AND {wanted.text}",
             (collection.key, *wanted.parameters),
         )
-        _remove(transaction, collection.key, [row[0] for row in found])
-        doomed = [row[1] for row in found]
+        doomed = _delete(transaction, collection, found)
     outcome = WriteOutcome(revision=collection.revision, outbox_id=None, deleted=len(doomed))
     return finish(transaction, collection, outcome, [], doomed, dimension=collection.dimension)
 
@@ -218,10 +219,11 @@ def insert_fields(transaction: Transaction, collection: Collection, rows: list[t
 def _insert(
     transaction: Transaction, collection: Collection, placed: list[tuple[int, int]], batch: DocumentBatch
 ) -> None:
+    """Store documents of a batch, given by (position, index), with the collection's next revision."""
     vectors = np.ascontiguousarray(batch.embeddings, dtype="<f4")
     transaction.insert(
         "documents",
-        "position, collection_key, id, text, metadata, extras",
+        "position, collection_key, id, text, metadata, extras, revision",
         [
             (
                 position,
@@ -230,6 +232,7 @@ def _insert(
                 batch.texts[index],
                 dump_json(batch.metadatas[index]),
                 dump_extras(batch.extras.get(index)),
+                collection.revision + 1,
             )
             for position, index in placed
         ],
@@ -256,15 +259,20 @@ def _remove(transaction: Transaction, collection_key: int, places: Sequence[int]
         transaction.run_many(f"DELETE FROM {table} WHERE position = ?", [(place,) for place in places])
 
 
+def _delete(transaction: Transaction, collection: Collection, doomed: list[Row]) -> list[str]:
+    """Delete documents, given by (position, id), with the collection's next revision, and return their ids."""
+    _remove(transaction, collection.key, [row[0] for row in doomed])
+    tombstones.put(transaction, collection, doomed)
+    return [row[1] for row in doomed]
+
+
 def _remove_matching(
-    transaction: Transaction, collection_key: int, where: Where, *, sparing: frozenset[str] = frozenset()
+    transaction: Transaction, collection: Collection, where: Where, *, sparing: frozenset[str] = frozenset()
 ) -> list[str]:
-    """Remove the documents that match, except those to spare, and return their ids."""
-    matching = positions(transaction, collection_key, where)
+    """Delete the documents that match, except those to spare, and return their ids."""
+    matching = positions(transaction, collection.key, where)
     doomed = transaction.rows(
         f"SELECT d.position, d.id FROM ({matching.text}) p JOIN documents d ON d.position = p.position",
         matching.parameters,
     )
-    doomed = [row for row in doomed if row[1] not in sparing]
-    _remove(transaction, collection_key, [row[0] for row in doomed])
-    return [row[1] for row in doomed]
+    return _delete(transaction, collection, [row for row in doomed if row[1] not in sparing])

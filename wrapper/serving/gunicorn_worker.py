@@ -18,6 +18,7 @@ gunicorn has settings and hooks for none of this. These methods are overridden, 
   requests that arrive before the answer to the previous one are answered in order (the same, "before the answers")
 - `handle_error`: what is no HTTP is refused in the service's own words, without the keys that it may hold
   (`tests/access/test_hostile.py`)
+- `handle_exit`: nobody who waits for something to happen delays the end of a service that stops
 - `_cap_keepalive`: a client that has sent no whole request does not delay the end of a service that stops
   (`tests/wrapper/serving/test_gunicorn_worker.py`)
 
@@ -82,6 +83,7 @@ BUILT_ON: dict[type, dict[str, tuple[str, ...]]] = {
         "murder_pending": ("self",),
         "_cap_keepalive": ("self", "deadline"),
         "handle_error": ("self", "req", "client", "addr", "exc"),
+        "handle_exit": ("self", "sig", "frame"),
     },
 }
 """Methods of gunicorn and their parameters. The worker also needs the attributes `timeout`, `parser.unreader` and
@@ -219,6 +221,12 @@ class Worker(ThreadWorker):
         kind = LongHeadersError if isinstance(exc, LimitRequestHeaders) else MalformedRequestError
         with suppress(OSError):
             client.sendall(b"".join(_refusal(kind(str(exc)))))
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        super().handle_exit(sig, frame)
+        app = getattr(self, "wsgi", None)
+        if app is not None:
+            app.extensions["rag.service"].stop_waiting()
 
     def _cap_keepalive(self, deadline: float) -> None:
         super()._cap_keepalive(deadline)

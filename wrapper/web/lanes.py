@@ -38,6 +38,8 @@ class Lane(Enum):
     READ = "storage read"
     WRITE = "storage write"
     UPLOAD = "upload of files"
+    FOLLOWING = "changes of a collection"
+    """Following a collection: mostly waiting for something to change, which must not take the places of reads."""
     COMPUTING = "computing"
     SERVICE = "another service"
     EMBEDDING = "embedding"
@@ -59,6 +61,7 @@ def widths(settings: WrapperSettings) -> dict[Lane, Width]:
         Lane.READ: settings.threads,
         Lane.WRITE: settings.writing_threads,
         Lane.UPLOAD: UPLOADS,
+        Lane.FOLLOWING: settings.threads,
         Lane.COMPUTING: settings.threads,
         Lane.SERVICE: settings.service_threads,
     }

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from schemas.records import Collection, Metadata
 from schemas.storage.outcomes import WriteOutcome
 from wrapper.catalog import idempotency
+from wrapper.catalog.changes import tombstones
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import adoptions, outbox, reports, set_aside, standstills
 from wrapper.catalog.index_state.adoptions import writable
@@ -70,6 +71,7 @@ def delete_collection(transaction: Transaction, name: str) -> WriteOutcome:
     collection = find_collection(transaction, name)
     check_own_name(collection, name)
     _clear(transaction, collection)
+    tombstones.forget(transaction, collection.key)
     transaction.run("DELETE FROM aliases WHERE collection_key = ?", (collection.key,))
     transaction.run("DELETE FROM collections WHERE key = ?", (collection.key,))
     idempotency.forget(transaction, collection.key)
@@ -85,6 +87,7 @@ def delete_collection(transaction: Transaction, name: str) -> WriteOutcome:
 def empty_collection(transaction: Transaction, name: str) -> WriteOutcome:
     """Delete all documents of a collection and forget its dimension; its metadata stays."""
     collection = writable(transaction, name)
+    tombstones.put_for_all(transaction, collection)
     _clear(transaction, collection)
     revision = collection.revision + 1
     transaction.run(

@@ -7,6 +7,7 @@ tables of any release are copied as they are.
 from __future__ import annotations
 
 import secrets
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -192,6 +193,8 @@ class PostgresReceiver:
             if not definition.startswith(("CREATE INDEX ", "CREATE UNIQUE INDEX ")):
                 raise ValueError("it has an index that is none")
             self._run(SQL(definition))
+        if "histories" in self._schema["tables"]:
+            self._connection.execute("UPDATE histories SET id = %s", (str(uuid.uuid4()),))
         return _contents(self._connection, TEMPORARY if self._is_temporary() else OWN)
 
     def _is_temporary(self) -> bool:

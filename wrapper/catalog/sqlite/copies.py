@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -75,13 +76,20 @@ class SQLiteReceiver:
 
     def finish(self) -> Contents:
         try:
+            self._begin_history()
             return self._checked()
         except sqlite3.DatabaseError as error:
             raise ValueError(str(error)) from error
 
-    def _checked(self) -> Contents:
+    def _begin_history(self) -> None:
         if not self._path.exists():
             raise ValueError("it has no catalogue")
+        with closing(sqlite3.connect(self._path, timeout=WAIT_SECONDS, isolation_level=None)) as connection:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'histories'").fetchone():
+                connection.execute("UPDATE histories SET id = ?", (str(uuid.uuid4()),))
+
+    def _checked(self) -> Contents:
         with closing(sqlite3.connect(f"{self._path.absolute().as_uri()}?immutable=1", uri=True)) as connection:
             connection.execute("PRAGMA trusted_schema = OFF")
             found = [row[0] for row in connection.execute("PRAGMA integrity_check(3)")]

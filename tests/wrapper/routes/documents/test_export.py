@@ -8,7 +8,7 @@ import orjson
 import pytest
 import requests
 
-from wrapper.store import EXPORTED_AT_ONCE
+from wrapper.catalog.reads import DOCUMENTS_AT_ONCE
 
 
 def _documents(count, dimension=3):
@@ -28,7 +28,7 @@ def _lines(answer):
     return [orjson.loads(line) for line in answer.get_data().splitlines()]
 
 
-@pytest.mark.parametrize("count", [0, 1, EXPORTED_AT_ONCE, EXPORTED_AT_ONCE * 2 + 1])
+@pytest.mark.parametrize("count", [0, 1, DOCUMENTS_AT_ONCE, DOCUMENTS_AT_ONCE * 2 + 1])
 def test_every_document_is_a_line_in_order_and_exact_to_the_last_bit(client, filled, count):
     given = _documents(count)
     name = filled(given)
@@ -65,14 +65,14 @@ def test_an_unknown_collection_is_404(client):
 
 
 def test_writes_during_an_export_are_not_in_it(client, app, filled):
-    given = _documents(EXPORTED_AT_ONCE * 2)
+    given = _documents(DOCUMENTS_AT_ONCE * 2)
     name = filled(given)
 
     def change():
         with app.test_client() as other:
             path = f"/collections/{name}/documents"
             assert other.delete(path, json={"ids": [given[-1]["id"]]}).status_code == 200
-            assert other.patch(f"{path}/d{EXPORTED_AT_ONCE}", json={"text": "changed"}).status_code == 200
+            assert other.patch(f"{path}/d{DOCUMENTS_AT_ONCE}", json={"text": "changed"}).status_code == 200
 
     with app.extensions["rag.service"].store.export(name) as (collection, blocks):
         exported = next(blocks)

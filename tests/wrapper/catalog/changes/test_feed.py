@@ -1,0 +1,244 @@
+"""The feed of changes against a model: whoever follows, from any point and in parts of any size, has the collection."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from schemas.errors import CollectionNotFoundError, TooOldError
+from schemas.records import DocumentBatch, Since
+from schemas.where import parse_where
+from wrapper.catalog import document_changes, writes
+from wrapper.catalog.changes.tombstones import SECONDS_OF_DAY, TombstoneSweeper
+from wrapper.catalog.names import collection_writes, renaming
+from wrapper.catalog.rows import named
+from wrapper.stores.following import Following
+
+NAME = "followed"
+IDS = [*"abcdef", "ä" * 300, "a\0b"]
+
+
+def batch(ids, mark):
+    return DocumentBatch(
+        ids=list(ids),
+        texts=[f"text {mark} of {each}" for each in ids],
+        metadatas=[{"mark": mark, "odd": index % 2} for index, _ in enumerate(ids)],
+        embeddings=np.array([[mark, index, 1.0] for index, _ in enumerate(ids)], dtype="<f4"),
+    )
+
+
+def some_ids():
+    return st.lists(st.sampled_from(IDS), min_size=1, max_size=6, unique=True)
+
+
+ADD = st.tuples(st.just("add"), some_ids(), st.integers(0, 3))
+REPLACE = st.tuples(st.just("replace"), some_ids(), st.integers(0, 3))
+DELETE = st.tuples(st.just("delete"), some_ids())
+DELETE_WHERE = st.tuples(st.just("delete where"), st.integers(0, 3))
+PATCH = st.tuples(st.just("patch"), st.integers(0, 3), st.integers(4, 5))
+OTHER = st.sampled_from([("empty",), ("anew",), ("describe",), ("sweep",)])
+FOLLOW = st.tuples(st.just("follow"), st.integers(0, 2), st.integers(1, 5))
+STEPS = st.lists(st.one_of(ADD, ADD, REPLACE, DELETE, DELETE_WHERE, PATCH, OTHER, FOLLOW, FOLLOW), max_size=25)
+
+
+class Follower:
+    """Keeps a copy of the collection as the documentation of the feed says."""
+
+    def __init__(self, following):
+        self._following = following
+        self.since = Since()
+        self.copy = {}
+        self.began = 0
+
+    def read(self, limit):
+        """Take a part. Return whether there is more."""
+        try:
+            with self._following.changes(NAME, self.since, limit, with_embeddings=True) as changes:
+                told = list(changes)
+        except TooOldError:
+            self.since, self.copy = Since(), {}
+            self.began += 1
+            return True
+        assert [each.revision for each in told] == sorted(each.revision for each in told)
+        assert len({each.id for each in told}) == len(told), "a document came twice in one part"
+        for change in told:
+            if change.document is None:
+                self.copy.pop(change.id, None)
+            else:
+                assert change.document.id == change.id
+                self.copy[change.id] = content(change.document)
+        as_of = changes.base if changes.come_to < changes.base else None
+        self.since = Since(changes.come_to, as_of, changes.history)
+        return changes.is_more
+
+
+def content(document):
+    return document.text, document.metadata, document.embedding.tobytes()
+
+
+def stored(catalog):
+    with catalog.read() as transaction:
+        rows = transaction.rows(
+            "SELECT d.id, d.text, d.metadata, e.vector FROM documents d JOIN embeddings e ON e.position = d.position "
+            "JOIN collections c ON c.key = d.collection_key WHERE c.name = ?",
+            (NAME,),
+        )
+        collection = named(transaction, NAME)
+    assert collection.count == len(rows)
+    import json
+
+    return {row[0]: (row[1], json.loads(row[2]), bytes(row[3])) for row in rows}
+
+
+class Clock:
+    now = 1e12  # long after everything that a test deletes
+
+    def __call__(self):
+        return self.now
+
+
+class Writer:
+    """Does the steps; each is a write of its own."""
+
+    def __init__(self, catalog):
+        self._catalog = catalog
+
+    def create(self):
+        self._commit(collection_writes.create_collection, {}, "l2")
+
+    def do(self, kind, *asked):
+        if kind == "add":
+            self._commit(writes.add_documents, batch(*asked))
+        elif kind == "replace":
+            ids, mark = asked
+            where = parse_where({"mark": mark})
+            self._commit(writes.add_documents, batch(ids, mark), replace_where=where)
+        elif kind == "delete":
+            self._commit(writes.delete_documents, ids=asked[0])
+        elif kind == "delete where":
+            self._commit(writes.delete_documents, where=parse_where({"mark": asked[0]}))
+        elif kind == "patch":
+            before, after = asked
+            self._commit(document_changes.patch_metadata, {"mark": after}, where=parse_where({"mark": before}))
+        elif kind == "empty":
+            self._commit(collection_writes.empty_collection)
+        elif kind == "describe":
+            self._commit(collection_writes.change_collection_metadata, lambda before: {**before, "x": 1})
+        elif kind == "anew":
+            self._commit(collection_writes.delete_collection)
+            self.create()
+        else:
+            sweeper = TombstoneSweeper(self._catalog, 1, Clock())
+            while sweeper.step():
+                pass
+
+    def _commit(self, write, *arguments, **options):
+        self._catalog.commit(lambda transaction: write(transaction, NAME, *arguments, **options))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS)
+def test_followers_have_the_collection_whatever_is_done_to_it(catalog, steps):
+    writer, following = Writer(catalog), Following(catalog)
+    writer.create()
+    try:
+        followers = [Follower(following) for _ in range(3)]
+        for kind, *asked in steps:
+            if kind == "follow":
+                which, limit = asked
+                followers[which].read(limit)
+            else:
+                writer.do(kind, *asked)
+        for limit, follower in enumerate([*followers, Follower(following)], start=1):
+            while follower.read(limit):
+                pass
+            assert follower.copy == stored(catalog)
+    finally:
+        catalog.commit(lambda transaction: collection_writes.delete_collection(transaction, NAME))
+
+
+@pytest.fixture
+def writer(catalog):
+    writer = Writer(catalog)
+    writer.create()
+    return writer
+
+
+@pytest.fixture
+def follower(catalog):
+    return Follower(Following(catalog))
+
+
+def test_a_part_ends_with_a_whole_revision_and_says_that_there_is_more(catalog, writer, follower):
+    writer.do("add", "abc", 1)
+    writer.do("add", "de", 1)
+    assert follower.read(1)
+    assert sorted(follower.copy) == ["a", "b", "c"]
+    assert not follower.read(1)
+    assert follower.copy == stored(catalog)
+
+
+def test_what_is_deleted_while_a_copy_is_begun_is_deleted_in_the_copy(catalog, writer, follower):
+    writer.do("add", "abc", 1)
+    writer.do("add", "de", 1)
+    follower.read(1)
+    writer.do("delete", ["a"])
+    writer.do("sweep")
+    writer.do("delete", ["b"])
+    while follower.read(1):
+        pass
+    assert follower.copy == stored(catalog)
+
+
+def test_who_was_away_for_longer_than_tombstones_are_kept_has_to_begin_anew(catalog, writer, follower):
+    writer.do("add", "abc", 1)
+    follower.read(100)
+    writer.do("delete", ["a"])
+    clock = Clock()
+    sweeper = TombstoneSweeper(catalog, 30, clock)
+    with catalog.read() as transaction:
+        deleted_at = transaction.value("SELECT max(deleted_at_seconds) FROM tombstones")
+    clock.now = deleted_at + 29 * SECONDS_OF_DAY
+    assert not sweeper.step()
+    clock.now = deleted_at + 31 * SECONDS_OF_DAY
+    assert sweeper.step()
+    follower.read(100)
+    assert follower.began == 1
+    follower.read(100)
+    assert follower.copy == stored(catalog)
+
+
+def test_too_old_names_the_oldest_revision_that_can_be_followed_from(catalog, writer, follower):
+    writer.do("add", "abc", 1)
+    writer.do("delete", ["a"])
+    writer.do("sweep")
+    following = Following(catalog)
+    with pytest.raises(TooOldError) as raised, following.changes(NAME, Since(2), 10, with_embeddings=False):
+        pass
+    assert raised.value.details == {"field": "since", "oldest": 3}
+    with following.changes(NAME, Since(3), 10, with_embeddings=False) as changes:
+        assert not list(changes)
+
+
+def test_nobody_follows_one_collection_into_another_of_its_name(catalog, writer, follower):
+    writer.do("add", "abc", 1)
+    follower.read(100)
+    writer.do("anew")
+    for mark in range(5):
+        writer.do("add", "d", mark)
+    follower.read(100)
+    assert follower.began == 1
+    follower.read(100)
+    assert follower.copy == stored(catalog)
+
+
+def test_renamed_collections_are_followed_by_their_new_names(catalog, writer, follower):
+    writer.do("add", "abc", 1)
+    follower.read(100)
+    catalog.commit(lambda transaction: renaming.rename(transaction, NAME, "another"))
+    with pytest.raises(CollectionNotFoundError):
+        follower.read(100)
+    with Following(catalog).changes("another", follower.since, 10, with_embeddings=False) as changes:
+        assert not list(changes)

@@ -1,0 +1,1 @@
+"""What changed in a collection since one of its revisions."""

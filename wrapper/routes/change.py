@@ -1,0 +1,56 @@
+"""What changes in a collection, for those who keep a copy of it.
+
+This route goes beyond the contract *storage*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import structlog
+from flask import Blueprint, Response, current_app
+
+from schemas.wire.storage.change import FOLLOWING, changed_line, last_line
+from wrapper.audit.noted import Noted
+from wrapper.stores.following import Changes
+from wrapper.web.audited import noted_here
+from wrapper.web.bodies import NDJSON, encode, finish_within
+from wrapper.web.callers import unwanted_watch
+from wrapper.web.lanes import Lane
+from wrapper.web.request_parts import arguments, store
+from wrapper.web.route_table import declare
+
+log = structlog.get_logger(__name__)
+
+blueprint = Blueprint("changes", __name__)
+
+CUT = "changes were cut: their reader took longer than RAG_EXPORT_SECONDS"
+
+
+@blueprint.get("/collections/<name>/changes")
+@declare(Lane.FOLLOWING, query=FOLLOWING)
+def follow_collection(name: str) -> Response:
+    asked = arguments()
+    following = store().following
+    following.wait(name, asked["since"], asked["wait"], unwanted_watch())
+    with ExitStack() as stack:
+        with_embeddings = "embedding" in asked["include"]
+        found = following.changes(name, asked["since"], asked["limit"], with_embeddings=with_embeddings)
+        changes = stack.enter_context(found)
+        snapshot = stack.pop_all()
+    response = Response(_lines(snapshot, changes, noted_here()), mimetype=NDJSON)
+    response.call_on_close(snapshot.close)
+    limit_seconds = current_app.config["EXPORT_SECONDS"]
+    finish_within(limit_seconds, lambda: log.warning(CUT, collection=name, limit_seconds=limit_seconds))
+    return response
+
+
+def _lines(snapshot: ExitStack, changes: Changes, noted: Noted) -> Iterator[bytes]:
+    noted.count = 0
+    with snapshot:
+        for change in changes:
+            yield encode(changed_line(change)) + b"\n"
+            noted.count += 1  # once it is taken
+        last = last_line(changes.come_to, changes.base, changes.history, is_more=changes.is_more)
+    yield encode(last) + b"\n"

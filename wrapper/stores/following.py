@@ -1,0 +1,90 @@
+"""What changes in collections, for those who follow them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+
+from schemas.records import Change, Collection, Since
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.changes.feed import changes_since, check_since, history_of
+from wrapper.catalog.rows import find_collection
+
+LOOK_SECONDS = 0.2
+"""The interval at which a waiting follower looks for changes. Writers of any process may have made them."""
+
+
+@dataclass(slots=True)
+class Changes:
+    """The next changes of a collection, in order, in one snapshot: those of whole revisions until there are `limit`.
+
+    `history` is what `Since` calls so, and `base` the revision since which deletions are among them. When all are
+    taken, `come_to` is the revision that a follower has come to, and `is_more` whether there are others behind it.
+    """
+
+    collection: Collection
+    history: str
+    base: int
+    limit: int
+    each: Iterator[Change]
+    come_to: int = 0
+    is_more: bool = False
+
+    def __iter__(self) -> Iterator[Change]:
+        taken = 0
+        for revision, together in groupby(self.each, key=lambda change: change.revision):
+            if taken >= self.limit:
+                self.is_more = True
+                return
+            for change in together:
+                yield change
+                taken += 1
+            self.come_to = max(revision, 1)  # 0 would begin anew
+        self.come_to = self.collection.revision
+
+
+class Following:
+    """Methods raise CollectionNotFoundError for a name that no collection has, and TooOldError when the follower has to
+    begin anew. `clock` tells seconds."""
+
+    def __init__(self, catalog: Catalog, clock: Callable[[], float] = time.monotonic) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._stopping = threading.Event()
+
+    def wait(self, name: str, since: Since, seconds: float, is_gone: Callable[[], bool]) -> None:
+        """Wait until the collection has changed since then, but no longer than that, nor when the follower `is_gone` or
+        the service stops."""
+        ends_at = self._clock() + seconds
+        while not self._has_changed(name, since) and self._clock() < ends_at and not is_gone():
+            if self._stopping.wait(min(LOOK_SECONDS, max(0.0, ends_at - self._clock()))):
+                return
+
+    def stop_waiting(self) -> None:
+        """Let nobody wait any more."""
+        self._stopping.set()
+
+    @contextmanager
+    def changes(self, name: str, since: Since, limit: int, *, with_embeddings: bool) -> Iterator[Changes]:
+        """Give what changed since then. The snapshot lasts as long as the context; its thread must read nothing else
+        meanwhile."""
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+            check_since(transaction, collection, since)
+            yield Changes(
+                collection,
+                history_of(transaction, collection),
+                since.base(collection),
+                limit,
+                changes_since(transaction, collection, since, with_embeddings=with_embeddings),
+            )
+
+    def _has_changed(self, name: str, since: Since) -> bool:
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+            check_since(transaction, collection, since)
+            return collection.revision > since.revision

@@ -1,0 +1,37 @@
+"""What changes in collections, for the current caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from schemas.errors import PartlySeenError
+from schemas.records import Since
+from schemas.where import EVERYTHING
+from wrapper.stores.following import Changes, Following
+from wrapper.stores.reach import Reach
+
+
+class ScopedFollowing:
+    """The methods of `Following`. They raise PartlySeenError for a collection of which the caller sees only a part:
+    what was deleted is not known to have been in it."""
+
+    def __init__(self, following: Following, reach: Reach) -> None:
+        self._following = following
+        self._reach = reach
+
+    def wait(self, name: str, since: Since, seconds: float, is_gone: Callable[[], bool]) -> None:
+        self._following.wait(self._whole(name), since, seconds, is_gone)
+
+    @contextmanager
+    def changes(self, name: str, since: Since, limit: int, *, with_embeddings: bool) -> Iterator[Changes]:
+        with self._following.changes(self._whole(name), since, limit, with_embeddings=with_embeddings) as found:
+            shown = self._reach.viewed(found.collection, self._reach.full(name), EVERYTHING)
+            yield replace(found, collection=shown)
+
+    def _whole(self, name: str) -> str:
+        full = self._reach.full(name)
+        if self._reach.seen(full) != EVERYTHING:
+            raise PartlySeenError(name)
+        return full
