@@ -22,6 +22,7 @@ from wrapper.background import Look, Looks
 from wrapper.backups.before_migration import keep_before_migration, note_release
 from wrapper.backups.making import sweep_killed
 from wrapper.backups.moves import complete_moves
+from wrapper.backups.places import CODES
 from wrapper.backups.service_backups import Backups
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.changes.tombstones import TombstoneSweeper
@@ -60,6 +61,7 @@ from wrapper.indexing.indexer import Indexer
 from wrapper.indexing.tidying import Tidying
 from wrapper.observing.gauges import Gauge, Source
 from wrapper.observing.service_gauges import GAUGE_SECONDS, ServiceGauges
+from wrapper.querying.code_files import CodeFiles
 from wrapper.querying.held_vectors import HeldVectors
 from wrapper.querying.planner import Planner
 from wrapper.scoped_store import ScopedStore
@@ -358,6 +360,9 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
     def may_store() -> bool:
         return free_disk() >= settings.disk_floor_mb
 
+    def has_room(size_bytes: int) -> bool:
+        return free_disk() - size_bytes / 2**20 >= settings.disk_floor_mb
+
     applier = Applier(
         catalog,
         engine,
@@ -380,7 +385,9 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
         waiting_writers=settings.waiting_threads,
     )
     documents = HeldDocuments()
-    held = HeldVectors(settings.memory_vectors_mb * 1024 * 1024, catalog)
+    most_bytes = settings.memory_vectors_mb * 1024 * 1024
+    files = CodeFiles(settings.data_dir / CODES, most_bytes, has_room)
+    held = HeldVectors(most_bytes, catalog, files)
     planner = Planner(catalog, index, held=held, exact_ms=settings.exact_ms, documents=documents)
     store = Store(catalog, planner, indexer, writing, documents)
     sweeper = TombstoneSweeper(catalog, settings.tombstone_days, time.time)

@@ -12,7 +12,8 @@ DIR = "RAG_BACKUP_DIR"
 """The setting that names the folder for backups."""
 ORIGINALS, UPLOADS, KEPT_FILES, AUDIT = "originals", "uploads", "files", "audit"
 FOLDERS = (ORIGINALS, UPLOADS, KEPT_FILES)
-INDEX = ("chroma", "engine.json", "engine-config.yaml")
+CODES = "codes"
+INDEX = ("chroma", "engine.json", "engine-config.yaml", CODES)
 """What belongs to the index of a catalogue, which is built anew for another one."""
 HELD = "backup-under-way"
 SCRATCH = "backup-scratch"

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numkong
 import numpy as np
@@ -29,10 +30,10 @@ LARGEST_CODE = 127
 LARGEST_FINE_CODE = 7
 FINER = 2 * LARGEST_FINE_CODE
 """The fine steps in a step. The rest is at most half a step."""
+STEPS, REST_LENGTHS, FINE_REST_LENGTHS, CODE_LENGTHS, OFFSETS = range(5)
+"""The numbers that each vector has beside its codes: the step; the lengths of the rest without fine codes and with
+them, and of step * code; and what nearness has beside the product."""
 FLOATS = 5
-"""The numbers of four bytes that each vector has beside its codes."""
-MOST_REFINED = 16_384
-"""Of so many documents fine codes are compared."""
 ROUGHNESS = 1e-5
 """The difference that computing in float32 may make, relative to the size of the numbers, which is far below."""
 LONGEST_SQUARE = 1e37
@@ -67,21 +68,19 @@ class QueryCode:
 class Codes:
     """The codes of n vectors.
 
-    codes: (n, dimension); fine: (n, dimension / 2); all others (n,). rest_lengths: without fine codes;
-    fine_rest_lengths: with them; code_lengths: of step * code; offsets: what nearness has beside the product.
-    largest_square: of the vectors' lengths.
+    codes: (n, dimension); fine: (n, dimension / 2); numbers: (5, n), in the order of `STEPS` to `OFFSETS`.
+    largest_square: of the vectors' lengths. A vector that is too long to be compared has lengths of rests without end.
     """
 
     metric: str
     reference: Doubles
     codes: Bytes
     fine: Nibbles
-    steps: Floats
-    rest_lengths: Floats
-    fine_rest_lengths: Floats
-    code_lengths: Floats
-    offsets: Floats
+    numbers: Floats
     largest_square: float
+
+    def __len__(self) -> int:
+        return len(self.codes)
 
     @property
     def nbytes(self) -> int:
@@ -94,27 +93,24 @@ class Codes:
             return None
         difference = seen - self.reference
         [code], [step], [rest] = _encoded(difference[np.newaxis])
-        length, rest_length = float(np.linalg.norm(difference)), float(np.linalg.norm(rest))
+        # A length of 0 would leave nothing of rests without end.
+        length, rest_length = max(float(np.linalg.norm(difference)), SMALLEST), float(np.linalg.norm(rest))
         return QueryCode(difference, code, float(step), length, rest_length, float(square))
 
-    def nearest(self, query: QueryCode, products: Floats, top_k: int, rows: Rows | None = None) -> Rows:
-        """Return the rows that can be among the `top_k` nearest, of `rows` if given. Their `products` with the query's
-        code are given, and used up.
-
-        Equal vectors are all among them or none.
-        """
-        every = slice(None) if rows is None else rows
+    def estimated(self, query: QueryCode, products: Floats, rows: Rows | None = None) -> Estimates:
+        """Return the estimates of all rows, or of `rows`, from their `products` with the query's code, which are used
+        up."""
+        every: slice | Rows = slice(None) if rows is None else rows
         products *= np.float32(query.step)
-        products *= self.steps[every]
-        products += self.offsets[every]
-        margins = np.float32(query.length) * self.rest_lengths[every]
-        margins += np.float32(query.rest_length) * self.code_lengths[every]
-        found = self._possible(query, products, margins, top_k)
-        found = found if rows is None else rows[found]
-        return found if len(found) > MOST_REFINED else self._nearest_of(query, found, top_k)
+        products *= self.numbers[STEPS, every]
+        products += self.numbers[OFFSETS, every]
+        with np.errstate(over="ignore"):
+            margins = np.float32(query.length) * self.numbers[REST_LENGTHS, every]
+        margins += np.float32(query.rest_length) * self.numbers[CODE_LENGTHS, every]
+        return Estimates(products, margins)
 
-    def _nearest_of(self, query: QueryCode, found: Rows, top_k: int) -> Rows:
-        """Return what `nearest` does of few rows: their fine codes are unpacked, and the query is not rounded."""
+    def refined(self, query: QueryCode, found: Rows) -> Estimates:
+        """Return the estimates of few rows by their fine codes, which are unpacked; the query is not rounded."""
         nearness = np.empty(len(found), dtype=np.float32)
         dimension = self.codes.shape[1]
         block = vectors_at_once(dimension)
@@ -123,67 +119,104 @@ class Codes:
             # In float32, the product of long vectors can be wrong by more than ROUGHNESS.
             codes = self.codes[rows] + _unpacked(self.fine[rows], dimension) / FINER
             nearness[first : first + block] = codes @ query.difference
-        nearness *= self.steps[found]
-        nearness += self.offsets[found]
-        return found[self._possible(query, nearness, np.float32(query.length) * self.fine_rest_lengths[found], top_k)]
+        nearness *= self.numbers[STEPS, found]
+        nearness += self.numbers[OFFSETS, found]
+        with np.errstate(over="ignore"):
+            return Estimates(nearness, np.float32(query.length) * self.numbers[FINE_REST_LENGTHS, found])
 
-    def _possible(self, query: QueryCode, nearness: Floats, margins: Floats, top_k: int) -> Rows:
-        """Return what can be among the `top_k` with the greatest nearness, which is known but for the margins."""
+    def slack(self, query: QueryCode) -> float:
+        """Return by how much rounding in float32 may change a nearness."""
+        return ROUGHNESS * (self.largest_square + query.square + (0.0 if self.metric == "l2" else 1.0)) + SMALLEST
+
+
+class Estimates(NamedTuple):
+    """The nearness of some documents, which is known but for the margins: both (n,)."""
+
+    nearness: Floats
+    margins: Floats
+
+    def possible(self, top_k: int, slack: float) -> Rows:
+        """Return what can be among the `top_k` nearest of all. Equals are all among it or none. Documents whose
+        nearness is -inf are not there."""
+        nearness, margins = self
         if len(nearness) <= top_k:
-            return np.arange(len(nearness))
+            return np.flatnonzero(nearness > -np.inf)
         surely = np.partition(nearness - margins, -top_k)[-top_k]
-        size = self.largest_square + query.square + (0.0 if self.metric == "l2" else 1.0)
-        return np.flatnonzero(nearness + margins >= surely - ROUGHNESS * size - SMALLEST)
+        found = np.flatnonzero(nearness + margins >= surely - np.float32(slack))
+        return found if surely > -np.inf else found[nearness[found] > -np.inf]
 
 
 class Encoder:
-    """Makes the codes of `count` vectors, block by block. `some` of them (m, dimension) tell the reference."""
+    """Makes the codes of vectors, block by block, in arrays of the shapes that `Codes` names."""
 
-    def __init__(self, metric: str, some: Vector, count: int) -> None:
+    def __init__(self, metric: str, reference: Doubles, codes: Bytes, fine: Nibbles, numbers: Floats) -> None:
         self._metric = metric
-        self._reference: Doubles = _measured(some, metric)[0].mean(axis=0)
-        dimension = some.shape[1]
-        self._codes = np.empty((count, dimension), dtype=np.int8)
-        self._fine = np.empty((count, _fine_bytes(dimension)), dtype=np.uint8)
-        self._steps, self._rest_lengths, self._fine_rest_lengths, self._code_lengths, self._offsets = np.empty(
-            (FLOATS, count), dtype=np.float32
-        )
+        self._reference = reference
+        self._codes, self._fine, self._numbers = codes, fine, numbers
         self._largest_square = 0.0
 
-    def add(self, rows: Rows, vectors: Vector) -> bool:
-        """Encode vectors (m, dimension) in these rows. Returns False when one is too long to have one."""
+    def add(self, rows: Rows | slice, vectors: Vector) -> None:
+        """Encode vectors (m, dimension) in these rows."""
         seen, squares = _measured(vectors, self._metric)
-        self._largest_square = max(self._largest_square, float(squares.max(initial=0.0)))
-        if self._largest_square >= LONGEST_SQUARE:
-            return False
+        too_long = squares >= LONGEST_SQUARE
+        seen[too_long] = self._reference
+        self._largest_square = max(self._largest_square, float(squares[~too_long].max(initial=0.0)))
         differences = seen - self._reference
         codes, steps, rests = _encoded(differences)
         fine = np.rint(rests * (FINER / steps[:, np.newaxis]))
-        self._codes[rows], self._fine[rows], self._steps[rows] = codes, _packed(fine), steps
-        self._rest_lengths[rows] = np.sqrt(_squares(rests))
-        self._fine_rest_lengths[rows] = np.sqrt(_squares(rests - fine * (steps[:, np.newaxis] / FINER)))
-        self._code_lengths[rows] = steps * np.sqrt(_squares(codes))
-        self._offsets[rows] = -_squares(differences) / 2 if self._metric == "l2" else seen @ self._reference
-        return True
+        rest_lengths = np.sqrt(_squares(rests))
+        fine_rest_lengths = np.sqrt(_squares(rests - fine * (steps[:, np.newaxis] / FINER)))
+        rest_lengths[too_long] = fine_rest_lengths[too_long] = np.inf
+        self._codes[rows], self._fine[rows] = codes, _packed(fine)
+        self._numbers[STEPS, rows] = steps
+        self._numbers[REST_LENGTHS, rows] = rest_lengths
+        self._numbers[FINE_REST_LENGTHS, rows] = fine_rest_lengths
+        self._numbers[CODE_LENGTHS, rows] = steps * np.sqrt(_squares(codes))
+        self._numbers[OFFSETS, rows] = -_squares(differences) / 2 if self._metric == "l2" else seen @ self._reference
 
-    def finish(self) -> Codes:
+    @property
+    def nbytes(self) -> int:
+        return self._codes.nbytes + self._fine.nbytes + self._numbers.nbytes
+
+    def take(self, codes: Codes) -> None:
+        """Take over codes of the same reference into the first rows."""
+        some = slice(len(codes))
+        self._codes[some], self._fine[some], self._numbers[:, some] = codes.codes, codes.fine, codes.numbers
+        self._largest_square = codes.largest_square
+
+    def codes(self, count: int | None = None) -> Codes:
+        """Return the codes of the first rows, or of all."""
+        some = slice(count)
         return Codes(
             metric=self._metric,
             reference=self._reference,
-            codes=self._codes,
-            fine=self._fine,
-            steps=self._steps,
-            rest_lengths=self._rest_lengths,
-            fine_rest_lengths=self._fine_rest_lengths,
-            code_lengths=self._code_lengths,
-            offsets=self._offsets,
+            codes=self._codes[some],
+            fine=self._fine[some],
+            numbers=self._numbers[:, some],
             largest_square=self._largest_square,
         )
 
 
+def reference_of(metric: str, some: Vector) -> Doubles:
+    """Return the middle of some vectors (m, dimension) of a collection, which is the reference of its codes."""
+    seen, squares = _measured(some, metric)
+    seen = seen[squares < LONGEST_SQUARE]
+    middle: Doubles = seen.mean(axis=0) if len(seen) else np.zeros(some.shape[1])
+    return middle
+
+
+def empty_arrays(count: int, dimension: int) -> tuple[Bytes, Nibbles, Floats]:
+    """Return arrays for the codes of so many vectors: codes, fine and numbers."""
+    return (
+        np.empty((count, dimension), dtype=np.int8),
+        np.empty((count, fine_bytes(dimension)), dtype=np.uint8),
+        np.empty((FLOATS, count), dtype=np.float32),
+    )
+
+
 def size_bytes(count: int, dimension: int) -> int:
     """Return the memory that the codes of so many vectors take."""
-    return count * (dimension + _fine_bytes(dimension) + 4 * FLOATS)
+    return count * (dimension + fine_bytes(dimension) + 4 * FLOATS)
 
 
 def multiply(codes: Bytes, queries: Sequence[Bytes]) -> list[Floats]:
@@ -213,13 +246,13 @@ def _encoded(differences: Doubles) -> tuple[Bytes, Doubles, Doubles]:
     return codes.astype(np.int8), steps, differences - codes * steps[:, np.newaxis]
 
 
-def _fine_bytes(dimension: int) -> int:
+def fine_bytes(dimension: int) -> int:
     return (dimension + 1) // 2
 
 
 def _packed(fine: Doubles) -> Nibbles:
     """Return fine codes (n, dimension), two in a byte."""
-    nibbles = np.zeros((len(fine), 2 * _fine_bytes(fine.shape[1])), dtype=np.uint8)
+    nibbles = np.zeros((len(fine), 2 * fine_bytes(fine.shape[1])), dtype=np.uint8)
     nibbles[:, : fine.shape[1]] = fine + (LARGEST_FINE_CODE + 1)
     return nibbles[:, 0::2] * np.uint8(16) + nibbles[:, 1::2]
 

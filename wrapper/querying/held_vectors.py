@@ -1,40 +1,59 @@
-"""The codes of collections' vectors, held in this process's memory: nearest documents without asking the engine.
+"""The codes of collections' vectors, held in memory: nearest documents without asking the engine.
 
-A collection is held at one revision, so results computed from it are true in any snapshot of that revision and in no
-other. Reading vectors pays only when queries follow: a collection is read once the queries of its revision would have
-won as much time as the reading costs (the ski-rental rule: never more than twice the cost of the better choice). No
-query waits for long: what takes long to read is read apart, while queries are answered as before.
+All processes of a service share the codes of a collection at one revision, the base, in a file
+(`wrapper/querying/code_files.py`). What was written since is told by the feed of changes, and each process keeps codes
+of it beside the base. So what is computed from both is true in any snapshot of the revision to which they were brought,
+and in no other, and a write costs no more than its own documents.
+
+Reading the vectors of a collection pays only when queries follow: it is read once its queries would have won as much
+time as the reading costs (the ski-rental rule: never more than twice the cost of the better choice). No query waits for
+long: what takes long is done apart, while queries are answered as before.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import structlog
-from numpy.typing import NDArray
 
 from schemas.errors import RagError
 from schemas.records import Collection
 from schemas.where import EVERYTHING
 from wrapper.catalog import reads
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.changes.feed import history_of
 from wrapper.catalog.contract import Transaction
-from wrapper.catalog.rows import find_collection
+from wrapper.catalog.rows import all_collections, find_collection
 from wrapper.coalescing import Coalescer, Ticket
 from wrapper.distances import vectors_at_once
-from wrapper.querying.codes import Bytes, Codes, Encoder, Floats, QueryCode, Rows, multiply, size_bytes
+from wrapper.querying.code_files import CodeFile, CodeFiles, Positions
+from wrapper.querying.codes import (
+    Bytes,
+    Doubles,
+    Encoder,
+    Floats,
+    QueryCode,
+    Rows,
+    empty_arrays,
+    multiply,
+    reference_of,
+    size_bytes,
+)
 from wrapper.querying.costs import codes_compared
+from wrapper.querying.kept_codes import BehindError, Held, KeptCodes, OutgrownError, OvertakenError
 
 log = structlog.get_logger(__name__)
 
 SOON_MS = 100.0
-"""The longest that a query may take to read a collection."""
+"""The longest that a query may take to read a collection, or what was written to it."""
 SAMPLED = 1_024
 """The most vectors, spread over the collection, whose middle is the reference of the codes."""
 POSITION_BYTES = 8
@@ -43,50 +62,46 @@ TOGETHER_FROM = 1_000_000
 QUERIES_AT_ONCE = 16
 PRODUCTS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
 MAX_REMEMBERED = 10_000
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Held:
-    """The codes of a collection at a revision, and the documents' positions (n,), rising."""
-
-    revision: int
-    positions: NDArray[np.int64]
-    codes: Codes
-
-    @property
-    def nbytes(self) -> int:
-        return self.codes.nbytes + self.positions.nbytes
-
-    def rows_of(self, positions: Sequence[int]) -> Rows:
-        """Return the rows of documents, given by their positions at the same revision."""
-        return np.searchsorted(self.positions, positions)
+CHECK_SECONDS = 600.0
+"""The interval at which a file that is mapped is compared with its checksum."""
+LOOK_SECONDS = 1.0
+"""The interval at which a process looks for files that others have made or removed."""
 
 
 @dataclass(slots=True)
 class _Account:
-    revision: int
     saved_ms: float = 0.0
     is_read: bool = False
+    look_at: float = 0.0
 
 
-_Asked = Ticket[tuple[Held, Bytes], Floats]
+_Asked = Ticket[tuple[CodeFile, Bytes], Floats]
 
 
 class HeldVectors:
     """The held vectors of collections, in at most `max_bytes`. Collections asked for longest ago leave first.
 
     Several threads can use it. A thread of its own reads large collections of the `catalog`; without one, queries do.
+    Without `files` the codes are this process's own. `clock` tells seconds.
     """
 
-    def __init__(self, max_bytes: int, catalog: Catalog | None = None) -> None:
+    def __init__(
+        self,
+        max_bytes: int,
+        catalog: Catalog | None = None,
+        files: CodeFiles | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._max_bytes = max_bytes
         self._catalog = catalog
+        self._files = files
+        self._clock = clock
         self._apart = ThreadPoolExecutor(1, thread_name_prefix="vectors")
         self._closing = threading.Event()
-        self._held: OrderedDict[int, Held] = OrderedDict()
+        self._kept: OrderedDict[int, KeptCodes] = OrderedDict()
         self._accounts: OrderedDict[int, _Account] = OrderedDict()
         self._guard = threading.Lock()
-        self._products: Coalescer[tuple[Held, Bytes], Floats] = Coalescer(
+        self._products: Coalescer[tuple[CodeFile, Bytes], Floats] = Coalescer(
             _multiply, most=QUERIES_AT_ONCE, at_once=PRODUCTS_AT_ONCE, alike=lambda one, other: one[0] is other[0]
         )
 
@@ -94,33 +109,65 @@ class HeldVectors:
         taken = size_bytes(collection.count, collection.dimension or 0) + collection.count * POSITION_BYTES
         return taken <= self._max_bytes
 
+    @property
+    def held_bytes(self) -> int:
+        """The memory that all held codes take, that of files included."""
+        with self._guard:
+            return sum(each.nbytes for each in self._kept.values())
+
     def of(
         self, transaction: Transaction, collection: Collection, *, saves_ms: float, reading_ms: float
     ) -> Held | None:
         """Return the collection's codes at the transaction's revision, or None when they are not held.
 
         If, with this query, reading them would have paid, they are read: now if that takes no longer than `SOON_MS`.
+        Raises OvertakenError when the codes are of a later revision already.
         """
+        most = int(SOON_MS / reading_ms * collection.count) + 1
+        held, kept = self._at(transaction, collection, most)
+        if held is not None and kept is not None and not kept.is_outgrown:
+            self._check_in_time(kept, collection)
+            return held
         with self._guard:
-            held = self._held.get(collection.key)
-            if held is not None and held.revision == collection.revision:
-                self._held.move_to_end(collection.key)
-                return held
-            if held is not None and held.revision < collection.revision:
-                del self._held[collection.key]  # of no use any more, and in the way of its successor
-            account = self._account(collection)
+            account = self._account(collection.key)
             account.saved_ms += saves_ms
-            if account.is_read or account.saved_ms < reading_ms or self._closing.is_set():
-                return None
+            is_time = self._clock() >= account.look_at
+            makes = account.saved_ms >= reading_ms or (kept is not None and is_time)
+            looks = self._files is not None and is_time
+            if account.is_read or self._closing.is_set() or not (makes or looks):
+                return held
             account.is_read = True  # by this thread or apart; the others do not wait for it
+            account.look_at = self._clock() + LOOK_SECONDS
+            if makes:
+                account.saved_ms = 0.0
             if self._catalog is not None and reading_ms > SOON_MS:
-                self._apart.submit(self._read_apart, self._catalog, collection)
-                return None
+                self._apart.submit(self._read_apart, self._catalog, collection, makes=makes)
+                return held
         try:
-            return self._read(transaction, collection)
-        except BaseException:
-            self._forget(collection.key)
-            raise
+            self._read(transaction, collection, makes=makes)
+        finally:
+            self._end_reading(collection.key)
+        return self._at(transaction, collection, most)[0]
+
+    def _at(
+        self, transaction: Transaction, collection: Collection, most: int | None
+    ) -> tuple[Held | None, KeptCodes | None]:
+        """Return what is kept of a collection, and its state at the transaction's revision if it can be brought to it
+        by reading at most `most` documents."""
+        with self._guard:
+            kept = self._kept.get(collection.key)
+            if kept is None:
+                return None, None
+            self._kept.move_to_end(collection.key)
+        try:
+            return kept.at(transaction, collection, most), kept
+        except BehindError:
+            return None, kept
+        except OutgrownError:
+            with self._guard:
+                if self._kept.get(collection.key) is kept:
+                    del self._kept[collection.key]
+            return None, None
 
     def close(self) -> None:
         """Give up what is being read."""
@@ -133,77 +180,156 @@ class HeldVectors:
 
         Simultaneous queries are computed together.
         """
-        codes = held.codes
-        if rows is not None and codes_compared(len(codes.codes), len(rows)) == len(rows):
-            [products] = multiply(codes.codes[rows], [query.code])
-        else:
-            products = self._all_products(held, query.code)
-            products = products if rows is None else products[rows]
-        return codes.nearest(query, products, top_k, rows)
+        count = len(held.base.positions)
+        if rows is not None and codes_compared(count, len(rows)) < count:
+            return held.nearest(query, top_k, rows)
+        return held.nearest(query, top_k, rows, self._all_products(held.base, query.code))
 
-    def _all_products(self, held: Held, code: Bytes) -> Floats:
-        if held.codes.codes.size < TOGETHER_FROM:
-            return multiply(held.codes.codes, [code])[0]
-        return self._products.do((held, code))
+    def _all_products(self, base: CodeFile, code: Bytes) -> Floats:
+        if base.codes.codes.size < TOGETHER_FROM:
+            return multiply(base.codes.codes, [code])[0]
+        return self._products.do((base, code))
 
-    def _read_apart(self, catalog: Catalog, asked: Collection) -> None:
+    def _read_apart(self, catalog: Catalog, asked: Collection, *, makes: bool) -> None:
         try:
             with catalog.read() as transaction:
                 collection = find_collection(transaction, asked.name)
-                if collection.count and self.fits(collection) and not self._is_held(collection):
-                    self._read(transaction, collection)
-            return
-        except RagError as error:
-            log.info("vectors were not read into memory", collection=asked.name, reason=error.message)
+                if collection.count and self.fits(collection):
+                    self._read(transaction, collection, makes=makes)
+            if makes and self._files is not None:
+                self._files.sweep(lambda: _ids_of_all(catalog))
+        except (RagError, OSError) as error:
+            log.info("vectors were not read into memory", collection=asked.name, reason=str(error))
         except Exception:
             log.exception("unexpected failure while vectors were read into memory", collection=asked.name)
-        self._forget(asked.key)
+        finally:
+            self._end_reading(asked.key)
 
-    def _is_held(self, collection: Collection) -> bool:
+    def _read(self, transaction: Transaction, collection: Collection, *, makes: bool) -> None:
+        """Bring what is kept of a collection to this revision or, where that is not possible, hold the codes of a file
+        that others have made or, if this process `makes` some, new ones."""
         with self._guard:
-            held = self._held.get(collection.key)
-            return held is not None and held.revision >= collection.revision
+            kept = self._kept.get(collection.key)
+        with suppress(OvertakenError, OutgrownError):
+            if kept is not None and not kept.is_outgrown:
+                kept.at(transaction, collection)
+                return
+        if self._files is not None:
+            try:
+                self._read_file(self._files, transaction, collection, kept, makes=makes)
+                return
+            except OSError as error:
+                log.warning("codes of vectors cannot be shared by processes", reason=error.strerror)
+        if makes:
+            self._keep(collection, self._encoded(transaction, collection))
 
-    def _read(self, transaction: Transaction, collection: Collection) -> Held | None:
-        """Read the vectors of a collection and hold their codes.
+    def _read_file(
+        self,
+        files: CodeFiles,
+        transaction: Transaction,
+        collection: Collection,
+        kept: KeptCodes | None,
+        *,
+        makes: bool,
+    ) -> None:
+        """Hold the codes of the newest file, or make one. Raises OSError when there is no room for it."""
+        history = history_of(transaction, collection)
+        with files.making(collection.id) as may_make:
+            newer_than = 0 if kept is None else kept.base.revision
+            found = files.open(collection.id, history, after=newer_than, up_to=collection.revision)
+            if found is not None and self._keep(collection, found):
+                held, kept = self._at(transaction, collection, None)
+                if held is not None and kept is not None and not kept.is_outgrown:
+                    return
+            if makes and may_make:
+                self._keep(collection, self._in_file(files, transaction, collection, history))
 
-        Returns None when one is too long to be compared by its code, or this is being closed.
-        """
-        positions = np.sort(np.array(reads.all_positions(transaction, collection, EVERYTHING), dtype=np.int64))
-        sampled = min(SAMPLED, vectors_at_once(collection.dimension or 1))
-        spread = positions[:: -(-len(positions) // sampled)].tolist()
-        _, some = reads.vectors_at(transaction, collection, spread)
-        encoder = Encoder(collection.metric, some, len(positions))
-        for block, vectors in reads.vectors(transaction, collection, EVERYTHING):
-            if self._closing.is_set() or not encoder.add(np.searchsorted(positions, block), vectors):
+    def _check_in_time(self, kept: KeptCodes, collection: Collection) -> None:
+        if self._clock() < kept.check_at:
+            return
+        with self._guard:
+            if self._clock() >= kept.check_at and not self._closing.is_set():
+                kept.check_at = self._clock() + CHECK_SECONDS
+                self._apart.submit(self._check, kept, collection)
+
+    def _check(self, kept: KeptCodes, collection: Collection) -> None:
+        if kept.base.is_whole():
+            if self._files is not None:
+                self._files.used(kept.base)
+            return
+        log.error("codes of vectors are damaged and made anew", collection=collection.name)
+        with self._guard:
+            if self._kept.get(collection.key) is kept:
+                del self._kept[collection.key]
+        if self._files is not None:
+            self._files.forget(collection.id)
+
+    def _in_file(
+        self, files: CodeFiles, transaction: Transaction, collection: Collection, history: str
+    ) -> CodeFile | None:
+        reference = self._reference(transaction, collection)
+        with files.new(collection.id, collection.count, len(reference)) as file:
+            encoder = file.encoder(collection.metric, reference)
+            if not self._fill(transaction, collection, encoder, file.positions):
                 return None
-        held = Held(collection.revision, positions, encoder.finish())
-        self._keep(collection.key, held)
-        return held
+            made = file.finish(encoder, collection.id, history, collection.revision)
+        files.forget(collection.id, before=collection.revision)
+        return made
 
-    def _account(self, collection: Collection) -> _Account:
-        account = self._accounts.get(collection.key)
-        if account is None or account.revision != collection.revision:
-            account = self._accounts[collection.key] = _Account(collection.revision)
+    def _encoded(self, transaction: Transaction, collection: Collection) -> CodeFile | None:
+        reference = self._reference(transaction, collection)
+        positions = np.empty(collection.count, dtype=np.int64)
+        encoder = Encoder(collection.metric, reference, *empty_arrays(collection.count, len(reference)))
+        if not self._fill(transaction, collection, encoder, positions):
+            return None
+        return CodeFile(collection.revision, positions, encoder.codes())
+
+    def _reference(self, transaction: Transaction, collection: Collection) -> Doubles:
+        sampled = min(SAMPLED, vectors_at_once(collection.dimension or 1))
+        positions = sorted(reads.all_positions(transaction, collection, EVERYTHING))
+        _, some = reads.vectors_at(transaction, collection, positions[:: -(-len(positions) // sampled)])
+        return reference_of(collection.metric, some)
+
+    def _fill(self, transaction: Transaction, collection: Collection, encoder: Encoder, positions: Positions) -> bool:
+        """Encode all vectors in the order of positions. Return False when this is being closed."""
+        positions[:] = np.sort(np.array(reads.all_positions(transaction, collection, EVERYTHING), dtype=np.int64))
+        for block, vectors in reads.vectors(transaction, collection, EVERYTHING):
+            if self._closing.is_set():
+                return False
+            encoder.add(np.searchsorted(positions, block), vectors)
+        return True
+
+    def _account(self, key: int) -> _Account:
+        account = self._accounts.get(key)
+        if account is None:
+            account = self._accounts[key] = _Account()
             while len(self._accounts) > MAX_REMEMBERED:
                 self._accounts.popitem(last=False)
         return account
 
-    def _keep(self, key: int, held: Held) -> None:
+    def _keep(self, collection: Collection, base: CodeFile | None) -> bool:
+        """Hold the codes, unless newer ones are held. Return whether they are held."""
         with self._guard:
-            before = self._held.get(key)
-            if before is not None and before.revision > held.revision:
-                return
-            self._held[key] = held
-            self._held.move_to_end(key)
-            while sum(each.nbytes for each in self._held.values()) > self._max_bytes:
-                key, _ = self._held.popitem(last=False)
+            before = self._kept.get(collection.key)
+            if base is None or (before is not None and before.base.revision > base.revision):
+                return False
+            self._kept[collection.key] = KeptCodes(base, check_at=self._clock() + CHECK_SECONDS)
+            self._kept.move_to_end(collection.key)
+            while sum(each.nbytes for each in self._kept.values()) > self._max_bytes:
+                key, _ = self._kept.popitem(last=False)
                 self._accounts.pop(key, None)
+            return collection.key in self._kept
 
-    def _forget(self, key: int) -> None:
-        """Forget that a collection has been read: its queries have to pay once more."""
+    def _end_reading(self, key: int) -> None:
         with self._guard:
-            self._accounts.pop(key, None)
+            account = self._accounts.get(key)
+            if account is not None:
+                account.is_read = False
+
+
+def _ids_of_all(catalog: Catalog) -> set[str]:
+    with catalog.read() as transaction:
+        return {each.id for each in all_collections(transaction)}
 
 
 def _multiply(asked: list[_Asked]) -> None:

@@ -20,7 +20,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -42,6 +43,7 @@ from wrapper.distances import exact_distances, possible_nearest
 from wrapper.embedding_checks import check_dimension, check_directions
 from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
+from wrapper.querying.kept_codes import OvertakenError
 from wrapper.querying.near_documents import middle_of
 
 log = structlog.get_logger(__name__)
@@ -54,7 +56,8 @@ LEAST_RECALL = 0.99
 DOUBTED = 10
 """The factor by which an exact answer may take longer when the index was found to miss more, or was never measured."""
 MOST_ATTEMPTS = 3
-"""The most times that the engine is asked while writes keep passing it by."""
+"""The most times that the engine, or memory, is asked while writes keep passing it by."""
+NO_VECTOR: Vector = np.empty(0, dtype=np.float32)
 
 
 class VectorIndex(Protocol):
@@ -72,8 +75,11 @@ class VectorIndex(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Question:
+    """`near` are ids of documents, whose middle is asked for in place of an embedding."""
+
     collection: str
     embedding: Vector
+    near: tuple[str, ...]
     top_k: int
     where: Where
     max_distance: float | None
@@ -152,37 +158,51 @@ class Planner:
         are compared.
         """
         where = all_of(seen, where)
+        if embedding is None:
+            where = all_of(where, Not(HasId(tuple(near))))
+            embedding = NO_VECTOR
+        question = _Question(name, embedding, tuple(near), top_k, where, max_distance, gather_by, with_embeddings, seen)
+        for _ in range(MOST_ATTEMPTS):
+            with suppress(OvertakenError):
+                return self._answered(question)
+        return self._answered(question, from_memory=False)
+
+    def _answered(self, question: _Question, *, from_memory: bool = True) -> Found:
+        """Answer a question. Raises OvertakenError when the vectors in memory are of a later revision already."""
+        where, seen = question.where, question.seen
         with self._catalog.read() as transaction:
-            collection = find_collection(transaction, name)
-            if embedding is None:
-                embedding = middle_of(transaction, collection, near, seen)
-                where = all_of(where, Not(HasId(tuple(near))))
-            question = _Question(name, embedding, top_k, where, max_distance, gather_by, with_embeddings, seen)
+            collection = find_collection(transaction, question.collection)
+            if question.near:
+                middle = middle_of(transaction, collection, question.near, seen)
+                question = replace(question, embedding=middle)
+            embedding = question.embedding
             if seen != EVERYTHING and not any_matches(transaction, collection.key, seen):
                 # A collection without documents takes questions of any dimension.
-                return self._found(transaction, collection, question, [], np.empty(0, dtype=np.float32), "empty")
+                return self._found(transaction, collection, question, [], NO_VECTOR, "empty")
             check_dimension(collection, len(embedding), field="query_embedding")
             check_directions(collection, embedding[np.newaxis], field="query_embedding", index=None)
             matching = count(transaction, collection.key, where, collection.count)
             if matching == 0:
-                return self._found(transaction, collection, question, [], np.empty(0, dtype=np.float32), "empty")
+                return self._found(transaction, collection, question, [], NO_VECTOR, "empty")
             exact_cost = self._costs.exact(matching, len(embedding))
             asks_index = self._is_indexed(collection) and exact_cost > self._patience_ms(transaction, collection)
-            in_memory = self._from_memory(question, transaction, collection, matching, asks_index=asks_index)
-            if in_memory is not None:
-                return in_memory
+            if from_memory:
+                in_memory = self._from_memory(question, transaction, collection, matching, asks_index=asks_index)
+                if in_memory is not None:
+                    return in_memory
             waiting = _waiting(transaction, collection) if asks_index else None
             if waiting is None:
                 plan = "exact" if self._is_indexed(collection) and not asks_index else "scan"
                 return self._computed(transaction, collection, question, plan)
-            fetch = self._first_fetch(collection, matching, top_k, len(waiting.ids))
+            fetch = self._first_fetch(collection, matching, question.top_k, len(waiting.ids))
             if where != EVERYTHING and exact_cost <= self._costs.index(fetch):
                 return self._computed(transaction, collection, question, "exact")
         plan = "index" if where == EVERYTHING else "index+filter"
         try:
             found = self._from_index(question, collection, plan, matching, waiting, fetch, exact_cost)
         except UnavailableError as error:
-            log.warning("engine did not answer, scanning the catalogue", collection=name, reason=error.message)
+            reason = error.message
+            log.warning("engine did not answer, scanning the catalogue", collection=question.collection, reason=reason)
             return self._exactly(question, "scan")
         return found or self._exactly(question, "exact" if where != EVERYTHING else "scan")
 
@@ -210,7 +230,7 @@ class Planner:
         held = self._held.of(transaction, collection, saves_ms=elsewhere - here, reading_ms=reading)
         if held is None:
             return None
-        code = held.codes.of_query(query)
+        code = held.base.codes.of_query(query)
         if code is None:
             return None
         rows = held.rows_of(reads.all_positions(transaction, collection, question.where)) if filtered else None
@@ -218,7 +238,7 @@ class Planner:
         if self._costs.exact(len(near), len(query)) > max(elsewhere, self._exact_ms):
             # Too many documents are as near as codes can tell: a dense cluster, or equal vectors.
             return None
-        positions, vectors = reads.vectors_at(transaction, collection, held.positions[near].tolist())
+        positions, vectors = reads.vectors_at(transaction, collection, held.positions_of(near))
         compared = collection.count if rows is None else len(rows)
         return self._found(transaction, collection, question, positions, vectors, "memory", compared=compared)
 

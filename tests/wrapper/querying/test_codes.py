@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from wrapper import distances as distances_module
 from wrapper.distances import exact_distances
-from wrapper.querying import codes as codes_module
-from wrapper.querying.codes import Encoder, multiply, size_bytes
+from wrapper.querying import kept_codes
+from wrapper.querying.code_files import CodeFile
+from wrapper.querying.codes import Encoder, empty_arrays, multiply, reference_of, size_bytes
+from wrapper.querying.kept_codes import Held
 
 COUNT, DIMENSION = 2_000, 48
 METRICS = ("cosine", "l2", "ip")
@@ -51,18 +53,42 @@ def _tiny(generator):
 SETS = (_random, _around_a_mean, _clusters, _of_all_lengths, _equal, _with_zeros, _one_long_component, _tiny)
 
 
-def _coded(vectors, metric, block=300):
-    encoder = Encoder(metric, vectors[::7], len(vectors))
+def _coded(vectors, metric, block=300, some=None):
+    """Codes of vectors; `some` of them tell the reference."""
+    some = vectors[::7] if some is None else some
+    encoder = Encoder(metric, reference_of(metric, some), *empty_arrays(*vectors.shape))
     for first in range(0, len(vectors), block):
         rows = np.arange(first, min(first + block, len(vectors)))
-        assert encoder.add(rows, vectors[rows])
-    return encoder.finish()
+        encoder.add(rows, vectors[rows])
+    return encoder.codes()
+
+
+def _held(vectors, metric, later=0):
+    """What is held of vectors, the last of which were written `later`, with rows between them that do not count."""
+    count = len(vectors) - later
+    some = vectors[:count:7]
+    gone = np.concatenate([vectors[: later // 2], vectors[count:]])
+    base = _coded(np.concatenate([vectors[:count], gone]), metric, some=some)
+    after = np.concatenate([vectors[count:], vectors[:later]])
+    positions = np.arange(len(base))
+    rows = np.concatenate([np.arange(count, len(base)), np.arange(len(base) + later, len(base) + 2 * later)])
+    file = CodeFile(1, positions, base)
+    numbers = np.arange(len(after)) + len(base)
+    return Held(1, file, _coded(after, metric, some=some), numbers, rows), np.concatenate(
+        [np.arange(count), np.arange(len(base), len(base) + later)]
+    )
 
 
 def _candidates(codes, query, top_k, rows=None):
-    code = codes.of_query(query)
-    [products] = multiply(codes.codes if rows is None else codes.codes[rows], [code.code])
-    return codes.nearest(code, products, top_k, rows)
+    empty = _coded(np.empty((0, codes.codes.shape[1]), np.float32), codes.metric, some=codes.reference[np.newaxis])
+    held = Held(1, CodeFile(1, np.arange(len(codes)), codes), empty, np.arange(0), np.arange(0))
+    return _nearest_of(held, query, top_k, rows)
+
+
+def _nearest_of(held, query, top_k, rows=None):
+    code = held.base.codes.of_query(query)
+    products = None if rows is not None else multiply(held.base.codes.codes, [code.code])[0]
+    return held.nearest(code, top_k, rows, products)
 
 
 def _nearest(query, vectors, metric, top_k):
@@ -93,14 +119,13 @@ def test_no_near_document_is_left_out_of_nearly_constant_vectors_of_many_dimensi
     for _ in range(30):
         vectors = np.full((200, 4_096), -generator.uniform(1, 2), dtype=np.float32)
         vectors[0] *= np.float32(-1 + (3e-7 * generator.integers(1, 6) if metric == "l2" else 0.0))
-        encoder = Encoder(metric, vectors, len(vectors))
-        encoder.add(np.arange(len(vectors)), vectors)
-        assert _nearest(query, vectors, metric, 1) <= set(_candidates(encoder.finish(), query, 1).tolist())
+        codes = _coded(vectors, metric, some=vectors)
+        assert _nearest(query, vectors, metric, 1) <= set(_candidates(codes, query, 1).tolist())
 
 
 @pytest.mark.parametrize(("most", "mean"), [(0, range(14, 100)), (COUNT, range(10, 12))])
 def test_fine_codes_are_compared_of_so_many_documents_at_most(monkeypatch, most, mean):
-    monkeypatch.setattr(codes_module, "MOST_REFINED", most)
+    monkeypatch.setattr(kept_codes, "MOST_REFINED", most)
     monkeypatch.setattr(distances_module, "COMPONENTS_AT_ONCE", 7 * DIMENSION)
     vectors = _random(np.random.default_rng(8)).astype(np.float32)
     codes = _coded(vectors, "cosine")
@@ -165,11 +190,43 @@ def test_several_queries_have_the_products_of_each():
         assert np.array_equal(products, documents.astype(np.int32) @ query.astype(np.int32))
 
 
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("made", SETS, ids=lambda made: made.__name__.strip("_"))
+def test_what_was_written_since_is_found_and_what_was_deleted_is_not(made, metric):
+    generator = np.random.default_rng(9)
+    vectors = made(generator).astype(np.float32)
+    held, rows = _held(vectors, metric, later=150)
+    members = [vectors[row] for row in (3, 40, 140, COUNT - 3, COUNT - 150) if vectors[row].any()]
+    for query in [*members, *generator.standard_normal((5, DIMENSION), dtype=np.float32)]:
+        for top_k in (1, 10, 100, COUNT, COUNT + 10):
+            found = _nearest_of(held, query, top_k).tolist()
+            assert {rows[row] for row in _nearest(query, vectors, metric, top_k)} <= set(found) <= set(rows.tolist())
+        some = generator.permutation(rows)[:300]
+        places = {int(row): number for number, row in enumerate(rows)}
+        chosen = np.array([places[int(row)] for row in some])
+        expected = {int(some[number]) for number in _nearest(query, vectors[chosen], metric, 10)}
+        assert expected <= set(_nearest_of(held, query, 10, some).tolist()) <= set(some.tolist())
+
+
+def test_rows_and_positions_are_told_apart():
+    vectors = np.random.default_rng(10).standard_normal((50, 4), dtype=np.float32)
+    held, rows = _held(vectors, "l2", later=6)
+    assert held.rows_of(held.positions_of(rows)).tolist() == rows.tolist()
+    mixed = rows[::-3]
+    assert sorted(held.positions_of(held.rows_of(held.positions_of(mixed)))) == sorted(held.positions_of(mixed))
+
+
 @pytest.mark.parametrize("metric", ["l2", "ip"])
-def test_what_may_exceed_float32_has_no_code(metric):
-    vectors = np.random.default_rng(6).standard_normal((5, DIMENSION), dtype=np.float32)
+def test_what_may_exceed_float32_is_always_possible(metric):
+    vectors = np.random.default_rng(6).standard_normal((50, DIMENSION), dtype=np.float32)
     assert _coded(vectors, metric).of_query(np.full(DIMENSION, 1e30, dtype=np.float32)) is None
-    assert not Encoder(metric, vectors, 5).add(np.arange(5), vectors * np.float32(1e30))
+    vectors[[3, 40]] *= np.float32(1e30)
+    for some in (vectors[:1], vectors):
+        codes = _coded(vectors, metric, some=some)
+        for query in (vectors[7], np.zeros(DIMENSION, np.float32), codes.reference.astype(np.float32)):
+            found = set(_candidates(codes, query, 2).tolist())
+            assert _nearest(query, vectors, metric, 2) | {3, 40} <= found
+            assert len(found) < 10 or not query.any()
 
 
 def test_the_length_of_vectors_does_not_matter_to_their_directions():
@@ -183,13 +240,5 @@ def test_the_length_of_vectors_does_not_matter_to_their_directions():
 @pytest.mark.parametrize("dimension", [DIMENSION, DIMENSION + 1])
 def test_codes_say_what_memory_they_take(dimension):
     codes = _coded(np.ones((COUNT, dimension), dtype=np.float32), "l2")
-    arrays = (
-        codes.codes,
-        codes.fine,
-        codes.steps,
-        codes.rest_lengths,
-        codes.fine_rest_lengths,
-        codes.code_lengths,
-        codes.offsets,
-    )
+    arrays = codes.codes, codes.fine, codes.numbers
     assert codes.nbytes == sum(each.nbytes for each in arrays) == size_bytes(COUNT, dimension)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,12 +16,15 @@ from tests.support.live import eventually
 from wrapper import distances
 from wrapper.catalog import reads, writes
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.changes.tombstones import TombstoneSweeper
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
-from wrapper.querying import held_vectors
+from wrapper.querying import held_vectors, kept_codes
+from wrapper.querying.codes import REST_LENGTHS, STEPS
 from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
+from wrapper.querying.kept_codes import OvertakenError
 from wrapper.querying.planner import Planner
 
 COUNT, DIMENSION = 300, 8
@@ -85,13 +89,13 @@ def test_a_collection_is_read_once_its_queries_have_paid_for_it(catalog):
 
 def test_what_is_held_is_the_code_of_every_vector_at_its_position(catalog):
     held = _of(HeldVectors(MEGABYTE), catalog, "two", 10.0)
-    codes = held.codes
-    decoded = codes.reference + codes.codes * codes.steps[:, np.newaxis]
+    codes, positions = held.base.codes, held.base.positions
+    decoded = codes.reference + codes.codes * codes.numbers[STEPS, :, np.newaxis]
     directions = _vectors(1) / np.linalg.norm(_vectors(1), axis=1, keepdims=True)
-    assert np.allclose(np.linalg.norm(directions - decoded, axis=1), codes.rest_lengths, atol=1e-6)
-    assert codes.rest_lengths.max() < 0.01
-    assert np.all(np.diff(held.positions) > 0)
-    assert held.rows_of(held.positions[[7, 3]].tolist()).tolist() == [7, 3]
+    assert np.allclose(np.linalg.norm(directions - decoded, axis=1), codes.numbers[REST_LENGTHS], atol=1e-6)
+    assert codes.numbers[REST_LENGTHS].max() < 0.01
+    assert np.all(np.diff(positions) > 0)
+    assert held.rows_of(positions[[7, 3]].tolist()).tolist() == [7, 3]
 
 
 def test_what_takes_long_to_read_keeps_no_query_waiting(catalog):
@@ -127,32 +131,89 @@ def test_a_reading_that_failed_is_tried_again_once_queries_have_paid_for_it(cata
     held.close()
 
 
-def test_what_is_held_already_is_not_read_apart_again(catalog, monkeypatch):
-    held, vectors = HeldVectors(MEGABYTE, catalog), reads.vectors
-    begin, asked = threading.Event(), []
-
-    def waiting(transaction, collection, where):
-        asked.append((collection.name, collection.revision))
-        assert begin.wait(60)
-        return vectors(transaction, collection, where)
-
-    monkeypatch.setattr(reads, "vectors", waiting)
-    for name in ("two", "one"):
-        assert _of(held, catalog, name, 1_000.0, reading_ms=held_vectors.SOON_MS + 1) is None
-    _add(catalog, "one", _vectors(5, 1), prefix="new")  # while the reading of `two` holds up that of `one`
-    assert _of(held, catalog, "one", 1_000.0, reading_ms=held_vectors.SOON_MS + 1) is None
-    begin.set()
-    held._apart.shutdown(wait=True)
-    assert [name for name, _ in asked] == ["two", "one"]
-    assert len(_of(held, catalog, "one", 0.0).positions) == COUNT + 1
+def test_what_was_written_is_held_beside_what_was_read(catalog):
+    held = HeldVectors(MEGABYTE, catalog)
+    before = _of(held, catalog, "one", 10.0)
+    vectors = _vectors(5, 3)
+    _add(catalog, "one", vectors[:1], prefix="new")
+    _add(catalog, "one", vectors[1:], prefix="d")  # the first two of those that were read
+    catalog.commit(lambda transaction: writes.delete_documents(transaction, "one", ids=["d7"]))
+    after = _of(held, catalog, "one", 0.0)
+    assert after.base is before.base
+    assert (len(after.later), len(after.gone)) == (3, 3)
+    assert after.base.positions[after.gone].tolist() == before.base.positions[[0, 1, 7]].tolist()
 
 
-def test_codes_of_an_earlier_revision_make_room(catalog):
-    held = HeldVectors(MEGABYTE)
+def test_more_than_a_query_may_read_is_read_apart(catalog):
+    held = HeldVectors(MEGABYTE, catalog)
+    before = _of(held, catalog, "one", 10.0)
+    _add(catalog, "one", _vectors(5, 50), prefix="new")
+    reading_ms = held_vectors.SOON_MS * COUNT / 20  # so that 20 can be read soon
+    assert _of(held, catalog, "one", 0.0, reading_ms=reading_ms) is None
+    eventually(lambda: _of(held, catalog, "one", 0.0, reading_ms=reading_ms) is not None, seconds=20)
+    after = _of(held, catalog, "one", 0.0)
+    assert after.base is before.base
+    assert len(after.later) == 50
+    held.close()
+
+
+def test_what_outgrew_its_base_gets_a_new_one(catalog, monkeypatch):
+    monkeypatch.setattr(kept_codes, "LEAST_GROWTH", 10)
+    held = HeldVectors(MEGABYTE, catalog, clock=itertools.count().__next__)
+    before = _of(held, catalog, "one", 10.0)
+    _add(catalog, "one", _vectors(5, COUNT // 8), prefix="new")
+    assert _of(held, catalog, "one", 0.0).base is before.base
+    _add(catalog, "one", _vectors(6, 1), prefix="more")
+    assert _of(held, catalog, "one", 0.0).base is not before.base
+    _add(catalog, "one", _vectors(5, COUNT), prefix="d")
+    assert _of(held, catalog, "one", 0.0) is None, "a collection that was written anew pays once more"
+
+
+def test_deletions_that_are_not_known_any_more_need_a_new_base(catalog):
+    held = HeldVectors(MEGABYTE, catalog)
     assert _of(held, catalog, "one", 10.0) is not None
-    _add(catalog, "one", _vectors(5, 1), prefix="new")
+    catalog.commit(lambda transaction: writes.delete_documents(transaction, "one", ids=["d7"]))
+    assert TombstoneSweeper(catalog, 1, lambda: 1e12).step()
     assert _of(held, catalog, "one", 0.0) is None
-    assert not held._held
+    assert len(_of(held, catalog, "one", 10.0).base.positions) == COUNT - 1
+
+
+def test_the_last_revisions_can_be_answered_for_and_older_snapshots_are_told_to_try_again(catalog):
+    held = HeldVectors(MEGABYTE, catalog)
+    with catalog.read() as transaction:
+        collection = find_collection(transaction, "one")
+        before = held.of(transaction, collection, saves_ms=10.0, reading_ms=10.0)
+        for number in range(kept_codes.MOST_STATES - 1):
+            _in_another_thread(lambda number=number: _add(catalog, "one", _vectors(number, 1), prefix="new"))
+            assert _in_another_thread(lambda: _of(held, catalog, "one", 0.0)) is not None
+        assert held.of(transaction, collection, saves_ms=0.0, reading_ms=10.0) is before
+        _in_another_thread(lambda: _add(catalog, "one", _vectors(99, 1), prefix="new"))
+        assert _in_another_thread(lambda: _of(held, catalog, "one", 0.0)) is not None
+        with pytest.raises(OvertakenError):
+            held.of(transaction, collection, saves_ms=0.0, reading_ms=10.0)
+
+
+def _in_another_thread(work):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result(60)
+
+
+def test_a_query_whose_snapshot_was_overtaken_takes_another_one(catalog, monkeypatch):
+    planner = _planner(catalog)
+    assert [_plan(planner) for _ in range(2)] == ["scan", "memory"]
+    at, asked = kept_codes.KeptCodes.at, []
+
+    def overtaken(*arguments):
+        asked.append(arguments)
+        if len(asked) < overtakes:
+            raise OvertakenError
+        return at(*arguments)
+
+    monkeypatch.setattr(kept_codes.KeptCodes, "at", overtaken)
+    overtakes = 3
+    assert _plan(planner) == "memory"
+    overtakes = 100
+    assert _plan(planner) == "scan"
 
 
 def test_closing_while_queries_ask_refuses_nothing_to_them(catalog):
@@ -186,14 +247,13 @@ def test_long_vectors_are_read_and_sampled_a_few_at_a_time(catalog, monkeypatch)
     assert sum(sizes[1:]) == COUNT
 
 
-def test_a_write_begins_a_new_account(catalog):
+def test_what_was_written_is_found_in_memory_at_once(catalog):
     planner = _planner(catalog)
     assert [_plan(planner) for _ in range(3)] == ["scan", "memory", "memory"]
     nearest = _vectors(99, 1)
     _add(catalog, "one", nearest, prefix="new")
-    answers = [planner.query("one", nearest[0], top_k=1) for _ in range(3)]
-    assert [found.plan for found in answers] == ["scan", "memory", "memory"]
-    assert {found.matches[0].document.id for found in answers} == {"new0"}
+    found = planner.query("one", nearest[0], top_k=1)
+    assert (found.plan, found.matches[0].document.id, found.compared) == ("memory", "new0", COUNT + 1)
 
 
 def test_deleted_documents_are_not_found_in_memory(catalog):
@@ -236,12 +296,15 @@ def _lengthy(catalog):
     _add(catalog, "lengthy", _vectors(0))
 
 
-def test_vectors_too_long_for_products_are_not_held(catalog):
+def test_vectors_too_long_for_products_are_compared_by_themselves(catalog):
     _lengthy(catalog)
     planner = _planner(catalog)
     assert [_plan(planner, "lengthy") for _ in range(2)] == ["scan", "memory"]
     _add(catalog, "lengthy", np.full((1, DIMENSION), 1e30, dtype=np.float32), prefix="long")
-    assert {_plan(planner, "lengthy") for _ in range(5)} == {"scan"}
+    near = np.full(DIMENSION, 1e18, dtype=np.float32)
+    [found] = planner.query("lengthy", near, top_k=1).matches
+    assert found.document.id != "long0"
+    assert _plan(planner, "lengthy") == "memory"
 
 
 def test_a_query_too_long_for_products_is_computed_from_the_catalogue(catalog):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from heapq import merge
+from typing import NamedTuple
 
 from schemas.errors import TooOldError
 from schemas.records import Change, Collection, Since
@@ -72,6 +73,27 @@ def changes_since(
     )
     deletions = (Change(revision, each, None) for revision, each in deleted)
     return merge(deletions, documents, key=lambda change: change.revision)
+
+
+class Positions(NamedTuple):
+    """The positions of documents that were written, and of others that were deleted."""
+
+    written: list[int]
+    deleted: list[int]
+
+
+def positions_since(transaction: Transaction, collection: Collection, revision: int, *, limit: int) -> Positions | None:
+    """Return what changed after that revision, at most `limit` of each; None when not all deletions are known."""
+    if transaction.value("SELECT deletions_since FROM collections WHERE key = ?", (collection.key,)) > revision:
+        return None
+    written, deleted = (
+        transaction.rows(
+            f"SELECT position FROM {table} WHERE collection_key = ? AND revision > ? LIMIT ?",
+            (collection.key, revision, limit),
+        )
+        for table in ("documents", "tombstones")
+    )
+    return Positions([row[0] for row in written], [row[0] for row in deleted])
 
 
 def _each(transaction: Transaction, sql: str, parameters: Row) -> Iterator[Row]:

@@ -1,0 +1,231 @@
+"""Files of codes: shared by processes, never the truth. Whatever happens to them, answers stay the same."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from schemas.records import DocumentBatch
+from wrapper.catalog import writes
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.names import collection_writes
+from wrapper.catalog.rows import find_collection
+from wrapper.catalog.sqlite.database import SQLiteDatabase
+from wrapper.querying import code_files
+from wrapper.querying.code_files import HEAD_BYTES, CodeFiles, Layout
+from wrapper.querying.held_vectors import HeldVectors
+
+COUNT, DIMENSION, MEGABYTE = 200, 7, 1_000_000
+SIZE = Layout(COUNT, DIMENSION).size
+
+
+def add(catalog, name, count=COUNT, seed=0):
+    ids = [f"d{n}" for n in range(count)]
+    vectors = np.random.default_rng(seed).standard_normal((count, DIMENSION), dtype=np.float32)
+    batch = DocumentBatch(ids, ids, [{} for _ in ids], vectors)
+    catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
+
+
+def create(catalog, name):
+    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, name, {}, "l2"))
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    """Collections `one` and `two` with 200 documents each."""
+    catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
+    catalog.open()
+    for name in ("one", "two"):
+        create(catalog, name)
+        add(catalog, name)
+    yield catalog
+    catalog.close()
+
+
+class Clock:
+    def __init__(self):
+        self.now = time.time()
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def process(catalog, tmp_path, clock):
+    """`process()` gives the held vectors of another process of the service."""
+
+    def process(max_bytes=MEGABYTE, **options):
+        return HeldVectors(max_bytes, catalog, CodeFiles(tmp_path / "codes", max_bytes, clock=clock, **options), clock)
+
+    return process
+
+
+@pytest.fixture
+def ask(catalog, clock):
+    """`ask(held, pays=…)` returns the codes of a collection, which a query asks for."""
+
+    def ask(held, name="one", *, pays=False):
+        clock.now += 10.0
+        with catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+            return held.of(transaction, collection, saves_ms=50.0 if pays else 0.0, reading_ms=50.0)
+
+    return ask
+
+
+def files(tmp_path):
+    return sorted(path.name for path in (tmp_path / "codes").glob("*.codes"))
+
+
+def test_one_process_makes_the_file_and_the_others_map_it(process, ask, tmp_path):
+    made = ask(process(), pays=True)
+    other = ask(process())
+    assert other is not None, "it need not be paid for again"
+    assert other.base.path == made.base.path
+    assert np.array_equal(made.base.codes.codes, other.base.codes.codes)
+    assert np.array_equal(made.base.positions, other.base.positions)
+    assert not other.base.codes.codes.flags.writeable
+    assert len(files(tmp_path)) == 1
+    assert made.base.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_was_written_since_the_file_is_added_to_it_in_memory(process, ask, catalog):
+    ask(process(), pays=True)
+    catalog.commit(lambda transaction: writes.delete_documents(transaction, "one", ids=["d5"]))
+    held = ask(process())
+    assert len(held.base.positions) == COUNT
+    assert held.gone.tolist() == [5]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [0, 9, 100, HEAD_BYTES, HEAD_BYTES + 8 * DIMENSION + 8, SIZE // 2, SIZE - 70, SIZE - 1],
+)
+def test_a_damaged_file_is_noticed_and_made_anew(process, ask, place):
+    path = ask(process(), pays=True).base.path
+    content = bytearray(path.read_bytes())
+    assert len(content) == SIZE
+    content[place] ^= 1
+    path.write_bytes(content)
+    held = process()
+    assert ask(held) is None
+    assert not path.exists()
+    assert ask(held, pays=True) is not None
+    assert path.exists()
+
+
+@pytest.mark.parametrize("size", [0, 10, HEAD_BYTES, SIZE - 64, SIZE + 64])
+def test_a_file_of_another_length_is_made_anew(process, ask, size):
+    path = ask(process(), pays=True).base.path
+    path.write_bytes(path.read_bytes().ljust(size, b"\0")[:size])
+    held = process()
+    assert ask(held) is None
+    assert ask(held, pays=True) is not None
+
+
+def test_a_file_of_another_release_is_made_anew(process, ask, monkeypatch):
+    path = ask(process(), pays=True).base.path
+    monkeypatch.setattr(code_files, "FORM", code_files.FORM + 1)
+    assert ask(process()) is None
+    assert not path.exists()
+
+
+def test_a_file_from_before_the_catalogue_was_restored_is_made_anew(process, ask, catalog):
+    path = ask(process(), pays=True).base.path
+    catalog.commit(lambda transaction: transaction.run("UPDATE histories SET id = 'another'"))
+    assert ask(process()) is None
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("step", ["posix_fallocate", "pwrite", "replace"])
+def test_a_process_that_ends_at_any_step_leaves_nothing_that_counts(process, ask, monkeypatch, tmp_path, step):
+    class Killed(BaseException):
+        pass
+
+    def kill(*arguments):
+        raise Killed
+
+    held = process()
+    with monkeypatch.context() as patched:
+        patched.setattr(code_files.os, step, kill)
+        patched.setattr(code_files.Path, "unlink", lambda *arguments, **options: None)  # nor does it tidy up
+        with suppress(Killed):
+            ask(held, pays=True)
+    assert files(tmp_path) == []
+    assert [path.suffix for path in (tmp_path / "codes").iterdir()].count(".incomplete") == 1
+    after = process()
+    assert ask(after) is None
+    assert ask(after, pays=True) is not None
+    assert [path.suffix for path in (tmp_path / "codes").iterdir()].count(".incomplete") == 0
+
+
+def test_one_process_at_a_time_makes_codes_of_a_collection(process, ask, tmp_path, catalog):
+    with catalog.read() as transaction:
+        collection_id = find_collection(transaction, "one").id
+    other = CodeFiles(tmp_path / "codes", MEGABYTE)
+    held = process()
+    with other.making(collection_id) as may_make:
+        assert may_make
+        assert ask(held, pays=True) is None
+        assert ask(held, "two", pays=True) is not None
+    assert ask(held, pays=True) is not None
+
+
+def test_without_room_on_the_disk_a_process_has_codes_of_its_own(process, ask, tmp_path):
+    held = ask(process(has_room=lambda size: size < SIZE), pays=True)
+    assert held.base.path is None
+    assert len(held.base.positions) == COUNT
+    assert files(tmp_path) == []
+
+
+def test_a_disk_that_is_full_all_the_same_does_no_harm(process, ask, tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(code_files.os, "posix_fallocate", full)
+    assert ask(process(), pays=True).base.path is None
+    assert list((tmp_path / "codes").glob("*.incomplete")) == []
+
+
+def test_collections_used_longest_ago_make_room(process, ask, catalog, clock, tmp_path):
+    create(catalog, "three")
+    add(catalog, "three")
+    held = process(max_bytes=2 * SIZE + 100)
+    one = ask(held, "one", pays=True).base.path
+    two = ask(held, "two", pays=True).base.path
+    clock.now += 1_000.0
+    assert ask(process(max_bytes=2 * SIZE + 100), "one").base.path == one
+    three = ask(held, "three", pays=True).base.path
+    assert [path.exists() for path in (one, two, three)] == [True, False, True]
+
+
+def test_a_new_file_takes_the_place_of_the_one_before(process, ask, catalog, monkeypatch, tmp_path):
+    held = process()
+    before = ask(held, pays=True)
+    for seed in range(40):
+        add(catalog, "one", COUNT, seed)
+        ask(held, pays=True)
+    [name] = files(tmp_path)
+    after = ask(held)
+    assert after.base.path.name == name != before.base.path.name
+    assert np.array_equal(before.base.positions, after.base.positions), "what is mapped stays readable"
+
+
+def test_files_of_collections_that_are_gone_are_swept(process, ask, catalog, tmp_path):
+    ask(process(), pays=True)
+    two = ask(process(), "two", pays=True).base.path
+    catalog.commit(lambda transaction: collection_writes.delete_collection(transaction, "one"))
+    with catalog.read() as transaction:
+        known = {find_collection(transaction, "two").id}
+    CodeFiles(tmp_path / "codes", MEGABYTE).sweep(lambda: known)
+    assert files(tmp_path) == [two.name]
