@@ -17,7 +17,7 @@ import time
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ import orjson
 import structlog
 from numpy.typing import NDArray
 
-from wrapper.querying.codes import FLOATS, Codes, Encoder, fine_bytes
+from wrapper.querying.codes import FLOATS, Codes, Rows, fine_bytes
+from wrapper.querying.leaves import Leaves
 
 log = structlog.get_logger(__name__)
 
@@ -46,19 +47,32 @@ Positions = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodeFile:
-    """The codes of a collection at a revision, and the documents' positions (n,), rising. `path` is that of its file,
-    None where only this process has them."""
+    """The codes of a collection at a revision, in the order of its leaves; the documents' positions (n,), and
+    by_position (n,), the rows in the order of positions. `path` is that of its file, None where only this process has
+    them."""
 
     revision: int
     positions: Positions
+    by_position: NDArray[np.int32]
     codes: Codes
+    leaves: Leaves
     path: Path | None = None
     is_whole: Callable[[], bool] = lambda: True
     """Compares what is mapped with its checksum, which takes a second for each gigabyte."""
 
     @property
     def nbytes(self) -> int:
-        return self.codes.nbytes + self.positions.nbytes
+        leaves = self.leaves.centres.nbytes + self.leaves.spreads.nbytes
+        return self.codes.nbytes + self.positions.nbytes + self.by_position.nbytes + leaves
+
+    def rows_of(self, positions: Positions) -> Rows:
+        """Return the rows of documents, given by their positions; -1 for one that is not among them."""
+        if not len(self.positions):
+            return np.full(len(positions), -1, dtype=np.intp)
+        places = np.searchsorted(self.positions, positions, sorter=self.by_position)
+        rows = self.by_position[np.minimum(places, len(self.positions) - 1)].astype(np.intp)
+        rows[self.positions[rows] != positions] = -1
+        return rows
 
 
 class CodeFiles:
@@ -92,7 +106,7 @@ class CodeFiles:
                 opened = _opened(path, history)
             except FileNotFoundError:
                 continue
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, KeyError, TypeError) as error:
                 log.warning("codes of vectors are made anew", collection_id=collection_id, reason=str(error))
                 path.unlink(missing_ok=True)
                 continue
@@ -115,16 +129,16 @@ class CodeFiles:
             os.close(lock)
 
     @contextmanager
-    def new(self, collection_id: str, count: int, dimension: int) -> Iterator[Unfinished]:
+    def new(self, collection_id: str, layout: Layout) -> Iterator[Unfinished]:
         """Give a file to be filled, in the process that may make it; what is not finished in the block is removed.
 
         Raises OSError when the disk has no room.
         """
         incomplete = self._folder / f"{collection_id}.incomplete"
-        self._make_room(Layout(count, dimension).size)
+        self._make_room(layout.size)
         file = os.open(incomplete, os.O_RDWR | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
         try:
-            yield Unfinished(file, incomplete, Layout(count, dimension))
+            yield Unfinished(file, incomplete, layout)
         finally:
             os.close(file)
             incomplete.unlink(missing_ok=True)
@@ -175,35 +189,33 @@ class CodeFiles:
 
 
 class Unfinished:
-    """A file that is being filled: `positions`, and what an encoder of `reference` writes."""
+    """A file that is being filled."""
 
     def __init__(self, file: int, path: Path, layout: Layout) -> None:
         self._file, self._path, self._layout = file, path, layout
         # With room for all of it first: a process that writes to a page for which there is none is ended by the system.
         os.posix_fallocate(file, 0, layout.size)
-        self._arrays = layout.arrays(mmap.mmap(file, layout.size))
-        self.positions: Positions = self._arrays["positions"]
+        self._content = mmap.mmap(file, layout.size)
 
-    def encoder(self, metric: str, reference: NDArray[np.float64]) -> Encoder:
-        self._arrays["reference"][:] = reference
-        arrays = self._arrays
-        return Encoder(metric, arrays["reference"], arrays["codes"], arrays["fine"], arrays["numbers"])
-
-    def finish(self, encoder: Encoder, collection_id: str, history: str, revision: int) -> CodeFile:
-        """Give the file its name. Returns what is in it."""
-        codes = encoder.codes()
+    def fill(self, made: CodeFile, collection_id: str, history: str) -> CodeFile:
+        """Write the codes and give the file its name. Returns what is in it."""
+        arrays = self._layout.arrays(self._content)
+        codes, leaves = made.codes, made.leaves
+        arrays["reference"][:] = codes.reference
+        arrays["centres"][:], arrays["bounds"][:], arrays["spreads"][:] = leaves.centres, leaves.bounds, leaves.spreads
+        arrays["positions"][:], arrays["by_position"][:] = made.positions, made.by_position
+        arrays["numbers"][:], arrays["codes"][:], arrays["fine"][:] = codes.numbers, codes.codes, codes.fine
         head = {
             "form": FORM,
             "history": history,
-            "revision": revision,
+            "revision": made.revision,
             "metric": codes.metric,
-            "count": self._layout.count,
-            "dimension": self._layout.dimension,
+            "layout": asdict(self._layout),
             "largest_square": codes.largest_square,
-            "checksum": _checksum(self._arrays["whole"]),
+            "checksum": _checksum(arrays["whole"]),
         }
         os.pwrite(self._file, _sealed(head), 0)
-        path = self._path.with_name(f"{collection_id}.{revision}.codes")
+        path = self._path.with_name(f"{collection_id}.{made.revision}.codes")
         os.replace(self._path, path)
         return _opened(path, history, is_checked=True)
 
@@ -214,14 +226,23 @@ class Layout:
 
     count: int
     dimension: int
+    leaves: int = 0
+
+    @staticmethod
+    def of(made: CodeFile) -> Layout:
+        return Layout(len(made.positions), made.codes.codes.shape[1], len(made.leaves))
 
     @property
     def parts(self) -> list[tuple[str, Any, tuple[int, ...]]]:
         """(name, type, shape) of each part, in order."""
-        n, d = self.count, self.dimension
+        n, d, m = self.count, self.dimension, self.leaves
         return [
             ("reference", np.float64, (d,)),
+            ("centres", np.float32, (m, d)),
+            ("bounds", np.int64, (m + 1,)),
+            ("spreads", np.float32, (n if m else 0,)),
             ("positions", np.int64, (n,)),
+            ("by_position", np.int32, (n,)),
             ("numbers", np.float32, (FLOATS, n)),
             ("codes", np.int8, (n, d)),
             ("fine", np.uint8, (n, fine_bytes(d))),
@@ -255,7 +276,7 @@ def _opened(path: Path, history: str, *, is_checked: bool = False) -> CodeFile:
     head = _head(content[:HEAD_BYTES])
     if head["history"] != history:
         raise ValueError("it is of another history of the collection")
-    layout = Layout(head["count"], head["dimension"])
+    layout = Layout(**head["layout"])
     if size != layout.size:
         raise ValueError("the file has another length than it says")
     arrays = layout.arrays(content)
@@ -270,7 +291,15 @@ def _opened(path: Path, history: str, *, is_checked: bool = False) -> CodeFile:
         largest_square=head["largest_square"],
     )
     whole, checksum = arrays["whole"], head["checksum"]
-    return CodeFile(head["revision"], arrays["positions"], codes, path, lambda: _checksum(whole) == checksum)
+    return CodeFile(
+        revision=head["revision"],
+        positions=arrays["positions"],
+        by_position=arrays["by_position"],
+        codes=codes,
+        leaves=Leaves(arrays["centres"], arrays["bounds"], arrays["spreads"]),
+        path=path,
+        is_whole=lambda: _checksum(whole) == checksum,
+    )
 
 
 def _sealed(head: dict[str, Any]) -> bytes:

@@ -205,6 +205,14 @@ def reference_of(metric: str, some: Vector) -> Doubles:
     return middle
 
 
+def differences_from(reference: Doubles, vectors: Vector, metric: str) -> Doubles:
+    """Return vectors (m, dimension) as seen from the reference; what is too long to be compared is infinitely far."""
+    seen, squares = _measured(vectors, metric)
+    seen -= reference
+    seen[squares >= LONGEST_SQUARE] = np.inf
+    return seen
+
+
 def empty_arrays(count: int, dimension: int) -> tuple[Bytes, Nibbles, Floats]:
     """Return arrays for the codes of so many vectors: codes, fine and numbers."""
     return (

@@ -21,42 +21,27 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
-import numpy as np
 import structlog
 
 from schemas.errors import RagError
 from schemas.records import Collection
-from schemas.where import EVERYTHING
-from wrapper.catalog import reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.changes.feed import history_of
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.rows import all_collections, find_collection
 from wrapper.coalescing import Coalescer, Ticket
-from wrapper.distances import vectors_at_once
-from wrapper.querying.code_files import CodeFile, CodeFiles, Positions
-from wrapper.querying.codes import (
-    Bytes,
-    Doubles,
-    Encoder,
-    Floats,
-    QueryCode,
-    Rows,
-    empty_arrays,
-    multiply,
-    reference_of,
-    size_bytes,
-)
+from wrapper.querying.code_files import CodeFile, CodeFiles, Layout
+from wrapper.querying.codes import Bytes, Floats, QueryCode, Rows, multiply, size_bytes
 from wrapper.querying.costs import codes_compared
+from wrapper.querying.encoding import encoded
 from wrapper.querying.kept_codes import BehindError, Held, KeptCodes, OutgrownError, OvertakenError
 
 log = structlog.get_logger(__name__)
 
 SOON_MS = 100.0
 """The longest that a query may take to read a collection, or what was written to it."""
-SAMPLED = 1_024
-"""The most vectors, spread over the collection, whose middle is the reference of the codes."""
-POSITION_BYTES = 8
+BYTES_BESIDE = 16
+"""What a document takes beside its codes: its position and its place among leaves."""
 TOGETHER_FROM = 1_000_000
 """Collections of at least this many components compute products for several queries at a time."""
 QUERIES_AT_ONCE = 16
@@ -106,7 +91,7 @@ class HeldVectors:
         )
 
     def fits(self, collection: Collection) -> bool:
-        taken = size_bytes(collection.count, collection.dimension or 0) + collection.count * POSITION_BYTES
+        taken = size_bytes(collection.count, collection.dimension or 0) + collection.count * BYTES_BESIDE
         return taken <= self._max_bytes
 
     @property
@@ -183,7 +168,7 @@ class HeldVectors:
         count = len(held.base.positions)
         if rows is not None and codes_compared(count, len(rows)) < count:
             return held.nearest(query, top_k, rows)
-        return held.nearest(query, top_k, rows, self._all_products(held.base, query.code))
+        return held.nearest_of_all(query, top_k, lambda: self._all_products(held.base, query.code), rows)
 
     def _all_products(self, base: CodeFile, code: Bytes) -> Floats:
         if base.codes.codes.size < TOGETHER_FROM:
@@ -221,7 +206,7 @@ class HeldVectors:
             except OSError as error:
                 log.warning("codes of vectors cannot be shared by processes", reason=error.strerror)
         if makes:
-            self._keep(collection, self._encoded(transaction, collection))
+            self._keep(collection, self._made(transaction, collection))
 
     def _read_file(
         self,
@@ -267,37 +252,17 @@ class HeldVectors:
     def _in_file(
         self, files: CodeFiles, transaction: Transaction, collection: Collection, history: str
     ) -> CodeFile | None:
-        reference = self._reference(transaction, collection)
-        with files.new(collection.id, collection.count, len(reference)) as file:
-            encoder = file.encoder(collection.metric, reference)
-            if not self._fill(transaction, collection, encoder, file.positions):
-                return None
-            made = file.finish(encoder, collection.id, history, collection.revision)
+        made = self._made(transaction, collection)
+        if made is None:
+            return None
+        layout = Layout.of(made)
+        with files.new(collection.id, layout) as file:
+            made = file.fill(made, collection.id, history)
         files.forget(collection.id, before=collection.revision)
         return made
 
-    def _encoded(self, transaction: Transaction, collection: Collection) -> CodeFile | None:
-        reference = self._reference(transaction, collection)
-        positions = np.empty(collection.count, dtype=np.int64)
-        encoder = Encoder(collection.metric, reference, *empty_arrays(collection.count, len(reference)))
-        if not self._fill(transaction, collection, encoder, positions):
-            return None
-        return CodeFile(collection.revision, positions, encoder.codes())
-
-    def _reference(self, transaction: Transaction, collection: Collection) -> Doubles:
-        sampled = min(SAMPLED, vectors_at_once(collection.dimension or 1))
-        positions = sorted(reads.all_positions(transaction, collection, EVERYTHING))
-        _, some = reads.vectors_at(transaction, collection, positions[:: -(-len(positions) // sampled)])
-        return reference_of(collection.metric, some)
-
-    def _fill(self, transaction: Transaction, collection: Collection, encoder: Encoder, positions: Positions) -> bool:
-        """Encode all vectors in the order of positions. Return False when this is being closed."""
-        positions[:] = np.sort(np.array(reads.all_positions(transaction, collection, EVERYTHING), dtype=np.int64))
-        for block, vectors in reads.vectors(transaction, collection, EVERYTHING):
-            if self._closing.is_set():
-                return False
-            encoder.add(np.searchsorted(positions, block), vectors)
-        return True
+    def _made(self, transaction: Transaction, collection: Collection) -> CodeFile | None:
+        return encoded(transaction, collection, self._closing.is_set)
 
     def _account(self, key: int) -> _Account:
         account = self._accounts.get(key)

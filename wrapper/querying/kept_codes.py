@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.records import Collection, Vector
 from wrapper.catalog import reads
@@ -23,6 +24,11 @@ PARTS_OF_BASE = 8
 """What is beside the base may become an eighth of it, and at least `LEAST_GROWTH` documents."""
 MOST_STATES = 8
 """The revisions that can be answered for: those of snapshots that queries may still have."""
+FIRST_COMPARED, FIRST_OF_EACH = 1_024, 8
+"""How many documents of the nearest leaves are compared to learn how near others have to be: so many, or so many times
+as are wanted."""
+SHARE_IN_LEAVES = 0.2
+"""Of more than this share of a collection, the codes of all are compared at once."""
 MOST_REFINED = 16_384
 """Of so many documents fine codes are compared."""
 
@@ -59,10 +65,17 @@ class Held:
         order = rows[np.argsort(self.positions[rows])]
         return order, self.positions[order]
 
+    @cached_property
+    def _counts(self) -> NDArray[np.bool_]:
+        """Whether each row of the base counts."""
+        counts = np.ones(len(self.base.positions), dtype=np.bool_)
+        counts[self.gone[self.gone < len(counts)]] = False
+        return counts
+
     def rows_of(self, positions: Sequence[int]) -> Rows:
         """Return the rows of documents, given by their positions at the same revision."""
         wanted = np.asarray(positions, dtype=np.int64)
-        rows = np.searchsorted(self.base.positions, wanted)
+        rows = self.base.rows_of(wanted)
         order, later = self._sorted
         if len(order):
             places = np.minimum(np.searchsorted(later, wanted), len(order) - 1)
@@ -77,34 +90,111 @@ class Held:
         positions: list[int] = np.concatenate(found).tolist()
         return positions
 
-    def nearest(self, query: QueryCode, top_k: int, rows: Rows | None = None, products: Floats | None = None) -> Rows:
-        """Return the rows that can be among the `top_k` nearest, of `rows` (n,), rising, if given.
+    def nearest(self, query: QueryCode, top_k: int, rows: Rows) -> Rows:
+        """Return which of the rows (n,) can be among their `top_k` nearest. Equal vectors are all of these or none."""
+        here, there = self._parts(rows)
+        base = self.base.codes
+        estimates = base.estimated(query, multiply(base.codes[here], [query.code])[0], here)
+        if len(there):
+            estimates = _joined([estimates, self._of_later(query, there)])
+        found = np.concatenate([here, there + len(base)])[estimates.possible(top_k, self._slack(query))]
+        return self._refined(query, top_k, found)
 
-        `products` are those of the whole base with the query's code, and are used up; without them, those of the rows
-        are computed. Equal vectors are all among the result or none.
-        """
-        base, count = self.base.codes, len(self.base.positions)
-        slack = max(base.slack(query), self.later.slack(query))
-        if rows is None:
-            assert products is not None
-            parts = [base.estimated(query, products)]
-            if len(self.later):
-                parts.append(self.later.estimated(query, multiply(self.later.codes, [query.code])[0]))
-            estimates = _joined(parts)
-            estimates.nearness[self.gone] = -np.inf
-            found = estimates.possible(top_k, slack)
-        else:
-            here, there = rows[rows < count], rows[rows >= count] - count
-            own = multiply(base.codes[here], [query.code])[0] if products is None else products[here]
-            parts = [base.estimated(query, own, here)]
-            if len(there):
-                parts.append(self.later.estimated(query, multiply(self.later.codes[there], [query.code])[0], there))
-            found = np.concatenate([here, there + count])[_joined(parts).possible(top_k, slack)]
+    def nearest_of_all(
+        self, query: QueryCode, top_k: int, products: Callable[[], Floats], rows: Rows | None = None
+    ) -> Rows:
+        """Return the same of all rows, or of many, where it is quicker to look at all. `products` returns those of the
+        whole base with the query's code."""
+        base = self.base.codes
+        counts, there = self._counts, np.arange(len(self.later))
+        if rows is not None:
+            here, there = self._parts(rows)
+            counts = np.zeros(len(base), dtype=np.bool_)
+            counts[here] = True
+        elif len(self.gone):
+            there = self._sorted[0]
+        later = self._of_later(query, there)
+        few = self._in_leaves(query, top_k, counts, later)
+        if few is not None:
+            here, estimates = few
+            found = np.concatenate([here, there + len(base)])
+            return self._refined(query, top_k, found[_joined([estimates, later]).possible(top_k, self._slack(query))])
+        estimates = base.estimated(query, products())
+        if rows is not None or len(self.gone):
+            estimates.nearness[~counts] = -np.inf
+        if len(there):
+            estimates = _joined([estimates, later])
+        found = estimates.possible(top_k, self._slack(query))
+        is_later = found >= len(base)
+        found[is_later] = there[found[is_later] - len(base)] + len(base)
+        return self._refined(query, top_k, found)
+
+    def _in_leaves(
+        self, query: QueryCode, top_k: int, counts: NDArray[np.bool_], later: Estimates
+    ) -> tuple[Rows, Estimates] | None:
+        """Return the rows of the base that can be near as far as leaves tell, of those that count, and their estimates;
+        None when too many can."""
+        leaves, slack = self.base.leaves, self._slack(query)
+        seen = leaves.seen_by(query, self.base.codes.metric, self.base.codes.reference, slack) if len(leaves) else None
+        if seen is None:
+            return None
+        bounds = leaves.bounds
+        first = seen.first(max(FIRST_COMPARED, FIRST_OF_EACH * top_k))
+        rows, estimates = self._of_slices(query, bounds[first], bounds[first + 1], counts)
+        sure = np.concatenate([estimates.nearness - estimates.margins, later.nearness - later.margins])
+        if len(sure) < top_k:
+            return None
+        least = float(np.partition(sure, -top_k)[-top_k]) - slack
+        spreads = seen.least_spreads(least)
+        left = np.setdiff1d(leaves.with_spread(spreads), first)
+        if leaves.sizes[left].sum() > SHARE_IN_LEAVES * len(leaves.spreads):
+            return None
+        pairs = zip(left.tolist(), spreads[left].tolist(), strict=True)
+        starts = np.array([leaves.first_with_spread(leaf, spread) for leaf, spread in pairs], dtype=np.intp)
+        others, their_estimates = self._of_slices(query, starts, bounds[left + 1], counts)
+        return np.concatenate([rows, others]), _joined([estimates, their_estimates])
+
+    def _of_slices(
+        self, query: QueryCode, starts: Rows, ends: Rows, counts: NDArray[np.bool_]
+    ) -> tuple[Rows, Estimates]:
+        """Return those rows of these parts of the base that count, and their estimates."""
+        codes = self.base.codes
+        parts = [slice(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True) if start < end]
+        if not parts:
+            none = np.empty(0, dtype=np.float32)
+            return np.empty(0, dtype=np.intp), Estimates(none, none)
+        products = np.concatenate([multiply(codes.codes[part], [query.code])[0] for part in parts])
+        rows = np.concatenate([np.arange(part.start, part.stop) for part in parts])
+        wanted = counts[rows]
+        if not wanted.all():
+            rows, products = rows[wanted], products[wanted]
+        return rows, codes.estimated(query, products, rows)
+
+    def _of_later(self, query: QueryCode, rows: Rows) -> Estimates:
+        codes = self.later.codes if len(rows) == len(self.later) else self.later.codes[rows]
+        if not len(codes):
+            none = np.empty(0, dtype=np.float32)
+            return Estimates(none, none)
+        return self.later.estimated(query, multiply(codes, [query.code])[0], rows)
+
+    def _refined(self, query: QueryCode, top_k: int, found: Rows) -> Rows:
+        """Return which of the rows can be among the nearest by their fine codes, unless they are too many."""
         if len(found) > MOST_REFINED:
             return found
-        here, there = found[found < count], found[found >= count] - count
-        refined = _joined([base.refined(query, here), self.later.refined(query, there)])
-        return np.concatenate([here, there + count])[refined.possible(top_k, slack)]
+        here, there = self._parts(found)
+        parts = [self.base.codes.refined(query, here)]
+        if len(there):
+            parts.append(self.later.refined(query, there))
+        refined = _joined(parts).possible(top_k, self._slack(query))
+        return np.concatenate([here, there + len(self.base.codes)])[refined]
+
+    def _parts(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Return the rows of the base, and those of later, counted from its beginning."""
+        count = len(self.base.codes)
+        return rows[rows < count], rows[rows >= count] - count
+
+    def _slack(self, query: QueryCode) -> float:
+        return max(self.base.codes.slack(query), self.later.slack(query))
 
 
 class KeptCodes:
@@ -160,8 +250,7 @@ class KeptCodes:
         if sum(map(len, changed)) > limit:
             raise BehindError if limit == most else OutgrownError
         places, vectors = reads.vectors_at(transaction, collection, changed.written)
-        for position in (*changed.written, *changed.deleted):
-            self._leave(position)
+        self._leave([*changed.written, *changed.deleted])
         if places:
             self._add(places, vectors)
         if len(self.base.positions) + self._count - self._gone_count != collection.count:
@@ -172,18 +261,20 @@ class KeptCodes:
         while len(self._states) > MOST_STATES:
             self._states.popitem(last=False)
 
-    def _leave(self, position: int) -> None:
-        """Let the row of a document not count any more, if there is one that does."""
-        count = len(self.base.positions)
-        later = self._rows.pop(position, None)
-        row = int(np.searchsorted(self.base.positions, position)) if later is None else count + later
-        if later is None:
-            if row == count or self.base.positions[row] != position or self._left[row]:
-                return
-            self._left[row] = True
-        self._gone = _with_room(self._gone, self._gone_count)
-        self._gone[self._gone_count] = row
-        self._gone_count += 1
+    def _leave(self, positions: list[int]) -> None:
+        """Let the rows of documents not count any more, of those that have one that does."""
+        rows = self.base.rows_of(np.array(positions, dtype=np.int64))
+        rows = rows[rows >= 0]
+        rows = rows[~self._left[rows]]
+        self._left[rows] = True
+        later = [self._rows.pop(position) for position in positions if position in self._rows]
+        gone = np.concatenate([rows, np.array(later, dtype=np.intp) + len(self.base.positions)])
+        after = self._gone_count + len(gone)
+        if after > len(self._gone):
+            # States that were given keep the array that they have.
+            self._gone = np.resize(self._gone, 2 * after)
+        self._gone[self._gone_count : after] = gone
+        self._gone_count = after
 
     def _add(self, positions: list[int], vectors: Vector) -> None:
         first, after = self._count, self._count + len(positions)
@@ -200,11 +291,6 @@ class KeptCodes:
     def _encoder(self, count: int) -> Encoder:
         codes = self.base.codes
         return Encoder(codes.metric, codes.reference, *empty_arrays(count, codes.codes.shape[1]))
-
-
-def _with_room(rows: Rows, taken: int) -> Rows:
-    """Return the rows with room for one more behind those that are taken; those that were given stay as they are."""
-    return rows if taken < len(rows) else np.resize(rows, max(64, 2 * taken))
 
 
 def _joined(parts: Sequence[Estimates]) -> Estimates:

@@ -11,8 +11,9 @@ from wrapper import distances as distances_module
 from wrapper.distances import exact_distances
 from wrapper.querying import kept_codes
 from wrapper.querying.code_files import CodeFile
-from wrapper.querying.codes import Encoder, empty_arrays, multiply, reference_of, size_bytes
+from wrapper.querying.codes import Encoder, differences_from, empty_arrays, multiply, reference_of, size_bytes
 from wrapper.querying.kept_codes import Held
+from wrapper.querying.leaves import Leaves, assigned, spreads_of, train
 
 COUNT, DIMENSION = 2_000, 48
 METRICS = ("cosine", "l2", "ip")
@@ -63,32 +64,57 @@ def _coded(vectors, metric, block=300, some=None):
     return encoder.codes()
 
 
-def _held(vectors, metric, later=0):
-    """What is held of vectors, the last of which were written `later`, with rows between them that do not count."""
+def _file(codes, leaves=None):
+    none = Leaves(np.empty((0, codes.codes.shape[1]), np.float32), np.zeros(1, np.int64), np.empty(0, np.float32))
+    return CodeFile(1, np.arange(len(codes)), np.arange(len(codes), dtype=np.int32), codes, leaves or none)
+
+
+def _in_leaves(vectors, metric, some):
+    """Codes of vectors in the order of their leaves, and that order."""
+    reference = reference_of(metric, some)
+    differences = differences_from(reference, vectors, metric)
+    whole = differences.astype(np.float32)
+    centres = train(whole[np.isfinite(whole).all(axis=1)][::3], 64 * 40)
+    leaf_of = assigned(centres, whole)
+    spreads = spreads_of(centres, leaf_of, differences)
+    order = np.lexsort((spreads, leaf_of))
+    bounds = np.searchsorted(leaf_of[order], np.arange(len(centres) + 1))
+    return _coded(vectors[order], metric, some=some), Leaves(centres, bounds, spreads[order]), order
+
+
+def _held(vectors, metric, later=0, with_leaves=False):
+    """What is held of vectors, the last of which were written `later`, with rows between them that do not count, and
+    the row of each vector."""
     count = len(vectors) - later
     some = vectors[:count:7]
     gone = np.concatenate([vectors[: later // 2], vectors[count:]])
-    base = _coded(np.concatenate([vectors[:count], gone]), metric, some=some)
+    base = np.concatenate([vectors[:count], gone])
+    order, leaves = np.arange(len(base)), None
+    if with_leaves:
+        codes, leaves, order = _in_leaves(base, metric, some)
+    else:
+        codes = _coded(base, metric, some=some)
+    place = np.empty(len(base), dtype=np.intp)
+    place[order] = np.arange(len(base))
+    file = CodeFile(1, order, place.astype(np.int32), codes, _file(codes, leaves).leaves)
     after = np.concatenate([vectors[count:], vectors[:later]])
-    positions = np.arange(len(base))
-    rows = np.concatenate([np.arange(count, len(base)), np.arange(len(base) + later, len(base) + 2 * later)])
-    file = CodeFile(1, positions, base)
-    numbers = np.arange(len(after)) + len(base)
-    return Held(1, file, _coded(after, metric, some=some), numbers, rows), np.concatenate(
-        [np.arange(count), np.arange(len(base), len(base) + later)]
-    )
+    rows = np.concatenate([place[count:], np.arange(len(base) + later, len(base) + 2 * later)])
+    held = Held(1, file, _coded(after, metric, some=some), np.arange(len(after)) + len(base), rows)
+    return held, np.concatenate([place[:count], np.arange(len(base), len(base) + later)])
 
 
 def _candidates(codes, query, top_k, rows=None):
     empty = _coded(np.empty((0, codes.codes.shape[1]), np.float32), codes.metric, some=codes.reference[np.newaxis])
-    held = Held(1, CodeFile(1, np.arange(len(codes)), codes), empty, np.arange(0), np.arange(0))
-    return _nearest_of(held, query, top_k, rows)
+    return _nearest_of(Held(1, _file(codes), empty, np.arange(0), np.arange(0)), query, top_k, rows)
 
 
 def _nearest_of(held, query, top_k, rows=None):
     code = held.base.codes.of_query(query)
-    products = None if rows is not None else multiply(held.base.codes.codes, [code.code])[0]
-    return held.nearest(code, top_k, rows, products)
+    return held.nearest(code, top_k, rows) if rows is not None else _nearest_of_all(held, code, top_k)
+
+
+def _nearest_of_all(held, code, top_k, rows=None):
+    return held.nearest_of_all(code, top_k, lambda: multiply(held.base.codes.codes, [code.code])[0], rows)
 
 
 def _nearest(query, vectors, metric, top_k):
@@ -190,27 +216,48 @@ def test_several_queries_have_the_products_of_each():
         assert np.array_equal(products, documents.astype(np.int32) @ query.astype(np.int32))
 
 
+@pytest.mark.parametrize("with_leaves", [False, True], ids=["plain", "leaves"])
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("made", SETS, ids=lambda made: made.__name__.strip("_"))
-def test_what_was_written_since_is_found_and_what_was_deleted_is_not(made, metric):
+def test_what_was_written_since_is_found_and_what_was_deleted_is_not(made, metric, with_leaves, monkeypatch):
+    monkeypatch.setattr(kept_codes, "FIRST_COMPARED", 16)
+    monkeypatch.setattr(kept_codes, "SHARE_IN_LEAVES", 0.9)
     generator = np.random.default_rng(9)
     vectors = made(generator).astype(np.float32)
-    held, rows = _held(vectors, metric, later=150)
+    held, rows = _held(vectors, metric, 150, with_leaves)
     members = [vectors[row] for row in (3, 40, 140, COUNT - 3, COUNT - 150) if vectors[row].any()]
     for query in [*members, *generator.standard_normal((5, DIMENSION), dtype=np.float32)]:
+        code = held.base.codes.of_query(query)
         for top_k in (1, 10, 100, COUNT, COUNT + 10):
             found = _nearest_of(held, query, top_k).tolist()
             assert {rows[row] for row in _nearest(query, vectors, metric, top_k)} <= set(found) <= set(rows.tolist())
-        some = generator.permutation(rows)[:300]
-        places = {int(row): number for number, row in enumerate(rows)}
-        chosen = np.array([places[int(row)] for row in some])
-        expected = {int(some[number]) for number in _nearest(query, vectors[chosen], metric, 10)}
-        assert expected <= set(_nearest_of(held, query, 10, some).tolist()) <= set(some.tolist())
+        chosen = generator.permutation(COUNT)[:300]
+        expected = {int(rows[chosen[number]]) for number in _nearest(query, vectors[chosen], metric, 10)}
+        for found in (held.nearest(code, 10, rows[chosen]), _nearest_of_all(held, code, 10, rows[chosen])):
+            assert expected <= set(found.tolist()) <= set(rows[chosen].tolist())
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_leaves_leave_most_documents_of_groups_out(metric):
+    generator = np.random.default_rng(11)
+    vectors = _clusters(generator).astype(np.float32)
+    held, rows = _held(vectors, metric, 0, with_leaves=True)
+    asked = []
+    for query in vectors[::40]:
+        code = held.base.codes.of_query(query)
+
+        def products(code=code):
+            asked.append(code)
+            return multiply(held.base.codes.codes, [code.code])[0]
+
+        found = held.nearest_of_all(code, 3, products)
+        assert {rows[row] for row in _nearest(query, vectors, metric, 3)} <= set(found.tolist())
+    assert len(asked) < 5, "the codes of all were compared"
 
 
 def test_rows_and_positions_are_told_apart():
     vectors = np.random.default_rng(10).standard_normal((50, 4), dtype=np.float32)
-    held, rows = _held(vectors, "l2", later=6)
+    held, rows = _held(vectors, "l2", 6, with_leaves=True)
     assert held.rows_of(held.positions_of(rows)).tolist() == rows.tolist()
     mixed = rows[::-3]
     assert sorted(held.positions_of(held.rows_of(held.positions_of(mixed)))) == sorted(held.positions_of(mixed))
