@@ -22,7 +22,6 @@ from wrapper.background import Look, Looks
 from wrapper.backups.before_migration import keep_before_migration, note_release
 from wrapper.backups.making import sweep_killed
 from wrapper.backups.moves import complete_moves
-from wrapper.backups.places import CODES
 from wrapper.backups.service_backups import Backups
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.changes.tombstones import TombstoneSweeper
@@ -61,9 +60,7 @@ from wrapper.indexing.indexer import Indexer
 from wrapper.indexing.tidying import Tidying
 from wrapper.observing.gauges import Gauge, Source
 from wrapper.observing.service_gauges import GAUGE_SECONDS, ServiceGauges
-from wrapper.querying.code_files import CodeFiles
-from wrapper.querying.held_vectors import HeldVectors
-from wrapper.querying.planner import Planner
+from wrapper.querying.opening import open_planner
 from wrapper.scoped_store import ScopedStore
 from wrapper.secret_key import KeyFile
 from wrapper.start_checks import catalogue_path
@@ -360,9 +357,6 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
     def may_store() -> bool:
         return free_disk() >= settings.disk_floor_mb
 
-    def has_room(size_bytes: int) -> bool:
-        return free_disk() - size_bytes / 2**20 >= settings.disk_floor_mb
-
     applier = Applier(
         catalog,
         engine,
@@ -385,10 +379,7 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
         waiting_writers=settings.waiting_threads,
     )
     documents = HeldDocuments()
-    most_bytes = settings.memory_vectors_mb * 1024 * 1024
-    files = CodeFiles(settings.data_dir / CODES, most_bytes, has_room)
-    held = HeldVectors(most_bytes, catalog, files)
-    planner = Planner(catalog, index, held=held, exact_ms=settings.exact_ms, documents=documents)
+    planner, held = open_planner(settings, catalog, index, documents, free_disk)
     store = Store(catalog, planner, indexer, writing, documents)
     sweeper = TombstoneSweeper(catalog, settings.tombstone_days, time.time)
     steps = [WordMerging(catalog, time.monotonic).step, store.copying.sweep, sweeper.step]

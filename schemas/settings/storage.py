@@ -54,7 +54,7 @@ class WrapperSettings:
     allow_reset: bool = False  # whether clients of Chroma's protocol may delete everything at once: for tests
     max_body_mb: int = 100
     disk_floor_mb: int = 200
-    memory_vectors_mb: int = 64  # codes of vectors that each process holds to search itself
+    memory_vectors_mb: int | None = None  # codes of vectors to search without the index; None: by the machine
     tombstone_days: int = 30  # how long it is known what was deleted, for those who follow a collection
     exact_ms: int = 100  # longest an exact answer may take; beyond it the vector index is asked
     max_queue: int = 128  # requests of one kind that may wait for their turn, in each process
@@ -116,7 +116,7 @@ def read_wrapper_settings() -> WrapperSettings:
         "allow_reset": env.bool("ALLOW_RESET", default.allow_reset),
         "max_body_mb": env.int("MAX_BODY_MB", default.max_body_mb, validate=at_least_one),
         "disk_floor_mb": env.int("DISK_FLOOR_MB", default.disk_floor_mb, validate=validate.Range(min=0)),
-        "memory_vectors_mb": env.int("MEMORY_VECTORS_MB", default.memory_vectors_mb, validate=validate.Range(min=0)),
+        "memory_vectors_mb": env.int("MEMORY_VECTORS_MB", None, validate=validate.Range(min=0)),
         "tombstone_days": env.int("TOMBSTONE_DAYS", default.tombstone_days, validate=validate.Range(min=1, max=36_500)),
         "exact_ms": env.int("EXACT_MS", default.exact_ms, validate=validate.Range(min=0)),
         "max_queue": env.int("MAX_QUEUE", default.max_queue, validate=validate.Range(min=1, max=1_000)),

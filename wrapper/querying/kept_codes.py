@@ -24,7 +24,7 @@ PARTS_OF_BASE = 8
 """What is beside the base may become an eighth of it, and at least `LEAST_GROWTH` documents."""
 MOST_STATES = 8
 """The revisions that can be answered for: those of snapshots that queries may still have."""
-FIRST_COMPARED, FIRST_OF_EACH = 1_024, 8
+FIRST_COMPARED, FIRST_OF_EACH = 256, 8
 """How many documents of the nearest leaves are compared to learn how near others have to be: so many, or so many times
 as are wanted."""
 SHARE_IN_LEAVES = 0.2
@@ -146,7 +146,8 @@ class Held:
             return None
         least = float(np.partition(sure, -top_k)[-top_k]) - slack
         spreads = seen.least_spreads(least)
-        left = np.setdiff1d(leaves.with_spread(spreads), first)
+        spreads[first] = np.inf  # they are compared already
+        left = leaves.with_spread(spreads)
         if leaves.sizes[left].sum() > SHARE_IN_LEAVES * len(leaves.spreads):
             return None
         pairs = zip(left.tolist(), spreads[left].tolist(), strict=True)

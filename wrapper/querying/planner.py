@@ -5,7 +5,8 @@ match, and their distances are computed exactly from the stored vectors. Documen
 yet are candidates too, including those written while it was asked. So an answer never misses an acknowledged write, nor
 one that its revision has.
 
-- `memory`: the collection is asked so often that this process holds its vectors as codes, which tell what can be near.
+- `memory`: the collection is asked so often that its vectors are held as codes, which tell what can be near. It goes
+  before the index, which may miss neighbours, as long as it takes no longer than an exact answer may.
 - `exact`: reading the vectors of the few matches costs less than asking the engine, or so little that it is not worth
   the neighbours that a graph misses; ten times as much is read until the index has been found to be good.
 - `index`: no filter, the engine's nearest.
@@ -55,6 +56,8 @@ SPARE_CANDIDATES = 10
 LEAST_RECALL = 0.99
 DOUBTED = 10
 """The factor by which an exact answer may take longer when the index was found to miss more, or was never measured."""
+QUERIES_FOR_EXACTNESS = 10
+"""After so many queries that the index would answer, which may miss neighbours, a collection is read into memory."""
 MOST_ATTEMPTS = 3
 """The most times that the engine, or memory, is asked while writes keep passing it by."""
 NO_VECTOR: Vector = np.empty(0, dtype=np.float32)
@@ -224,10 +227,12 @@ class Planner:
         if asks_index:
             from_index = self._costs.index(self._first_fetch(collection, matching, question.top_k, 0))
             elsewhere = min(elsewhere, from_index) if filtered else from_index
-        if here >= elsewhere:
+        reading, saves = self._costs.reading(collection.count, len(query)), elsewhere - here
+        if asks_index and here <= self._exact_ms:
+            saves = max(saves, reading / QUERIES_FOR_EXACTNESS)
+        if saves <= 0.0:
             return None
-        reading = self._costs.reading(collection.count, len(query))
-        held = self._held.of(transaction, collection, saves_ms=elsewhere - here, reading_ms=reading)
+        held = self._held.of(transaction, collection, saves_ms=saves, reading_ms=reading)
         if held is None:
             return None
         code = held.base.codes.of_query(query)
@@ -235,7 +240,7 @@ class Planner:
             return None
         rows = held.rows_of(reads.all_positions(transaction, collection, question.where)) if filtered else None
         near = self._held.nearest(held, code, question.top_k, rows)
-        if self._costs.exact(len(near), len(query)) > max(elsewhere, self._exact_ms):
+        if self._costs.exact(len(near), len(query)) > max(elsewhere, self._exact_ms * DOUBTED):
             # Too many documents are as near as codes can tell: a dense cluster, or equal vectors.
             return None
         positions, vectors = reads.vectors_at(transaction, collection, held.positions_of(near))

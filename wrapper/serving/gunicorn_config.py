@@ -78,6 +78,7 @@ def on_starting(server: Any) -> None:
 
     from schemas.access.credentials_in_text import thorough
     from wrapper.access.configured_key import settings_cleaner
+    from wrapper.machine_memory import vectors_mb
     from wrapper.service import open_host
     from wrapper.serving.certificate import Certificate
     from wrapper.serving.fair_share import ConnectionCounts
@@ -90,6 +91,7 @@ def on_starting(server: Any) -> None:
         check_port(settings)
         server.rag_certificate = Certificate(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
         server.rag_host = open_host(settings, access)
+        log.info("vectors may be held in memory", most_mb=vectors_mb(settings.memory_vectors_mb))
     except ConfigurationError as error:
         log.error(error.message)
         raise SystemExit(1) from None

@@ -102,7 +102,7 @@ def _answers(planner, name, queries, where):
 
 
 @FILTERS
-@pytest.mark.parametrize("held_mb", [0, DEFAULT.memory_vectors_mb], ids=["nothing held", "as it is set up"])
+@pytest.mark.parametrize("held_mb", [0, 64], ids=["nothing held", "vectors held"])
 @pytest.mark.parametrize("kind", SETS)
 def test_the_nearest_are_found_from_the_first_query_on(engine, catalog, stored, kind, held_mb, where):
     name, points, queries = stored(kind, 3_000, 64)
