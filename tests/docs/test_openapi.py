@@ -18,6 +18,7 @@ ERROR_SAMPLES = {
     "401": {"message": "This needs an API key", "code": "key_missing"},
     "403": {"message": "Pages of this origin may not call", "code": "origin_not_allowed"},
     "404": {"message": "Collection 'handbook' not found", "code": "collection_not_found"},
+    "410": {"message": "What was deleted before is not known any more", "code": "too_old"},
     "412": {"message": "The collection has changed", "code": "precondition_failed"},
     "413": {"message": "The body is too large", "code": "payload_too_large"},
     "414": {"message": "Send long filters to documents/search", "code": "request_line_too_long"},

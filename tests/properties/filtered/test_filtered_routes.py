@@ -67,8 +67,10 @@ OF_NO_DOCUMENT = {
     "GET /api/bench",
     "GET /api/bench/{bench_id}",
     "DELETE /api/bench/{bench_id}",
+    "GET /collections/{name}/changes",
 }
-"""Routes that answer nothing of documents, or of jobs, watchers and judgements of others, which nobody sees."""
+"""Routes that answer nothing of documents, or of jobs, watchers and judgements of others, which nobody sees; and the
+one of changes, which refuses keys with a filter."""
 RULE = {"source": "handbook", "doc_type": "ops", "last_update_date": "2026-01-31"}
 PATIENCE_SECONDS = 60.0
 PATIENT = RetrievalSettings(
