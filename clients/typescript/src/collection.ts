@@ -4,7 +4,18 @@ import { encodeEmbedding } from "./embeddings.js";
 import { RagWrapperError } from "./errors.js";
 import { objectsOf, type Source } from "./lines.js";
 import { itemsOf, pagesOf } from "./pages.js";
-import type { Body, CallOptions, ExportedDocument, NewDocument, Query, Result, Schemas, StoredDocument } from "./typed.js";
+import type {
+  Body,
+  CallOptions,
+  Change,
+  ExportedDocument,
+  NewDocument,
+  Place,
+  Query,
+  Result,
+  Schemas,
+  StoredDocument,
+} from "./typed.js";
 import type { Filter } from "./where.js";
 import { sendLines, spelt, type Transfer } from "./writing.js";
 
@@ -238,6 +249,27 @@ export class Collection {
   /** The same as bytes of NDJSON, for a file or for `import` of another collection. */
   exportBytes(options?: CallOptions): AsyncGenerator<Uint8Array, void> {
     return this.#requester.bytes("GET", "/collections/{name}/export", { ...options, ...this.#path });
+  }
+
+  /** Go through what has changed since a place, from the beginning without one, and at last give the place that was
+   * reached. Rejects with `too_old` when the copy has to begin anew, with `cut_short` when the answer was cut off. */
+  async *changes(
+    place?: Place,
+    options: Omit<Query<"followCollection">, "since" | "as_of" | "history"> & CallOptions = {},
+  ): AsyncGenerator<Change | Place, void> {
+    const { limit, wait, include, ...call } = options;
+    const query = { since: place?.next, as_of: place?.as_of, history: place?.history, limit, wait, include };
+    let requestId: string | undefined;
+    const bytes = this.#requester.bytes("GET", "/collections/{name}/changes", { ...call, ...this.#path, query }, (answer) => {
+      requestId = answer.requestId;
+    });
+    let last: Change | Place | undefined;
+    for await (const line of objectsOf<Change | Place>(bytes)) {
+      last = line;
+      yield line;
+    }
+    if (last !== undefined && "next" in last) return;
+    throw new RagWrapperError("cut_short", "The changes broke off before their last line", { requestId });
   }
 
   /** Take in what an export gave. The first bad line ends it. `count` and `sha256` are checked of a stream. */

@@ -75,3 +75,17 @@ export interface ExportedDocument {
   embedding: string;
   uri?: string;
 }
+/** What became of an id: `upsert` has the document in its newest state, its embedding (base64) only if that was asked
+ * for; `delete` has nothing but the id. */
+export type Change =
+  | { op: "delete"; revision: number; id: string }
+  | ({ op: "upsert"; revision: number } & Omit<ExportedDocument, "embedding"> & { embedding?: string });
+/** How far a copy has come: to be kept with the copy, and given to the next `changes`. `more` says whether there are
+ * further changes already. */
+export interface Place {
+  op?: undefined;
+  next: number;
+  as_of?: number;
+  history: string;
+  more: boolean;
+}

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
-import { RagWrapperError, decodeEmbeddings, type NewDocument } from "../src/index.js";
+import { RagWrapperError, decodeEmbeddings, type NewDocument, type Place } from "../src/index.js";
 import { answers, breaks, clientOf, refuses, scriptedServer, type Act } from "./scripted-server.js";
 import { all, newClient, newCollection } from "./service.js";
 
@@ -142,6 +142,40 @@ test("an export with fewer documents than announced was cut short", async () => 
   };
   const { url } = await scriptedServer(short);
   await assert.rejects(all(clientOf(url).client.collection("x").export()), { code: "cut_short", details: { found: 1, announced: 2 } });
+});
+
+test("a copy is kept by what changes", async () => {
+  const collection = await newCollection();
+  await collection.add([...numbered(3)]);
+  const copy = new Map<string, string | null>();
+  let place: Place | undefined;
+  const read = async (): Promise<number> => {
+    let count = 0;
+    for await (const change of collection.changes(place, { limit: 2, include: "embedding", wait: 1 })) {
+      if (change.op === undefined) place = change;
+      else if (change.op === "delete") copy.delete(change.id);
+      else copy.set(change.id, decodeEmbeddings({ embedding: change.embedding ?? "" }).embedding.join());
+      count += 1;
+    }
+    return count;
+  };
+  assert.equal(await read(), 4);
+  assert.deepEqual([...copy], [["d-0", "1,0"], ["d-1", "1,1"], ["d-2", "1,2"]]);
+  await collection.remove({ ids: ["d-1"] });
+  await collection.put("d-2", { text: "New.", embedding: [5, 5] });
+  while ((await read()) > 1);
+  assert.deepEqual([...copy], [["d-0", "1,0"], ["d-2", "5,5"]]);
+  assert(place);
+  await assert.rejects(all(collection.changes({ ...place, history: "another" })), { code: "too_old", status: 410 });
+});
+
+test("changes without their last line were cut short", async () => {
+  const short: Act = (_, response) => {
+    response.writeHead(200, { "Content-Type": "application/x-ndjson" });
+    response.end('{"revision":2,"op":"delete","id":"a"}\n');
+  };
+  const { url } = await scriptedServer(short);
+  await assert.rejects(all(clientOf(url).client.collection("x").changes()), { code: "cut_short" });
 });
 
 test("a source is read no faster than the service takes it", async () => {

@@ -60,6 +60,23 @@ def test_pages_go_on_from_a_cursor(client, library):
     assert rest == ["d2", "d3", "d4"]
 
 
+def test_a_copy_is_kept_by_what_changes(client, library):
+    client.add_documents(library, [{"id": each, "text": each, "embedding": [1.0, 2.0]} for each in "abc"])
+    copy, place = {}, None
+    client.delete_documents(library, ids=["b"])
+    for _ in range(3):
+        for change in client.changes(library, place, limit=1, wait_seconds=0):
+            if "next" in change:
+                place = change
+            elif change["op"] == "delete":
+                del copy[change["id"]]
+            else:
+                copy[change["id"]] = change["text"]
+        client.put_document(library, "c", {"text": "changed", "embedding": [1.0, 2.0]})
+        client.delete_documents(library, ids=["a"])
+    assert copy == {"c": "changed"}
+
+
 def test_an_asynchronous_source_is_read_while_it_is_sent(live, library):
     async def documents():
         for n in range(1000):
@@ -148,6 +165,13 @@ def test_an_export_that_breaks_off_is_noticed(talk):
     with scripted(answer) as server, pytest.raises(UnusableAnswerError) as short:
         talk(server.url, "export_documents", "library")
     assert short.value.code == "stream_cut_short"
+
+
+def test_changes_without_their_last_line_were_cut_off(talk):
+    line = b'{"revision":2,"op":"delete","id":"a"}\n'
+    with scripted(said(line, Content_Type="application/x-ndjson")) as server, pytest.raises(UnusableAnswerError) as cut:
+        talk(server.url, "changes", "library")
+    assert cut.value.code == "stream_cut_short"
 
 
 def test_a_stream_that_cannot_begin_fails_with_its_error(talk):

@@ -7,7 +7,7 @@ import uuid
 
 import numpy as np
 import pytest
-from rag_wrapper_client import InvalidRequestError, NotFoundError
+from rag_wrapper_client import GoneError, InvalidRequestError, NotFoundError
 
 ROUTES_WITHOUT_METHOD = (
     ("GET", "/docs"),
@@ -123,6 +123,13 @@ class Walk:
         exported = await all_of(self.client.export_documents(self.name))
         assert [each["id"] for each in exported] == ["d0", "d1", "d2"]
         assert exported[2]["embedding"].dtype == np.float32
+        *changes, place = await all_of(self.client.changes(self.name, include=["embedding"]))
+        assert {each["id"] for each in changes} == {"d0", "d1", "d2"}
+        assert np.array_equal(changes[0]["embedding"], exported[int(changes[0]["id"][1])]["embedding"])
+        assert not place["more"]
+        assert await all_of(self.client.changes(self.name, place, limit=1)) == [place]
+        with pytest.raises(GoneError):
+            await all_of(self.client.changes(self.name, {**place, "history": "another"}))
         copy = f"{self.name}-copy"
         await self.ask("create_collection", copy)
         assert (await self.ask("import_documents", copy, exported, count=3))["created"] == 3

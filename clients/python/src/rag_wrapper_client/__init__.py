@@ -7,6 +7,7 @@ with Client("http://127.0.0.1:5006") as client:
 """
 
 from rag_wrapper_client.async_client import AsyncClient
+from rag_wrapper_client.changes import Change, Place
 from rag_wrapper_client.client import Client
 from rag_wrapper_client.documents import ExportedDocument, NewDocument
 from rag_wrapper_client.embeddings import decoded, encoded, matrix
@@ -14,6 +15,7 @@ from rag_wrapper_client.errors import (
     ConflictError,
     ConnectionFailedError,
     ForbiddenError,
+    GoneError,
     InvalidRequestError,
     NotFoundError,
     NotModifiedError,
@@ -32,15 +34,18 @@ from rag_wrapper_client.retries import Retry
 __all__ = [
     "Answer",
     "AsyncClient",
+    "Change",
     "Client",
     "ConflictError",
     "ConnectionFailedError",
     "ExportedDocument",
     "ForbiddenError",
+    "GoneError",
     "InvalidRequestError",
     "NewDocument",
     "NotFoundError",
     "NotModifiedError",
+    "Place",
     "PreconditionFailedError",
     "RagWrapperError",
     "RateLimitedError",

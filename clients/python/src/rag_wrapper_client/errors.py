@@ -67,6 +67,10 @@ class ConflictError(RagWrapperError):
     """The request contradicts what is stored (409)."""
 
 
+class GoneError(RagWrapperError):
+    """What was asked for is not known any more (410): a copy begins anew, without a place."""
+
+
 class PreconditionFailedError(RagWrapperError):
     """Somebody else has written since the revision that `if_match` named (412)."""
 
@@ -101,6 +105,7 @@ _BY_STATUS: dict[int, type[RagWrapperError]] = {
     403: ForbiddenError,
     404: NotFoundError,
     409: ConflictError,
+    410: GoneError,
     412: PreconditionFailedError,
     429: RateLimitedError,
     503: UnavailableError,

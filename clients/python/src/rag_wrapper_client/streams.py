@@ -74,11 +74,32 @@ class LineDecoder(Generic[T]):
 
     def _items(self, lines: bytes) -> list[T]:
         try:
-            items = [self._item_of(json.loads(line)) for line in lines.split(b"\n") if line.strip()]
+            items = [self._item(json.loads(line)) for line in lines.split(b"\n") if line.strip()]
         except ValueError as error:
             raise UnusableAnswerError("A line of the stream is not JSON", code="answer_unusable") from error
         self._given += len(items)
         return items
+
+    def _item(self, line: Any) -> T:
+        return self._item_of(line)
+
+
+class ChangeDecoder(LineDecoder[T]):
+    """Reads lines up to the last one, which has `next`: without it the answer was cut off."""
+
+    def __init__(self, item_of: Callable[[Any], T]) -> None:
+        super().__init__(item_of, None)
+        self._has_ended = False
+
+    def end(self) -> list[T]:
+        items = super().end()
+        if not self._has_ended:
+            raise UnusableAnswerError("The changes ended before their last line", code="stream_cut_short")
+        return items
+
+    def _item(self, line: Any) -> T:
+        self._has_ended = "next" in line
+        return super()._item(line)
 
 
 class EventDecoder(Generic[T]):

@@ -9,13 +9,14 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from rag_wrapper_client.bodies import Body
+from rag_wrapper_client.changes import Change, Place, asked, told
 from rag_wrapper_client.documents import ExportedDocument, NewDocument, exported, line_of, sent
 from rag_wrapper_client.embeddings import encoded
 from rag_wrapper_client.errors import InvalidRequestError, NotFoundError
 from rag_wrapper_client.exchanges import Exchange, ask, at, get, given, read, write
 from rag_wrapper_client.operations import listing, operation, streamed
 from rag_wrapper_client.pages import Listing, paged
-from rag_wrapper_client.streams import LineDecoder, Opening
+from rag_wrapper_client.streams import ChangeDecoder, LineDecoder, Opening
 from rag_wrapper_client.wire.storage import (
     CountDocumentsAnswer,
     DeleteDocumentAnswer,
@@ -162,6 +163,24 @@ class DocumentMethods:
         UnusableAnswerError."""
         request = get(at("/collections/{}/export", collection), if_none_match=if_none_match)
         return Opening(request, lambda headers: LineDecoder(exported, int(headers["X-Document-Count"])))
+
+    @streamed
+    def changes(
+        self,
+        collection: str,
+        place: Place | None = None,
+        *,
+        include: Sequence[str] | None = None,
+        limit: int | None = None,
+        wait_seconds: int | None = None,
+    ) -> Opening[Change | Place]:
+        """Iterate over what has changed since a place, from the beginning without one, and at last give the place that
+        was reached. When nothing has changed yet, wait up to `wait_seconds` (60 at most).
+
+        Raises GoneError when the copy has to begin anew, UnusableAnswerError when the answer was cut off.
+        """
+        params = {**asked(place), "include": include, "limit": limit, "wait": wait_seconds}
+        return Opening(get(at("/collections/{}/changes", collection), **params), lambda _: ChangeDecoder(told))
 
     @operation
     def change_document(
