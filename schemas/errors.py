@@ -218,7 +218,7 @@ class NotFoundError(RagError):
 
 
 class GoneError(RagError):
-    """What was asked for is of an older release of a protocol, and not there any more."""
+    """What was asked for was there once, and is not any more."""
 
     code = "gone"
 

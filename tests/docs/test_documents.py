@@ -103,7 +103,7 @@ def test_every_setting_is_in_a_table_with_its_default():
         for option in load.params
         if isinstance(option, click.Option) and option.envvar
     }
-    keys = {"RAG_EMBEDDING_API_KEY": NOTHING, "RAG_CHAT_API_KEY": NOTHING, "RAG_RERANK_API_KEY": NOTHING}
+    keys = dict.fromkeys((f"RAG_{of}_API_KEY" for of in ("EMBEDDING", "CHAT", "RERANK", "SOURCE")), NOTHING)
     assert documented == {**of_load, **of_the_service, **keys}
 
 

@@ -14,7 +14,7 @@ RUN_MAIN = (sys.executable, "-W", "error", "-c", "from interfaces.cli import mai
 APP_OF_ALL = "app-of-all"
 """The directory of the app that all tests share."""
 _LIVES_ON = re.compile(
-    r"\b(rag-wrapper|interfaces\.cli)\b.* (serve|watch|mcp)( |$)|-m interfaces\.commands\.(demo|serve)\b"
+    r"\b(rag-wrapper|interfaces\.cli)\b.* (serve|watch|mcp|mirror)( |$)|-m interfaces\.commands\.(demo|serve)\b"
     r"|(^|[/ ])gunicorn( |$)|\bwrapper\.engine\.keeper\b|\bchroma(_main\.py| run\b)|\bchromadb_rust_bindings\b"
     r"|/pg_ctl .* start$|\bpostgres -D\b"
 )

@@ -1,0 +1,353 @@
+"""A mirror against two stores in memory that change, break off and forget."""
+
+from contextlib import contextmanager
+
+import orjson
+import pytest
+
+from retrieval import mirroring
+from retrieval.mirroring import Mirror, SourceMissingError
+from schemas.errors import CollectionNotFoundError, ConflictError, GoneError, InvalidInputError, UnavailableError
+
+URL = "http://there:5006"
+
+
+class Source:
+    """One collection that tells its changes as a service does, `at_once` documents in an answer. An answer is cut off
+    after `cut_after` lines."""
+
+    def __init__(self, metric="cosine"):
+        self.id, self.metric, self.metadata = "s1", metric, {"language": "en"}
+        self.revision, self.documents, self.deleted = 1, {}, {}
+        self.known_since, self.at_once, self.cut_after, self.is_there = 0, 1000, None, True
+        self.asked = []
+
+    def put(self, document_id, text, dimension=2):
+        self.revision += 1
+        self.deleted.pop(document_id, None)
+        self.documents[document_id] = (self.revision, text, "A" * dimension)
+
+    def delete(self, *ids):
+        self.revision += 1
+        for each in ids:
+            del self.documents[each]
+            self.deleted[each] = self.revision
+
+    def forget(self):
+        self.deleted, self.known_since = {}, self.revision
+
+    def collection(self, name):
+        if not self.is_there:
+            raise CollectionNotFoundError(name)
+        return {"id": self.id, "metric": self.metric, "metadata": self.metadata, "count": len(self.documents)}
+
+    @contextmanager
+    def changes(self, name, place, *, wait_seconds=0):
+        self.collection(name)
+        self.asked.append((place.get("next", 0), wait_seconds))
+        since = place.get("next", 0)
+        base = place.get("as_of") or since or self.revision
+        if base < self.known_since or place.get("history", self.id) != self.id:
+            raise GoneError("What was deleted is not known any more", code="too_old")
+        yield self._lines(since, base)
+
+    def _lines(self, since, base):
+        told = [
+            {"op": "upsert", "revision": at, "id": each, "text": text, "metadata": {}, "embedding": embedding}
+            for each, (at, text, embedding) in self.documents.items()
+            if at > since
+        ]
+        told += [{"op": "delete", "revision": at, "id": each} for each, at in self.deleted.items() if at > base]
+        told.sort(key=lambda change: change["revision"])
+        part = told[: self.at_once]
+        if self.cut_after is not None:
+            yield from part[: self.cut_after]
+            raise UnavailableError("The changes broke off before their last line")
+        yield from part
+        come_to = part[-1]["revision"] if len(part) < len(told) else self.revision
+        as_of = {"as_of": base} if come_to < base else {}
+        yield {"next": come_to, **as_of, "history": self.id, "more": len(part) < len(told)}
+
+
+class Target:
+    """Collections by name: {id, metric, metadata, documents}. The next `fails` calls that write documents fail."""
+
+    def __init__(self):
+        self.collections, self.fails = {}, 0
+
+    def make(self, name, metric="cosine", metadata=None, **documents):
+        self.collections[name] = {"id": f"own {name}", "metric": metric, "metadata": metadata or {}}
+        self.collections[name]["documents"] = {each: (text, "AA") for each, text in documents.items()}
+
+    def collection(self, name):
+        if name not in self.collections:
+            raise CollectionNotFoundError(name)
+        found = self.collections[name]
+        return {**found, "count": len(found["documents"])}
+
+    def ensure_collection(self, name, metadata, *, metric=None):
+        if name not in self.collections:
+            self.make(name, metric, metadata)
+            return {"status": "created", "name": name}
+        return self.collection(name)
+
+    def replace_metadata(self, name, metadata):
+        self.collections[name]["metadata"] = metadata
+
+    def add_lines(self, name, lines):
+        self._may_fail()
+        documents = self.collections[name]["documents"]
+        done = {"created": 0, "updated": 0, "unchanged": 0}
+        for line in map(orjson.loads, lines):
+            assert set(line) == {"id", "text", "metadata", "embedding"}
+            if any(len(line["embedding"]) != len(embedding) for _, embedding in documents.values()):
+                raise InvalidInputError("Embedding dimension mismatch", code="dimension_mismatch")
+            new = line["text"], line["embedding"]
+            before = documents.get(line["id"])
+            done["created" if before is None else "unchanged" if before == new else "updated"] += 1
+            documents[line["id"]] = new
+        return done
+
+    def delete_documents(self, name, *, ids):
+        self._may_fail()
+        documents = self.collections[name]["documents"]
+        return sum(documents.pop(each, None) is not None for each in ids)
+
+    def empty_collection(self, name):
+        documents = self.collections[name]["documents"]
+        count = len(documents)
+        documents.clear()
+        return {"count_deleted": count}
+
+    def documents(self, name, *, include=()):
+        assert include == ["id"]
+        for each in list(self.collections[name]["documents"]):
+            yield {"id": each}
+
+    def _may_fail(self):
+        if self.fails:
+            self.fails -= 1
+            raise UnavailableError("not now")
+
+
+@pytest.fixture
+def source():
+    source = Source()
+    for each in "abc":
+        source.put(each, f"text of {each}")
+    return source
+
+
+@pytest.fixture
+def target():
+    return Target()
+
+
+def mirror_of(source, target):
+    return Mirror(source, URL, "library", target, "copy")
+
+
+def caught_up(mirror):
+    """Take steps until there is no more to be done; those that fail in passing are taken again."""
+    for _ in range(100):
+        try:
+            if not mirror.step().more:
+                return
+        except UnavailableError:
+            pass
+    raise AssertionError("the mirror does not come to an end")
+
+
+def assert_equal(source, target):
+    stored = target.collections["copy"]["documents"]
+    assert stored == {each: (text, embedding) for each, (_, text, embedding) in source.documents.items()}
+    metadata = dict(target.collections["copy"]["metadata"])
+    mark = metadata.pop(mirroring.MARK)
+    assert metadata == {key: value for key, value in source.metadata.items() if key != mirroring.MARK}
+    assert (mark["next"], mark["id"]) == (source.revision, source.id)
+
+
+def test_a_copy_is_made_and_kept(source, target):
+    source.metric = "l2"
+    source.metadata = {"language": "de", "mirror": "of something else"}
+    mirror = mirror_of(source, target)
+    step = mirror.step()
+    assert (step.stored, step.deleted, step.more, step.revision) == (3, 0, False, 4)
+    assert target.collections["copy"]["metric"] == "l2"
+    assert_equal(source, target)
+    source.put("a", "new")
+    source.delete("b")
+    source.metadata = {"language": "en"}
+    step = mirror.step(30)
+    assert (step.stored, step.deleted) == (1, 1)
+    assert source.asked[-1] == (4, 30)
+    assert_equal(source, target)
+
+
+def test_a_copy_is_taken_in_parts_by_whoever_goes_on(source, target):
+    source.at_once = 1
+    assert mirror_of(source, target).step().more
+    source.delete("a")
+    assert mirror_of(source, target).step().more
+    caught_up(mirror_of(source, target))
+    assert_equal(source, target)
+    assert [since for since, _ in source.asked][:3] == [0, 2, 3]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_what_a_cut_answer_told_of_and_is_deleted_meanwhile_is_deleted_in_the_copy(source, target, is_killed):
+    source.cut_after = 2
+    mirroring_now = mirror_of(source, target)
+    with pytest.raises(UnavailableError):
+        mirroring_now.step()
+    target.add_lines("copy", [orjson.dumps({"id": "a", "text": "text of a", "metadata": {}, "embedding": "AA"})])
+    source.delete("a")
+    source.cut_after = None
+    caught_up(mirror_of(source, target) if is_killed else mirroring_now)
+    assert_equal(source, target)
+
+
+@pytest.mark.parametrize("at_once", [1, 1000])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_copy_that_begins_anew_keeps_what_it_has_until_it_knows_better(source, target, at_once, is_killed):
+    mirror = mirror_of(source, target)
+    caught_up(mirror)
+    source.delete("a")
+    source.forget()
+    source.put("d", "text of d")
+    source.at_once = at_once
+    step = mirror.step()
+    assert (step.more, set(target.collections["copy"]["documents"])) == (True, {"a", "b", "c"})
+    if at_once == 1:
+        assert mirror.step().more
+        assert "a" in target.collections["copy"]["documents"]
+        source.delete("b")
+    if is_killed:
+        mirror = mirror_of(source, target)
+    caught_up(mirror)
+    assert_equal(source, target)
+
+
+def test_a_renewal_begins_again_when_its_first_answer_is_cut_off(source, target):
+    mirror = mirror_of(source, target)
+    caught_up(mirror)
+    source.delete("a")
+    source.forget()
+    assert mirror.step().more
+    source.cut_after = 2
+    with pytest.raises(UnavailableError):
+        mirror.step()
+    source.delete("b")
+    source.cut_after = None
+    caught_up(mirror)
+    assert_equal(source, target)
+
+
+def test_a_source_that_was_made_anew_is_followed(source, target):
+    mirror = mirror_of(source, target)
+    caught_up(mirror)
+    source.__init__()
+    source.id = "s2"
+    for each in "bxyz":
+        source.put(each, f"another text of {each}", dimension=3)
+    caught_up(mirror)
+    assert_equal(source, target)
+
+
+def test_a_source_that_has_another_dimension_by_now_is_followed(source, target):
+    mirror = mirror_of(source, target)
+    caught_up(mirror)
+    source.delete("a", "b", "c")
+    source.put("c", "new", dimension=3)
+    caught_up(mirror)
+    assert_equal(source, target)
+
+
+def test_a_copy_that_was_restored_from_a_backup_goes_on_from_there(source, target):
+    mirror = mirror_of(source, target)
+    caught_up(mirror)
+    backup = orjson.dumps(target.collections)
+    source.delete("a")
+    caught_up(mirror)
+    source.put("d", "text of d")
+    caught_up(mirror)
+    target.collections = orjson.loads(backup)
+    for each in target.collections.values():
+        each["documents"] = {name: tuple(told) for name, told in each["documents"].items()}
+    caught_up(mirror)
+    assert_equal(source, target)
+
+
+def test_writes_that_fail_are_done_again(source, target):
+    mirror = mirror_of(source, target)
+    target.fails = 1
+    caught_up(mirror)
+    source.delete("a")
+    source.put("b", "new")
+    target.fails = 2
+    caught_up(mirror)
+    assert_equal(source, target)
+
+
+def test_many_changes_are_applied_in_parts(source, target, monkeypatch):
+    monkeypatch.setattr(mirroring, "STORED_AT_ONCE", 2)
+    monkeypatch.setattr(mirroring, "DELETED_AT_ONCE", 2)
+    for each in range(7):
+        source.put(str(each), "text")
+    mirror = mirror_of(source, target)
+    caught_up(mirror)
+    source.delete("0", "1", "2", "3", "4")
+    source.put("0", "again")
+    caught_up(mirror)
+    assert_equal(source, target)
+
+
+def test_an_empty_collection_becomes_a_copy(source, target):
+    target.make("copy", metadata={"kept": "no"})
+    caught_up(mirror_of(source, target))
+    assert_equal(source, target)
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [None, "text", {}, {"id": "another", "url": URL, "collection": "another", "next": 2}],
+)
+def test_a_collection_with_documents_that_is_no_copy_is_left_alone(source, target, mark):
+    target.make("copy", metadata={} if mark is None else {"mirror": mark}, mine="a text")
+    with pytest.raises(ConflictError, match="is no copy of 'library'"):
+        mirror_of(source, target).step()
+    assert target.collections["copy"]["documents"] == {"mine": ("a text", "AA")}
+
+
+def test_a_copy_is_known_by_the_id_of_its_source_wherever_that_is(source, target):
+    caught_up(mirror_of(source, target))
+    source.delete("a")
+    moved = Mirror(source, "https://moved.example", "renamed", target, "copy")
+    caught_up(moved)
+    assert_equal(source, target)
+    assert source.asked[-1][0] == 4
+
+
+def test_a_collection_is_no_copy_of_itself(source, target):
+    target.make("copy")
+    target.collections["copy"]["id"] = source.id
+    with pytest.raises(ConflictError, match="is the collection to be copied"):
+        mirror_of(source, target).step()
+
+
+def test_another_metric_is_refused(source, target):
+    target.make("copy", metric="ip")
+    with pytest.raises(ConflictError, match="has the metric ip"):
+        mirror_of(source, target).step()
+
+
+def test_a_source_that_is_missing_is_told_apart(source, target):
+    mirror = mirror_of(source, target)
+    caught_up(mirror)
+    source.is_there = False
+    with pytest.raises(SourceMissingError):
+        mirror.step()
+    source.is_there = True
+    del target.collections["copy"]
+    caught_up(mirror)
+    assert_equal(source, target)
