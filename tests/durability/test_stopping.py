@@ -73,3 +73,30 @@ def test_a_second_service_names_the_owner_of_the_directory_and_disturbs_nothing(
         query = {"query_embedding": documents(20, seed=1)[4]["embedding"], "top_k": 1}
         found = session.post(f"{service.url}/collections/kept/query", json=query, timeout=15).json()
     assert (found["results"][0]["metadata"]["number"], found["plan"]) == (4, "index")
+
+
+def test_who_waits_for_changes_is_answered_when_the_service_ends(serve):
+    service = serve(workers=2)
+    create(service, "followed", documents(3, seed=1))
+    answers = []
+
+    def follow(_):
+        with service.session() as session:
+            path = f"{service.url}/collections/followed/changes"
+            place = json.loads(session.get(path, timeout=60).content.splitlines()[-1])
+            asked = {"since": place["next"], "history": place["history"], "wait": 60}
+            answers.append((place, session.get(path, params=asked, timeout=60)))
+
+    def waits():
+        with service.session() as session:
+            told = session.get(f"{service.url}/metrics", timeout=10).text
+        lanes = [line for line in told.splitlines() if line.startswith("rag_lane_running") and '"following"' in line]
+        return any(float(line.rpartition(" ")[2]) == 1 for line in lanes)
+
+    with running([follow]):
+        eventually(waits, seconds=60)
+        assert not answers
+        assert service.stop() == 0
+    [(place, answer)] = answers
+    assert answer.status_code == 200
+    assert json.loads(answer.content) == place
