@@ -2,50 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import math
-import os
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import click
 
-from interfaces.built_in_connections import built_in_connections
-from interfaces.commands import bench_report
-from interfaces.commands.options import documents_progress, log_to_stderr
-from interfaces.commands.scratch_service import scratch_service
-from interfaces.compose import collection_choice, search_engine, search_oracles
-from providers.base import ProviderContext, RagProvider
-from providers.embeddings.base import EmbeddingProvider
-from providers.outbound.addresses import ConnectPolicy
-from providers.outbound.network import Network
-from providers.outbound.trust import Trust
-from registry.connections import Connections
-from registry.embedding.cache import EmbeddingCache
-from registry.embedding.queries import QueryEmbeddings
-from registry.placeholders.resolving import SERVICE_KEYS, Placeholders
-from registry.provider_discovery import discover
-from registry.provider_registry import ProviderRegistry
-from registry.stored_connections import StoredConnections
-from retrieval.bench.query_set import QuerySet, read_query_set
-from retrieval.bench.running import Bench, Missed, Plan, Run
-from retrieval.ingest.loading import load
-from retrieval.ingest.profiles import chunking_of
-from retrieval.reading import DocumentReader
-from retrieval.search.corpus import Corpus
-from retrieval.search.engine import SearchEngine, UnknownOracleError
-from retrieval.search.reranking import Reranking
-from schemas.connections import Connection
-from schemas.contracts.search import DEFAULT_LIMIT, MAX_LIMIT
-from schemas.errors import InvalidInputError
-from schemas.fusions import FUSIONS
-from schemas.settings import RetrievalSettings, read_registry_settings, read_retrieval_settings
-from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.sqlite.database import SQLiteDatabase
+from schemas.bounds import DEFAULT_RESULTS, MAX_RESULTS
+from schemas.ways import FUSIONS
 
 DEFAULT_COLLECTION = "bench"
 
@@ -74,7 +39,11 @@ def _weight(_ctx: click.Context, _parameter: click.Parameter, given: Sequence[st
     "--oracle", "oracles", multiple=True, metavar="NAME", help="Measure only this oracle; may be given several times."
 )
 @click.option(
-    "--limit", type=click.IntRange(1, MAX_LIMIT), default=DEFAULT_LIMIT, show_default=True, help="Number of results."
+    "--limit",
+    type=click.IntRange(1, MAX_RESULTS),
+    default=DEFAULT_RESULTS,
+    show_default=True,
+    help="Number of results.",
 )
 @click.option("--fusion", type=click.Choice(FUSIONS), help="Overrides RAG_FUSION: what the run 'fused' is.")
 @click.option("--rrf-k", type=click.IntRange(1, 10_000), help="Overrides RAG_RRF_K.")
@@ -92,24 +61,7 @@ def _weight(_ctx: click.Context, _parameter: click.Parameter, given: Sequence[st
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the runs into this file.")
 @click.pass_context
-def bench(
-    ctx: click.Context,
-    directory: Path,
-    url: str | None,
-    collection: str,
-    no_load: bool,
-    oracles: tuple[str, ...],
-    limit: int,
-    fusion: str | None,
-    rrf_k: int | None,
-    fetch_multiplier: int | None,
-    fetch_min: int | None,
-    weights: Mapping[str, float],
-    verbose: bool,
-    compare: Path | None,
-    as_json: bool,
-    plot: Path | None,
-) -> None:
+def bench(ctx: click.Context, **given: Any) -> None:
     """Measure the search with DIRECTORY, a query set in BEIR's layout: corpus.jsonl, queries.jsonl, qrels/test.tsv.
 
     The documents are loaded as by `load`, into a service that lives as long as the measurement, or into the one at
@@ -118,115 +70,6 @@ def bench(
 
     Exit code: 0 if everything is measured, 1 if an oracle could not answer all queries, 2 if nothing could be measured.
     """
-    log_to_stderr(logging.ERROR)
-    if no_load and url is None:
-        raise click.UsageError("--no-load needs --url: a new service has nothing yet.")
-    if plot is not None:
-        bench_report.check_plotting()
-    earlier = None if compare is None else bench_report.read_report(compare)
-    query_set = read_query_set(directory)
-    settings = read_retrieval_settings()
-    settings = replace(
-        settings,
-        fusion=fusion or settings.fusion,
-        rrf_k=rrf_k or settings.rrf_k,
-        fetch_multiplier=fetch_multiplier or settings.fetch_multiplier,
-        fetch_min=fetch_min or settings.fetch_min,
-    )
-    with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rag-wrapper-bench-")))
-        service_url = url or stack.enter_context(scratch_service(scratch)).url
-        connections = stack.enter_context(_connections(scratch, service_url))
-        if not no_load:
-            _load(query_set, collection, connections)
-        # Nothing is kept: each query is measured with its embedding.
-        embeddings = QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=0))
-        choice = collection_choice(Corpus(connections), connections, settings)
-        reranking = stack.enter_context(closing(Reranking(connections)))
-        found_by = search_oracles(embeddings, settings)
-        engine = stack.enter_context(closing(search_engine(found_by, choice, reranking, settings)))
-        runs, missed = _measure(
-            engine, query_set, oracles, Plan(collection, limit, settings.fusion, weights), verbose=verbose
-        )
-    report = bench_report.report(query_set, runs, settings, limit, weights)
-    compared = [] if earlier is None else bench_report.comparisons(earlier, report)
-    if plot is not None:
-        bench_report.plot(report, plot)
-    if as_json:
-        bench_report.print_json(report, compared)
-    else:
-        bench_report.print_tables(report, compared)
-    bench_report.print_missed(missed, err=as_json)
-    failures = sum(run.failures for run in runs)
-    if failures:
-        click.echo(
-            f"An oracle could not answer {failures} queries: the figures are of what the others found.", err=True
-        )
-    ctx.exit(1 if failures else 0)
+    from interfaces.commands.work.measuring import bench
 
-
-@contextmanager
-def _connections(scratch: Path, url: str) -> Iterator[Connections]:
-    """Give the connections of a measurement: `local` is the measured service, and `default` is the embedding connection
-    of the settings."""
-    settings = read_registry_settings()
-    catalog = Catalog(SQLiteDatabase(scratch / "connections.sqlite"))
-    catalog.open()
-    embedding = [each for each in built_in_connections(settings) if each.kind == "embedding"]
-    made = Connections(
-        discover(ProviderRegistry()),
-        StoredConnections(catalog),
-        Placeholders(os.environ, settings.env_patterns, settings.secret_dirs),
-        ProviderContext(
-            network=Network(
-                ConnectPolicy.parse(settings.connect_policy),
-                trust=Trust(settings.ca_file) if settings.ca_file else None,
-            )
-        ),
-        given=[Connection("local", "rag", "chromadb-wrapper", {"url": url}), *embedding],
-        own_placeholders=Placeholders(os.environ, SERVICE_KEYS, (), own=frozenset()),
-    )
-    try:
-        yield made
-    finally:
-        made.close()
-        catalog.close()
-
-
-def _load(query_set: QuerySet, collection: str, connections: Connections) -> None:
-    with documents_progress() as progress:
-        task = progress.add_task("loading", total=None)
-        embedding = cast(EmbeddingProvider, connections.open("default", "embedding"))
-        report = load(
-            query_set.corpus,
-            provider=cast(RagProvider, connections.open("local", "rag")),
-            collection=collection,
-            embedding=embedding,
-            chunking=chunking_of(RetrievalSettings(), embedding),
-            reader=DocumentReader(),
-            on_progress=lambda at: progress.update(task, completed=at.done_bytes, total=at.total_bytes),
-        )
-    if report.errors:
-        first = report.errors[0]
-        raise InvalidInputError(f"{len(report.errors)} documents cannot be loaded; the first is {first}")
-
-
-def _measure(
-    engine: SearchEngine, query_set: QuerySet, chosen: tuple[str, ...], plan: Plan, *, verbose: bool
-) -> tuple[list[Run], list[Missed]]:
-    known, available = engine.names, engine.available()
-    for name in (*chosen, *plan.weights):
-        if name not in known:
-            raise UnknownOracleError(name, "oracle", known)
-    for name in chosen:
-        if name not in available:
-            raise InvalidInputError(f"Oracle '{name}' has nothing to search here")
-    names = [name for name in available if not chosen or name in chosen]
-    runs_number = len(names) + (len(names) > 1)
-    with documents_progress() as progress:
-        task = progress.add_task("", total=len(query_set.queries) * runs_number)
-        measured = Bench(
-            engine, query_set.queries, plan, on_query=lambda name: progress.update(task, advance=1, description=name)
-        )
-        runs = measured.runs(names)
-        return runs, measured.missed(runs[-1]) if verbose else []
+    bench(ctx, **given)

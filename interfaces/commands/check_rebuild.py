@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from typing import TYPE_CHECKING
 
 import click
 
-from interfaces.commands.options import documents_progress, url_option
-from interfaces.service_address import network_to
-from interfaces.service_key import service_key
-from providers.rag_wrapper.client import WrapperClient
-from providers.rag_wrapper.dialect import Body
+from interfaces.commands.options import documents_progress, service_at, url_option
+
+if TYPE_CHECKING:
+    from providers.rag_wrapper.client import WrapperClient
+    from providers.rag_wrapper.dialect import Body
 
 _POLL_SECONDS = 0.2
 _LOOK_SECONDS = 120.0
@@ -31,8 +31,7 @@ def check(ctx: click.Context, names: tuple[str, ...], url: str) -> None:
 
     Exit code: 0 if all are well, 1 if one is not, 2 if they could not be checked.
     """
-    network = network_to(url)
-    with closing(WrapperClient.at(url, service_key(url, network), network=network)) as service, service.reading():
+    with service_at(url) as service:
         chosen = names or tuple(each["name"] for each in service.collections_everywhere())
         wrong = [name for name in chosen if not _is_well(service, name)]
     click.echo(f"{len(chosen) - len(wrong)} of {len(chosen)} indexes are well")
@@ -52,8 +51,7 @@ def rebuild(names: tuple[str, ...], everything: bool, url: str) -> None:
     """
     if bool(names) == everything:
         raise click.UsageError("Name the collections, or say --all.")
-    network = network_to(url)
-    with closing(WrapperClient.at(url, service_key(url, network), network=network)) as service, service.reading():
+    with service_at(url) as service:
         chosen = [each["name"] for each in service.collections_everywhere()] if everything else list(names)
         # All are requested before the first is awaited; a missing one stops the command before anything is done.
         before = {name: service.index(name) for name in chosen}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from interfaces.commands.options import documents_progress, url_option
-from interfaces.service_address import network_to
-from interfaces.service_key import service_key
-from providers.rag_wrapper.client import WrapperClient
-from retrieval import collection_files
+from interfaces.commands.options import documents_progress, service_at, url_option
+
+if TYPE_CHECKING:
+    from retrieval.collection_files import Progress
 
 _collections = click.option(
     "--collection",
@@ -35,9 +35,9 @@ def export(directory: Path, names: tuple[str, ...], url: str) -> None:
 
     Exit code: 0 if everything is written, 2 if there is no complete export.
     """
-    network = network_to(url)
-    key = service_key(url, network)
-    with closing(WrapperClient.at(url, key, network=network)) as store, store.reading(), _progress() as progress:
+    from retrieval import collection_files
+
+    with service_at(url) as store, _progress() as progress:
         entries = collection_files.export_collections(store, directory, names, progress)
     for entry in entries:
         click.echo(f"{entry.name}: {entry.count} documents, {entry.bytes} bytes")
@@ -57,9 +57,9 @@ def import_(ctx: click.Context, directory: Path, names: tuple[str, ...], url: st
 
     Exit code: 0 if everything is as exported, 1 if something differs, 2 if nothing was imported or the service failed.
     """
-    network = network_to(url)
-    key = service_key(url, network)
-    with closing(WrapperClient.at(url, key, network=network)) as store, store.reading(), _progress() as progress:
+    from retrieval import collection_files
+
+    with service_at(url) as store, _progress() as progress:
         outcomes = collection_files.import_collections(store, directory, names, progress)
     for outcome in outcomes:
         click.echo(
@@ -71,7 +71,7 @@ def import_(ctx: click.Context, directory: Path, names: tuple[str, ...], url: st
 
 
 @contextmanager
-def _progress() -> Iterator[collection_files.Progress]:
+def _progress() -> Iterator[Progress]:
     with documents_progress() as progress:
         task = progress.add_task("", total=None)
 

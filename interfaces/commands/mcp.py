@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 import click
-import structlog
 
 from interfaces.commands.options import config_option
-from interfaces.service_address import network_to, running_service
-from schemas.access.callers import ANYBODY, acting_as
-from schemas.settings import (
-    read_access_settings,
-    read_registry_settings,
-    read_retrieval_settings,
-    read_wrapper_settings,
-)
-from wrapper.access.configured_key import settings_cleaner
-from wrapper.observing import logs
 
-log = structlog.get_logger(__name__)
+# What takes long to import is imported where it is used, so that help and usage errors are quick.
 
 
 @click.command()
@@ -34,16 +23,30 @@ def mcp(url: str | None) -> None:
 
     Exit code: 0, or 2 if nothing could be served or the service refuses the key.
     """
+    import structlog
+
+    from interfaces.service_address import network_to, running_service
+    from schemas.settings import (
+        read_access_settings,
+        read_registry_settings,
+        read_retrieval_settings,
+        read_wrapper_settings,
+    )
+    from wrapper.observing import logs
+
     settings, registry, retrieval = read_wrapper_settings(), read_registry_settings(), read_retrieval_settings()
     logs.configure(settings.log_level, settings.log_format)
     url = url or running_service(settings.data_dir)
-    # Imported late, so that a wrong setting is reported at once.
+    # Imported after that, so that a wrong setting is reported at once.
     import anyio
 
     from interfaces.commands.local_tools import LocalTools
     from interfaces.mcp.server import tool_server
     from interfaces.mcp.stdio import serve_stdio
+    from schemas.access.callers import ANYBODY, acting_as
+    from wrapper.access.configured_key import settings_cleaner
 
+    log = structlog.get_logger(__name__)
     access = read_access_settings()
     local = LocalTools(settings, registry, retrieval, access)
     if url is None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from interfaces.service_address import configured_url
+from interfaces.service_address import configured_url, network_to
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+    from providers.rag_wrapper.client import WrapperClient
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
@@ -40,6 +44,18 @@ config_option = click.option(
     help="YAML file with settings; the environment wins.",
 )
 """Puts the settings of a file into the environment before anything reads them."""
+
+
+@contextmanager
+def service_at(url: str) -> Iterator[WrapperClient]:
+    """Give a client of the service at `url`, with the key that the caller has. An answer without what it should have,
+    taken apart in the block, raises UnavailableError."""
+    from interfaces.service_key import service_key
+    from providers.rag_wrapper.client import WrapperClient
+
+    network = network_to(url)
+    with closing(WrapperClient.at(url, service_key(url, network), network=network)) as service, service.reading():
+        yield service
 
 
 def log_to_stderr(level: int) -> None:

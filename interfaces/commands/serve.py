@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import click
-import structlog
 
-import wrapper
-from interfaces.start_checks import look_before_start
-from schemas.errors import ConfigurationError
-from schemas.settings import apply_config_file, read_log_settings
-from wrapper.observing import logs
-from wrapper.observing.captured_lines import capture
-
-log = structlog.get_logger(__name__)
-
-FILES = ("RAG_TLS_CERT", "RAG_TLS_KEY", "RAG_CA_FILE", "RAG_CHROMA_CA_FILE", "RAG_API_KEY_FILE", "RAG_BACKUP_KEY_FILE")
-"""The variables that name files, which may be relative to where the command was called."""
-APP = "interfaces.compose:create_app()"
+# What takes long to import is imported where it is used, so that help and usage errors are quick.
 
 
 class Serving(click.Command):
     """A command whose errors are lines of the log from the first one on."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        logs.configure(*read_log_settings())
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            log.error(error.format_message())
+            import structlog
+
+            from schemas.settings import read_log_settings
+            from wrapper.observing import logs
+
+            logs.configure(*read_log_settings())
+            structlog.get_logger(__name__).error(error.format_message())
             raise SystemExit(error.exit_code) from None
 
 
@@ -50,34 +39,6 @@ def serve(config_file: Path | None) -> None:
     Settings, models, port and data directory are checked first. If anything is wrong, each fault is told in one
     sentence and nothing is started (exit code 1).
     """
-    if config_file is not None:
-        try:
-            apply_config_file(config_file)
-        except ConfigurationError as error:
-            _stop([" ".join(error.message.split())])
-        logs.configure(*read_log_settings())
-    capture()
-    found = look_before_start()
-    for sentence in found.warnings:
-        log.warning(sentence)
-    if found.settings is None or found.problems:
-        _stop(found.problems)
-    settings = found.settings
-    # Gunicorn puts the folder it runs in first on the search path: the caller's may have a `schemas` of its own.
-    os.environ["RAG_DATA_DIR"] = str(settings.data_dir)
-    # What nobody has set stays so, and is told to be a default.
-    if settings.catalog_url:
-        os.environ["RAG_CATALOG_URL"] = settings.catalog_url
-    if settings.backup_dir is not None:
-        os.environ["RAG_BACKUP_DIR"] = str(settings.backup_dir)
-    for variable in FILES:
-        if os.environ.get(variable):
-            os.environ[variable] = str(Path(os.environ[variable]).absolute())
-    os.chdir(Path(wrapper.__file__).resolve().parent.parent)
-    os.execv(sys.executable, [sys.executable, "-m", "gunicorn", "-c", "python:wrapper.serving.gunicorn_config", APP])
+    from interfaces.commands.work.serving import serve
 
-
-def _stop(problems: Sequence[str]) -> NoReturn:
-    for sentence in problems:
-        log.error(sentence)
-    raise SystemExit(1)
+    serve(config_file)

@@ -2,59 +2,25 @@
 
 from __future__ import annotations
 
-import logging
-from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
-import orjson
 
-from interfaces.commands.load import configured_embedding
-from interfaces.commands.options import log_to_stderr, url_option
-from interfaces.service_address import network_to
-from interfaces.service_key import service_key
-from providers.rag_wrapper.client import WrapperClient
-from providers.rag_wrapper.dialect import ONCE
-from retrieval.validation.gates import BUILT_IN, read_gate
-from retrieval.validation.validation import (
-    ACCURACY,
-    CLEAN_UP,
-    EMBEDDINGS,
-    INDEXING,
-    INFRASTRUCTURE,
-    Report,
-    Step,
-    Validation,
-)
-from schemas.settings import read_retrieval_settings
-
-TITLES = {
-    INFRASTRUCTURE: "Infrastructure",
-    EMBEDDINGS: "Embedding quality",
-    INDEXING: "Indexing",
-    ACCURACY: "Retrieval accuracy",
-    CLEAN_UP: "Clean-up",
-}
-
-
-def _service(url: str) -> WrapperClient:
-    network = network_to(url)
-    return WrapperClient.at(url, service_key(url, network), network=network, retry=ONCE)
+from interfaces.commands.options import url_option
 
 
 @click.command()
 @click.option(
     "--gate",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    default=BUILT_IN,
     show_default="three documents and three queries",
     help="YAML or JSON file with documents, queries and what must be found.",
 )
 @url_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
-def validate(ctx: click.Context, gate: Path, url: str, as_json: bool) -> None:
+def validate(ctx: click.Context, **given: Any) -> None:
     """Check the parts of a running service, the embeddings of this configuration, and the accuracy of what it finds.
 
     The documents of the gate are indexed, searched for and deleted again. Embeddings are made in this process, with
@@ -62,43 +28,6 @@ def validate(ctx: click.Context, gate: Path, url: str, as_json: bool) -> None:
 
     Exit code: 0 if everything passed, 1 if something did not, 2 if nothing could be tried.
     """
-    log_to_stderr(logging.ERROR)
-    asked = read_gate(gate)
-    collection = read_retrieval_settings().context_collection
-    steps: list[Step] = []
-    with (
-        closing(_service(url)) as service,
-        service.reading(),
-        configured_embedding() as embedding,
-    ):
-        validation = Validation(service, embedding, asked, collection=collection)
-        for step in validation.steps():
-            if not as_json:
-                _print_step(step, steps[-1] if steps else None)
-            steps.append(step)
-    report = validation.report(steps)
-    if as_json:
-        whole = {**asdict(report), "accuracy": report.accuracy, "passed": report.passed}
-        click.echo(orjson.dumps(whole, option=orjson.OPT_INDENT_2))
-    else:
-        _print_verdict(report)
-    ctx.exit(0 if report.passed else 1)
+    from interfaces.commands.work.validating import validate
 
-
-def _print_step(step: Step, before: Step | None) -> None:
-    if before is None or before.phase != step.phase:
-        click.secho(f"\n{TITLES[step.phase]}", bold=True)
-    mark = click.style("PASSED", fg="green") if step.passed else click.style("FAILED", fg="red")
-    click.echo(f"  {mark}  {step.name}: {step.found} ({step.latency_ms:.1f} ms)")
-
-
-def _print_verdict(report: Report) -> None:
-    failed = sum(not step.passed for step in report.steps if step.phase != ACCURACY)
-    share = f"{report.accuracy:.0%} ({report.relevant} of {report.queries}, required {report.required_accuracy:.0%})"
-    click.echo()
-    if report.passed:
-        click.secho(f"VALIDATION PASSED: accuracy {share}", fg="green")
-    elif report.parts_passed:
-        click.secho(f"ACCURACY FAILED: {share}. Look at the embedding model and at what is indexed.", fg="yellow")
-    else:
-        click.secho(f"VALIDATION FAILED: {failed} steps failed. Mend them first.", fg="red")
+    validate(ctx, **given)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interfaces.console.wire import Wire
-from schemas.fusions import RRF, SCORES, SMOOTHED
+from schemas.ways import RRF, SCORES, SMOOTHED
 
 MOST = 100
 Json = Mapping[str, Any]

@@ -8,7 +8,7 @@ from typing import Any
 
 from interfaces.passages.places import place_of, source_of
 from interfaces.terminal.services import AskedService
-from schemas.fusions import SCORES, SMOOTHED
+from schemas.ways import SCORES, SMOOTHED
 
 MOST = 100
 

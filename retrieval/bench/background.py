@@ -19,10 +19,10 @@ from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.search.engine import SearchEngine
 from schemas.access.callers import acting_still, carried
 from schemas.access.owners import Asker
+from schemas.bounds import DEFAULT_RESULTS
 from schemas.contracts.judgements import KnownBench, NothingJudgedError, QuerySetFiles
-from schemas.contracts.search import DEFAULT_LIMIT
 from schemas.errors import NotFoundError, RagError
-from schemas.fusions import FUSIONS
+from schemas.ways import FUSIONS
 
 log = structlog.get_logger(__name__)
 
@@ -110,7 +110,7 @@ class BenchRunner:
             with acting_still():
                 pass
 
-        bench = Bench(self._engine, questions, Plan(begun.collection, DEFAULT_LIMIT, self._fusion), on_query=on_query)
+        bench = Bench(self._engine, questions, Plan(begun.collection, DEFAULT_RESULTS, self._fusion), on_query=on_query)
         try:
             # A first time, so that each question has been embedded before any run is measured.
             bench.warm_up(oracles)

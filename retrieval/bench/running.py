@@ -12,7 +12,7 @@ from retrieval.bench.quality import Quality, mean, quality
 from retrieval.bench.query_set import Query
 from retrieval.search.engine import SearchEngine
 from schemas.contracts.search import FAILED, Explanation, SearchRequest
-from schemas.fusions import FUSIONS
+from schemas.ways import FUSIONS
 
 FUSED = "fused"
 

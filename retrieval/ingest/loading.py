@@ -8,6 +8,7 @@ from pathlib import Path
 
 from providers.base import RagProvider
 from providers.embeddings.base import EmbeddingProvider
+from retrieval.ingest.bounds import MAX_FILE_MB
 from retrieval.ingest.collection_writer import BATCH_DOCUMENTS, CollectionWriter, Stored, batches
 from retrieval.ingest.drafts import Draft, draft_of_record
 from retrieval.ingest.files import GivenFile, ingest_file
@@ -15,7 +16,6 @@ from retrieval.ingest.identity import same_file
 from retrieval.ingest.ingestion import Ingested
 from retrieval.ingest.profiles import Chunking
 from retrieval.ingest.sources import (
-    MAX_FILE_MB,
     NO_ERRORS,
     PassedOver,
     SourceError,

@@ -16,7 +16,8 @@ from retrieval.chunking import (
     split_windows,
 )
 from retrieval.chunking.tokens import token_counter
-from schemas.settings import SECTIONS, WHOLE, WINDOWS, RetrievalSettings
+from schemas.settings import RetrievalSettings
+from schemas.ways import SECTIONS, WHOLE, WINDOWS
 
 CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS = 256, 25
 _USUAL_WINDOW_TOKENS = 512

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import orjson
 
+from retrieval.ingest.bounds import MAX_NAMED
 from retrieval.ingest.identity import IS_REPEATED, REPEATED_NAME, repeated_names
 from retrieval.ingest.regular_files import LINK, NOT_A_FILE, open_regular
 from retrieval.reading import Kind, UnreadableError, kind_of, kind_of_content
@@ -23,12 +24,8 @@ from schemas.errors import InvalidInputError
 from schemas.records import Metadata, Vector
 from schemas.wire.json_in import decode
 
-MAX_FILE_MB = 64
-"""The usual limit for a file. Records have none: they are read one by one."""
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """The limit for a line of a JSONL file: a record is a document of one request."""
-MAX_NAMED = 50
-"""How many files that were passed over, and how many errors, are named one by one."""
 SNIFFED_BYTES = 64 * 1024 * 1024
 """How much of a file without a suffix tells its kind: an archive's table of contents is at its end."""
 _MEGABYTE = 1024 * 1024

@@ -28,9 +28,9 @@ from retrieval.search.reranking import Reranking
 from retrieval.search.smoothing import SMOOTHED as FIRST
 from retrieval.search.smoothing import WordSimilarity
 from schemas.access.callers import carried
+from schemas.bounds import MAX_RESULTS
 from schemas.contracts.search import (
     FAILED,
-    MAX_LIMIT,
     MAX_WEIGHT,
     OK,
     UNAVAILABLE,
@@ -50,9 +50,9 @@ from schemas.errors import (
     TooManyRequestsError,
     UnavailableError,
 )
-from schemas.fusions import RRF, SMOOTHED
 from schemas.names import matches_pattern
 from schemas.observing import spans
+from schemas.ways import RRF, SMOOTHED
 
 log = structlog.get_logger(__name__)
 
@@ -169,8 +169,8 @@ class SearchEngine:
         """
         began = self._clock()
         check_query(request.query)
-        if not 1 <= request.limit <= MAX_LIMIT:
-            raise InvalidInputError(f"limit must be between 1 and {MAX_LIMIT}", field="limit", code="invalid_field")
+        if not 1 <= request.limit <= MAX_RESULTS:
+            raise InvalidInputError(f"limit must be between 1 and {MAX_RESULTS}", field="limit", code="invalid_field")
         weights = self._weights_of(request)
         reranker = None if request.rerank is None else self._reranking.connection_of(request.rerank, field="rerank")
         chosen = self._collections_of(request)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from schemas.contracts.search import FusedResult, OracleResult, Provenance
-from schemas.fusions import RRF
+from schemas.ways import RRF
 
 DEFAULT_K = 60
 SCORED = 100

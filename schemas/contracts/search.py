@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schemas.access.owners import NOBODY_KNOWN, Asker
+from schemas.bounds import DEFAULT_RESULTS
 from schemas.errors import InvalidInputError
 from schemas.records import GatherSpec, Group, Metadata, SearchPlan, Vector
 from schemas.where import EVERYTHING, Where
@@ -13,9 +14,7 @@ from schemas.where import EVERYTHING, Where
 ASKED, LEFT_OUT = "asked", "left_out"
 OK, FAILED, UNAVAILABLE = "ok", "failed", "unavailable"
 MAX_QUERY_CHARACTERS = 2_000
-MAX_LIMIT = 100
 MAX_WEIGHT = 1_000_000.0
-DEFAULT_LIMIT = 10
 
 
 class InvalidQueryError(InvalidInputError):
@@ -54,7 +53,7 @@ class SearchRequest:
     """
 
     query: str
-    limit: int = DEFAULT_LIMIT
+    limit: int = DEFAULT_RESULTS
     oracles: tuple[str, ...] | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     collections: tuple[str, ...] | None = None

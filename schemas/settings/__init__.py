@@ -8,30 +8,19 @@ from schemas.settings.config_file import CONNECTIONS, apply_config_file, read_de
 from schemas.settings.known import CONFIG_FILE, HOSTED, SET_BY_FILE, known_settings, unknown_variables
 from schemas.settings.oidc import OidcSettings, read_oidc_settings
 from schemas.settings.registry import RegistrySettings, read_registry_settings
-from schemas.settings.retrieval import (
-    CHUNKINGS,
-    SECTIONS,
-    WHOLE,
-    WINDOWS,
-    RetrievalSettings,
-    read_retrieval_settings,
-)
+from schemas.settings.retrieval import RetrievalSettings, read_retrieval_settings
 from schemas.settings.storage import POSTGRESQL, SQLITE, WrapperSettings, read_log_settings, read_wrapper_settings
 from schemas.settings.tracing import TracingSettings, read_tracing_headers, read_tracing_settings
 
 __all__ = [
-    "CHUNKINGS",
     "CONFIG_FILE",
     "CONNECTIONS",
     "HOSTED",
     "KEYS",
     "OPEN",
     "POSTGRESQL",
-    "SECTIONS",
     "SET_BY_FILE",
     "SQLITE",
-    "WHOLE",
-    "WINDOWS",
     "AccessSettings",
     "OidcSettings",
     "RegistrySettings",

@@ -8,11 +8,10 @@ from typing import Any
 from environs import ValidationError, validate
 
 from schemas.errors import ConfigurationError, InvalidInputError
-from schemas.fusions import FUSIONS, SMOOTHED
 from schemas.names import check_collection_name
 from schemas.settings.environment import LONGEST_KEPT_SECONDS, OneWordOf, environment, seal
+from schemas.ways import CHUNKINGS, FUSIONS, SECTIONS, SMOOTHED
 
-SECTIONS, WINDOWS, WHOLE = CHUNKINGS = ("sections", "windows", "whole")
 SAY_SO, ANSWER = "say_so", "answer"
 """What a chat with retrieval does when no passage is relevant: it says so, or the model answers without any."""
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, post_load, validate
 
+from schemas.bounds import DEFAULT_RESULTS, MAX_RESULTS
 from schemas.contracts.dify import Condition, Retrieval
-from schemas.contracts.search import DEFAULT_LIMIT, MAX_LIMIT, MAX_QUERY_CHARACTERS, FusedResult, SearchAnswer
+from schemas.contracts.search import MAX_QUERY_CHARACTERS, FusedResult, SearchAnswer
 from schemas.errors import (
     CollectionNotFoundError,
     InvalidInputError,
@@ -82,7 +83,7 @@ class Conditions(Body):
 
 
 class RetrievalSetting(Body):
-    top_k = Count(least=1, most=MAX_LIMIT, capped=True, load_default=DEFAULT_LIMIT)
+    top_k = Count(least=1, most=MAX_RESULTS, capped=True, load_default=DEFAULT_RESULTS)
     score_threshold = Share(load_default=None)
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, post_load
 
+from schemas.bounds import DEFAULT_RESULTS, MAX_RESULTS
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import (
     ASKED,
-    DEFAULT_LIMIT,
     LEFT_OUT,
-    MAX_LIMIT,
     CollectionsReceipt,
     Explanation,
     FusedResult,
@@ -25,9 +24,9 @@ from schemas.contracts.search import (
     SearchReceipt,
     SearchRequest,
 )
-from schemas.fusions import FUSIONS
 from schemas.names import asked_collections
 from schemas.records import Group, SearchPlan
+from schemas.ways import FUSIONS
 from schemas.where import EVERYTHING
 from schemas.wire.body import Body
 from schemas.wire.checked_fields import Share
@@ -82,7 +81,7 @@ class AskingCollections(Body):
 
 class Search(AskingCollections):
     query = Text(required=True, error_messages={"required": "is required"})
-    limit = Count(least=1, most=MAX_LIMIT, load_default=DEFAULT_LIMIT)
+    limit = Count(least=1, most=MAX_RESULTS, load_default=DEFAULT_RESULTS)
     oracles = Names(load_default=None)
     weights = Weights(load_default=dict)
     where = Filter(load_default=EVERYTHING)

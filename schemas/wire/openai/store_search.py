@@ -8,7 +8,8 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, post_load, validate
 
-from schemas.contracts.search import DEFAULT_LIMIT, MAX_WEIGHT, FusedResult
+from schemas.bounds import DEFAULT_RESULTS
+from schemas.contracts.search import MAX_WEIGHT, FusedResult
 from schemas.where import EVERYTHING
 from schemas.wire.body import Body
 from schemas.wire.checked_fields import Flag, Share
@@ -53,7 +54,7 @@ class RankingOptions(Body):
 
 class StoreSearch(Body):
     queries = Queries(required=True, data_key="query")
-    max_num_results = Count(least=1, most=MOST_RESULTS, load_default=DEFAULT_LIMIT)
+    max_num_results = Count(least=1, most=MOST_RESULTS, load_default=DEFAULT_RESULTS)
     filters = Filters(load_default=EVERYTHING)
     ranking_options = fields.Nested(RankingOptions, load_default=dict)
     rewrite_query = Flag(load_default=False)

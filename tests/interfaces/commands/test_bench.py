@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from benchmarks import own_docs
 from interfaces.commands.bench import bench as bench_command
-from interfaces.commands.bench_report import check_plotting, comparisons, plot, read_report
+from interfaces.commands.work.bench_report import check_plotting, comparisons, plot, read_report
 from schemas.errors import ConfigurationError, InvalidInputError
 from tests.support.commands import run_command
 

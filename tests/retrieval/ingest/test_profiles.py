@@ -8,7 +8,8 @@ from providers.embeddings.minilm import MiniLMProvider
 from retrieval.chunking import Syntax
 from retrieval.chunking.tokens import token_counter
 from retrieval.ingest.profiles import chunking_of, window_tokens
-from schemas.settings import CHUNKINGS, RetrievalSettings
+from schemas.settings import RetrievalSettings
+from schemas.ways import CHUNKINGS
 from tests.retrieval.letter_embedding import LetterEmbedding
 
 GUIDE = "# Guide\n\n" + "How to start. " * 700 + "\n\n## Use\n\nDo that.\n"

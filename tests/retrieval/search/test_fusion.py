@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from retrieval.search.fusion import SCORED, fuse
 from schemas.contracts.search import OracleResult
-from schemas.fusions import FUSIONS
+from schemas.ways import FUSIONS
 
 
 def result(doc_id, *, score=0.5, collection="docs", chunk=""):
