@@ -71,9 +71,13 @@ def proc_value(path: str, name: str) -> str:
 
 def _called(pid: int) -> str:
     command, parent = _command(pid), _command(int(proc_value(f"/proc/{pid}/status", "PPid")))
-    if "gunicorn" in command:
-        return "gunicorn worker" if "gunicorn" in parent else "gunicorn master"
+    if _is_gunicorn(command):
+        return "gunicorn worker" if _is_gunicorn(parent) else "gunicorn master"
     return next((name for part, name in PROCESSES.items() if part in command), command[:60])
+
+
+def _is_gunicorn(command: str) -> bool:
+    return "gunicorn" in command or "rag-wrapper serve" in command
 
 
 def _command(pid: int) -> str:

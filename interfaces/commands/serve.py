@@ -39,6 +39,9 @@ def serve(config_file: Path | None) -> None:
     Settings, models, port and data directory are checked first. If anything is wrong, each fault is told in one
     sentence and nothing is started (exit code 1).
     """
+    from wrapper.serving.before_imports import begin
+
+    begin()
     from interfaces.commands.work.serving import serve
 
     serve(config_file)

@@ -4,7 +4,6 @@ The master owns the data directory and the engine's keeper, and the workers inhe
 of them does. A worker has threads because its requests mostly wait, for the engine and for the disk.
 """
 
-import gc
 import os
 import shutil
 import tempfile
@@ -17,6 +16,7 @@ from schemas.errors import ConfigurationError
 from schemas.settings import HOSTED, read_access_settings, read_log_settings, read_wrapper_settings
 from wrapper.observing.captured_lines import capture
 from wrapper.observing.logs import configure
+from wrapper.serving.before_imports import begin, one_numeric_thread
 from wrapper.serving.freed_memory import bound_arenas, keep_for_good, note_answered
 from wrapper.serving.gunicorn_log import ServiceLog
 from wrapper.start_checks import allow_open_files, bind_address, check_port
@@ -34,10 +34,7 @@ except ConfigurationError as error:
     log.error(error.message)
     raise SystemExit(1) from None
 
-# The parallel work is that of requests. Threads of the numeric library would only wait for each other: sixteen
-# simultaneous queries took twenty times as long (`docs/performance.md`). This must be set before NumPy is imported.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
+one_numeric_thread()
 bind = bind_address(settings)
 workers = settings.workers
 worker_class = "wrapper.serving.gunicorn_worker.Worker"
@@ -73,8 +70,7 @@ worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 
 def on_starting(server: Any) -> None:
-    # Until `keep_for_good`. Hardly anything that an import makes is garbage; to look for it took a seventh of the time.
-    gc.disable()
+    begin()
 
     from schemas.access.credentials_in_text import thorough
     from wrapper.access.configured_key import settings_cleaner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,8 +25,8 @@ FILES = ("RAG_TLS_CERT", "RAG_TLS_KEY", "RAG_CA_FILE", "RAG_CHROMA_CA_FILE", "RA
 APP = "interfaces.compose:create_app()"
 
 
-def serve(config_file: Path | None) -> NoReturn:
-    """Check everything, then be gunicorn. Exits with 1 when something is wrong."""
+def serve(config_file: Path | None) -> None:
+    """Check everything, then be gunicorn's master until it ends. Exits with 1 when something is wrong."""
     logs.configure(*read_log_settings())
     if config_file is not None:
         try:
@@ -51,7 +52,9 @@ def serve(config_file: Path | None) -> NoReturn:
         if os.environ.get(variable):
             os.environ[variable] = str(Path(os.environ[variable]).absolute())
     os.chdir(Path(wrapper.__file__).resolve().parent.parent)
-    os.execv(sys.executable, [sys.executable, "-m", "gunicorn", "-c", "python:wrapper.serving.gunicorn_config", APP])
+    # As `python -m gunicorn` does, but in this process: a new one would import again what the checks have imported.
+    sys.argv[1:] = ["-c", "python:wrapper.serving.gunicorn_config", APP]
+    runpy.run_module("gunicorn", run_name="__main__", alter_sys=True)
 
 
 def _stop(problems: Sequence[str]) -> NoReturn:
