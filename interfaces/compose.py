@@ -189,6 +189,12 @@ def create_app(
     return app
 
 
+def import_all() -> None:
+    """Import now what `create_app` will import."""
+    wrapper.import_all()
+    discover(ProviderRegistry())
+
+
 def way_out(settings: RegistrySettings, off_limits: OffLimits) -> Network:
     """Return the way to other services that these settings allow, and that leads to none that is `off_limits`."""
     trust = Trust(settings.ca_file) if settings.ca_file else None

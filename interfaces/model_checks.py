@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from interfaces.built_in_connections import LOCAL_MODEL, built_in_connections
 from providers.base import Provider
 from providers.calibration import Calibration, read_calibration
 from providers.outbound.api_keys import checked_key
-from registry.provider_discovery import BUILTINS, GROUP, discover
+from registry.provider_discovery import BUILTINS, discover, installed_strangers
 from registry.provider_registry import Entry, ProviderRegistry
 from schemas.configuration import faults
 from schemas.connections import Connection
@@ -82,7 +81,7 @@ def _provider(connection: Connection, variable: str) -> type[Provider]:
     """Return the class of one provider, importing no other."""
     kind, name = connection.kind, connection.provider
     builtins = [each for each in BUILTINS if each.kind == kind]
-    strangers = [each for each in entry_points(group=GROUP) if each.name.startswith(f"{kind}.")]
+    strangers = [each for each in installed_strangers() if each.name.startswith(f"{kind}.")]
     known = [*(each.id for each in builtins), *(each.name.removeprefix(f"{kind}.") for each in strangers)]
     if name not in known:
         sentence = f"{variable}: there is no provider '{name}', only {', '.join(known)}"

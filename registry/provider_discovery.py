@@ -6,6 +6,7 @@ Both are registered in the same way: by a function `register(registry)`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import NamedTuple
@@ -56,9 +57,16 @@ def discover(
             import_module(builtin.module).register(registry)
         except ImportError as error:
             registry.register_missing(builtin.kind, builtin.id, f"{error.name or builtin.module} cannot be imported")
-    for stranger in entry_points(group=GROUP) if strangers is None else strangers:
+    for stranger in installed_strangers() if strangers is None else strangers:
         _register_stranger(registry, stranger)
     return registry
+
+
+@cache
+def installed_strangers() -> tuple[EntryPoint, ...]:
+    """Return what the installed packages have in the group. To look through all of them takes a while, and they stay as
+    they are while a process runs."""
+    return tuple(entry_points(group=GROUP))
 
 
 def _register_stranger(registry: ProviderRegistry, stranger: EntryPoint) -> None:

@@ -21,3 +21,8 @@ def create_app(
     from wrapper import app
 
     return app.create_app(settings, access, serves=serves)
+
+
+def import_all() -> None:
+    """Import now what `create_app` will import."""
+    import wrapper.app  # noqa: F401

@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from interfaces.identity.claims import ClaimsTable, read_claims_table
-from interfaces.identity.issuer_keys import FETCH_SECONDS, PAUSE_SECONDS, IssuerKeys
-from interfaces.identity.verifier import Verifier
 from providers.outbound.network import Network
 from schemas.access.callers import Caller
 from schemas.settings import OidcSettings
 from wrapper.background import Looks
+
+if TYPE_CHECKING:
+    from interfaces.identity.verifier import Verifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,10 @@ def open_identity(
     """
     if not settings.has_users:
         return None
+    # Imported late: the library for tokens imports much of cryptography, and most services have no users.
+    from interfaces.identity.issuer_keys import FETCH_SECONDS, PAUSE_SECONDS, IssuerKeys
+    from interfaces.identity.verifier import Verifier
+
     table = read_claims_table(settings.oidc_claims)
     keys = IssuerKeys(settings.oidc_issuer, network, clock=monotonic)
     verifier = Verifier(settings.oidc_issuer, settings.oidc_audience, keys, table, clock=clock)

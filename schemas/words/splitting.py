@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from itertools import groupby
+from itertools import chain, groupby
 
 _SPACELESS = (
     "\u1100-\u11ff\u3131-\u318e\ua960-\ua97f\uac00-\ud7ff"  # Hangul
@@ -24,9 +24,13 @@ _SPACELESS = (
 """The letters of scripts without spaces, as a set of a regular expression spells them."""
 
 
+# All up to U+FE2F but ideographs, the syllables of Hangul and what is for private use, where there are none.
+_MAY_BE_MARKS = (range(0x300, 0x3400), range(0xA000, 0xAC00), range(0xFB00, 0xFE30))
+
+
 def _marks() -> str:
     """Return the marks that letters carry, as a set of a regular expression spells them."""
-    codes = (code for code in range(0x300, 0xFE30) if unicodedata.category(chr(code)).startswith("M"))
+    codes = (code for code in chain(*_MAY_BE_MARKS) if unicodedata.category(chr(code)).startswith("M"))
     ranges = [[code for _, code in run] for _, run in groupby(enumerate(codes), key=lambda pair: pair[1] - pair[0])]
     return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in ranges)
 

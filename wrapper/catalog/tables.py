@@ -12,6 +12,9 @@ behind `where`). On PostgreSQL, whose indexes have no room for long values, it h
 from __future__ import annotations
 
 from sqlalchemy import (
+    DDL,
+    TEXT,
+    VARCHAR,
     BigInteger,
     Column,
     Float,
@@ -24,11 +27,10 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    event,
     func,
     literal_column,
-    text,
 )
-from sqlalchemy.dialects.postgresql import TEXT, VARCHAR
 
 from wrapper.catalog.texts.signatures import COLUMNS
 
@@ -291,9 +293,6 @@ document_fields = Table(
     Index("document_fields_by_document", "position", "path", "value"),
     Index("document_fields_by_value", "collection_key", "path", "value", "position"),
 )
-Index(
-    "document_fields_in_parts",
-    document_fields.c.collection_key,
-    document_fields.c.path,
-    postgresql_where=text("rest <> ''"),
-)
+# As text: to check the condition of an `Index`, SQLAlchemy imports all that it has for PostgreSQL.
+IN_PARTS = "CREATE INDEX document_fields_in_parts ON document_fields (collection_key, path) WHERE rest <> ''"
+event.listen(document_fields, "after_create", DDL(IN_PARTS))

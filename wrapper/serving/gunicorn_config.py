@@ -76,7 +76,6 @@ def on_starting(server: Any) -> None:
     from wrapper.access.configured_key import settings_cleaner
     from wrapper.machine_memory import vectors_mb
     from wrapper.service import open_host
-    from wrapper.serving.certificate import Certificate
     from wrapper.serving.fair_share import ConnectionCounts
 
     bound_arenas()  # the workers inherit this
@@ -85,7 +84,7 @@ def on_starting(server: Any) -> None:
 
     try:
         check_port(settings)
-        server.rag_certificate = Certificate(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
+        server.rag_certificate = _certificate()
         server.rag_host = open_host(settings, access)
         log.info("vectors may be held in memory", most_mb=vectors_mb(settings.memory_vectors_mb))
     except ConfigurationError as error:
@@ -94,9 +93,19 @@ def on_starting(server: Any) -> None:
     os.environ[HOSTED] = str(os.getpid())
     server.rag_metrics = tempfile.mkdtemp(prefix="rag-wrapper-metrics-")
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = server.rag_metrics
-    # Imported once, before the workers are forked: each would spend a second and a half on its own import.
-    import_module(server.app.app_uri.partition(":")[0])
+    # Once, before the workers are forked: each would spend a second and a half on its own imports.
+    module = import_module(server.app.app_uri.partition(":")[0])
+    getattr(module, "import_all", lambda: None)()
     keep_for_good()
+
+
+def _certificate() -> Any:
+    """Return the service's certificate, None without TLS, which imports nothing for it."""
+    if not settings.tls_cert:
+        return None
+    from wrapper.serving.certificate import Certificate
+
+    return Certificate(settings.tls_cert, settings.tls_key)
 
 
 def pre_fork(server: Any, worker: Any) -> None:

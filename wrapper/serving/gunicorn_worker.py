@@ -43,7 +43,7 @@ from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from gunicorn import __version__ as gunicorn_version
@@ -53,10 +53,12 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from schemas.errors import LongHeadersError, MalformedRequestError, PlainRequestError, RagError, SlowClientError
 from schemas.settings import read_wrapper_settings
-from wrapper.serving.certificate import Certificate
 from wrapper.serving.fair_share import FairShare
 from wrapper.serving.tls_sockets import TlsSocket
 from wrapper.web.slow_clients import Patience, PatientSocket
+
+if TYPE_CHECKING:
+    from wrapper.serving.certificate import Certificate
 
 HEAD_BYTES = 256 * 1024
 """The longest head that the event loop collects; a longer one goes to a thread as it is, which refuses it."""

@@ -1,10 +1,13 @@
 """Texts of any script are split into words that meet again, however they are spelt."""
 
+import re
+import unicodedata
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schemas.words.splitting import is_letter, is_spaceless, normalized, split, without_accents
+from schemas.words.splitting import MARKS, is_letter, is_spaceless, normalized, split, without_accents
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
 
@@ -77,3 +80,9 @@ def test_case_makes_no_difference(text):
 )
 def test_a_letter_of_a_script_without_spaces_is_told_from_a_word(word, spaceless, letter):
     assert (is_spaceless(word), is_letter(word)) == (spaceless, letter)
+
+
+def test_the_marks_are_all_that_unicode_has_below_its_compatibility_forms():
+    marks = re.compile(f"[{MARKS}]")
+    for code in range(0x300, 0xFE30):
+        assert (marks.match(chr(code)) is not None) == unicodedata.category(chr(code)).startswith("M"), hex(code)

@@ -1,0 +1,67 @@
+"""What the processes of a service import, and when: before the workers are forked, so that they share it."""
+
+import json
+import subprocess
+import sys
+
+from tests.support.live import free_port
+
+OPTIONAL = {
+    "cryptography.x509",  # for a certificate of the service, and the tokens of users
+    "docutils",
+    "httpx",
+    "jwt",
+    "lxml",
+    "mammoth",
+    "mcp",
+    "mcp_types",
+    "onnx",
+    "onnxruntime",
+    "opentelemetry",
+    "psycopg",
+    "pydantic",
+    "pypdfium2",
+    "python_calamine",
+    "qdrant_client",
+    "rich.progress",
+    "sqlalchemy.dialects.postgresql",
+    "tiktoken",
+    "tokenizers",
+    "watchfiles",
+}
+"""What no service needs for its start, or for most of its requests."""
+
+PROBE = """
+import json, os, sys
+from interfaces import compose
+from interfaces.commands.work import serving
+from wrapper.serving import gunicorn_config, gunicorn_worker
+compose.import_all()
+imported = set(sys.modules)
+made = set()
+if sys.argv[1:] == ["create"]:
+    compose.create_app().extensions["rag.service"].close()
+    made = set(sys.modules) - imported
+os.write(1, json.dumps([sorted(imported), sorted(made)]).encode())
+"""
+
+
+def probed(*arguments):
+    """Return (the modules that a master imports, those that the application imports when it is made after that)."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *arguments], stdout=subprocess.PIPE, text=True, check=True, timeout=120
+    )
+    return json.loads(done.stdout)
+
+
+def test_a_service_imports_no_library_that_it_may_never_need():
+    imported, _ = probed()
+    assert {"interfaces.compose", "wrapper.app", "numpy", "flask"} <= set(imported)
+    assert OPTIONAL & set(imported) == set()
+
+
+def test_workers_import_nothing_that_their_master_could_have_imported(processes, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAG_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("RAG_PORT", str(free_port()))
+    _, made = probed("create")
+    assert [name for name in made if name.partition(".")[0] not in sys.stdlib_module_names] == []
