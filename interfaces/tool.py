@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +14,8 @@ from schemas.configuration import JsonSchema, faults, with_defaults
 from schemas.errors import ConfigurationError, InvalidInputError, NotFoundError
 from schemas.field_names import Unknown, check_names, names_of_json_schema
 from schemas.json_pointers import unescaped
+from schemas.settings import RetrievalSettings
+from schemas.tool_schemas import read_tool_schemas
 
 Json = dict[str, Any]
 OutcomeT = TypeVar("OutcomeT")
@@ -86,6 +88,33 @@ class Tool(Generic[OutcomeT]):
         answer = self.spell(self.run(self.check(arguments, unknown)))
         warnings = unknown.take()
         return answer | {"warnings": warnings} if warnings else answer
+
+
+def described_tool(
+    name: str,
+    run: Callable[[Json], OutcomeT],
+    spell: Callable[[OutcomeT], Json],
+    allowed: Mapping[str, Sequence[str]] | None = None,
+    **more: Any,
+) -> Tool[OutcomeT]:
+    """Return the tool that `schemas/tools/{name}.json` describes; `allowed` is as `read_tool_schemas` takes it."""
+    read = read_tool_schemas(name, allowed)
+    return Tool(
+        name,
+        read.description,
+        read.input,
+        read.output,
+        run,
+        spell,
+        read_only=needed_for(name) is Scope.READ,
+        idempotent=read.idempotent,
+        **more,
+    )
+
+
+def allowed_values(settings: RetrievalSettings) -> dict[str, Sequence[str]]:
+    """Return the values of fields that the operator chooses, by the name of the field."""
+    return {"category": settings.context_categories, "contentType": settings.context_content_types}
 
 
 def _without_nulls(value: Json, schema: JsonSchema) -> Json:

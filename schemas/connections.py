@@ -7,7 +7,6 @@ from typing import Any
 
 from schemas.access.owners import UNNAMED, Ownership
 from schemas.errors import InvalidInputError
-from schemas.records import Metadata
 
 KINDS = ("rag", "embedding", "llm", "rerank")
 """The kinds of connections: to documents, to embeddings, to language models, to reranking models."""
@@ -109,7 +108,7 @@ class CollectionInfo:
 
     name: str
     count: int | None
-    metadata: Metadata
+    metadata: dict[str, Any]
     metric: str
     dimension: int | None
     revision: int | None = None

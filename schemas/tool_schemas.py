@@ -26,9 +26,12 @@ WARNINGS = {
 
 
 class ToolSchemas(NamedTuple):
+    """What the file of a tool says. `idempotent`: the same call again changes nothing more."""
+
     description: str
     input: JsonSchema
     output: JsonSchema
+    idempotent: bool
 
 
 def read_tool_schemas(name: str, allowed: Mapping[str, Sequence[str]] | None = None) -> ToolSchemas:
@@ -40,7 +43,7 @@ def read_tool_schemas(name: str, allowed: Mapping[str, Sequence[str]] | None = N
     for field, values in (allowed or {}).items():
         _allow(read["input"], field, values)
     read["output"]["properties"]["warnings"] = WARNINGS
-    return ToolSchemas(read["description"], read["input"], read["output"])
+    return ToolSchemas(read["description"], read["input"], read["output"], read.get("idempotent", True))
 
 
 @cache

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from interfaces.tool import Tool, allowed_values, described_tool
+from schemas.access.table import TOOLS
 from schemas.errors import ConfigurationError
 from schemas.settings import OPEN, AccessSettings, RegistrySettings, RetrievalSettings, WrapperSettings
-
-if TYPE_CHECKING:
-    from interfaces.tool import Tool
 
 
 class LocalTools:
     """Returns the tools when called, by several threads too. Nothing is started and the directory is not claimed until
-    the first call."""
+    one of them runs, which raises ConfigurationError when a setting is wrong or another process owns the directory."""
 
     def __init__(
         self,
@@ -29,19 +28,30 @@ class LocalTools:
         self._retrieval = retrieval
         self._access = access
         self._opening = Lock()
-        self._tools: Mapping[str, Tool[Any]] | None = None
+        self._tools = {name: self._tool(name) for name in TOOLS}
+        self._opened: Mapping[str, Tool[Any]] | None = None
         self._close = lambda: None
 
     def __call__(self) -> Mapping[str, Tool[Any]]:
-        """Return the tools. Raises ConfigurationError when a setting is wrong or another process owns the directory."""
-        with self._opening:
-            if self._tools is None:
-                self._tools = self._open()
-            return self._tools
+        return self._tools
 
     def close(self) -> None:
         with self._opening:
             self._close()
+
+    def _tool(self, name: str) -> Tool[Any]:
+        return described_tool(
+            name,
+            lambda given: self._tools_of_directory()[name].run(given),
+            lambda outcome: self._tools_of_directory()[name].spell(outcome),
+            allowed_values(self._retrieval),
+        )
+
+    def _tools_of_directory(self) -> Mapping[str, Tool[Any]]:
+        with self._opening:
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
 
     def _open(self) -> Mapping[str, Tool[Any]]:
         # Imported late: together these modules take longer to import than the first answer may take.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import click
 
 from interfaces.commands.options import config_option
@@ -37,7 +39,8 @@ def mcp(url: str | None) -> None:
     settings, registry, retrieval = read_wrapper_settings(), read_registry_settings(), read_retrieval_settings()
     logs.configure(settings.log_level, settings.log_format)
     url = url or running_service(settings.data_dir)
-    # Imported after that, so that a wrong setting is reported at once.
+    # Imported after that, so that a wrong setting is reported at once. Hardly anything that an import makes is garbage.
+    gc.disable()
     import anyio
 
     from interfaces.commands.local_tools import LocalTools
@@ -45,6 +48,7 @@ def mcp(url: str | None) -> None:
     from interfaces.mcp.stdio import serve_stdio
     from schemas.access.callers import ANYBODY, acting_as
     from wrapper.access.configured_key import settings_cleaner
+    from wrapper.serving.freed_memory import keep_for_good
 
     log = structlog.get_logger(__name__)
     access = read_access_settings()
@@ -61,6 +65,7 @@ def mcp(url: str | None) -> None:
         check_key(url, network, key)
         log.info("serving MCP", service=url)
         server = relay_server(url, network, key)
+    keep_for_good()
     try:
         # Who may read the directory may read all that is in it.
         with acting_as(ANYBODY):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from interfaces.layers import Layers
-from interfaces.tool import Json, Tool
+from interfaces.tool import Json, Tool, described_tool
 from interfaces.web import current_request
 from retrieval.search.gathering import gather_around
 from schemas.contracts.project_context import ProjectContext
@@ -15,12 +13,9 @@ from schemas.contracts.search import SearchAnswer, SearchRequest
 from schemas.contracts.sessions import Note
 from schemas.names import asked_collections
 from schemas.records import Group
-from schemas.tool_schemas import read_tool_schemas
 from schemas.where import parse_where
 from schemas.wire.search import gathered_group, search_answer, text_collections
 from schemas.wire.sessions import ended_session, kept_note, project_context, started_session
-
-OutcomeT = TypeVar("OutcomeT")
 
 FIELD_OF = {"section": "section_id", "document": "document_id"}
 """The field of the metadata that the chunks of one section, or of one document, share."""
@@ -29,22 +24,24 @@ FIELD_OF = {"section": "section_id", "document": "document_id"}
 def mcp_tools(layers: Layers) -> dict[str, Tool[Any]]:
     """Return all tools by name."""
     own: list[Tool[Any]] = [
-        replace(
-            _tool("rag_query", lambda asked: _query(layers, asked), search_answer),
+        described_tool(
+            "rag_query",
+            lambda asked: _query(layers, asked),
+            search_answer,
             waits=lambda asked: asked.get("rerank") is not None,
         ),
-        _tool("rag_context", lambda asked: _context(layers, asked), project_context),
-        _tool("rag_gather", lambda asked: _gather(layers, asked), lambda found: gathered_group(*found)),
-        _tool("rag_collections", lambda _: layers.corpus.open().provider.collections(), text_collections),
-        _writing_tool(
+        described_tool("rag_context", lambda asked: _context(layers, asked), project_context),
+        described_tool("rag_gather", lambda asked: _gather(layers, asked), lambda found: gathered_group(*found)),
+        described_tool("rag_collections", lambda _: layers.corpus.open().provider.collections(), text_collections),
+        described_tool(
             "session_start",
             lambda asked: layers.notes.start(
                 asked["name"], asker=current_request.asker(), shared=bool(asked.get("shared"))
             ),
             started_session,
         ),
-        _writing_tool("session_note", lambda asked: _note(layers, asked), kept_note),
-        _writing_tool(
+        described_tool("session_note", lambda asked: _note(layers, asked), kept_note),
+        described_tool(
             "session_end",
             lambda asked: layers.notes.end(
                 asked.get("session_id"), asked.get("summary"), asker=current_request.asker()
@@ -53,14 +50,6 @@ def mcp_tools(layers: Layers) -> dict[str, Tool[Any]]:
         ),
     ]
     return {tool.name: tool for tool in (*own, *layers.tools.values())}
-
-
-def _tool(name: str, run: Callable[[Json], OutcomeT], spell: Callable[[OutcomeT], Json]) -> Tool[OutcomeT]:
-    return Tool(name, *read_tool_schemas(name), run, spell)
-
-
-def _writing_tool(name: str, run: Callable[[Json], OutcomeT], spell: Callable[[OutcomeT], Json]) -> Tool[OutcomeT]:
-    return Tool(name, *read_tool_schemas(name), run, spell, read_only=False, idempotent=False)
 
 
 def _query(layers: Layers, asked: Json) -> SearchAnswer:

@@ -1,4 +1,5 @@
-"""What the processes of a service import, and when: before the workers are forked, so that they share it."""
+"""What the processes of a service import, and when: before the workers are forked, so that they share it. And what
+`rag-wrapper mcp` imports until it has said which tools there are."""
 
 import json
 import subprocess
@@ -46,6 +47,19 @@ os.write(1, json.dumps([sorted(imported), sorted(made)]).encode())
 """
 
 
+LISTING = """
+import sys
+from interfaces.commands.local_tools import LocalTools
+from interfaces.mcp.server import described, tool_server
+from interfaces.mcp.stdio import serve_stdio
+from schemas.settings import AccessSettings, RegistrySettings, RetrievalSettings, WrapperSettings
+tools = LocalTools(WrapperSettings(), RegistrySettings(), RetrievalSettings(), AccessSettings())
+tool_server(tools)
+assert list(map(described, tools().values()))
+print(sorted({"flask", "numpy", "requests", "sqlalchemy"} & set(sys.modules)))
+"""
+
+
 def probed(*arguments):
     """Return (the modules that a master imports, those that the application imports when it is made after that)."""
     done = subprocess.run(
@@ -65,3 +79,8 @@ def test_workers_import_nothing_that_their_master_could_have_imported(processes,
     monkeypatch.setenv("RAG_PORT", str(free_port()))
     _, made = probed("create")
     assert [name for name in made if name.partition(".")[0] not in sys.stdlib_module_names] == []
+
+
+def test_mcp_lists_its_tools_without_what_their_work_needs():
+    done = subprocess.run([sys.executable, "-c", LISTING], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"

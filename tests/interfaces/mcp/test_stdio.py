@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from interfaces.commands.scratch_service import processes_in
+from schemas.access.table import TOOLS
 from tests.support.commands import RUN_MAIN
 from tests.support.live import eventually
 from tests.support.mcp_clients import called, over_stdio, text_of, within_bounds
@@ -120,6 +121,13 @@ def test_what_was_asked_before_the_end_of_the_input_is_answered_and_only_that_is
     assert "serving MCP" in log
     assert [each["tool"] for each in audit_lines_of(tmp_path / "data" / "audit")] == ["session_start"]
     eventually(lambda: not processes_in(tmp_path / "data"), seconds=SECONDS)
+
+
+def test_tools_are_listed_without_opening_the_directory(tmp_path):
+    answers, _ = answered(tmp_path / "data", request(1, "tools/list"))
+    [listed] = [each["result"]["tools"] for each in answers if each["id"] == 1]
+    assert [tool["name"] for tool in listed] == list(TOOLS)
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

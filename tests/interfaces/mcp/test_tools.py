@@ -8,6 +8,10 @@ import requests
 from jsonschema import Draft202012Validator
 from mcp import MCPError
 
+from interfaces.commands.local_tools import LocalTools
+from interfaces.mcp.server import described
+from interfaces.mcp.tools import mcp_tools
+from schemas.settings import AccessSettings, RegistrySettings, RetrievalSettings, WrapperSettings
 from tests.support.mcp_clients import called, over_http, over_stdio, text_of, within_bounds
 
 OWN = {"rag_query", "rag_context", "rag_gather", "rag_collections"}
@@ -20,6 +24,13 @@ CLIENTS = 8
 def call(stored):
     """`call(tool, **arguments)`: the result of one call by a client of its own."""
     return lambda tool, **arguments: within_bounds(called, over_http(stored.url), tool, arguments)
+
+
+def test_the_tools_of_a_directory_are_described_before_it_is_opened_as_they_are_after_that(app):
+    opened = mcp_tools(app.extensions["rag.layers"])
+    settings = (WrapperSettings(), RegistrySettings(), RetrievalSettings(), AccessSettings())
+    before = LocalTools(*settings)()
+    assert [described(each) for each in before.values()] == [described(each) for each in opened.values()]
 
 
 def test_tools_are_listed_with_schemas_titles_and_annotations(connect):
