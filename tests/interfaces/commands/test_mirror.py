@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from interfaces.commands import mirror as command
+from interfaces.commands.work import mirroring as command
 from retrieval.mirroring import SourceMissingError, Step
 from schemas.errors import ConfigurationError, RagError, UnavailableError
 from tests.support.commands import RUN_MAIN
