@@ -375,6 +375,7 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
         indexer,
         free_disk_mb=free_disk,
         disk_floor_mb=settings.disk_floor_mb,
+        write_wait=settings.write_wait,
         write_wait_seconds=settings.write_wait_seconds,
         waiting_writers=settings.waiting_threads,
     )

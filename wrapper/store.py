@@ -239,7 +239,7 @@ class Store:
         else:
             document, collection = self.document(name, document_id, with_embeddings=False)
             version = collection.version
-        return Written(document, version, written.indexed, written.set_aside, written.replayed)
+        return Written(document, version, written.indexed, written.set_aside, written.replayed, written.awaited)
 
     def patch_metadata(
         self, name: str, patch: Metadata, options: WriteOptions, *, ids: Sequence[str] | None, where: Where

@@ -1,7 +1,7 @@
 """Does what all writes have in common, from checking the disk to deciding when the caller may be answered.
 
 A write commits to the catalogue first. Its caller is answered when the index has it too or, after a time limit, with
-a note that the index does not have it yet.
+a note that the index does not have it yet; a caller who does not want to wait, at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from schemas.errors import BusyError, CollectionNotFoundError, PreconditionFaile
 from schemas.observing import spans
 from schemas.records import Collection
 from schemas.storage.erasure_count import erasures
-from schemas.storage.outcomes import EarlierAnswer, WriteOutcome
+from schemas.storage.outcomes import INDEX, EarlierAnswer, WriteOutcome
 from wrapper.catalog import idempotency
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
@@ -37,13 +37,15 @@ Outcome = TypeVar("Outcome", bound=WriteOutcome)
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """The conditions of a write: those that its request sets, and the quota of its caller. `digest` tells a request
-    from any other. `collection_id` is that of the collection that the name must still mean."""
+    from any other. `collection_id` is that of the collection that the name must still mean. `wait` is one of `WAITS`,
+    None where the request leaves it to the service."""
 
     idempotency_key: str | None = None
     digest: str = ""
     if_match: frozenset[str] | None = None
     quota: Quota | None = None
     collection_id: str | None = None
+    wait: str | None = None
 
     def pinned(self, collection_id: str | None) -> WriteOptions:
         """Return the same for a write to the collection of this id alone; None leaves it as it is."""
@@ -58,7 +60,8 @@ class Written(Generic[T]):
     """The outcome of a write, and whether the index has it already.
 
     `version` is the state in which it left its collection. `set_aside` are the ids of documents that the engine cannot
-    take. `replayed` means that the write was done by an earlier request with the same `Idempotency-Key`.
+    take. `replayed` means that the write was done by an earlier request with the same `Idempotency-Key`. `awaited` is
+    False when the answer did not wait for the index, because its caller does not want that.
     """
 
     outcome: T | EarlierAnswer
@@ -66,10 +69,12 @@ class Written(Generic[T]):
     indexed: bool = True
     set_aside: list[str] = field(default_factory=list)
     replayed: bool = False
+    awaited: bool = True
 
 
 class Writing:
-    """The writes of one process, at most `waiting_writers` of which wait for the index at a time."""
+    """The writes of one process, at most `waiting_writers` of which wait for the index at a time. `write_wait` is what
+    those wait for whose options do not say."""
 
     def __init__(
         self,
@@ -80,6 +85,7 @@ class Writing:
         disk_floor_mb: int,
         write_wait_seconds: float,
         waiting_writers: int,
+        write_wait: str = INDEX,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._catalog = catalog
@@ -87,6 +93,7 @@ class Writing:
         self._free_disk_mb = free_disk_mb
         self._disk_floor_mb = disk_floor_mb
         self._write_wait_seconds = write_wait_seconds
+        self._write_wait = write_wait
         self._slots = threading.BoundedSemaphore(waiting_writers)
         self._clock = clock
 
@@ -125,7 +132,7 @@ class Writing:
 
         with spans.span("catalogue commit"):
             kept, replayed = self._catalog.commit(run)
-        return self._settled(name, kept, replayed=replayed)
+        return self._settled(name, kept, options, replayed=replayed)
 
     def commit(
         self,
@@ -197,14 +204,16 @@ class Writing:
         with self._catalog.read() as transaction:
             return erasures(transaction)
 
-    def first(self, kind: type[Outcome], name: str, key: str, digest: str) -> Written[Outcome] | None:
+    def first(
+        self, kind: type[Outcome], name: str, key: str, digest: str, options: WriteOptions
+    ) -> Written[Outcome] | None:
         """Return the outcome of the first request with this key, None when there was none.
 
         Raises ConflictError when the key came with another request.
         """
         with self._catalog.read() as transaction:
             kept = idempotency.find(transaction, key, digest, kind)
-        return None if kept is None else self._settled(name, kept, replayed=True)
+        return None if kept is None else self._settled(name, kept, options, replayed=True)
 
     def keep(
         self,
@@ -236,6 +245,10 @@ class Writing:
 
         return self._catalog.commit(operation)
 
+    def awaits_index(self, options: WriteOptions) -> bool:
+        """Return whether the answer to a write with these options waits for the index."""
+        return (options.wait or self._write_wait) == INDEX
+
     @spans.spanned("wait for index")
     def wait_until_indexed(self, outbox_id: int | None) -> bool:
         """Return True when the index has that write, at once or within the time limit.
@@ -252,6 +265,13 @@ class Writing:
         finally:
             self._slots.release()
 
+    def is_indexed(self, outbox_id: int | None, options: WriteOptions) -> bool:
+        """Return whether the index has that write, waiting for it only where these options want that."""
+        if self.awaits_index(options):
+            return self.wait_until_indexed(outbox_id)
+        self._indexer.notify()
+        return outbox_id is None
+
     def set_aside_of(self, name: str, ids: Sequence[str]) -> list[str]:
         """Return those of the documents that the engine cannot take; none when the collection is gone."""
         with self._catalog.read() as transaction:
@@ -262,12 +282,13 @@ class Writing:
         """Raise DiskFloorError when there is too little free disk space to write."""
         check_floor(self._free_disk_mb(), self._disk_floor_mb)
 
-    def _settled(self, name: str, kept: Kept[Outcome], *, replayed: bool) -> Written[Outcome]:
-        if not self.wait_until_indexed(kept.outbox_id):
-            return Written(kept.outcome, kept.version, False, replayed=replayed)
+    def _settled(self, name: str, kept: Kept[Outcome], options: WriteOptions, *, replayed: bool) -> Written[Outcome]:
+        awaited = self.awaits_index(options)
+        if not self.is_indexed(kept.outbox_id, options):
+            return Written(kept.outcome, kept.version, False, replayed=replayed, awaited=awaited)
         ids = kept.outcome.ids
         refused = self.set_aside_of(name, ids) if ids else []
-        return Written(kept.outcome, kept.version, not refused, refused, replayed)
+        return Written(kept.outcome, kept.version, not refused, refused, replayed, awaited)
 
 
 def _check_collection(

@@ -17,6 +17,7 @@ from schemas.errors import ConfigurationError
 from schemas.host_patterns import HostPattern, OriginPattern
 from schemas.settings.backup_times import BackupTimes, are_times
 from schemas.settings.environment import LONGEST_WAIT_SECONDS, PREFIX, OneWordOf, environment, seal
+from schemas.storage.outcomes import INDEX, WAITS
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("auto", "json", "console")
@@ -60,6 +61,7 @@ class WrapperSettings:
     max_queue: int = 128  # requests of one kind that may wait for their turn, in each process
     client_wait_seconds: float = 30.0  # how long a client may keep a request waiting
     export_seconds: float = 3600.0  # how long a client may take for an export before it is cut
+    write_wait: str = INDEX  # what the answer to a write waits for when its request does not say: WAITS
     write_wait_seconds: float = 20.0  # how long a write waits for the index before it answers 202
     allowed_hosts: tuple[str, ...] = ()  # host names of the service, beside those of this machine and `host`
     cors_origins: tuple[str, ...] = ()  # origins of pages that may call the service
@@ -126,6 +128,7 @@ def read_wrapper_settings() -> WrapperSettings:
         "export_seconds": env.float(
             "EXPORT_SECONDS", default.export_seconds, validate=validate.Range(min=1, max=LONGEST_WAIT_SECONDS)
         ),
+        "write_wait": env.str("WRITE_WAIT", default.write_wait, validate=OneWordOf(WAITS)),
         "write_wait_seconds": env.float(
             "WRITE_WAIT_SECONDS", default.write_wait_seconds, validate=validate.Range(min=0, max=LONGEST_WAIT_SECONDS)
         ),
@@ -141,7 +144,7 @@ def read_wrapper_settings() -> WrapperSettings:
         "migration_backup": env.bool("MIGRATION_BACKUP", default.migration_backup),
     }
     seal(env)
-    for name in ("log_level", "log_format"):
+    for name in ("write_wait", "log_level", "log_format"):
         values[name] = values[name].lower()
     values["allowed_hosts"] = _read_each("ALLOWED_HOSTS", values["allowed_hosts"], HostPattern.parse, A_HOST)
     values["cors_origins"] = _read_each("CORS_ORIGINS", values["cors_origins"], OriginPattern.parse, AN_ORIGIN)

@@ -11,6 +11,10 @@ from typing import Any
 
 from schemas.records import Collection, Metadata, version_of
 
+INDEX, COMMIT = "index", "commit"
+WAITS = (INDEX, COMMIT)
+"""What the answer to a write may wait for: that the vector index has it, or that the catalogue has it safely."""
+
 
 @dataclass(frozen=True, slots=True)
 class WriteOutcome:

@@ -39,7 +39,7 @@ must not delete all of them."""
 
 
 @blueprint.post("/collections")
-@declare(Lane.WRITE, query=CREATING_ARGUMENTS, body=NEW_COLLECTION)
+@declare(Lane.WRITE, query=CREATING_ARGUMENTS, body=NEW_COLLECTION, waits=True)
 def create_collection() -> Response:
     asked = arguments()
     content = read_body()
@@ -69,19 +69,19 @@ def get_collection(name: str) -> Response:
 
 
 @blueprint.put("/collections/<name>/metadata")
-@declare(Lane.WRITE, query=MERGING_ARGUMENTS, body=NEW_METADATA, if_match=True)
+@declare(Lane.WRITE, query=MERGING_ARGUMENTS, body=NEW_METADATA, if_match=True, waits=True)
 def update_metadata(name: str) -> Response:
     return _change_metadata(name, merge=arguments()["merge"])
 
 
 @blueprint.patch("/collections/<name>/metadata")
-@declare(Lane.WRITE, body=NEW_METADATA, if_match=True)
+@declare(Lane.WRITE, body=NEW_METADATA, if_match=True, waits=True)
 def merge_metadata(name: str) -> Response:
     return _change_metadata(name, merge=True)
 
 
 @blueprint.patch("/collections/<name>")
-@declare(Lane.WRITE, body=NEW_NAME, if_match=True)
+@declare(Lane.WRITE, body=NEW_NAME, if_match=True, waits=True)
 def rename_collection(name: str) -> Response:
     content = read_body()
     written = store().names.rename(name, body(content)["name"], write_options(content))
@@ -89,7 +89,7 @@ def rename_collection(name: str) -> Response:
 
 
 @blueprint.post("/collections/<name>/copy")
-@declare(Lane.WRITE, body=NEW_NAME, if_match=True)
+@declare(Lane.WRITE, body=NEW_NAME, if_match=True, waits=True)
 def copy_collection(name: str) -> Response:
     content = read_body()
     written = store().names.copy(name, body(content)["name"], write_options(content))
@@ -97,14 +97,14 @@ def copy_collection(name: str) -> Response:
 
 
 @blueprint.delete("/collections/<name>")
-@declare(Lane.WRITE, elsewhere=OF_DOCUMENTS, if_match=True)
+@declare(Lane.WRITE, elsewhere=OF_DOCUMENTS, if_match=True, waits=True)
 def delete_collection(name: str) -> Response:
     written = store().delete_collection(name, write_options())
     return respond(written, lambda _: collection_deleted_answer(name), 200, 200)
 
 
 @blueprint.delete("/collections/<name>/documents/all", strict_slashes=True)
-@declare(Lane.WRITE, elsewhere=OF_DOCUMENTS, if_match=True)
+@declare(Lane.WRITE, elsewhere=OF_DOCUMENTS, if_match=True, waits=True)
 def empty_collection(name: str) -> Response:
     written = store().empty_collection(name, write_options())
     return respond(written, partial(emptied_answer, name), 200, 200)

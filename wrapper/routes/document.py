@@ -56,7 +56,7 @@ CUT = "an export was cut: its reader took longer than RAG_EXPORT_SECONDS"
 
 
 @blueprint.post("/collections/<name>/documents")
-@declare(Lane.WRITE, media_types=(JSON, NDJSON), query=WRITING_ARGUMENTS, body=NEW_DOCUMENTS, if_match=True)
+@declare(Lane.WRITE, media_types=(JSON, NDJSON), query=WRITING_ARGUMENTS, body=NEW_DOCUMENTS, if_match=True, waits=True)
 def add_documents(name: str) -> Response:
     add = _add_stream if request.mimetype == NDJSON else _add_batch
     return add(name, arguments())
@@ -127,7 +127,7 @@ def _lines(snapshot: ExitStack, blocks: Iterator[list[Document]], noted: Noted) 
 
 
 @blueprint.post("/collections/<name>/import")
-@declare(Lane.WRITE, media_types=(NDJSON,), if_match=True)
+@declare(Lane.WRITE, media_types=(NDJSON,), if_match=True, waits=True)
 def import_documents(name: str) -> Response:
     announced = parse_announced(request.headers.get("X-Document-Count"), request.headers.get("Content-Digest"))
     written = import_stream(store(), name, write_options(), announced, unknown())
@@ -145,7 +145,7 @@ def get_document(name: str, document_id: str) -> Response:
 
 
 @blueprint.put("/collections/<name>/documents/<document_id:document_id>")
-@declare(Lane.WRITE, body=WHOLE_DOCUMENT, if_match=True)
+@declare(Lane.WRITE, body=WHOLE_DOCUMENT, if_match=True, waits=True)
 def put_document(name: str, document_id: str) -> Response:
     batch, options = read_document(document_id)
     written = store().add_documents(name, batch, options)
@@ -155,14 +155,14 @@ def put_document(name: str, document_id: str) -> Response:
 
 
 @blueprint.delete("/collections/<name>/documents/<document_id:document_id>")
-@declare(Lane.WRITE, if_match=True)
+@declare(Lane.WRITE, if_match=True, waits=True)
 def delete_document(name: str, document_id: str) -> Response:
     written = store().delete_document(name, document_id, write_options())
     return respond(written, partial(deleted_answer, name))
 
 
 @blueprint.patch("/collections/<name>/documents/<document_id:document_id>")
-@declare(Lane.WRITE, body=PATCH, if_match=True)
+@declare(Lane.WRITE, body=PATCH, if_match=True, waits=True)
 def patch_document(name: str, document_id: str) -> Response:
     content = read_body()
     patch = body(content)["patch"]
@@ -171,7 +171,7 @@ def patch_document(name: str, document_id: str) -> Response:
 
 
 @blueprint.patch("/collections/<name>/documents")
-@declare(Lane.WRITE, body=METADATA_PATCH, if_match=True)
+@declare(Lane.WRITE, body=METADATA_PATCH, if_match=True, waits=True)
 def patch_metadata(name: str) -> Response:
     content = read_body()
     asked = body(content)
@@ -180,7 +180,7 @@ def patch_metadata(name: str) -> Response:
 
 
 @blueprint.delete("/collections/<name>/documents")
-@declare(Lane.WRITE, query=DELETING_ARGUMENTS, body=DELETION, if_match=True)
+@declare(Lane.WRITE, query=DELETING_ARGUMENTS, body=DELETION, if_match=True, waits=True)
 def delete_documents(name: str) -> Response:
     asked = arguments()
     content = read_body()

@@ -50,8 +50,8 @@ class Copying:
         )
         outcome = written.outcome
         assert isinstance(outcome, CollectionOutcome)
-        indexed = self._writing.wait_until_indexed(outcome.outbox_id)
-        return replace(written, version=outcome.version, indexed=indexed)
+        indexed = self._writing.is_indexed(outcome.outbox_id, options)
+        return replace(written, version=outcome.version, indexed=indexed, awaited=self._writing.awaits_index(options))
 
     def sweep(self) -> bool:
         """Delete a copy that nobody makes any more. Return whether there was one."""

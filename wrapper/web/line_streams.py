@@ -17,10 +17,10 @@ import orjson
 
 from schemas.access.callers import acting_still
 from schemas.documents import ParsedDocument, new_id, parse_document, to_batch
-from schemas.errors import ConflictError, DocumentExistsError, InvalidInputError, RagError
+from schemas.errors import BusyError, ConflictError, DocumentExistsError, InvalidInputError, RagError
 from schemas.field_names import Unknown
-from schemas.records import Collection
-from schemas.storage.outcomes import StreamOutcome
+from schemas.records import Collection, DocumentBatch
+from schemas.storage.outcomes import StreamOutcome, WriteOutcome
 from schemas.where import Where
 from schemas.wire.json_in import decode
 from schemas.wire.storage.stream import line_error
@@ -30,6 +30,9 @@ from wrapper.web.bodies import body_lines, room_for
 from wrapper.writing import Outcome, WriteOptions, Written
 
 LINES_PER_TRANSACTION = 500
+PARTS_BEHIND = 3
+"""The parts of a stream that may be stored before the index has them, when its answer waits for the index: enough for
+the engine to get large calls, and so few that the end of the stream does not wait long."""
 BYTES_PER_TRANSACTION = 8 << 20
 MAX_REPORTED_ERRORS = 1_000
 MAX_RETURNED_IDS = 1_000
@@ -76,7 +79,8 @@ class Progress:
     bad_lines: int = 0
     """The errors of lines that hold no document."""
     entry: int | None = None
-    waiting_ids: list[str] = field(default_factory=list)
+    behind: deque[tuple[int, list[str]]] = field(default_factory=deque)
+    """The (outbox entry, ids) of the parts that the index may not have yet, for an answer that waits for it."""
     set_aside: list[str] = field(default_factory=list)
     refused: bool = False
     unknown: Unknown = field(default_factory=Unknown)
@@ -141,7 +145,7 @@ def once(
     key = options.idempotency_key
     if key is not None and store.writing.is_known(key):
         deque(source, maxlen=0)
-        first = store.writing.first(kind, name, key, digest.hexdigest())
+        first = store.writing.first(kind, name, key, digest.hexdigest(), options)
         if first is not None:
             return first
     collection = store.collection(name)
@@ -150,8 +154,9 @@ def once(
     if key is not None:
         entry = outcome.outbox_id
         store.writing.keep(kind, key, digest.hexdigest(), outcome, collection.key, since=since, outbox_id=entry)
-    indexed = _settle(store, name, progress)
-    return Written(outcome, indexed=indexed, set_aside=progress.set_aside)
+    indexed = _settle(store, name, progress, options)
+    awaited = store.writing.awaits_index(options)
+    return Written(outcome, indexed=indexed, set_aside=progress.set_aside, awaited=awaited)
 
 
 def store_lines(
@@ -232,10 +237,8 @@ def _flush(
     once = replace(options, idempotency_key=None, if_match=options.if_match if progress.count == 0 else None)
     while pending:
         try:
-            with acting_still():
-                outcome = store.add_part(
-                    collection, to_batch([each.parsed for each in pending]), once, on_conflict=on_conflict
-                )
+            batch = to_batch([each.parsed for each in pending])
+            outcome = _add_part(store, collection, batch, once, on_conflict, progress)
         except (ConflictError, InvalidInputError) as error:
             index = error.details.get("index")
             if index is None or whole:
@@ -256,11 +259,37 @@ def _flush(
         if len(progress.ids) <= MAX_RETURNED_IDS:
             progress.ids += outcome.ids
         if outcome.outbox_id is not None:
-            # The stream goes at the pace of the index, which may be one part behind.
-            _settle(store, collection.name, progress)
             progress.entry = outcome.outbox_id
-            progress.waiting_ids += outcome.ids
+            if store.writing.awaits_index(options):
+                progress.behind.append((outcome.outbox_id, outcome.ids))
+                _keep_pace(store, collection.name, progress)
         return
+
+
+def _add_part(
+    store: ScopedStore,
+    collection: Collection,
+    batch: DocumentBatch,
+    options: WriteOptions,
+    on_conflict: str,
+    progress: Progress,
+) -> WriteOutcome:
+    """Store one part. Where too much waits for the index, a stream that is under way waits for room once."""
+    try:
+        with acting_still():
+            return store.add_part(collection, batch, options, on_conflict=on_conflict)
+    except BusyError:
+        if progress.entry is None:
+            raise
+    store.writing.wait_until_indexed(progress.entry)
+    with acting_still():
+        return store.add_part(collection, batch, options, on_conflict=on_conflict)
+
+
+def _keep_pace(store: ScopedStore, name: str, progress: Progress) -> None:
+    """Wait until the index is at most `PARTS_BEHIND` parts behind, or for as long as a write waits."""
+    while len(progress.behind) > PARTS_BEHIND and store.writing.wait_until_indexed(progress.behind[0][0]):
+        _note_set_aside(store, name, progress, progress.behind.popleft()[1])
 
 
 def _count_repeats(stored: Pending, on_conflict: str, progress: Progress) -> None:
@@ -273,15 +302,18 @@ def _count_repeats(stored: Pending, on_conflict: str, progress: Progress) -> Non
     progress.unchanged += len(repeats) - stored.changes
 
 
-def _settle(store: ScopedStore, name: str, progress: Progress) -> bool:
-    """Wait for the last part and return whether the index has all of it and of the parts before."""
-    indexed = store.writing.wait_until_indexed(progress.entry)
-    if indexed and progress.waiting_ids:
-        refused = store.writing.set_aside_of(store.reach.full(name), progress.waiting_ids)
-        progress.waiting_ids = []
-        progress.set_aside += refused[: MAX_RETURNED_IDS - len(progress.set_aside)]
-        progress.refused |= bool(refused)
+def _settle(store: ScopedStore, name: str, progress: Progress, options: WriteOptions) -> bool:
+    """Return whether the index has the last part and all parts before, waiting for it where these options want that."""
+    indexed = store.writing.is_indexed(progress.entry, options)
+    while indexed and progress.behind:
+        _note_set_aside(store, name, progress, progress.behind.popleft()[1])
     return indexed and not progress.refused
+
+
+def _note_set_aside(store: ScopedStore, name: str, progress: Progress, ids: list[str]) -> None:
+    refused = store.writing.set_aside_of(store.reach.full(name), ids)
+    progress.set_aside += refused[: MAX_RETURNED_IDS - len(progress.set_aside)]
+    progress.refused |= bool(refused)
 
 
 def _parse(line: bytes, make_id: Callable[[], str], unknown: Unknown, of_export: bool) -> ParsedDocument:

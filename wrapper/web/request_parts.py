@@ -16,6 +16,7 @@ from schemas.field_names import Unknown, check_names
 from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT, check_database
 from schemas.storage.erasure_count import UNKNOWN
 from schemas.wire.body import load, noting_caps
+from schemas.wire.storage.waiting import WAITING_ARGUMENTS
 from wrapper.observing import metrics
 from wrapper.scoped_store import ScopedStore
 from wrapper.web import callers
@@ -146,7 +147,8 @@ def unknown() -> Unknown:
 
 
 def write_options(content: bytes = b"") -> WriteOptions:
-    """Return `Idempotency-Key` and `If-Match`; `content` tells this request from others with the same path."""
+    """Return `Idempotency-Key`, `If-Match` and, where the route takes it, `wait`; `content` tells this request from
+    others with the same path."""
     key = request.headers.get("Idempotency-Key")
     if key is not None and not 1 <= len(key) <= MAX_KEY_CHARACTERS:
         raise InvalidInputError(
@@ -165,7 +167,9 @@ def write_options(content: bytes = b"") -> WriteOptions:
                 code="invalid_if_match",
                 field="If-Match",
             )
-    return WriteOptions(_own(key), request_digest(content) if key else "", accepted)
+    route = declared()
+    wait = _loaded(WAITING_ARGUMENTS, request.args.to_dict())["wait"] if route is not None and route.waits else None
+    return WriteOptions(_own(key), request_digest(content) if key else "", accepted, wait=wait)
 
 
 def _own(key: str | None) -> str | None:

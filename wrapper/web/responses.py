@@ -35,7 +35,8 @@ def respond(
     *,
     with_index: bool = False,
 ) -> Response:
-    """Answer a write with its outcome as `spell` writes it, and with `behind` as the status while the index is.
+    """Answer a write with its outcome as `spell` writes it, and with `behind` as the status when the index still is,
+    although the answer waited for it.
 
     With `with_index` the answer also tells whether the index has the write.
     """
@@ -44,7 +45,7 @@ def respond(
     answer = outcome.answer if isinstance(outcome, EarlierAnswer) else spell(outcome)
     if with_index:
         answer = with_index_state(answer, written.indexed, written.set_aside)
-    response = json_response(answer, status if written.indexed else behind, written.version)
+    response = json_response(answer, status if written.indexed or not written.awaited else behind, written.version)
     if written.replayed:
         response.headers[REPLAYED] = "true"
     return response

@@ -16,6 +16,7 @@ from schemas.access.table import ROUTES, Access
 from schemas.access.table import Names as Naming
 from schemas.errors import ConfigurationError
 from schemas.field_names import NO_NAMES, Names, names_of
+from schemas.wire.storage.waiting import WAITING_ARGUMENTS
 from wrapper.web.bodies import JSON
 from wrapper.web.lanes import Lane
 
@@ -37,7 +38,8 @@ class Route:
     its body; they hold for a route that reads no body, too. An `exact` answer has no field beyond those of its
     contract, so it carries no warnings. `own_rules` means that the route judges names itself. With `if_match` the route
     is refused when its collection is in another state than the caller says; other routes take no such condition.
-    `in_database` means that its collections are those of the database that the query string names.
+    `in_database` means that its collections are those of the database that the query string names, and `waits` that the
+    query string may say what the answer waits for.
     """
 
     lane: Lane
@@ -50,6 +52,7 @@ class Route:
     own_rules: bool = False
     if_match: bool = False
     in_database: bool = False
+    waits: bool = False
 
 
 def declare(
@@ -62,12 +65,15 @@ def declare(
     exact: bool = False,
     own_rules: bool = False,
     if_match: bool = False,
+    waits: bool = False,
 ) -> Callable[[View], View]:
     """Declare the row of a route beside its function, with the fields of `Route`.
 
     `elsewhere` are names that callers may look for here, with the words for where they belong.
     """
     in_query, in_body = (NO_NAMES if schema is None else names_of(schema) for schema in (query, body))
+    if waits:
+        in_query = Names({**in_query.known, **names_of(WAITING_ARGUMENTS).known}, in_query.elsewhere)
     others = elsewhere or {}
     query_names = in_query.beside({**dict.fromkeys(in_body.known, "in the body"), **others})
     body_names = in_body.beside({**dict.fromkeys(in_query.known, "in the query string"), **others})
@@ -83,6 +89,7 @@ def declare(
             exact=exact,
             own_rules=own_rules,
             if_match=if_match,
+            waits=waits,
         )
         return view
 

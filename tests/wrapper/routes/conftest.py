@@ -24,10 +24,9 @@ def open_client(tmp_path):
             WrapperSettings(
                 data_dir=tmp_path,
                 chroma_url=NOBODY,
-                write_wait_seconds=0.0,
                 log_level="error",
                 log_format="json",
-                **{"disk_floor_mb": 1, **settings},
+                **{"disk_floor_mb": 1, "write_wait_seconds": 0.0, **settings},
             ),
             access,
         )

@@ -10,7 +10,7 @@ import json
 import uuid
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from rag_wrapper_client.bodies import Body
@@ -25,6 +25,9 @@ from rag_wrapper_client.retries import Retry
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+
+WaitFor = Literal["index", "commit"]
+"""What the answer to a write waits for: that the vector index has it, or no longer than until it is safely stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rag_wrapper_client.exchanges import Exchange, ask, at, change, get, given, repeatable, write
+from rag_wrapper_client.exchanges import Exchange, WaitFor, ask, at, change, get, given, repeatable, write
 from rag_wrapper_client.operations import listing, operation
 from rag_wrapper_client.pages import Listing, paged
 from rag_wrapper_client.wire.shared import Index, Metric
@@ -49,6 +49,7 @@ class CollectionMethods:
         embedding_model: str | None = None,
         get_or_create: bool = False,
         idempotency_key: str | None = None,
+        wait: WaitFor | None = None,
     ) -> Exchange[MadeCollection]:
         """Create an empty collection. When there is one of this name, it is described with `get_or_create`, and
         ConflictError raised without."""
@@ -62,7 +63,9 @@ class CollectionMethods:
             }
         )
         wanted = True if get_or_create else None
-        return ask(write("POST", "/collections", body, idempotency_key=idempotency_key, get_or_create=wanted))
+        return ask(
+            write("POST", "/collections", body, idempotency_key=idempotency_key, wait=wait, get_or_create=wanted)
+        )
 
     @operation
     def collection(self, name: str, *, if_none_match: str | None = None) -> Exchange[Collection]:
@@ -71,27 +74,43 @@ class CollectionMethods:
 
     @operation
     def delete_collection(
-        self, name: str, *, if_match: str | None = None, idempotency_key: str | None = None
+        self, name: str, *, if_match: str | None = None, idempotency_key: str | None = None, wait: WaitFor | None = None
     ) -> Exchange[DeleteCollectionAnswer]:
         """Delete a collection and its documents."""
         path = at("/collections/{}", name)
-        return ask(write("DELETE", path, if_match=if_match, idempotency_key=idempotency_key))
+        return ask(write("DELETE", path, if_match=if_match, idempotency_key=idempotency_key, wait=wait))
 
     @operation
     def rename_collection(
-        self, name: str, new_name: str, *, if_match: str | None = None, idempotency_key: str | None = None
+        self,
+        name: str,
+        new_name: str,
+        *,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+        wait: WaitFor | None = None,
     ) -> Exchange[RenameCollectionAnswer]:
         """Give a collection another name; its id and documents stay."""
         path = at("/collections/{}", name)
-        return ask(write("PATCH", path, {"name": new_name}, if_match=if_match, idempotency_key=idempotency_key))
+        return ask(
+            write("PATCH", path, {"name": new_name}, if_match=if_match, idempotency_key=idempotency_key, wait=wait)
+        )
 
     @operation
     def copy_collection(
-        self, name: str, copy_name: str, *, if_match: str | None = None, idempotency_key: str | None = None
+        self,
+        name: str,
+        copy_name: str,
+        *,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+        wait: WaitFor | None = None,
     ) -> Exchange[CopyCollectionAnswer]:
         """Copy a collection with its documents, at one revision."""
         path = at("/collections/{}/copy", name)
-        return ask(write("POST", path, {"name": copy_name}, if_match=if_match, idempotency_key=idempotency_key))
+        return ask(
+            write("POST", path, {"name": copy_name}, if_match=if_match, idempotency_key=idempotency_key, wait=wait)
+        )
 
     @operation
     def databases(self) -> Exchange[ListDatabasesOfAllAnswer]:
@@ -127,10 +146,13 @@ class CollectionMethods:
         *,
         if_match: str | None = None,
         idempotency_key: str | None = None,
+        wait: WaitFor | None = None,
     ) -> Exchange[ReplaceCollectionMetadataAnswer]:
         """Replace a collection's metadata."""
         path = at("/collections/{}/metadata", name)
-        return ask(write("PUT", path, {"metadata": metadata}, if_match=if_match, idempotency_key=idempotency_key))
+        return ask(
+            write("PUT", path, {"metadata": metadata}, if_match=if_match, idempotency_key=idempotency_key, wait=wait)
+        )
 
     @operation
     def merge_metadata(
@@ -140,10 +162,13 @@ class CollectionMethods:
         *,
         if_match: str | None = None,
         idempotency_key: str | None = None,
+        wait: WaitFor | None = None,
     ) -> Exchange[MergeCollectionMetadataAnswer]:
         """Merge into a collection's metadata; None removes a key."""
         path = at("/collections/{}/metadata", name)
-        return ask(write("PATCH", path, {"metadata": metadata}, if_match=if_match, idempotency_key=idempotency_key))
+        return ask(
+            write("PATCH", path, {"metadata": metadata}, if_match=if_match, idempotency_key=idempotency_key, wait=wait)
+        )
 
     @operation
     def index(self, name: str) -> Exchange[Index]:

@@ -13,7 +13,7 @@ from rag_wrapper_client.changes import Change, Place, asked, told
 from rag_wrapper_client.documents import ExportedDocument, NewDocument, exported, line_of, sent
 from rag_wrapper_client.embeddings import encoded
 from rag_wrapper_client.errors import InvalidRequestError, NotFoundError
-from rag_wrapper_client.exchanges import Exchange, ask, at, get, given, read, write
+from rag_wrapper_client.exchanges import Exchange, WaitFor, ask, at, get, given, read, write
 from rag_wrapper_client.operations import listing, operation, streamed
 from rag_wrapper_client.pages import Listing, paged
 from rag_wrapper_client.streams import ChangeDecoder, LineDecoder, Opening
@@ -115,13 +115,17 @@ class DocumentMethods:
         replace_where: Where | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
+        wait: WaitFor | None = None,
     ) -> Exchange[DocumentsAdded]:
         """Store documents in one transaction, replacing those of the same id. With `replace_where`, documents that
-        match it and are not among the new ones are deleted in the same transaction."""
+        match it and are not among the new ones are deleted in the same transaction. With `wait="commit"` the answer
+        does not wait for the vector index."""
         body = {"documents": [sent(document) for document in documents]}
         path = at("/collections/{}/documents", collection)
         conditions = given({"on_conflict": on_conflict, "replace_where": replace_where})
-        return ask(write("POST", path, body, if_match=if_match, idempotency_key=idempotency_key, **conditions))
+        return ask(
+            write("POST", path, body, if_match=if_match, idempotency_key=idempotency_key, wait=wait, **conditions)
+        )
 
     @operation
     def stream_documents(
@@ -132,12 +136,15 @@ class DocumentMethods:
         on_conflict: OnConflict = "replace",
         if_match: str | None = None,
         idempotency_key: str | None = None,
+        wait: WaitFor | None = None,
     ) -> Exchange[DocumentsAdded]:
         """Store any number of documents as they come, in bounded memory: those that are right in transactions of at
         most 500, the others are told in `errors`. Only what can be read again from its beginning, such as a list, is
         sent again after a lost connection. An asynchronous source needs the AsyncClient."""
         path = at("/collections/{}/documents", collection)
-        request = write("POST", path, if_match=if_match, idempotency_key=idempotency_key, on_conflict=on_conflict)
+        request = write(
+            "POST", path, if_match=if_match, idempotency_key=idempotency_key, wait=wait, on_conflict=on_conflict
+        )
         return ask(replace(request, body=Body.of_lines(documents, line_of)))
 
     @operation
@@ -149,10 +156,11 @@ class DocumentMethods:
         count: int | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
+        wait: WaitFor | None = None,
     ) -> Exchange[ImportDocumentsAnswer]:
         """Store an export as it is. The first bad document ends it; so does another number of them than `count`."""
         path = at("/collections/{}/import", collection)
-        request = write("POST", path, if_match=if_match, idempotency_key=idempotency_key)
+        request = write("POST", path, if_match=if_match, idempotency_key=idempotency_key, wait=wait)
         announced = given({"X-Document-Count": None if count is None else str(count)})
         headers = {**request.headers, **announced}
         return ask(replace(request, headers=headers, body=Body.of_lines(documents, line_of)))
@@ -193,12 +201,13 @@ class DocumentMethods:
         embedding: ArrayLike | str | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
+        wait: WaitFor | None = None,
     ) -> Exchange[Document]:
         """Change the parts of a document that are given; in `metadata`, None removes a key."""
         vector = None if embedding is None else encoded(embedding)
         body = given({"text": text, "metadata": metadata, "embedding": vector})
         path = _path(collection, document_id)
-        return ask(write("PATCH", path, body, if_match=if_match, idempotency_key=idempotency_key))
+        return ask(write("PATCH", path, body, if_match=if_match, idempotency_key=idempotency_key, wait=wait))
 
     @operation
     def change_documents(
@@ -210,11 +219,12 @@ class DocumentMethods:
         ids: Sequence[str] | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
+        wait: WaitFor | None = None,
     ) -> Exchange[PatchDocumentsAnswer]:
         """Merge into the metadata of the documents of a filter or of ids; None removes a key."""
         body = {"metadata": metadata, **given({"where": where, "ids": ids})}
         path = at("/collections/{}/documents", collection)
-        return ask(write("PATCH", path, body, if_match=if_match, idempotency_key=idempotency_key))
+        return ask(write("PATCH", path, body, if_match=if_match, idempotency_key=idempotency_key, wait=wait))
 
     @operation
     def put_document(
@@ -225,10 +235,11 @@ class DocumentMethods:
         *,
         if_match: str | None = None,
         idempotency_key: str | None = None,
+        wait: WaitFor | None = None,
     ) -> Exchange[PutDocumentAnswer]:
         """Store one document under this id, in place of the one that is there."""
         path = _path(collection, document_id)
-        return ask(write("PUT", path, sent(document), if_match=if_match, idempotency_key=idempotency_key))
+        return ask(write("PUT", path, sent(document), if_match=if_match, idempotency_key=idempotency_key, wait=wait))
 
     @operation
     def delete_document(
@@ -238,9 +249,14 @@ class DocumentMethods:
         *,
         if_match: str | None = None,
         idempotency_key: str | None = None,
+        wait: WaitFor | None = None,
     ) -> Exchange[DeleteDocumentAnswer]:
         """Delete one document."""
-        return ask(write("DELETE", _path(collection, document_id), if_match=if_match, idempotency_key=idempotency_key))
+        return ask(
+            write(
+                "DELETE", _path(collection, document_id), if_match=if_match, idempotency_key=idempotency_key, wait=wait
+            )
+        )
 
     @operation
     def delete_documents(
@@ -252,20 +268,28 @@ class DocumentMethods:
         all_matching: bool = False,
         if_match: str | None = None,
         idempotency_key: str | None = None,
+        wait: WaitFor | None = None,
     ) -> Exchange[DeleteDocumentsAnswer]:
         """Delete by ids (at most 10,000) or by filter. A filter that matches every document needs `all_matching`."""
         path = at("/collections/{}/documents", collection)
         body = given({"ids": None if ids is None else list(ids), "where": where})
         everything = {"all": True} if all_matching else {}
-        return ask(write("DELETE", path, body, if_match=if_match, idempotency_key=idempotency_key, **everything))
+        return ask(
+            write("DELETE", path, body, if_match=if_match, idempotency_key=idempotency_key, wait=wait, **everything)
+        )
 
     @operation
     def empty_collection(
-        self, collection: str, *, if_match: str | None = None, idempotency_key: str | None = None
+        self,
+        collection: str,
+        *,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+        wait: WaitFor | None = None,
     ) -> Exchange[EmptyCollectionAnswer]:
         """Delete all documents and keep the collection."""
         path = at("/collections/{}/documents/all", collection)
-        return ask(write("DELETE", path, if_match=if_match, idempotency_key=idempotency_key))
+        return ask(write("DELETE", path, if_match=if_match, idempotency_key=idempotency_key, wait=wait))
 
     @operation
     def count_documents(
