@@ -27,8 +27,9 @@ from wrapper.catalog.stored_bytes import Quota, within_quota
 from wrapper.free_disk import check_floor
 from wrapper.indexing.indexer import Indexer
 
-MAX_LAG = 10_000
-"""The number of outbox entries of a collection from which on writes to it are turned away, except those that delete."""
+MAX_LAG, MAX_LAG_DOCUMENTS = 10_000, 100_000
+"""How many writes to a collection, or documents in them, wait for the index when further ones are turned away, except
+those that delete: the index catches up with that many in minutes, and what each write counts stays little."""
 
 T = TypeVar("T")
 Outcome = TypeVar("Outcome", bound=WriteOutcome)
@@ -306,9 +307,13 @@ def _check_collection(
 
 def _check_lag(transaction: Transaction, name: str) -> None:
     collection = find_collection(transaction, name)
-    if outbox.lag(transaction, collection.key) >= MAX_LAG:
+    entries, documents = outbox.sizes(transaction, collection.key)
+    if entries >= MAX_LAG or documents >= MAX_LAG_DOCUMENTS:
         raise BusyError(
-            f"Too many writes to the collection '{name}' wait for the index", collection=name, index_lag=MAX_LAG
+            f"Too many writes to the collection '{name}' wait for the index",
+            collection=name,
+            index_lag=entries,
+            index_lag_documents=documents,
         )
 
 

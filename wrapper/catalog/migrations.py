@@ -185,6 +185,22 @@ def _change_feed(connection: Connection) -> None:
     connection.execute(text("UPDATE collections SET deletions_since = revision"))
 
 
+def _outbox_sizes(connection: Connection) -> None:
+    """Every entry of the outbox says how many documents it is about."""
+    _add_column(connection, tables.outbox.c.documents)
+    change = text("UPDATE outbox SET documents = :documents WHERE id = :id")
+    waiting = text(
+        "SELECT id, payload FROM outbox WHERE documents IS NULL AND kind = 'documents' AND id > :after LIMIT 1"
+    )
+    after = 0
+    while row := connection.execute(waiting, {"after": after}).first():
+        after, payload = row[0], orjson.loads(row[1])
+        connection.execute(change, {"documents": len(payload["upsert"]) + len(payload["delete"]), "id": after})
+    connection.execute(text("DROP INDEX IF EXISTS outbox_by_collection"))
+    for index in tables.outbox.indexes:
+        index.create(connection, checkfirst=True)
+
+
 def _add_column(connection: Connection, column: Column[Any]) -> None:
     """Add a column that may be null to its table, unless it is there."""
     if any(each["name"] == column.name for each in inspect(connection).get_columns(column.table.name)):
@@ -211,6 +227,7 @@ STEPS: list[Callable[[Connection], None]] = [
     _tenants_and_databases,
     _text_signatures,
     _change_feed,
+    _outbox_sizes,
 ]
 NEWEST = len(STEPS)
 """The version of the schema that this release makes."""

@@ -155,7 +155,8 @@ outbox = Table(
     Column("collection_key", WHOLE, nullable=False),
     Column("kind", _string(16), nullable=False),
     Column("payload", LargeBinary, nullable=False),
-    Index("outbox_by_collection", "collection_key", "id"),
+    Column("documents", WHOLE),
+    Index("outbox_sizes", "collection_key", "id", "documents"),
 )
 
 idempotency_keys = Table(

@@ -12,6 +12,7 @@ from schemas.storage.outcomes import WriteOutcome
 from tests.support.live import eventually
 from wrapper.catalog import idempotency
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.index_state import outbox
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import all_collections
 from wrapper.catalog.sqlite.database import SQLiteDatabase
@@ -86,3 +87,30 @@ def test_collections_of_earlier_releases_get_ids_of_their_own_and_their_kept_ans
         kept = {key: idempotency.find(transaction, key, "d", WriteOutcome).outcome.answer for key in answers}
     assert len(ids) == 2
     assert kept == {"patch": {"id": "a"}, "add": answers["add"]}
+
+
+def test_what_waited_for_the_index_in_an_earlier_release_counts_by_its_documents(open_database):
+    database = open_database()
+    catalog = Catalog(database)
+    catalog.open()
+    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, "one", {}, "cosine"))
+    with catalog.read() as transaction:
+        key = all_collections(transaction)[0].key
+    payloads = [
+        {"upsert": [["a", None], ["b", []]], "delete": ["c"]},
+        {"upsert": [["d", None]], "delete": [], "again": True},
+    ]
+    for payload in payloads:
+        catalog.commit(lambda transaction, payload=payload: outbox.append(transaction, key, outbox.DOCUMENTS, payload))
+
+    def as_it_was(connection):
+        connection.execute(text("DROP INDEX outbox_sizes"))
+        connection.execute(text("ALTER TABLE outbox DROP COLUMN documents"))
+        connection.execute(text("CREATE INDEX outbox_by_collection ON outbox (collection_key, id)"))
+        connection.execute(text("DELETE FROM schema_version WHERE version > 16"))
+
+    database.migrate(as_it_was)
+    Catalog(database).open()
+    with catalog.read() as transaction:
+        assert outbox.sizes(transaction, key) == (3, 4)
+        assert [entry.payload for entry in outbox.oldest(transaction, limit=9)[1:]] == payloads

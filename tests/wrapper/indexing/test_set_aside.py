@@ -7,7 +7,6 @@ import pytest
 
 from tests.properties.stories import add
 from tests.support.worlds import OPTIONS, BrittleEngine, World
-from wrapper import writing
 from wrapper.engine.failures import EngineAccessError
 from wrapper.indexing.engine_collections import DOCUMENTS_PER_CALL
 
@@ -172,26 +171,6 @@ def test_what_is_not_available_waits_and_says_why_until_the_engine_takes_it(worl
     world.process.drain()
     assert not world.store.indexes.of("docs").hindrances.standing_still
     assert "late" in world.records()
-    world.check()
-
-
-def test_the_lag_of_one_collection_refuses_no_write_to_another_and_no_delete(world, monkeypatch):
-    world.fill("slow")
-    world.fill("quick")
-    monkeypatch.setattr(writing, "MAX_LAG", 3)
-    world.process.engine_up = False
-    for number in range(3):
-        add("slow", (f"n{number}", {}, number)).run(world.store)
-    with pytest.raises(writing.BusyError) as busy:
-        world.store.add_documents("slow", world.batch("more"), OPTIONS)
-    assert busy.value.details["collection"] == "slow"
-    add("quick", ("more", {}, 1)).run(world.store)
-    assert world.store.delete_documents("slow", OPTIONS, ids=["n0"]).outcome.deleted == 1
-    assert world.store.delete_documents("slow", OPTIONS, where=world.where({"old": True})).outcome.deleted == 3
-    world.store.empty_collection("slow", OPTIONS)
-    world.store.delete_collection("slow", OPTIONS)
-    world.process.engine_up = True
-    world.process.drain()
     world.check()
 
 

@@ -37,9 +37,10 @@ class Entry:
 def append(transaction: Transaction, collection_key: int, kind: str, payload: dict[str, Any]) -> int:
     """Append an entry and return its id. Ids grow and are never reused."""
     entry = draw(transaction, "outbox")
+    documents = len(payload["upsert"]) + len(payload["delete"]) if kind == DOCUMENTS else 0
     transaction.run(
-        "INSERT INTO outbox (id, collection_key, kind, payload) VALUES (?, ?, ?, ?)",
-        (entry, collection_key, kind, orjson.dumps(payload)),
+        "INSERT INTO outbox (id, collection_key, kind, payload, documents) VALUES (?, ?, ?, ?, ?)",
+        (entry, collection_key, kind, orjson.dumps(payload), documents),
     )
     return entry
 
@@ -94,6 +95,13 @@ def lag(transaction: Transaction, collection_key: int | None = None) -> int:
     if collection_key is None:
         return int(transaction.value("SELECT count(*) FROM outbox"))
     return int(transaction.value("SELECT count(*) FROM outbox WHERE collection_key = ?", (collection_key,)))
+
+
+def sizes(transaction: Transaction, collection_key: int) -> tuple[int, int]:
+    """Return (how many entries of a collection wait, how many documents they are about)."""
+    row = transaction.row("SELECT count(*), sum(documents) FROM outbox WHERE collection_key = ?", (collection_key,))
+    assert row is not None
+    return int(row[0]), int(row[1] or 0)
 
 
 def still_waiting(transaction: Transaction, entries: list[int]) -> set[int]:
