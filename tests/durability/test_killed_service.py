@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from schemas.storage.outcomes import COMMIT, INDEX
 from tests.durability.processes import alive, is_stopped, keeper, kill, leader, workers
 from tests.durability.workload import Writer, assert_nothing_is_lost, create, documents, healed, running
 from tests.support.live import eventually
@@ -38,9 +39,13 @@ def _enough(writers, stopping, more=40):
     eventually(lambda: stopping.is_set() or sum(writer.stored for writer in writers) > stored + more, seconds=60)
 
 
-@pytest.mark.parametrize("spare_the_engine", [False, True], ids=["all-processes", "all-but-the-engine"])
-def test_a_new_start_finds_everything_acknowledged(serve, tmp_path, spare_the_engine):
-    service = serve()
+@pytest.mark.parametrize(
+    ("spare_the_engine", "wait"),
+    [(False, INDEX), (True, INDEX), (False, COMMIT)],
+    ids=["all-processes", "all-but-the-engine", "all-processes-before-the-index-has-it"],
+)
+def test_a_new_start_finds_everything_acknowledged(serve, tmp_path, spare_the_engine, wait):
+    service = serve(write_wait=wait)
     create(service, "kept")
     writers = [Writer(service, "kept", number) for number in range(4)]
     with running(writer.run for writer in writers) as stopping:
