@@ -266,6 +266,12 @@ class Writing:
         finally:
             self._slots.release()
 
+    def wait_for_room(self, name: str) -> None:
+        """Wait until the index has what is written to the collection now, or for as long as a write waits."""
+        with self._catalog.read() as transaction:
+            newest = outbox.newest_of(transaction, find_collection(transaction, name).key)
+        self.wait_until_indexed(newest)
+
     def is_indexed(self, outbox_id: int | None, options: WriteOptions) -> bool:
         """Return whether the index has that write, waiting for it only where these options want that."""
         if self.awaits_index(options):

@@ -238,7 +238,7 @@ def _flush(
     while pending:
         try:
             batch = to_batch([each.parsed for each in pending])
-            outcome = _add_part(store, collection, batch, once, on_conflict, progress)
+            outcome = _add_part(store, collection, batch, once, on_conflict)
         except (ConflictError, InvalidInputError) as error:
             index = error.details.get("index")
             if index is None or whole:
@@ -272,16 +272,13 @@ def _add_part(
     batch: DocumentBatch,
     options: WriteOptions,
     on_conflict: str,
-    progress: Progress,
 ) -> WriteOutcome:
-    """Store one part. Where too much waits for the index, a stream that is under way waits for room once."""
+    """Store one part. Where too much waits for the index, it waits for room first, once."""
     try:
         with acting_still():
             return store.add_part(collection, batch, options, on_conflict=on_conflict)
     except BusyError:
-        if progress.entry is None:
-            raise
-    store.writing.wait_until_indexed(progress.entry)
+        store.writing.wait_for_room(store.reach.full(collection.name))
     with acting_still():
         return store.add_part(collection, batch, options, on_conflict=on_conflict)
 

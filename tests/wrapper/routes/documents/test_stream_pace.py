@@ -127,4 +127,5 @@ def test_a_stream_for_which_no_room_is_made_is_refused_and_says_how_far_it_came(
     assert opened.get("/collections/abc").json["count"] == 6
     assert len(seen) == 1
     again, _ = send(wait="commit")
-    assert (again.status_code, again.json["details"].get("count", 0)) == (503, 0)
+    assert (again.status_code, again.json["details"]["count"]) == (503, 0)
+    assert len(seen) == 2
