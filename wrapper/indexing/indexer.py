@@ -142,7 +142,8 @@ class Indexer:
 
     def _pause(self) -> None:
         now = self._clock()
-        lively = now - self._last_change < LIVELY_SECONDS
+        # A follower has nothing to see to while none of its own callers waits: each of them wakes it.
+        lively = now - self._last_change < LIVELY_SECONDS and (self._leadership.held or bool(self._waiting))
         poll = POLL_SECONDS if lively or self._applier.has_work() else IDLE_POLL_SECONDS
         # A pause that is over may still belong to a collection that waits for its rebuild.
         next_end = self._backoff.next_end()

@@ -18,7 +18,7 @@ from wrapper.catalog.names import collection_writes
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.engine.failures import EngineUnavailableError
 from wrapper.indexing.applying import Applier
-from wrapper.indexing.indexer import MERGED_DOCUMENTS, Indexer
+from wrapper.indexing.indexer import IDLE_POLL_SECONDS, MERGED_DOCUMENTS, POLL_SECONDS, Indexer
 from wrapper.indexing.leadership import FileLeadership
 
 SECONDS = 30
@@ -187,9 +187,7 @@ def test_merged_writes_have_a_limit(world):
     world.add("one", *(f"large-{document}" for document in range(MERGED_DOCUMENTS + 300)))
     world.worker()
     world.until_applied()
-    sizes = [len(ids) for _, ids in world.calls.upserts]
-    assert max(sizes) <= MERGED_DOCUMENTS
-    assert sizes == [500, 500, 200, 500, 300]
+    assert [len(ids) for _, ids in world.calls.upserts] == [500, 500, 200, 500, 300]
 
 
 def test_writes_of_one_collection_are_applied_in_order(world):
@@ -297,6 +295,24 @@ def test_one_worker_leads_and_the_next_takes_over(world):
     assert second.wait(entry, SECONDS)
     assert second.leads
     assert world.calls.upserts == [("one", ["a"])]
+
+
+def test_a_follower_looks_seldom_while_none_of_its_callers_waits(world, monkeypatch):
+    first = world.worker()
+    eventually(lambda: first.leads, seconds=SECONDS)
+    follower = world.worker(world.open_catalog())
+    pauses = []
+    wake = follower._wake.wait
+    monkeypatch.setattr(follower._wake, "wait", lambda seconds: pauses.append(seconds) or wake(seconds))
+    assert first.wait(world.create("one"), SECONDS)
+    eventually(lambda: len(pauses) > 3, seconds=SECONDS)
+    assert set(pauses) == {IDLE_POLL_SECONDS}
+    world.calls.gate.clear()
+    waiter = threading.Thread(target=follower.wait, args=(world.add("one", "a"), SECONDS))
+    waiter.start()
+    eventually(lambda: POLL_SECONDS in pauses, seconds=SECONDS)
+    world.calls.gate.set()
+    waiter.join(SECONDS)
 
 
 def test_workers_that_write_at_once_are_all_told(world):
