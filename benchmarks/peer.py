@@ -64,7 +64,7 @@ class OurSide:
     def is_settled(self) -> bool:
         return bool(_once(self.url, request("GET", "/health"))["index_lag"] == 0)
 
-    def add(self, corpus: Corpus, part: range) -> Work:
+    def add(self, corpus: Corpus, part: range, *, wait: str = "index") -> Work:
         columns = zip(
             corpus.ids(part), corpus.texts(part), corpus.metadatas(part), corpus.embeddings[part], strict=True
         )
@@ -72,7 +72,7 @@ class OurSide:
             {"id": each, "text": text, "metadata": metadata, "embedding": embedding}
             for each, text, metadata, embedding in columns
         ]
-        return [request("POST", self._documents, {"documents": documents})]
+        return [request("POST", f"{self._documents}?wait={wait}", {"documents": documents})]
 
     def section(self, number: int) -> Work:
         return [self._page({"section_id": section_id(number)}, 100)]
