@@ -190,7 +190,8 @@ def _outbox_sizes(connection: Connection) -> None:
     _add_column(connection, tables.outbox.c.documents)
     change = text("UPDATE outbox SET documents = :documents WHERE id = :id")
     waiting = text(
-        "SELECT id, payload FROM outbox WHERE documents IS NULL AND kind = 'documents' AND id > :after LIMIT 1"
+        "SELECT id, payload FROM outbox WHERE documents IS NULL AND kind = 'documents' AND id > :after "
+        "ORDER BY id LIMIT 1"
     )
     after = 0
     while row := connection.execute(waiting, {"after": after}).first():

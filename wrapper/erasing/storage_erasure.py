@@ -1,9 +1,9 @@
 """Makes deleted documents disappear from the files of the catalogue and of the engine.
 
 Deleting rows leaves their bytes: in free pages and logs of both databases, as elements of the vector index that are
-marked as deleted, as words in segments, and where a saved index holds memory in which they were once. So the index of
-the collection is rebuilt, its words are merged, both databases are written anew, and unused memory in all indexes is
-blanked.
+marked as deleted, as words in segments, as codes of vectors, and where a saved index holds memory in which they were
+once. So the index of the collection is rebuilt, its words are merged, its codes are removed, both databases are written
+anew, and unused memory in all indexes is blanked.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from schemas.records import Collection, Document
 from schemas.storage.erasure import Cleaned, ErasureRequest, Matched, Target
 from schemas.storage.erasure_count import count_erasure, is_marked, mark_erasure
 from schemas.where import EVERYTHING, In, Where
+from wrapper.backups.places import CODES
 from wrapper.backups.service_backups import Backups
 from wrapper.catalog import idempotency, reads, writes
 from wrapper.catalog.catalog import Catalog
@@ -36,10 +37,12 @@ from wrapper.erasing.file_search import search_files
 from wrapper.erasing.kept_backups import KeptBackups
 from wrapper.erasing.traces import MOST_PROBES, spread, tables_with
 from wrapper.indexing.indexer import Indexer
+from wrapper.querying.code_files import CodeFiles
 
 log = structlog.get_logger(__name__)
 
 CATALOGUE, WORDS, INDEX, ENGINE, FILES = "catalogue", "word index", "vector index", "engine", "files"
+VECTORS = "vectors in memory"
 POLL_SECONDS = 0.05
 READ_AT_ONCE = 500
 
@@ -119,8 +122,10 @@ class StorageErasure:
         """
         try:
             with self._catalog.read() as transaction:
-                key = find_collection(transaction, name).key
+                found = find_collection(transaction, name)
+            key = found.key
             purge(self._catalog, key)
+            CodeFiles(self._data_dir / CODES).forget(found.id)
             entry = self._catalog.commit(
                 lambda transaction: collection_writes.ask_doctor(transaction, name, outbox.REBUILD)
             )
@@ -171,7 +176,11 @@ class StorageErasure:
         )
         places = [Cleaned(CATALOGUE, catalogue), Cleaned(ENGINE, engine)]
         if any(each.collection is not None for each in targets):
-            places += [Cleaned(WORDS, "merged without them"), Cleaned(INDEX, "rebuilt without them")]
+            places += [
+                Cleaned(WORDS, "merged without them"),
+                Cleaned(INDEX, "rebuilt without them"),
+                Cleaned(VECTORS, "the files of their codes removed"),
+            ]
         return [*places, self._backups.told()]
 
     def traces(

@@ -84,7 +84,7 @@ class CodeFiles:
     def __init__(
         self,
         folder: Path,
-        max_bytes: int,
+        max_bytes: int = 0,
         has_room: Callable[[int], bool] = lambda _: True,
         clock: Callable[[], float] = time.time,
     ) -> None:
