@@ -60,7 +60,7 @@ from wrapper.indexing.indexer import Indexer
 from wrapper.indexing.tidying import Tidying
 from wrapper.observing.gauges import Gauge, Source
 from wrapper.observing.service_gauges import GAUGE_SECONDS, ServiceGauges
-from wrapper.querying.opening import open_planner
+from wrapper.querying.planner_setup import open_planner
 from wrapper.scoped_store import ScopedStore
 from wrapper.secret_key import KeyFile
 from wrapper.start_checks import catalogue_path

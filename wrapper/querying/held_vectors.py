@@ -30,10 +30,10 @@ from wrapper.catalog.changes.feed import history_of
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.rows import all_collections, find_collection
 from wrapper.coalescing import Coalescer, Ticket
+from wrapper.querying.base_codes import encoded
 from wrapper.querying.code_files import CodeFile, CodeFiles, Layout
 from wrapper.querying.codes import Bytes, Floats, QueryCode, Rows, multiply, size_bytes
 from wrapper.querying.costs import codes_compared
-from wrapper.querying.encoding import encoded
 from wrapper.querying.kept_codes import BehindError, Held, KeptCodes, OutgrownError, OvertakenError
 
 log = structlog.get_logger(__name__)

@@ -20,7 +20,7 @@ from wrapper.catalog.changes.tombstones import TombstoneSweeper
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
-from wrapper.querying import encoding, held_vectors, kept_codes
+from wrapper.querying import base_codes, held_vectors, kept_codes
 from wrapper.querying.codes import REST_LENGTHS, STEPS
 from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
@@ -233,7 +233,7 @@ def test_closing_while_queries_ask_refuses_nothing_to_them(catalog):
 
 def test_long_vectors_are_read_and_sampled_a_few_at_a_time(catalog, monkeypatch):
     monkeypatch.setattr(distances, "COMPONENTS_AT_ONCE", 7 * DIMENSION)
-    monkeypatch.setattr(encoding, "SAMPLED_COMPONENTS", 7 * DIMENSION)
+    monkeypatch.setattr(base_codes, "SAMPLED_COMPONENTS", 7 * DIMENSION)
     sizes, at, vectors = [], reads.vectors_at, reads.vectors
     monkeypatch.setattr(reads, "vectors_at", lambda *asked: sizes.append(len(asked[2])) or at(*asked))
 
