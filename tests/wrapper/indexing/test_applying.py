@@ -241,7 +241,7 @@ def test_applying_entries_twice_changes_nothing(world):
         entries = transaction.rows("SELECT * FROM outbox")
     world.process.drain()
     world.process.catalog.commit(
-        lambda transaction: transaction.run_many("INSERT INTO outbox VALUES (?, ?, ?, ?)", entries)
+        lambda transaction: transaction.run_many("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", entries)
     )
     world.process.lead_again()
     world.process.drain()
