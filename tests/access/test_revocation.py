@@ -1,14 +1,17 @@
-"""A revoked key is refused by every worker of every service of a catalogue."""
+"""A revoked key is refused by every worker of every service of a catalogue, and tells those nothing who wait with it."""
 
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from contextlib import ExitStack, contextmanager
 
+import orjson
+import pytest
 import requests
 
-from tests.access.keyed import PROMISED_SECONDS
+from tests.access.keyed import MINE, PROMISED_SECONDS
 from tests.durability.processes import worker_of, workers
 from tests.support.chroma import ChromaServer
 from tests.support.live import eventually, live_service
@@ -80,3 +83,32 @@ def test_a_revocation_reaches_each_worker_of_two_services(postgres, tmp_path, pr
                 if is_late:
                     assert status == 401, "a worker still takes the key"
                     refused.add(connection)
+
+
+@pytest.mark.parametrize("change", [None, {"where": {"public": True}}], ids=["revoked", "narrowed"])
+def test_who_waits_for_changes_is_told_nothing_once_their_key_has_no_right_to_it(keyed, change):
+    made = keyed.new_key(name="follows", scopes=["read"], collections=["mine*"])
+    path, own = f"/collections/{MINE}/changes", f"/api/keys/{made['id']}"
+    place = orjson.loads(keyed.ask("GET", path, made["key"]).content.splitlines()[-1])
+    answers = []
+
+    def follow():
+        try:
+            answers.append(keyed.ask("GET", f"{path}?since={place['next']}&wait=60", made["key"]).content)
+        except requests.RequestException:
+            answers.append(b"")
+
+    waiting = threading.Thread(target=follow)
+    waiting.start()
+    ended = keyed.ask("DELETE" if change is None else "PATCH", own, keyed.admin_key, change)
+    assert ended.status_code == 200
+    ended_at = time.monotonic()
+    # Until then the worker that lets them wait need not know.
+    eventually(lambda: time.monotonic() > ended_at + PROMISED_SECONDS, seconds=60)
+    secret = {"id": "late", "text": "late", "metadata": {"public": False}, "embedding": [1.0, 1.0]}
+    added = keyed.ask("POST", f"/collections/{MINE}/documents", keyed.admin_key, {"documents": [secret]})
+    assert added.status_code in (201, 202)
+    waiting.join(90)
+    assert len(answers) == 1
+    assert b"late" not in answers[0]
+    assert keyed.ask("DELETE", f"/collections/{MINE}/documents/late", keyed.admin_key).status_code == 200

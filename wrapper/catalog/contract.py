@@ -9,7 +9,7 @@ caller travels as a parameter. Both databases run the same text; `Dialect` names
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
@@ -66,8 +66,9 @@ class Transaction(ABC):
         """Return the first column of the first row. The statement must return a row."""
 
     @abstractmethod
-    def blocks(self, sql: str, parameters: Sequence[Any], rows_at_once: int) -> Iterator[list[Row]]:
-        """Yield all rows, at most `rows_at_once` in memory."""
+    def blocks(self, sql: str, parameters: Sequence[Any], rows_at_once: int) -> Generator[list[Row]]:
+        """Yield all rows, at most `rows_at_once` in memory. Who does not take all of them closes this before the end of
+        the transaction."""
 
     @abstractmethod
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> None: ...

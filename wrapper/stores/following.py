@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -75,13 +75,9 @@ class Following:
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
             check_since(transaction, collection, since)
-            yield Changes(
-                collection,
-                history_of(transaction, collection),
-                since.base(collection),
-                limit,
-                changes_since(transaction, collection, since, with_embeddings=with_embeddings),
-            )
+            history = history_of(transaction, collection)
+            with closing(changes_since(transaction, collection, since, with_embeddings=with_embeddings)) as each:
+                yield Changes(collection, history, since.base(collection), limit, each)
 
     def _has_changed(self, name: str, since: Since) -> bool:
         with self._catalog.read() as transaction:

@@ -7,7 +7,8 @@ what an earlier part told of may be deleted meanwhile: so a follower says at whi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from heapq import merge
 from typing import NamedTuple
 
@@ -50,8 +51,9 @@ def check_since(transaction: Transaction, collection: Collection, since: Since) 
 
 def changes_since(
     transaction: Transaction, collection: Collection, since: Since, *, with_embeddings: bool = False
-) -> Iterator[Change]:
-    """Yield what changed since then, as `check_since` has found it to be known."""
+) -> Generator[Change]:
+    """Yield what changed since then, as `check_since` has found it to be known. Who does not take all of it closes it
+    before the transaction ends."""
     columns, source, make = (
         (DOCUMENT_AND_VECTOR, DOCUMENTS_WITH_VECTORS, to_document_and_vector)
         if with_embeddings
@@ -72,7 +74,8 @@ def changes_since(
         (collection.key, since.base(collection)),
     )
     deletions = (Change(revision, each, None) for revision, each in deleted)
-    return merge(deletions, documents, key=lambda change: change.revision)
+    with closing(rows), closing(deleted):
+        yield from merge(deletions, documents, key=lambda change: change.revision)
 
 
 class Positions(NamedTuple):
@@ -96,6 +99,7 @@ def positions_since(transaction: Transaction, collection: Collection, revision: 
     return Positions([row[0] for row in written], [row[0] for row in deleted])
 
 
-def _each(transaction: Transaction, sql: str, parameters: Row) -> Iterator[Row]:
-    for rows in transaction.blocks(sql, parameters, READ_AT_ONCE):
-        yield from rows
+def _each(transaction: Transaction, sql: str, parameters: Row) -> Generator[Row]:
+    with closing(transaction.blocks(sql, parameters, READ_AT_ONCE)) as blocks:
+        for rows in blocks:
+            yield from rows

@@ -8,7 +8,7 @@ the first part alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from functools import lru_cache
 from itertools import count
 from typing import Any
@@ -130,7 +130,7 @@ class PostgresTransaction(Transaction):
         assert found is not None
         return found[0]
 
-    def blocks(self, sql: str, parameters: Sequence[Any], rows_at_once: int) -> Iterator[list[Row]]:
+    def blocks(self, sql: str, parameters: Sequence[Any], rows_at_once: int) -> Generator[list[Row]]:
         self._lift_limit()
         with self.connection.cursor(f"blocks_{next(self._cursor_numbers)}", binary=True) as cursor:
             cursor.execute(_translated(sql), parameters)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import orjson
@@ -97,7 +97,7 @@ class SQLiteTransaction(Transaction):
         self._deadline.start()
         return self._cursor.execute(sql, parameters).fetchone()[0]
 
-    def blocks(self, sql: str, parameters: Sequence[Any], rows_at_once: int) -> Iterator[list[Row]]:
+    def blocks(self, sql: str, parameters: Sequence[Any], rows_at_once: int) -> Generator[list[Row]]:
         self._deadline.lift()
         cursor: Any = self._connection.cursor()
         try:

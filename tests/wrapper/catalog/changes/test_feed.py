@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import inspect
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -178,6 +181,17 @@ def test_a_part_ends_with_a_whole_revision_and_says_that_there_is_more(catalog, 
     assert sorted(follower.copy) == ["a", "b", "c"]
     assert not follower.read(1)
     assert follower.copy == stored(catalog)
+
+
+def test_who_does_not_take_all_leaves_nothing_open(catalog, writer):
+    for each in IDS:
+        writer.do("add", [each], 1)
+    writer.do("delete", ["a", "b"])
+    with Following(catalog).changes(NAME, Since(1), 1, with_embeddings=True) as changes:
+        assert next(iter(changes)).id == "c"
+        sources = [each for each in gc.get_objects() if inspect.isgenerator(each) and each.gi_code.co_name == "blocks"]
+        assert {inspect.getgeneratorstate(each) for each in sources} == {inspect.GEN_SUSPENDED}
+    assert {inspect.getgeneratorstate(each) for each in sources} == {inspect.GEN_CLOSED}
 
 
 def test_what_is_deleted_while_a_copy_is_begun_is_deleted_in_the_copy(catalog, writer, follower):
