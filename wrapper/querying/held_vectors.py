@@ -47,6 +47,7 @@ TOGETHER_FROM = 1_000_000
 QUERIES_AT_ONCE = 16
 PRODUCTS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
 MAX_REMEMBERED = 10_000
+PAUSES = 10
 CHECK_SECONDS = 600.0
 """The interval at which a file that is mapped is compared with its checksum."""
 LOOK_SECONDS = 1.0
@@ -110,7 +111,7 @@ class HeldVectors:
         """
         most = int(SOON_MS / reading_ms * collection.count) + 1
         held, kept = self._at(transaction, collection, most)
-        if held is not None and kept is not None and not kept.is_outgrown:
+        if held is not None and kept is not None and not self._wants_new_base(kept):
             self._check_in_time(kept, collection)
             return held
         with self._guard:
@@ -196,7 +197,7 @@ class HeldVectors:
         with self._guard:
             kept = self._kept.get(collection.key)
         with suppress(OvertakenError, OutgrownError):
-            if kept is not None and not kept.is_outgrown:
+            if kept is not None and not self._wants_new_base(kept):
                 kept.at(transaction, collection)
                 return
         if self._files is not None:
@@ -206,7 +207,8 @@ class HeldVectors:
             except OSError as error:
                 log.warning("codes of vectors cannot be shared by processes", reason=error.strerror)
         if makes:
-            self._keep(collection, self._made(transaction, collection))
+            began_at = self._clock()
+            self._keep(collection, self._made(transaction, collection), began_at)
 
     def _read_file(
         self,
@@ -224,10 +226,14 @@ class HeldVectors:
             found = files.open(collection.id, history, after=newer_than, up_to=collection.revision)
             if found is not None and self._keep(collection, found):
                 held, kept = self._at(transaction, collection, None)
-                if held is not None and kept is not None and not kept.is_outgrown:
+                if held is not None and kept is not None and not self._wants_new_base(kept):
                     return
             if makes and may_make:
-                self._keep(collection, self._in_file(files, transaction, collection, history))
+                began_at = self._clock()
+                self._keep(collection, self._in_file(files, transaction, collection, history), began_at)
+
+    def _wants_new_base(self, kept: KeptCodes) -> bool:
+        return kept.is_outgrown and self._clock() >= kept.renew_at
 
     def _check_in_time(self, kept: KeptCodes, collection: Collection) -> None:
         if self._clock() < kept.check_at:
@@ -272,13 +278,17 @@ class HeldVectors:
                 self._accounts.popitem(last=False)
         return account
 
-    def _keep(self, collection: Collection, base: CodeFile | None) -> bool:
-        """Hold the codes, unless newer ones are held. Return whether they are held."""
+    def _keep(self, collection: Collection, base: CodeFile | None, began_at: float | None = None) -> bool:
+        """Hold the codes, unless newer ones are held. Return whether they are held. `began_at` is when this process
+        began to make them: so that this is not all that it does, the next ones wait for `PAUSES` times as long."""
         with self._guard:
             before = self._kept.get(collection.key)
             if base is None or (before is not None and before.base.revision > base.revision):
                 return False
-            self._kept[collection.key] = KeptCodes(base, check_at=self._clock() + CHECK_SECONDS)
+            now = self._clock()
+            taken_seconds = 0.0 if began_at is None else now - began_at
+            kept = KeptCodes(base, check_at=now + CHECK_SECONDS, renew_at=now + PAUSES * taken_seconds)
+            self._kept[collection.key] = kept
             self._kept.move_to_end(collection.key)
             while sum(each.nbytes for each in self._kept.values()) > self._max_bytes:
                 key, _ = self._kept.popitem(last=False)

@@ -22,6 +22,10 @@ from wrapper.querying.codes import Codes, Encoder, Estimates, Floats, QueryCode,
 LEAST_GROWTH = 4_096
 PARTS_OF_BASE = 8
 """What is beside the base may become an eighth of it, and at least `LEAST_GROWTH` documents."""
+MOST_TIMES_OUTGROWN = 4
+"""With so many times as much beside it, a base is given up."""
+WAIT_SECONDS = 0.1
+"""How long a query waits for another thread that brings codes to a revision."""
 MOST_STATES = 8
 """The revisions that can be answered for: those of snapshots that queries may still have."""
 FIRST_COMPARED, FIRST_OF_EACH = 256, 8
@@ -201,10 +205,12 @@ class Held:
 class KeptCodes:
     """The codes of a collection, which are brought to the revisions of snapshots. Several threads can use it."""
 
-    def __init__(self, base: CodeFile, check_at: float = math.inf) -> None:
+    def __init__(self, base: CodeFile, check_at: float = math.inf, renew_at: float = 0.0) -> None:
         self.base = base
         self.check_at = check_at
         """When the base is to be compared with its checksum, by the clock of whoever does that."""
+        self.renew_at = renew_at
+        """When there may be a new base, by the same clock."""
         count = len(base.positions)
         self._guard = threading.Lock()
         self._most_growth = max(LEAST_GROWTH, count // PARTS_OF_BASE)
@@ -232,7 +238,12 @@ class KeptCodes:
     def at(self, transaction: Transaction, collection: Collection, most: int | None = None) -> Held:
         """Return the codes at the revision of the snapshot, to which they are brought by reading at most `most`
         documents. Raises OvertakenError, BehindError and OutgrownError."""
-        with self._guard:
+        held = self._states.get(collection.revision)
+        if held is not None:
+            return held
+        if not self._guard.acquire(timeout=-1 if most is None else WAIT_SECONDS):
+            raise BehindError  # another thread reads more than a query may
+        try:
             held = self._states.get(collection.revision)
             if held is not None:
                 return held
@@ -240,11 +251,14 @@ class KeptCodes:
                 raise OvertakenError
             self._bring(transaction, collection, most)
             return self._newest
+        finally:
+            self._guard.release()
 
     def _bring(self, transaction: Transaction, collection: Collection, most: int | None) -> None:
         if collection.dimension != self.base.codes.codes.shape[1]:
             raise OutgrownError
-        limit = 2 * self._most_growth if most is None else min(most, 2 * self._most_growth)
+        bearable = MOST_TIMES_OUTGROWN * self._most_growth
+        limit = bearable if most is None else min(most, bearable)
         changed = feed.positions_since(transaction, collection, self._newest.revision, limit=limit + 1)
         if changed is None:
             raise OutgrownError

@@ -16,7 +16,7 @@ from tests.properties.catalogs import open_catalog
 from wrapper.catalog import document_changes, writes
 from wrapper.catalog.changes.tombstones import TombstoneSweeper
 from wrapper.catalog.names import collection_writes
-from wrapper.querying import code_files, kept_codes
+from wrapper.querying import code_files, held_vectors, kept_codes
 from wrapper.querying.code_files import CodeFiles
 from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
@@ -156,6 +156,8 @@ class World:
 @pytest.fixture
 def small_growth(monkeypatch):
     monkeypatch.setattr(kept_codes, "LEAST_GROWTH", 6)
+    monkeypatch.setattr(kept_codes, "MOST_TIMES_OUTGROWN", 2)
+    monkeypatch.setattr(held_vectors, "PAUSES", 0)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -157,16 +156,64 @@ def test_more_than_a_query_may_read_is_read_apart(catalog):
     held.close()
 
 
-def test_what_outgrew_its_base_gets_a_new_one(catalog, monkeypatch):
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_what_outgrew_its_base_gets_a_new_one_after_a_pause(catalog, monkeypatch):
     monkeypatch.setattr(kept_codes, "LEAST_GROWTH", 10)
-    held = HeldVectors(MEGABYTE, catalog, clock=itertools.count().__next__)
+    clock, read = Clock(), reads.vectors
+
+    def slow(*arguments):
+        clock.now += 2.0
+        return read(*arguments)
+
+    monkeypatch.setattr(reads, "vectors", slow)
+    held = HeldVectors(MEGABYTE, catalog, clock=clock)
     before = _of(held, catalog, "one", 10.0)
     _add(catalog, "one", _vectors(5, COUNT // 8), prefix="new")
+    clock.now += 100.0
     assert _of(held, catalog, "one", 0.0).base is before.base
     _add(catalog, "one", _vectors(6, 1), prefix="more")
-    assert _of(held, catalog, "one", 0.0).base is not before.base
-    _add(catalog, "one", _vectors(5, COUNT), prefix="d")
-    assert _of(held, catalog, "one", 0.0) is None, "a collection that was written anew pays once more"
+    after = _of(held, catalog, "one", 0.0)
+    assert after.base is not before.base
+    _add(catalog, "one", _vectors(7, COUNT // 8 + 10), prefix="others")
+    clock.now += held_vectors.PAUSES * 2.0 - 1.0
+    assert _of(held, catalog, "one", 0.0).base is after.base
+    clock.now += 1.0
+    assert _of(held, catalog, "one", 0.0).base is not after.base
+
+
+def test_a_collection_that_was_written_anew_pays_once_more(catalog):
+    held = HeldVectors(MEGABYTE, catalog)
+    assert _of(held, catalog, "one", 10.0) is not None
+    catalog.commit(lambda transaction: collection_writes.empty_collection(transaction, "one"))
+    catalog.commit(lambda transaction: writes.add_documents(transaction, "one", _wide_batch(COUNT)))
+    assert _of(held, catalog, "one", 0.0) is None
+    assert _of(held, catalog, "one", 10.0).base.codes.codes.shape == (COUNT, DIMENSION + 1)
+
+
+def _wide_batch(count):
+    ids = [f"d{n}" for n in range(count)]
+    vectors = np.ones((count, DIMENSION + 1), dtype=np.float32)
+    return DocumentBatch(ids, ids, [{} for _ in ids], vectors)
+
+
+def test_no_query_waits_long_for_another_thread_that_reads_much(catalog, monkeypatch):
+    monkeypatch.setattr(kept_codes, "WAIT_SECONDS", 0.001)
+    held = HeldVectors(MEGABYTE, catalog)
+    before = _of(held, catalog, "one", 10.0)
+    kept = next(iter(held._kept.values()))
+    with kept._guard:
+        assert _in_another_thread(lambda: _of(held, catalog, "one", 0.0)) is before, "of that revision, nothing is read"
+        _add(catalog, "one", _vectors(5, 1), prefix="new")
+        with catalog.read() as transaction:
+            collection = find_collection(transaction, "one")
+            with pytest.raises(kept_codes.BehindError):
+                kept.at(transaction, collection, 100)
 
 
 def test_deletions_that_are_not_known_any_more_need_a_new_base(catalog):
