@@ -116,7 +116,7 @@ class Held:
             counts = np.zeros(len(base), dtype=np.bool_)
             counts[here] = True
         elif len(self.gone):
-            there = self._sorted[0]
+            there = np.sort(self._sorted[0])
         later = self._of_later(query, there)
         few = self._in_leaves(query, top_k, counts, later)
         if few is not None:
@@ -176,7 +176,8 @@ class Held:
         return rows, codes.estimated(query, products, rows)
 
     def _of_later(self, query: QueryCode, rows: Rows) -> Estimates:
-        codes = self.later.codes if len(rows) == len(self.later) else self.later.codes[rows]
+        is_all = len(rows) == len(self.later) and np.array_equal(rows, np.arange(len(rows)))
+        codes = self.later.codes if is_all else self.later.codes[rows]
         if not len(codes):
             none = np.empty(0, dtype=np.float32)
             return Estimates(none, none)

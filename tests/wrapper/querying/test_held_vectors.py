@@ -143,6 +143,19 @@ def test_what_was_written_is_held_beside_what_was_read(catalog):
     assert after.base.positions[after.gone].tolist() == before.base.positions[[0, 1, 7]].tolist()
 
 
+def test_documents_that_were_written_again_in_another_order_are_found_by_their_own_vectors(catalog):
+    planner = _planner(catalog)
+    assert [_plan(planner) for _ in range(2)] == ["scan", "memory"]
+    vectors = _vectors(5, 6)
+    for number, each in enumerate((200, 7, 150)):
+        ids = [f"d{each}"]
+        batch = DocumentBatch(ids, ids, [{}], vectors[number : number + 1])
+        catalog.commit(lambda transaction, batch=batch: writes.add_documents(transaction, "one", batch))
+        for earlier, document_id in enumerate(("d200", "d7", "d150")[: number + 1]):
+            found = planner.query("one", vectors[earlier], top_k=1)
+            assert (found.plan, found.matches[0].document.id) == ("memory", document_id)
+
+
 def test_more_than_a_query_may_read_is_read_apart(catalog):
     held = HeldVectors(MEGABYTE, catalog)
     before = _of(held, catalog, "one", 10.0)
