@@ -26,6 +26,7 @@ from wrapper.backups.places import CODES
 from wrapper.backups.service_backups import Backups
 from wrapper.catalog import idempotency, reads, writes
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.changes import tombstones
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.filters import any_matches, positions
 from wrapper.catalog.index_state import outbox, states
@@ -104,6 +105,7 @@ class StorageErasure:
                 return found, idempotency.leave_out(transaction, found.target, None)
             if found.target.ids:
                 writes.delete_documents(transaction, collection.name, ids=sorted(found.target.ids))
+                tombstones.erase(transaction, collection.key, sorted(found.target.ids))
             return found, idempotency.leave_out(transaction, found.target, collection.key)
 
         deleted = self._catalog.commit(operation)

@@ -1,8 +1,8 @@
 """Tombstones: what deleted documents leave, so that who follows a collection learns that they are gone.
 
-A tombstone has the position of its document, which is never given again, and its id. When the id is given to another
-document, the tombstone loses it: the newest state of that id is the document. Tombstones are swept when they are old;
-from which revision on a collection still has them all is in `collections.deletions_since`.
+A tombstone has the position of its document, which is never given again, and its id. It loses the id when that is given
+to another document, which is the newest state of the id then, and when the document is erased. Tombstones are swept
+when they are old; from which revision on a collection still has them all is in `collections.deletions_since`.
 """
 
 from __future__ import annotations
@@ -44,6 +44,12 @@ def supersede(transaction: Transaction, collection_key: int, ids: Sequence[str])
         f"UPDATE tombstones AS d SET id = NULL WHERE d.collection_key = ? AND {wanted.text}",
         (collection_key, *wanted.parameters),
     )
+
+
+def erase(transaction: Transaction, collection_key: int, ids: Sequence[str]) -> None:
+    """Let no tombstone have these ids any more. Followers cannot be told of them, so all have to begin anew."""
+    supersede(transaction, collection_key, ids)
+    transaction.run("UPDATE collections SET deletions_since = revision WHERE key = ?", (collection_key,))
 
 
 def forget(transaction: Transaction, collection_key: int) -> None:

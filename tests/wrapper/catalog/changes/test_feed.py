@@ -14,6 +14,7 @@ from schemas.errors import CollectionNotFoundError, TooOldError
 from schemas.records import DocumentBatch, Since
 from schemas.where import parse_where
 from wrapper.catalog import document_changes, writes
+from wrapper.catalog.changes import tombstones
 from wrapper.catalog.changes.tombstones import SECONDS_OF_DAY, TombstoneSweeper
 from wrapper.catalog.names import collection_writes, renaming
 from wrapper.catalog.rows import named
@@ -256,3 +257,20 @@ def test_renamed_collections_are_followed_by_their_new_names(catalog, writer, fo
         follower.read(100)
     with Following(catalog).changes("another", follower.since, 10, with_embeddings=False) as changes:
         assert not list(changes)
+
+
+def test_after_an_erasure_all_begin_anew_and_no_id_is_kept(catalog, writer, follower):
+    writer.do("add", "abc", 1)
+    follower.read(100)
+
+    def erase(transaction):
+        writes.delete_documents(transaction, NAME, ids=["a"])
+        tombstones.erase(transaction, named(transaction, NAME).key, ["a"])
+
+    catalog.commit(erase)
+    with catalog.read() as transaction:
+        assert transaction.rows("SELECT id FROM tombstones") == [(None,)]
+    follower.read(100)
+    assert follower.began == 1
+    follower.read(100)
+    assert follower.copy == stored(catalog)
