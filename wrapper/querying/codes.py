@@ -229,6 +229,8 @@ def size_bytes(count: int, dimension: int) -> int:
 
 def multiply(codes: Bytes, queries: Sequence[Bytes]) -> list[Floats]:
     """Return the products (n,) of codes (n, dimension) with each of the queries' codes (dimension,)."""
+    if not len(codes):  # which NumKong refuses
+        return [np.empty(0, dtype=np.float32) for _ in queries]
     if len(queries) == 1:
         return [np.asarray(numkong.cdist(queries[0][np.newaxis], codes, "dot", out_dtype="float32"))[0]]
     together = np.asarray(numkong.dots_packed(codes, numkong.dots_pack(np.stack(queries), dtype="int8")))

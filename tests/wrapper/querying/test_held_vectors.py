@@ -156,6 +156,16 @@ def test_documents_that_were_written_again_in_another_order_are_found_by_their_o
             assert (found.plan, found.matches[0].document.id) == ("memory", document_id)
 
 
+def test_a_filter_that_only_later_documents_match_is_answered_from_memory(catalog):
+    planner = _planner(catalog)
+    assert [_plan(planner) for _ in range(2)] == ["scan", "memory"]
+    vectors, ids = _vectors(5, 74), [f"late{n}" for n in range(74)]
+    batch = DocumentBatch(ids, ids, [{"source": "late"} for _ in ids], vectors)
+    catalog.commit(lambda transaction: writes.add_documents(transaction, "one", batch))
+    found = planner.query("one", vectors[7], top_k=2, where=parse_where({"source": "late"}))
+    assert (found.plan, found.matches[0].document.id) == ("memory", "late7")
+
+
 def test_more_than_a_query_may_read_is_read_apart(catalog):
     held = HeldVectors(MEGABYTE, catalog)
     before = _of(held, catalog, "one", 10.0)
