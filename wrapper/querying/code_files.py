@@ -13,6 +13,7 @@ import fcntl
 import mmap
 import os
 import re
+import secrets
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterator
@@ -134,9 +135,12 @@ class CodeFiles:
 
         Raises OSError when the disk has no room.
         """
-        incomplete = self._folder / f"{collection_id}.incomplete"
+        for left in self._folder.glob(f"{collection_id}.*.incomplete"):
+            left.unlink(missing_ok=True)  # by a process that was killed
+        # A name of its own: whatever happens to locks, no file is cut that another process has mapped.
+        incomplete = self._folder / f"{collection_id}.{secrets.token_hex(8)}.incomplete"
         self._make_room(layout.size)
-        file = os.open(incomplete, os.O_RDWR | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
+        file = os.open(incomplete, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
         try:
             yield Unfinished(file, incomplete, layout)
         finally:
@@ -173,6 +177,8 @@ class CodeFiles:
         ]
 
     def _make_room(self, needed_bytes: int) -> None:
+        if needed_bytes > self._max_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         found = []
         for path in self._folder.glob("*.codes"):
             with suppress(FileNotFoundError):

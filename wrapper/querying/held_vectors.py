@@ -30,6 +30,7 @@ from wrapper.catalog.changes.feed import history_of
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.rows import all_collections, find_collection
 from wrapper.coalescing import Coalescer, Ticket
+from wrapper.querying import leaves
 from wrapper.querying.base_codes import encoded
 from wrapper.querying.code_files import CodeFile, CodeFiles, Layout
 from wrapper.querying.codes import Bytes, Floats, QueryCode, Rows, multiply, size_bytes
@@ -92,7 +93,8 @@ class HeldVectors:
         )
 
     def fits(self, collection: Collection) -> bool:
-        taken = size_bytes(collection.count, collection.dimension or 0) + collection.count * BYTES_BESIDE
+        count, dimension = collection.count, collection.dimension or 0
+        taken = size_bytes(count, dimension) + count * BYTES_BESIDE + leaves.most_bytes(count, dimension)
         return taken <= self._max_bytes
 
     @property
@@ -225,7 +227,10 @@ class HeldVectors:
             newer_than = 0 if kept is None else kept.base.revision
             found = files.open(collection.id, history, after=newer_than, up_to=collection.revision)
             if found is not None and self._keep(collection, found):
-                held, kept = self._at(transaction, collection, None)
+                try:
+                    held, kept = self._at(transaction, collection, None)
+                except OvertakenError:
+                    return  # a query has brought them further meanwhile
                 if held is not None and kept is not None and not self._wants_new_base(kept):
                     return
             if makes and may_make:
@@ -285,6 +290,8 @@ class HeldVectors:
             before = self._kept.get(collection.key)
             if base is None or (before is not None and before.base.revision > base.revision):
                 return False
+            if base.nbytes > self._max_bytes:
+                return False  # before others make room for what does not fit
             now = self._clock()
             taken_seconds = 0.0 if began_at is None else now - began_at
             kept = KeptCodes(base, check_at=now + CHECK_SECONDS, renew_at=now + PAUSES * taken_seconds)

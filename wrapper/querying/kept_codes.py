@@ -152,6 +152,7 @@ class Held:
         spreads = seen.least_spreads(least)
         spreads[first] = np.inf  # they are compared already
         left = leaves.with_spread(spreads)
+        left = left[~np.isin(left, first)]  # what is too long has a spread without end
         if leaves.sizes[left].sum() > SHARE_IN_LEAVES * len(leaves.spreads):
             return None
         pairs = zip(left.tolist(), spreads[left].tolist(), strict=True)

@@ -103,6 +103,11 @@ class LeavesSeen:
         return (nearness - self.nearness) / self.length
 
 
+def most_bytes(count: int, dimension: int) -> int:
+    """Return what the centres of so many documents take, and the parts of a file that are longer than they need be."""
+    return min(MOST_LEAVES, count // LEAST_OF_LEAF) * (4 * dimension + 8) + 8_192 if count >= LEAST_DOCUMENTS else 0
+
+
 def train(vectors: Floats, count: int) -> Floats:
     """Return centres for the leaves of `count` documents, of which some vectors (m, dimension) are given."""
     wanted = min(MOST_LEAVES, count // LEAST_OF_LEAF, len(vectors))
