@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import signal
 import sys
 import tempfile
 import time
@@ -20,17 +19,14 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-import chromadb.errors
-
 from benchmarks import report
-from benchmarks.chroma_client.sides import Call, ClientSide, ids_of
+from benchmarks.chroma_client.sides import Call, ClientSide, exit_code, ids_of
 from benchmarks.clients import RefusedError, Together
 from benchmarks.data import SEED, Corpus
 from benchmarks.measuring import LATENCY, RATE, Result, Row, Samples, in_turn
 from benchmarks.peer import chroma_run
 from benchmarks.processes import ProcessMemory, cpu_seconds, memory_of
 from interfaces.commands.scratch_service import scratch_service
-from schemas.errors import RagError
 
 BLOCK = 2_000
 QUERIES = 200
@@ -220,14 +216,7 @@ def main() -> int:
     unknown = set(arguments.rows) - set(keys)
     if unknown:
         parser.error(f"unknown rows: {', '.join(sorted(unknown))}")
-    # Both servers and their directories must go with this process, also when it is ended by SIGTERM.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        run(arguments, lambda line: print(line, flush=True))
-    except (RefusedError, RagError, OSError, chromadb.errors.ChromaError) as error:
-        print(f"The benchmark failed: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return exit_code(lambda: run(arguments, lambda line: print(line, flush=True)))
 
 
 if __name__ == "__main__":

@@ -9,23 +9,19 @@ last batch of a block is answered and until the index has it all; Chroma answers
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
-import chromadb.errors
-
-from benchmarks.chroma_client.sides import ClientSide
+from benchmarks.chroma_client.sides import ClientSide, exit_code
 from benchmarks.clients import Connection, RefusedError
 from benchmarks.data import Corpus
 from benchmarks.measuring import in_turn
 from benchmarks.peer import OurSide, chroma_run
 from benchmarks.processes import cpu_seconds
 from interfaces.commands.scratch_service import processes_in, scratch_service
-from schemas.errors import RagError
 
 BLOCK = 4_000
 POLL_SECONDS = 0.25
@@ -107,14 +103,7 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--directory", type=Path, help="where the scratch directories are made; default: the system's")
     arguments = parser.parse_args()
-    # Both servers and their directories must go with this process, also when it is ended by SIGTERM.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        run(arguments)
-    except (RefusedError, RagError, OSError, chromadb.errors.ChromaError) as error:
-        print(f"The benchmark failed: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return exit_code(lambda: run(arguments))
 
 
 if __name__ == "__main__":

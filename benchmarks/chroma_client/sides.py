@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,9 +13,11 @@ import chromadb
 import chromadb.errors
 from chromadb.config import Settings
 
+from benchmarks.clients import RefusedError
 from benchmarks.data import TOP_K, Corpus, Query, section_id
 from benchmarks.processes import proc_value
 from interfaces.commands.scratch_service import processes_in
+from schemas.errors import RagError
 
 COLLECTION = "benchmark"
 TEXTS = ["documents", "metadatas"]
@@ -22,6 +26,18 @@ MOST_AT_ONCE = 30_000
 """What a stock server gives at once where it cannot give all."""
 
 Call = Callable[[], Any]
+
+
+def exit_code(run: Callable[[], object]) -> int:
+    """Run a benchmark and return its exit code, 1 when it failed, which is told."""
+    # Both servers and their directories must go with this process, also when it is ended by SIGTERM.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        run()
+    except (RefusedError, RagError, OSError, chromadb.errors.ChromaError) as error:
+        print(f"The benchmark failed: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 class ClientSide:

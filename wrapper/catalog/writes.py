@@ -76,7 +76,7 @@ def add_documents(
 
     _remove(transaction, collection.key, [stored[batch.ids[index]].position for index in changed])
     first = draw(transaction, "document", len(new)) if new else 0
-    tombstones.supersede(transaction, collection.key, [batch.ids[index] for index in new])
+    tombstones.take_ids(transaction, collection.key, [batch.ids[index] for index in new])
     placed = [(first + offset, index) for offset, index in enumerate(new)]
     placed += [(stored[batch.ids[index]].position, index) for index in changed]
     _insert(transaction, collection, placed, batch)

@@ -13,18 +13,19 @@ from schemas.where import EVERYTHING
 from wrapper.catalog import reads
 from wrapper.catalog.contract import Transaction
 from wrapper.querying import leaves
-from wrapper.querying.code_files import CodeFile, Positions
+from wrapper.querying.code_files import BaseCodes, Positions
 from wrapper.querying.codes import Codes, Encoder, Rows, differences_from, empty_arrays, reference_of
 from wrapper.querying.leaves import Leaves
 
 SAMPLED = 1_024
 """The most vectors, spread over the collection, whose middle is the reference of the codes."""
 SAMPLED_COMPONENTS = 8_000_000
+"""The most components of vectors that are sampled: 32 MB."""
 COLUMNS_AT_ONCE = 64
 """Of so many columns a copy is made in another order: a line of the processor's cache."""
 
 
-def encoded(transaction: Transaction, collection: Collection, is_closing: Callable[[], bool]) -> CodeFile | None:
+def encoded(transaction: Transaction, collection: Collection, is_closing: Callable[[], bool]) -> BaseCodes | None:
     """Return the codes of a collection at the transaction's revision, None when `is_closing` before they are made."""
     assert collection.dimension is not None
     positions = np.sort(np.array(reads.all_positions(transaction, collection, EVERYTHING), dtype=np.int64))
@@ -50,13 +51,13 @@ def encoded(transaction: Transaction, collection: Collection, is_closing: Callab
     if not len(centres):
         bounds = np.zeros(1, dtype=np.int64)
         none = Leaves(centres, bounds, np.empty(0, dtype=np.float32))
-        return CodeFile(collection.revision, positions, np.arange(count, dtype=np.int32), encoder.codes(), none)
+        return BaseCodes(collection.revision, positions, np.arange(count, dtype=np.int32), encoder.codes(), none)
     order = np.lexsort((spreads, leaf_of))
     by_position = np.empty(count, dtype=np.int32)
     by_position[order] = np.arange(count, dtype=np.int32)
     bounds = np.searchsorted(leaf_of[order], np.arange(len(centres) + 1))
     found = Leaves(centres, bounds.astype(np.int64), spreads[order])
-    return CodeFile(collection.revision, positions[order], by_position, _ordered(encoder.codes(), order), found)
+    return BaseCodes(collection.revision, positions[order], by_position, _ordered(encoder.codes(), order), found)
 
 
 def _spread(transaction: Transaction, collection: Collection, positions: Positions, most: int) -> Vector:

@@ -47,7 +47,7 @@ Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CodeFile:
+class BaseCodes:
     """The codes of a collection at a revision, in the order of its leaves; the documents' positions (n,), and
     by_position (n,), the rows in the order of positions. `path` is that of its file, None where only this process has
     them."""
@@ -94,7 +94,7 @@ class CodeFiles:
         self._has_room = has_room
         self._clock = clock
 
-    def open(self, collection_id: str, history: str, *, after: int, up_to: int) -> CodeFile | None:
+    def open(self, collection_id: str, history: str, *, after: int, up_to: int) -> BaseCodes | None:
         """Return the newest codes of a collection of a revision after that one and up to that one, None when there are
         none.
 
@@ -147,7 +147,7 @@ class CodeFiles:
             os.close(file)
             incomplete.unlink(missing_ok=True)
 
-    def used(self, opened: CodeFile) -> None:
+    def used(self, opened: BaseCodes) -> None:
         """Note that the file is in use."""
         now = self._clock()
         with suppress(OSError):
@@ -203,7 +203,7 @@ class Unfinished:
         os.posix_fallocate(file, 0, layout.size)
         self._content = mmap.mmap(file, layout.size)
 
-    def fill(self, made: CodeFile, collection_id: str, history: str) -> CodeFile:
+    def fill(self, made: BaseCodes, collection_id: str, history: str) -> BaseCodes:
         """Write the codes and give the file its name. Returns what is in it."""
         arrays = self._layout.arrays(self._content)
         codes, leaves = made.codes, made.leaves
@@ -235,7 +235,7 @@ class Layout:
     leaves: int = 0
 
     @staticmethod
-    def of(made: CodeFile) -> Layout:
+    def of(made: BaseCodes) -> Layout:
         return Layout(len(made.positions), made.codes.codes.shape[1], len(made.leaves))
 
     @property
@@ -269,7 +269,7 @@ class Layout:
         return found
 
 
-def _opened(path: Path, history: str, *, is_checked: bool = False) -> CodeFile:
+def _opened(path: Path, history: str, *, is_checked: bool = False) -> BaseCodes:
     """Map a file. Raises ValueError when it is not whole or of another history, and OSError."""
     file = os.open(path, os.O_RDONLY)
     try:
@@ -297,7 +297,7 @@ def _opened(path: Path, history: str, *, is_checked: bool = False) -> CodeFile:
         largest_square=head["largest_square"],
     )
     whole, checksum = arrays["whole"], head["checksum"]
-    return CodeFile(
+    return BaseCodes(
         revision=head["revision"],
         positions=arrays["positions"],
         by_position=arrays["by_position"],

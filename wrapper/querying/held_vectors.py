@@ -32,7 +32,7 @@ from wrapper.catalog.rows import all_collections, find_collection
 from wrapper.coalescing import Coalescer, Ticket
 from wrapper.querying import leaves
 from wrapper.querying.base_codes import encoded
-from wrapper.querying.code_files import CodeFile, CodeFiles, Layout
+from wrapper.querying.code_files import BaseCodes, CodeFiles, Layout
 from wrapper.querying.codes import Bytes, Floats, QueryCode, Rows, multiply, size_bytes
 from wrapper.querying.costs import codes_compared
 from wrapper.querying.kept_codes import BehindError, Held, KeptCodes, OutgrownError, OvertakenError
@@ -49,10 +49,11 @@ QUERIES_AT_ONCE = 16
 PRODUCTS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
 MAX_REMEMBERED = 10_000
 PAUSES = 10
+"""So many times as long as this process took for the codes of a collection, it makes none of it anew."""
 CHECK_SECONDS = 600.0
 """The interval at which a file that is mapped is compared with its checksum."""
 LOOK_SECONDS = 1.0
-"""The interval at which a process looks for files that others have made or removed."""
+"""The interval at which a process looks for files that others have made."""
 
 
 @dataclass(slots=True)
@@ -62,7 +63,7 @@ class _Account:
     look_at: float = 0.0
 
 
-_Asked = Ticket[tuple[CodeFile, Bytes], Floats]
+_Asked = Ticket[tuple[BaseCodes, Bytes], Floats]
 
 
 class HeldVectors:
@@ -88,7 +89,7 @@ class HeldVectors:
         self._kept: OrderedDict[int, KeptCodes] = OrderedDict()
         self._accounts: OrderedDict[int, _Account] = OrderedDict()
         self._guard = threading.Lock()
-        self._products: Coalescer[tuple[CodeFile, Bytes], Floats] = Coalescer(
+        self._products: Coalescer[tuple[BaseCodes, Bytes], Floats] = Coalescer(
             _multiply, most=QUERIES_AT_ONCE, at_once=PRODUCTS_AT_ONCE, alike=lambda one, other: one[0] is other[0]
         )
 
@@ -96,12 +97,6 @@ class HeldVectors:
         count, dimension = collection.count, collection.dimension or 0
         taken = size_bytes(count, dimension) + count * BYTES_BESIDE + leaves.most_bytes(count, dimension)
         return taken <= self._max_bytes
-
-    @property
-    def held_bytes(self) -> int:
-        """The memory that all held codes take, that of files included."""
-        with self._guard:
-            return sum(each.nbytes for each in self._kept.values())
 
     def of(
         self, transaction: Transaction, collection: Collection, *, saves_ms: float, reading_ms: float
@@ -173,7 +168,7 @@ class HeldVectors:
             return held.nearest(query, top_k, rows)
         return held.nearest_of_all(query, top_k, lambda: self._all_products(held.base, query.code), rows)
 
-    def _all_products(self, base: CodeFile, code: Bytes) -> Floats:
+    def _all_products(self, base: BaseCodes, code: Bytes) -> Floats:
         if base.codes.codes.size < TOGETHER_FROM:
             return multiply(base.codes.codes, [code])[0]
         return self._products.do((base, code))
@@ -262,7 +257,7 @@ class HeldVectors:
 
     def _in_file(
         self, files: CodeFiles, transaction: Transaction, collection: Collection, history: str
-    ) -> CodeFile | None:
+    ) -> BaseCodes | None:
         made = self._made(transaction, collection)
         if made is None:
             return None
@@ -272,7 +267,7 @@ class HeldVectors:
         files.forget(collection.id, before=collection.revision)
         return made
 
-    def _made(self, transaction: Transaction, collection: Collection) -> CodeFile | None:
+    def _made(self, transaction: Transaction, collection: Collection) -> BaseCodes | None:
         return encoded(transaction, collection, self._closing.is_set)
 
     def _account(self, key: int) -> _Account:
@@ -283,9 +278,9 @@ class HeldVectors:
                 self._accounts.popitem(last=False)
         return account
 
-    def _keep(self, collection: Collection, base: CodeFile | None, began_at: float | None = None) -> bool:
+    def _keep(self, collection: Collection, base: BaseCodes | None, began_at: float | None = None) -> bool:
         """Hold the codes, unless newer ones are held. Return whether they are held. `began_at` is when this process
-        began to make them: so that this is not all that it does, the next ones wait for `PAUSES` times as long."""
+        began to make them, None for those of a file."""
         with self._guard:
             before = self._kept.get(collection.key)
             if base is None or (before is not None and before.base.revision > base.revision):

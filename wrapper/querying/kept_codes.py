@@ -16,7 +16,7 @@ from schemas.records import Collection, Vector
 from wrapper.catalog import reads
 from wrapper.catalog.changes import feed
 from wrapper.catalog.contract import Transaction
-from wrapper.querying.code_files import CodeFile, Positions
+from wrapper.querying.code_files import BaseCodes, Positions
 from wrapper.querying.codes import Codes, Encoder, Estimates, Floats, QueryCode, Rows, empty_arrays, multiply
 
 LEAST_GROWTH = 4_096
@@ -55,7 +55,7 @@ class Held:
     `later`, what was written since. positions: of later (m,); gone: the rows of both that do not count any more."""
 
     revision: int
-    base: CodeFile
+    base: BaseCodes
     later: Codes
     positions: Positions
     gone: Rows
@@ -89,9 +89,8 @@ class Held:
 
     def positions_of(self, rows: Rows) -> list[int]:
         """Return the positions of documents, given by their rows."""
-        count = len(self.base.positions)
-        found = [self.base.positions[rows[rows < count]], self.positions[rows[rows >= count] - count]]
-        positions: list[int] = np.concatenate(found).tolist()
+        here, there = self._parts(rows)
+        positions: list[int] = np.concatenate([self.base.positions[here], self.positions[there]]).tolist()
         return positions
 
     def nearest(self, query: QueryCode, top_k: int, rows: Rows) -> Rows:
@@ -150,9 +149,8 @@ class Held:
             return None
         least = float(np.partition(sure, -top_k)[-top_k]) - slack
         spreads = seen.least_spreads(least)
-        spreads[first] = np.inf  # they are compared already
         left = leaves.with_spread(spreads)
-        left = left[~np.isin(left, first)]  # what is too long has a spread without end
+        left = left[~np.isin(left, first)]  # which are compared already
         if leaves.sizes[left].sum() > SHARE_IN_LEAVES * len(leaves.spreads):
             return None
         pairs = zip(left.tolist(), spreads[left].tolist(), strict=True)
@@ -179,9 +177,6 @@ class Held:
     def _of_later(self, query: QueryCode, rows: Rows) -> Estimates:
         is_all = len(rows) == len(self.later) and np.array_equal(rows, np.arange(len(rows)))
         codes = self.later.codes if is_all else self.later.codes[rows]
-        if not len(codes):
-            none = np.empty(0, dtype=np.float32)
-            return Estimates(none, none)
         return self.later.estimated(query, multiply(codes, [query.code])[0], rows)
 
     def _refined(self, query: QueryCode, top_k: int, found: Rows) -> Rows:
@@ -207,7 +202,7 @@ class Held:
 class KeptCodes:
     """The codes of a collection, which are brought to the revisions of snapshots. Several threads can use it."""
 
-    def __init__(self, base: CodeFile, check_at: float = math.inf, renew_at: float = 0.0) -> None:
+    def __init__(self, base: BaseCodes, check_at: float = math.inf, renew_at: float = 0.0) -> None:
         self.base = base
         self.check_at = check_at
         """When the base is to be compared with its checksum, by the clock of whoever does that."""

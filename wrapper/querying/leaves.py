@@ -70,25 +70,26 @@ class Leaves:
         `slack` is what rounding may change."""
         if metric == "l2":
             products = (self.centres @ query.difference.astype(np.float32)).astype(np.float64)
-            own = query.length**2
-            distances = np.sqrt(np.maximum(0.0, own - 2 * products + self._squares - 2 * slack))
-            return LeavesSeen(self, -distances, own, None)
+            square = query.length**2
+            distances = np.sqrt(np.maximum(0.0, square - 2 * products + self._squares - 2 * slack))
+            return LeavesSeen(self, -distances, square, by_distance=True)
         whole = query.difference + reference
-        length = float(np.linalg.norm(whole))
-        if length <= slack:
+        square = float(whole @ whole)
+        if square <= slack**2:
             return None
         products = (self.centres @ whole.astype(np.float32)).astype(np.float64)
-        return LeavesSeen(self, products + float(reference @ reference) + slack, length, length)
+        return LeavesSeen(self, products + float(reference @ reference) + slack, square, by_distance=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeavesSeen:
-    """How near the centres of leaves are to a query, (m,); the greater the nearer."""
+    """How near the centres of leaves are to a query, (m,); the greater the nearer. square: of the query's length.
+    by_distance: whether nearness is the negative distance, not the product."""
 
     leaves: Leaves
     nearness: Doubles
-    own: float
-    length: float | None
+    square: float
+    by_distance: bool
 
     def first(self, count: int) -> Rows:
         """Return the leaves that are nearest, with `count` documents at least or all."""
@@ -98,9 +99,9 @@ class LeavesSeen:
 
     def least_spreads(self, nearness: float) -> Doubles:
         """Return for each leaf the least spread with which a document of it can have this nearness."""
-        if self.length is None:
-            return -self.nearness - np.sqrt(max(0.0, self.own - 2 * nearness))
-        return (nearness - self.nearness) / self.length
+        if self.by_distance:
+            return -self.nearness - np.sqrt(max(0.0, self.square - 2 * nearness))
+        return (nearness - self.nearness) / np.sqrt(self.square)
 
 
 def most_bytes(count: int, dimension: int) -> int:

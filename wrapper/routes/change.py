@@ -8,20 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-import structlog
-from flask import Blueprint, Response, current_app
+from flask import Blueprint, Response
 
 from schemas.wire.storage.change import FOLLOWING, changed_line, last_line
 from wrapper.audit.noted import Noted
 from wrapper.stores.following import Changes
 from wrapper.web.audited import noted_here
-from wrapper.web.bodies import NDJSON, encode, finish_within
+from wrapper.web.bodies import encode
 from wrapper.web.callers import unwanted_watch
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import arguments, store
+from wrapper.web.responses import stream_snapshot
 from wrapper.web.route_table import declare
-
-log = structlog.get_logger(__name__)
 
 blueprint = Blueprint("changes", __name__)
 
@@ -39,11 +37,7 @@ def follow_collection(name: str) -> Response:
         found = following.changes(name, asked["since"], asked["limit"], with_embeddings=with_embeddings)
         changes = stack.enter_context(found)
         snapshot = stack.pop_all()
-    response = Response(_lines(snapshot, changes, noted_here()), mimetype=NDJSON)
-    response.call_on_close(snapshot.close)
-    limit_seconds = current_app.config["EXPORT_SECONDS"]
-    finish_within(limit_seconds, lambda: log.warning(CUT, collection=name, limit_seconds=limit_seconds))
-    return response
+    return stream_snapshot(_lines(snapshot, changes, noted_here()), snapshot, CUT, name)
 
 
 def _lines(snapshot: ExitStack, changes: Changes, noted: Noted) -> Iterator[bytes]:

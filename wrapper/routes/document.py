@@ -10,8 +10,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-import structlog
-from flask import Blueprint, Response, current_app, request
+from flask import Blueprint, Response, request
 
 from schemas.records import Document
 from schemas.storage.outcomes import EarlierAnswer
@@ -39,16 +38,14 @@ from schemas.wire.storage.document import (
 from schemas.wire.storage.stream import imported_answer, streamed_answer
 from wrapper.audit.noted import Noted
 from wrapper.web.audited import noted_here
-from wrapper.web.bodies import JSON, NDJSON, decode_json, encode, finish_within, json_response, read_body
+from wrapper.web.bodies import JSON, NDJSON, decode_json, encode, json_response, read_body
 from wrapper.web.document_batches import read_batch, read_document
 from wrapper.web.importing import import_stream, parse_announced
 from wrapper.web.lanes import Lane
 from wrapper.web.line_streams import add_stream
 from wrapper.web.request_parts import arguments, body, checked, store, unknown, write_options
-from wrapper.web.responses import not_modified, respond
+from wrapper.web.responses import not_modified, respond, stream_snapshot
 from wrapper.web.route_table import declare
-
-log = structlog.get_logger(__name__)
 
 blueprint = Blueprint("documents", __name__)
 
@@ -107,12 +104,7 @@ def export_documents(name: str) -> Response:
         if unchanged := not_modified(collection):
             return unchanged
         snapshot = stack.pop_all()
-    response = Response(_lines(snapshot, blocks, noted_here()), mimetype=NDJSON)
-    # The reader may leave before the first line or in the middle. While it stays, writes pile up in the write-ahead
-    # log.
-    response.call_on_close(snapshot.close)
-    limit_seconds = current_app.config["EXPORT_SECONDS"]
-    finish_within(limit_seconds, lambda: log.warning(CUT, collection=name, limit_seconds=limit_seconds))
+    response = stream_snapshot(_lines(snapshot, blocks, noted_here()), snapshot, CUT, name)
     response.headers["ETag"] = f'"{collection.version}"'
     response.headers["X-Document-Count"] = str(collection.count)
     return response

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 import orjson
+import structlog
 from flask import Flask, Response, current_app, g, request
 
 from schemas.access.credentials_in_text import through_escapes
@@ -13,9 +15,11 @@ from schemas.records import Collection
 from schemas.storage.outcomes import EarlierAnswer
 from schemas.wire.storage.document import with_index_state
 from wrapper.web import audited
-from wrapper.web.bodies import JSON, json_response
+from wrapper.web.bodies import JSON, NDJSON, finish_within, json_response
 from wrapper.web.request_parts import declared, unknown
 from wrapper.writing import Written
+
+log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -25,6 +29,17 @@ REPLAYED = "Idempotent-Replayed"
 
 def init_app(app: Flask) -> None:
     app.after_request(_add_warnings)
+
+
+def stream_snapshot(lines: Iterable[bytes], snapshot: ExitStack, cut: str, collection: str) -> Response:
+    """Answer with lines that are read from a snapshot, and log `cut` when their reader takes too long for them."""
+    response = Response(lines, mimetype=NDJSON)
+    # The reader may leave before the first line or in the middle. While it stays, writes pile up in the write-ahead
+    # log.
+    response.call_on_close(snapshot.close)
+    limit_seconds = current_app.config["EXPORT_SECONDS"]
+    finish_within(limit_seconds, lambda: log.warning(cut, collection=collection, limit_seconds=limit_seconds))
+    return response
 
 
 def respond(

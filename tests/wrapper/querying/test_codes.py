@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from wrapper import distances as distances_module
 from wrapper.distances import exact_distances
 from wrapper.querying import kept_codes
-from wrapper.querying.code_files import CodeFile
+from wrapper.querying.code_files import BaseCodes
 from wrapper.querying.codes import Encoder, differences_from, empty_arrays, multiply, reference_of, size_bytes
 from wrapper.querying.kept_codes import Held
 from wrapper.querying.leaves import Leaves, assigned, spreads_of, train
@@ -66,7 +66,7 @@ def _coded(vectors, metric, block=300, some=None):
 
 def _file(codes, leaves=None):
     none = Leaves(np.empty((0, codes.codes.shape[1]), np.float32), np.zeros(1, np.int64), np.empty(0, np.float32))
-    return CodeFile(1, np.arange(len(codes)), np.arange(len(codes), dtype=np.int32), codes, leaves or none)
+    return BaseCodes(1, np.arange(len(codes)), np.arange(len(codes), dtype=np.int32), codes, leaves or none)
 
 
 def _in_leaves(vectors, metric, some):
@@ -96,7 +96,7 @@ def _held(vectors, metric, later=0, with_leaves=False):
         codes = _coded(base, metric, some=some)
     place = np.empty(len(base), dtype=np.intp)
     place[order] = np.arange(len(base))
-    file = CodeFile(1, order, place.astype(np.int32), codes, _file(codes, leaves).leaves)
+    file = BaseCodes(1, order, place.astype(np.int32), codes, _file(codes, leaves).leaves)
     after = np.concatenate([vectors[count:], vectors[:later]])
     rows = np.concatenate([place[count:], np.arange(len(base) + later, len(base) + 2 * later)])
     held = Held(1, file, _coded(after, metric, some=some), np.arange(len(after)) + len(base), rows)

@@ -37,8 +37,8 @@ def put_for_all(transaction: Transaction, collection: Collection) -> None:
     )
 
 
-def supersede(transaction: Transaction, collection_key: int, ids: Sequence[str]) -> None:
-    """Take these ids, which new documents get, from the tombstones that have them."""
+def take_ids(transaction: Transaction, collection_key: int, ids: Sequence[str]) -> None:
+    """Take these ids from the tombstones that have them."""
     wanted = transaction.dialect.with_ids(ids)
     transaction.run(
         f"UPDATE tombstones AS d SET id = NULL WHERE d.collection_key = ? AND {wanted.text}",
@@ -48,7 +48,7 @@ def supersede(transaction: Transaction, collection_key: int, ids: Sequence[str])
 
 def erase(transaction: Transaction, collection_key: int, ids: Sequence[str]) -> None:
     """Let no tombstone have these ids any more. Followers cannot be told of them, so all have to begin anew."""
-    supersede(transaction, collection_key, ids)
+    take_ids(transaction, collection_key, ids)
     transaction.run("UPDATE collections SET deletions_since = revision WHERE key = ?", (collection_key,))
 
 
