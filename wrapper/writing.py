@@ -16,7 +16,8 @@ from schemas.errors import BusyError, CollectionNotFoundError, PreconditionFaile
 from schemas.observing import spans
 from schemas.records import Collection
 from schemas.storage.erasure_count import erasures
-from schemas.storage.outcomes import INDEX, EarlierAnswer, WriteOutcome
+from schemas.storage.outcomes import EarlierAnswer, WriteOutcome
+from schemas.storage.write_waits import INDEX
 from wrapper.catalog import idempotency
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction

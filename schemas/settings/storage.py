@@ -17,7 +17,7 @@ from schemas.errors import ConfigurationError
 from schemas.host_patterns import HostPattern, OriginPattern
 from schemas.settings.backup_times import BackupTimes, are_times
 from schemas.settings.environment import LONGEST_WAIT_SECONDS, PREFIX, OneWordOf, environment, seal
-from schemas.storage.outcomes import INDEX, WAITS
+from schemas.storage.write_waits import INDEX, WAITS
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("auto", "json", "console")

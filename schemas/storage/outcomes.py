@@ -11,10 +11,6 @@ from typing import Any
 
 from schemas.records import Collection, Metadata, version_of
 
-INDEX, COMMIT = "index", "commit"
-WAITS = (INDEX, COMMIT)
-"""What the answer to a write may wait for: that the vector index has it, or that the catalogue has it safely."""
-
 
 @dataclass(frozen=True, slots=True)
 class WriteOutcome:

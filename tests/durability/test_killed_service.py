@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from schemas.storage.outcomes import COMMIT, INDEX
+from schemas.storage.write_waits import COMMIT, INDEX
 from tests.durability.processes import alive, is_stopped, keeper, kill, leader, workers
 from tests.durability.workload import Writer, assert_nothing_is_lost, create, documents, healed, running
 from tests.support.live import eventually

@@ -63,6 +63,7 @@ COMPARED_WHOLE = {
     "schemas.names._PREFIX",
     "schemas.host_patterns._ORIGIN",
     "wrapper.indexing.engine_collections._IN_TRANSIT",
+    "wrapper.querying.code_files.NAME",
 }
 """Expressions that are only matched at the beginning of a text or against all of it, and never searched for."""
 

@@ -105,7 +105,7 @@ class StorageErasure:
                 return found, idempotency.leave_out(transaction, found.target, None)
             if found.target.ids:
                 writes.delete_documents(transaction, collection.name, ids=sorted(found.target.ids))
-                tombstones.erase(transaction, collection.key, sorted(found.target.ids))
+            tombstones.erase(transaction, collection.key)
             return found, idempotency.leave_out(transaction, found.target, collection.key)
 
         deleted = self._catalog.commit(operation)

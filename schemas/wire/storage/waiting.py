@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.storage.outcomes import WAITS
+from schemas.storage.write_waits import WAITS
 from schemas.wire.body import Body
 from schemas.wire.fields import Choice
 

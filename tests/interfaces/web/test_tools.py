@@ -11,6 +11,7 @@ from schemas.access.callers import ANYBODY, acting_as
 from schemas.errors import ConflictError, RagError, UnavailableError
 from wrapper.web import error_statuses
 from wrapper.web.parsing_budget import budget_of
+from wrapper.web.route_table import RouteTable
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}, "number": {"type": "integer", "default": 7}}}
 
@@ -33,6 +34,7 @@ def client():
     app.config["MAX_BODY_BYTES"] = 1_000
     app.extensions["rag.parsing"] = budget_of(1_000)
     app.extensions["rag.layers"] = SimpleNamespace(tools={ECHO: Tool(ECHO, "Says it again", SCHEMA, {}, run, dict)})
+    app.extensions["rag.routes"] = RouteTable()
     app.register_blueprint(tools.blueprint)
     error_statuses.init_app(app)
     client = app.test_client()

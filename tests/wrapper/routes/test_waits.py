@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from schemas.storage.outcomes import COMMIT
+from schemas.storage.write_waits import COMMIT
 
 HOUR = {"write_wait_seconds": 3600.0}
 URL = "/collections/abc"

@@ -1,8 +1,9 @@
 """Tombstones: what deleted documents leave, so that who follows a collection learns that they are gone.
 
 A tombstone has the position of its document, which is never given again, and its id. It loses the id when that is given
-to another document, which is the newest state of the id then, and when the document is erased. Tombstones are swept
-when they are old; from which revision on a collection still has them all is in `collections.deletions_since`.
+to another document, which is the newest state of the id then. Tombstones are swept when they are old, and all of a
+collection when something is erased from it; from which revision on a collection still has them all is in
+`collections.deletions_since`.
 """
 
 from __future__ import annotations
@@ -46,10 +47,14 @@ def take_ids(transaction: Transaction, collection_key: int, ids: Sequence[str]) 
     )
 
 
-def erase(transaction: Transaction, collection_key: int, ids: Sequence[str]) -> None:
-    """Let no tombstone have these ids any more. Followers cannot be told of them, so all have to begin anew."""
-    take_ids(transaction, collection_key, ids)
-    transaction.run("UPDATE collections SET deletions_since = revision WHERE key = ?", (collection_key,))
+def erase(transaction: Transaction, collection_key: int) -> None:
+    """Delete the tombstones of a collection that something is erased from: nothing tells whose documents they were.
+
+    Followers cannot be told of them, so all have to begin anew.
+    """
+    if transaction.value("SELECT COUNT(*) FROM tombstones WHERE collection_key = ?", (collection_key,)):
+        forget(transaction, collection_key)
+        transaction.run("UPDATE collections SET deletions_since = revision WHERE key = ?", (collection_key,))
 
 
 def forget(transaction: Transaction, collection_key: int) -> None:
