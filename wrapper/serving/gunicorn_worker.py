@@ -16,6 +16,8 @@ gunicorn has settings and hooks for none of this. These methods are overridden, 
 - `finish_request`: an answer that is the last arrives although the body was not read
   (`tests/wrapper/routes/test_connections.py`, "without an end"; `tests/durability/load/test_overload.py`), and
   requests that arrive before the answer to the previous one are answered in order (the same, "before the answers")
+- `handle`, `enqueue_req`: a thread that has answered waits a moment for its client's next request
+  (`tests/wrapper/serving/test_gunicorn_worker.py`)
 - `handle_error`: what is no HTTP is refused in the service's own words, without the keys that it may hold
   (`tests/access/test_hostile.py`)
 - `handle_exit`: nobody who waits for something to happen delays the end of a service that stops
@@ -65,6 +67,9 @@ HEAD_BYTES = 256 * 1024
 READ_BYTES = 64 * 1024
 STOPPING_SECONDS = 2.0
 """The time that a connection without a request is kept when the service is being stopped."""
+STAYING_SECONDS = 0.01
+"""The time for which a thread that has answered waits for its client's next request. A request that comes in it is not
+handed from thread to thread twice, which took longer than a short answer itself (`docs/performance.md`)."""
 PAUSE_WITHOUT_FILES_SECONDS = 0.01
 """The pause between attempts to accept a connection when no more files can be opened."""
 FAULTS_OF_ANSWERS = (InvalidResponseHeader, InvalidResponseHeaderName)
@@ -79,6 +84,7 @@ BUILT_ON: dict[type, dict[str, tuple[str, ...]]] = {
     ThreadWorker: {
         "accept": ("self", "listener"),
         "enqueue_req": ("self", "conn"),
+        "handle": ("self", "conn"),
         "finish_request": ("self", "conn", "fs"),
         "on_client_socket_readable": ("self", "conn", "client"),
         "on_pending_socket_readable": ("self", "conn", "client"),
@@ -114,6 +120,18 @@ class Connection(TConn):
         self.add_to_head(content + self.sock.take_held())
         return bool(content)
 
+    def take_ahead(self) -> None:
+        """Take what has been read of the next request: a client may send it before it has the answer to the last."""
+        self.add_to_head(self.parser.unreader.take_buffered() + self.sock.take_held())
+
+    def comes_again(self, seconds: float) -> bool:
+        """Return whether the next request is here, waiting for it for so long."""
+        self.take_ahead()
+        if not self.has_request and not self.head and self.sock.is_readable(seconds):
+            self.sock.setblocking(False)
+            self.read_head()
+        return self.has_request
+
     def add_to_head(self, content: bytes) -> None:
         begin = max(0, len(self.head) - 3)
         self.head += content
@@ -131,7 +149,7 @@ class Connection(TConn):
 
 
 class Worker(ThreadWorker):
-    """One process's event loop and threads; the methods here run on the event loop.
+    """One process's event loop and threads; the methods here run on the event loop, except `handle`.
 
     `share` is set before the fork, where connections are to be spread over several workers, and `certificate` where the
     service speaks TLS.
@@ -154,6 +172,8 @@ class Worker(ThreadWorker):
         self.client_seconds = settings.client_wait_seconds
         self.patience = Patience(settings.client_wait_seconds, settings.waiting_threads)
         self.parting: deque[Connection] = deque()
+        self.handled = 0
+        """The number of connections that have a thread, or wait for one."""
 
     def accept(self, listener: socket.socket) -> None:
         if self.share is not None and self.share.leaves_to_others(self.nr_conns):
@@ -185,12 +205,23 @@ class Worker(ThreadWorker):
         self.pending_conns.remove(conn)
         self._receive(conn, conn.timeout)
 
+    def enqueue_req(self, conn: Connection) -> None:
+        self.handled += 1
+        super().enqueue_req(conn)
+
+    def handle(self, conn: Connection) -> bool:
+        """Answer a request, and those that follow soon while half of the threads are free; runs in one of them."""
+        is_kept = super().handle(conn)
+        while is_kept and self.alive and self.handled <= self.cfg.threads // 2 and conn.comes_again(STAYING_SECONDS):
+            is_kept = super().handle(conn)
+        return is_kept
+
     def finish_request(self, conn: Connection, fs: Future[bool]) -> None:
+        self.handled -= 1
         if fs.cancelled() or fs.exception() is not None or not fs.result():
             self._part(conn)
             return
-        # A client that sends its next request before it has the answer has sent a part of it to the parser.
-        conn.add_to_head(conn.parser.unreader.take_buffered() + conn.sock.take_held())
+        conn.take_ahead()
         conn.sock.setblocking(False)
         if conn.has_request:
             self.enqueue_req(conn)

@@ -118,6 +118,10 @@ class PatientSocket(socket.socket):
         """Return whether something waits for the client to take it, so that it should be watched for that too."""
         return self._owes()
 
+    def is_readable(self, seconds: float) -> bool:
+        """Return whether something has arrived, or the client has gone, waiting for it for so long."""
+        return self._is_ready(select.POLLIN, seconds)
+
     def _take(self, size: int, flags: int) -> bytes:
         """Return what has arrived, b"" at the end. Raises BlockingIOError when that is nothing."""
         return super().recv(size, flags | socket.MSG_DONTWAIT)
