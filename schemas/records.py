@@ -29,8 +29,9 @@ class Collection:
     catalogue, and from a later one of the same name. `dimension` is None until the first document; `revision`
     grows with each write. `engine_id` is the id of its index in the engine, None while there is none; `index_state` is
     `ready`, `pending`, `rebuilding` or `adopting`. `engine_name` is what the engine calls it: its first name, which a
-    rename does not change. `configuration` is what a client of Chroma configured, as JSON. `view` stands for what its
-    reader sees of it, empty for everything.
+    rename does not change. `configuration` is what a client of Chroma configured, as JSON; `engine_records` is what the
+    records of its index have, `full` or `vectors`, None before it has an index. `view` stands for what its reader sees
+    of it, empty for everything.
     """
 
     key: int
@@ -45,6 +46,7 @@ class Collection:
     index_state: str = "pending"
     engine_name: str = ""
     configuration: str | None = None
+    engine_records: str | None = None
     view: str = ""
 
     @property

@@ -34,6 +34,7 @@ from wrapper.catalogue_mark import check_mark, mark
 from wrapper.engine.client import EngineClient
 from wrapper.engine.data_directory_lock import DataDirectoryLock, acquire
 from wrapper.engine.failures import EngineAccessError
+from wrapper.engine.keeper.cleaning import request_cleaning
 from wrapper.engine.keeper.index_files import IndexFiles
 from wrapper.engine.keeper.state import (
     READY,
@@ -368,6 +369,8 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
         claim=(lambda: claim(engine, catalogue)) if settings.chroma_url else None,
         engine_release=engine.version if settings.chroma_url else release_of_own_engine,
         adopts=settings.adopt,
+        records=settings.engine_records,
+        clean=(lambda: None) if settings.chroma_url else lambda: request_cleaning(settings.data_dir),
     )
     indexer = Indexer(catalog, applier, databases.leadership(), clock=time.monotonic)
     writing = Writing(

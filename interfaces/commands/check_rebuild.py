@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from interfaces.commands.options import documents_progress, service_at, url_option
+from schemas.storage.engine_records import ENGINE_RECORDS
 
 if TYPE_CHECKING:
     from providers.rag_wrapper.client import WrapperClient
@@ -41,8 +42,13 @@ def check(ctx: click.Context, names: tuple[str, ...], url: str) -> None:
 @click.command()
 @click.argument("names", metavar="COLLECTION...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Rebuild all collections of all databases.")
+@click.option(
+    "--records",
+    type=click.Choice(ENGINE_RECORDS),
+    help="What the engine's records have from then on: everything, or ids and vectors only. By default as before.",
+)
 @url_option
-def rebuild(names: tuple[str, ...], everything: bool, url: str) -> None:
+def rebuild(names: tuple[str, ...], everything: bool, records: str | None, url: str) -> None:
     """Rebuild the indexes of these collections from the catalogue, and wait until they are ready.
 
     Meanwhile queries are answered more slowly, and writes are stored and wait for the index.
@@ -56,7 +62,7 @@ def rebuild(names: tuple[str, ...], everything: bool, url: str) -> None:
         # All are requested before the first is awaited; a missing one stops the command before anything is done.
         before = {name: service.index(name) for name in chosen}
         for name in chosen:
-            service.rebuild_index(name)
+            service.rebuild_index(name, records=records)
         for name in chosen:
             index = _follow(service, name, before[name]["rebuilds"])
             click.echo(f"{name}: rebuilt, {index['documents']} documents")

@@ -222,9 +222,11 @@ class WrapperClient:
         """Have the index checked. Return what was known before."""
         return self._service.call("POST", _collection(name, "index/check"), {})
 
-    def rebuild_index(self, name: str) -> Body:
-        """Have the index rebuilt. Return what was known before."""
-        return self._service.call("POST", _collection(name, "index/rebuild"), {})
+    def rebuild_index(self, name: str, *, records: str | None = None) -> Body:
+        """Have the index rebuilt, and change what the engine's records have, `full` or `vectors`. Return what was
+        known before."""
+        params = {} if records is None else {"records": records}
+        return self._service.call("POST", _collection(name, "index/rebuild"), {}, params=params)
 
     def delete_documents(self, name: str, *, ids: Sequence[str] | None = None, where: Body | None = None) -> int:
         """Delete by ids, in parts of `IDS_AT_ONCE`, or by filter, even when that leaves no document. Return how many

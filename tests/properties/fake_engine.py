@@ -91,8 +91,8 @@ class FakeEngine:
         engine_id: str,
         ids: Sequence[str],
         embeddings: Vector,
-        texts: Sequence[str | None],
-        metadatas: Sequence[Metadata],
+        texts: Sequence[str | None] = (),
+        metadatas: Sequence[Metadata] = (),
         *,
         uris: Sequence[str | None] = (),
         stale_keys: Sequence[Collection[str]] | None = None,
@@ -104,14 +104,15 @@ class FakeEngine:
         assert len(set(ids)) == len(ids) == len(embeddings)
         stale = stale_keys or [()] * len(ids)
         given_uris = uris or [None] * len(ids)
-        columns = (embeddings, texts, metadatas, stale, given_uris)
+        columns = (embeddings, texts or [None] * len(ids), metadatas or [{}] * len(ids), stale, given_uris)
         for each, vector, text, metadata, keys, uri in zip(ids, *columns, strict=True):
             if all_new and each in records:
                 continue
             before = records[each].metadata if each in records else {}
             given = {**dict.fromkeys(removable(keys)), **(encode_metadata(metadata) or {})}
             after = {key: value for key, value in {**before, **given}.items() if value is not None}
-            records[each] = _Record(text, after, np.array(vector, dtype="<f4"), uri)
+            kept = records[each].text if each in records and text is None else text
+            records[each] = _Record(kept, after, np.array(vector, dtype="<f4"), uri)
 
     def delete(self, engine_id: str, ids: Sequence[str]) -> None:
         records = self._held(engine_id).records

@@ -95,7 +95,13 @@ class Process:
     """
 
     def __init__(
-        self, directory: Path, engine: Any, steps: Steps | None = None, *, clock: Callable[[], float] | None = None
+        self,
+        directory: Path,
+        engine: Any,
+        steps: Steps | None = None,
+        *,
+        clock: Callable[[], float] | None = None,
+        **options: Any,
     ) -> None:
         steps = steps or Steps()
         ticks = count(step=2)
@@ -117,6 +123,7 @@ class Process:
             index_bytes=self.index_bytes.get,
             engine_release=lambda: self.engine_release,
             clock=clock,
+            **options,
         )
         self._merging = WordMerging(self.catalog, clock, merged_at_once=2)
         self._leadership = FileLeadership(directory / "indexer.lock")

@@ -20,9 +20,9 @@ OPTIONS = WriteOptions()
 class World:
     """A service without threads on a fake engine that can be made to fail."""
 
-    def __init__(self, directory, engine=None, *, clock=None):
+    def __init__(self, directory, engine=None, *, clock=None, **options):
         self.engine = engine or FakeEngine()
-        self.process = Process(directory, self.engine, clock=clock)
+        self.process = Process(directory, self.engine, clock=clock, **options)
         self.process.engine.before = self._before
         self.process.engine.after = self._after
         self.names = []

@@ -15,6 +15,7 @@ from sqlalchemy import Column, Connection, inspect, text
 from schemas.errors import ConfigurationError
 from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT
 from schemas.sealed_cursors import new_key
+from schemas.storage.engine_records import FULL
 from wrapper.catalog import tables
 from wrapper.catalog.texts.signatures import COLUMNS, signature
 from wrapper.catalog.words.old_tables import drop_old_tables
@@ -202,6 +203,13 @@ def _outbox_sizes(connection: Connection) -> None:
         index.create(connection, checkfirst=True)
 
 
+def _engine_records(connection: Connection) -> None:
+    """Every collection that has an index knows what its records have: all that the documents have, until now."""
+    _add_column(connection, tables.collections.c.engine_records)
+    change = "UPDATE collections SET engine_records = :full WHERE engine_records IS NULL AND engine_id IS NOT NULL"
+    connection.execute(text(change), {"full": FULL})
+
+
 def _add_column(connection: Connection, column: Column[Any]) -> None:
     """Add a column that may be null to its table, unless it is there."""
     if any(each["name"] == column.name for each in inspect(connection).get_columns(column.table.name)):
@@ -229,6 +237,7 @@ STEPS: list[Callable[[Connection], None]] = [
     _text_signatures,
     _change_feed,
     _outbox_sizes,
+    _engine_records,
 ]
 NEWEST = len(STEPS)
 """The version of the schema that this release makes."""

@@ -15,7 +15,8 @@ from schemas.records import NO_EXTRAS, Collection, Document, Extras, Vector
 from wrapper.catalog.contract import Row, Sql, Transaction, balanced
 
 COLLECTION = (
-    "key, id, name, metadata, metric, dimension, revision, count, engine_id, index_state, engine_name, configuration"
+    "key, id, name, metadata, metric, dimension, revision, count, engine_id, index_state, engine_name, configuration, "
+    "engine_records"
 )
 MOST = 2**31
 STANDS_FOR = "SELECT collection_key FROM aliases WHERE"

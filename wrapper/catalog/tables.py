@@ -83,6 +83,7 @@ collections = Table(
     Column("engine_name", _string(512)),
     Column("configuration", TEXTS),
     Column("deletions_since", BigInteger, nullable=False, server_default="0"),
+    Column("engine_records", _string(8)),
     Index("collections_by_engine_name", "engine_name", unique=True),
     Index("collections_by_id", "id", unique=True),
 )

@@ -174,8 +174,8 @@ class EngineClient:
         engine_id: str,
         ids: Sequence[str],
         embeddings: Vector,
-        texts: Sequence[str | None],
-        metadatas: Sequence[Metadata],
+        texts: Sequence[str | None] = (),
+        metadatas: Sequence[Metadata] = (),
         *,
         uris: Sequence[str | None] = (),
         stale_keys: Sequence[Collection[str]] | None = None,
@@ -183,6 +183,7 @@ class EngineClient:
         timeout_seconds: float = 60.0,
     ) -> None:
         """Store records, replacing those of the same id. `ids` are unique; embeddings are float32 (n, dimension).
+        Records have no texts, no metadata or no addresses when none are given; one that had some keeps them.
 
         Chroma's upsert merges metadata, so `stale_keys` gives for each record the metadata keys that its earlier
         versions had (empty for a new one; keys still in use may be among them). Large batches go in several calls: when
@@ -229,8 +230,9 @@ class EngineClient:
         is_much = len(ids) > 1 and sum(map(size_of, metadatas)) > VALUES_PER_CALL
         body = None
         if not is_much:
-            records = {"ids": ids, "embeddings": vectors, "documents": texts, "metadatas": metadatas}
-            body = encode_body({**records, "uris": uris} if any(uris) else records)
+            records = {"ids": ids, "embeddings": vectors}
+            parts = {"documents": texts, "metadatas": metadatas, "uris": uris if any(uris) else ()}
+            body = encode_body(records | {name: values for name, values in parts.items() if values})
         if len(ids) > 1 and (body is None or len(body) > MAX_BODY_BYTES):
             half = len(ids) // 2
             for part in (slice(0, half), slice(half, None)):

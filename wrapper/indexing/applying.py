@@ -14,6 +14,7 @@ import structlog
 
 from schemas.errors import UnavailableError
 from schemas.records import Document
+from schemas.storage.engine_records import FULL
 from wrapper.catalog import reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
@@ -51,7 +52,8 @@ class Applier:
     `may_store` whether there is disk space for adopted documents. `claim` makes sure that the engine is this
     catalogue's and raises UnavailableError when it is not: nothing is sent to an engine that belongs to another.
     `engine_release` names the release of the engine: the next release may take what one does not. Unless it `adopts`,
-    nothing new is adopted, and what others keep in the engine stays as it is.
+    nothing new is adopted, and what others keep in the engine stays as it is. `records` is what the engine's records of
+    a new collection have; `clean` asks that the engine's files lose what is deleted in them.
     """
 
     def __init__(
@@ -67,6 +69,8 @@ class Applier:
         claim: Callable[[], None] | None = None,
         engine_release: Callable[[], str] = lambda: "",
         adopts: bool = True,
+        records: str = FULL,
+        clean: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -80,9 +84,9 @@ class Applier:
         self._claim = claim
         self._claimed_at = float("-inf")
         self._engine_release = engine_release
-        self._collections = EngineCollections(catalog, engine, shared=not adopts)
+        self._collections = EngineCollections(catalog, engine, shared=not adopts, records=records)
         self._rebuilds = Rebuilds(
-            catalog, engine, self._collections, clock=clock, now=now, engine_release=engine_release
+            catalog, engine, self._collections, clock=clock, now=now, engine_release=engine_release, clean=clean
         )
         self._adoptions = Adoptions(catalog, engine, may_store=may_store, looks=adopts, clock=clock)
         self._checkups = Checkups(
@@ -155,7 +159,8 @@ class Applier:
                     self._checkups.ask_for(first.collection_key)
                     return
                 case outbox.REBUILD:
-                    self._rebuilds.begin(first.collection_key, "it was asked for", asked=True)
+                    records = first.payload.get("records")
+                    self._rebuilds.begin(first.collection_key, "it was asked for", asked=True, records=records)
                     return
                 case _:
                     self._write(first.collection_key, entries)
@@ -308,7 +313,7 @@ class Applier:
         refused: dict[int, str] = {}
         for block in _blocks(untaken, DOCUMENTS_PER_CALL):
             all_new = untried and known.isdisjoint(document.id for document in block)
-            refused |= self._collections.store(collection.engine_id, block, stale, all_new=all_new)
+            refused |= self._collections.store(collection, block, stale, all_new=all_new)
         taken = {each.position for each in untaken} & tried.keys() - refused.keys()
         if refused or taken:
             self._set_aside(collection_key, refused, taken, up_to_entry=entries[-1].id)

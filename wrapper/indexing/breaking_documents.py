@@ -8,7 +8,7 @@ collection that holds nothing else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import structlog
@@ -67,7 +67,7 @@ class Sifter:
         self._engine.delete_collection(name)
         engine_id = self._collections.make(collection, name)
         try:
-            self._collections.send(engine_id, documents, {}, all_new=True)
+            self._collections.send(replace(collection, engine_id=engine_id), documents, {}, all_new=True)
             self._engine.count(engine_id)
         finally:
             try:

@@ -11,6 +11,7 @@ import structlog
 
 from schemas.errors import InvalidInputError, RagError
 from schemas.records import Collection, Document
+from schemas.storage.engine_records import FULL, VECTORS
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import outbox, states
@@ -56,12 +57,14 @@ class EngineCollections:
     """The engine's collections as the catalogue wants them. Methods raise what the engine client raises.
 
     In an engine that is `shared`, other clients keep collections of their own: none of them is renamed or deleted.
+    `records` is what the records of a collection have for which nothing else was asked.
     """
 
-    def __init__(self, catalog: Catalog, engine: EngineClient, *, shared: bool = False) -> None:
+    def __init__(self, catalog: Catalog, engine: EngineClient, *, shared: bool = False, records: str = FULL) -> None:
         self._catalog = catalog
         self._engine = engine
         self._shared = shared
+        self._records = records
 
     def make(self, collection: Collection, name: str) -> str:
         """Make a collection with the metric and metadata of `collection` and return the engine's id.
@@ -138,47 +141,60 @@ class EngineCollections:
 
         def record(transaction: Transaction) -> bool:
             also(transaction)
-            return states.set_engine_collection(transaction, collection.key, engine_id, states.READY)
+            records = self._records_of(collection)
+            return states.set_engine_collection(transaction, collection.key, engine_id, states.READY, records)
 
         if not self._catalog.commit(record):
             self.remove(collection.engine_name, engine_id)
 
     def store(
-        self, engine_id: str, documents: Sequence[Document], stale: Mapping[str, Group[str]], *, all_new: bool
+        self, collection: Collection, documents: Sequence[Document], stale: Mapping[str, Group[str]], *, all_new: bool
     ) -> dict[int, str]:
-        """Store documents with their embeddings. Return, by position, why the engine cannot take some of them.
+        """Store documents in the index of a collection as it is given. Return, by position, why the engine cannot take
+        some of them.
 
         The engine then has all the others and none of these. `stale` gives the metadata keys of earlier versions by id;
         `all_new` promises that the engine has none of the ids.
         """
         try:
-            self.send(engine_id, documents, stale, all_new=all_new)
+            self.send(collection, documents, stale, all_new=all_new)
         except (EngineRefusedError, InvalidInputError) as error:
             if len(documents) == 1:
                 log.error("the engine refuses a document", id=documents[0].id, reason=error.message, **error.details)
-                if not all_new:
-                    self._engine.delete(engine_id, [documents[0].id])
+                if not all_new and collection.engine_id is not None:
+                    self._engine.delete(collection.engine_id, [documents[0].id])
                 return {documents[0].position: _reason(error)}
             middle = len(documents) // 2
-            return self.store(engine_id, documents[:middle], stale, all_new=all_new) | self.store(
-                engine_id, documents[middle:], stale, all_new=all_new
+            return self.store(collection, documents[:middle], stale, all_new=all_new) | self.store(
+                collection, documents[middle:], stale, all_new=all_new
             )
         return {}
 
     def send(
-        self, engine_id: str, documents: Sequence[Document], stale: Mapping[str, Group[str]], *, all_new: bool
+        self, collection: Collection, documents: Sequence[Document], stale: Mapping[str, Group[str]], *, all_new: bool
     ) -> None:
         """Store all documents as `store` does, or raise an error."""
+        assert collection.engine_id is not None
+        ids = [document.id for document in documents]
+        vectors = np.stack([document.embedding for document in documents if document.embedding is not None])
+        if self._records_of(collection) == VECTORS:
+            self._engine.upsert(collection.engine_id, ids, vectors, all_new=all_new)
+            return
         self._engine.upsert(
-            engine_id,
-            [document.id for document in documents],
-            np.stack([document.embedding for document in documents if document.embedding is not None]),
+            collection.engine_id,
+            ids,
+            vectors,
             [None if document.extras.textless else document.text for document in documents],
             [document.metadata for document in documents],
             uris=[document.extras.uri for document in documents],
             stale_keys=None if all_new else [stale.get(document.id, ()) for document in documents],
             all_new=all_new,
         )
+
+    def _records_of(self, collection: Collection) -> str:
+        """Return what the engine's records of a collection have. It stays so until a rebuild: the engine would keep the
+        text of a full record that is written again without one."""
+        return collection.engine_records or self._records
 
 
 def _reason(error: RagError) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import structlog
 
 from schemas.errors import RagError, UnavailableError
 from schemas.records import Collection, Document
+from schemas.storage.engine_records import VECTORS
 from wrapper.catalog import reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
@@ -86,7 +87,8 @@ class FailedStep:
 
 
 class Rebuilds:
-    """The rebuilds under way, for the one thread that writes to the engine."""
+    """The rebuilds under way, for the one thread that writes to the engine. `clean` asks that the engine's files lose
+    what is deleted in them."""
 
     def __init__(
         self,
@@ -97,10 +99,12 @@ class Rebuilds:
         clock: Callable[[], float],
         now: Callable[[], float],
         engine_release: Callable[[], str],
+        clean: Callable[[], object],
     ) -> None:
         self._clock = clock
         self._now = now
         self._engine_release = engine_release
+        self._clean = clean
         self._catalog = catalog
         self._engine = engine
         self._collections = collections
@@ -120,12 +124,15 @@ class Rebuilds:
         """Return whether any rebuild can go on now."""
         return any(map(self._rests.is_over, self._rebuilds))
 
-    def begin(self, collection_key: int, reason: str, *, asked: bool = False) -> None:
-        """Begin the rebuild of an index. `asked` says that somebody wants it now, whatever became of the one before."""
+    def begin(self, collection_key: int, reason: str, *, asked: bool = False, records: str | None = None) -> None:
+        """Begin the rebuild of an index. `asked` says that somebody wants it now, whatever became of the one before.
+        `records` is what its records are to have from now on, None for no change."""
         log.warning("rebuilding an index from the catalogue", collection_key=collection_key, reason=reason)
 
         def record(transaction: Transaction) -> None:
             states.set_index_state(transaction, collection_key, states.REBUILDING)
+            if records is not None:
+                states.set_engine_records(transaction, collection_key, records)
             reports.write(
                 transaction,
                 collection_key,
@@ -270,7 +277,8 @@ class Rebuilds:
                 documents = []
         if documents:
             try:
-                refused = self._collections.store(made.engine_id, documents, {}, all_new=True)
+                into = replace(collection, engine_id=made.engine_id)
+                refused = self._collections.store(into, documents, {}, all_new=True)
             except UnavailableError:
                 # It is uncertain what the engine has got by now: begin again with a new engine collection.
                 rebuild.made = None
@@ -314,3 +322,5 @@ class Rebuilds:
                 )
 
         self._collections.put_to_use(collection, made.engine_id, record)
+        if collection.engine_records == VECTORS:
+            self._clean()  # of the texts that the index before may have had

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
-from schemas.wire.storage.index import index_answer
+from schemas.wire.storage.index import REBUILDING_ARGUMENTS, index_answer
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import store
+from wrapper.web.request_parts import arguments, store
 from wrapper.web.route_table import declare
 
 blueprint = Blueprint("indexes", __name__)
@@ -26,6 +26,6 @@ def check_index(name: str) -> Response:
 
 
 @blueprint.post("/collections/<name>/index/rebuild")
-@declare(Lane.WRITE)
+@declare(Lane.WRITE, query=REBUILDING_ARGUMENTS)
 def rebuild_index(name: str) -> Response:
-    return json_response(index_answer(store().indexes.rebuild(name)), 202)
+    return json_response(index_answer(store().indexes.rebuild(name, **arguments())), 202)

@@ -99,6 +99,7 @@ class Copying:
             source.metric,
             configuration=source.configuration,
             engine_calls_it=new_name,
+            engine_records=source.engine_records,
         )
 
     def _add(self, under_way: str, block: list[Document], since: int) -> None:

@@ -37,12 +37,15 @@ class IndexRequests:
         """Have the doctor check the index, after the earlier writes. Return what is known of it so far."""
         return self._ask_doctor(name, outbox.CHECK)
 
-    def rebuild(self, name: str) -> IndexStatus:
-        """Have the index rebuilt from the catalogue, after the earlier writes. Return what is known of it so far."""
-        self._writing.check_disk()
-        return self._ask_doctor(name, outbox.REBUILD)
+    def rebuild(self, name: str, *, records: str | None = None) -> IndexStatus:
+        """Have the index rebuilt from the catalogue, after the earlier writes. Return what is known of it so far.
 
-    def _ask_doctor(self, name: str, kind: str) -> IndexStatus:
-        self._catalog.commit(lambda transaction: collection_writes.ask_doctor(transaction, name, kind))
+        `records` is what the engine's records are to have from then on, None for no change.
+        """
+        self._writing.check_disk()
+        return self._ask_doctor(name, outbox.REBUILD, records)
+
+    def _ask_doctor(self, name: str, kind: str, records: str | None = None) -> IndexStatus:
+        self._catalog.commit(lambda transaction: collection_writes.ask_doctor(transaction, name, kind, records))
         self._indexer.notify()
         return self.of(name)

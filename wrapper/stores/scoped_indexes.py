@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from schemas.access.callers import current
 from schemas.records import Collection
@@ -29,8 +30,8 @@ class ScopedIndexes:
     def check(self, name: str) -> IndexStatus:
         return self._asked(name, self._requests.check)
 
-    def rebuild(self, name: str) -> IndexStatus:
-        return self._asked(name, self._requests.rebuild)
+    def rebuild(self, name: str, *, records: str | None = None) -> IndexStatus:
+        return self._asked(name, partial(self._requests.rebuild, records=records))
 
     def _asked(self, name: str, request: Callable[[str], IndexStatus]) -> IndexStatus:
         name = self._reach.full(name)

@@ -297,8 +297,10 @@ export class Collection {
     return this.#requester.body("POST", "/collections/{name}/index/check", { ...options, ...this.#path });
   }
 
-  rebuildIndex(options?: CallOptions): Promise<Result<"rebuildIndex">> {
-    return this.#requester.body("POST", "/collections/{name}/index/rebuild", { ...options, ...this.#path });
+  /** Have the index rebuilt, and change what the engine's `records` have: everything, or ids and vectors only. */
+  rebuildIndex(options: Query<"rebuildIndex"> & CallOptions = {}): Promise<Result<"rebuildIndex">> {
+    const { records, ...call } = options;
+    return this.#requester.body("POST", "/collections/{name}/index/rebuild", { ...call, ...this.#path, query: { records } });
   }
 }
 

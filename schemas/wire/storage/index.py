@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from schemas.records import Collection
+from schemas.storage.engine_records import ENGINE_RECORDS
 from schemas.storage.index_reports import (
     Adoption,
     Hindrances,
@@ -16,8 +17,20 @@ from schemas.storage.index_reports import (
     SetAside,
     Standstill,
 )
+from schemas.wire.body import Body
+from schemas.wire.fields import Choice
 
 Answer = dict[str, Any]
+
+
+class Rebuilding(Body):
+    """The query string of a rebuild."""
+
+    records = Choice(ENGINE_RECORDS, load_default=None)
+
+
+# Making a schema costs more than using it, and it keeps no state.
+REBUILDING_ARGUMENTS = Rebuilding()
 
 
 def index_answer(status: IndexStatus) -> Answer:
@@ -27,6 +40,7 @@ def index_answer(status: IndexStatus) -> Answer:
         "collection": found.name,
         "state": found.index_state,
         "documents": found.count,
+        "records": found.engine_records,
         "documents_held": report.documents_held,
         "waiting_writes": status.waiting_writes,
         "standing_still": _standstill(standing_still[0]) if standing_still else None,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from schemas.errors import AdoptingError
 from schemas.records import Collection, Metadata
+from schemas.storage.engine_records import FULL
 from schemas.storage.index_reports import Adoption
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import outbox, states
@@ -33,8 +34,8 @@ def begin(
     key = draw(transaction, "collection")
     transaction.run(
         "INSERT INTO collections (key, id, name, metadata, metric, revision, count, engine_id, index_state, "
-        "engine_name) VALUES (?, ?, ?, ?, ?, 1, 0, ?, ?, ?)",
-        (key, str(uuid.uuid4()), name, dump_json(metadata), metric, engine_id, states.ADOPTING, name),
+        "engine_name, engine_records) VALUES (?, ?, ?, ?, ?, 1, 0, ?, ?, ?, ?)",
+        (key, str(uuid.uuid4()), name, dump_json(metadata), metric, engine_id, states.ADOPTING, name, FULL),
     )
     transaction.run(
         "INSERT INTO adoptions (collection_key, documents, left_out) VALUES (?, ?, 0)",

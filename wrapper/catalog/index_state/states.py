@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from schemas.storage.engine_records import FULL
 from wrapper.catalog.contract import Transaction
 
 PENDING, READY, REBUILDING, ADOPTING = "pending", "ready", "rebuilding", "adopting"
@@ -16,13 +17,21 @@ def set_index_state(transaction: Transaction, collection_key: int, state: str) -
     transaction.run("UPDATE collections SET index_state = ? WHERE key = ?", (state, collection_key))
 
 
-def set_engine_collection(transaction: Transaction, collection_key: int, engine_id: str, state: str) -> bool:
-    """Record the engine collection that holds a collection's index. Return False when the collection is gone."""
+def set_engine_collection(
+    transaction: Transaction, collection_key: int, engine_id: str, state: str, records: str = FULL
+) -> bool:
+    """Record the engine collection that holds a collection's index, and what its records have. Return False when the
+    collection is gone."""
     changed = transaction.row(
-        "UPDATE collections SET engine_id = ?, index_state = ? WHERE key = ? RETURNING key",
-        (engine_id, state, collection_key),
+        "UPDATE collections SET engine_id = ?, index_state = ?, engine_records = ? WHERE key = ? RETURNING key",
+        (engine_id, state, records, collection_key),
     )
     return changed is not None
+
+
+def set_engine_records(transaction: Transaction, collection_key: int, records: str) -> None:
+    """Record what the records of the index have that is about to be made."""
+    transaction.run("UPDATE collections SET engine_records = ? WHERE key = ?", (records, collection_key))
 
 
 def distrust_all(transaction: Transaction) -> None:

@@ -25,8 +25,10 @@ def create_collection(
     *,
     configuration: str | None = None,
     engine_calls_it: str | None = None,
+    engine_records: str | None = None,
 ) -> tuple[Collection, WriteOutcome]:
-    """Create an empty collection. The engine calls it by its name too, unless that is given.
+    """Create an empty collection. The engine calls it by its name too, unless that is given, and has of its documents
+    what the service has it have, unless that is given.
 
     Raises ConflictError when a collection or an alias has the name.
     """
@@ -34,7 +36,7 @@ def create_collection(
     key, identity = draw(transaction, "collection"), str(uuid.uuid4())
     transaction.run(
         "INSERT INTO collections (key, id, name, metadata, metric, revision, count, index_state, engine_name, "
-        "configuration) VALUES (?, ?, ?, ?, ?, 1, 0, 'pending', ?, ?)",
+        "configuration, engine_records) VALUES (?, ?, ?, ?, ?, 1, 0, 'pending', ?, ?, ?)",
         (
             key,
             identity,
@@ -43,6 +45,7 @@ def create_collection(
             metric,
             engine_name(transaction, engine_calls_it or name, identity),
             configuration,
+            engine_records,
         ),
     )
     entry = outbox.append(transaction, key, outbox.CREATE, {"name": name})
@@ -98,12 +101,13 @@ def empty_collection(transaction: Transaction, name: str) -> WriteOutcome:
     return WriteOutcome(revision=revision, outbox_id=entry, deleted=collection.count)
 
 
-def ask_doctor(transaction: Transaction, name: str, kind: str) -> int:
-    """Append an outbox entry, `outbox.CHECK` or `outbox.REBUILD`, for the index of a collection.
+def ask_doctor(transaction: Transaction, name: str, kind: str, records: str | None = None) -> int:
+    """Append an outbox entry, `outbox.CHECK` or `outbox.REBUILD`, for the index of a collection. A rebuild may change
+    what its `records` have.
 
     Return the entry's id.
     """
-    return outbox.append(transaction, writable(transaction, name).key, kind, {"name": name})
+    return outbox.append(transaction, writable(transaction, name).key, kind, {"name": name, "records": records})
 
 
 def _clear(transaction: Transaction, collection: Collection) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from rag_wrapper_client.exchanges import Exchange, WaitFor, ask, at, change, get, given, repeatable, write
 from rag_wrapper_client.operations import listing, operation
@@ -181,6 +181,7 @@ class CollectionMethods:
         return ask(repeatable(change("POST", at("/collections/{}/index/check", name), {})))
 
     @operation
-    def rebuild_index(self, name: str) -> Exchange[Index]:
-        """Have the index rebuilt. Returns what was known before."""
-        return ask(repeatable(change("POST", at("/collections/{}/index/rebuild", name), {})))
+    def rebuild_index(self, name: str, *, records: Literal["full", "vectors"] | None = None) -> Exchange[Index]:
+        """Have the index rebuilt, and change what the engine's records have: everything, or ids and vectors only.
+        Returns what was known before."""
+        return ask(repeatable(change("POST", at("/collections/{}/index/rebuild", name), {}, records=records)))

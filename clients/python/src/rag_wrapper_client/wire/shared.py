@@ -20,6 +20,7 @@ class Index(TypedDict):
     collection: str
     state: Literal["pending", "ready", "rebuilding", "adopting"]
     documents: int
+    records: Literal["full", "vectors"] | None
     documents_held: int | None
     waiting_writes: int
     standing_still: Standstill | None

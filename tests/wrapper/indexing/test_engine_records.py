@@ -1,0 +1,130 @@
+"""What the engine's records have: everything, or with `vectors` nothing but ids and vectors."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.storage.engine_records import FULL, VECTORS
+from tests.properties.fake_engine import FakeEngine
+from tests.properties.processes import STEP, Crash, Process, Steps
+from tests.support.worlds import OPTIONS, World
+
+
+@pytest.fixture
+def open_world(tmp_path):
+    opened = []
+
+    def open_world(**options):
+        for before in opened:
+            before.process.close()
+        world = World(tmp_path, opened[-1].engine if opened else None, **options)
+        opened.append(world)
+        return world
+
+    yield open_world
+    opened[-1].process.close()
+
+
+def held(world, name="docs"):
+    """Return what the engine has beside ids and vectors: {id: (text, metadata)}."""
+    found = world.engine.get(world.engine.get_collection(name).id)
+    return dict(zip(found.ids, zip(found.texts, found.metadatas, strict=True), strict=True))
+
+
+def rebuild(world, records=None, name="docs"):
+    world.store.indexes.rebuild(name, records=records)
+    world.process.drain()
+
+
+def finds_itself(world, number, name="docs"):
+    found = world.process.planner.query(name, world.vector(number), top_k=1)
+    return found.plan, found.matches[0].document.id, found.matches[0].document.text != ""
+
+
+LEAN = (None, {})
+
+
+def test_the_engine_has_neither_texts_nor_metadata_of_a_collection_of_vectors(open_world):
+    world = open_world(records=VECTORS)
+    world.fill()
+    assert world.store.indexes.of("docs").collection.engine_records == VECTORS
+    assert held(world) == {f"d{number}": LEAN for number in range(3)}
+    world.store.add_documents("docs", world.batch("d0", "new"), OPTIONS)
+    world.store.delete_documents("docs", ids=["d1"], options=OPTIONS)
+    world.process.drain()
+    assert held(world) == dict.fromkeys(("d0", "d2", "new"), LEAN)
+    assert finds_itself(world, 2) == ("index", "d2", True)
+    world.store.empty_collection("docs", OPTIONS)
+    world.store.add_documents("docs", world.batch("later"), OPTIONS)
+    world.process.drain()
+    assert held(world) == {"later": LEAN}
+
+
+def test_a_collection_keeps_its_records_when_the_setting_changes(open_world):
+    open_world().fill()
+    world = open_world(records=VECTORS)
+    world.store.add_documents("docs", world.batch("d0", "new"), OPTIONS)
+    world.fill("other")
+    rebuild(world)
+    assert all(text for text, _ in held(world).values())
+    assert held(world, "other") == dict.fromkeys(("d0", "d1", "d2"), LEAN)
+
+
+def test_a_rebuild_changes_the_records_and_later_writes_follow_it(open_world):
+    cleaned = []
+    world = open_world(clean=lambda: cleaned.append(held(world)))
+    world.fill()
+    full = held(world)
+    rebuild(world, VECTORS)
+    assert held(world) == dict.fromkeys(full, LEAN)
+    assert cleaned == [held(world)], "it is cleaned once nothing of the texts is in use"
+    world.store.add_documents("docs", world.batch("d0"), OPTIONS)
+    rebuild(world)
+    assert held(world) == dict.fromkeys(full, LEAN)
+    rebuild(world, FULL)
+    assert held(world) == {**full, "d0": ("text of d0", {})}
+    assert len(cleaned) == 2
+
+
+def test_a_copy_has_the_records_of_its_original(open_world):
+    world = open_world()
+    world.fill()
+    rebuild(world, VECTORS)
+    world.store.copying.copy("docs", "copy", OPTIONS)
+    world.process.drain()
+    assert held(world, "copy") == dict.fromkeys(("d0", "d1", "d2"), LEAN)
+
+
+@pytest.mark.parametrize(("before", "after"), [(FULL, VECTORS), (VECTORS, FULL)])
+def test_whenever_the_service_dies_while_records_change_they_have_all_changed_in_the_end(tmp_path, before, after):
+    steps, crashes = 0, 0
+    while True:
+        engine = FakeEngine()
+        directory = tmp_path / str(steps)
+        directory.mkdir()
+        world = World(directory, engine, records=before)
+        world.fill()
+        world.process.close()
+        process = Process(directory, engine, Steps(steps), records=before)
+        try:
+            process.lead()
+            process.store.indexes.rebuild("docs", records=after)
+            process.drain()
+            is_dead = False
+        except Crash:
+            crashes += 1
+            is_dead = True
+        process.close()
+        last = World(directory, engine, records=before)
+        if is_dead and last.store.indexes.of("docs").collection.engine_records == before:
+            rebuild(last, after)  # it had not been acknowledged, or has not begun
+        last.store.add_documents("docs", last.batch("d0", "new"), OPTIONS)
+        last.process.drain()
+        kinds = {text is None and not metadata for text, metadata in held(last).values()}
+        assert kinds == {after == VECTORS}
+        assert set(held(last)) == {"d0", "d1", "d2", "new"}
+        last.process.close()
+        if not is_dead:
+            break
+        steps += STEP
+    assert crashes > 5
