@@ -1,9 +1,10 @@
 """Measure adds that need not wait for the index:
-`python -m benchmarks.chroma_client.bulk_adds [--documents 20000] [--batch 100]`.
+`python -m benchmarks.chroma_client.bulk_adds [--documents 20000] [--batch 100] [--records vectors]`.
 
 One client adds the same documents to this service and to a stock `chroma run`, in turns of a block each: here with
 `?wait=commit` by one kept connection, there by chromadb's `HttpClient`. Of this service there are two times, until the
 last batch of a block is answered and until the index has it all; Chroma answers when it has stored what it was sent.
+With `--records vectors` the engine here gets ids and vectors only.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from benchmarks.measuring import in_turn
 from benchmarks.peer import OurSide, chroma_run
 from benchmarks.processes import cpu_seconds
 from interfaces.commands.scratch_service import processes_in, scratch_service
+from schemas.storage.engine_records import ENGINE_RECORDS, FULL
 
 BLOCK = 4_000
 POLL_SECONDS = 0.25
@@ -87,7 +89,8 @@ def run(arguments: argparse.Namespace) -> None:
         places = [scratch / name for name in ("ours", "theirs")]
         for place in places:
             place.mkdir()
-        ours = OurSide(stack.enter_context(scratch_service(places[OURS])).url, places[OURS])
+        service = stack.enter_context(scratch_service(places[OURS], engine_records=arguments.records))
+        ours = OurSide(service.url, places[OURS])
         theirs = ClientSide("chroma run", stack.enter_context(chroma_run(places[THEIRS])), places[THEIRS])
         ours.create()
         comparison = Comparison(corpus, arguments.batch, ours, theirs)
@@ -101,6 +104,7 @@ def main() -> int:
     parser.add_argument("--documents", type=int, default=20_000)
     parser.add_argument("--dimension", type=int, default=384)
     parser.add_argument("--batch", type=int, default=100)
+    parser.add_argument("--records", choices=ENGINE_RECORDS, default=FULL)
     parser.add_argument("--directory", type=Path, help="where the scratch directories are made; default: the system's")
     arguments = parser.parse_args()
     return exit_code(lambda: run(arguments))

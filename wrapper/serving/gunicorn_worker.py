@@ -69,7 +69,7 @@ STOPPING_SECONDS = 2.0
 """The time that a connection without a request is kept when the service is being stopped."""
 STAYING_SECONDS = 0.01
 """The time for which a thread that has answered waits for its client's next request. A request that comes in it is not
-handed from thread to thread twice, which took longer than a short answer itself (`docs/performance.md`)."""
+handed from thread to thread twice, which takes longer than a short answer itself (`docs/performance.md`)."""
 PAUSE_WITHOUT_FILES_SECONDS = 0.01
 """The pause between attempts to accept a connection when no more files can be opened."""
 FAULTS_OF_ANSWERS = (InvalidResponseHeader, InvalidResponseHeaderName)

@@ -1,5 +1,6 @@
-"""The installed gunicorn has what the worker builds on, and a gunicorn without it is refused."""
+"""The installed gunicorn has what the worker builds on, and a gunicorn without it is refused; how long threads stay."""
 
+import socket
 from collections import deque
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ from gunicorn.glogging import Logger
 from gunicorn.workers.gthread import ThreadWorker
 
 from wrapper.serving.gunicorn_worker import BUILT_ON, Connection, Worker, missing_parts
+from wrapper.web.slow_clients import Patience, PatientSocket
 
 
 def test_this_gunicorn_fits():
@@ -37,3 +39,72 @@ def test_an_incomplete_request_does_not_keep_a_service_from_stopping():
         queue += [SimpleNamespace(timeout=2.0), SimpleNamespace(timeout=600.0)]
     worker._cap_keepalive(5.0)
     assert [[conn.timeout for conn in queue] for queue in queues] == [[2.0, 5.0]] * 3
+
+
+REQUEST = b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture
+def answering(monkeypatch):
+    """A worker of four threads, a connection with a first request, its client, and what is done after each answer."""
+    theirs, client = socket.socketpair()
+    conn = Connection(Config(), PatientSocket(theirs.detach(), Patience(5.0, 1)), ("127.0.0.1", 1), ("127.0.0.1", 2))
+    worker = Worker.__new__(Worker)
+    worker.cfg, worker.alive, worker.handled = SimpleNamespace(threads=4), True, 1
+    after, paths = [], []
+
+    def answer(self, conn):
+        conn.sock.setblocking(True)
+        conn.init()
+        paths.append(next(conn.parser).path)
+        if after:
+            after.pop(0)()
+        return True
+
+    monkeypatch.setattr(ThreadWorker, "handle", answer)
+    client.sendall(REQUEST)
+    assert conn.read_head()
+    assert conn.has_request
+    yield SimpleNamespace(worker=worker, conn=conn, client=client, after=after, paths=paths)
+    client.close()
+    conn.sock.close()
+
+
+def test_a_thread_answers_the_requests_that_follow_soon(answering):
+    answering.after += [lambda: answering.client.sendall(REQUEST.replace(b"live", b"ready")), lambda: None]
+    assert answering.worker.handle(answering.conn)
+    assert answering.paths == ["/live", "/ready"]
+
+
+def test_requests_that_came_before_the_answer_are_answered_in_order(answering):
+    answering.client.sendall(REQUEST.replace(b"live", b"a") + REQUEST.replace(b"live", b"b"))
+    assert answering.worker.handle(answering.conn)
+    assert answering.paths == ["/live", "/a", "/b"]
+
+
+def test_a_thread_leaves_a_client_that_sends_nothing_or_a_part_or_goes(answering):
+    part = REQUEST[:20]
+    answering.after += [lambda: None, lambda: answering.client.sendall(part), answering.client.close]
+    assert answering.worker.handle(answering.conn)
+    assert (answering.paths, bytes(answering.conn.head)) == (["/live"], b"")
+    answering.client.sendall(REQUEST)
+    assert answering.conn.read_head()
+    assert answering.worker.handle(answering.conn)
+    assert (answering.paths, bytes(answering.conn.head)) == (["/live"] * 2, part)
+    answering.client.sendall(REQUEST[20:])
+    assert answering.conn.read_head()
+    assert answering.worker.handle(answering.conn)
+    assert not answering.conn.has_request
+    assert not answering.conn.read_head()
+
+
+def test_a_thread_does_not_wait_while_few_are_free_or_the_service_stops(answering):
+    answering.worker.handled = 3
+    answering.after += [lambda: answering.client.sendall(REQUEST)]
+    assert answering.worker.handle(answering.conn)
+    assert answering.paths == ["/live"]
+    answering.worker.handled = 1
+    assert answering.conn.comes_again(5.0)
+    answering.after += [lambda: answering.client.sendall(REQUEST), lambda: setattr(answering.worker, "alive", False)]
+    assert answering.worker.handle(answering.conn)
+    assert answering.paths == ["/live"] * 3
