@@ -17,7 +17,7 @@ from wrapper.web.audited import noted_here
 from wrapper.web.bodies import encode
 from wrapper.web.callers import unwanted_watch
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import arguments, store
+from wrapper.web.request_parts import arguments, change_lane, store
 from wrapper.web.responses import stream_snapshot
 from wrapper.web.route_table import declare
 
@@ -27,11 +27,14 @@ CUT = "changes were cut: their reader took longer than RAG_EXPORT_SECONDS"
 
 
 @blueprint.get("/collections/<name>/changes")
-@declare(Lane.FOLLOWING, query=FOLLOWING)
+@declare(Lane.READ, query=FOLLOWING)
 def follow_collection(name: str) -> Response:
     asked = arguments()
     following = store().following
-    following.wait(name, asked["since"], asked["wait"], unwanted_watch())
+    if asked["wait"] and not following.has_changed(name, asked["since"]):
+        change_lane(Lane.FOLLOWING)  # who has something to read does not wait for those who have not
+        following.wait(name, asked["since"], asked["wait"], unwanted_watch())
+        change_lane(Lane.READ)
     with ExitStack() as stack:
         with_embeddings = "embedding" in asked["include"]
         found = following.changes(name, asked["since"], asked["limit"], with_embeddings=with_embeddings)

@@ -60,9 +60,16 @@ class Following:
         """Wait until the collection has changed since then, but no longer than that, nor when the follower `is_gone` or
         the service stops."""
         ends_at = self._clock() + seconds
-        while not self._has_changed(name, since) and self._clock() < ends_at and not is_gone():
+        while not self.has_changed(name, since) and self._clock() < ends_at and not is_gone():
             if self._stopping.wait(min(LOOK_SECONDS, max(0.0, ends_at - self._clock()))):
                 return
+
+    def has_changed(self, name: str, since: Since) -> bool:
+        """Return whether the collection has changed since then."""
+        with self._catalog.read() as transaction:
+            collection = find_collection(transaction, name)
+            check_since(transaction, collection, since)
+            return collection.revision > since.revision
 
     def stop_waiting(self) -> None:
         """Let nobody wait any more."""
@@ -78,9 +85,3 @@ class Following:
             history = history_of(transaction, collection)
             with closing(changes_since(transaction, collection, since, with_embeddings=with_embeddings)) as each:
                 yield Changes(collection, history, since.base(collection), limit, each)
-
-    def _has_changed(self, name: str, since: Since) -> bool:
-        with self._catalog.read() as transaction:
-            collection = find_collection(transaction, name)
-            check_since(transaction, collection, since)
-            return collection.revision > since.revision

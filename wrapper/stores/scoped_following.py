@@ -21,6 +21,9 @@ class ScopedFollowing:
         self._following = following
         self._reach = reach
 
+    def has_changed(self, name: str, since: Since) -> bool:
+        return self._following.has_changed(self._whole(name), since)
+
     def wait(self, name: str, since: Since, seconds: float, is_gone: Callable[[], bool]) -> None:
         self._following.wait(self._whole(name), since, seconds, is_gone)
 

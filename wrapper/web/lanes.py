@@ -26,6 +26,8 @@ STATE_REQUESTS = 2
 UPLOADS = 4
 """The number of uploads at a time. They mostly wait for their clients and the disk, and must not take the places of
 writes."""
+FOLLOWERS = 128
+"""The number of followers that wait for changes at a time. Each takes a look at the catalogue five times a second."""
 SPARE_THREADS = 8
 """The number of threads for requests without a lane, and for refusing."""
 
@@ -39,7 +41,7 @@ class Lane(Enum):
     WRITE = "storage write"
     UPLOAD = "upload of files"
     FOLLOWING = "changes of a collection"
-    """Following a collection: mostly waiting for something to change, which must not take the places of reads."""
+    """Waiting for a collection to change, which must not take the places of reads."""
     COMPUTING = "computing"
     SERVICE = "another service"
     EMBEDDING = "embedding"
@@ -61,7 +63,7 @@ def widths(settings: WrapperSettings) -> dict[Lane, Width]:
         Lane.READ: settings.threads,
         Lane.WRITE: settings.writing_threads,
         Lane.UPLOAD: UPLOADS,
-        Lane.FOLLOWING: settings.threads,
+        Lane.FOLLOWING: FOLLOWERS,
         Lane.COMPUTING: settings.threads,
         Lane.SERVICE: settings.service_threads,
     }

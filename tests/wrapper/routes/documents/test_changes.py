@@ -2,6 +2,7 @@
 
 import base64
 import threading
+from contextlib import ExitStack
 
 import numpy as np
 import orjson
@@ -9,6 +10,7 @@ import pytest
 
 from schemas.records import Since
 from wrapper.stores.following import Following
+from wrapper.web.lanes import FOLLOWERS, Lane
 
 BOTH = [
     {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1, 0]},
@@ -153,3 +155,20 @@ def test_nobody_waits_longer_than_asked_nor_for_who_is_gone_nor_while_the_servic
     stopping = Following(catalog)
     stopping.stop_waiting()
     stopping.wait(name, Since(2), 60, lambda: False)
+
+
+def test_who_has_something_to_read_does_not_wait_for_those_who_have_not(client, filled, app):
+    """Nor does a reader wait for those who follow."""
+    name = filled(BOTH)
+    lanes = app.extensions["rag.lanes"]
+    with ExitStack() as places:
+        for _ in range(FOLLOWERS):
+            places.callback(lanes.enter(Lane.FOLLOWING, lambda: False))
+        answer = client.get(f"/collections/{name}/changes", query_string={"since": 1, "wait": 60})
+        assert [orjson.loads(line).get("id") for line in answer.get_data().splitlines()] == ["a", "b", None]
+        assert client.get(f"/collections/{name}/documents").status_code == 200
+        for _ in range(app.extensions["rag.service"].settings.max_queue):
+            lanes._places[Lane.FOLLOWING]._waiting.append(threading.Event())
+        answer = client.get(f"/collections/{name}/changes", query_string={"since": 2, "wait": 60})
+        assert (answer.status_code, answer.json["code"]) == (503, "busy")
+        lanes._places[Lane.FOLLOWING]._waiting.clear()
