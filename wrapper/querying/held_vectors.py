@@ -35,14 +35,14 @@ from wrapper.querying.base_codes import encoded
 from wrapper.querying.code_files import BaseCodes, CodeFiles, Layout
 from wrapper.querying.codes import Bytes, Floats, QueryCode, Rows, multiply, size_bytes
 from wrapper.querying.costs import codes_compared
-from wrapper.querying.kept_codes import BehindError, Held, KeptCodes, OutgrownError, OvertakenError
+from wrapper.querying.kept_codes import ROW_BYTES, BehindError, Held, KeptCodes, OutgrownError, OvertakenError
 
 log = structlog.get_logger(__name__)
 
 SOON_MS = 100.0
 """The longest that a query may take to read a collection, or what was written to it."""
-BYTES_BESIDE = 16
-"""What a document takes beside its codes: its position and its place among leaves."""
+BYTES_BESIDE = 16 + ROW_BYTES
+"""What a document takes beside its codes: its position, its place among leaves, and what is kept of its row."""
 TOGETHER_FROM = 1_000_000
 """Collections of at least this many components compute products for several queries at a time."""
 QUERIES_AT_ONCE = 16
@@ -61,6 +61,8 @@ class _Account:
     saved_ms: float = 0.0
     is_read: bool = False
     look_at: float = 0.0
+    given_up: int = 0
+    """The revision of the last base that was of no use any more: its file is not opened again."""
 
 
 _Asked = Ticket[tuple[BaseCodes, Bytes], Floats]
@@ -142,15 +144,22 @@ class HeldVectors:
             if kept is None:
                 return None, None
             self._kept.move_to_end(collection.key)
+        held, taken_bytes = None, kept.nbytes
         try:
-            return kept.at(transaction, collection, most), kept
+            held = kept.at(transaction, collection, most)
+            if kept.nbytes == taken_bytes:
+                return held, kept
         except BehindError:
             return None, kept
         except OutgrownError:
-            with self._guard:
-                if self._kept.get(collection.key) is kept:
-                    del self._kept[collection.key]
-            return None, None
+            pass
+        with self._guard:
+            is_of_use = held is not None and kept.nbytes <= self._max_bytes
+            if not is_of_use and self._kept.get(collection.key) is kept:
+                del self._kept[collection.key]
+                self._account(collection.key).given_up = kept.base.revision
+            self._make_room()
+            return held, self._kept.get(collection.key)
 
     def close(self) -> None:
         """Give up what is being read."""
@@ -193,9 +202,10 @@ class HeldVectors:
         that others have made or, if this process `makes` some, new ones."""
         with self._guard:
             kept = self._kept.get(collection.key)
-        with suppress(OvertakenError, OutgrownError):
-            if kept is not None and not self._wants_new_base(kept):
-                kept.at(transaction, collection)
+        if kept is not None and not self._wants_new_base(kept):
+            with suppress(OvertakenError):
+                _, kept = self._at(transaction, collection, None)
+            if kept is not None:
                 return
         if self._files is not None:
             try:
@@ -218,8 +228,9 @@ class HeldVectors:
     ) -> None:
         """Hold the codes of the newest file, or make one. Raises OSError when there is no room for it."""
         history = history_of(transaction, collection)
+        with self._guard:
+            newer_than = self._account(collection.key).given_up if kept is None else kept.base.revision
         with files.making(collection.id) as may_make:
-            newer_than = 0 if kept is None else kept.base.revision
             found = files.open(collection.id, history, after=newer_than, up_to=collection.revision)
             if found is not None and self._keep(collection, found):
                 try:
@@ -285,17 +296,22 @@ class HeldVectors:
             before = self._kept.get(collection.key)
             if base is None or (before is not None and before.base.revision > base.revision):
                 return False
-            if base.nbytes > self._max_bytes:
-                return False  # before others make room for what does not fit
             now = self._clock()
             taken_seconds = 0.0 if began_at is None else now - began_at
             kept = KeptCodes(base, check_at=now + CHECK_SECONDS, renew_at=now + PAUSES * taken_seconds)
+            if kept.nbytes > self._max_bytes:
+                self._account(collection.key).given_up = base.revision
+                return False  # before others make room for what does not fit
             self._kept[collection.key] = kept
             self._kept.move_to_end(collection.key)
-            while sum(each.nbytes for each in self._kept.values()) > self._max_bytes:
-                key, _ = self._kept.popitem(last=False)
-                self._accounts.pop(key, None)
-            return collection.key in self._kept
+            self._make_room()
+            return True
+
+    def _make_room(self) -> None:
+        """Let the collections asked for longest ago leave, as long as all take too much."""
+        while sum(each.nbytes for each in self._kept.values()) > self._max_bytes:
+            key, _ = self._kept.popitem(last=False)
+            self._accounts.pop(key, None)
 
     def _end_reading(self, key: int) -> None:
         with self._guard:

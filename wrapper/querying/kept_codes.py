@@ -28,6 +28,11 @@ WAIT_SECONDS = 0.1
 """How long a query waits for another thread that brings codes to a revision."""
 MOST_STATES = 8
 """The revisions that can be answered for: those of snapshots that queries may still have."""
+ROW_BYTES = 1 + MOST_STATES
+"""What is kept of each row of a base beside it: whether it counts, now and at each of these revisions."""
+LATER_BYTES = 128 + 16 * MOST_STATES
+"""What is kept of each document written since beside its code: its place in a dict, and in the order of positions at
+each of these revisions."""
 FIRST_COMPARED, FIRST_OF_EACH = 256, 8
 """How many documents of the nearest leaves are compared to learn how near others have to be: so many, or so many times
 as are wanted."""
@@ -222,10 +227,8 @@ class KeptCodes:
         self._gone_count = 0
         self._newest = Held(base.revision, base, self._later.codes(), self._positions, self._gone)
         self._states = OrderedDict({base.revision: self._newest})
-
-    @property
-    def nbytes(self) -> int:
-        return self.base.nbytes + self._later.nbytes
+        self.nbytes = self._most_bytes()
+        """The most memory that all of it takes."""
 
     @property
     def is_outgrown(self) -> bool:
@@ -272,6 +275,7 @@ class KeptCodes:
         self._states[collection.revision] = self._newest
         while len(self._states) > MOST_STATES:
             self._states.popitem(last=False)
+        self.nbytes = self._most_bytes()
 
     def _leave(self, positions: list[int]) -> None:
         """Let the rows of documents not count any more, of those that have one that does."""
@@ -299,6 +303,12 @@ class KeptCodes:
         self._positions[first:after] = positions
         self._rows.update(zip(positions, range(first, after), strict=True))
         self._count = after
+
+    def _most_bytes(self) -> int:
+        beside = ROW_BYTES * len(self._left) + LATER_BYTES * self._count
+        growing = self._later.nbytes + self._positions.nbytes + self._gone.nbytes
+        # Earlier states may keep the arrays that were outgrown, which together are smaller than those in their place.
+        return self.base.nbytes + beside + 2 * growing
 
     def _encoder(self, count: int) -> Encoder:
         codes = self.base.codes

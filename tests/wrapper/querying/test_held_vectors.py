@@ -29,8 +29,8 @@ from wrapper.querying.planner import Planner
 COUNT, DIMENSION = 300, 8
 MEGABYTE = 1_000_000
 SECOND_QUERY_READS = CostModel(reading_per_document=0.0053)
-TAKEN = COUNT * (DIMENSION + DIMENSION // 2 + 5 * 4 + 16)
-"""The bytes that a collection takes: codes, fine codes, five numbers of four bytes for each, positions and places."""
+TAKEN = COUNT * (DIMENSION + DIMENSION // 2 + 5 * 4 + 16 + kept_codes.ROW_BYTES)
+"""The bytes that a collection takes: codes, fine codes, five numbers of four bytes for each, positions, places, rows."""
 
 
 class NoIndex:
