@@ -118,16 +118,20 @@ class StorageErasure:
             return is_marked(transaction, erasure.mark)
 
     def renew_index(self, name: str, *, until: float) -> str | None:
-        """Merge the words of a collection without those of deleted documents, and have its index rebuilt.
+        """Merge the words of a collection without those of deleted documents, remove its codes, and have its index
+        rebuilt.
 
-        Return None when both are done, else what is not.
+        Return None when all is done, else what is not.
         """
         try:
             with self._catalog.read() as transaction:
                 found = find_collection(transaction, name)
             key = found.key
             purge(self._catalog, key)
-            CodeFiles(self._data_dir / CODES).forget(found.id)
+            while not CodeFiles(self._data_dir / CODES).forget(found.id):
+                if self._clock() > until:
+                    return "codes of its vectors are being made"
+                self._pause(POLL_SECONDS)
             entry = self._catalog.commit(
                 lambda transaction: collection_writes.ask_doctor(transaction, name, outbox.REBUILD)
             )

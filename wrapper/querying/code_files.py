@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import math
 import mmap
 import os
 import re
@@ -135,8 +136,7 @@ class CodeFiles:
 
         Raises OSError when the disk has no room.
         """
-        for left in self._folder.glob(f"{collection_id}.*.incomplete"):
-            left.unlink(missing_ok=True)  # by a process that was killed
+        self._forget_unfinished(collection_id)
         # A name of its own: whatever happens to locks, no file is cut that another process has mapped.
         incomplete = self._folder / f"{collection_id}.{secrets.token_hex(8)}.incomplete"
         self._make_room(layout.size)
@@ -154,10 +154,19 @@ class CodeFiles:
             if opened.path is not None and opened.path.stat().st_mtime < now - USED_SECONDS:
                 os.utime(opened.path, (now, now))
 
-    def forget(self, collection_id: str, *, before: int | None = None) -> None:
-        """Remove the files of a collection, or those of revisions before that one."""
-        for revision, path in self._of(collection_id):
-            if before is None or revision < before:
+    def forget(self, collection_id: str) -> bool:
+        """Remove the files of a collection. Return False while a process makes one, which may be of what was in the
+        collection before."""
+        with self.making(collection_id) as is_alone:
+            self.forget_before(collection_id)
+            if is_alone:
+                self._forget_unfinished(collection_id)
+            return is_alone
+
+    def forget_before(self, collection_id: str, revision: float = math.inf) -> None:
+        """Remove the files of a collection that are of revisions before that one."""
+        for found, path in self._of(collection_id):
+            if found < revision:
                 path.unlink(missing_ok=True)
 
     def sweep(self, collection_ids: Callable[[], Collection[str]]) -> None:
@@ -175,6 +184,11 @@ class CodeFiles:
             for path in self._folder.glob(f"{collection_id}.*.codes")
             if (match := NAME.fullmatch(path.name))
         ]
+
+    def _forget_unfinished(self, collection_id: str) -> None:
+        """Remove what processes that were killed have left of a collection's files, while no process makes one."""
+        for left in self._folder.glob(f"{collection_id}.*.incomplete"):
+            left.unlink(missing_ok=True)
 
     def _make_room(self, needed_bytes: int) -> None:
         if needed_bytes > self._max_bytes:

@@ -25,6 +25,7 @@ import structlog
 
 from schemas.errors import RagError
 from schemas.records import Collection
+from schemas.storage.erasure_count import erasures
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.changes.feed import history_of
 from wrapper.catalog.contract import Transaction
@@ -269,14 +270,22 @@ class HeldVectors:
     def _in_file(
         self, files: CodeFiles, transaction: Transaction, collection: Collection, history: str
     ) -> BaseCodes | None:
+        since = erasures(transaction)
         made = self._made(transaction, collection)
-        if made is None:
-            return None
+        if made is None or self._is_erased_since(since):
+            return None  # an erasure that comes now waits for this process, and removes the file
         layout = Layout.of(made)
         with files.new(collection.id, layout) as file:
             made = file.fill(made, collection.id, history)
-        files.forget(collection.id, before=collection.revision)
+        files.forget_before(collection.id, collection.revision)
         return made
+
+    def _is_erased_since(self, count: int) -> bool:
+        """Return whether something was erased since there were so many erasures, perhaps what codes were made of."""
+        if self._catalog is None:
+            return False
+        with self._catalog.read() as transaction:
+            return erasures(transaction) != count
 
     def _made(self, transaction: Transaction, collection: Collection) -> BaseCodes | None:
         return encoded(transaction, collection, self._closing.is_set)
