@@ -61,6 +61,7 @@ from wrapper.indexing.indexer import Indexer
 from wrapper.indexing.tidying import Tidying
 from wrapper.observing.gauges import Gauge, Source
 from wrapper.observing.service_gauges import GAUGE_SECONDS, ServiceGauges
+from wrapper.querying.held_vectors import SWEEP_SECONDS
 from wrapper.querying.planner_setup import open_planner
 from wrapper.scoped_store import ScopedStore
 from wrapper.secret_key import KeyFile
@@ -396,4 +397,5 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
         settings, host, catalog, store, indexer, engine, state, guard, tidying, catalogue, recorder, backups
     )
     service.on_close(held.close)
+    service.looks.add("codes", held.sweep, None, every_seconds=SWEEP_SECONDS, limit_seconds=LOOK_SECONDS)
     return service

@@ -17,7 +17,7 @@ import re
 import secrets
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -119,16 +119,30 @@ class CodeFiles:
     @contextmanager
     def making(self, collection_id: str) -> Iterator[bool]:
         """Let one process at a time make codes of a collection. Gives False while another does."""
-        self._folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-        lock = os.open(self._folder / f"{collection_id}.lock", os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+        lock = self._locked(collection_id)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+            yield lock is not None
         finally:
-            os.close(lock)
+            if lock is not None:
+                os.close(lock)
+
+    def _locked(self, collection_id: str) -> int | None:
+        """Return the lock of a collection, which is held until it is closed; None while another process has it."""
+        self._folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+        path = self._folder / f"{collection_id}.lock"
+        while True:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                os.close(lock)
+                if isinstance(error, BlockingIOError):
+                    return None
+                raise
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(lock), path.stat()):
+                    return lock
+            os.close(lock)  # it was removed before it was locked, which keeps nobody out
 
     @contextmanager
     def new(self, collection_id: str, layout: Layout) -> Iterator[Unfinished]:
@@ -169,13 +183,16 @@ class CodeFiles:
             if found < revision:
                 path.unlink(missing_ok=True)
 
-    def sweep(self, collection_ids: Callable[[], Collection[str]]) -> None:
-        """Remove the files of all collections but these, which are read after the folder: a new one's files stay."""
-        found = list(self._folder.glob("*"))
-        known = collection_ids() if found else ()
-        for path in found:
-            if path.name.split(".")[0] not in known:
+    def collection_ids(self) -> set[str]:
+        """Return the ids of the collections that have files of any kind."""
+        return {_collection_of(path) for path in self._folder.glob("*")}
+
+    def sweep(self, collection_ids: Set[str]) -> None:
+        """Remove all files of these collections, which are gone, and what processes that were killed have left."""
+        for path in self._folder.glob("*"):
+            if _collection_of(path) in collection_ids:
                 path.unlink(missing_ok=True)
+        self._forget_killed()
 
     def _of(self, collection_id: str) -> list[tuple[int, Path]]:
         """Return (revision, path) of each file of a collection."""
@@ -190,8 +207,19 @@ class CodeFiles:
         for left in self._folder.glob(f"{collection_id}.*.incomplete"):
             left.unlink(missing_ok=True)
 
+    def _forget_killed(self) -> None:
+        for collection_id in {_collection_of(path) for path in self._folder.glob("*.incomplete")}:
+            with self.making(collection_id) as is_alone:
+                if is_alone:
+                    self._forget_unfinished(collection_id)
+
     def _make_room(self, needed_bytes: int) -> None:
-        if needed_bytes > self._max_bytes:
+        self._forget_killed()
+        left_bytes = self._max_bytes - needed_bytes
+        for path in self._folder.glob("*.incomplete"):
+            with suppress(FileNotFoundError):
+                left_bytes -= path.stat().st_size
+        if left_bytes < 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         found = []
         for path in self._folder.glob("*.codes"):
@@ -200,7 +228,7 @@ class CodeFiles:
                 found.append((state.st_mtime, state.st_size, path))
         taken = sum(size for _, size, _ in found)
         for _, size, path in sorted(found):
-            if taken + needed_bytes <= self._max_bytes:
+            if taken <= left_bytes:
                 break
             path.unlink(missing_ok=True)
             taken -= size
@@ -320,6 +348,10 @@ def _opened(path: Path, history: str, *, is_checked: bool = False) -> BaseCodes:
         path=path,
         is_whole=lambda: _checksum(whole) == checksum,
     )
+
+
+def _collection_of(path: Path) -> str:
+    return path.name.split(".")[0]
 
 
 def _sealed(head: dict[str, Any]) -> bytes:

@@ -55,6 +55,8 @@ CHECK_SECONDS = 600.0
 """The interval at which a file that is mapped is compared with its checksum."""
 LOOK_SECONDS = 1.0
 """The interval at which a process looks for files that others have made."""
+SWEEP_SECONDS = 600.0
+"""The interval at which each process lets go of what it has of collections that are gone."""
 
 
 @dataclass(slots=True)
@@ -162,6 +164,26 @@ class HeldVectors:
             self._make_room()
             return held, self._kept.get(collection.key)
 
+    def sweep(self) -> None:
+        """Let go of the codes of collections that are gone, and remove their files."""
+        if self._catalog is None or self._files is None:
+            return
+        # Before the collections are read, so that nothing of a new one goes.
+        ids = self._files.collection_ids()
+        with self._guard:
+            keys = {*self._kept, *self._accounts}
+        try:
+            with self._catalog.read() as transaction:
+                known = {each.key: each.id for each in all_collections(transaction)}
+        except RagError as error:
+            log.info("codes of vectors are swept later", reason=error.message)
+            return
+        with self._guard:
+            for key in keys - known.keys():
+                self._kept.pop(key, None)
+                self._accounts.pop(key, None)
+        self._files.sweep(ids - set(known.values()))
+
     def close(self) -> None:
         """Give up what is being read."""
         with self._guard:
@@ -189,8 +211,6 @@ class HeldVectors:
                 collection = find_collection(transaction, asked.name)
                 if collection.count and self.fits(collection):
                     self._read(transaction, collection, makes=makes)
-            if makes and self._files is not None:
-                self._files.sweep(lambda: _ids_of_all(catalog))
         except (RagError, OSError) as error:
             log.info("vectors were not read into memory", collection=asked.name, reason=str(error))
         except Exception:
@@ -327,11 +347,6 @@ class HeldVectors:
             account = self._accounts.get(key)
             if account is not None:
                 account.is_read = False
-
-
-def _ids_of_all(catalog: Catalog) -> set[str]:
-    with catalog.read() as transaction:
-        return {each.id for each in all_collections(transaction)}
 
 
 def _multiply(asked: list[_Asked]) -> None:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import time
-from contextlib import suppress
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 
 import numpy as np
 import pytest
 
 from schemas.records import DocumentBatch
+from tests.support.apps import running_app
+from tests.support.live import eventually
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
-from wrapper.querying import code_files
+from wrapper.querying import code_files, held_vectors
 from wrapper.querying.code_files import HEAD_BYTES, CodeFiles, Layout
 from wrapper.querying.held_vectors import HeldVectors
 
@@ -221,11 +226,87 @@ def test_a_new_file_takes_the_place_of_the_one_before(process, ask, catalog, mon
     assert np.array_equal(before.base.positions, after.base.positions), "what is mapped stays readable"
 
 
-def test_files_of_collections_that_are_gone_are_swept(process, ask, catalog, tmp_path):
-    ask(process(), pays=True)
-    two = ask(process(), "two", pays=True).base.path
+def test_what_a_process_has_of_collections_that_are_gone_is_swept(process, ask, catalog, tmp_path):
+    held = process()
+    ask(held, pays=True)
+    two = ask(held, "two", pays=True).base.path
     catalog.commit(lambda transaction: collection_writes.delete_collection(transaction, "one"))
+    held.sweep()
+    assert {path.name for path in (tmp_path / "codes").iterdir()} == {two.name, f"{two.name.split('.')[0]}.lock"}
+    assert len(held._kept) == len(held._accounts) == 1
+    assert ask(held, "two").base.path == two
+
+
+def test_what_is_made_of_a_new_collection_while_others_are_swept_stays(process, ask, catalog, tmp_path, monkeypatch):
+    held, all_collections = process(), held_vectors.all_collections
+
+    def late(transaction):
+        found = all_collections(transaction)
+        create(catalog, "three")
+        add(catalog, "three")
+        assert ask(held, "three", pays=True) is not None
+        return found
+
+    monkeypatch.setattr(held_vectors, "all_collections", late)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(held.sweep).result(60)
+    assert len(files(tmp_path)) == len(held._kept) == 1
+
+
+def test_a_service_sweeps_when_it_starts(tmp_path, processes):
+    stray = tmp_path / "codes" / f"{uuid.uuid4()}.3.codes"
+    stray.parent.mkdir()
+    stray.write_bytes(b"of a collection that is gone")
+    with running_app(tmp_path):
+        eventually(lambda: not stray.exists(), seconds=60)
+
+
+def id_of(catalog, name):
     with catalog.read() as transaction:
-        known = {find_collection(transaction, "two").id}
-    CodeFiles(tmp_path / "codes", MEGABYTE).sweep(lambda: known)
-    assert files(tmp_path) == [two.name]
+        return find_collection(transaction, name).id
+
+
+def leave_unfinished(tmp_path, collection_id):
+    (tmp_path / "codes").mkdir(exist_ok=True)
+    path = tmp_path / "codes" / f"{collection_id}.0123456789abcdef.incomplete"
+    path.write_bytes(bytes(SIZE))
+    return path
+
+
+def test_what_killed_processes_have_left_of_other_collections_makes_room(process, ask, catalog, tmp_path):
+    path = leave_unfinished(tmp_path, id_of(catalog, "two"))
+    assert ask(process(max_bytes=SIZE + 100), pays=True).base.path is not None
+    assert not path.exists()
+
+
+def test_what_killed_processes_have_left_of_collections_that_stay_is_swept(process, catalog, tmp_path):
+    path = leave_unfinished(tmp_path, id_of(catalog, "two"))
+    process().sweep()
+    assert not path.exists()
+
+
+def test_what_is_being_made_counts_and_stays(process, ask, catalog, tmp_path):
+    path, held = leave_unfinished(tmp_path, id_of(catalog, "two")), process(max_bytes=2 * SIZE - 1)
+    with CodeFiles(tmp_path / "codes").making(id_of(catalog, "two")):
+        held.sweep()
+        assert ask(held, pays=True).base.path is None
+    assert path.exists()
+
+
+def test_a_lock_that_is_removed_before_it_is_locked_keeps_nobody_out(tmp_path, monkeypatch):
+    one, two, flock = CodeFiles(tmp_path), CodeFiles(tmp_path), fcntl.flock
+    path, others = tmp_path / "collection.lock", ExitStack()
+
+    def removed(*arguments):
+        monkeypatch.setattr(code_files.fcntl, "flock", flock)
+        path.unlink()
+        if is_made_anew:
+            assert others.enter_context(two.making("collection"))
+        flock(*arguments)
+
+    for is_made_anew in (False, True):
+        monkeypatch.setattr(code_files.fcntl, "flock", removed)
+        with others, one.making("collection") as may_make:
+            assert may_make is not is_made_anew
+            with two.making("collection") as may_make_too:
+                assert not may_make_too
