@@ -116,6 +116,14 @@ class CodeFiles:
             return opened
         return None
 
+    def most_bytes(self, collection_id: str) -> int:
+        """Return the size of the largest file of a collection, 0 when there is none."""
+        sizes = [0]
+        for _, path in self._of(collection_id):
+            with suppress(OSError):
+                sizes.append(path.stat().st_size)
+        return max(sizes)
+
     @contextmanager
     def making(self, collection_id: str) -> Iterator[bool]:
         """Let one process at a time make codes of a collection. Gives False while another does."""

@@ -42,6 +42,8 @@ log = structlog.get_logger(__name__)
 
 SOON_MS = 100.0
 """The longest that a query may take to read a collection, or what was written to it."""
+SOON_BYTES = 100_000_000
+"""The longest file that a query may open: comparing it with its checksum takes as long."""
 BYTES_BESIDE = 16 + ROW_BYTES
 """What a document takes beside its codes: its position, its place among leaves, and what is kept of its row."""
 TOGETHER_FROM = 1_000_000
@@ -128,11 +130,15 @@ class HeldVectors:
             account.look_at = self._clock() + LOOK_SECONDS
             if makes:
                 account.saved_ms = 0.0
-            if self._catalog is not None and reading_ms > SOON_MS:
-                self._apart.submit(self._read_apart, self._catalog, collection, makes=makes)
+        if self._catalog is not None:
+            is_behind = kept is not None and held is None
+            if is_behind or reading_ms > SOON_MS or self._most_bytes_of_files(collection) > SOON_BYTES:
+                with self._guard:
+                    if not self._closing.is_set():
+                        self._apart.submit(self._read_apart, self._catalog, collection, makes=makes)
                 return held
         try:
-            self._read(transaction, collection, makes=makes)
+            self._read(transaction, collection, None if self._catalog is None else most, makes=makes)
         finally:
             self._end_reading(collection.key)
         return self._at(transaction, collection, most)[0]
@@ -205,12 +211,15 @@ class HeldVectors:
             return multiply(base.codes.codes, [code])[0]
         return self._products.do((base, code))
 
+    def _most_bytes_of_files(self, collection: Collection) -> int:
+        return 0 if self._files is None else self._files.most_bytes(collection.id)
+
     def _read_apart(self, catalog: Catalog, asked: Collection, *, makes: bool) -> None:
         try:
             with catalog.read() as transaction:
                 collection = find_collection(transaction, asked.name)
                 if collection.count and self.fits(collection):
-                    self._read(transaction, collection, makes=makes)
+                    self._read(transaction, collection, None, makes=makes)
         except (RagError, OSError) as error:
             log.info("vectors were not read into memory", collection=asked.name, reason=str(error))
         except Exception:
@@ -218,19 +227,19 @@ class HeldVectors:
         finally:
             self._end_reading(asked.key)
 
-    def _read(self, transaction: Transaction, collection: Collection, *, makes: bool) -> None:
-        """Bring what is kept of a collection to this revision or, where that is not possible, hold the codes of a file
-        that others have made or, if this process `makes` some, new ones."""
+    def _read(self, transaction: Transaction, collection: Collection, most: int | None, *, makes: bool) -> None:
+        """Bring what is kept of a collection to this revision, by reading at most `most` documents, or, where that is
+        not possible, hold the codes of a file that others have made or, if this process `makes` some, new ones."""
         with self._guard:
             kept = self._kept.get(collection.key)
         if kept is not None and not self._wants_new_base(kept):
             with suppress(OvertakenError):
-                _, kept = self._at(transaction, collection, None)
+                _, kept = self._at(transaction, collection, most)
             if kept is not None:
                 return
         if self._files is not None:
             try:
-                self._read_file(self._files, transaction, collection, kept, makes=makes)
+                self._read_file(self._files, transaction, collection, kept, most, makes=makes)
                 return
             except OSError as error:
                 log.warning("codes of vectors cannot be shared by processes", reason=error.strerror)
@@ -244,6 +253,7 @@ class HeldVectors:
         transaction: Transaction,
         collection: Collection,
         kept: KeptCodes | None,
+        most: int | None,
         *,
         makes: bool,
     ) -> None:
@@ -255,7 +265,7 @@ class HeldVectors:
             found = files.open(collection.id, history, after=newer_than, up_to=collection.revision)
             if found is not None and self._keep(collection, found):
                 try:
-                    held, kept = self._at(transaction, collection, None)
+                    held, kept = self._at(transaction, collection, most)
                 except OvertakenError:
                     return  # a query has brought them further meanwhile
                 if held is not None and kept is not None and not self._wants_new_base(kept):

@@ -22,6 +22,9 @@ from wrapper.querying.codes import Codes, Encoder, Estimates, Floats, QueryCode,
 LEAST_GROWTH = 4_096
 PARTS_OF_BASE = 8
 """What is beside the base may become an eighth of it, and at least `LEAST_GROWTH` documents."""
+PARTS_LEFT = 2
+"""Half of a base may be left, and at least `LEAST_GROWTH` documents. When more is, codes take twice the memory and the
+time that they need, and a new base is made of fewer documents than were deleted for it."""
 MOST_TIMES_OUTGROWN = 4
 """With so many times as much beside it, a base is given up."""
 WAIT_SECONDS = 0.1
@@ -216,6 +219,7 @@ class KeptCodes:
         count = len(base.positions)
         self._guard = threading.Lock()
         self._most_growth = max(LEAST_GROWTH, count // PARTS_OF_BASE)
+        self._most_gone = max(LEAST_GROWTH, count // PARTS_LEFT)
         self._count = 0
         self._later = self._encoder(0)
         self._positions: Positions = np.empty(0, dtype=np.int64)
@@ -233,7 +237,7 @@ class KeptCodes:
     @property
     def is_outgrown(self) -> bool:
         """Whether it is time for a new base."""
-        return self._count > self._most_growth
+        return self._count > self._most_growth or self._gone_count > self._most_gone
 
     def at(self, transaction: Transaction, collection: Collection, most: int | None = None) -> Held:
         """Return the codes at the revision of the snapshot, to which they are brought by reading at most `most`

@@ -1,0 +1,146 @@
+"""Collections that were much larger: a base that is mostly gone is renewed, and no query pays for its size."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from schemas.records import DocumentBatch
+from tests.support.live import eventually
+from wrapper.catalog import writes
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.names import collection_writes
+from wrapper.catalog.rows import find_collection
+from wrapper.catalog.sqlite.database import SQLiteDatabase
+from wrapper.querying import held_vectors, kept_codes
+from wrapper.querying.code_files import CodeFiles
+from wrapper.querying.held_vectors import HeldVectors
+from wrapper.querying.kept_codes import KeptCodes
+
+COUNT, DIMENSION, MEGABYTE = 300, 4, 1_000_000
+
+
+class Process(HeldVectors):
+    """The held vectors of a process, whose clock moves on with each query."""
+
+    def __init__(self, catalog, folder):
+        self.now = 0.0
+        super().__init__(MEGABYTE, catalog, CodeFiles(folder, MEGABYTE), lambda: self.now)
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    """A collection `one` with 300 documents."""
+    catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
+    catalog.open()
+    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, "one", {}, "l2"))
+    ids = [f"d{n}" for n in range(COUNT)]
+    vectors = np.random.default_rng(0).standard_normal((COUNT, DIMENSION), dtype=np.float32)
+    batch = DocumentBatch(ids, ids, [{} for _ in ids], vectors)
+    catalog.commit(lambda transaction: writes.add_documents(transaction, "one", batch))
+    yield catalog
+    catalog.close()
+
+
+@pytest.fixture
+def process(catalog, tmp_path):
+    """`process()` gives the held vectors of another process of the service."""
+    opened = []
+
+    def process():
+        opened.append(Process(catalog, tmp_path / "codes"))
+        return opened[-1]
+
+    yield process
+    for held in opened:
+        held.close()
+
+
+def ask(held, catalog, *, pays=False):
+    """Return the codes for a query, which may read as many documents as the collection has."""
+    held.now += 10.0
+    with catalog.read() as transaction:
+        collection = find_collection(transaction, "one")
+        saves_ms = held_vectors.SOON_MS if pays else 0.0
+        return held.of(transaction, collection, saves_ms=saves_ms, reading_ms=held_vectors.SOON_MS)
+
+
+def delete(catalog, first, last):
+    ids = [f"d{n}" for n in range(first, last)]
+    catalog.commit(lambda transaction: writes.delete_documents(transaction, "one", ids=ids))
+
+
+@pytest.fixture
+def by_queries(monkeypatch):
+    """What was asked of codes in the thread of the queries: the most documents that it might read."""
+    at, here, asked = KeptCodes.at, threading.current_thread(), []
+
+    def noted(kept, transaction, collection, most=None):
+        if threading.current_thread() is here:
+            asked.append(most)
+        return at(kept, transaction, collection, most)
+
+    monkeypatch.setattr(KeptCodes, "at", noted)
+    return asked
+
+
+def test_a_base_of_which_more_than_half_is_gone_gets_a_new_one(process, catalog, monkeypatch):
+    monkeypatch.setattr(kept_codes, "LEAST_GROWTH", 10)
+    held = process()
+    before = ask(held, catalog, pays=True)
+    for first in range(0, COUNT // 2, 50):
+        delete(catalog, first, first + 50)
+        assert ask(held, catalog).base is before.base
+    delete(catalog, COUNT // 2, COUNT // 2 + 1)
+    after = ask(held, catalog)
+    assert len(after.base.positions) == COUNT // 2 - 1
+    assert len(after.gone) == 0
+
+
+def test_few_deletions_are_no_reason_for_a_new_base(process, catalog):
+    held = process()
+    before = ask(held, catalog, pays=True)
+    for first in range(0, 250, 50):
+        delete(catalog, first, first + 50)
+        assert ask(held, catalog).base is before.base
+
+
+def test_what_is_kept_of_a_collection_that_shrank_is_brought_on_apart(process, catalog, by_queries):
+    held = process()
+    before = ask(held, catalog, pays=True)
+    delete(catalog, 0, 250)
+    assert ask(held, catalog) is None
+    eventually(lambda: ask(held, catalog) is not None, seconds=60)
+    after = ask(held, catalog)
+    assert (after.base, len(after.gone)) == (before.base, 250)
+    assert by_queries
+    assert all(most is not None and most <= COUNT + 1 for most in by_queries)
+
+
+def test_a_file_of_a_collection_that_shrank_is_brought_on_apart(process, catalog, by_queries):
+    path = ask(process(), catalog, pays=True).base.path
+    delete(catalog, 0, 250)
+    held = process()
+    assert ask(held, catalog) is None
+    eventually(lambda: ask(held, catalog) is not None, seconds=60)
+    assert ask(held, catalog).base.path == path
+    assert all(most is not None and most <= COUNT + 1 for most in by_queries)
+
+
+def test_a_long_file_is_opened_apart(process, catalog, monkeypatch):
+    ask(process(), catalog, pays=True)
+    open_file, here, asked = CodeFiles.open, threading.current_thread(), []
+
+    def noted(*arguments, **options):
+        asked.append(threading.current_thread())
+        return open_file(*arguments, **options)
+
+    monkeypatch.setattr(CodeFiles, "open", noted)
+    monkeypatch.setattr(held_vectors, "SOON_BYTES", 1_000)
+    held = process()
+    assert ask(held, catalog) is None
+    eventually(lambda: ask(held, catalog) is not None, seconds=60)
+    assert asked
+    assert here not in asked
