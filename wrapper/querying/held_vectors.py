@@ -60,6 +60,8 @@ LOOK_SECONDS = 1.0
 SWEEP_SECONDS = 600.0
 """The interval at which each process lets go of what it has of collections that are gone."""
 
+UNSHARED = "codes of vectors cannot be shared by processes"
+
 
 @dataclass(slots=True)
 class _Account:
@@ -242,7 +244,7 @@ class HeldVectors:
                 self._read_file(self._files, transaction, collection, kept, most, makes=makes)
                 return
             except OSError as error:
-                log.warning("codes of vectors cannot be shared by processes", reason=error.strerror)
+                log.warning(UNSHARED, reason=error.strerror)
         if makes:
             began_at = self._clock()
             self._keep(collection, self._made(transaction, collection), began_at)
@@ -257,7 +259,7 @@ class HeldVectors:
         *,
         makes: bool,
     ) -> None:
-        """Hold the codes of the newest file, or make one. Raises OSError when there is no room for it."""
+        """Hold the codes of the newest file, or make one. Raises OSError when files cannot be used at all."""
         history = history_of(transaction, collection)
         with self._guard:
             newer_than = self._account(collection.key).given_up if kept is None else kept.base.revision
@@ -300,15 +302,19 @@ class HeldVectors:
     def _in_file(
         self, files: CodeFiles, transaction: Transaction, collection: Collection, history: str
     ) -> BaseCodes | None:
+        """Return new codes, which are this process's own when there is no room for their file."""
         since = erasures(transaction)
         made = self._made(transaction, collection)
         if made is None or self._is_erased_since(since):
             return None  # an erasure that comes now waits for this process, and removes the file
-        layout = Layout.of(made)
-        with files.new(collection.id, layout) as file:
-            made = file.fill(made, collection.id, history)
-        files.forget_before(collection.id, collection.revision)
-        return made
+        try:
+            with files.new(collection.id, Layout.of(made)) as file:
+                filled = file.fill(made, collection.id, history)
+            files.forget_before(collection.id, collection.revision)
+        except OSError as error:
+            log.warning(UNSHARED, reason=error.strerror)
+            return made  # which need not be made again
+        return filled
 
     def _is_erased_since(self, count: int) -> bool:
         """Return whether something was erased since there were so many erasures, perhaps what codes were made of."""

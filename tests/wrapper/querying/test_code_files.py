@@ -202,6 +202,19 @@ def test_a_disk_that_is_full_all_the_same_does_no_harm(process, ask, tmp_path, m
     assert list((tmp_path / "codes").glob("*.incomplete")) == []
 
 
+@pytest.mark.parametrize("step", ["posix_fallocate", "pwrite", "replace"])
+def test_codes_that_get_no_file_are_made_once(process, ask, monkeypatch, step):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    encoded, asked = held_vectors.encoded, []
+    monkeypatch.setattr(held_vectors, "encoded", lambda *arguments: asked.append(1) or encoded(*arguments))
+    monkeypatch.setattr(code_files.os, step, full)
+    assert ask(process(), pays=True).base.path is None
+    assert len(ask(process(has_room=lambda size: False), pays=True).base.positions) == COUNT
+    assert len(asked) == 2
+
+
 def test_collections_used_longest_ago_make_room(process, ask, catalog, clock, tmp_path):
     create(catalog, "three")
     add(catalog, "three")
