@@ -386,9 +386,8 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
     documents = HeldDocuments()
     planner, held = open_planner(settings, catalog, index, documents, free_disk)
     store = Store(catalog, planner, indexer, writing, documents)
-    sweeper = TombstoneSweeper(catalog, settings.tombstone_days, time.time)
-    steps = [WordMerging(catalog, time.monotonic).step, store.copying.sweep, sweeper.step]
-    tidying = Tidying(steps, lambda: indexer.leads)
+    words, sweeper = WordMerging(catalog, time.monotonic), TombstoneSweeper(catalog, settings.tombstone_days, time.time)
+    tidying = Tidying([words.step, store.copying.sweep, sweeper.step], lambda: indexer.leads)
     indexer.start()
     tidying.start()
     recorder = open_recorder(settings, access, may_store=may_store)
