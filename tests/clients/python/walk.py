@@ -64,7 +64,7 @@ class Walk:
         assert (await self.ask("collection", self.name))["count"] == 0
         assert (await self.ask("index", self.name))["state"] in ("ready", "pending")
         assert (await self.ask("check_index", self.name))["collection"] == self.name
-        assert (await self.ask("rebuild_index", self.name))["collection"] == self.name
+        assert (await self.ask("rebuild_index", self.name, records="full"))["records"] == "full"
 
     async def documents(self):
         documents = [

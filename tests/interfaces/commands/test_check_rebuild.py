@@ -1,10 +1,16 @@
 """`rag-wrapper check` and `rag-wrapper rebuild` as a user runs them, against a real service."""
 
 import uuid
+from contextlib import closing
 
 import numpy as np
 import pytest
 
+from providers.outbound.json_client import JsonClient
+from providers.outbound.network import Network
+from providers.rag_wrapper.client import WrapperClient
+from providers.rag_wrapper.dialect import WrapperDialect
+from schemas.errors import InvalidInputError
 from tests.support.live import eventually
 
 DOCUMENTS = 1_200
@@ -43,11 +49,12 @@ def test_a_sound_index_is_looked_at_and_its_recall_measured(run_live, live, sess
 
 def test_an_index_is_rebuilt_when_asked(run_live, live, session, name):
     before = _index(live, session, name)["rebuilds"]
-    rebuilt = run_live("rebuild", name)
+    rebuilt = run_live("rebuild", name, "--records", "full")
     assert (rebuilt.returncode, rebuilt.stderr) == (0, "")
     assert rebuilt.stdout == f"{name}: rebuilt, {DOCUMENTS} documents\n"
     after = _index(live, session, name)
     assert (after["rebuilds"], after["rebuild"], after["state"]) == (before + 1, None, "ready")
+    assert after["records"] == "full"
     eventually(lambda: _index(live, session, name)["recall_at_10"] is not None, seconds=30)
 
 
@@ -70,6 +77,15 @@ def test_a_collection_that_is_not_there_is_named(run_live, command):
     refused = run_live(command, "no-such-collection")
     assert refused.returncode == 2
     assert "no-such-collection" in refused.stderr
+
+
+def test_what_records_are_to_have_is_asked_of_the_service(run_live, live, name):
+    refused = run_live("rebuild", name, "--records", "lean")
+    assert refused.returncode == 2
+    assert "'lean' is not one of 'full', 'vectors'" in refused.stderr
+    client = WrapperClient(JsonClient(live.url, WrapperDialect(live.url), network=Network()))
+    with closing(client), pytest.raises(InvalidInputError, match="records must be one of full, vectors"):
+        client.rebuild_index(name, records="lean")
 
 
 def test_a_rebuild_needs_the_name_of_a_collection(run_live):
