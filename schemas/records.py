@@ -219,10 +219,12 @@ class Match:
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
     """How the nearest documents of a collection were found: the name of the plan (`docs/architecture.md`), and of how
-    many documents the distance was computed, None where that would tell of documents that the caller does not see."""
+    many documents the distance was computed, None where that would tell of documents that the caller does not see.
+    `recall` is the recall@10 of the index, as last measured; None where no index was asked, or as above."""
 
     name: str
     compared: int | None = None
+    recall: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

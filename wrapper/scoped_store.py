@@ -321,8 +321,8 @@ class ScopedStore:
             seen=seen,
         )
         # Which documents the index proposes depends on those that are not seen.
-        compared = found.compared if seen == EVERYTHING else None
-        return replace(found, collection=self.reach.viewed(found.collection, name, seen), compared=compared)
+        found = replace(found, collection=self.reach.viewed(found.collection, name, seen))
+        return found if seen == EVERYTHING else replace(found, compared=None, recall=None)
 
     def projection(self, name: str, where: Where, *, limit: int, field: str | None) -> Projection:
         name = self.reach.full(name)

@@ -233,9 +233,8 @@ class Service:
 
     def erasure(self) -> StorageErasure:
         """Return what makes deleted documents disappear from the files of the storage."""
-        settings = self.settings
-        owns_engine = not settings.chroma_url
-        return StorageErasure(self._catalog, self._indexer, settings.data_dir, self.backups, owns_engine=owns_engine)
+        owns, data_dir = not self.settings.chroma_url, self.settings.data_dir
+        return StorageErasure(self._catalog, self._indexer, data_dir, self.backups, owns_engine=owns)
 
     def stop_waiting(self) -> None:
         """Let no request wait for changes any more: the service stops. Signal handlers may call this."""
@@ -372,6 +371,7 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
         adopts=settings.adopt,
         records=settings.engine_records,
         clean=(lambda: None) if settings.chroma_url else lambda: request_cleaning(settings.data_dir),
+        least_recall=settings.recall,
     )
     indexer = Indexer(catalog, applier, databases.leadership(), clock=time.monotonic)
     writing = Writing(

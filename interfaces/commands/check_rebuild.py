@@ -85,6 +85,8 @@ def _is_well(service: WrapperClient, name: str) -> bool:
             return False
         time.sleep(_POLL_SECONDS)
     recall = "not measured" if index["recall_at_10"] is None else f"{index['recall_at_10']:.3f}"
+    if index["filtered_recall_at_10"] is not None:
+        recall += f", with filters {index['filtered_recall_at_10']:.3f}"
     size = "" if index["index_bytes"] is None else f", {index['index_bytes'] / 2**20:.1f} MB"
     click.echo(f"{name}: {index['documents_held']} documents{size}, recall@10 {recall}")
     if index["fault"] is not None:

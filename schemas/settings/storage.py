@@ -18,6 +18,7 @@ from schemas.host_patterns import HostPattern, OriginPattern
 from schemas.settings.backup_times import BackupTimes, are_times
 from schemas.settings.environment import LONGEST_WAIT_SECONDS, PREFIX, OneWordOf, environment, seal
 from schemas.storage.engine_records import ENGINE_RECORDS, FULL
+from schemas.storage.recall import LEAST_RECALL
 from schemas.storage.write_waits import INDEX, WAITS
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -60,6 +61,7 @@ class WrapperSettings:
     memory_vectors_mb: int | None = None  # codes of vectors to search without the index; None: by the machine
     tombstone_days: int = 30  # how long it is known what was deleted, for those who follow a collection
     exact_ms: int = 100  # longest an exact answer may take; beyond it the vector index is asked
+    recall: float = LEAST_RECALL  # recall@10 below which no answer is left to a collection's vector index
     max_queue: int = 128  # requests of one kind that may wait for their turn, in each process
     client_wait_seconds: float = 30.0  # how long a client may keep a request waiting
     export_seconds: float = 3600.0  # how long a client may take for an export before it is cut
@@ -124,6 +126,7 @@ def read_wrapper_settings() -> WrapperSettings:
         "memory_vectors_mb": env.int("MEMORY_VECTORS_MB", None, validate=validate.Range(min=0)),
         "tombstone_days": env.int("TOMBSTONE_DAYS", default.tombstone_days, validate=validate.Range(min=1, max=36_500)),
         "exact_ms": env.int("EXACT_MS", default.exact_ms, validate=validate.Range(min=0)),
+        "recall": env.float("RECALL", default.recall, validate=validate.Range(min=0, max=1)),
         "max_queue": env.int("MAX_QUEUE", default.max_queue, validate=validate.Range(min=1, max=1_000)),
         "client_wait_seconds": env.float(
             "CLIENT_WAIT_SECONDS", default.client_wait_seconds, validate=validate.Range(min=1, max=LONGEST_WAIT_SECONDS)

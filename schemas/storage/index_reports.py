@@ -12,7 +12,10 @@ from schemas.records import Collection
 class IndexReport:
     """A report about one index. Times are seconds since 1970.
 
-    `fault` is what the last look found wrong. `rebuild_reason` is None unless a rebuild is under way, which has done
+    `fault` is what the last look found wrong. `recall_at_10` is without a filter, `filtered_recall_at_10` the lower one
+    of two filters; both hold where the engine is asked for at least so many `candidates`, None: for as many as a query
+    needs. `search_width` is the `ef_search` that the index was given because of its recall, None: that of a new one.
+    `rebuild_reason` is None unless a rebuild is under way, which has done
     `documents_rebuilt` so far; `rebuilds` have finished.
     """
 
@@ -21,10 +24,19 @@ class IndexReport:
     index_bytes: int | None = None
     fault: str | None = None
     recall_at_10: float | None = None
+    filtered_recall_at_10: float | None = None
     recall_at_seconds: float | None = None
+    candidates: int | None = None
+    search_width: int | None = None
     rebuild_reason: str | None = None
     documents_rebuilt: int = 0
     rebuilds: int = 0
+
+    @property
+    def lowest_recall(self) -> float | None:
+        """The lower recall of the two, None before the first measurement."""
+        measured = [each for each in (self.recall_at_10, self.filtered_recall_at_10) if each is not None]
+        return min(measured, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +44,13 @@ class IndexSummary:
     """All indexes in a few numbers.
 
     `ready` of them are ready and `rebuilding` are being rebuilt; `faulty` are pairs (collection, fault), and
-    `lowest_recall` is the collection with the lowest recall@10, with that recall.
+    `lowest_recall` is the collection with the lowest recall@10, with and without filters, and its report.
     """
 
     ready: int
     rebuilding: list[tuple[Collection, IndexReport]]
     faulty: list[tuple[str, str]]
-    lowest_recall: tuple[str, float] | None
+    lowest_recall: tuple[str, IndexReport] | None
 
 
 @dataclass(frozen=True, slots=True)

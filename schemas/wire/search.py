@@ -182,7 +182,8 @@ def _oracle(receipt: OracleReceipt, *, with_plans: bool) -> Json:
 
 
 def _plan(plan: SearchPlan) -> Json:
-    return {"plan": plan.name} if plan.compared is None else {"plan": plan.name, "compared": plan.compared}
+    told = {"plan": plan.name, "compared": plan.compared, "recall_at_10": plan.recall}
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def _group(found: SearchedGroup) -> Json:

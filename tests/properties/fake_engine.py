@@ -34,6 +34,7 @@ class _Held:
     metadata: dict[str, Any] | None
     rebuild: str | None = None
     dimension: int | None = None
+    search_width: int | None = None
     records: dict[str, _Record] = field(default_factory=dict)
 
 
@@ -60,11 +61,18 @@ class FakeEngine:
         return self._held(engine_id).name
 
     def create_collection(
-        self, name: str, *, metric: str, metadata: Metadata | None = None, rebuild: str | None = None
+        self,
+        name: str,
+        *,
+        metric: str,
+        metadata: Metadata | None = None,
+        rebuild: str | None = None,
+        search_width: int | None = None,
     ) -> str:
         self._refuse_taken(name)
         engine_id = str(uuid.uuid4())
-        self._collections[engine_id] = _Held(name, metric, encode_collection_metadata(metadata or {}), rebuild)
+        encoded = encode_collection_metadata(metadata or {})
+        self._collections[engine_id] = _Held(name, metric, encoded, rebuild, search_width=search_width)
         return engine_id
 
     def delete_collection(self, name: str) -> bool:
@@ -83,8 +91,11 @@ class FakeEngine:
         self._held(engine_id).metadata = encode_collection_metadata(metadata)
         self._held(engine_id).rebuild = None
 
-    def widen_search(self, name: str) -> None:
-        """Do nothing: this engine always finds everything."""
+    def widen_search(self, name: str, search_width: int | None = None) -> None:
+        """Note the width of search. This engine always finds everything."""
+        engine_id = self._id_of(name)
+        if engine_id is not None and search_width is not None:
+            self._held(engine_id).search_width = search_width
 
     def upsert(
         self,
@@ -167,7 +178,13 @@ class FakeEngine:
     def _described(self, engine_id: str) -> EngineCollection:
         held = self._held(engine_id)
         return EngineCollection(
-            engine_id, held.name, decode_metadata(held.metadata), held.dimension, held.metric, rebuild=held.rebuild
+            engine_id,
+            held.name,
+            decode_metadata(held.metadata),
+            held.dimension,
+            held.metric,
+            rebuild=held.rebuild,
+            search_width=held.search_width,
         )
 
     def _held(self, engine_id: str) -> _Held:

@@ -42,11 +42,12 @@ def test_the_environment_is_read_and_typed(environ):
         "RAG_WRITE_WAIT_SECONDS": "0.5",
         "RAG_CHROMA_URL": "http://chroma:8000",
         "RAG_LOG_LEVEL": "debug",
+        "RAG_RECALL": "0.95",
     }
     read = read_wrapper_settings()
     assert (read.port, read.data_dir, read.write_wait_seconds) == (6000, Path("/srv/rag"), 0.5)
     assert read.cors_origins == ("https://a.example", "https://b.example")
-    assert (read.chroma_url, read.log_level) == ("http://chroma:8000", "debug")
+    assert (read.chroma_url, read.log_level, read.recall) == ("http://chroma:8000", "debug", 0.95)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +58,9 @@ def test_the_environment_is_read_and_typed(environ):
         ("RAG_PORT", "many"),
         ("RAG_HOST", ""),
         ("RAG_WORKERS", "0"),
+        ("RAG_RECALL", "1.01"),
+        ("RAG_RECALL", "-0.1"),
+        ("RAG_RECALL", "99 %"),
         ("RAG_THREADS", "1"),
         ("RAG_MAX_BODY_MB", "0"),
         ("RAG_DISK_FLOOR_MB", "-1"),

@@ -210,6 +210,12 @@ def _engine_records(connection: Connection) -> None:
     connection.execute(text(change), {"full": FULL})
 
 
+def _promised_recall(connection: Connection) -> None:
+    """Reports know the recall with filters, and how widely an index is searched."""
+    for name in ("filtered_recall_at_10", "candidates", "search_width"):
+        _add_column(connection, tables.index_reports.c[name])
+
+
 def _add_column(connection: Connection, column: Column[Any]) -> None:
     """Add a column that may be null to its table, unless it is there."""
     if any(each["name"] == column.name for each in inspect(connection).get_columns(column.table.name)):
@@ -238,6 +244,7 @@ STEPS: list[Callable[[Connection], None]] = [
     _change_feed,
     _outbox_sizes,
     _engine_records,
+    _promised_recall,
 ]
 NEWEST = len(STEPS)
 """The version of the schema that this release makes."""

@@ -32,7 +32,9 @@ from wrapper.engine.server_access import STOCK, EngineAccess
 from wrapper.engine.transport import Transport, encode_body
 
 # Measured: docs/engine.md, "Index parameters".
-HNSW = {"max_neighbors": 16, "ef_construction": 100, "ef_search": 400, "sync_threshold": 1000}
+SEARCH_WIDTHS = (400, 800, 1600, 3200, 6400)
+"""The width of search of a new index, and those that its recall may require."""
+HNSW = {"max_neighbors": 16, "ef_construction": 100, "ef_search": SEARCH_WIDTHS[0], "sync_threshold": 1000}
 MAX_BODY_BYTES = 32 * 1024 * 1024  # a stock Chroma server takes 40 MB
 IDS_PER_CALL = 5000  # Chroma fails beyond 32,766 SQL variables
 RECORDS_PER_CALL = 1000
@@ -101,7 +103,7 @@ class EngineClient:
         """Return the engine ids of collections that never had a record, without those that `widen_search` would change.
         Chroma knows a collection's dimension before it takes the first record."""
         found = self.list_collections(timeout_seconds=timeout_seconds)
-        return [each.id for each in found if each.dimension is None and not self._is_narrow(each)]
+        return [each.id for each in found if each.dimension is None and not _is_narrow(each, self._width(None))]
 
     def get_collection(self, name: str, *, timeout_seconds: float = 10.0) -> EngineCollection | None:
         try:
@@ -116,11 +118,14 @@ class EngineClient:
         metric: str,
         metadata: Metadata | None = None,
         rebuild: str | None = None,
+        search_width: int | None = None,
         timeout_seconds: float = 10.0,
     ) -> str:
         """Make a collection and return its engine id. `metric` is `cosine`, `l2` or `ip`; `rebuild` is kept with the
-        collection until its metadata is set. Raises EngineConflictError when the name exists."""
-        body: dict[str, Any] = {"name": name, "configuration": {"hnsw": {"space": metric, **self._hnsw}}}
+        collection until its metadata is set; `search_width` is another width of search than that of new ones. Raises
+        EngineConflictError when the name exists."""
+        hnsw = {"space": metric, **self._hnsw, "ef_search": self._width(search_width)}
+        body: dict[str, Any] = {"name": name, "configuration": {"hnsw": hnsw}}
         encoded = encode_collection_metadata(metadata or {}) or {}
         if rebuild is not None:
             encoded[REBUILD_KEY] = rebuild
@@ -161,12 +166,12 @@ class EngineClient:
         encoded = {**reserved_metadata(metadata), **(encode_collection_metadata(metadata) or {NO_METADATA: None})}
         self._transport.call("PUT", self._named(engine_id), {"new_metadata": encoded}, timeout_seconds=timeout_seconds)
 
-    def widen_search(self, name: str, *, timeout_seconds: float = 10.0) -> None:
-        """Widen the search of an older index to that of new ones, from the next time the engine loads it."""
+    def widen_search(self, name: str, search_width: int | None = None, *, timeout_seconds: float = 10.0) -> None:
+        """Widen the search of an index, at least to that of new ones, from the next time the engine loads it."""
         found = self.get_collection(name, timeout_seconds=timeout_seconds)
-        if found is None or not self._is_narrow(found):
+        if found is None or not _is_narrow(found, self._width(search_width)):
             return
-        body = {"new_configuration": {"hnsw": {"ef_search": self._hnsw["ef_search"]}}}
+        body = {"new_configuration": {"hnsw": {"ef_search": self._width(search_width)}}}
         self._transport.call("PUT", self._named(found.id), body, timeout_seconds=timeout_seconds)
 
     def upsert(
@@ -307,8 +312,8 @@ class EngineClient:
                 break
         return read_records(pages, include)
 
-    def _is_narrow(self, collection: EngineCollection) -> bool:
-        return collection.search_width is not None and collection.search_width < self._hnsw["ef_search"]
+    def _width(self, wanted: int | None) -> int:
+        return max(wanted or 0, self._hnsw["ef_search"])
 
     def _named(self, name_or_id: str) -> str:
         return f"{self._access.collections_path}/{quote(name_or_id, safe='')}"
@@ -332,6 +337,10 @@ class EngineClient:
             answer = self._transport.call("GET", "/api/v2/pre-flight-checks", timeout_seconds=timeout_seconds)
             limits = self._limits = (address, answer)
         return limits[1].get(name, default)
+
+
+def _is_narrow(collection: EngineCollection, width: int) -> bool:
+    return collection.search_width is not None and collection.search_width < width
 
 
 def _check_finite(embeddings: Vector) -> None:

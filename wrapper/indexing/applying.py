@@ -15,6 +15,7 @@ import structlog
 from schemas.errors import UnavailableError
 from schemas.records import Document
 from schemas.storage.engine_records import FULL
+from schemas.storage.recall import LEAST_RECALL
 from wrapper.catalog import reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
@@ -53,7 +54,8 @@ class Applier:
     catalogue's and raises UnavailableError when it is not: nothing is sent to an engine that belongs to another.
     `engine_release` names the release of the engine: the next release may take what one does not. Unless it `adopts`,
     nothing new is adopted, and what others keep in the engine stays as it is. `records` is what the engine's records of
-    a new collection have; `clean` asks that the engine's files lose what is deleted in them.
+    a new collection have; `clean` asks that the engine's files lose what is deleted in them. An index with a recall@10
+    below `least_recall` is searched more widely.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Applier:
         adopts: bool = True,
         records: str = FULL,
         clean: Callable[[], object] = lambda: None,
+        least_recall: float = LEAST_RECALL,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -98,6 +101,7 @@ class Applier:
             clock=clock,
             now=now,
             engine_release=engine_release,
+            least_recall=least_recall,
         )
         self._failures: dict[int, int] = {}
         # Entries up to these may have been applied before, so the engine may have their documents already.

@@ -11,6 +11,7 @@ import structlog
 
 from schemas.errors import RagError
 from schemas.records import Collection
+from schemas.storage.index_reports import IndexReport
 from wrapper.catalog import reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
@@ -21,7 +22,7 @@ from wrapper.engine.failures import EngineBrokenError, EngineCollectionMissingEr
 from wrapper.indexing.breaking_documents import Part, Sifter
 from wrapper.indexing.doctor import CANARIES, Doctor, Finding
 from wrapper.indexing.rebuilding import Rebuilds
-from wrapper.indexing.recall import RecallMeasurement
+from wrapper.indexing.recall import Recall, RecallMeasurement
 from wrapper.indexing.retry_pauses import Rests
 
 log = structlog.get_logger(__name__)
@@ -72,6 +73,7 @@ class Checkups:
         clock: Callable[[], float],
         now: Callable[[], float],
         engine_release: Callable[[], str],
+        least_recall: float,
     ) -> None:
         self._catalog = catalog
         self._engine = engine
@@ -81,6 +83,7 @@ class Checkups:
         self._clock = clock
         self._now = now
         self._engine_release = engine_release
+        self._least_recall = least_recall
         self._queue: deque[int] = deque()
         self._asked_for: list[int] = []
         self._next_round_at = float("-inf")
@@ -205,6 +208,7 @@ class Checkups:
             if entries and (is_trusted or not _only_documents(entries)):
                 return False
             refused = set_aside.up_to_entries(transaction, collection_key)
+            report = reports.find(transaction, collection_key)
             waiting = {document_id for entry in entries for document_id in _touched(entry)}
             canaries = [
                 each
@@ -214,7 +218,7 @@ class Checkups:
         try:
             if not is_trusted:
                 # As far as is known the engine has just started, and loads the index with this check.
-                self._engine.widen_search(collection.engine_name)
+                self._engine.widen_search(collection.engine_name, report.search_width)
             expected = None if entries else collection.count - len(refused)
             finding = self._doctor.look(collection, canaries, expected=expected)
         except (EngineBrokenError, EngineCollectionMissingError) as error:
@@ -238,8 +242,10 @@ class Checkups:
             log.warning("an index is not as it should be, and was not after a rebuild", collection=collection.name)
         if refused and not entries:
             self._try_again(collection)
-        if canaries and self._is_recall_due(collection):
-            self._measuring = RecallMeasurement(self._catalog, self._engine, collection, canaries)
+        if canaries and self._is_recall_due(collection, report):
+            self._measuring = RecallMeasurement(
+                self._catalog, self._engine, collection, canaries, enough=self._least_recall, apart=refused
+            )
         return not entries
 
     def _try_again(self, collection: Collection) -> None:
@@ -274,26 +280,56 @@ class Checkups:
         if faults:
             self._catalog.commit(record)
 
-    def _is_recall_due(self, collection: Collection) -> bool:
+    def _is_recall_due(self, collection: Collection, report: IndexReport) -> bool:
         at, documents = self._recall_due_at.get(collection.key, (float("-inf"), 0))
-        return self._clock() >= at or collection.count >= documents
+        return report.recall_at_10 is None or self._clock() >= at or collection.count >= documents
 
     def _measure(self, measurement: RecallMeasurement) -> FailedLook | None:
-        key = measurement.collection_key
+        key = measurement.collection.key
         try:
             if measurement.step():
                 return None
-            recall = measurement.recall()
+            self._measuring = None
+            recall = measurement.result
+            if recall is not None:
+                self._record(measurement.collection, recall)
         except RagError as error:
             self._measuring = None
             return FailedLook(key, error)
-        self._measuring = None
-        if recall is not None:
-            self._recall_due_at[key] = (self._clock() + RECALL_EVERY_SECONDS, 2 * measurement.documents)
-        self._catalog.commit_quickly(
-            lambda transaction: reports.write(transaction, key, recall_at_10=recall, recall_at_seconds=self._now())
-        )
         return None
+
+    def _record(self, collection: Collection, recall: Recall) -> None:
+        """Record a measurement, and have the index searched as widely as it requires.
+
+        An index that the engine has loaded keeps its width: until the engine loads it again, queries ask for as many
+        candidates instead. Where no width is enough, nothing is changed, and the planner does without the index.
+        """
+        self._recall_due_at[collection.key] = (self._clock() + RECALL_EVERY_SECONDS, 2 * collection.count)
+        is_enough = recall.lowest >= self._least_recall
+        candidates = recall.candidates if is_enough else None
+
+        def record(transaction: Transaction) -> tuple[IndexReport, int | None]:
+            before = reports.find(transaction, collection.key)
+            width = max(before.search_width or 0, candidates or 0) or None
+            reports.write(
+                transaction,
+                collection.key,
+                recall_at_10=recall.unfiltered,
+                filtered_recall_at_10=recall.filtered,
+                recall_at_seconds=self._now(),
+                candidates=candidates,
+                search_width=width,
+            )
+            return before, width
+
+        before, width = self._catalog.commit_quickly(record)
+        if not is_enough:
+            reason = "an index misses near documents, queries are computed"
+            log.warning(reason, collection=collection.name, recall=recall.lowest)
+        elif candidates is not None:
+            if candidates != before.candidates:
+                log.info("an index is searched more widely", collection=collection.name, candidates=candidates)
+            self._engine.widen_search(collection.engine_name, width)
 
 
 def _only_documents(entries: list[outbox.Entry]) -> bool:

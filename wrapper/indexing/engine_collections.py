@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Group
+from functools import partial
 
 import numpy as np
 import structlog
@@ -14,8 +15,8 @@ from schemas.records import Collection, Document
 from schemas.storage.engine_records import FULL, VECTORS
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
-from wrapper.catalog.index_state import outbox, states
-from wrapper.engine.client import HNSW, EngineClient
+from wrapper.catalog.index_state import outbox, reports, states
+from wrapper.engine.client import SEARCH_WIDTHS, EngineClient
 from wrapper.engine.failures import EngineConflictError, EngineRefusedError
 from wrapper.engine.records import EngineCollection
 from wrapper.engine.tenant_claim import OWNER_MARK
@@ -67,20 +68,26 @@ class EngineCollections:
         self._records = records
 
     def make(self, collection: Collection, name: str) -> str:
-        """Make a collection with the metric and metadata of `collection` and return the engine's id.
+        """Make a collection with the metric and metadata of `collection` and return the engine's id. It is searched as
+        widely as the recall of the index before it required.
 
         A name other than the one that the engine has for the collection marks it as made by a rebuild.
         """
-        rebuild = None if name == collection.engine_name else name
+        with self._catalog.read() as transaction:
+            search_width = reports.find(transaction, collection.key).search_width
+        create = partial(
+            self._engine.create_collection,
+            name,
+            metric=collection.metric,
+            metadata=collection.metadata,
+            rebuild=None if name == collection.engine_name else name,
+            search_width=search_width,
+        )
         try:
-            return self._engine.create_collection(
-                name, metric=collection.metric, metadata=collection.metadata, rebuild=rebuild
-            )
+            return create()
         except EngineConflictError:
             self.make_room(name, rebuild=rebuild_name(collection.key, collection.engine_id))
-            return self._engine.create_collection(
-                name, metric=collection.metric, metadata=collection.metadata, rebuild=rebuild
-            )
+            return create()
 
     def make_room(self, name: str, *, rebuild: str) -> None:
         """Free a name in the engine by deleting or renaming the collection that has it.
@@ -125,9 +132,9 @@ class EngineCollections:
         """Return whether a collection is empty and was made by this service.
 
         Nobody else makes collections in an engine that is not shared. In a shared one hardly anybody else uses our
-        width of search.
+        widths of search.
         """
-        is_ours = not self._shared or found.search_width == HNSW["ef_search"]
+        is_ours = not self._shared or found.search_width in SEARCH_WIDTHS
         return is_ours and self._engine.count(found.id) == 0
 
     def put_to_use(

@@ -139,6 +139,8 @@ class Rebuilds:
                 rebuild_reason=reason,
                 documents_rebuilt=0,
                 recall_at_10=None,
+                filtered_recall_at_10=None,
+                candidates=None,
                 recall_at_seconds=None,
             )
 

@@ -1,88 +1,191 @@
-"""Measurement of recall: how many of the really nearest documents an index finds."""
+"""Measurement of recall: how many of the really nearest documents an index finds, and how widely it is to be searched
+for enough of them."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.records import Collection, Document, Vector
 from wrapper.catalog import reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
+from wrapper.catalog.index_state import countable
 from wrapper.catalog.rows import collection_by_key
 from wrapper.distances import EQUAL_DISTANCE, exact_distances, possible_nearest, vectors_at_once
-from wrapper.engine.client import EngineClient
+from wrapper.engine.candidates import first_candidates
+from wrapper.engine.client import SEARCH_WIDTHS, EngineClient
 
 NEAREST = 10
 QUERIES = 20
 VECTORS_AT_ONCE = 2_000
+CANDIDATES_AT_ONCE = 3_000
+SHARES = (1.0, 0.5, 0.1)
+"""The shares of the documents that match: without a filter, and with two."""
+
+_Near = tuple[float, int]
+"""The distance of a document from a query, and its position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """The recall@10 without a filter, and the lower one of the filters; None with no matches to find.
+
+    Both hold where the engine is asked for at least so many `candidates`, None: for as many as a query needs.
+    """
+
+    unfiltered: float
+    filtered: float | None
+    candidates: int | None = None
+
+    @property
+    def lowest(self) -> float:
+        return self.unfiltered if self.filtered is None else min(self.unfiltered, self.filtered)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """Queries to ask the engine: their numbers, how many candidates to ask for, and the shares answered by them."""
+
+    queries: list[int]
+    candidates: int
+    shares: tuple[float, ...]
 
 
 class RecallMeasurement:
     """A measurement of one index's recall@10, with the vectors of some of its documents as queries.
 
-    The truth comes from the catalogue's vectors. The measurement runs in small steps, so that no writer waits for a
-    pass over all vectors. Changes meanwhile are left out as far as they can be seen: the result is a measurement, not a
-    verdict.
+    The truth comes from the catalogue's vectors. The engine is asked as the planner asks it. When it finds less than
+    `enough`, it is asked again for more candidates, which makes it search more widely, until it finds enough or the
+    widest search does not. All of that is done in small steps, so that no writer waits for a pass over all vectors.
+    Documents that are written meanwhile count neither way, nor do those `apart` from the index, by position: all of
+    these are candidates of every query.
     """
 
     def __init__(
-        self, catalog: Catalog, engine: EngineClient, collection: Collection, asked: Sequence[Document]
+        self,
+        catalog: Catalog,
+        engine: EngineClient,
+        collection: Collection,
+        asked: Sequence[Document],
+        *,
+        enough: float,
+        apart: Container[int] = (),
     ) -> None:
         self._catalog = catalog
         self._engine = engine
+        self._enough = enough
+        self._apart = apart
         self._collection = collection
         self._queries = [document.embedding for document in asked[:QUERIES] if document.embedding is not None]
-        self._nearest: list[list[float]] = [[] for _ in self._queries]
-        self._seen_to = 0
+        self._nearest: dict[float, list[list[_Near]]] = {share: [[] for _ in self._queries] for share in SHARES}
+        self._seen_to, self._last = 0, 0
+        self._is_compared = False
+        self._widths: deque[int | None] = deque([None, *SEARCH_WIDTHS[1:]])
+        self._asks: deque[_Ask] = deque()
+        self._width: int | None = None
+        self._hits, self._expected = dict.fromkeys(SHARES, 0), dict.fromkeys(SHARES, 0)
+        self.result: Recall | None = None
+        """What was measured last, None when there was nothing to find. It is complete once the steps are done."""
 
     @property
-    def collection_key(self) -> int:
-        return self._collection.key
-
-    @property
-    def documents(self) -> int:
-        """The number of documents in the collection when the measurement began."""
-        return self._collection.count
+    def collection(self) -> Collection:
+        """The collection as it was when the measurement began."""
+        return self._collection
 
     def step(self) -> bool:
-        """Compare some more vectors. Return False when all are done, or when there is nothing left to measure."""
-        with self._catalog.read() as transaction:
-            if self._now(transaction) is None:
-                return False
-            limit = min(VECTORS_AT_ONCE, vectors_at_once(self._collection.dimension or 1))
-            places, vectors = reads.vectors_after(transaction, self._collection, self._seen_to, limit=limit)
-        if not places:
-            return False
-        self._seen_to = places[-1]
-        for number, query in enumerate(self._queries):
-            self._nearest[number] = heapq.nsmallest(
-                NEAREST, [*self._nearest[number], *_least_distances(query, vectors, self._collection.metric)]
-            )
-        return True
+        """Take a small step. Return False when all are done, or when there is nothing left to measure.
 
-    def recall(self) -> float | None:
-        """Return the share of the nearest documents that the index finds; call it once the steps are done.
-
-        Returns None when there was nothing to find. Raises whatever the engine's client raises.
+        Raises whatever the engine's client raises.
         """
-        if not self._seen_to:
-            return None
-        assert self._collection.engine_id is not None
-        proposed = self._engine.query(self._collection.engine_id, np.stack(self._queries), NEAREST)
-        hits = expected = 0
         with self._catalog.read() as transaction:
             collection = self._now(transaction)
             if collection is None:
-                return None
-            for query, nearest, ids in zip(self._queries, self._nearest, proposed, strict=True):
-                _, vectors = reads.vectors_of(transaction, collection, ids)
-                distances = exact_distances(query, vectors, collection.metric)
-                hits += min(len(nearest), int(np.count_nonzero(distances <= nearest[-1] + EQUAL_DISTANCE)))
-                expected += len(nearest)
-        return hits / expected
+                self.result = None
+                return False
+            if not self._is_compared:
+                self._compare(transaction)
+                return not self._is_compared or self._asks_next()
+        self._ask(self._asks.popleft())
+        if self._asks:
+            return True
+        self.result = self._measured()
+        return self.result is not None and self.result.lowest < self._enough and self._asks_next()
+
+    def _compare(self, transaction: Transaction) -> None:
+        """Compare some more of the stored vectors with the queries."""
+        limit = min(VECTORS_AT_ONCE, vectors_at_once(self._collection.dimension or 1))
+        places, vectors = reads.vectors_after(transaction, self._collection, self._seen_to, limit=limit)
+        self._last = self._last or countable.newest_position(transaction, self._collection)
+        if not places or self._seen_to >= self._last:
+            self._is_compared = True
+            return
+        self._seen_to = places[-1]
+        places, vectors = _only(places, vectors, lambda place: place <= self._last and place not in self._apart)
+        for share, nearest in self._nearest.items():
+            for number, query in enumerate(self._queries):
+                found = self._nearest_of(query, places, vectors, share)
+                nearest[number] = heapq.nsmallest(NEAREST, [*nearest[number], *found])
+
+    def _nearest_of(self, query: Vector, places: Sequence[int], vectors: Vector, share: float) -> list[_Near]:
+        """Return the nearest of the documents that match the filter of this share, and all that are as near."""
+        matching = np.flatnonzero(_matches(places, share))
+        few = matching[possible_nearest(query, vectors[matching], self._collection.metric, NEAREST)]
+        distances = exact_distances(query, vectors[few], self._collection.metric).tolist()
+        return list(zip(distances, (places[row] for row in few), strict=True))
+
+    def _asks_next(self) -> bool:
+        """Prepare to ask for the next number of candidates. Return False when there is none, or nothing to find."""
+        count = self._collection.count
+        asked_for_all = self.result is not None and (self.result.candidates or 0) >= count
+        if not self._seen_to or not self._widths or asked_for_all:
+            return False
+        width = self._widths.popleft()
+        shares_by_number: dict[int, tuple[float, ...]] = {}
+        for share in SHARES:
+            number = first_candidates(count, max(1, round(share * count)), NEAREST, at_least=width or 0)
+            shares_by_number[number] = (*shares_by_number.get(number, ()), share)
+        for number, shares in shares_by_number.items():
+            at_once = max(1, CANDIDATES_AT_ONCE // number)
+            for start in range(0, len(self._queries), at_once):
+                queries = list(range(len(self._queries)))[start : start + at_once]
+                self._asks.append(_Ask(queries, number, shares))
+        self._hits, self._expected = dict.fromkeys(SHARES, 0), dict.fromkeys(SHARES, 0)
+        self._width = width
+        return True
+
+    def _ask(self, ask: _Ask) -> None:
+        """Ask the engine, and count what it finds. What is as near as the farthest that is wanted counts, too."""
+        assert self._collection.engine_id is not None
+        vectors = np.stack([self._queries[number] for number in ask.queries])
+        proposed = self._engine.query(self._collection.engine_id, vectors, ask.candidates)
+        with self._catalog.read() as transaction:
+            collection = self._now(transaction)
+            if collection is None:
+                return
+            for number, ids in zip(ask.queries, proposed, strict=True):
+                places, vectors = reads.vectors_of(transaction, collection, sorted(ids))
+                wanted = {place for share in ask.shares for _, place in self._nearest[share][number]}
+                same = countable.unchanged(transaction, self._collection, sorted(wanted.union(places)))
+                places, vectors = _only(places, vectors, same.__contains__)
+                for share in ask.shares:
+                    nearest = [distance for distance, place in self._nearest[share][number] if place in same]
+                    if nearest:
+                        found = self._nearest_of(self._queries[number], places, vectors, share)
+                        as_near = sum(distance <= nearest[-1] + EQUAL_DISTANCE for distance, _ in found)
+                        self._hits[share] += min(len(nearest), as_near)
+                        self._expected[share] += len(nearest)
+
+    def _measured(self) -> Recall | None:
+        recalls = {share: self._hits[share] / number for share, number in self._expected.items() if number}
+        if 1.0 not in recalls:
+            return None
+        return Recall(recalls.pop(1.0), min(recalls.values(), default=None), self._width)
 
     def _now(self, transaction: Transaction) -> Collection | None:
         """Return the collection in its present state, or None when it no longer has the index being measured."""
@@ -94,7 +197,13 @@ class RecallMeasurement:
         return now if same else None
 
 
-def _least_distances(query: Vector, vectors: Vector, metric: str) -> list[float]:
-    few = possible_nearest(query, vectors, metric, NEAREST)
-    least: list[float] = exact_distances(query, vectors[few], metric).tolist()
-    return least
+def _matches(places: Sequence[int], share: float) -> NDArray[np.bool_]:
+    """Return which of the documents match the filter of this share. It has nothing to do with their vectors."""
+    scattered = np.asarray(places, dtype=np.uint64) * np.uint64(0x9E3779B1) % np.uint64(2**32)
+    return scattered < share * 2**32
+
+
+def _only(places: list[int], vectors: Vector, is_wanted: Callable[[int], bool]) -> tuple[list[int], Vector]:
+    """Return the positions that are wanted, and their vectors."""
+    rows = [row for row, place in enumerate(places) if is_wanted(place)]
+    return [places[row] for row in rows], vectors[rows]

@@ -67,6 +67,9 @@ def of_catalogue(seen: Observed) -> Iterator[Gauge]:
         yield Gauge(name, meaning, number)
     if seen.lowest_recall is not None:
         yield Gauge("rag_index_lowest_recall_at_10", "The lowest recall of all collections", seen.lowest_recall)
+    if seen.lowest_filtered_recall is not None:
+        meaning = "The lowest recall of all collections with a filter"
+        yield Gauge("rag_index_lowest_filtered_recall_at_10", meaning, seen.lowest_filtered_recall)
     yield from of_collections(seen.largest, seen.reports, rebuilding=seen.rebuilding_keys)
 
 
@@ -80,6 +83,8 @@ def of_collections(
         rebuilt = report.documents_rebuilt if each.key in rebuilding else None
         for name, meaning, value in (
             ("rag_index_recall_at_10", "Share of the ten nearest that the index finds", report.recall_at_10),
+            ("rag_index_filtered_recall_at_10", "The same with a filter", report.filtered_recall_at_10),
+            ("rag_index_search_width", "The width of search that its recall required", report.search_width),
             ("rag_index_bytes", "Size of the index's files", report.index_bytes),
             ("rag_index_rebuilds", "Times the index was rebuilt", report.rebuilds),
             ("rag_index_rebuilt_documents", "Documents that the rebuild under way has done", rebuilt),

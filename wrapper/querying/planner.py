@@ -8,7 +8,8 @@ one that its revision has.
 - `memory`: the collection is asked so often that its vectors are held as codes, which tell what can be near. It goes
   before the index, which may miss neighbours, as long as it takes no longer than an exact answer may.
 - `exact`: reading the vectors of the few matches costs less than asking the engine, or so little that it is not worth
-  the neighbours that a graph misses; ten times as much is read until the index has been found to be good.
+  the neighbours that a graph misses; ten times as much is read until the index has been measured, and everything when
+  it was found to miss too many.
 - `index`: no filter, the engine's nearest.
 - `index+filter`: many matches; the engine is asked for so many neighbours that enough of them should match, and for
   more when they do not.
@@ -32,6 +33,8 @@ from schemas.errors import UnavailableError
 from schemas.observing import spans
 from schemas.records import Collection, GatherSpec, Group, Match, Vector
 from schemas.scores import score
+from schemas.storage.index_reports import IndexReport
+from schemas.storage.recall import LEAST_RECALL
 from schemas.where import EVERYTHING, HasId, Not, Where, all_of
 from wrapper.catalog import grouping, reads
 from wrapper.catalog.catalog import Catalog
@@ -42,6 +45,7 @@ from wrapper.catalog.index_state import outbox, reports, set_aside
 from wrapper.catalog.rows import find_collection
 from wrapper.distances import exact_distances, possible_nearest
 from wrapper.embedding_checks import check_dimension, check_directions
+from wrapper.engine.candidates import MAX_CANDIDATES, first_candidates
 from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
 from wrapper.querying.kept_codes import OvertakenError
@@ -49,13 +53,10 @@ from wrapper.querying.near_documents import middle_of
 
 log = structlog.get_logger(__name__)
 
-MAX_CANDIDATES = 16_384
 PENDING_ENTRIES = 256
 MAX_PENDING_IDS = 4_096
-SPARE_CANDIDATES = 10
-LEAST_RECALL = 0.99
 DOUBTED = 10
-"""The factor by which an exact answer may take longer when the index was found to miss more, or was never measured."""
+"""The factor by which an exact answer may take longer while the index has not been measured."""
 QUERIES_FOR_EXACTNESS = 10
 """After so many queries that the index would answer, which may miss neighbours, a collection is read into memory."""
 MOST_ATTEMPTS = 3
@@ -105,6 +106,8 @@ class Found:
 
     It has the matches, nearest first (equal distances by insertion), their groups when requested, the collection in the
     same snapshot, the plan taken, and of how many documents the distance was `compared`, None for who may not know.
+    `recall` is the recall@10 of the index as it was last measured for such a query; None for exact answers, and before
+    the first measurement.
     """
 
     matches: list[Match]
@@ -113,13 +116,15 @@ class Found:
     groups: list[Group] | None = None
     unknown_fields: tuple[str, ...] = ()
     compared: int | None = 0
+    recall: float | None = None
 
 
 class Planner:
     """The choice and execution of plans.
 
     `held` are the codes in memory; without it none are held. `documents` are those in memory. An
-    answer that can be computed exactly within `exact_ms` is, even where the index is quicker.
+    answer that can be computed exactly within `exact_ms` is, even where the index is quicker. An index whose recall@10
+    is below `least_recall` is not asked, however long that takes.
     """
 
     def __init__(
@@ -129,6 +134,7 @@ class Planner:
         costs: CostModel | None = None,
         held: HeldVectors | None = None,
         exact_ms: float = 0.0,
+        least_recall: float = LEAST_RECALL,
         documents: HeldDocuments | None = None,
     ) -> None:
         self._catalog = catalog
@@ -136,6 +142,7 @@ class Planner:
         self._costs = costs or CostModel()
         self._held = held
         self._exact_ms = exact_ms
+        self._least_recall = least_recall
         self._documents = documents or HeldDocuments()
 
     @spans.spanned("plan")
@@ -188,17 +195,22 @@ class Planner:
             if matching == 0:
                 return self._found(transaction, collection, question, [], NO_VECTOR, "empty")
             exact_cost = self._costs.exact(matching, len(embedding))
-            asks_index = self._is_indexed(collection) and exact_cost > self._patience_ms(transaction, collection)
+            is_indexed = self._is_indexed(collection)
+            report = reports.find(transaction, collection.key) if is_indexed else reports.NOTHING_KNOWN
+            asks_index = is_indexed and exact_cost > self._patience_ms(report)
+            fetch = first_candidates(collection.count, matching, question.top_k, at_least=report.candidates or 0)
             if from_memory:
-                in_memory = self._from_memory(question, transaction, collection, matching, asks_index=asks_index)
+                in_memory = self._from_memory(
+                    question, transaction, collection, matching, fetch if asks_index else None
+                )
                 if in_memory is not None:
                     return in_memory
             waiting = _waiting(transaction, collection) if asks_index else None
             if waiting is None:
-                plan = "exact" if self._is_indexed(collection) and not asks_index else "scan"
+                plan = "exact" if is_indexed and not asks_index else "scan"
                 return self._computed(transaction, collection, question, plan)
-            fetch = self._first_fetch(collection, matching, question.top_k, len(waiting.ids))
-            if where != EVERYTHING and exact_cost <= self._costs.index(fetch):
+            fetch = min(fetch + len(waiting.ids), max(collection.count, question.top_k), MAX_CANDIDATES)
+            if (where != EVERYTHING or report.candidates) and exact_cost <= self._costs.index(fetch):
                 return self._computed(transaction, collection, question, "exact")
         plan = "index" if where == EVERYTHING else "index+filter"
         try:
@@ -207,28 +219,34 @@ class Planner:
             reason = error.message
             log.warning("engine did not answer, scanning the catalogue", collection=question.collection, reason=reason)
             return self._exactly(question, "scan")
-        return found or self._exactly(question, "exact" if where != EVERYTHING else "scan")
+        if found is None:
+            return self._exactly(question, "exact" if where != EVERYTHING else "scan")
+        return replace(found, recall=report.recall_at_10 if where == EVERYTHING else report.filtered_recall_at_10)
 
-    def _patience_ms(self, transaction: Transaction, collection: Collection) -> float:
-        if self._exact_ms == 0.0:
-            return 0.0
-        recall = reports.find(transaction, collection.key).recall_at_10
-        return self._exact_ms if recall is not None and recall >= LEAST_RECALL else self._exact_ms * DOUBTED
+    def _patience_ms(self, report: IndexReport) -> float:
+        """Return how long an exact answer may take before the index is asked: for ever, where it misses too many."""
+        recall = report.lowest_recall
+        if recall is None:
+            return self._exact_ms * DOUBTED
+        return self._exact_ms if recall >= self._least_recall else math.inf
 
     def _from_memory(
-        self, question: _Question, transaction: Transaction, collection: Collection, matching: int, *, asks_index: bool
+        self, question: _Question, transaction: Transaction, collection: Collection, matching: int, fetch: int | None
     ) -> Found | None:
-        """Answer from the vectors in memory. Returns None when they are not held or are not the cheapest way."""
+        """Answer from the vectors in memory. Returns None when they are not held or are not the cheapest way.
+
+        `fetch` is how many candidates the index would be asked for otherwise, None when it is not asked.
+        """
         query, filtered = question.embedding, question.where != EVERYTHING
         if self._held is None or not self._held.fits(collection):
             return None
         here = self._costs.memory(collection.count, len(query), matching if filtered else None, question.top_k)
         elsewhere = self._costs.exact(matching, len(query))
-        if asks_index:
-            from_index = self._costs.index(self._first_fetch(collection, matching, question.top_k, 0))
+        if fetch is not None:
+            from_index = self._costs.index(fetch)
             elsewhere = min(elsewhere, from_index) if filtered else from_index
         reading, saves = self._costs.reading(collection.count, len(query)), elsewhere - here
-        if asks_index and here <= self._exact_ms:
+        if fetch is not None and here <= self._exact_ms:
             saves = max(saves, reading / QUERIES_FOR_EXACTNESS)
         if saves <= 0.0:
             return None
@@ -249,13 +267,6 @@ class Planner:
 
     def _is_indexed(self, collection: Collection) -> bool:
         return collection.engine_id is not None and collection.index_state == "ready" and self._index.is_ready()
-
-    def _first_fetch(self, collection: Collection, matching: int, top_k: int, pending: int) -> int:
-        share = matching / max(1, collection.count)
-        # Three times the expectation and some more: filters are rarely independent of nearness, and the engine's recall
-        # is better among more neighbours.
-        wanted = math.ceil(top_k / share * (1.0 if share == 1.0 else 3.0)) + SPARE_CANDIDATES + pending
-        return min(wanted, max(collection.count, top_k), MAX_CANDIDATES)
 
     def _from_index(
         self,

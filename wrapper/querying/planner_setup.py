@@ -23,4 +23,7 @@ def open_planner(
 
     most_bytes = vectors_mb(settings.memory_vectors_mb) << 20
     held = HeldVectors(most_bytes, catalog, CodeFiles(settings.data_dir / CODES, most_bytes, has_room))
-    return Planner(catalog, index, held=held, exact_ms=settings.exact_ms, documents=documents), held
+    planner = Planner(
+        catalog, index, held=held, exact_ms=settings.exact_ms, least_recall=settings.recall, documents=documents
+    )
+    return planner, held

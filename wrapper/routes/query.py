@@ -124,7 +124,9 @@ def _answered(name: str, asked: dict[str, Any]) -> tuple[dict[str, Any], Collect
     )
     g.plan = found.plan
     _name_unknown(found.unknown_fields)
-    answer = query_answer(found.collection, found.matches, found.groups, query=asked["query"], plan=found.plan)
+    answer = query_answer(
+        found.collection, found.matches, found.groups, query=asked["query"], plan=found.plan, recall=found.recall
+    )
     return answer, found.collection
 
 

@@ -53,7 +53,9 @@ def index_answer(status: IndexStatus) -> Answer:
         "fault": report.fault,
         "checked_at": _time(report.checked_at_seconds),
         "recall_at_10": report.recall_at_10,
+        "filtered_recall_at_10": report.filtered_recall_at_10,
         "recall_measured_at": _time(report.recall_at_seconds),
+        "search_width": report.search_width,
         "rebuild": _rebuild(found, report) if status.is_rebuilding else None,
         "rebuilds": report.rebuilds,
     }
@@ -64,9 +66,7 @@ def indexes_answer(summary: IndexSummary) -> Answer:
         "ready": summary.ready,
         "rebuilding": [{"collection": each.name, **_rebuild(each, report)} for each, report in summary.rebuilding],
         "faulty": [{"collection": name, "fault": fault} for name, fault in summary.faulty],
-        "lowest_recall_at_10": None
-        if summary.lowest_recall is None
-        else {"collection": summary.lowest_recall[0], "recall": summary.lowest_recall[1]},
+        "lowest_recall_at_10": None if summary.lowest_recall is None else _recall(*summary.lowest_recall),
     }
 
 
@@ -101,6 +101,10 @@ def _standstill(found: Standstill) -> Answer:
 
 def _set_aside(found: SetAside) -> Answer:
     return {"id": found.id, "reason": found.reason, "since": _time(found.since_seconds)}
+
+
+def _recall(name: str, report: IndexReport) -> Answer:
+    return {"collection": name, "recall": report.recall_at_10, "filtered_recall": report.filtered_recall_at_10}
 
 
 def _rebuild(found: Collection, report: IndexReport) -> Answer:

@@ -191,8 +191,15 @@ FACET_ARGUMENTS, FIELD_ARGUMENTS = Facets(), FieldName()
 
 
 def query_answer(
-    collection: Collection, matches: Sequence[Match], groups: Sequence[Group] | None, *, query: str | None, plan: str
+    collection: Collection,
+    matches: Sequence[Match],
+    groups: Sequence[Group] | None,
+    *,
+    query: str | None,
+    plan: str,
+    recall: float | None,
 ) -> Answer:
+    """Spell the answer of a query. `recall` is the recall@10 of the index that was asked, None where there is none."""
     answer: Answer = {
         "results": [_match(each) for each in matches],
         "collection": collection.name,
@@ -201,6 +208,8 @@ def query_answer(
         "plan": plan,
         "revision": collection.revision,
     }
+    if recall is not None:
+        answer["recall_at_10"] = recall
     if groups is not None:
         distances = {each.document.id: each.distance for each in matches}
         answer["groups"] = [_group(each, distances) for each in groups]

@@ -145,8 +145,11 @@ def _counted(client, headers, number):
     return found if found["totalQueries"] == number else None
 
 
-def test_a_search_does_not_tell_how_many_documents_were_compared(client, reader, document):
+def test_a_search_does_not_tell_how_many_documents_were_compared(app, client, reader, document, monkeypatch):
+    planner = app.extensions["rag.service"].store.query.__self__
+    answered = planner._answered
+    monkeypatch.setattr(planner, "_answered", lambda question: replace(answered(question), recall=0.5))
     asked = {"query": "secret", "explain": True, "oracles": ["semantic"]}
-    for headers, names in ((reader({"chunk_index": 0}), {"plan"}), (ADMIN, {"plan", "compared"})):
+    for headers, names in ((reader({"chunk_index": 0}), {"plan"}), (ADMIN, {"plan", "compared", "recall_at_10"})):
         plans = client.post("/api/search", json=asked, headers=headers).json["receipt"]["oracles"]["semantic"]["plans"]
         assert plans["rag-documents"].keys() == names

@@ -88,12 +88,19 @@ def test_the_catalogue_tells_of_all_collections_and_of_the_largest_in_more(catal
 
     def note(transaction):
         for key, recall in ((1, 0.9), (3, 0.5)):
-            reports.write(transaction, key, recall_at_10=recall, fault="broken" if key == 3 else "")
+            reports.write(
+                transaction,
+                key,
+                recall_at_10=recall,
+                filtered_recall_at_10=recall / 2,
+                fault="broken" if key == 3 else "",
+            )
 
     catalog.commit(note)
     with catalog.read() as transaction:
         seen = observing.observe(transaction)
     assert (seen.collections, seen.documents, seen.lowest_recall, seen.faulty) == (3, 0, 0.5, 1)
+    assert seen.lowest_filtered_recall == 0.25
     assert [each.name for each in seen.largest] == ["first", "second"]
     assert set(seen.reports) == {1}
 

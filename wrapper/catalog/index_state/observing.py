@@ -32,6 +32,7 @@ class Observed:
     standing_still: int
     set_aside: int
     lowest_recall: float | None
+    lowest_filtered_recall: float | None
     largest: Sequence[Collection]
     reports: Mapping[int, IndexReport]
 
@@ -50,7 +51,7 @@ def observe(transaction: Transaction) -> Observed:
             f"SELECT {COLLECTION} FROM collections ORDER BY count DESC, key LIMIT ?", (MOST_SHOWN,)
         )
     ]
-    lowest = transaction.value("SELECT min(recall_at_10) FROM index_reports")
+    [lowest] = transaction.rows("SELECT min(recall_at_10), min(filtered_recall_at_10) FROM index_reports")
     return Observed(
         index_lag=outbox.lag(transaction),
         collections=sum(number.values()),
@@ -60,7 +61,8 @@ def observe(transaction: Transaction) -> Observed:
         faulty=int(transaction.value("SELECT count(*) FROM index_reports WHERE fault <> ''")),
         standing_still=len(standstills.find(transaction)),
         set_aside=sum(set_aside.counts(transaction).values()),
-        lowest_recall=None if lowest is None else float(lowest),
+        lowest_recall=lowest[0],
+        lowest_filtered_recall=lowest[1],
         largest=largest,
         reports=reports.find_some(transaction, [each.key for each in largest]),
     )

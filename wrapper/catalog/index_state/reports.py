@@ -13,8 +13,8 @@ from wrapper.catalog.index_state.states import READY, REBUILDING
 from wrapper.catalog.rows import collections_in
 
 COLUMNS = (
-    "checked_at_seconds, documents_held, index_bytes, fault, recall_at_10, recall_at_seconds, "
-    "rebuild_reason, documents_rebuilt, rebuilds"
+    "checked_at_seconds, documents_held, index_bytes, fault, recall_at_10, filtered_recall_at_10, recall_at_seconds, "
+    "candidates, search_width, rebuild_reason, documents_rebuilt, rebuilds"
 )
 
 NOTHING_KNOWN = IndexReport()
@@ -37,7 +37,9 @@ def find_some(transaction: Transaction, collection_keys: Sequence[int]) -> dict[
 def summary(transaction: Transaction) -> IndexSummary:
     known = "FROM index_reports r JOIN collections c ON c.key = r.collection_key WHERE"
     lowest = transaction.rows(
-        f"SELECT c.name, r.recall_at_10 {known} r.recall_at_10 IS NOT NULL ORDER BY r.recall_at_10, c.name LIMIT 1"
+        f"SELECT c.name, r.collection_key {known} r.recall_at_10 IS NOT NULL ORDER BY CASE "
+        "WHEN r.filtered_recall_at_10 < r.recall_at_10 THEN r.filtered_recall_at_10 ELSE r.recall_at_10 END, c.name "
+        "LIMIT 1"
     )
     return IndexSummary(
         ready=transaction.value("SELECT count(*) FROM collections WHERE index_state = ?", (READY,)),
@@ -46,7 +48,7 @@ def summary(transaction: Transaction) -> IndexSummary:
             (row[0], row[1])
             for row in transaction.rows(f"SELECT c.name, r.fault {known} r.fault <> '' ORDER BY c.name")
         ],
-        lowest_recall=(lowest[0][0], lowest[0][1]) if lowest else None,
+        lowest_recall=(lowest[0][0], find(transaction, lowest[0][1])) if lowest else None,
     )
 
 

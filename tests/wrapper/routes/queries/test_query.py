@@ -7,6 +7,9 @@ import struct
 import numpy as np
 import pytest
 
+from tests.support.live import eventually
+from wrapper.querying.costs import CostModel
+
 
 def _document(number, embedding, **metadata):
     return {"id": f"doc-{number}", "text": f"text {number}", "metadata": metadata, "embedding": embedding}
@@ -166,6 +169,30 @@ def test_broad_filters_over_many_documents_go_through_the_index(app, query, fill
         nearest = sorted(of, key=lambda number: -similarity[number])[:10]
         assert answer.json["plan"] in plans
         assert len(set(_ids(answer)) & {f"doc-{number}" for number in nearest}) >= 9
+
+
+def test_answers_of_an_index_have_its_recall(app, client, query, filled, monkeypatch):
+    planner = app.extensions["rag.service"].store.query.__self__
+    monkeypatch.setattr(planner, "_held", None)
+    monkeypatch.setattr(planner, "_exact_ms", 0.0)
+    monkeypatch.setattr(planner, "_costs", CostModel(index_base=0.0, index_per_candidate=0.0))
+    vectors = np.random.default_rng(7).normal(size=(300, 8)).round(4)
+    name = filled([_document(number, row.tolist(), even=number % 2 == 0) for number, row in enumerate(vectors)])
+
+    def index():
+        return client.get(f"/collections/{name}/index").json
+
+    client.post(f"/collections/{name}/index/check")
+    eventually(lambda: index()["recall_at_10"] is not None, seconds=60)
+    for where, plan, recall in (
+        (None, "index", "recall_at_10"),
+        ({"even": True}, "index+filter", "filtered_recall_at_10"),
+    ):
+        answer = query(name, vectors[0].tolist(), top_k=10, where=where).json
+        assert (answer["plan"], answer["recall_at_10"]) == (plan, index()[recall])
+    assert "recall_at_10" not in query(name, vectors[0].tolist(), where={"even": "no"}).json
+    lowest = client.get("/health").json["indexes"]["lowest_recall_at_10"]
+    assert 0 <= lowest["filtered_recall"] <= 1
 
 
 def test_include_embedding_adds_vectors(query, filled):

@@ -220,6 +220,7 @@ class SearchReceiptOracle(TypedDict):
 class SearchReceiptOraclePlan(TypedDict):
     plan: QueryPlan
     compared: NotRequired[int]
+    recall_at_10: NotRequired[float]
 
 
 class SearchReceiptRerank(TypedDict):

@@ -200,6 +200,7 @@ class HealthIndexesFaultyItem(TypedDict):
 class HealthIndexesLowestRecallAt10(TypedDict):
     collection: str
     recall: float
+    filtered_recall: float | None
 
 
 class HealthLeftOutItem(TypedDict):

@@ -30,7 +30,9 @@ class Index(TypedDict):
     fault: str | None
     checked_at: str | None
     recall_at_10: float | None
+    filtered_recall_at_10: float | None
     recall_measured_at: str | None
+    search_width: int | None
     rebuild: Rebuild | None
     rebuilds: int
     warnings: NotRequired[list[str]]

@@ -338,6 +338,7 @@ class QueryResults(TypedDict):
     collection_metadata: dict[str, Any]
     query: str | None
     plan: QueryPlan
+    recall_at_10: NotRequired[float]
     revision: int
     groups: NotRequired[list[Group]]
     warnings: NotRequired[list[str]]

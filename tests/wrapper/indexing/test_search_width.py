@@ -1,0 +1,237 @@
+"""How widely an index is searched: as widely as the recall that is promised requires, and not asked where no width is
+enough."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from benchmarks.vector_sets import vector_set
+from schemas.records import DocumentBatch
+from schemas.where import parse_where
+from tests.properties.processes import Process
+from tests.support.live import START_SECONDS, eventually
+from tests.support.worlds import World
+from wrapper.catalog import reads
+from wrapper.catalog.index_state import reports
+from wrapper.catalog.rows import find_collection
+from wrapper.engine.client import HNSW, SEARCH_WIDTHS, EngineClient
+from wrapper.engine.keeper.state import EngineStateReader
+from wrapper.engine.keeper_process import start_keeper
+from wrapper.indexing.recall import RecallMeasurement
+from wrapper.querying.costs import CostModel
+from wrapper.querying.planner import Planner
+from wrapper.writing import WriteOptions
+
+OPTIONS = WriteOptions()
+INDEX_IS_CHEAP = CostModel(index_base=0.0, index_per_candidate=0.0)
+COUNT, TOP_K = 2_000, 10
+CONFIGURATION = '{"hnsw":{"ef_search":10},"embedding_function":null}'
+
+
+@pytest.fixture
+def world(tmp_path):
+    world = World(tmp_path)
+    yield world
+    world.process.close()
+
+
+@pytest.fixture
+def narrow(tmp_path, processes):
+    """The client of an engine of its own, whose new indexes are searched so narrowly that they miss a lot."""
+    directory = tmp_path / "engine"
+    directory.mkdir()
+    keeper = start_keeper(directory)
+    reader = EngineStateReader(directory)
+    eventually(lambda: reader.read().ready, seconds=START_SECONDS)
+    client = EngineClient(reader.url, hnsw={**HNSW, "ef_search": 10})
+    yield client
+    client.close()
+    keeper.stop()
+
+
+def _fill(process, points):
+    process.store.create_collection("docs", {}, "cosine", OPTIONS, configuration=CONFIGURATION)
+    ids, metadatas = [f"d{n}" for n in range(len(points))], [{"even": n % 2 == 0} for n in range(len(points))]
+    process.store.add_documents("docs", DocumentBatch(ids, [""] * len(ids), metadatas, points), OPTIONS)
+    process.drain()
+
+
+def _report(process):
+    with process.catalog.read() as transaction:
+        return reports.find(transaction, find_collection(transaction, "docs").key)
+
+
+def _measured_again(process):
+    process.store.indexes.check("docs")
+    process.drain()
+    return _report(process)
+
+
+def _points(count=COUNT):
+    return np.random.default_rng(5).normal(size=(count, 8)).astype("<f4")
+
+
+def _found(process, query, where=None):
+    planner = Planner(process.catalog, process, INDEX_IS_CHEAP)
+    found = planner.query("docs", query, top_k=TOP_K, where=parse_where(where or {}))
+    return found.plan, [match.document.id for match in found.matches], found.recall
+
+
+def _nearest(points, query, places):
+    normed = points / np.linalg.norm(points.astype(float), axis=1, keepdims=True)
+    order = np.argsort(-(normed[places] @ query), kind="stable")[:TOP_K]
+    return {f"d{places[row]}" for row in order}
+
+
+def _finds_from(number):
+    """Return a query of an engine that finds what is far when a measurement, or a query, asks for fewer candidates."""
+
+    def interpose(world):
+        query = world.engine.query
+
+        def searched(engine_id, vectors, candidates):
+            everything = query(engine_id, vectors, COUNT)
+            canary = len(vectors) == 1 and candidates == 20
+            return [found[: candidates if candidates >= number else int(canary)] or found[-1:] for found in everything]
+
+        world.process.engine.query = searched
+
+    return interpose
+
+
+def test_a_real_index_that_misses_too_many_is_searched_more_widely_at_once_and_after_a_rebuild(tmp_path, narrow):
+    points, queries = vector_set("common mean", 6_000, 64)
+    process = Process(tmp_path, narrow)
+    process.lead()
+    try:
+        _fill(process, points)
+        report = _measured_again(process)
+        assert report.candidates == report.search_width == narrow.get_collection("docs").search_width == 800
+        assert min(report.recall_at_10, report.filtered_recall_at_10) >= 0.99
+        hits = []
+        for query, (where, step) in itertools.product(queries, (({}, 1), ({"even": True}, 2))):
+            plan, ids, recall = _found(process, query, where)
+            assert (plan, recall) == (
+                ("index+filter", report.filtered_recall_at_10) if where else ("index", report.recall_at_10)
+            )
+            hits.append(len(_nearest(points, query, np.arange(0, len(points), step)).intersection(ids)))
+        assert sum(hits) / (TOP_K * len(hits)) >= 0.99
+        # Rebuilt, the index has its width from the beginning, and need not be asked for more.
+        process.store.indexes.rebuild("docs")
+        process.drain()
+        rebuilt = _measured_again(process)
+        assert (rebuilt.rebuilds, rebuilt.search_width, rebuilt.candidates) == (1, 800, None)
+        assert narrow.get_collection("docs").search_width == 800
+        assert min(rebuilt.recall_at_10, rebuilt.filtered_recall_at_10) >= 0.99
+        assert process.store.collection("docs").configuration == CONFIGURATION
+    finally:
+        process.close()
+
+
+@pytest.mark.parametrize("needed", [800, 1_600])
+def test_the_least_width_that_is_enough_is_taken(world, needed):
+    _fill(world.process, _points())
+    _finds_from(needed)(world)
+    report = _measured_again(world.process)
+    assert (report.recall_at_10, report.filtered_recall_at_10) == (1.0, 1.0)
+    assert report.candidates == report.search_width == world.engine.get_collection("docs").search_width == needed
+
+
+def test_an_index_that_no_width_helps_is_not_asked(world):
+    points = _points()
+    _fill(world.process, points)
+    query = points[7]
+    world.process.drain_until(lambda: _report(world.process).recall_at_10 == 1.0)
+    assert _found(world.process, query)[0] == "index"
+    _finds_from(COUNT + 1)(world)
+    report = _measured_again(world.process)
+    assert report.lowest_recall < 0.5
+    assert (report.candidates, report.search_width) == (None, None)
+    world.names.clear()
+    plan, ids, recall = _found(world.process, query)
+    assert (plan, set(ids), recall) == ("exact", _nearest(points, query, np.arange(COUNT)), None)
+    assert "query" not in world.names
+    # A measurement that finds it good again has it asked again.
+    del world.process.engine.query
+    _measured_again(world.process)
+    assert _found(world.process, query)[0] == "index"
+
+
+def test_an_index_that_needs_no_more_candidates_keeps_its_width(world):
+    _fill(world.process, _points())
+    _finds_from(1_600)(world)
+    assert _measured_again(world.process).candidates == 1_600
+    del world.process.engine.query  # as if the engine had loaded the index with its new width
+    report = _measured_again(world.process)
+    assert (report.candidates, report.search_width) == (None, 1_600)
+
+
+def test_a_width_that_the_engine_was_not_told_of_is_told_when_it_starts_again(world):
+    _fill(world.process, _points())
+    _finds_from(800)(world)
+    _measured_again(world.process)
+    world.engine.widen_search("docs", SEARCH_WIDTHS[0])
+    world.process.lead_again()
+    world.process.drain()
+    assert world.engine.get_collection("docs").search_width == 800
+
+
+def test_what_is_written_while_recall_is_measured_counts_neither_way(world):
+    points = _points(100)
+    _fill(world.process, points)
+    with world.process.catalog.read() as transaction:
+        collection = find_collection(transaction, "docs")
+        asked = reads.sample(transaction, collection, 20)
+    measurement = RecallMeasurement(world.process.catalog, world.engine, collection, asked, enough=0.99)
+    while not measurement._is_compared:
+        assert measurement.step()
+    moved = [f"d{n}" for n in range(50)]
+    changed = DocumentBatch(moved, [""] * 50, [{} for _ in moved], -points[:50])
+    world.store.add_documents("docs", changed, OPTIONS)
+    world.process.drain()
+    while measurement.step():
+        pass
+    assert (measurement.result.unfiltered, measurement.result.filtered) == (1.0, 1.0)
+
+
+def _note(process, **columns):
+    def operation(transaction):
+        reports.write(transaction, find_collection(transaction, "docs").key, **columns)
+
+    process.catalog.commit(operation)
+
+
+@pytest.mark.parametrize(("where", "plan"), [({}, "index"), ({"even": True}, "index+filter")])
+def test_an_index_is_asked_when_its_lowest_recall_is_enough_and_the_answer_has_that_of_such_queries(world, where, plan):
+    points = _points(400)
+    _fill(world.process, points)
+    _note(world.process, recall_at_10=0.98, filtered_recall_at_10=0.9)
+
+    def found(least):
+        planner = Planner(world.process.catalog, world.process, INDEX_IS_CHEAP, exact_ms=0.01, least_recall=least)
+        answer = planner.query("docs", points[0], top_k=3, where=parse_where(where))
+        return answer.plan, answer.recall
+
+    assert found(0.9) == found(0.0) == (plan, 0.9 if where else 0.98)
+    assert found(0.91) == ("exact", None)
+
+
+@pytest.mark.parametrize("where", [{}, {"even": True}])
+def test_an_index_is_asked_for_as_many_candidates_as_its_recall_requires_unless_that_costs_more(world, where):
+    points = _points(400)
+    _fill(world.process, points)
+    _note(world.process, recall_at_10=1.0, filtered_recall_at_10=1.0, candidates=100)
+    query, asked = world.process.engine.query, []
+
+    def observed(engine_id, vectors, candidates):
+        asked.append(candidates)
+        return query(engine_id, vectors, candidates)
+
+    world.process.engine.query = observed
+    assert _found(world.process, points[0], where)[0].startswith("index")
+    assert asked == [100]
+    costs = CostModel(exact_per_document=1.0, exact_per_component=0.0, index_base=400.0, index_per_candidate=1.0)
+    planner = Planner(world.process.catalog, world.process, costs)
+    assert planner.query("docs", points[0], top_k=3, where=parse_where(where)).plan == "exact"
+    assert asked == [100]
