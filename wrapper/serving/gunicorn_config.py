@@ -74,8 +74,8 @@ def on_starting(server: Any) -> None:
 
     from schemas.access.credentials_in_text import thorough
     from wrapper.access.configured_key import settings_cleaner
+    from wrapper.host import open_host
     from wrapper.machine_memory import vectors_mb
-    from wrapper.service import open_host
     from wrapper.serving.fair_share import ConnectionCounts
 
     bound_arenas()  # the workers inherit this

@@ -100,8 +100,8 @@ def _opened() -> Iterator[_Opened]:
     from registry.stored_connections import StoredConnections
     from registry.typed_secrets.sealing import Seal
     from schemas.settings import read_access_settings, read_wrapper_settings
+    from wrapper.host import opened_catalogue
     from wrapper.secret_key import KeyFile, secret_keys
-    from wrapper.service import opened_catalogue
 
     log_to_stderr(logging.WARNING)
     settings, access = read_wrapper_settings(), read_access_settings()
