@@ -51,6 +51,7 @@ from wrapper.indexing.indexer import Indexer
 from wrapper.indexing.tidying import Tidying
 from wrapper.observing.gauges import Gauge, Source
 from wrapper.observing.service_gauges import GAUGE_SECONDS, ServiceGauges
+from wrapper.querying.asked_vectors import AskedVectors
 from wrapper.querying.held_vectors import SWEEP_SECONDS
 from wrapper.querying.planner_setup import open_planner
 from wrapper.scoped_store import ScopedStore
@@ -259,6 +260,7 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
     def may_store() -> bool:
         return free_disk() >= settings.disk_floor_mb
 
+    asked = AskedVectors()
     applier = Applier(
         catalog,
         engine,
@@ -273,6 +275,7 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
         records=settings.engine_records,
         clean=(lambda: None) if settings.chroma_url else lambda: request_cleaning(settings.data_dir),
         least_recall=settings.recall,
+        questions=asked.of,
     )
     indexer = Indexer(catalog, applier, databases.leadership(), clock=time.monotonic)
     writing = Writing(
@@ -285,7 +288,7 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
         waiting_writers=settings.waiting_threads,
     )
     documents = HeldDocuments()
-    planner, held = open_planner(settings, catalog, index, documents, free_disk)
+    planner, held = open_planner(settings, catalog, index, documents, asked, free_disk)
     store = Store(catalog, planner, indexer, writing, documents)
     words, sweeper = WordMerging(catalog, time.monotonic), TombstoneSweeper(catalog, settings.tombstone_days, time.time)
     tidying = Tidying([words.step, store.copying.sweep, sweeper.step], lambda: indexer.leads)

@@ -8,12 +8,12 @@ waits for another.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
 from schemas.errors import UnavailableError
-from schemas.records import Document
+from schemas.records import Document, Vector
 from schemas.storage.engine_records import FULL
 from schemas.storage.recall import LEAST_RECALL
 from wrapper.catalog import reads
@@ -55,7 +55,7 @@ class Applier:
     `engine_release` names the release of the engine: the next release may take what one does not. Unless it `adopts`,
     nothing new is adopted, and what others keep in the engine stays as it is. `records` is what the engine's records of
     a new collection have; `clean` asks that the engine's files lose what is deleted in them. An index with a recall@10
-    below `least_recall` is searched more widely.
+    below `least_recall` is searched more widely; it is measured with `questions` of a collection, too.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Applier:
         records: str = FULL,
         clean: Callable[[], object] = lambda: None,
         least_recall: float = LEAST_RECALL,
+        questions: Callable[[int], Sequence[Vector]] = lambda _collection_key: (),
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -102,6 +103,7 @@ class Applier:
             now=now,
             engine_release=engine_release,
             least_recall=least_recall,
+            questions=questions,
         )
         self._failures: dict[int, int] = {}
         # Entries up to these may have been applied before, so the engine may have their documents already.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import structlog
 
 from schemas.errors import RagError
-from schemas.records import Collection
+from schemas.records import Collection, Vector
 from schemas.storage.index_reports import IndexReport
 from wrapper.catalog import reads
 from wrapper.catalog.catalog import Catalog
@@ -74,6 +74,7 @@ class Checkups:
         now: Callable[[], float],
         engine_release: Callable[[], str],
         least_recall: float,
+        questions: Callable[[int], Sequence[Vector]],
     ) -> None:
         self._catalog = catalog
         self._engine = engine
@@ -84,6 +85,7 @@ class Checkups:
         self._now = now
         self._engine_release = engine_release
         self._least_recall = least_recall
+        self._questions = questions
         self._queue: deque[int] = deque()
         self._asked_for: list[int] = []
         self._next_round_at = float("-inf")
@@ -244,7 +246,13 @@ class Checkups:
             self._try_again(collection)
         if canaries and self._is_recall_due(collection, report):
             self._measuring = RecallMeasurement(
-                self._catalog, self._engine, collection, canaries, enough=self._least_recall, apart=refused
+                self._catalog,
+                self._engine,
+                collection,
+                canaries,
+                enough=self._least_recall,
+                questions=self._questions(collection_key),
+                apart=refused,
             )
         return not entries
 

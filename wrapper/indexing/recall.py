@@ -4,7 +4,7 @@ for enough of them."""
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +28,8 @@ CANDIDATES_AT_ONCE = 3_000
 SHARES = (1.0, 0.5, 0.1)
 """The shares of the documents that match: without a filter, and with two."""
 
+_Kind = tuple[float, bool]
+"""What recall is counted for: the share of the documents that match, and whether queries are real questions."""
 _Near = tuple[float, int]
 """The distance of a document from a query, and its position."""
 
@@ -58,7 +60,8 @@ class _Ask:
 
 
 class RecallMeasurement:
-    """A measurement of one index's recall@10, with the vectors of some of its documents as queries.
+    """A measurement of one index's recall@10, with the vectors of some of its documents as queries, and those of some
+    real `questions`, which may lie elsewhere. They are counted apart, and the lower recall is the result.
 
     The truth comes from the catalogue's vectors. The engine is asked as the planner asks it. When it finds less than
     `enough`, it is asked again for more candidates, which makes it search more widely, until it finds enough or the
@@ -72,9 +75,10 @@ class RecallMeasurement:
         catalog: Catalog,
         engine: EngineClient,
         collection: Collection,
-        asked: Sequence[Document],
+        samples: Sequence[Document],
         *,
         enough: float,
+        questions: Sequence[Vector] = (),
         apart: Container[int] = (),
     ) -> None:
         self._catalog = catalog
@@ -82,14 +86,17 @@ class RecallMeasurement:
         self._enough = enough
         self._apart = apart
         self._collection = collection
-        self._queries = [document.embedding for document in asked[:QUERIES] if document.embedding is not None]
+        stored = [document.embedding for document in samples[:QUERIES] if document.embedding is not None]
+        self._stored = len(stored)
+        self._queries = stored + [each for each in questions if len(each) == collection.dimension]
         self._nearest: dict[float, list[list[_Near]]] = {share: [[] for _ in self._queries] for share in SHARES}
         self._seen_to, self._last = 0, 0
         self._is_compared = False
         self._widths: deque[int | None] = deque([None, *SEARCH_WIDTHS[1:]])
         self._asks: deque[_Ask] = deque()
         self._width: int | None = None
-        self._hits, self._expected = dict.fromkeys(SHARES, 0), dict.fromkeys(SHARES, 0)
+        self._hits: Counter[_Kind] = Counter()
+        self._expected: Counter[_Kind] = Counter()
         self.result: Recall | None = None
         """What was measured last, None when there was nothing to find. It is complete once the steps are done."""
 
@@ -155,7 +162,8 @@ class RecallMeasurement:
             for start in range(0, len(self._queries), at_once):
                 queries = list(range(len(self._queries)))[start : start + at_once]
                 self._asks.append(_Ask(queries, number, shares))
-        self._hits, self._expected = dict.fromkeys(SHARES, 0), dict.fromkeys(SHARES, 0)
+        self._hits.clear()
+        self._expected.clear()
         self._width = width
         return True
 
@@ -178,14 +186,17 @@ class RecallMeasurement:
                     if nearest:
                         found = self._nearest_of(self._queries[number], places, vectors, share)
                         as_near = sum(distance <= nearest[-1] + EQUAL_DISTANCE for distance, _ in found)
-                        self._hits[share] += min(len(nearest), as_near)
-                        self._expected[share] += len(nearest)
+                        kind = (share, number >= self._stored)
+                        self._hits[kind] += min(len(nearest), as_near)
+                        self._expected[kind] += len(nearest)
 
     def _measured(self) -> Recall | None:
-        recalls = {share: self._hits[share] / number for share, number in self._expected.items() if number}
-        if 1.0 not in recalls:
+        recalls = {kind: self._hits[kind] / number for kind, number in self._expected.items()}
+        unfiltered = min((recall for (share, _), recall in recalls.items() if share == 1.0), default=None)
+        if unfiltered is None:
             return None
-        return Recall(recalls.pop(1.0), min(recalls.values(), default=None), self._width)
+        filtered = min((recall for (share, _), recall in recalls.items() if share < 1.0), default=None)
+        return Recall(unfiltered, filtered, self._width)
 
     def _now(self, transaction: Transaction) -> Collection | None:
         """Return the collection in its present state, or None when it no longer has the index being measured."""

@@ -46,6 +46,7 @@ from wrapper.catalog.rows import find_collection
 from wrapper.distances import exact_distances, possible_nearest
 from wrapper.embedding_checks import check_dimension, check_directions
 from wrapper.engine.candidates import MAX_CANDIDATES, first_candidates
+from wrapper.querying.asked_vectors import AskedVectors
 from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
 from wrapper.querying.kept_codes import OvertakenError
@@ -124,7 +125,7 @@ class Planner:
 
     `held` are the codes in memory; without it none are held. `documents` are those in memory. An
     answer that can be computed exactly within `exact_ms` is, even where the index is quicker. An index whose recall@10
-    is below `least_recall` is not asked, however long that takes.
+    is below `least_recall` is not asked, however long that takes; what it answers is noted in `asked`.
     """
 
     def __init__(
@@ -136,6 +137,7 @@ class Planner:
         exact_ms: float = 0.0,
         least_recall: float = LEAST_RECALL,
         documents: HeldDocuments | None = None,
+        asked: AskedVectors | None = None,
     ) -> None:
         self._catalog = catalog
         self._index = index
@@ -144,6 +146,7 @@ class Planner:
         self._exact_ms = exact_ms
         self._least_recall = least_recall
         self._documents = documents or HeldDocuments()
+        self._asked = asked or AskedVectors()
 
     @spans.spanned("plan")
     def query(
@@ -221,6 +224,7 @@ class Planner:
             return self._exactly(question, "scan")
         if found is None:
             return self._exactly(question, "exact" if where != EVERYTHING else "scan")
+        self._asked.note(collection.key, question.embedding)
         return replace(found, recall=report.recall_at_10 if where == EVERYTHING else report.filtered_recall_at_10)
 
     def _patience_ms(self, report: IndexReport) -> float:

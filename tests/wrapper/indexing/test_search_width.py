@@ -19,6 +19,7 @@ from wrapper.engine.client import HNSW, SEARCH_WIDTHS, EngineClient
 from wrapper.engine.keeper.state import EngineStateReader
 from wrapper.engine.keeper_process import start_keeper
 from wrapper.indexing.recall import RecallMeasurement
+from wrapper.querying.asked_vectors import AskedVectors
 from wrapper.querying.costs import CostModel
 from wrapper.querying.planner import Planner
 from wrapper.writing import WriteOptions
@@ -235,3 +236,28 @@ def test_an_index_is_asked_for_as_many_candidates_as_its_recall_requires_unless_
     planner = Planner(world.process.catalog, world.process, costs)
     assert planner.query("docs", points[0], top_k=3, where=parse_where(where)).plan == "exact"
     assert asked == [100]
+
+
+def test_questions_that_the_index_answered_are_measured_apart_from_stored_vectors(tmp_path):
+    asked = AskedVectors()
+    world = World(tmp_path, questions=asked.of)
+    try:
+        points = _points()
+        _fill(world.process, points)
+        question = -points.mean(axis=0)
+        planner = Planner(world.process.catalog, world.process, INDEX_IS_CHEAP, asked=asked)
+        assert planner.query("docs", question, top_k=TOP_K).plan == "index"
+        query = world.engine.query
+
+        def searched(engine_id, vectors, candidates):
+            """Find nothing near the question unless the search is wide."""
+            is_narrow = candidates < 1_600 and len(points) > candidates
+            found = query(engine_id, vectors, candidates)
+            missed = [is_narrow and bool(np.allclose(vector, question)) for vector in vectors]
+            return [[] if each else ids for ids, each in zip(found, missed, strict=True)]
+
+        world.process.engine.query = searched
+        report = _measured_again(world.process)
+        assert (report.candidates, report.recall_at_10, report.filtered_recall_at_10) == (1_600, 1.0, 1.0)
+    finally:
+        world.process.close()
