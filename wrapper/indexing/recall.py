@@ -178,17 +178,22 @@ class RecallMeasurement:
                 return
             for number, ids in zip(ask.queries, proposed, strict=True):
                 places, vectors = reads.vectors_of(transaction, collection, sorted(ids))
-                wanted = {place for share in ask.shares for _, place in self._nearest[share][number]}
-                same = countable.unchanged(transaction, self._collection, sorted(wanted.union(places)))
-                places, vectors = _only(places, vectors, same.__contains__)
+                known = {place for share in ask.shares for _, place in self._nearest[share][number]}
+                same = countable.unchanged(transaction, self._collection, sorted(known.union(places)))
                 for share in ask.shares:
-                    nearest = [distance for distance, place in self._nearest[share][number] if place in same]
-                    if nearest:
-                        found = self._nearest_of(self._queries[number], places, vectors, share)
-                        as_near = sum(distance <= nearest[-1] + EQUAL_DISTANCE for distance, _ in found)
+                    nearest = [each for each in self._nearest[share][number] if each[1] in same]
+                    if np.count_nonzero(_matches(places, share)) < len(nearest):
+                        continue  # the planner would see that, and ask for more or compute
+                    found = self._nearest_of(self._queries[number], places, vectors, share)
+                    # What was written meanwhile may have taken the place of what was among the nearest.
+                    written = (each for each in found if each[1] not in same)
+                    merged = heapq.nsmallest(NEAREST, [*nearest, *written])
+                    wanted = [distance for distance, place in merged if place in same]
+                    if wanted:
+                        as_near = sum(each <= wanted[-1] + EQUAL_DISTANCE for each, place in found if place in same)
                         kind = (share, number >= self._stored)
-                        self._hits[kind] += min(len(nearest), as_near)
-                        self._expected[kind] += len(nearest)
+                        self._hits[kind] += min(len(wanted), as_near)
+                        self._expected[kind] += len(wanted)
 
     def _measured(self) -> Recall | None:
         recalls = {kind: self._hits[kind] / number for kind, number in self._expected.items()}

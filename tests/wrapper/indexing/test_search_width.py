@@ -94,7 +94,9 @@ def _finds_from(number):
         def searched(engine_id, vectors, candidates):
             everything = query(engine_id, vectors, COUNT)
             canary = len(vectors) == 1 and candidates == 20
-            return [found[: candidates if candidates >= number else int(canary)] or found[-1:] for found in everything]
+            if canary or candidates >= number:
+                return [found[:candidates] for found in everything]
+            return [found[TOP_K:][-candidates:] for found in everything]
 
         world.process.engine.query = searched
 
@@ -196,6 +198,25 @@ def test_what_is_written_while_recall_is_measured_counts_neither_way(world):
     assert (measurement.result.unfiltered, measurement.result.filtered) == (1.0, 1.0)
 
 
+def test_a_collection_that_grows_while_recall_is_measured_is_not_found_wanting(world):
+    """The engine is asked for all documents that there were, and some of these are farther than the new ones."""
+    points = _points(300)
+    _fill(world.process, points[:100])
+    with world.process.catalog.read() as transaction:
+        collection = find_collection(transaction, "docs")
+        asked = reads.sample(transaction, collection, 20)
+    measurement = RecallMeasurement(world.process.catalog, world.engine, collection, asked, enough=0.99)
+    while not measurement._is_compared:
+        assert measurement.step()
+    ids = [f"d{n}" for n in range(100, 300)]
+    world.store.add_documents("docs", DocumentBatch(ids, [""] * 200, [{} for _ in ids], points[100:]), OPTIONS)
+    world.process.drain()
+    while measurement.step():
+        pass
+    result = measurement.result
+    assert (result.unfiltered, result.filtered, result.candidates) == (1.0, 1.0, None)
+
+
 def _note(process, **columns):
     def operation(transaction):
         reports.write(transaction, find_collection(transaction, "docs").key, **columns)
@@ -250,11 +271,13 @@ def test_questions_that_the_index_answered_are_measured_apart_from_stored_vector
         query = world.engine.query
 
         def searched(engine_id, vectors, candidates):
-            """Find nothing near the question unless the search is wide."""
-            is_narrow = candidates < 1_600 and len(points) > candidates
-            found = query(engine_id, vectors, candidates)
-            missed = [is_narrow and bool(np.allclose(vector, question)) for vector in vectors]
-            return [[] if each else ids for ids, each in zip(found, missed, strict=True)]
+            """Find what is far from the question unless the search is wide."""
+            everything = query(engine_id, vectors, COUNT)
+            missed = [candidates < 1_600 and bool(np.allclose(vector, question)) for vector in vectors]
+            return [
+                ids[TOP_K:][-candidates:] if is_missed else ids[:candidates]
+                for ids, is_missed in zip(everything, missed, strict=True)
+            ]
 
         world.process.engine.query = searched
         report = _measured_again(world.process)
