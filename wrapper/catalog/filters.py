@@ -51,9 +51,11 @@ Leaf = Equals | Ordered | In | Contains | Exists
 def predicate(transaction: Transaction, collection_key: int, where: Where, position: str) -> Sql:
     """Return a condition that holds for documents that match; `position` is the SQL name of the document's position."""
     match where:
+        case And((Ordered() as lower, Ordered() as upper)) if _is_range(lower, upper):
+            return _of_document(position, lower.field, _between(transaction.dialect, lower, upper, "x"))
         case And(parts):
             excluded = [part.part for part in parts if isinstance(part, Not)]
-            required: list[Where] = [part for part in parts if not isinstance(part, Not)]
+            required = _with_ranges([part for part in parts if not isinstance(part, Not)])
             required += [Not(part) for part in _merged(excluded)]
             joined = _joined(
                 " AND ", [predicate(transaction, collection_key, part, position) for part in required], empty="TRUE"
@@ -84,11 +86,7 @@ def predicate(transaction: Transaction, collection_key: int, where: Where, posit
             holds = _holds(transaction.dialect, where, "x")
             # A bare list would be searched value by value, thousands of times for each document.
             condition = f"({holds.text}) IS TRUE" if isinstance(where, In) else holds.text
-            return Sql(
-                f"EXISTS (SELECT 1 FROM document_fields x WHERE x.position = {position} AND x.path = ? "
-                f"AND {condition})",
-                (bounded(where.field), *holds.parameters),
-            )
+            return _of_document(position, where.field, Sql(condition, holds.parameters))
 
 
 def positions(transaction: Transaction, collection_key: int, where: Where) -> Sql:
@@ -99,15 +97,18 @@ def positions(transaction: Transaction, collection_key: int, where: Where) -> Sq
     match where:
         case Or(parts) if _positive(where):
             return _united([positions(transaction, collection_key, part) for part in _merged(parts)])
+        case And((Ordered() as lower, Ordered() as upper)) if _is_range(lower, upper):
+            return _of_collection(collection_key, lower.field, _between(transaction.dialect, lower, upper, "m"))
         case And(parts) if any(_positive(part) for part in parts):
-            able: list[Where] = [part for part in parts if _positive(part)]
+            joined = _with_ranges(parts)
+            able: list[Where] = [part for part in joined if _positive(part)]
             indexed: list[Where] = [part for part in able if not isinstance(part, TextContains | TextMatches)]
             driver, driven = _most_selective(transaction, collection_key, (indexed or able)[:MAX_DRIVERS])
             told = next((part for part in able if can_tell(_required(part))), None)
             if indexed and told and _count(transaction, driven, DRIVER_COUNT_BOUND) == DRIVER_COUNT_BOUND:
                 # Where nothing else is selective, texts are told apart by their signatures.
                 driver, driven = told, positions(transaction, collection_key, told)
-            others = And(tuple(part for part in parts if part is not driver))
+            others = And(tuple(part for part in joined if part is not driver))
             rest = predicate(transaction, collection_key, others, "m.position")
             return Sql(f"{driven.text} AND {rest.text}", driven.parameters + rest.parameters)
         case And() | Or() | Not():
@@ -122,12 +123,7 @@ def positions(transaction: Transaction, collection_key: int, where: Where) -> Sq
             mine = f"SELECT d.position {candidates.text} AND {condition.text}"
             return Sql(f"SELECT m.position FROM ({mine}) m WHERE TRUE", candidates.parameters + condition.parameters)
         case _:
-            holds = _holds(transaction.dialect, where, "m")
-            return Sql(
-                f"SELECT m.position FROM document_fields m WHERE m.collection_key = {int(collection_key)} "
-                f"AND m.path = ? AND {holds.text}",
-                (bounded(where.field), *holds.parameters),
-            )
+            return _of_collection(collection_key, where.field, _holds(transaction.dialect, where, "m"))
 
 
 def in_order(transaction: Transaction, collection_key: int, where: Where) -> Sql:
@@ -263,6 +259,65 @@ def _merged(parts: Sequence[Where]) -> list[Where]:
     return [*(In(field, tuple(wanted)) for field, wanted in values.items()), *others]
 
 
+def _of_document(position: str, field: str, holds: Sql) -> Sql:
+    """Return the condition that a document has a value in the field for which `holds`, of `x`, holds."""
+    return Sql(
+        f"EXISTS (SELECT 1 FROM document_fields x WHERE x.position = {position} AND x.path = ? AND {holds.text})",
+        (bounded(field), *holds.parameters),
+    )
+
+
+def _of_collection(collection_key: int, field: str, holds: Sql) -> Sql:
+    """Return the SELECT of the documents that have a value in the field for which `holds`, of `m`, holds."""
+    return Sql(
+        f"SELECT m.position FROM document_fields m WHERE m.collection_key = {int(collection_key)} "
+        f"AND m.path = ? AND {holds.text}",
+        (bounded(field), *holds.parameters),
+    )
+
+
+def _with_ranges(parts: Sequence[Where]) -> list[Where]:
+    """Return the parts of a conjunction, with the narrowest bounds of one field as one part, in the order (lower,
+    upper): the database then reads what is between them, and not all that is on one side.
+
+    A document has one number or string in a field, so both bounds are about the same value.
+    """
+    lower: dict[tuple[str, bytes], Ordered] = {}
+    upper: dict[tuple[str, bytes], Ordered] = {}
+    for part in parts:
+        if isinstance(part, Ordered):
+            bounds, narrower = (lower, max) if _is_lower(part) else (upper, min)
+            bounds[_ordered(part)] = narrower(part, bounds.get(_ordered(part), part), key=_narrowness)
+    ranges = {key: And((lower[key], upper[key])) for key in lower.keys() & upper.keys()}
+    others = [part for part in parts if not (isinstance(part, Ordered) and _ordered(part) in ranges)]
+    return [*others, *(ranges[key] for key in lower if key in ranges)]
+
+
+def _is_range(lower: Ordered, upper: Ordered) -> bool:
+    return _ordered(lower) == _ordered(upper) and _is_lower(lower) and not _is_lower(upper)
+
+
+def _is_lower(bound: Ordered) -> bool:
+    return bound.operator in ("$gt", "$gte")
+
+
+def _ordered(bound: Ordered) -> tuple[str, bytes]:
+    """Return what is ordered: the values of a field and of a type."""
+    return bound.field, encode_value(bound.value)[:1]
+
+
+def _narrowness(bound: Ordered) -> tuple[bytes, bool]:
+    """Return by what bounds of one side compare: the largest lower bound is the narrowest, and the smallest upper."""
+    return encode_value(bound.value), bound.operator in ("$gt", "$lte")
+
+
+def _between(dialect: Dialect, lower: Ordered, upper: Ordered, alias: str) -> Sql:
+    sides = [
+        dialect.compared(alias, _SQL_OPERATORS[each.operator], encode_value(each.value)) for each in (lower, upper)
+    ]
+    return Sql(" AND ".join(side.text for side in sides), tuple(value for side in sides for value in side.parameters))
+
+
 def _joined(operator: str, parts: list[Sql], *, empty: str) -> Sql:
     if not parts:
         return Sql(empty)
@@ -284,6 +339,5 @@ def _holds(dialect: Dialect, leaf: Leaf, alias: str) -> Sql:
             operand = encode_value(leaf.value)
             kind, after = operand[:1], bytes((operand[0] + 1,))
             this_side = dialect.compared(alias, _SQL_OPERATORS[leaf.operator], operand)
-            is_above = leaf.operator in ("$gt", "$gte")
-            same_type = dialect.compared(alias, *(("<", after) if is_above else (">=", kind)))
+            same_type = dialect.compared(alias, *(("<", after) if _is_lower(leaf) else (">=", kind)))
             return Sql(f"{this_side.text} AND {same_type.text}", this_side.parameters + same_type.parameters)
