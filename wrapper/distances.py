@@ -27,6 +27,7 @@ COMPONENTS_AT_ONCE = 100_000
 
 Numbers = NDArray[np.floating]
 Rows = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 
 def vectors_at_once(dimension: int) -> int:
@@ -57,6 +58,26 @@ def possible_nearest(query: Vector, vectors: Vector, metric: str, top_k: int) ->
     return rows
 
 
+def possible_within(queries: Vector, vectors: Vector, metric: str, farthest: NDArray[np.float64]) -> Mask:
+    """Return (queries, n) which vectors (n, dimension) can be as near to each query (queries, dimension) as the
+    distance `farthest` (queries,) by `exact_distances`: mostly few, found by one product of matrices."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", vectors, vectors)
+        own = np.einsum("ij,ij->i", queries, queries)
+        least = min(float(squares.min()), float(own.min()))
+        largest = max(float(squares.max()), float(own.max()))
+        if not (largest <= LARGEST_SQUARE and (metric == "ip" or least >= LEAST_SQUARE)):
+            return np.ones((len(queries), len(vectors)), dtype=np.bool_)
+        products = queries @ vectors.T
+        if metric == "l2":
+            distances, size = squares + own[:, np.newaxis] - 2 * products, 2 * largest
+        elif metric == "ip":
+            distances, size = 1.0 - products, 1.0 + largest
+        else:
+            distances, size = 1.0 - products / (np.sqrt(squares) * np.sqrt(own)[:, np.newaxis]), 1.0
+    return distances <= farthest[:, np.newaxis] + 2 * _error(queries) * size
+
+
 def _possible_nearest(query: Numbers, vectors: Numbers, metric: str, top_k: int) -> Rows | None:
     """Return the same, computed in the precision of the numbers, or None where float32 has not the range for it."""
     distances = _distances(query, vectors, metric, np.matmul)
@@ -70,9 +91,15 @@ def _possible_nearest(query: Numbers, vectors: Numbers, metric: str, top_k: int)
         in_range = max(largest, own) <= LARGEST_SQUARE and (metric == "ip" or min(least, own) >= LEAST_SQUARE)
     if vectors.dtype == np.float32 and not in_range:
         return None
-    # A sum of n products is wrong by at most n units in the last place of the sum of their sizes; answers are rounded.
-    error = len(query) * float(np.finfo(vectors.dtype).eps) + 10.0 ** (1 - DIGITS)
-    return np.flatnonzero(distances <= farthest + 2 * error * size)
+    return np.flatnonzero(distances <= farthest + 2 * _error(vectors) * size)
+
+
+def _error(vectors: Numbers) -> float:
+    """Return by how much a distance may be wrong, in shares of the size of what it is computed from.
+
+    A sum of n products is wrong by at most n units in the last place of the sum of their sizes; answers are rounded.
+    """
+    return vectors.shape[1] * float(np.finfo(vectors.dtype).eps) + 10.0 ** (1 - DIGITS)
 
 
 def _cosine(query: Numbers, products: Numbers, squares: Numbers) -> Numbers:

@@ -17,7 +17,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import countable
 from wrapper.catalog.rows import collection_by_key
-from wrapper.distances import EQUAL_DISTANCE, exact_distances, possible_nearest, vectors_at_once
+from wrapper.distances import EQUAL_DISTANCE, exact_distances, possible_nearest, possible_within, vectors_at_once
 from wrapper.engine.candidates import first_candidates
 from wrapper.engine.client import SEARCH_WIDTHS, EngineClient
 
@@ -88,7 +88,7 @@ class RecallMeasurement:
         self._collection = collection
         stored = [document.embedding for document in samples[:QUERIES] if document.embedding is not None]
         self._stored = len(stored)
-        self._queries = stored + [each for each in questions if len(each) == collection.dimension]
+        self._queries: Vector = np.stack([*stored, *(each for each in questions if len(each) == collection.dimension)])
         self._nearest: dict[float, list[list[_Near]]] = {share: [[] for _ in self._queries] for share in SHARES}
         self._seen_to, self._last = 0, 0
         self._is_compared = False
@@ -134,10 +134,17 @@ class RecallMeasurement:
             return
         self._seen_to = places[-1]
         places, vectors = _only(places, vectors, lambda place: place <= self._last and place not in self._apart)
+        if not places:
+            return
         for share, nearest in self._nearest.items():
+            matching = _matches(places, share)
+            farthest = np.array([each[-1][0] if len(each) == NEAREST else np.inf for each in nearest])
+            possible = possible_within(self._queries, vectors, self._collection.metric, farthest)
             for number, query in enumerate(self._queries):
-                found = self._nearest_of(query, places, vectors, share)
-                nearest[number] = heapq.nsmallest(NEAREST, [*nearest[number], *found])
+                rows = np.flatnonzero(possible[number] & matching)
+                if len(rows):
+                    found = self._nearest_of(query, [places[row] for row in rows], vectors[rows], share)
+                    nearest[number] = heapq.nsmallest(NEAREST, [*nearest[number], *found])
 
     def _nearest_of(self, query: Vector, places: Sequence[int], vectors: Vector, share: float) -> list[_Near]:
         """Return the nearest of the documents that match the filter of this share, and all that are as near."""
@@ -170,7 +177,7 @@ class RecallMeasurement:
     def _ask(self, ask: _Ask) -> None:
         """Ask the engine, and count what it finds. What is as near as the farthest that is wanted counts, too."""
         assert self._collection.engine_id is not None
-        vectors = np.stack([self._queries[number] for number in ask.queries])
+        vectors = self._queries[ask.queries]
         proposed = self._engine.query(self._collection.engine_id, vectors, ask.candidates)
         with self._catalog.read() as transaction:
             collection = self._now(transaction)

@@ -14,10 +14,12 @@ from wrapper.catalog.index_state import outbox, reports, states
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
+from wrapper.distances import exact_distances, vectors_at_once
 from wrapper.engine.client import EngineClient
 from wrapper.engine.keeper.state import EngineStateReader
 from wrapper.engine.keeper_process import start_keeper
 from wrapper.engine.nearest import EngineIndex
+from wrapper.indexing import recall
 from wrapper.indexing.recall import RecallMeasurement
 from wrapper.querying.held_vectors import HeldVectors
 from wrapper.querying.planner import Planner
@@ -131,20 +133,43 @@ def test_an_index_that_was_found_to_miss_neighbours_is_not_asked(engine, catalog
     measurement = RecallMeasurement(catalog, engine, collection, sampled, enough=0.99)
     while measurement.step():
         pass
-    recall = measurement.result
+    found = measurement.result
     catalog.commit(
         lambda transaction: reports.write(
             transaction,
             collection.key,
-            recall_at_10=recall.unfiltered,
-            filtered_recall_at_10=recall.filtered,
+            recall_at_10=found.unfiltered,
+            filtered_recall_at_10=found.filtered,
         )
     )
-    assert recall.lowest < 0.99
+    assert found.lowest < 0.99
     # So short that an index that was never measured would be asked for a collection of this size.
     planner = Planner(catalog, EngineIndex(engine, lambda: True), exact_ms=0.0)
     numbers, plans = _answers(planner, name, queries, where)
     assert (_recall(points, queries, bool(where), numbers), plans) == (1.0, {"exact"})
+
+
+def test_a_measurement_computes_few_distances_of_what_is_farther_than_the_nearest_so_far(
+    engine, catalog, stored, monkeypatch
+):
+    name, _, _ = stored("common mean", 12_000, 384)
+    compared = []
+
+    def counted(query, vectors, metric):
+        compared.append(len(vectors))
+        return exact_distances(query, vectors, metric)
+
+    monkeypatch.setattr("wrapper.indexing.recall.exact_distances", counted)
+    with catalog.read() as transaction:
+        collection = find_collection(transaction, name)
+        sampled = reads.sample(transaction, collection, 20)
+    measurement = RecallMeasurement(catalog, engine, collection, sampled, enough=0.99)
+    while measurement.step():
+        pass
+    assert measurement.result.lowest >= 0.9
+    pairs_of_a_block = 20 * len(recall.SHARES)
+    blocks = 12_000 // vectors_at_once(384)
+    assert len(compared) < blocks * pairs_of_a_block / 2  # without it, all pairs of all blocks
 
 
 @pytest.mark.parametrize("kind", ["line and corners", "many equal"])

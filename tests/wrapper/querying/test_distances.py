@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wrapper import distances
-from wrapper.distances import exact_distances, possible_nearest
+from wrapper.distances import exact_distances, possible_nearest, possible_within
 
 METRICS = ("cosine", "l2", "ip")
 
@@ -41,6 +41,10 @@ def test_the_nearest_are_among_those_compared(seed, count, dimension, metric, to
     vectors = np.clip(vectors.round(generator.integers(0, 50)), -3e38, 3e38).astype(np.float32)
     query = vectors[0] * np.float32(10.0 ** generator.integers(-3, 1))
     assert _nearest(query, vectors, metric, top_k) <= _found(query, vectors, metric, top_k)
+    exact = exact_distances(query, vectors, metric)
+    farthest = np.sort(exact)[:top_k][-1:]
+    (possible,) = possible_within(query[np.newaxis], vectors, metric, farthest)
+    assert set(np.flatnonzero(exact <= farthest)) <= set(np.flatnonzero(possible))
 
 
 @pytest.mark.parametrize("size", [1e20, 1e-24])
@@ -84,7 +88,10 @@ def test_errors_of_adding_many_equal_terms_hide_no_difference(metric, dimension)
 @pytest.mark.parametrize("metric", METRICS)
 def test_few_are_compared_exactly(metric):
     vectors = np.random.default_rng(4).standard_normal((4_096, 384)).astype(np.float32)
-    assert max(len(_found(query, vectors, metric, 10)) for query in vectors[:30] + np.float32(0.1)) <= 12
+    queries = vectors[:30] + np.float32(0.1)
+    assert max(len(_found(query, vectors, metric, 10)) for query in queries) <= 12
+    farthest = np.array([np.sort(exact_distances(query, vectors, metric))[9] for query in queries])
+    assert possible_within(queries, vectors, metric, farthest).sum(axis=1).max() <= 12
 
 
 def test_memory_is_bounded_whatever_the_dimension(monkeypatch):
