@@ -24,7 +24,7 @@ from wrapper.catalog.words.merging import WordMerging
 from wrapper.catalog_choice import catalog_access
 from wrapper.engine.client import EngineClient
 from wrapper.engine.failures import EngineAccessError
-from wrapper.engine.keeper.cleaning import request_cleaning
+from wrapper.engine.keeper.cleaning import cleaning_state, request_cleaning
 from wrapper.engine.keeper.index_files import IndexFiles
 from wrapper.engine.keeper.state import (
     READY,
@@ -211,7 +211,8 @@ class Service:
             status, message = (UNRESPONSIVE, "") if seen.is_late else seen.found
             return EngineHealth(status, "remote", message, seen.age_seconds)
         state = self._state.read()
-        return EngineHealth(state.state, "child", restarts=state.restarts, since=state.since)
+        cleaning = cleaning_state(self.settings.data_dir)
+        return EngineHealth(state.state, "child", restarts=state.restarts, since=state.since, cleaning=cleaning)
 
     def _ask_engine(self) -> tuple[str, str]:
         """Return (status of the Chroma server, a sentence where it does not let this service do its work)."""

@@ -17,6 +17,7 @@ class EngineHealth:
     """The vector engine as it was last seen: by the keeper that runs it, or `age_seconds` ago at its own address.
 
     `message` says why an engine that answers is of no use; `restarts` and `since` are known of the keeper's engine.
+    `cleaning` is `waiting` while deleted contents are to be removed from its files, `failed` when they could not be.
     """
 
     status: str
@@ -25,6 +26,7 @@ class EngineHealth:
     age_seconds: float | None = None
     restarts: int = 0
     since: str | None = None
+    cleaning: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

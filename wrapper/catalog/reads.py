@@ -185,23 +185,6 @@ def neighbours(
     return [found[row[0]] for row in rows]
 
 
-def sample(transaction: Transaction, collection: Collection, number: int) -> list[Document]:
-    """Return the newest document and others spread over the collection, with their embeddings."""
-    ends = transaction.row(
-        "SELECT min(position), max(position) FROM documents WHERE collection_key = ?", (collection.key,)
-    )
-    if ends is None or ends[0] is None:
-        return []
-    first, last = ends
-    steps = [last - (last - first) * step // max(1, number - 1) - 1 for step in range(number)]
-    found = {
-        document.id: document
-        for step in steps
-        for document in in_insertion_order(transaction, collection, after=step, limit=1)
-    }
-    return list(found.values())
-
-
 def vectors(
     transaction: Transaction, collection: Collection, where: Where, *, block: int = VECTORS_AT_ONCE
 ) -> Iterator[tuple[list[int], Vector]]:

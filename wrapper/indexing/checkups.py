@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,14 +16,14 @@ from schemas.storage.index_reports import IndexReport
 from wrapper.catalog import reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
-from wrapper.catalog.index_state import outbox, reports, set_aside, states
+from wrapper.catalog.index_state import countable, outbox, reports, samples, set_aside, states
 from wrapper.catalog.rows import collection_by_key
 from wrapper.engine.client import EngineClient
 from wrapper.engine.failures import EngineBrokenError, EngineCollectionMissingError
 from wrapper.indexing.breaking_documents import Part, Sifter
 from wrapper.indexing.doctor import CANARIES, Doctor, Finding
 from wrapper.indexing.rebuilding import Rebuilds
-from wrapper.indexing.recall import Recall, RecallMeasurement
+from wrapper.indexing.recall import QUERIES, Recall, RecallMeasurement
 from wrapper.indexing.retry_pauses import Rests
 
 log = structlog.get_logger(__name__)
@@ -34,13 +35,23 @@ TRUSTED_PER_ROUND = 50
 """The indexes of a round that are checked again although nothing is known against them. Each check makes the engine
 load the index: thousands of them would keep it busy, and push out the indexes that are queried."""
 RECALL_EVERY_SECONDS = 900.0
-"""Measuring recall takes a pass over all vectors of the collection. One that has doubled is measured again at once."""
+"""Measuring recall takes a pass over all vectors of the collection. One of which half was written or deleted since is
+measured again at the next check."""
 REBUILD_AGAIN_SECONDS, LONGEST_REBUILD_PAUSE_SECONDS = 3600.0, 86_400.0
 """A fault that a rebuild did not mend does not cause the next rebuild soon, and each further one waits twice as
 long."""
 FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 2.0, 600.0
 TRIED_AGAIN_AT_ONCE = 20
 RECORDED_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """When recall is measured again at the latest, and of how many documents, at which revision, it was measured."""
+
+    due_at: float
+    documents: int
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +103,8 @@ class Checkups:
         self._rests = Rests[int](FIRST_REST_SECONDS, LONGEST_REST_SECONDS, clock)
         # While a collection has such a pause, no fault causes its rebuild.
         self._rebuild_pauses = Rests[int](REBUILD_AGAIN_SECONDS, LONGEST_REBUILD_PAUSE_SECONDS, clock)
-        # By collection: when, or at how many documents, recall is measured again.
-        self._recall_due_at: dict[int, tuple[float, int]] = {}
+        self._measured: dict[int, _Measured] = {}
+        self._chance = random.Random()
         self._measuring: RecallMeasurement | None = None
 
     def trust_nothing(self) -> None:
@@ -104,14 +115,14 @@ class Checkups:
 
     def ask_for(self, collection_key: int) -> None:
         """Check this index next, and measure its recall."""
-        self._recall_due_at.pop(collection_key, None)
+        self._measured.pop(collection_key, None)
         self._rests.forget(collection_key)
         if collection_key not in self._asked_for:
             self._asked_for.append(collection_key)
 
     def forget(self, collection_key: int) -> None:
         """Forget a collection that is gone."""
-        self._recall_due_at.pop(collection_key, None)
+        self._measured.pop(collection_key, None)
         self._rests.forget(collection_key)
         self._rebuild_pauses.forget(collection_key)
 
@@ -214,7 +225,7 @@ class Checkups:
             waiting = {document_id for entry in entries for document_id in _touched(entry)}
             canaries = [
                 each
-                for each in reads.sample(transaction, collection, CANARIES)
+                for each in samples.spread(transaction, collection, CANARIES)
                 if each.id not in waiting and each.position not in refused
             ]
         try:
@@ -245,15 +256,18 @@ class Checkups:
         if refused and not entries:
             self._try_again(collection)
         if canaries and self._is_recall_due(collection, report):
-            self._measuring = RecallMeasurement(
-                self._catalog,
-                self._engine,
-                collection,
-                canaries,
-                enough=self._least_recall,
-                questions=self._questions(collection_key),
-                apart=refused,
-            )
+            with self._catalog.read() as transaction:
+                asked = samples.chosen(transaction, collection, QUERIES, self._chance)
+            if asked:
+                self._measuring = RecallMeasurement(
+                    self._catalog,
+                    self._engine,
+                    collection,
+                    asked,
+                    enough=self._least_recall,
+                    questions=self._questions(collection_key),
+                    apart=refused,
+                )
         return not entries
 
     def _try_again(self, collection: Collection) -> None:
@@ -289,8 +303,14 @@ class Checkups:
             self._catalog.commit(record)
 
     def _is_recall_due(self, collection: Collection, report: IndexReport) -> bool:
-        at, documents = self._recall_due_at.get(collection.key, (float("-inf"), 0))
-        return report.recall_at_10 is None or self._clock() >= at or collection.count >= documents
+        measured = self._measured.get(collection.key)
+        if measured is None or report.recall_at_10 is None or self._clock() >= measured.due_at:
+            return True
+        half = -(-measured.documents // 2)
+        if collection.count <= measured.documents - half:
+            return True
+        with self._catalog.read() as transaction:
+            return countable.written_since(transaction, collection, measured.revision, most=half) >= half
 
     def _measure(self, measurement: RecallMeasurement) -> FailedLook | None:
         key = measurement.collection.key
@@ -312,7 +332,8 @@ class Checkups:
         An index that the engine has loaded keeps its width: until the engine loads it again, queries ask for as many
         candidates instead. Where no width is enough, nothing is changed, and the planner does without the index.
         """
-        self._recall_due_at[collection.key] = (self._clock() + RECALL_EVERY_SECONDS, 2 * collection.count)
+        due_at = self._clock() + RECALL_EVERY_SECONDS
+        self._measured[collection.key] = _Measured(due_at, collection.count, collection.revision)
         is_enough = recall.lowest >= self._least_recall
         candidates = recall.candidates if is_enough else None
 

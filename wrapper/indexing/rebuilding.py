@@ -138,11 +138,8 @@ class Rebuilds:
                 collection_key,
                 rebuild_reason=reason,
                 documents_rebuilt=0,
-                recall_at_10=None,
-                filtered_recall_at_10=None,
-                candidates=None,
-                recall_at_seconds=None,
             )
+            reports.forget_recall(transaction, collection_key)
 
         self._catalog.commit(record)
         if asked:
@@ -322,7 +319,9 @@ class Rebuilds:
                     engine=release,
                     now_seconds=self._now(),
                 )
+            if collection.engine_records == VECTORS:
+                # Of the texts that the index before may have had. Asked for before the commit, after which nobody
+                # would know that it is owed.
+                self._clean()
 
         self._collections.put_to_use(collection, made.engine_id, record)
-        if collection.engine_records == VECTORS:
-            self._clean()  # of the texts that the index before may have had

@@ -86,7 +86,7 @@ class RecallMeasurement:
         self._enough = enough
         self._apart = apart
         self._collection = collection
-        stored = [document.embedding for document in samples[:QUERIES] if document.embedding is not None]
+        stored = [document.embedding for document in samples if document.embedding is not None]
         self._stored = len(stored)
         self._queries: Vector = np.stack([*stored, *(each for each in questions if len(each) == collection.dimension)])
         self._nearest: dict[float, list[list[_Near]]] = {share: [[] for _ in self._queries] for share in SHARES}

@@ -58,7 +58,8 @@ def about_answer(version: str) -> Answer:
 def _engine(engine: EngineHealth) -> Answer:
     answer: Answer = {"status": engine.status, "mode": engine.mode}
     if engine.age_seconds is None:
-        return {**answer, "restarts": engine.restarts, "since": engine.since}
+        answer |= {"restarts": engine.restarts, "since": engine.since}
+        return {**answer, "cleaning": engine.cleaning} if engine.cleaning else answer
     answer["age_seconds"] = round(engine.age_seconds, 1)
     return {**answer, "message": engine.message} if engine.message else answer
 

@@ -5,7 +5,14 @@ from contextlib import closing
 
 import pytest
 
-from wrapper.engine.keeper.cleaning import clean, cleaning_failed, cleaning_is_asked, request_cleaning
+from wrapper.engine.keeper.cleaning import (
+    clean,
+    cleaning_failed,
+    cleaning_is_asked,
+    cleaning_state,
+    request_cleaning,
+    retry_cleaning,
+)
 from wrapper.engine.keeper.directory import DATABASE
 
 MARKER = "zqmarker"
@@ -80,3 +87,21 @@ def test_an_interrupted_cleaning_stays_asked_for(tmp_path, database, monkeypatch
     request_cleaning(tmp_path)
     clean(tmp_path, lambda _: None, lambda: True)
     assert (cleaning_is_asked(tmp_path), cleaning_failed(tmp_path)) == (True, False)
+
+
+def test_what_could_not_be_cleaned_is_told_and_tried_again(tmp_path, database):
+    assert cleaning_state(tmp_path) is None
+    content = database.read_bytes()
+    database.write_bytes(b"no database")
+    request_cleaning(tmp_path)
+    assert cleaning_state(tmp_path) == "waiting"
+    clean(tmp_path, lambda _: None, lambda: False)
+    assert cleaning_state(tmp_path) == "failed"
+    database.write_bytes(content)
+    retry_cleaning(tmp_path)
+    assert cleaning_state(tmp_path) == "waiting"
+    clean(tmp_path, lambda _: None, lambda: False)
+    assert cleaning_state(tmp_path) is None
+    assert MARKER.encode() not in database.read_bytes()
+    retry_cleaning(tmp_path)
+    assert cleaning_state(tmp_path) is None

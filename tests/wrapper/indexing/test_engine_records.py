@@ -86,6 +86,16 @@ def test_a_rebuild_changes_the_records_and_later_writes_follow_it(open_world):
     assert len(cleaned) == 2
 
 
+def test_cleaning_is_asked_for_before_it_is_known_that_the_rebuild_is_done(open_world):
+    """Nobody asks later: a service that dies in between would leave the texts in the engine's files."""
+    states = []
+    world = open_world(clean=lambda: states.append(world.state()))
+    world.fill()
+    rebuild(world, VECTORS)
+    assert states == ["rebuilding"]
+    assert world.state() == "ready"
+
+
 def test_a_copy_has_the_records_of_its_original(open_world):
     world = open_world()
     world.fill()
@@ -100,12 +110,18 @@ def test_whenever_the_service_dies_while_records_change_they_have_all_changed_in
     steps, crashes = 0, 0
     while True:
         engine = FakeEngine()
+        cleaned = []
+
+        def clean(engine=engine, cleaned=cleaned):
+            texts = [engine.get(each.id).texts for each in engine.list_collections()]
+            cleaned.append(not any(text for some in texts for text in some))
+
         directory = tmp_path / str(steps)
         directory.mkdir()
         world = World(directory, engine, records=before)
         world.fill()
         world.process.close()
-        process = Process(directory, engine, Steps(steps), records=before)
+        process = Process(directory, engine, Steps(steps), records=before, clean=clean)
         try:
             process.lead()
             process.store.indexes.rebuild("docs", records=after)
@@ -115,7 +131,7 @@ def test_whenever_the_service_dies_while_records_change_they_have_all_changed_in
             crashes += 1
             is_dead = True
         process.close()
-        last = World(directory, engine, records=before)
+        last = World(directory, engine, records=before, clean=clean)
         if is_dead and last.store.indexes.of("docs").collection.engine_records == before:
             rebuild(last, after)  # it had not been acknowledged, or has not begun
         last.store.add_documents("docs", last.batch("d0", "new"), OPTIONS)
@@ -123,6 +139,7 @@ def test_whenever_the_service_dies_while_records_change_they_have_all_changed_in
         kinds = {text is None and not metadata for text, metadata in held(last).values()}
         assert kinds == {after == VECTORS}
         assert set(held(last)) == {"d0", "d1", "d2", "new"}
+        assert any(cleaned) == (after == VECTORS), "cleaning is asked for when no text is in use"
         last.process.close()
         if not is_dead:
             break

@@ -8,9 +8,9 @@ from schemas.records import DocumentBatch
 from schemas.settings import WrapperSettings
 from schemas.where import parse_where
 from tests.support.live import START_SECONDS, eventually
-from wrapper.catalog import reads, writes
+from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.index_state import outbox, reports, states
+from wrapper.catalog.index_state import outbox, reports, samples, states
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
@@ -129,7 +129,7 @@ def test_an_index_that_was_found_to_miss_neighbours_is_not_asked(engine, catalog
     name, points, queries = stored("many equal", 3_000, 64)
     with catalog.read() as transaction:
         collection = find_collection(transaction, name)
-        sampled = reads.sample(transaction, collection, 20)
+        sampled = samples.spread(transaction, collection, 20)
     measurement = RecallMeasurement(catalog, engine, collection, sampled, enough=0.99)
     while measurement.step():
         pass
@@ -162,7 +162,7 @@ def test_a_measurement_computes_few_distances_of_what_is_farther_than_the_neares
     monkeypatch.setattr("wrapper.indexing.recall.exact_distances", counted)
     with catalog.read() as transaction:
         collection = find_collection(transaction, name)
-        sampled = reads.sample(transaction, collection, 20)
+        sampled = samples.spread(transaction, collection, 20)
     measurement = RecallMeasurement(catalog, engine, collection, sampled, enough=0.99)
     while measurement.step():
         pass

@@ -12,12 +12,12 @@ from schemas.where import parse_where
 from tests.properties.processes import Process
 from tests.support.live import START_SECONDS, eventually
 from tests.support.worlds import World
-from wrapper.catalog import reads
-from wrapper.catalog.index_state import reports
+from wrapper.catalog.index_state import reports, samples
 from wrapper.catalog.rows import find_collection
 from wrapper.engine.client import HNSW, SEARCH_WIDTHS, EngineClient
 from wrapper.engine.keeper.state import EngineStateReader
 from wrapper.engine.keeper_process import start_keeper
+from wrapper.indexing.checkups import EVERY_SECONDS
 from wrapper.indexing.recall import RecallMeasurement
 from wrapper.querying.asked_vectors import AskedVectors
 from wrapper.querying.costs import CostModel
@@ -185,7 +185,7 @@ def test_what_is_written_while_recall_is_measured_counts_neither_way(world):
     _fill(world.process, points)
     with world.process.catalog.read() as transaction:
         collection = find_collection(transaction, "docs")
-        asked = reads.sample(transaction, collection, 20)
+        asked = samples.spread(transaction, collection, 20)
     measurement = RecallMeasurement(world.process.catalog, world.engine, collection, asked, enough=0.99)
     while not measurement._is_compared:
         assert measurement.step()
@@ -204,7 +204,7 @@ def test_a_collection_that_grows_while_recall_is_measured_is_not_found_wanting(w
     _fill(world.process, points[:100])
     with world.process.catalog.read() as transaction:
         collection = find_collection(transaction, "docs")
-        asked = reads.sample(transaction, collection, 20)
+        asked = samples.spread(transaction, collection, 20)
     measurement = RecallMeasurement(world.process.catalog, world.engine, collection, asked, enough=0.99)
     while not measurement._is_compared:
         assert measurement.step()
@@ -284,3 +284,67 @@ def test_questions_that_the_index_answered_are_measured_apart_from_stored_vector
         assert (report.candidates, report.recall_at_10, report.filtered_recall_at_10) == (1_600, 1.0, 1.0)
     finally:
         world.process.close()
+
+
+@pytest.fixture
+def timed(tmp_path):
+    """A world, and the time by its clock in seconds, which stands still."""
+    now = [0.0]
+    world = World(tmp_path, clock=lambda: now[0])
+    yield world, now
+    world.process.close()
+
+
+def _replace(world, points, numbers):
+    ids = [f"d{number}" for number in numbers]
+    world.store.add_documents(
+        "docs", DocumentBatch(ids, [""] * len(ids), [{} for _ in ids], -points[list(numbers)]), OPTIONS
+    )
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+def test_an_index_is_measured_again_when_half_of_its_collection_was_written_or_deleted(timed, deletes):
+    world, now = timed
+    points = _points(100)
+    _fill(world.process, points)
+    first = _measured_again(world.process).recall_at_seconds
+
+    def measured_after_changing(numbers):
+        if deletes:
+            world.store.delete_documents("docs", ids=[f"d{number}" for number in numbers], options=OPTIONS)
+        else:
+            _replace(world, points, numbers)
+        now[0] += EVERY_SECONDS + 1
+        world.process.drain()
+        return _report(world.process).recall_at_seconds
+
+    assert measured_after_changing(range(49)) == first
+    assert measured_after_changing([49]) > first
+
+
+def test_what_was_measured_of_an_index_is_forgotten_with_its_documents(world):
+    _fill(world.process, _points(100))
+    _note(world.process, recall_at_10=0.9, filtered_recall_at_10=0.8, candidates=800)
+    world.store.empty_collection("docs", OPTIONS)
+    report = _report(world.process)
+    assert (report.recall_at_10, report.filtered_recall_at_10, report.candidates) == (None, None, None)
+
+
+def test_each_measurement_asks_for_other_documents_of_the_whole_collection(world):
+    count = 300
+    points = _points(count)
+    _fill(world.process, points)
+    query, asked = world.engine.query, []
+
+    def observed(engine_id, vectors, candidates):
+        asked.append({int(np.argmin(np.abs(points - vector).sum(axis=1))) for vector in vectors})
+        return query(engine_id, vectors, candidates)
+
+    world.process.engine.query = observed
+    for _ in range(5):
+        asked.append(set())
+        _measured_again(world.process)
+    everything = set().union(*asked)
+    assert len(everything) > 60  # 20 at each
+    assert min(everything) < count // 10
+    assert max(everything) > count - count // 10

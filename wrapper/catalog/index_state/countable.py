@@ -14,6 +14,13 @@ def newest_position(transaction: Transaction, collection: Collection) -> int:
     return int(newest or 0)
 
 
+def written_since(transaction: Transaction, collection: Collection, revision: int, *, most: int) -> int:
+    """Return how many documents were written after a revision, at most `most`."""
+    written = "SELECT 1 FROM documents WHERE collection_key = ? AND revision > ? LIMIT ?"
+    number = transaction.value(f"SELECT count(*) FROM ({written}) w", (collection.key, revision, most))
+    return int(number)
+
+
 def unchanged(transaction: Transaction, collection: Collection, places: Sequence[int]) -> set[int]:
     """Return those of the positions whose documents are there, and were not written since `collection` was read."""
     wanted = transaction.dialect.one_of("position", places)

@@ -80,6 +80,15 @@ def write(transaction: Transaction, collection_key: int, **columns: float | int 
     transaction.run(f"UPDATE index_reports SET {changes} WHERE collection_key = ?", (*columns.values(), collection_key))
 
 
+def forget_recall(transaction: Transaction, collection_key: int) -> None:
+    """Forget what was measured of an index that is to be replaced."""
+    transaction.run(
+        "UPDATE index_reports SET recall_at_10 = NULL, filtered_recall_at_10 = NULL, recall_at_seconds = NULL, "
+        "candidates = NULL WHERE collection_key = ?",
+        (collection_key,),
+    )
+
+
 def rebuild_ended(transaction: Transaction, collection_key: int) -> None:
     transaction.run(
         "UPDATE index_reports SET rebuild_reason = NULL, fault = NULL, rebuilds = rebuilds + 1 "

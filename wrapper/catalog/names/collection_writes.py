@@ -92,6 +92,7 @@ def empty_collection(transaction: Transaction, name: str) -> WriteOutcome:
     collection = writable(transaction, name)
     tombstones.put_for_all(transaction, collection)
     _clear(transaction, collection)
+    reports.forget_recall(transaction, collection.key)
     revision = collection.revision + 1
     transaction.run(
         "UPDATE collections SET count = 0, bytes = 0, dimension = NULL, revision = ? WHERE key = ?",

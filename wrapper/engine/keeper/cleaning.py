@@ -37,9 +37,22 @@ def cleaning_is_asked(data_dir: Path) -> bool:
     return (data_dir / REQUEST_FILE).exists()
 
 
+def retry_cleaning(data_dir: Path) -> None:
+    """Ask again for what could not be done."""
+    with suppress(FileNotFoundError):
+        os.replace(data_dir / FAILED_FILE, data_dir / REQUEST_FILE)
+
+
 def cleaning_failed(data_dir: Path) -> bool:
     """Return whether the last request could not be done."""
     return (data_dir / FAILED_FILE).exists()
+
+
+def cleaning_state(data_dir: Path) -> str | None:
+    """Return `waiting` while a request is to be done, `failed` when the last one could not be, else None."""
+    if cleaning_is_asked(data_dir):
+        return "waiting"
+    return "failed" if cleaning_failed(data_dir) else None
 
 
 def clean(data_dir: Path, log: Callable[[str], None], interrupted: Callable[[], bool]) -> None:

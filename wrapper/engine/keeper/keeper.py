@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 
 from wrapper.engine.keeper.chroma_child import LOG_FILE, ChromaChild, end_orphan, lock_within
-from wrapper.engine.keeper.cleaning import clean, cleaning_is_asked
+from wrapper.engine.keeper.cleaning import clean, cleaning_is_asked, retry_cleaning
 from wrapper.engine.keeper.heartbeat import answers
 from wrapper.engine.keeper.index_files import runaway_links
 from wrapper.engine.keeper.leftovers import remove_leftovers
@@ -93,6 +93,8 @@ class Keeper:
             return EXIT_IN_USE
         if orphan is not None:
             self._log(f"ended engine {orphan}, left by an earlier keeper")
+        with contextlib.suppress(OSError):
+            retry_cleaning(self._data_dir)
         try:
             while not self._stopping:
                 self._step()

@@ -183,6 +183,7 @@ class HealthEngine(TypedDict):
     mode: NotRequired[Literal["child", "remote"]]
     message: NotRequired[str]
     age_seconds: NotRequired[float]
+    cleaning: NotRequired[Literal["waiting", "failed"]]
 
 
 class HealthIndexes(TypedDict):
