@@ -40,6 +40,7 @@ from wrapper.stores.scoped_indexes import ScopedIndexes
 from wrapper.stores.scoped_names import ScopedNames
 from wrapper.stores.scoped_namespaces import ScopedNamespaces
 from wrapper.stores.scoped_records import ScopedRecords
+from wrapper.stores.scoped_reembedding import ScopedReembeddings
 from wrapper.stores.seen_counts import SeenCounts
 from wrapper.writing import AS_IT_COMES, WriteOptions, Writing, Written
 
@@ -69,6 +70,7 @@ class ScopedStore:
         self.file_listing = ScopedFileListing(store.file_listing, self.reach)
         self.following = ScopedFollowing(store.following, self.reach)
         self.indexes = ScopedIndexes(store.indexes, self.reach)
+        self.reembeddings = ScopedReembeddings(store.reembeddings, self.reach)
         self._counts = SeenCounts(store.count) if counts is None else counts
 
     def in_database(self, tenant: str, database: str) -> ScopedStore:

@@ -19,7 +19,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.changes.tombstones import TombstoneSweeper
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import adoptions, outbox, reports
-from wrapper.catalog.index_state.status import hindrances
+from wrapper.catalog.index_state.status import hindrances, number_of_collections
 from wrapper.catalog.words.merging import WordMerging
 from wrapper.catalog_choice import catalog_access
 from wrapper.engine.client import EngineClient
@@ -188,7 +188,7 @@ class Service:
         try:
             with self._catalog.read() as transaction:
                 known = CatalogHealth(
-                    collections=transaction.value("SELECT count(*) FROM collections"),
+                    collections=number_of_collections(transaction),
                     index_lag=outbox.lag(transaction),
                     indexes=reports.summary(transaction),
                     adoptions=adoptions.report(transaction),

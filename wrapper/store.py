@@ -55,6 +55,7 @@ from wrapper.stores.following import Following
 from wrapper.stores.index_requests import IndexRequests
 from wrapper.stores.namespaces import Namespaces
 from wrapper.stores.record_store import RecordStore
+from wrapper.stores.reembedding import Reembeddings
 from wrapper.writing import AS_IT_COMES, WriteOptions, Writing, Written
 
 
@@ -71,6 +72,7 @@ class Store:
         self.projections = Projections(catalog)
         self.indexes = IndexRequests(catalog, indexer, writing)
         self.copying = Copying(catalog, writing)
+        self.reembeddings = Reembeddings(catalog, writing, lambda: indexer.leads)
         self.records = RecordStore(catalog, writing)
         self.file_listing = FileListing(catalog)
         self.following = Following(catalog)
@@ -205,13 +207,11 @@ class Store:
     def add_part(
         self, collection: Collection, batch: DocumentBatch, options: WriteOptions, *, on_conflict: str
     ) -> WriteOutcome:
-        """Store one part of a stream without waiting for the index.
-
-        Raises CollectionNotFoundError when the collection is gone, also when there is a later one of its name.
-        """
+        """Store one part of a stream without waiting for the index. Raises CollectionNotFoundError when the collection
+        is gone, also when there is a later one of its name."""
 
         def operation(transaction: Transaction) -> WriteOutcome:
-            if find_collection(transaction, collection.name).key != collection.key:
+            if find_collection(transaction, collection.name).id != collection.id:
                 raise CollectionNotFoundError(collection.name)
             return writes.add_documents(transaction, collection.name, batch, on_conflict=on_conflict)
 

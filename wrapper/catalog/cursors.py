@@ -86,7 +86,7 @@ def decode_name_cursor(source: str, prefix: str) -> str:
 
 
 def _listing(collection: Collection) -> str:
-    return f"documents of {collection.id}"
+    return f"documents of {collection.id} {collection.key}"  # a re-embedding gives other positions
 
 
 def _fingerprint(where: Where, order_by: tuple[OrderBy, ...]) -> bytes:

@@ -19,6 +19,8 @@ COLLECTION = (
     "engine_records"
 )
 MOST = 2**31
+IS_SHOWN = "NOT (name >= '/.' AND name < '//')"
+"""The condition that a collection is not one that stands beside another (`wrapper/catalog/names/beside.py`)."""
 STANDS_FOR = "SELECT collection_key FROM aliases WHERE"
 DOCUMENT = "d.position, d.id, d.text, d.metadata, d.extras"
 DOCUMENT_AND_VECTOR = f"{DOCUMENT}, e.vector"

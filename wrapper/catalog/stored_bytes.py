@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from schemas.errors import QuotaError
 from schemas.names import matches_pattern
 from wrapper.catalog.contract import Transaction
-from wrapper.catalog.rows import STANDS_FOR, Patterns, named, names_condition
+from wrapper.catalog.rows import IS_SHOWN, STANDS_FOR, Patterns, named, names_condition
 
 T = TypeVar("T")
 
@@ -92,7 +92,7 @@ def held(transaction: Transaction, within: Patterns) -> Held:
     mine = names_condition("name", within)
     row = transaction.row(
         "SELECT CAST(coalesce(sum(count), 0) AS BIGINT), CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM collections "
-        f"WHERE {mine.text}",
+        f"WHERE {mine.text} AND {IS_SHOWN}",
         mine.parameters,
     )
     return NOTHING if row is None else Held(*row)

@@ -31,6 +31,7 @@ from wrapper.catalog.contract import Transaction
 from wrapper.catalog.filters import any_matches, positions
 from wrapper.catalog.index_state import outbox, states
 from wrapper.catalog.names import collection_writes
+from wrapper.catalog.names.beside import belongs_to, with_beside
 from wrapper.catalog.rows import all_collections, collection_by_key, find_collection, named
 from wrapper.catalog.words.merging import purge
 from wrapper.engine.keeper.cleaning import cleaning_failed, cleaning_is_asked, request_cleaning
@@ -76,9 +77,10 @@ class StorageErasure:
         return self._backups.away()
 
     def collections_with(self, where: Where) -> list[str]:
-        """Return the names of the collections that have anything that matches."""
+        """Return the names of the collections that have anything that matches, or beside which there is."""
         with self._catalog.read() as transaction:
-            return [each.name for each in all_collections(transaction) if any_matches(transaction, each.key, where)]
+            having = [each for each in all_collections(transaction) if any_matches(transaction, each.key, where)]
+            return sorted({(belongs_to(transaction, each.name) or each).name for each in having})
 
     def delete(self, asked: ErasureRequest, before: Callable[[Matched], Matched]) -> tuple[Matched, int]:
         """Delete what is asked for, after which nobody finds it, and what idempotency keys keep of it. What is made of
@@ -103,9 +105,10 @@ class StorageErasure:
             mark_erasure(transaction, found.mark)
             if collection is None:
                 return found, idempotency.leave_out(transaction, found.target, None)
-            if found.target.ids:
-                writes.delete_documents(transaction, collection.name, ids=sorted(found.target.ids))
-            tombstones.erase(transaction, collection.key)
+            for each in with_beside(transaction, collection):
+                if found.target.ids:
+                    writes.delete_documents(transaction, each.name, ids=sorted(found.target.ids))
+                tombstones.erase(transaction, each.key)
             return found, idempotency.leave_out(transaction, found.target, collection.key)
 
         deleted = self._catalog.commit(operation)
@@ -119,21 +122,29 @@ class StorageErasure:
 
     def renew_index(self, name: str, *, until: float) -> str | None:
         """Merge the words of a collection without those of deleted documents, remove its codes, and have its index
-        rebuilt.
+        rebuilt; so, too, of what stands beside it.
 
         Return None when all is done, else what is not.
         """
+        with self._catalog.read() as transaction:
+            collection = named(transaction, name)
+            keys = [] if collection is None else [each.key for each in with_beside(transaction, collection)]
+        reasons = [self._renew_index(key, until) for key in keys]
+        return next((each for each in reasons if each is not None), None)
+
+    def _renew_index(self, key: int, until: float) -> str | None:
         try:
             with self._catalog.read() as transaction:
-                found = find_collection(transaction, name)
-            key = found.key
+                found = _by_key(transaction, key)
             purge(self._catalog, key)
             while not CodeFiles(self._data_dir / CODES).forget(found.id):
                 if self._clock() > until:
                     return "codes of its vectors are being made"
                 self._pause(POLL_SECONDS)
             entry = self._catalog.commit(
-                lambda transaction: collection_writes.ask_doctor(transaction, name, outbox.REBUILD)
+                lambda transaction: collection_writes.ask_doctor(
+                    transaction, _by_key(transaction, key).name, outbox.REBUILD
+                )
             )
         except CollectionNotFoundError:
             return None
@@ -231,13 +242,23 @@ def _collection_of(transaction: Transaction, asked: ErasureRequest) -> Collectio
     )
 
 
+def _by_key(transaction: Transaction, key: int) -> Collection:
+    """Return a collection, whatever it is called by now. Raises CollectionNotFoundError when it is gone."""
+    collection = collection_by_key(transaction, key)
+    if collection is None:
+        raise CollectionNotFoundError(str(key))
+    return collection
+
+
 def _found(transaction: Transaction, collection: Collection, asked: ErasureRequest) -> Matched:
     gathered = _Gathered()
     if asked.document is not None:
         spellings = spellings_of_id(asked.document)
         gathered.document_ids.update(spellings)
-        gathered.add_matching(transaction, collection, In("document_id", tuple(spellings)))
-        stored = reads.by_ids(transaction, collection, spellings).values()
+        everywhere = with_beside(transaction, collection)
+        for each in everywhere:
+            gathered.add_matching(transaction, each, In("document_id", tuple(spellings)))
+        stored = [chunk for each in everywhere for chunk in reads.by_ids(transaction, each, spellings).values()]
         gathered.add([each for each in stored if "document_id" not in each.metadata])
         if stored and not gathered.ids:
             (chunk, *_) = stored
@@ -258,6 +279,8 @@ def _found(transaction: Transaction, collection: Collection, asked: ErasureReque
                 field="where",
                 count=collection.count,
             )
+        for each in with_beside(transaction, collection)[1:]:
+            gathered.add_matching(transaction, each, EVERYTHING if asked.where is None else asked.where)
     return gathered.matched(collection, asked)
 
 

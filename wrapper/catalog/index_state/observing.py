@@ -13,7 +13,7 @@ from schemas.storage.index_reports import IndexReport
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import outbox, reports, set_aside, standstills
 from wrapper.catalog.index_state.states import ADOPTING, REBUILDING
-from wrapper.catalog.rows import COLLECTION, to_collection
+from wrapper.catalog.rows import COLLECTION, IS_SHOWN, to_collection
 
 MOST_SHOWN = 100
 """The most collections that have series of their own: those with the most documents."""
@@ -43,12 +43,14 @@ class Observed:
 
 def observe(transaction: Transaction) -> Observed:
     """Return what the catalogue knows now."""
-    states = transaction.rows("SELECT index_state, count(*), coalesce(sum(count), 0) FROM collections GROUP BY 1")
+    states = transaction.rows(
+        f"SELECT index_state, count(*), coalesce(sum(count), 0) FROM collections WHERE {IS_SHOWN} GROUP BY 1"
+    )
     number = {row[0]: int(row[1]) for row in states}
     largest = [
         to_collection(row)
         for row in transaction.rows(
-            f"SELECT {COLLECTION} FROM collections ORDER BY count DESC, key LIMIT ?", (MOST_SHOWN,)
+            f"SELECT {COLLECTION} FROM collections WHERE {IS_SHOWN} ORDER BY count DESC, key LIMIT ?", (MOST_SHOWN,)
         )
     ]
     [lowest] = transaction.rows("SELECT min(recall_at_10), min(filtered_recall_at_10) FROM index_reports")

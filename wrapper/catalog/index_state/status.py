@@ -7,6 +7,7 @@ from schemas.storage.index_reports import Hindrances, IndexStatus
 from wrapper.catalog import stored_bytes
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import outbox, reports, set_aside, standstills, states
+from wrapper.catalog.rows import IS_SHOWN
 
 
 def status(transaction: Transaction, collection: Collection) -> IndexStatus:
@@ -29,3 +30,8 @@ def hindrances(transaction: Transaction) -> Hindrances:
     """Return the writes to all collections that the engine does not take."""
     refused = sum(set_aside.counts(transaction).values())
     return Hindrances(standstills.find(transaction), refused, set_aside.find(transaction))
+
+
+def number_of_collections(transaction: Transaction) -> int:
+    """Return how many collections there are, in all databases."""
+    return int(transaction.value(f"SELECT count(*) FROM collections WHERE {IS_SHOWN}"))

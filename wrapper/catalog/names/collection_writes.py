@@ -12,6 +12,7 @@ from wrapper.catalog.changes import tombstones
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import adoptions, outbox, reports, set_aside, standstills
 from wrapper.catalog.index_state.adoptions import writable
+from wrapper.catalog.names.beside import beside
 from wrapper.catalog.names.engine_names import engine_name
 from wrapper.catalog.names.taken import check_free, check_own_name
 from wrapper.catalog.rows import draw, dump_json, find_collection
@@ -70,9 +71,13 @@ def change_collection_metadata(
 
 
 def delete_collection(transaction: Transaction, name: str) -> WriteOutcome:
-    """Delete a collection with its documents and its aliases. Raises ConflictError when `name` is an alias."""
+    """Delete a collection with its documents, its aliases and what stands beside it. Raises ConflictError when `name`
+    is an alias."""
     collection = find_collection(transaction, name)
     check_own_name(collection, name)
+    other = beside(transaction, collection)
+    if other is not None:
+        delete_collection(transaction, other.name)
     _clear(transaction, collection)
     tombstones.forget(transaction, collection.key)
     transaction.run("DELETE FROM aliases WHERE collection_key = ?", (collection.key,))
@@ -88,8 +93,12 @@ def delete_collection(transaction: Transaction, name: str) -> WriteOutcome:
 
 
 def empty_collection(transaction: Transaction, name: str) -> WriteOutcome:
-    """Delete all documents of a collection and forget its dimension; its metadata stays."""
+    """Delete all documents of a collection, and of what stands beside it, and forget its dimension; its metadata
+    stays."""
     collection = writable(transaction, name)
+    other = beside(transaction, collection)
+    if other is not None:
+        empty_collection(transaction, other.name)
     tombstones.put_for_all(transaction, collection)
     _clear(transaction, collection)
     reports.forget_recall(transaction, collection.key)

@@ -1,0 +1,101 @@
+"""The vectors of another model, made beside those of a collection: how far they are, and the next part of the work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from schemas.errors import NotFoundError
+from schemas.records import Document, Metadata
+
+EMBEDDED_BY = ("embedding_provider", "embedding_model", "embedding_connection")
+"""The keys of a collection's metadata that say what made its vectors."""
+
+
+class Status(StrEnum):
+    RUNNING = "running"
+    FAILED = "failed"
+    COMPLETE = "complete"
+    """The collection is searched by the new vectors, and the old ones are kept."""
+
+
+class ReembeddingNotFoundError(NotFoundError):
+    """The collection has no vectors beside those that it is searched by."""
+
+    code = "reembedding_not_found"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"Collection '{name}' is not being re-embedded, and no old vectors of it are kept", collection=name
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reembedding:
+    """The state of a re-embedding. `connection` and `model` are those of the new vectors, which the collection is
+    searched by once it is complete; the others those of the old ones, None where nobody noted them. `error` says why it
+    failed, or why it does not get on. `can_go_back` says whether the old vectors still fit the documents."""
+
+    collection: str
+    status: Status
+    connection: str | None
+    model: str | None
+    from_connection: str | None
+    from_model: str | None
+    documents: int
+    documents_done: int
+    error: str | None
+    can_go_back: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far the vectors beside a collection are, as it is kept in their metadata.
+
+    Those of all documents up to the position `copied_to` are there, as the documents were at `revision`; of what was
+    changed in the next one, up to the position `changed_to`. `switched_at` is the revision that the collection got when
+    it was last switched, and `is_back` says that it was switched back then.
+    """
+
+    status: Status
+    copied_to: int = 0
+    revision: int = 0
+    changed_to: int = 0
+    error: str | None = None
+    switched_at: int | None = None
+    is_back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The next part of a re-embedding: `documents` to be embedded by `connection`, whose model was `model`.
+
+    `stored` are those of them that have a new vector already, in the form that it was made of. `name` is what the
+    catalogue calls the new vectors' collection; `doomed` are ids that are to be deleted from it before. After this part
+    the work has come from `before` to `after`, and `is_last` says whether nothing else was to be done at the
+    collection's `revision`. `erasures` is the count of erasures before it was read.
+    """
+
+    name: str
+    collection: str
+    connection: str
+    model: str
+    documents: Sequence[Document]
+    stored: Mapping[str, Document]
+    doomed: Sequence[str]
+    before: Mark
+    after: Mark
+    is_last: bool
+    revision: int
+    erasures: int
+
+
+def embedded_by(metadata: Metadata) -> Metadata:
+    """Return what a collection's metadata say of what made its vectors."""
+    return {key: metadata[key] for key in EMBEDDED_BY if key in metadata}
+
+
+def with_embedded_by(metadata: Metadata, source: Metadata) -> Metadata:
+    """Return metadata that say of what made the vectors what `source` says."""
+    return {key: value for key, value in metadata.items() if key not in EMBEDDED_BY} | embedded_by(source)

@@ -1,0 +1,398 @@
+"""New vectors beside old ones: whatever is written meanwhile, and whatever ends the work, nothing else changes."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, TooOldError
+from schemas.records import DocumentBatch, DocumentPatch, Extras, Since
+from schemas.storage.erasure_count import count_erasure
+from schemas.storage.reembedding import ReembeddingNotFoundError
+from schemas.where import EVERYTHING
+from tests.properties.profiles import load_profile
+from tests.support.catalogues import one_database
+from wrapper.catalog import document_changes, reads, writes
+from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.changes import tombstones
+from wrapper.catalog.changes.feed import check_since, history_of
+from wrapper.catalog.names import aliases, collection_writes, renaming
+from wrapper.catalog.rows import all_collections, collections_page, count_collections, find_collection
+from wrapper.catalog.stored_bytes import held
+from wrapper.stores.reembedding import Reembeddings
+from wrapper.writing import Writing
+
+load_profile()
+
+NEW = {"embedding_provider": "stub", "embedding_model": "new", "embedding_connection": "other"}
+NEWER = {**NEW, "embedding_model": "newer"}
+NAMES = (f"docs-{number}" for number in count())
+PATIENCE = 200
+
+
+class Crash(BaseException):
+    """The process died."""
+
+
+class Mortal:
+    """A catalogue whose process dies before or after its commits, at the turns in `dies_at`."""
+
+    def __init__(self, catalog, dies_at=()):
+        self._catalog = catalog
+        self._turns = count()
+        self._dies_at = set(dies_at)
+
+    def __getattr__(self, name):
+        return getattr(self._catalog, name)
+
+    def commit(self, operation):
+        self._turn()
+        outcome = self._catalog.commit(operation)
+        self._turn()
+        return outcome
+
+    def _turn(self):
+        if next(self._turns) in self._dies_at:
+            raise Crash
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def catalog(request):
+    with one_database(request) as open_one:
+        catalog = Catalog(open_one())
+        catalog.open()
+        yield catalog
+
+
+@pytest.fixture
+def docs(catalog):
+    return Collection(catalog)
+
+
+def embedded(text):
+    """Return the new model's vector of a text."""
+    return np.array([1.0, len(text), sum(map(ord, text)) % 97], "<f4")
+
+
+class Collection:
+    """A collection with vectors of two dimensions, and what re-embeds it."""
+
+    def __init__(self, catalog, dies_at=()):
+        self.catalog = Mortal(catalog, dies_at)
+        self.name = next(NAMES)
+        self.texts = count()
+        self.work = self.restarted()
+        self._write(lambda transaction: collection_writes.create_collection(transaction, self.name, {"of": 1}, "l2"))
+
+    def restarted(self):
+        writing = Writing(
+            self.catalog, None, free_disk_mb=lambda: 1e9, disk_floor_mb=0, write_wait_seconds=0.0, waiting_writers=1
+        )
+        return Reembeddings(self.catalog, writing, lambda: True)
+
+    def _write(self, operation):
+        return self.catalog._catalog.commit(operation)
+
+    def add(self, *ids, dimension=2, **fields):
+        batch = DocumentBatch(
+            list(ids),
+            [f"text {next(self.texts)} of {each}" for each in ids],
+            [{"id": each, **fields} for each in ids],
+            np.full((len(ids), dimension), 7, "<f4"),
+            {0: Extras(uri="u:1")},
+        )
+        self._write(lambda transaction: writes.add_documents(transaction, self.name, batch))
+
+    def delete(self, *ids):
+        self._write(lambda transaction: writes.delete_documents(transaction, self.name, ids=ids))
+
+    def describe(self, *ids):
+        """Change metadata alone."""
+        patch = {"seen": next(self.texts)}
+        self._write(
+            lambda transaction: document_changes.patch_metadata(
+                transaction, self.name, patch, ids=ids, where=EVERYTHING
+            )
+        )
+
+    def change(self, document_id):
+        if any(each.id == document_id for each in self.documents()):
+            patch = DocumentPatch(text=f"changed {next(self.texts)}")
+            self._write(lambda transaction: document_changes.patch_document(transaction, self.name, document_id, patch))
+
+    def empty(self):
+        self._write(lambda transaction: collection_writes.empty_collection(transaction, self.name))
+
+    def rename(self):
+        new = next(NAMES)
+        self._write(lambda transaction: renaming.rename(transaction, self.name, new))
+        self.name = new
+
+    def erase(self, *ids):
+        def operation(transaction):
+            count_erasure(transaction)
+            collection = find_collection(transaction, self.name)
+            writes.delete_documents(transaction, self.name, ids=ids)
+            tombstones.erase(transaction, collection.key)
+
+        self._write(operation)
+
+    def step(self, limit=2):
+        """Do the next part. Return whether the collection was switched."""
+        for name in self.work.under_way():
+            part = self.work.next_part(name, limit)
+            if part is not None:
+                vectors = [embedded(each.text) for each in part.documents]
+                if self.work.store(part, np.stack(vectors) if vectors else None):
+                    return True
+        return False
+
+    def finish(self, **how):
+        for _ in range(PATIENCE):
+            try:
+                if self.step(**how):
+                    return
+            except Crash:
+                self.work = self.restarted()
+            if not self.work.under_way():
+                return  # it died behind the commit that was the last one
+        raise AssertionError("never complete")
+
+    def collection(self):
+        with self.catalog.read() as transaction:
+            return find_collection(transaction, self.name)
+
+    def documents(self):
+        with self.catalog.read() as transaction:
+            source = find_collection(transaction, self.name)
+            return [each for block in reads.everything(transaction, source) for each in block]
+
+    def contents(self):
+        """Return what the documents are, in order, without their vectors."""
+        return [(each.id, each.text, each.metadata, each.extras) for each in self.documents()]
+
+    def check_switched(self, contents):
+        assert self.contents() == contents
+        for each in self.documents():
+            assert each.embedding.tolist() == embedded(each.text).tolist()
+
+
+IDS = st.sampled_from("abcdef")
+SOME = st.lists(IDS, min_size=1, max_size=4, unique=True)
+ACTION = st.one_of(
+    st.tuples(st.sampled_from(["add", "delete", "describe", "erase"]), SOME),
+    st.tuples(st.just("change"), st.tuples(IDS)),
+    st.tuples(st.sampled_from(["step", "step", "empty", "rename"]), st.just(())),
+)
+
+
+@given(st.lists(ACTION, max_size=12), st.lists(ACTION, max_size=12), st.sets(st.integers(0, 12), max_size=4))
+def test_whatever_is_written_meanwhile_the_new_vectors_are_those_of_all_documents(catalog, before, beside, dies_at):
+    docs = Collection(catalog, ())
+    docs.add("a", "b", "c", "d", "e")
+    for name, ids in before:
+        getattr(docs, name)(*ids)
+    docs.work.begin(docs.name, NEW)
+    docs.catalog._dies_at = {next(docs.catalog._turns) + each for each in dies_at}
+    revision, identity = docs.collection().revision, docs.collection().id
+    for name, ids in beside:
+        try:
+            getattr(docs, name)(*ids)
+        except Crash:
+            docs.work = docs.restarted()
+    contents = docs.contents()
+    if docs.work.under_way():
+        docs.finish()
+        docs.check_switched(contents)
+    after = docs.collection()
+    assert (after.id, after.count) == (identity, len(contents))
+    assert after.revision > revision
+    assert after.metadata == {"of": 1, **NEW}
+
+
+def test_a_crash_at_any_commit_changes_nothing(catalog):
+    for turn in range(30):
+        docs = Collection(catalog, ())
+        docs.add(*"abcde")
+        docs.work.begin(docs.name, NEW)
+        docs.step()
+        docs.delete("b")
+        docs.add("f")
+        docs.catalog._dies_at = {next(docs.catalog._turns) + 1 + turn}
+        before_restarts, written = docs.work, docs.contents()
+        docs.finish()
+        docs.check_switched(written)
+        assert [each[0] for each in docs.contents()] == list("acdef")
+        if docs.work is before_restarts:
+            return
+    raise AssertionError("it never came through without a crash")
+
+
+def test_nobody_sees_the_new_vectors_before_they_are_complete(docs):
+    docs.add(*"abc")
+    before = docs.collection()
+    with docs.catalog.read() as transaction:
+        listed, counted, stored = collections_page(transaction), count_collections(transaction), held(transaction, None)
+    docs.work.begin(docs.name, NEW)
+    docs.step()
+    assert docs.collection() == before
+    with docs.catalog.read() as transaction:
+        assert collections_page(transaction) == listed
+        assert count_collections(transaction) == counted
+        assert held(transaction, None) == stored
+        assert len(all_collections(transaction)) == counted + 1
+    state = docs.work.of(docs.name)
+    assert (state.status, state.documents_done, state.documents, state.model) == ("running", 2, 3, "new")
+
+
+def test_an_alias_and_the_keys_of_writes_go_with_the_name(docs):
+    docs.add(*"abc")
+    alias = f"alias-of-{docs.name}"
+    docs._write(lambda transaction: aliases.put(transaction, alias, docs.name))
+    docs.work.begin(alias, NEW)
+    docs.finish()
+    with docs.catalog.read() as transaction:
+        assert find_collection(transaction, alias).metadata == {"of": 1, **NEW}
+
+
+def test_followers_begin_anew_after_the_switch(docs):
+    docs.add(*"abc")
+    docs.delete("a")
+    with docs.catalog.read() as transaction:
+        source = find_collection(transaction, docs.name)
+        since = Since(source.revision, history=history_of(transaction, source))
+    docs.work.begin(docs.name, NEW)
+    docs.finish()
+    with docs.catalog.read() as transaction:
+        source = find_collection(transaction, docs.name)
+        with pytest.raises(TooOldError):
+            check_since(transaction, source, since)
+        check_since(transaction, source, Since(source.revision, history=history_of(transaction, source)))
+        check_since(transaction, source, Since())
+
+
+def test_the_old_vectors_stay_until_they_are_dropped_and_can_be_had_back(docs):
+    docs.add(*"abc")
+    contents, old = docs.contents(), docs.documents()
+    docs.work.begin(docs.name, NEW)
+    docs.finish()
+    switched = docs.collection()
+    with pytest.raises(ConflictError, match="drop them first"):
+        docs.work.begin(docs.name, NEWER)
+    docs.rename()
+    state = docs.work.go_back(docs.name)
+    assert (state.status, state.model, state.from_model, state.can_go_back) == ("complete", None, "new", False)
+    back = docs.collection()
+    assert back.metadata == {"of": 1}
+    assert back.revision > switched.revision
+    assert docs.contents() == contents
+    assert [each.embedding.tolist() for each in docs.documents()] == [each.embedding.tolist() for each in old]
+    assert docs.work.go_back(docs.name) == state
+    assert docs.collection() == back
+    assert docs.work.begin(docs.name, NEW).can_go_back
+    docs.check_switched(contents)
+    assert docs.work.end(docs.name).from_model is None
+    with pytest.raises(ReembeddingNotFoundError):
+        docs.work.end(docs.name)
+    docs.work.begin(docs.name, NEWER)
+    docs.finish()
+    docs.check_switched(contents)
+
+
+@pytest.mark.parametrize("write", [lambda docs: docs.add("d", dimension=3), lambda docs: docs.delete("a")])
+def test_there_is_no_way_back_once_documents_were_written(docs, write):
+    docs.add(*"abc")
+    docs.work.begin(docs.name, NEW)
+    docs.finish()
+    write(docs)
+    assert not docs.work.of(docs.name).can_go_back
+    with pytest.raises(ConflictError, match="no old vectors of all documents"):
+        docs.work.go_back(docs.name)
+
+
+def test_a_collection_that_is_deleted_takes_both_along(docs):
+    for is_complete in (False, True):
+        docs.add(*"abc")
+        docs.work.begin(docs.name, NEW)
+        docs.step()
+        if is_complete:
+            docs.finish()
+        docs._write(lambda transaction: collection_writes.delete_collection(transaction, docs.name))
+        with docs.catalog.read() as transaction:
+            assert all_collections(transaction) == []
+            assert transaction.value("SELECT count(*) FROM documents") == 0
+        docs._write(lambda transaction: collection_writes.create_collection(transaction, docs.name, {"of": 1}, "l2"))
+
+
+def test_a_collection_that_is_emptied_leaves_no_old_vectors(docs):
+    docs.add(*"abc")
+    docs.work.begin(docs.name, NEW)
+    docs.finish()
+    docs.empty()
+    with docs.catalog.read() as transaction:
+        assert transaction.value("SELECT count(*) FROM documents") == 0
+
+
+def test_nothing_is_stored_of_a_part_that_was_read_before_an_erasure(docs):
+    docs.add(*"abc")
+    docs.work.begin(docs.name, NEW)
+    [name] = docs.work.under_way()
+    part = docs.work.next_part(name)
+    docs.erase("a")
+    assert not docs.work.store(part, np.stack([embedded(each.text) for each in part.documents]))
+    with docs.catalog.read() as transaction:
+        assert find_collection(transaction, name).count == 0
+    docs.finish()
+    assert [each[0] for each in docs.contents()] == ["b", "c"]
+
+
+def test_a_part_that_another_process_did_is_not_done_again(docs):
+    docs.add(*"abc")
+    docs.work.begin(docs.name, NEW)
+    [name] = docs.work.under_way()
+    part = docs.work.next_part(name)
+    vectors = np.stack([embedded(each.text) for each in part.documents])
+    assert docs.work.store(part, vectors)
+    revision = docs.collection().revision
+    assert not docs.work.store(part, vectors)
+    assert docs.collection().revision == revision
+
+
+def test_one_that_failed_goes_on_where_it_was_and_another_model_begins_anew(docs):
+    docs.add(*"abcde")
+    docs.work.begin(docs.name, NEW)
+    docs.step()
+    [name] = docs.work.under_way()
+    docs.work.tell(docs.work.next_part(name), "The model is gone", is_final=True)
+    state = docs.work.of(docs.name)
+    assert (state.status, state.error, state.documents_done) == ("failed", "The model is gone", 2)
+    assert docs.work.under_way() == []
+    assert docs.work.begin(docs.name, NEW).documents_done == 2
+    with pytest.raises(ConflictError, match="cancel that first"):
+        docs.work.begin(docs.name, NEWER)
+    docs.work.tell(docs.work.next_part(name), "Again", is_final=True)
+    state = docs.work.begin(docs.name, NEWER)
+    assert (state.model, state.documents_done, state.error) == ("newer", 0, None)
+
+
+def test_vectors_of_another_dimension_are_refused_and_cancelling_drops_what_was_made(docs):
+    docs.add(*"abcde")
+    docs.work.begin(docs.name, NEW)
+    docs.step()
+    [name] = docs.work.under_way()
+    part = docs.work.next_part(name, 1)
+    with pytest.raises(InvalidInputError, match="dimension"):
+        docs.work.store(part, np.ones((1, 9), "<f4"))
+    contents = docs.contents()
+    docs.work.end(docs.name)
+    assert docs.contents() == contents
+    assert not docs.work.store(part, np.ones((1, 3), "<f4"))
+    assert docs.work.next_part(name) is None
+    with pytest.raises(ReembeddingNotFoundError):
+        docs.work.of(docs.name)
+    with pytest.raises(CollectionNotFoundError):
+        docs.work.of("nowhere")
