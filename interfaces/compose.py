@@ -39,7 +39,6 @@ from interfaces.web import (
     jobs,
     protected_resource,
     quality,
-    rerank,
     rule_documents,
     search,
     settings_in_force,
@@ -47,6 +46,7 @@ from interfaces.web import (
     tools,
     watchers,
 )
+from interfaces.web.models import reembedding, rerank
 from providers.base import ProviderContext
 from providers.chat.base import ChatProvider
 from providers.outbound import deadlines
@@ -75,6 +75,7 @@ from retrieval.context.layer import ContextLayer
 from retrieval.documents.originals import Originals
 from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.documents.text_document_store import RagStore
+from retrieval.reembedding import Reembedder
 from retrieval.result_cache import ResultCache
 from retrieval.rules.pipeline import RAGPipeline
 from retrieval.search.choosing import CollectionChoice
@@ -181,11 +182,11 @@ def create_app(
     )
     route_table.register(
         *(app, connections, collect, search, rerank, rule_documents, text_documents, documents, jobs, chat, tools),
-        *(watchers, erasure, quality, mcp_http, protected_resource, settings_in_force, guide),
+        *(watchers, erasure, quality, mcp_http, protected_resource, settings_in_force, guide, reembedding),
     )
     mount_faces(app)
     mount_console(app, service.catalog)
-    layers.job_runner.start()
+    layers.start()
     return app
 
 
@@ -328,6 +329,7 @@ def open_layers(
         jobs=job_parts.jobs,
         uploads=job_parts.uploads,
         job_runner=job_parts.runner,
+        reembedder=Reembedder(service.store.reembeddings, known, embeddings, job_parts.background),
         kept=job_parts.kept,
         chat=Chat(known, store, history, says_so=retrieval.chat_says_so),
         notes=notes,

@@ -57,6 +57,7 @@ class JobParts:
     jobs: StoredJobs
     uploads: Uploads
     runner: JobRunner
+    background: BackgroundHelper
     kept: KeptParts
 
 
@@ -112,7 +113,9 @@ def open_jobs(
     runner = JobRunner(*(jobs, spool, work), reader=reader, background=background, stopping=stopping, tidy=tidy)
     uploads = Uploads(jobs, spool, max_file_bytes=settings.upload_file_mb << 20, queued=runner.call)
     attaching = Attaching(kept_files, jobs, spool, runner.call)
-    return JobParts(jobs, uploads, runner, KeptParts(kept_files, attaching, AttachedFiles(service.catalog), facts))
+    return JobParts(
+        jobs, uploads, runner, background, KeptParts(kept_files, attaching, AttachedFiles(service.catalog), facts)
+    )
 
 
 def caller_of_job(authentication: Authentication, job: Job, owner: str) -> Caller:

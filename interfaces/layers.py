@@ -24,6 +24,7 @@ from retrieval.documents.text_document_store import RagStore
 from retrieval.jobs.runner import JobRunner
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.jobs.uploads import Uploads
+from retrieval.reembedding import Reembedder
 from retrieval.rules.pipeline import RAGPipeline
 from retrieval.search.choosing import CollectionChoice
 from retrieval.search.corpus import Corpus
@@ -58,6 +59,7 @@ class Layers:
     jobs: StoredJobs
     uploads: Uploads
     job_runner: JobRunner
+    reembedder: Reembedder
     kept: KeptParts
     chat: Chat
     notes: Notes
@@ -73,8 +75,14 @@ class Layers:
     models: Mapping[str, Connection]
     """The models of the settings, by the names that the health report gives them."""
 
+    def start(self) -> None:
+        """Begin with the work that nobody waits for."""
+        self.job_runner.start()
+        self.reembedder.start()
+
     def close(self) -> None:
         self.quality.runner.close()
+        self.reembedder.stop()
         self.job_runner.stop()
         self.warm_up.close()
         self.context.close()

@@ -33,8 +33,8 @@ class ReembeddingNotFoundError(NotFoundError):
 
 @dataclass(frozen=True, slots=True)
 class Reembedding:
-    """The state of a re-embedding. `connection` and `model` are those of the new vectors, which the collection is
-    searched by once it is complete; the others those of the old ones, None where nobody noted them. `error` says why it
+    """The state of a re-embedding. `connection` and `model` are those of the vectors that the collection is searched by
+    once it is complete; the others those of the other ones, None where nobody noted them. `error` says why it
     failed, or why it does not get on. `can_go_back` says whether the old vectors still fit the documents."""
 
     collection: str

@@ -221,7 +221,8 @@ def _rules(path, method, operation, headers):
     keeps_connection = path in ("/api/connections", "/api/connections/{id}") and method != "GET"
     reads = method == "GET" or path.endswith(("/search", "/query", "/gather", "/text-search", "/rerank"))
     reads = reads or (path.startswith(("/api/", "/tools/", "/mcp", "/dify/", "/v1/")) and not keeps_connection)
-    asks_doctor = "/index/" in path  # asking twice is no more than asking once
+    asks_doctor = "/index/" in path or (path.endswith("/reembed") and method != "GET")
+    # Asking them twice is no more than asking once.
     uploads = (path, method) == ("/api/documents", "POST")
     ingests = method != "DELETE" and (
         path.endswith(("/rag/ingest", ":batch")) or (path, method) == ("/tools/{tool}", "POST") or uploads

@@ -1,0 +1,163 @@
+"""Gives collections the vectors of another model, in the background of one process of the service.
+
+What is to be embedded, and how far that has come, is in the storage: a process that ends loses no more than the part
+that it was at.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+import numpy as np
+import structlog
+
+from providers.embeddings.base import EmbeddingProvider
+from registry.connections import Connections
+from registry.embedding.queries import QueryEmbeddings
+from registry.stored_connections import ConnectionNotFoundError
+from retrieval.ingest.drafts import text_to_embed
+from schemas.access.callers import SERVICE, acting_as
+from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, RagError
+from schemas.records import Document, Vector
+from schemas.storage.reembedding import Part
+
+log = structlog.get_logger(__name__)
+
+LOOK_SECONDS = 1.0
+"""How often the leader looks for work that other processes were given, and the others whether there is a leader."""
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 60.0
+STOP_SECONDS = 5.0
+FINAL = (ConnectionNotFoundError, ConfigurationError, ConflictError, InvalidInputError)
+"""What stays as it is until somebody changes the connection or the documents."""
+
+
+class Storage(Protocol):
+    """The re-embeddings of the storage (`wrapper/stores/reembedding.py`)."""
+
+    @property
+    def leads(self) -> Callable[[], bool]: ...
+
+    def under_way(self) -> list[str]: ...
+
+    def next_part(self, name: str) -> Part | None: ...
+
+    def store(self, part: Part, vectors: Vector | None) -> bool: ...
+
+    def tell(self, part: Part, error: str, *, is_final: bool) -> None: ...
+
+
+class Background(Protocol):
+    """A process that embeds with models of this machine, beside the questions (`retrieval/jobs`)."""
+
+    def embed(self, connection: EmbeddingProvider, texts: list[str]) -> Vector: ...
+
+    def rest(self) -> None: ...
+
+
+class Reembedder:
+    """The one thread of a service that re-embeds. `clock` returns seconds."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        connections: Connections,
+        embeddings: QueryEmbeddings,
+        background: Background,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._storage = storage
+        self._connections = connections
+        self._embeddings = embeddings
+        self._background = background
+        self._clock = clock
+        self._pauses: dict[str, tuple[float, float]] = {}
+        """By re-embedding: until when it rests, and for how long, after a part of it failed."""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="re-embedding", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the work after the call under way; it goes on after the next start."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
+
+    def step(self) -> bool:
+        """Do the next part of each re-embedding. Return whether there was anything to do."""
+        under_way = self._storage.under_way()
+        self._pauses = {name: pause for name, pause in self._pauses.items() if name in under_way}
+        with acting_as(SERVICE):
+            worked = [self._work(name) for name in under_way if not self._stopping.is_set()]
+        return any(worked)
+
+    def _work(self, name: str) -> bool:
+        until, pause_seconds = self._pauses.get(name, (0.0, 0.0))
+        part = self._storage.next_part(name) if self._clock() >= until else None
+        if part is None:
+            return False
+        try:
+            vectors = self._vectors(part)
+            if self._storage.store(part, vectors):
+                log.info("re-embedded", collection=part.collection, model=part.model)
+        except RagError as error:
+            is_final = isinstance(error, FINAL)
+            log.warning(
+                "re-embedding failed" if is_final else "re-embedding waits",
+                collection=part.collection,
+                reason=error.message,
+            )
+            self._storage.tell(part, error.message, is_final=is_final)
+            pause_seconds = min(LONGEST_PAUSE_SECONDS, 2 * pause_seconds or FIRST_PAUSE_SECONDS)
+            self._pauses[name] = self._clock() + pause_seconds, pause_seconds
+            return False
+        self._pauses.pop(name, None)
+        return True
+
+    def _vectors(self, part: Part) -> Vector | None:
+        """Return the vectors of a part's documents: those that are stored of the same text, or new ones."""
+        connection = cast(EmbeddingProvider, self._connections.open(part.connection, "embedding"))
+        if connection.model != part.model:
+            raise ConflictError(
+                f"Connection '{part.connection}' embeds with '{connection.model}' by now, not with '{part.model}'"
+            )
+        texts = [_text_of(each) for each in part.documents]
+        known = {text_to_embed(each.text, each.metadata): each.embedding for each in part.stored.values()}
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        if missing:
+            known |= dict(zip(missing, self._embed(part.connection, connection, missing), strict=True))
+        vectors = [vector for text in texts if (vector := known[text]) is not None]
+        if len({len(each) for each in vectors}) > 1:
+            raise ConflictError(f"'{part.model}' makes vectors of another dimension than before")
+        return np.stack(vectors) if vectors else None
+
+    def _embed(self, connection_id: str, connection: EmbeddingProvider, texts: Sequence[str]) -> Vector:
+        if self._connections.address(self._connections.find(connection_id)) is None:
+            return self._background.embed(connection, list(texts))
+        return self._embeddings.embed_all(connection_id, texts)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            is_busy = False
+            try:
+                is_busy = self._storage.leads() and self.step()
+                if not is_busy:
+                    self._background.rest()
+            except RagError as error:
+                log.warning("re-embedding waits", reason=error.message)
+            except Exception:
+                log.exception("a re-embedding failed in a way nobody expected")
+            if not is_busy:
+                self._stopping.wait(LOOK_SECONDS)
+
+
+def _text_of(document: Document) -> str:
+    """Return what the model reads of a document. Raises InvalidInputError when there is nothing to read."""
+    text = text_to_embed(document.text, document.metadata)
+    if not text.strip():
+        raise InvalidInputError(f"Document '{document.id}' has no text, so no model can embed it")
+    return text

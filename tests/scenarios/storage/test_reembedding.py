@@ -1,0 +1,167 @@
+"""A collection gets the vectors of another model while it is used."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from tests.support.live import eventually
+from tests.support.model_server import DIMENSION, as_json, vector
+
+OLD_DIMENSION = 3
+PATIENCE_SECONDS = 60
+
+
+@pytest.fixture
+def client(app):
+    return app.test_client()
+
+
+@pytest.fixture
+def connection(client, models_up):
+    """An embedding connection to the stub, whose model is `newer`."""
+    connection_id = f"newer-{uuid.uuid4().hex[:8]}"
+    config = {"url": f"{models_up.url}/v1", "model": "newer"}
+    body = {"id": connection_id, "type": "embedding", "provider": "openai", "config": config}
+    assert client.post("/api/connections", json=body).status_code == 201
+    return connection_id
+
+
+@pytest.fixture
+def name(client):
+    name = f"docs-{uuid.uuid4().hex[:8]}"
+    metadata = {"embedding_model": "older", "title": "Handbook"}
+    assert client.post("/collections", json={"name": name, "metadata": metadata}).status_code == 201
+    add(client, name, *range(5))
+    return name
+
+
+def add(client, name, *numbers):
+    documents = [
+        {"id": f"d{number}", "text": f"Text {number}", "embedding": [1.0, number, 0.0], "metadata": {"n": number}}
+        for number in numbers
+    ]
+    answer = client.post(f"/collections/{name}/documents", json={"documents": documents})
+    assert answer.status_code in (201, 202), answer.json
+
+
+def reembed(client, name, **asked):
+    return client.post(f"/collections/{name}/reembed", json=asked)
+
+
+def state(client, name):
+    return client.get(f"/collections/{name}/reembed").json
+
+
+def nearest(client, name, text):
+    asked = {"query_embedding": vector(text).tolist(), "top_k": 1}
+    [found] = client.post(f"/collections/{name}/query", json=asked).json["results"]
+    return found["id"]
+
+
+def complete(client, name):
+    eventually(lambda: state(client, name)["status"] == "complete", seconds=PATIENCE_SECONDS)
+
+
+def test_the_collection_is_switched_to_the_new_vectors_and_back(client, name, connection):
+    before = client.get(f"/collections/{name}")
+    answer = reembed(client, name, connection=connection)
+    assert answer.status_code == 202, answer.json
+    assert (answer.json["model"], answer.json["from_model"], answer.json["documents"]) == ("newer", "older", 5)
+    complete(client, name)
+    after = client.get(f"/collections/{name}")
+    assert after.json["id"] == before.json["id"]
+    assert after.headers["ETag"] != before.headers["ETag"]
+    assert (after.json["count"], after.json["dimension"]) == (5, DIMENSION)
+    assert after.json["metadata"] == {
+        "embedding_provider": "openai",
+        "embedding_model": "newer",
+        "embedding_connection": connection,
+        "title": "Handbook",
+    }
+    assert [nearest(client, name, f"Text {number}") for number in range(5)] == [f"d{number}" for number in range(5)]
+    assert name in [each["name"] for each in client.get("/collections").json["collections"]]
+    told = state(client, name)
+    assert (told["old_vectors_kept"], told["can_go_back"], told["documents_done"]) == (True, True, 5)
+
+    back = reembed(client, name, back=True)
+    assert (back.status_code, back.json["can_go_back"]) == (200, False), back.json
+    assert client.get(f"/collections/{name}").json["dimension"] == OLD_DIMENSION
+    assert client.get(f"/collections/{name}").json["metadata"] == before.json["metadata"]
+
+    dropped = client.delete(f"/collections/{name}/reembed")
+    assert dropped.json == {"collection": name, "dropped_model": "newer", "model": "older"}
+    assert client.delete(f"/collections/{name}/reembed").json["code"] == "reembedding_not_found"
+    assert client.get(f"/collections/{name}/reembed").status_code == 404
+
+
+def test_nothing_is_lost_that_is_written_while_the_model_does_not_answer(client, name, connection, models_up):
+    models_up.is_down = True
+    reembed(client, name, connection=connection)
+    eventually(lambda: state(client, name)["error"], seconds=PATIENCE_SECONDS)
+    assert state(client, name)["status"] == "running"
+    add(client, name, 5, 6)
+    client.delete(f"/collections/{name}/documents", json={"ids": ["d0"]})
+    assert client.get(f"/collections/{name}").json["dimension"] == OLD_DIMENSION
+    models_up.is_down = False
+    complete(client, name)
+    assert client.get(f"/collections/{name}").json["count"] == 6
+    assert [nearest(client, name, f"Text {number}") for number in range(1, 7)] == [f"d{n}" for n in range(1, 7)]
+    add_new = {"documents": [{"id": "new", "text": "New", "embedding": vector("New").tolist()}]}
+    assert client.post(f"/collections/{name}/documents", json=add_new).status_code in (201, 202)
+    refused = reembed(client, name, back=True)
+    assert (refused.status_code, refused.json["code"]) == (409, "reembedding_no_way_back")
+    kept = reembed(client, name, connection=connection)
+    assert (kept.status_code, kept.json["code"]) == (409, "reembedding_old_vectors_kept")
+
+
+def test_what_no_model_can_do_fails_with_a_sentence_and_goes_on_when_it_is_asked_again(client, name, connection):
+    textless = {"documents": [{"id": "empty", "text": " ", "embedding": [1.0, 1.0, 1.0]}]}
+    assert client.post(f"/collections/{name}/documents", json=textless).status_code in (201, 202)
+    reembed(client, name, connection=connection)
+    eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
+    assert "'empty' has no text" in state(client, name)["error"]
+    client.delete(f"/collections/{name}/documents/empty")
+    assert reembed(client, name, connection=connection).json["status"] == "running"
+    complete(client, name)
+
+
+def test_a_connection_that_is_gone_or_has_another_model_ends_it(client, name, connection, models_up):
+    models_up.is_down = True
+    reembed(client, name, connection=connection)
+    config = {"url": f"{models_up.url}/v1", "model": "newest"}
+    assert client.put(f"/api/connections/{connection}", json={"config": config}).status_code == 200
+    eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
+    assert "'newest'" in state(client, name)["error"]
+    models_up.is_down = False
+    assert reembed(client, name, connection=connection).json["model"] == "newest"
+    complete(client, name)
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "code", "field"),
+    [
+        ({}, 400, "invalid_field", "connection"),
+        ({"connection": " "}, 400, "invalid_field", "connection"),
+        ({"connection": "default", "back": True}, 400, "invalid_field", "back"),
+        ({"back": "yes"}, 400, "invalid_field", "back"),
+        ({"connection": "nowhere"}, 404, "connection_not_found", None),
+        ({"connection": "local"}, 409, "wrong_connection_type", None),
+        ({"back": True}, 404, "reembedding_not_found", None),
+    ],
+)
+def test_a_wrong_request_is_refused(client, name, asked, status, code, field):
+    answer = reembed(client, name, **asked)
+    assert (answer.status_code, answer.json["code"]) == (status, code), answer.json
+    assert answer.json["details"].get("field") == field
+    assert reembed(client, "nowhere", connection="default").json["code"] == "collection_not_found"
+
+
+def test_a_deleted_collection_leaves_nothing(client, name, connection, models_up):
+    models_up.is_down = True
+    reembed(client, name, connection=connection)
+    assert client.delete(f"/collections/{name}").status_code == 200
+    assert reembed(client, name, connection=connection).status_code == 404
+    health = client.get("/health").json
+    assert health["status"] == "healthy", as_json(health)
