@@ -26,6 +26,7 @@ COMMANDS = {  # name → (module:attribute, line in the list of commands)
     "audit": ("interfaces.commands.access.audit:audit", "Show who did what and when."),
     "check": ("interfaces.commands.check_rebuild:check", "Check the indexes of collections."),
     "rebuild": ("interfaces.commands.check_rebuild:rebuild", "Rebuild indexes from the catalogue."),
+    "reembed": ("interfaces.commands.reembed:reembed", "Give a collection the vectors of another model."),
     "keys": ("interfaces.commands.access.keys:keys", "Manage API keys."),
     "secrets": (
         "interfaces.commands.access.stored_secrets:stored_secrets",

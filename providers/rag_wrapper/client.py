@@ -228,6 +228,19 @@ class WrapperClient:
         params = {} if records is None else {"records": records}
         return self._service.call("POST", _collection(name, "index/rebuild"), {}, params=params)
 
+    def reembed(self, name: str, *, connection: str | None = None, back: bool = False) -> Body:
+        """Have new vectors made by a connection, or switch `back` to the old ones. Return the state."""
+        asked = {"back": True} if back else {"connection": connection}
+        return self._service.call("POST", _collection(name, "reembed"), asked)
+
+    def reembedding(self, name: str) -> Body:
+        """Return how far a re-embedding is."""
+        return self._service.call("GET", _collection(name, "reembed"))
+
+    def drop_vectors(self, name: str) -> Body:
+        """Cancel a re-embedding, or drop the old vectors."""
+        return self._service.call("DELETE", _collection(name, "reembed"))
+
     def delete_documents(self, name: str, *, ids: Sequence[str] | None = None, where: Body | None = None) -> int:
         """Delete by ids, in parts of `IDS_AT_ONCE`, or by filter, even when that leaves no document. Return how many
         were deleted."""
