@@ -302,6 +302,26 @@ export class Collection {
     const { records, ...call } = options;
     return this.#requester.body("POST", "/collections/{name}/index/rebuild", { ...call, ...this.#path, query: { records } });
   }
+
+  /** Have vectors made by the model of a connection; the collection is switched to them when they are complete. */
+  reembed(connection: string, options?: CallOptions): Promise<Result<"reembedCollection">> {
+    return this.#requester.body("POST", "/collections/{name}/reembed", { ...options, ...this.#path, body: { connection } });
+  }
+
+  /** Switch to the vectors from before a re-embedding: as long as no document was written since. */
+  switchBack(options?: CallOptions): Promise<Result<"reembedCollection">> {
+    return this.#requester.body("POST", "/collections/{name}/reembed", { ...options, ...this.#path, body: { back: true } });
+  }
+
+  /** Return how far a re-embedding is. */
+  reembedding(options?: CallOptions): Promise<Result<"getReembedding">> {
+    return this.#requester.body("GET", "/collections/{name}/reembed", { ...options, ...this.#path });
+  }
+
+  /** Cancel a re-embedding, or drop the old vectors. */
+  dropVectors(options?: CallOptions): Promise<Result<"dropVectors">> {
+    return this.#requester.body("DELETE", "/collections/{name}/reembed", { ...options, ...this.#path });
+  }
 }
 
 function asked(question: Question): Question {

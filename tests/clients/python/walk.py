@@ -65,6 +65,11 @@ class Walk:
         assert (await self.ask("index", self.name))["state"] in ("ready", "pending")
         assert (await self.ask("check_index", self.name))["collection"] == self.name
         assert (await self.ask("rebuild_index", self.name, records="full"))["records"] == "full"
+        assert (await self.ask("reembed", self.name, connection="default"))["collection"] == self.name
+        assert (await self.ask("reembedding", self.name))["from_model"] is None
+        assert (await self.ask("drop_vectors", self.name))["collection"] == self.name
+        with pytest.raises(NotFoundError):
+            await self.ask("switch_back", self.name)
 
     async def documents(self):
         documents = [

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from rag_wrapper_client.exchanges import Exchange, WaitFor, ask, at, change, get, given, repeatable, write
 from rag_wrapper_client.operations import listing, operation
 from rag_wrapper_client.pages import Listing, paged
+from rag_wrapper_client.wire.service import DropVectorsAnswer, Reembedding
 from rag_wrapper_client.wire.shared import Index, Metric
 from rag_wrapper_client.wire.storage import (
     Alias,
@@ -185,3 +186,24 @@ class CollectionMethods:
         """Have the index rebuilt, and change what the engine's records have: everything, or ids and vectors only.
         Returns what was known before."""
         return ask(repeatable(change("POST", at("/collections/{}/index/rebuild", name), {}, records=records)))
+
+    @operation
+    def reembed(self, name: str, *, connection: str) -> Exchange[Reembedding]:
+        """Have vectors made by the model of that connection, to which the collection is switched when they are
+        complete."""
+        return ask(repeatable(change("POST", at("/collections/{}/reembed", name), {"connection": connection})))
+
+    @operation
+    def switch_back(self, name: str) -> Exchange[Reembedding]:
+        """Switch to the vectors from before a re-embedding: as long as no document was written since."""
+        return ask(repeatable(change("POST", at("/collections/{}/reembed", name), {"back": True})))
+
+    @operation
+    def reembedding(self, name: str) -> Exchange[Reembedding]:
+        """Tell how far a re-embedding is."""
+        return ask(get(at("/collections/{}/reembed", name)))
+
+    @operation
+    def drop_vectors(self, name: str) -> Exchange[DropVectorsAnswer]:
+        """Cancel a re-embedding, or drop the old vectors."""
+        return ask(change("DELETE", at("/collections/{}/reembed", name)))

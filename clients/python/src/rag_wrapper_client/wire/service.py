@@ -90,6 +90,12 @@ class DeleteBackupAnswer(TypedDict):
     warnings: NotRequired[list[str]]
 
 
+class DropVectorsAnswer(TypedDict):
+    collection: str
+    dropped_model: str | None
+    model: str | None
+
+
 class EraseAnswer(TypedDict):
     receipt: ErasureReceipt
     warnings: NotRequired[list[str]]
@@ -295,6 +301,20 @@ class ProtectedResource(TypedDict):
     bearer_methods_supported: list[Literal["header"]]
     resource_name: str
     scopes_supported: NotRequired[list[str]]
+
+
+class Reembedding(TypedDict):
+    collection: str
+    status: Literal["running", "failed", "complete"]
+    connection: str | None
+    model: str | None
+    from_connection: str | None
+    from_model: str | None
+    documents: int
+    documents_done: int
+    error: str | None
+    old_vectors_kept: bool
+    can_go_back: bool
 
 
 class RequestLatencies(TypedDict):
