@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from registry.embedding.queries import EmbeddingMismatchError
 from schemas.contracts.rule_documents import (
     EmbeddingFailureError,
     VectorDBFullError,
@@ -38,10 +39,11 @@ def write_error(error: RagError, sentence: str, **details: Any) -> VectorDBWrite
 
 @contextmanager
 def store_errors() -> Iterator[None]:
-    """Turn errors of the block into VectorDBUnavailableError; mistakes of the caller pass as they are."""
+    """Turn errors of the block into VectorDBUnavailableError; mistakes of the caller pass as they are, and questions of
+    another model than the documents."""
     try:
         yield
-    except (AccessError, InvalidInputError, CollectionNotFoundError):
+    except (AccessError, InvalidInputError, CollectionNotFoundError, EmbeddingMismatchError):
         raise
     except RagError as error:
         log.error("the store does not answer", reason=error.message)

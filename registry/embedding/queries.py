@@ -20,11 +20,11 @@ from registry.embedding.metering import Metered, unmetered
 from registry.live_connections import LiveConnection
 from schemas.access.callers import check_acting, current_view
 from schemas.connections import CollectionInfo
-from schemas.errors import InvalidInputError, RagError
+from schemas.errors import ConflictError, RagError
 from schemas.records import Vector
 
 
-class EmbeddingMismatchError(InvalidInputError):
+class EmbeddingMismatchError(ConflictError):
     """The collection's documents were embedded by another model than the query."""
 
     code = "embedding_mismatch"

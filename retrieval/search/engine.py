@@ -16,7 +16,7 @@ from types import MappingProxyType
 import structlog
 
 from providers.outbound import deadlines
-from registry.embedding.queries import AskedEmbedding, QueryEmbedding
+from registry.embedding.queries import AskedEmbedding, EmbeddingMismatchError, QueryEmbedding
 from retrieval.search.choosing import Chosen, CollectionChoice
 from retrieval.search.explaining import Explainer
 from retrieval.search.fusion import fuse, key_of
@@ -163,9 +163,9 @@ class SearchEngine:
         """Return the best documents by all oracles.
 
         The receipt names an oracle that failed while others answered. Raises SearchFailedError when none can answer,
-        TooManyRequestsError when each was kept from it by the caller's limits, InvalidInputError,
-        CollectionNotFoundError for a collection that the request names in full, and what `Reranking.connection_of`
-        raises for the connection that it names.
+        TooManyRequestsError when each was kept from it by the caller's limits, EmbeddingMismatchError when each by the
+        model of the documents, InvalidInputError, CollectionNotFoundError for a collection that the request names in
+        full, and what `Reranking.connection_of` raises for the connection that it names.
         """
         began = self._clock()
         check_query(request.query)
@@ -365,6 +365,8 @@ def _failure(failed: Mapping[str, RagError]) -> RagError:
     refusals = [each for each in failed.values() if isinstance(each, TooManyRequestsError)]
     if len(refusals) == len(failed):
         return max(refusals, key=lambda refusal: refusal.retry_after_seconds)
+    if all(isinstance(each, EmbeddingMismatchError) for each in failed.values()):
+        return next(iter(failed.values()))
     reasons = {name: each.message for name, each in failed.items()}
     said = "; ".join(f"{name}: {sentence}" for name, sentence in reasons.items())
     return SearchFailedError(f"No oracle could answer: {said}", oracles=reasons)

@@ -207,5 +207,20 @@ def test_a_collection_of_other_vectors_is_still_found_by_words(client, filled):
     assert ids(answer) == ["a"]
     assert answer["receipt"]["oracles"]["semantic"]["status"] == "failed"
     alone = client.post("/api/search", json={"query": "zebras", "collection": name, "oracles": ["semantic"]})
-    assert (alone.status_code, alone.json["code"]) == (503, "search_failed")
-    assert alone.headers["Retry-After"]
+    assert (alone.status_code, alone.json["code"]) == (409, "embedding_mismatch")
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/api/search", {"oracles": ["semantic"]}),
+        ("/api/rag/search", {}),
+        ("/api/rag/retrieve", {"context_key": "a:b", "min_relevance": 0}),
+    ],
+)
+def test_a_question_of_another_model_than_the_documents_is_refused_with_both_names(client, filled, path, asked):
+    strange = filled([{"text": "Backups", "embedding": [1, 0]}], metadata={"embedding_model": "another"})
+    refused = client.post(path, json={"query": "How long do we keep backups?", "collections": [strange], **asked})
+    assert (refused.status_code, refused.json["code"]) == (409, "embedding_mismatch")
+    sentence = f"Collection '{strange}' holds embeddings of 'another', the query's would be of 'all-MiniLM-L6-v2'"
+    assert refused.json["message"] == sentence
