@@ -25,6 +25,7 @@ BODIES: dict[str, Any] = {
     "DELETE /collections/{name}/documents": {"ids": ["nobody"]},
     "PATCH /collections/{name}": {"name": NAME},
     "POST /collections/{name}/copy": {"name": NAME},
+    "POST /collections/{name}/reembed": {"back": True},
     "PUT /aliases/{alias}": {"collection": NAME},
     "PATCH /collections/{name}/documents": {"ids": ["open"], "metadata": {"seen": 1}},
     "PUT /collections/{name}/documents/{document_id}": {"text": "new", "embedding": [1.0, 0.0]},

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from tests.support.live import eventually
-from tests.support.model_server import DIMENSION, as_json, vector
+from tests.support.model_server import DIMENSION, openai_answer, vector
 
 OLD_DIMENSION = 3
 PATIENCE_SECONDS = 60
@@ -34,7 +34,8 @@ def name(client):
     metadata = {"embedding_model": "older", "title": "Handbook"}
     assert client.post("/collections", json={"name": name, "metadata": metadata}).status_code == 201
     add(client, name, *range(5))
-    return name
+    yield name
+    client.delete(f"/collections/{name}")
 
 
 def add(client, name, *numbers):
@@ -163,5 +164,28 @@ def test_a_deleted_collection_leaves_nothing(client, name, connection, models_up
     reembed(client, name, connection=connection)
     assert client.delete(f"/collections/{name}").status_code == 200
     assert reembed(client, name, connection=connection).status_code == 404
-    health = client.get("/health").json
-    assert health["status"] == "healthy", as_json(health)
+    assert client.get("/health").json["status"] == "healthy"
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_what_is_erased_is_gone_from_the_vectors_beside_too(app, client, name, connection, models_up, is_complete):
+    add(client, name, *range(5, 150))
+    if not is_complete:
+        models_up.script[:] = [openai_answer] * 4
+        models_up.script.append(lambda body: setattr(models_up, "is_down", True) or openai_answer(body))
+    reembed(client, name, connection=connection)
+    if is_complete:
+        complete(client, name)
+    else:
+        eventually(lambda: state(client, name)["documents_done"] == 100, seconds=PATIENCE_SECONDS)
+    erased = client.post("/api/erase", json={"collection": name, "document": "d3"})
+    assert erased.status_code == 200, erased.json
+    with app.extensions["rag.service"].catalog.read() as transaction:
+        counted = "SELECT count(*) FROM documents WHERE text = ?"
+        assert transaction.row(counted, ("Text 3",)) == (0,)
+        assert transaction.row(counted, ("Text 4",)) == (2,)
+    models_up.reset()
+    if not is_complete:
+        complete(client, name)
+    assert client.get(f"/collections/{name}").json["count"] == 149
+    assert not state(client, name)["can_go_back"] or not is_complete

@@ -1,0 +1,86 @@
+"""A service is killed in the midst of a re-embedding, beside writes: it goes on, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from interfaces.commands.scratch_service import processes_in
+from tests.durability.processes import keeper, kill, leader, workers
+from tests.support.live import eventually
+from tests.support.model_server import DIMENSION, openai_answer, vector
+
+DOCUMENTS = 700
+NAME = "docs"
+
+
+def answers_until(models, calls):
+    """Let the model answer that many calls, and none after them."""
+    left = [calls]
+
+    def answer(body):
+        left[0] -= 1
+        if left[0] < 0:
+            models.is_down = True
+        return openai_answer(body)
+
+    models.script[:] = [answer] * (calls + 1)
+
+
+def ask(service, method, path, **how):
+    with service.session() as session:
+        answer = session.request(method, f"{service.url}{path}", timeout=30, **how)
+    assert answer.status_code < 300, answer.text
+    return answer.json()
+
+
+def add(service, *numbers):
+    documents = [{"id": f"d{n}", "text": f"Text {n}", "embedding": [1.0, n, 0.0]} for n in numbers]
+    ask(service, "POST", f"/collections/{NAME}/documents", json={"documents": documents})
+
+
+def state(service):
+    return ask(service, "GET", f"/collections/{NAME}/reembed")
+
+
+@pytest.mark.parametrize("end", ["everything", "worker"])
+def test_a_killed_re_embedding_goes_on_from_where_it_was(serve, models_up, end):
+    service = serve(workers=2)
+    config = {"url": f"{models_up.url}/v1", "model": "newer"}
+    connection = {"id": "newer", "type": "embedding", "provider": "openai", "config": config}
+    ask(service, "POST", "/api/connections", json=connection)
+    ask(service, "POST", "/collections", json={"name": NAME})
+    for start in range(0, DOCUMENTS, 100):
+        add(service, *range(start, start + 100))
+    answers_until(models_up, 8)
+    ask(service, "POST", f"/collections/{NAME}/reembed", json={"connection": "newer"})
+    eventually(lambda: models_up.is_down, seconds=60, complaint=service.tail)
+    eventually(lambda: state(service)["documents_done"] == 200, seconds=60, complaint=service.tail)
+    add(service, *range(DOCUMENTS, DOCUMENTS + 50))
+    ask(service, "DELETE", f"/collections/{NAME}/documents", json={"ids": ["d0", f"d{DOCUMENTS - 1}"]})
+    if end == "worker":
+        doomed = leader(service)
+        kill(doomed)
+        eventually(lambda: leader(service) not in (None, doomed), seconds=30, complaint=service.tail)
+    else:
+        kill(service.process.pid, *workers(service), keeper(service), service.engine_pid)
+        eventually(lambda: not processes_in(service.data_dir), seconds=30)
+        service = serve(workers=2)
+    told = state(service)
+    assert (told["status"], told["documents_done"]) == ("running", 200)
+    models_up.script.clear()
+    asked_before = len(models_up.requests)
+    models_up.is_down = False
+    eventually(lambda: state(service)["status"] == "complete", seconds=120, complaint=service.tail)
+    collection = ask(service, "GET", f"/collections/{NAME}")
+    assert (collection["count"], collection["dimension"]) == (DOCUMENTS + 48, DIMENSION)
+    with service.session() as session:
+        lines = session.get(
+            f"{service.url}/collections/{NAME}/documents?limit=1000&include=embedding", timeout=30
+        ).json()
+    found = {each["id"]: each for each in lines["documents"]}
+    assert found.keys() == {f"d{n}" for n in range(1, DOCUMENTS + 50)} - {f"d{DOCUMENTS - 1}"}
+    for each in found.values():
+        assert each["embedding"] == pytest.approx(vector(each["text"]).tolist())
+    # What was embedded before the kill is not embedded again, but for the part that was under way.
+    embedded = {text for request in models_up.requests[asked_before:] for text in request.body["input"]}
+    assert {f"Text {n}" for n in range(200)}.isdisjoint(embedded)
