@@ -106,12 +106,10 @@ class Reembedder:
                 log.info("re-embedded", collection=part.collection, model=part.model)
         except RagError as error:
             is_final = isinstance(error, FINAL)
-            log.warning(
-                "re-embedding failed" if is_final else "re-embedding waits",
-                collection=part.collection,
-                reason=error.message,
-            )
-            self._storage.tell(part, error.message, is_final=is_final)
+            reason = error.message.replace(part.name, part.collection)
+            event = "re-embedding failed" if is_final else "re-embedding waits"
+            log.warning(event, collection=part.collection, reason=reason)
+            self._storage.tell(part, reason, is_final=is_final)
             pause_seconds = min(LONGEST_PAUSE_SECONDS, 2 * pause_seconds or FIRST_PAUSE_SECONDS)
             self._pauses[name] = self._clock() + pause_seconds, pause_seconds
             return False

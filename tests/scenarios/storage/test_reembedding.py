@@ -189,3 +189,10 @@ def test_what_is_erased_is_gone_from_the_vectors_beside_too(app, client, name, c
         complete(client, name)
     assert client.get(f"/collections/{name}").json["count"] == 149
     assert not state(client, name)["can_go_back"] or not is_complete
+
+
+def test_a_vector_that_the_collection_cannot_have_is_told_by_its_own_name(client, name, connection, models_up):
+    models_up.meanings["Text 3"] = [0.0]
+    reembed(client, name, connection=connection)
+    eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
+    assert f"the metric of collection '{name}' is cosine" in state(client, name)["error"]
