@@ -2,184 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import count
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, TooOldError
-from schemas.records import DocumentBatch, DocumentPatch, Extras, Since
-from schemas.storage.erasure_count import count_erasure
+from schemas.records import Since
 from schemas.storage.reembedding import ReembeddingNotFoundError
-from schemas.where import EVERYTHING
-from tests.properties.profiles import load_profile
-from tests.support.catalogues import one_database
-from wrapper.catalog import document_changes, reads, writes
-from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.changes import tombstones
+from tests.wrapper.stores.reembedded import NEW, NEWER, Collection, Crash, embedded
 from wrapper.catalog.changes.feed import check_since, history_of
-from wrapper.catalog.names import aliases, collection_writes, renaming
+from wrapper.catalog.names import aliases, collection_writes
 from wrapper.catalog.rows import all_collections, collections_page, count_collections, find_collection
 from wrapper.catalog.stored_bytes import held
-from wrapper.stores.reembedding import Reembeddings
-from wrapper.writing import Writing
-
-load_profile()
-
-NEW = {"embedding_provider": "stub", "embedding_model": "new", "embedding_connection": "other"}
-NEWER = {**NEW, "embedding_model": "newer"}
-NAMES = (f"docs-{number}" for number in count())
-PATIENCE = 200
-
-
-class Crash(BaseException):
-    """The process died."""
-
-
-class Mortal:
-    """A catalogue whose process dies before or after its commits, at the turns in `dies_at`."""
-
-    def __init__(self, catalog, dies_at=()):
-        self._catalog = catalog
-        self._turns = count()
-        self._dies_at = set(dies_at)
-
-    def __getattr__(self, name):
-        return getattr(self._catalog, name)
-
-    def commit(self, operation):
-        self._turn()
-        outcome = self._catalog.commit(operation)
-        self._turn()
-        return outcome
-
-    def _turn(self):
-        if next(self._turns) in self._dies_at:
-            raise Crash
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def catalog(request):
-    with one_database(request) as open_one:
-        catalog = Catalog(open_one())
-        catalog.open()
-        yield catalog
-
-
-@pytest.fixture
-def docs(catalog):
-    return Collection(catalog)
-
-
-def embedded(text):
-    """Return the new model's vector of a text."""
-    return np.array([1.0, len(text), sum(map(ord, text)) % 97], "<f4")
-
-
-class Collection:
-    """A collection with vectors of two dimensions, and what re-embeds it."""
-
-    def __init__(self, catalog, dies_at=()):
-        self.catalog = Mortal(catalog, dies_at)
-        self.name = next(NAMES)
-        self.texts = count()
-        self.work = self.restarted()
-        self._write(lambda transaction: collection_writes.create_collection(transaction, self.name, {"of": 1}, "l2"))
-
-    def restarted(self):
-        writing = Writing(
-            self.catalog, None, free_disk_mb=lambda: 1e9, disk_floor_mb=0, write_wait_seconds=0.0, waiting_writers=1
-        )
-        return Reembeddings(self.catalog, writing, lambda: True)
-
-    def _write(self, operation):
-        return self.catalog._catalog.commit(operation)
-
-    def add(self, *ids, dimension=2, **fields):
-        batch = DocumentBatch(
-            list(ids),
-            [f"text {next(self.texts)} of {each}" for each in ids],
-            [{"id": each, **fields} for each in ids],
-            np.full((len(ids), dimension), 7, "<f4"),
-            {0: Extras(uri="u:1")},
-        )
-        self._write(lambda transaction: writes.add_documents(transaction, self.name, batch))
-
-    def delete(self, *ids):
-        self._write(lambda transaction: writes.delete_documents(transaction, self.name, ids=ids))
-
-    def describe(self, *ids):
-        """Change metadata alone."""
-        patch = {"seen": next(self.texts)}
-        self._write(
-            lambda transaction: document_changes.patch_metadata(
-                transaction, self.name, patch, ids=ids, where=EVERYTHING
-            )
-        )
-
-    def change(self, document_id):
-        if any(each.id == document_id for each in self.documents()):
-            patch = DocumentPatch(text=f"changed {next(self.texts)}")
-            self._write(lambda transaction: document_changes.patch_document(transaction, self.name, document_id, patch))
-
-    def empty(self):
-        self._write(lambda transaction: collection_writes.empty_collection(transaction, self.name))
-
-    def rename(self):
-        new = next(NAMES)
-        self._write(lambda transaction: renaming.rename(transaction, self.name, new))
-        self.name = new
-
-    def erase(self, *ids):
-        def operation(transaction):
-            count_erasure(transaction)
-            collection = find_collection(transaction, self.name)
-            writes.delete_documents(transaction, self.name, ids=ids)
-            tombstones.erase(transaction, collection.key)
-
-        self._write(operation)
-
-    def step(self, limit=2):
-        """Do the next part. Return whether the collection was switched."""
-        for name in self.work.under_way():
-            part = self.work.next_part(name, limit)
-            if part is not None:
-                vectors = [embedded(each.text) for each in part.documents]
-                if self.work.store(part, np.stack(vectors) if vectors else None):
-                    return True
-        return False
-
-    def finish(self, **how):
-        for _ in range(PATIENCE):
-            try:
-                if self.step(**how):
-                    return
-            except Crash:
-                self.work = self.restarted()
-            if not self.work.under_way():
-                return  # it died behind the commit that was the last one
-        raise AssertionError("never complete")
-
-    def collection(self):
-        with self.catalog.read() as transaction:
-            return find_collection(transaction, self.name)
-
-    def documents(self):
-        with self.catalog.read() as transaction:
-            source = find_collection(transaction, self.name)
-            return [each for block in reads.everything(transaction, source) for each in block]
-
-    def contents(self):
-        """Return what the documents are, in order, without their vectors."""
-        return [(each.id, each.text, each.metadata, each.extras) for each in self.documents()]
-
-    def check_switched(self, contents):
-        assert self.contents() == contents
-        for each in self.documents():
-            assert each.embedding.tolist() == embedded(each.text).tolist()
-
 
 IDS = st.sampled_from("abcdef")
 SOME = st.lists(IDS, min_size=1, max_size=4, unique=True)
