@@ -97,6 +97,9 @@ def walk(name):
     yield "GET", f"/collections?prefix={name}", {}
     yield "POST", f"/collections/{name}-3/index/check", {}
     yield "POST", f"/collections/{name}-3/index/rebuild", {}
+    yield "POST", f"/collections/{name}-3/reembed", {"json": {"back": True}}
+    yield "GET", f"/collections/{name}-3/reembed", {}
+    yield "DELETE", f"/collections/{name}-3/reembed", {}
 
 
 def ask(client, database, method, path, how):
