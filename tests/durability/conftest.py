@@ -22,7 +22,7 @@ def serve(tmp_path):
     with ExitStack() as stack:
 
         def start(**settings):
-            service = start_service(tmp_path, **{"memory_vectors_mb": 0, "exact_ms": 0, **settings})
+            service = start_service(tmp_path, **{"memory_vectors_mb": 0, "exact_ms": 0, "recall": 0, **settings})
             stack.callback(service.stop)
             return service
 

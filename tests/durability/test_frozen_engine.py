@@ -27,7 +27,9 @@ THREADS = 8
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    with live_service(tmp_path_factory.mktemp("frozen"), threads=THREADS, memory_vectors_mb=0, exact_ms=0) as service:
+    with live_service(
+        tmp_path_factory.mktemp("frozen"), threads=THREADS, memory_vectors_mb=0, exact_ms=0, recall=0
+    ) as service:
         yield service
 
 

@@ -65,7 +65,7 @@ def test_an_engine_killed_during_writes_recovers_and_no_acknowledged_write_is_lo
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    with live_service(tmp_path_factory.mktemp("killed"), memory_vectors_mb=0, exact_ms=0) as service:
+    with live_service(tmp_path_factory.mktemp("killed"), memory_vectors_mb=0, exact_ms=0, recall=0) as service:
         yield service
 
 

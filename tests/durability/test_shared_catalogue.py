@@ -29,7 +29,7 @@ def start(tmp_path):
 
         def start_one(name, url, **settings):
             (tmp_path / name).mkdir(exist_ok=True)
-            service = start_service(tmp_path / name, catalog_url=url, **{"exact_ms": 0, **settings})
+            service = start_service(tmp_path / name, catalog_url=url, **{"exact_ms": 0, "recall": 0, **settings})
             stack.callback(service.stop)
             return service
 

@@ -16,7 +16,9 @@ ASKED = 12
 def service(tmp_path_factory, processes):
     """A service that asks the index, however few documents there are, and makes backups."""
     backups = {"backup_dir": tmp_path_factory.mktemp("backups"), "backup_every": "24h"}
-    with live_service(tmp_path_factory.mktemp("two"), workers=2, memory_vectors_mb=0, exact_ms=0, **backups) as service:
+    with live_service(
+        tmp_path_factory.mktemp("two"), workers=2, memory_vectors_mb=0, exact_ms=0, recall=0, **backups
+    ) as service:
         yield service
 
 

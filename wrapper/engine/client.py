@@ -124,7 +124,9 @@ class EngineClient:
         """Make a collection and return its engine id. `metric` is `cosine`, `l2` or `ip`; `rebuild` is kept with the
         collection until its metadata is set; `search_width` is another width of search than that of new ones. Raises
         EngineConflictError when the name exists."""
-        hnsw = {"space": metric, **self._hnsw, "ef_search": self._width(search_width)}
+        hnsw: dict[str, Any] = {"space": metric, **self._hnsw}
+        if search_width is not None:
+            hnsw["ef_search"] = self._width(search_width)
         body: dict[str, Any] = {"name": name, "configuration": {"hnsw": hnsw}}
         encoded = encode_collection_metadata(metadata or {}) or {}
         if rebuild is not None:
@@ -313,7 +315,7 @@ class EngineClient:
         return read_records(pages, include)
 
     def _width(self, wanted: int | None) -> int:
-        return max(wanted or 0, self._hnsw["ef_search"])
+        return max(wanted or 0, self._hnsw.get("ef_search", 0))
 
     def _named(self, name_or_id: str) -> str:
         return f"{self._access.collections_path}/{quote(name_or_id, safe='')}"

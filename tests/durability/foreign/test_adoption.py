@@ -58,7 +58,7 @@ def served(written, tmp_path_factory):
     collection of its own."""
     directory = tmp_path_factory.mktemp("served")
     shutil.copytree(written, directory / "data" / "chroma")
-    with live_service(directory, memory_vectors_mb=0, exact_ms=0) as service:
+    with live_service(directory, memory_vectors_mb=0, exact_ms=0, recall=0) as service:
         yield service
 
 
@@ -78,7 +78,7 @@ def spawn(tmp_path):
     spawned = []
 
     def start():
-        spawned.append(spawn_service(tmp_path, {"exact_ms": 0}))
+        spawned.append(spawn_service(tmp_path, {"exact_ms": 0, "recall": 0}))
         return spawned[-1]
 
     yield start

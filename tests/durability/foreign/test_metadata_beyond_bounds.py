@@ -21,7 +21,7 @@ BEYOND = {
 @pytest.fixture(scope="module")
 def app(tmp_path_factory):
     """An app of its own whose queries ask the index, because these tests break its engine."""
-    with running_app(tmp_path_factory.mktemp("app"), memory_vectors_mb=0, exact_ms=0) as app:
+    with running_app(tmp_path_factory.mktemp("app"), memory_vectors_mb=0, exact_ms=0, recall=0) as app:
         yield app
 
 

@@ -43,7 +43,9 @@ def dropped():
 def test_a_service_traces_a_search_and_a_write(tmp_path, monkeypatch, collector, processes):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", f"authorization=Bearer%20{TOKEN}")
     with (
-        live_service(tmp_path, workers=1, otel_endpoint=collector.url, exact_ms=0, memory_vectors_mb=0) as service,
+        live_service(
+            tmp_path, workers=1, otel_endpoint=collector.url, exact_ms=0, recall=0, memory_vectors_mb=0
+        ) as service,
         service.session() as session,
     ):
         body = {"source": "birds", "path": "herons.md", "title": "Herons", "text": TEXT}
