@@ -42,7 +42,7 @@ def reembed(
         raise click.UsageError("--wait goes with --connection, or alone.")
     with service_at(url) as service:
         if drop or cancel:
-            _drop(service, name, _COMPLETE if drop else _RUNNING)
+            _drop(service, name, old=drop)
             return
         if back:
             state = service.reembed(name, back=True)
@@ -57,10 +57,10 @@ def reembed(
     ctx.exit(1 if state["status"] == _FAILED else 0)
 
 
-def _drop(service: WrapperClient, name: str, wanted: str) -> None:
-    """Drop the vectors beside a collection, unless they are others than the caller means."""
+def _drop(service: WrapperClient, name: str, *, old: bool) -> None:
+    """Drop the vectors beside a collection, unless they are new where the caller means `old` ones, or the reverse."""
     is_complete = service.reembedding(name)["status"] == _COMPLETE
-    if is_complete != (wanted == _COMPLETE):
+    if is_complete != old:
         raise click.ClickException(
             f"{name}: the new vectors are complete: --drop drops the old ones"
             if is_complete

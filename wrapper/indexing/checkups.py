@@ -257,13 +257,13 @@ class Checkups:
             self._try_again(collection)
         if canaries and self._is_recall_due(collection, report):
             with self._catalog.read() as transaction:
-                asked = samples.chosen(transaction, collection, QUERIES, self._chance)
-            if asked:
+                sampled = samples.chosen(transaction, collection, QUERIES, self._chance)
+            if sampled:
                 self._measuring = RecallMeasurement(
                     self._catalog,
                     self._engine,
                     collection,
-                    asked,
+                    sampled,
                     enough=self._least_recall,
                     questions=self._questions(collection_key),
                     apart=refused,

@@ -123,17 +123,22 @@ def test_the_index_itself_finds_the_nearest_of_vectors_with_a_common_mean(engine
     assert plans == {"index+filter" if where else "index"}
 
 
-@FILTERS
-def test_an_index_that_was_found_to_miss_neighbours_is_not_asked(engine, catalog, stored, where):
-    """Nine of ten vectors are equal: no parameters of the graph help."""
-    name, points, queries = stored("many equal", 3_000, 64)
+def _measured(engine, catalog, name):
     with catalog.read() as transaction:
         collection = find_collection(transaction, name)
         sampled = samples.spread(transaction, collection, 20)
     measurement = RecallMeasurement(catalog, engine, collection, sampled, enough=0.99)
     while measurement.step():
         pass
-    found = measurement.result
+    return measurement
+
+
+@FILTERS
+def test_an_index_that_was_found_to_miss_neighbours_is_not_asked(engine, catalog, stored, where):
+    """Nine of ten vectors are equal: no parameters of the graph help."""
+    name, points, queries = stored("many equal", 3_000, 64)
+    measurement = _measured(engine, catalog, name)
+    collection, found = measurement.collection, measurement.result
     catalog.commit(
         lambda transaction: reports.write(
             transaction,
@@ -160,12 +165,7 @@ def test_a_measurement_computes_few_distances_of_what_is_farther_than_the_neares
         return exact_distances(query, vectors, metric)
 
     monkeypatch.setattr("wrapper.indexing.recall.exact_distances", counted)
-    with catalog.read() as transaction:
-        collection = find_collection(transaction, name)
-        sampled = samples.spread(transaction, collection, 20)
-    measurement = RecallMeasurement(catalog, engine, collection, sampled, enough=0.99)
-    while measurement.step():
-        pass
+    measurement = _measured(engine, catalog, name)
     assert measurement.result.lowest >= 0.9
     pairs_of_a_block = 20 * len(recall.SHARES)
     blocks = 12_000 // vectors_at_once(384)

@@ -85,6 +85,23 @@ def _nearest(points, query, places):
     return {f"d{places[row]}" for row in order}
 
 
+def _compared(world):
+    """Return a measurement that has compared all vectors and asked the engine nothing."""
+    with world.process.catalog.read() as transaction:
+        collection = find_collection(transaction, "docs")
+        sampled = samples.spread(transaction, collection, 20)
+    measurement = RecallMeasurement(world.process.catalog, world.engine, collection, sampled, enough=0.99)
+    while not measurement._is_compared:
+        assert measurement.step()
+    return measurement
+
+
+def _completed(measurement):
+    while measurement.step():
+        pass
+    return measurement.result
+
+
 def _finds_from(number):
     """Return a query of an engine that finds what is far when a measurement, or a query, asks for fewer candidates."""
 
@@ -183,37 +200,22 @@ def test_a_width_that_the_engine_was_not_told_of_is_told_when_it_starts_again(wo
 def test_what_is_written_while_recall_is_measured_counts_neither_way(world):
     points = _points(100)
     _fill(world.process, points)
-    with world.process.catalog.read() as transaction:
-        collection = find_collection(transaction, "docs")
-        asked = samples.spread(transaction, collection, 20)
-    measurement = RecallMeasurement(world.process.catalog, world.engine, collection, asked, enough=0.99)
-    while not measurement._is_compared:
-        assert measurement.step()
-    moved = [f"d{n}" for n in range(50)]
-    changed = DocumentBatch(moved, [""] * 50, [{} for _ in moved], -points[:50])
-    world.store.add_documents("docs", changed, OPTIONS)
+    measurement = _compared(world)
+    _replace(world, points, range(50))
     world.process.drain()
-    while measurement.step():
-        pass
-    assert (measurement.result.unfiltered, measurement.result.filtered) == (1.0, 1.0)
+    result = _completed(measurement)
+    assert (result.unfiltered, result.filtered) == (1.0, 1.0)
 
 
 def test_a_collection_that_grows_while_recall_is_measured_is_not_found_wanting(world):
     """The engine is asked for all documents that there were, and some of these are farther than the new ones."""
     points = _points(300)
     _fill(world.process, points[:100])
-    with world.process.catalog.read() as transaction:
-        collection = find_collection(transaction, "docs")
-        asked = samples.spread(transaction, collection, 20)
-    measurement = RecallMeasurement(world.process.catalog, world.engine, collection, asked, enough=0.99)
-    while not measurement._is_compared:
-        assert measurement.step()
+    measurement = _compared(world)
     ids = [f"d{n}" for n in range(100, 300)]
     world.store.add_documents("docs", DocumentBatch(ids, [""] * 200, [{} for _ in ids], points[100:]), OPTIONS)
     world.process.drain()
-    while measurement.step():
-        pass
-    result = measurement.result
+    result = _completed(measurement)
     assert (result.unfiltered, result.filtered, result.candidates) == (1.0, 1.0, None)
 
 
