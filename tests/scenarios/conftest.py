@@ -6,7 +6,6 @@ import pytest
 
 from schemas.settings import RetrievalSettings
 from tests.support.apps import running_app
-from tests.support.live import chroma_client
 
 WRITING = RetrievalSettings(mcp_write=True)
 """The setting that offers all of MCP's tools."""
@@ -24,10 +23,3 @@ def app(request, tmp_path_factory, processes):
         running_app(data_dir, retrieval=WRITING, catalog_url=url) as app,
     ):
         yield app
-
-
-@pytest.fixture(scope="session")
-def chroma(app):
-    """Chroma's own client on the engine behind this `app`."""
-    with chroma_client(app.extensions["rag.service"].settings.data_dir) as client:
-        yield client
