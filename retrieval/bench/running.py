@@ -93,7 +93,7 @@ class Bench:
     def runs(self, oracles: Sequence[str]) -> list[Run]:
         """Return one run for each oracle and, when there are several, the run `fused` and one for each other fusion.
 
-        A first query, which does not count, opens whatever has to be opened. Raises SearchFailedError when a query
+        A first query, which does not count, opens whatever has to be opened. Raises what the search raises when a query
         cannot be answered at all.
         """
         usual = self._plan.fusion

@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures import RR, R, Success, nDCG
 
+from registry.embedding.queries import EmbeddingMismatchError
 from retrieval.bench.comparing import compare
 from retrieval.bench.quality import MEASURES, mean, quality
 from retrieval.bench.query_set import read_query_set
 from retrieval.bench.running import Bench, Plan
-from retrieval.search.engine import SearchEngine, SearchFailedError
+from retrieval.search.engine import SearchEngine
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.semantic import SemanticOracle
 from schemas.errors import InvalidInputError
@@ -147,7 +148,7 @@ def test_a_failing_oracle_is_counted(folder, engine, shelve):
     bench = Bench(engine, read_query_set(folder()).queries, Plan(strange, 5, "smoothed"))
     [lexical] = bench.runs(["lexical"])
     assert lexical.failures == 0
-    with pytest.raises(SearchFailedError):
+    with pytest.raises(EmbeddingMismatchError):
         bench.runs(["semantic", "lexical"])
 
 
