@@ -379,7 +379,7 @@ def search_engine(
         fetch_min=settings.fetch_min,
         limit_seconds=settings.retrieve_seconds,
         fusion=settings.fusion,
-        embed=semantic.embed,
+        embed=semantic.asked,
         reranking=reranking,
         min_relevance=settings.min_relevance,
     )

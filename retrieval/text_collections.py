@@ -12,7 +12,7 @@ from providers.base import SupportsMetadataFiltering
 from providers.embeddings.base import EmbeddingProvider
 from registry.connections import Connections
 from registry.embedding.metering import Metered, unmetered
-from registry.embedding.queries import QueryEmbedding
+from registry.embedding.queries import AskedEmbeddings, connection_of
 from retrieval.failures import embedding_errors, store_errors, write_error
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.drafts import FIRST_CHUNKS, WHOLE, SourceDocument
@@ -61,10 +61,14 @@ class TextCollections:
         self._min_relevance = min_relevance
         self._metered = metered
 
-    def embedding(self) -> EmbeddingProvider:
-        """Return the embedding connection. Raises EmbeddingFailureError when it cannot be opened."""
+    def embedding(self, name: str | None = None) -> EmbeddingProvider:
+        """Return the embedding connection, or with the name of a collection the one that embeds its documents. Raises
+        EmbeddingFailureError when it cannot be opened, and what the store raises."""
+        connection = self._embedding_connection
+        for info in () if name is None else self.corpus.open().existing([name]):
+            connection = connection_of(info, connection)
         with embedding_errors():
-            return cast(EmbeddingProvider, self._connections.open(self._embedding_connection, "embedding"))
+            return cast(EmbeddingProvider, self._connections.open(connection, "embedding"))
 
     def least_relevance(self, asked: float | None = None, *, uncalibrated: float = 0.0) -> float:
         """Return the least relevance of a result: as asked, else as set, else the embedding model's, which is
@@ -113,8 +117,8 @@ class TextCollections:
         Raises EmbeddingFailureError, VectorDBWriteError, InvalidInputError or ConflictError; the previous version then
         stays as it is.
         """
-        embedding = self.embedding()
         try:
+            embedding = self.embedding(name)
             return ingest_document(self.writer(name, embedding), to_source(embedding))
         except (AccessError, InvalidInputError, EmbeddingFailureError, ConflictError):
             raise
@@ -138,27 +142,38 @@ class TextCollections:
         """
         if not chosen.asked:
             return OracleAnswer([])
-        embedded = self.embed(text, self._limit_seconds)
+        embedded = self.embed(text, chosen, self._limit_seconds)
         until = time.monotonic() + self._limit_seconds
         question = Question(text, chosen.corpus, chosen.asked, where, until)
         return self.near(embedded, question, limit, min_relevance=min_relevance)
 
-    def embed(self, text: str, within_seconds: float) -> QueryEmbedding:
-        """Embed a question. Raises EmbeddingFailureError when that fails or takes too long."""
+    def embed(self, text: str, chosen: Chosen, within_seconds: float) -> AskedEmbeddings:
+        """Embed a question for the collections that it is asked of. Raises EmbeddingFailureError when that fails, or
+        takes too long, for all of them."""
         self._about_to_embed()
-        with embedding_errors():
-            return self._semantic.embed(text, within_seconds)
+        asked = self._semantic.asked(text, within_seconds)
+        failures: list[RagError] = []
+        for info in chosen.asked:
+            try:
+                asked.of(info)
+            except RagError as error:
+                failures.append(error)
+        if failures and len(failures) == len(chosen.asked):
+            with embedding_errors():
+                raise failures[0]
+        return asked
 
     def near(
-        self, embedded: QueryEmbedding, question: Question, limit: int, *, min_relevance: float = 0.0
+        self, asked: AskedEmbeddings, question: Question, limit: int, *, min_relevance: float = 0.0
     ) -> OracleAnswer:
         """Return the chunks nearest to an embedded question that are at least so relevant, each with its relevance.
 
         A chunk whose relevance cannot be told is returned. Raises VectorDBUnavailableError when the store fails.
         """
         with store_errors():
-            answer = self._semantic.nearest(embedded, question, max(limit, CANDIDATES))
-        found = with_relevance(answer.results, question.text, embedded)[:limit]
+            answer = self._semantic.nearest(asked, question, max(limit, CANDIDATES))
+        by_name = {info.name: made for info in question.collections if (made := asked.made_of(info)) is not None}
+        found = with_relevance(answer.results, question.text, by_name)[:limit]
         relevant = [each for each in found if each.relevance is None or each.relevance >= min_relevance]
         return replace(answer, results=relevant)
 

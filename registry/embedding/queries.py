@@ -18,6 +18,7 @@ from registry.embedding.batches import MAX_TEXTS, EmbeddingBatches
 from registry.embedding.cache import EmbeddingCache, EmbeddingKey
 from registry.embedding.metering import Metered, unmetered
 from registry.live_connections import LiveConnection
+from registry.stored_connections import ConnectionNotFoundError
 from schemas.access.callers import check_acting, current_view
 from schemas.connections import CollectionInfo
 from schemas.errors import ConflictError, RagError
@@ -122,6 +123,42 @@ class QueryEmbeddings:
             return self._batches.setdefault(live, EmbeddingBatches(connection))
 
 
+def connection_of(info: CollectionInfo, usual: str) -> str:
+    """Return the connection whose model made a collection's vectors: what its metadata name, else the usual one."""
+    named = info.metadata.get("embedding_connection")
+    return named if isinstance(named, str) and named else usual
+
+
+class AskedEmbeddings:
+    """The embeddings of one question by the connections of the collections that it is asked of; safe for use by several
+    threads. `make` embeds it by a connection."""
+
+    def __init__(self, make: Callable[[str], QueryEmbedding], usual: str) -> None:
+        self._make = make
+        self.usual = usual
+        self._lock = threading.Lock()
+        self._asked: dict[str, AskedEmbedding] = {}
+
+    def of(self, info: CollectionInfo) -> QueryEmbedding:
+        """Return the embedding for a collection; by the usual connection where the collection's own is not here.
+
+        Raises what `QueryEmbeddings.embed` raises, the same for all who want it.
+        """
+        try:
+            return self._by(connection_of(info, self.usual)).get()
+        except ConnectionNotFoundError:
+            return self._by(self.usual).get()
+
+    def made_of(self, info: CollectionInfo) -> QueryEmbedding | None:
+        """Return the embedding for a collection as far as it was made, None when nobody wanted it or it failed."""
+        asked = self._by(connection_of(info, self.usual))
+        return self._by(self.usual).made if asked.is_nowhere else asked.made
+
+    def _by(self, connection: str) -> AskedEmbedding:
+        with self._lock:
+            return self._asked.setdefault(connection, AskedEmbedding(partial(self._make, connection)))
+
+
 class AskedEmbedding:
     """The embedding of one question, made when it is first wanted and once for all who want it, in any thread."""
 
@@ -146,3 +183,8 @@ class AskedEmbedding:
     def made(self) -> QueryEmbedding | None:
         """The embedding as far as it was made, None when nobody wanted it or it failed."""
         return self._made if isinstance(self._made, QueryEmbedding) else None
+
+    @property
+    def is_nowhere(self) -> bool:
+        """Whether there turned out to be no such connection."""
+        return isinstance(self._made, ConnectionNotFoundError)

@@ -106,7 +106,7 @@ class ContextSearch:
         if known is not None:
             return Found([to_item(each) for each in known], total, cache_hit=True, receipt=chosen.receipt)
         began = time.perf_counter()
-        embedded = self._texts.embed(asked.query, self._settings.context_vector_seconds)
+        embedded = self._texts.embed(asked.query, chosen, self._settings.context_vector_seconds)
         embedding_latency_ms = milliseconds_since(began)
         began = time.perf_counter()
         question = Question(asked.query, chosen.corpus, chosen.asked, to_where(asked), until)

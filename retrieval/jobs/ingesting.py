@@ -196,7 +196,7 @@ class JobWork:
         metadata = wanted.metadata if told is None else told.metadata
         given = GivenFile(file.source, path, _kind(file, path), metadata=metadata, tags=wanted.tags)
         progress.tell(status=READING, document_id=document_id(given.source))
-        embedding = self._texts.embedding()
+        embedding = self._texts.embedding(wanted.collection)
         collection_id = None if told is None else told.collection_id
         writer = self._texts.writer(wanted.collection, embedding, partial(self._vectors, job, embedding), collection_id)
         if wanted.on_conflict == SKIP and any(True for _ in writer.documents(given.where)):

@@ -116,7 +116,7 @@ class RAGPipeline:
         """
         began = time.perf_counter()
         name = self.target(collection)
-        embedding = self._texts.embedding()
+        embedding = self._texts.embedding(name)
         job_id = uuid.uuid4()
         failures: list[Failure] = []
         warnings: list[str] = []

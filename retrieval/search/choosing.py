@@ -1,7 +1,7 @@
 """Chooses the collections that a question is asked of: the text collections, unless it names others.
 
-A text collection says of itself that its embeddings are of the model that embeds questions: by `embedding_model` in its
-metadata, and by its dimension.
+A text collection says of itself that its embeddings are of the model that embeds its questions: by `embedding_model` in
+its metadata, and by its dimension. Where its metadata name an `embedding_connection`, that embeds them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import cast
 
 from providers.embeddings.base import EmbeddingProvider
 from registry.connections import Connections
+from registry.embedding.queries import connection_of
+from registry.stored_connections import ConnectionNotFoundError
 from retrieval.search.corpus import Corpus, OpenCorpus
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import CollectionsReceipt
@@ -77,11 +79,14 @@ class CollectionChoice:
         }
         fitting: list[CollectionInfo] = []
         strange: dict[str, str] = {}
-        embedding = self._embedding()
+        embeddings: dict[str, EmbeddingProvider | None] = {}
         for each in everything.values():
             if each in named or not any(matches_pattern(each.name, pattern) for pattern in patterns):
                 continue
-            reason = self._reason_against(each, embedding)
+            connection = connection_of(each, self._embedding_connection)
+            if connection not in embeddings:
+                embeddings[connection] = self._embedding(connection)
+            reason = self._reason_against(each, embeddings[connection])
             if reason is None:
                 fitting.append(each)
             else:
@@ -100,10 +105,14 @@ class CollectionChoice:
         """Return the sort key: own collections first, then the newest, so that what was just loaded is always asked."""
         return self._own.get(info.name, len(self._own)), -(info.number or 0), info.name
 
-    def _embedding(self) -> EmbeddingProvider | None:
-        """Return the embedding connection, None while it cannot be used: words are searched all the same."""
+    def _embedding(self, connection: str) -> EmbeddingProvider | None:
+        """Return an embedding connection, the usual one where it is not here; None while it cannot be used: words are
+        searched all the same."""
         try:
-            return cast(EmbeddingProvider, self._connections.open(self._embedding_connection, "embedding"))
+            return cast(EmbeddingProvider, self._connections.open(connection, "embedding"))
+        except ConnectionNotFoundError:
+            usual = self._embedding_connection
+            return None if connection == usual else self._embedding(usual)
         except RagError:
             return None
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 import structlog
 
 from providers.outbound import deadlines
-from registry.embedding.queries import AskedEmbedding, EmbeddingMismatchError, QueryEmbedding
+from registry.embedding.queries import AskedEmbeddings, EmbeddingMismatchError, QueryEmbedding
 from retrieval.search.choosing import Chosen, CollectionChoice
 from retrieval.search.explaining import Explainer
 from retrieval.search.fusion import fuse, key_of
@@ -106,11 +106,12 @@ class _Ranked:
 class SearchEngine:
     """A search over several oracles, usable by several threads.
 
-    `choice` says which collections a request means, `embed` embeds its question, and `limit_seconds` bounds a search.
-    Each oracle is asked for `fetch_multiplier` times the limit, and for `fetch_min` at least: with k = 60 a document
-    down to rank 61 of two lists is above the first of only one, so a low limit must not hide what the oracles agree on.
-    `reranking` puts the best in another order where a request asks for it. `fusion` and `min_relevance` are those of
-    requests that name none; with None for the latter it is the embedding model's.
+    `choice` says which collections a request means, `embed` gives the embeddings of its question, and
+    `limit_seconds` bounds a search. Each oracle is asked for `fetch_multiplier` times the limit, and for
+    `fetch_min` at least: with k = 60 a document down to rank 61 of two lists is above the first of only one, so a
+    low limit must not hide what the oracles agree on. `reranking` puts the best in another order where a request
+    asks for it. `fusion` and `min_relevance` are those of requests that name none; with None for the latter it is
+    the embedding model's.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class SearchEngine:
         fetch_min: int,
         limit_seconds: float,
         fusion: str,
-        embed: Callable[[str], QueryEmbedding],
+        embed: Callable[[str], AskedEmbeddings],
         reranking: Reranking,
         min_relevance: float | None = None,
         weights: Mapping[str, float] = UNWEIGHTED,
@@ -182,7 +183,7 @@ class SearchEngine:
             request.where,
             until - self._limit_seconds / 5,
             request.asker,
-            AskedEmbedding(lambda: self._embed(request.query)),
+            self._embed(request.query),
         )
         fetched = min(MAX_FETCHED, max(self._fetch_min, request.limit * self._fetch_multiplier))
         asked = {
@@ -244,40 +245,47 @@ class SearchEngine:
     ) -> _Ranked:
         """Smooth the scores of the first candidates if asked to, and judge their relevance where it can be told."""
         with deadlines.within(max(0.0, until - self._clock())):
-            asked = self._embedding_of(question, request)
+            asked = self._embeddings_of(question, request, fused)
             candidates = Candidates.read(question.corpus, fused, found.values(), asked)
             scores, compared_by = candidates.smoothed(question.corpus, self._words) if smooth else (None, None)
         relevances: list[float | None] | None = None
-        if asked is not None:
+        if asked:
             by_meaning = [each for name, each in found.items() if self._oracles[name].measure == "cosine"]
             nearest: Sequence[OracleResult | FusedResult] = by_meaning[0] if by_meaning else fused
             relevances = candidates.relevances(asked, WordsFound.of(question.text, nearest))
         judged = [*candidates.judged(scores, relevances), *fused[FIRST:]]
-        if asked is None:
+        if not asked:
             return _Ranked(judged, judged, compared_by, None)
         threshold = self._threshold(request, asked)
         passing = [each for each in judged if threshold.passes(each)]
         return _Ranked(judged, passing, compared_by, threshold.least)
 
-    def _embedding_of(self, question: Question, request: SearchRequest) -> QueryEmbedding | None:
-        """Return the embedded question, None when it could not be embedded or the model cannot read it.
+    def _embeddings_of(
+        self, question: Question, request: SearchRequest, fused: Sequence[FusedResult]
+    ) -> dict[str, QueryEmbedding]:
+        """Return the embedded question by collection, as far as a model could read it. Where no oracle wanted it, it is
+        embedded only for a request that says how relevant hits must be."""
+        found, asked = {}, question.embeddings
+        assert asked is not None
+        names = [*(each.name for each in question.collections), *(each.collection for each in fused[:FIRST])]
+        for info in question.corpus.existing(names):
+            embedded = asked.made_of(info)
+            if request.min_relevance:
+                try:
+                    embedded = asked.of(info)
+                except RagError as error:
+                    log.warning("no relevance", collection=info.name, reason=error.message)
+            if embedded is not None and embedded.is_readable:
+                found[info.name] = embedded
+        return found
 
-        Where no oracle wanted it, it is embedded only for a request that says how relevant hits must be.
-        """
-        assert question.embedding is not None
-        embedded = question.embedding.made
-        if request.min_relevance:
-            try:
-                embedded = question.embedding.get()
-            except RagError as error:
-                log.warning("no relevance", reason=error.message)
-        return embedded if embedded is not None and embedded.is_readable else None
-
-    def _threshold(self, request: SearchRequest, asked: QueryEmbedding) -> Threshold:
+    def _threshold(self, request: SearchRequest, asked: Mapping[str, QueryEmbedding]) -> Threshold:
         if request.min_relevance is not None:
             return Threshold(request.min_relevance)
-        usual = asked.connection.min_relevance if self._min_relevance is None else self._min_relevance
-        return Threshold(usual or 0.0, AllWords(request.query))
+        if self._min_relevance is not None:
+            return Threshold(self._min_relevance, AllWords(request.query))
+        usual = {name: each.connection.min_relevance or 0.0 for name, each in asked.items()}
+        return Threshold(next(iter(usual.values())), AllWords(request.query), usual)
 
     def _asked_by_none(self, chosen: Chosen, outcomes: Mapping[str, _Outcome]) -> dict[str, str]:
         """Return the collections that no oracle could ask, each with a reason."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -37,12 +37,12 @@ class Candidates:
         corpus: OpenCorpus,
         fused: Sequence[FusedResult],
         found_by: Iterable[Sequence[OracleResult]],
-        asked: QueryEmbedding | None,
+        asked: Mapping[str, QueryEmbedding],
     ) -> Candidates:
         """Read the vectors of the first results that came without one, those of each collection at once.
 
         Vectors of another model than the question's are left out, and those that cannot be read: the results are an
-        answer without them. `found_by` are the results of the oracles.
+        answer without them. `found_by` are the results of the oracles, `asked` has the question for each collection.
         """
         first = fused[:SMOOTHED]
         found = {
@@ -54,7 +54,7 @@ class Candidates:
         if corpus.can(SupportsMetadataFiltering):
             missing = [each for each in first if (each.collection, each.chunk_id) not in found]
             for name in dict.fromkeys(each.collection for each in missing):
-                if asked is not None and not _fits(asked, corpus, name):
+                if name in asked and not _fits(asked[name], corpus, name):
                     continue
                 ids = [each.chunk_id for each in missing if each.collection == name]
                 try:
@@ -76,18 +76,24 @@ class Candidates:
         scores: list[float] = smoothed([each.score for each in self.results], similar).tolist()
         return scores, BY_WORDS if by_vectors is None else BY_VECTORS_AND_WORDS
 
-    def relevances(self, asked: QueryEmbedding, words: WordsFound) -> list[float | None]:
-        """Return the relevance of each result, None of one without a vector.
+    def relevances(self, asked: Mapping[str, QueryEmbedding], words: WordsFound) -> list[float | None]:
+        """Return the relevance of each result, None of one without a vector, or of a collection without a question.
 
-        The nearest of them is as relevant as the answer is; of the others each goes by the words that it has itself.
+        The nearest by each model is as relevant as the answer is; of the others each goes by the words that it has
+        itself.
         """
-        known = {place: vector for place, vector in enumerate(self.vectors) if vector is not None}
-        cosines = _cosines_to(asked.vector, np.stack(list(known.values()))) if known else []
-        best = max(cosines, default=0.0)
+        places: dict[str, list[int]] = {}
+        for place, (result, vector) in enumerate(zip(self.results, self.vectors, strict=True)):
+            if vector is not None and result.collection in asked:
+                places.setdefault(asked[result.collection].model, []).append(place)
         found: list[float | None] = [None] * len(self.results)
-        for place, cosine in zip(known, cosines, strict=True):
-            share = words.share if cosine == best else words.share_with(self.texts[place])
-            found[place] = asked.connection.relevance(cosine, share)
+        for of_model in places.values():
+            question = asked[self.results[of_model[0]].collection]
+            vectors = [vector for place in of_model if (vector := self.vectors[place]) is not None]
+            cosines = _cosines_to(question.vector, np.stack(vectors))
+            for place, cosine in zip(of_model, cosines, strict=True):
+                share = words.share if cosine == max(cosines) else words.share_with(self.texts[place])
+                found[place] = question.connection.relevance(cosine, share)
         return found
 
     @cached_property
@@ -125,14 +131,16 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """The least relevance of a hit. One that has `words`, those of the question, is above it."""
+    """The least relevance of a hit, where its collection has none of its own. One that has `words`, those of the
+    question, is above it."""
 
     least: float
     words: AllWords | None = None
+    of_collections: Mapping[str, float] = field(default_factory=dict)
 
     def passes(self, result: FusedResult) -> bool:
         """Return whether the result may be given. One whose relevance is unknown may."""
-        if result.relevance is None or result.relevance >= self.least:
+        if result.relevance is None or result.relevance >= self.of_collections.get(result.collection, self.least):
             return True
         return self.words is not None and self.words.are_in(text_with_heading(result.content, result.metadata))
 

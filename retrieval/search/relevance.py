@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from registry.embedding.queries import QueryEmbedding
@@ -27,14 +27,23 @@ _WORD = re.compile(r"\w+")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
-def with_relevance(found: Sequence[OracleResult], question: str, asked: QueryEmbedding) -> list[OracleResult]:
+def with_relevance(
+    found: Sequence[OracleResult], question: str, asked: Mapping[str, QueryEmbedding]
+) -> list[OracleResult]:
     """Return the nearest texts of a question, nearest first, each with its relevance as far as its cosine is known.
 
-    It is 0 where the model cannot read the question: the cosine says nothing then.
+    It is 0 where the model cannot read the question: the cosine says nothing then. `asked` has the question as it was
+    embedded for each collection.
     """
     words = words_found(question, found)
-    relevance = asked.connection.relevance if asked.is_readable else lambda cosine, words: 0.0
-    return [each if each.cosine is None else replace(each, relevance=relevance(each.cosine, words)) for each in found]
+
+    def relevance(result: OracleResult) -> float | None:
+        embedded = asked.get(result.collection)
+        if result.cosine is None or embedded is None:
+            return None
+        return embedded.connection.relevance(result.cosine, words) if embedded.is_readable else 0.0
+
+    return [replace(each, relevance=relevance(each)) for each in found]
 
 
 def words_found(question: str, nearest: Sequence[OracleResult | FusedResult]) -> float:

@@ -115,7 +115,7 @@ class Notes:
         The service itself writes: what may be written was checked here, and nobody else may write to this collection.
         """
         note = replace(note, created_at=self._clock().isoformat(timespec="milliseconds"))
-        writer = self._texts.writer(self._collection, self._texts.embedding())
+        writer = self._texts.writer(self._collection, self._texts.embedding(self._collection))
         drafts = [Draft(note.id, note.text, _metadata(note, of))]
         if replaced is not None:
             superseded = {**replaced.metadata, SUPERSEDED_BY: note.id}

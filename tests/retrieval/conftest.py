@@ -28,7 +28,7 @@ class Letters(LetterEmbedding):
     """A `LetterEmbedding` that can be opened by name."""
 
     def __init__(self, config, context=None):
-        super().__init__(config["model"])
+        super().__init__(config["model"], dimension=config.get("dimension", 26))
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +51,7 @@ def connections(app):
         given=[
             Connection("local", "rag", "local", {}),
             Connection("default", "embedding", "letters", {"model": "letters-1"}),
+            Connection("narrow", "embedding", "letters", {"model": "letters-a-m", "dimension": 13}),
         ],
     )
     yield made
@@ -82,12 +83,12 @@ def reranking(connections):
 
 @pytest.fixture(scope="module")
 def shelve(app):
-    """`shelve(name, {id: text or (text, metadata)}, metric=…, **metadata)`: a collection of these documents."""
+    """`shelve(name, {id: text or (text, metadata)}, metric=…, letters=…, **metadata)`: a collection of these documents."""
     store = app.extensions["rag.service"].store
-    letters = LetterEmbedding()
+    usual = LetterEmbedding()
     made = []
 
-    def add(name, documents, *, metric="cosine", **metadata):
+    def add(name, documents, *, metric="cosine", letters=usual, **metadata):
         store.create_collection(name, metadata, metric)
         made.append(name)
         if documents:

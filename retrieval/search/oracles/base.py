@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import structlog
 
-from registry.embedding.queries import AskedEmbedding
+from registry.embedding.queries import AskedEmbeddings
 from retrieval.search.corpus import OpenCorpus
 from schemas.access.owners import NOBODY_KNOWN, Asker
 from schemas.connections import CollectionInfo
@@ -28,7 +28,7 @@ class Question:
     """A user's text, the collections of `corpus` that are asked, and the filter that results must match.
 
     Only notes that `asker` sees may be found. Collections that have not been asked at `until`, in seconds of the
-    monotonic clock, are left out. `embedding` is that of the text, shared by all who answer this question.
+    monotonic clock, are left out. `embeddings` are those of the text, shared by all who answer this question.
     """
 
     text: str
@@ -37,7 +37,7 @@ class Question:
     where: Where = EVERYTHING
     until: float = math.inf
     asker: Asker = NOBODY_KNOWN
-    embedding: AskedEmbedding | None = None
+    embeddings: AskedEmbeddings | None = None
 
 
 class Oracle(ABC):
@@ -60,8 +60,13 @@ class Oracle(ABC):
         """Return the `limit` best chunks, best first. Raises RagError when no collection can be asked."""
 
 
-def ask_each(question: Question, limit: int, ask: Callable[[CollectionInfo], Sequence[OracleResult]]) -> OracleAnswer:
-    """Return what `ask` finds in the collections, merged by score, best first.
+def ask_each(
+    question: Question,
+    limit: int,
+    ask: Callable[[CollectionInfo], Sequence[OracleResult]],
+    comparable: Callable[[list[OracleResult]], list[OracleResult]] = lambda found: found,
+) -> OracleAnswer:
+    """Return what `ask` finds in the collections, merged by strength once `comparable` has made these so, best first.
 
     A collection that cannot be asked is left out and named in the answer. Raise its RagError when none can be asked.
     """
@@ -80,7 +85,7 @@ def ask_each(question: Question, limit: int, ask: Callable[[CollectionInfo], Seq
             failures[collection.name] = error
     if failures and len(failures) == len(question.collections):
         raise next(iter(failures.values()))
-    best = sorted(found, key=lambda result: -result.score)[:limit]
+    best = sorted(comparable(found), key=lambda result: -result.strength)[:limit]
     return OracleAnswer(best, {name: error.message for name, error in failures.items()})
 
 

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from providers.base import SupportsMetadataFiltering, SupportsSearch, TellsPlans
-from registry.embedding.queries import QueryEmbedding, QueryEmbeddings
+from registry.embedding.queries import AskedEmbeddings, QueryEmbeddings, connection_of
 from retrieval.search.corpus import OpenCorpus
 from retrieval.search.oracles.base import Oracle, Question, ask_each, to_result
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import OracleAnswer, OracleResult
+from schemas.errors import RagError
 from schemas.records import Match, SearchPlan, Vector
 
 
 class SemanticOracle(Oracle):
     """Finds documents by their embeddings.
 
-    `embedding_connection` is the one that the collections were filled with. A collection of another model is left out
-    and named. The text is embedded once for all collections, and finds nothing where the model cannot read it. The
+    The text is embedded by the connection that a collection's metadata name, else by `embedding_connection`, once by
+    each. It finds nothing where the model cannot read it, and a collection of another model is left out and named. The
     score of a result is its cosine, 0 for a negative one; where a provider gives no vectors it is the match's own
     (`schemas.scores.score`), which compares only within one metric, and there is no cosine.
     """
@@ -36,24 +39,41 @@ class SemanticOracle(Oracle):
         return corpus.can(SupportsSearch)
 
     def query(self, question: Question, limit: int) -> OracleAnswer:
-        shared = question.embedding
-        embedded = self.embed(question.text) if shared is None else shared.get()
-        if not embedded.is_readable:
-            reason = f"The model '{embedded.model}' cannot read the question: its script is not one of the model's"
-            return OracleAnswer([], {collection.name: reason for collection in question.collections})
-        return self.nearest(embedded, question, limit)
+        asked = question.embeddings or self.asked(question.text)
+        unread = {}
+        for collection in self._usual_first(question.collections):
+            with suppress(RagError):  # it is raised where the collection is asked
+                embedded = asked.of(collection)
+                if not embedded.is_readable:
+                    unread[collection.name] = (
+                        f"The model '{embedded.model}' cannot read the question: its script is not one of the model's"
+                    )
+        read = tuple(each for each in question.collections if each.name not in unread)
+        if unread and not read:
+            return OracleAnswer([], unread)
+        answer = self.nearest(asked, replace(question, collections=read), limit)
+        return replace(answer, left_out={**answer.left_out, **unread}) if unread else answer
 
-    def embed(self, text: str, within_seconds: float | None = None) -> QueryEmbedding:
-        return self._embeddings.embed(self._embedding_connection, text, within_seconds=within_seconds)
+    def asked(self, text: str, within_seconds: float | None = None) -> AskedEmbeddings:
+        """Return the embeddings of a text, which are made when they are wanted."""
+        make = partial(self._embeddings.embed, text=text, within_seconds=within_seconds)
+        return AskedEmbeddings(make, self._embedding_connection)
 
-    def nearest(self, embedded: QueryEmbedding, question: Question, limit: int) -> OracleAnswer:
-        """Answer as `query` does, for a text that is embedded already."""
+    def nearest(self, asked: AskedEmbeddings, question: Question, limit: int) -> OracleAnswer:
+        """Answer as `query` does, also where the model cannot read the text.
+
+        Cosines of two models cannot be compared: where collections of several are asked, the results of each model are
+        brought to the scale of the first, from its least to its greatest.
+        """
         search = question.corpus.able(SupportsSearch)
 
         plans: dict[str, SearchPlan] = {}
+        models: dict[str, str] = {}
 
         def found_in(collection: CollectionInfo) -> list[OracleResult]:
+            embedded = asked.of(collection)
             embedded.check_fits(collection)
+            models[collection.name] = embedded.model
             if isinstance(search, TellsPlans):
                 planned = search.planned_search(collection.name, embedded.vector, top_k=limit, where=question.where)
                 matches, plans[collection.name] = planned.matches, planned.plan
@@ -68,7 +88,39 @@ class SemanticOracle(Oracle):
                 if cosine is not None
             ]
 
-        return replace(ask_each(question, limit, found_in), plans=plans)
+        question = replace(question, collections=self._usual_first(question.collections))
+        return replace(ask_each(question, limit, found_in, lambda found: on_one_scale(found, models)), plans=plans)
+
+    def _usual_first(self, collections: Sequence[CollectionInfo]) -> tuple[CollectionInfo, ...]:
+        """Return the collections so that those of the usual connection wait for no other."""
+        usual = self._embedding_connection
+        return tuple(sorted(collections, key=lambda each: connection_of(each, usual) != usual))
+
+
+def on_one_scale(found: list[OracleResult], models: Mapping[str, str]) -> list[OracleResult]:
+    """Return results of several models (by collection) so that their strengths compare: the least and the greatest of
+    each model are as strong as those of the first. Results of one model stay as they are."""
+    by_model: dict[str, list[OracleResult]] = {}
+    for each in found:
+        by_model.setdefault(models[each.collection], []).append(each)
+    if len(by_model) < 2:
+        return found
+    ranges = {
+        model: (min(each.strength for each in results), max(each.strength for each in results))
+        for model, results in by_model.items()
+    }
+    first, *_ = by_model
+
+    def strength(result: OracleResult, model: str) -> float:
+        (least, most), (bottom, top) = ranges[model], ranges[first]
+        share = (result.strength - least) / (most - least) if most > least else 1.0
+        return bottom + share * (top - bottom)
+
+    return [
+        each if model == first else replace(each, measured=strength(each, model))
+        for model, results in by_model.items()
+        for each in results
+    ]
 
 
 def similarities(

@@ -112,7 +112,7 @@ def engine(choice_of, embeddings, reranking, shelve):
         fetch_min=1,
         limit_seconds=20.0,
         fusion="rrf",
-        embed=SemanticOracle(embeddings).embed,
+        embed=SemanticOracle(embeddings).asked,
         reranking=reranking,
     )
     yield made

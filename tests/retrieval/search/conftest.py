@@ -33,7 +33,7 @@ def make(library, choice_of, embeddings, reranking):
             "fetch_min": 1,
             "limit_seconds": 20.0,
             "fusion": "rrf",
-            "embed": usual[0].embed,
+            "embed": usual[0].asked,
             "reranking": reranking,
             "min_relevance": 0.0,
         }

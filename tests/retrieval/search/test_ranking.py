@@ -1,5 +1,8 @@
 """The order of a search: how answers are fused, and which hits are relevant enough."""
 
+from functools import partial
+
+from registry.embedding.queries import AskedEmbeddings
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.semantic import SemanticOracle
 from schemas.contracts.search import SearchRequest
@@ -70,14 +73,12 @@ def test_by_default_what_has_all_words_of_the_question_is_relevant_enough(make):
 
 
 def test_without_embeddings_words_answer_and_relevance_is_unknown(make):
-    def fail(text):
+    def fail(connection):
         raise UnavailableError("no embeddings")
 
-    class Failing(SemanticOracle):
-        def __init__(self):
-            self.embed = fail
-
-    answer = make(Failing(), LexicalOracle(), fusion="smoothed", embed=fail, min_relevance=0.9).search(
+    oracles = SemanticOracle(None), LexicalOracle()
+    embed = partial(AskedEmbeddings, fail, "default")
+    answer = make(*oracles, fusion="smoothed", embed=lambda text: embed(), min_relevance=0.9).search(
         SearchRequest(QUERY, min_relevance=0.9)
     )
     assert (ids(answer), answer.receipt.min_relevance) == (["zebra"], None)
@@ -88,8 +89,15 @@ def test_a_question_is_embedded_once_for_all(make):
     embedded = []
 
     def embed(text):
-        embedded.append(text)
-        return usual(text)
+        asked = usual(text)
+        make = asked._make
+
+        def counted(connection):
+            embedded.append(text)
+            return make(connection)
+
+        asked._make = counted
+        return asked
 
     engine = make(fusion="smoothed")
     usual = engine._embed

@@ -28,6 +28,10 @@ class Asked:
         return calibration_of("all-MiniLM-L6-v2").relevance(cosine, words_found)
 
 
+def asked(**how):
+    return {"c": Asked(**how)}
+
+
 def found(text, cosine, **metadata):
     return OracleResult("doc", "c", text, text, 0.5, metadata, cosine=cosine)
 
@@ -123,14 +127,14 @@ def test_all_words_of_a_question_are_there(question, has_all):
 
 
 def test_the_heading_belongs_to_a_text():
-    [one] = with_relevance([found("It runs every night.", 0.3, title="Backups")], "backups", Asked())
-    [other] = with_relevance([found("It runs every night.", 0.3)], "backups", Asked())
+    [one] = with_relevance([found("It runs every night.", 0.3, title="Backups")], "backups", asked())
+    [other] = with_relevance([found("It runs every night.", 0.3)], "backups", asked())
     assert one.relevance > other.relevance
 
 
 def test_the_order_by_cosine_is_the_order_by_relevance():
     results = [found(text, cosine) for text, cosine in zip(TEXTS, (0.5, 0.3, 0.1), strict=True)]
-    relevances = [each.relevance for each in with_relevance(results, "When do backups run?", Asked())]
+    relevances = [each.relevance for each in with_relevance(results, "When do backups run?", asked())]
     assert relevances == sorted(relevances, reverse=True)
     assert relevances[0] > 0.9 > 0.5 > relevances[2]
 
@@ -138,17 +142,22 @@ def test_the_order_by_cosine_is_the_order_by_relevance():
 def test_words_are_looked_for_in_the_nearest_texts_only():
     far = [found("nothing", 0.2) for _ in range(CANDIDATES)]
     near, beyond = found("zebra", 0.3), found("zebra", 0.1)
-    with_it = with_relevance([near, *far], "zebra", Asked())[0].relevance
-    without = with_relevance([found("nothing", 0.3), *far[1:], beyond], "zebra", Asked())[0].relevance
+    with_it = with_relevance([near, *far], "zebra", asked())[0].relevance
+    without = with_relevance([found("nothing", 0.3), *far[1:], beyond], "zebra", asked())[0].relevance
     assert with_it > without
 
 
 def test_nothing_is_relevant_to_a_question_that_the_model_cannot_read():
-    assert [each.relevance for each in with_relevance([found("🎉", 1.0)], "🎉", Asked(is_readable=False))] == [0.0]
+    assert [each.relevance for each in with_relevance([found("🎉", 1.0)], "🎉", asked(is_readable=False))] == [0.0]
 
 
 def test_what_was_compared_by_nobody_has_no_relevance():
-    [one, other] = with_relevance([found("a", None), found("b", 0.9)], "b", Asked())
+    [one, other] = with_relevance([found("a", None), found("b", 0.9)], "b", asked())
     assert one.relevance is None
     assert other.relevance > 0.9
-    assert with_relevance([], "b", Asked()) == []
+    assert with_relevance([], "b", asked()) == []
+
+
+def test_what_was_found_by_a_model_that_nobody_asked_has_no_relevance():
+    [one] = with_relevance([found("b", 0.9)], "b", {"other": Asked()})
+    assert one.relevance is None

@@ -53,7 +53,7 @@ def writer(app, connections, choice_of, embeddings, reranking, shelve):
         fetch_min=50,
         limit_seconds=10,
         fusion="smoothed",
-        embed=SemanticOracle(embeddings).embed,
+        embed=SemanticOracle(embeddings).asked,
         reranking=reranking,
     )
     texts = TextCollections(connections, choice, SemanticOracle(embeddings), limit_seconds=10)

@@ -50,7 +50,7 @@ class Texts:
         self.corpus = corpus
         self._before_write = before_write
 
-    def embedding(self):
+    def embedding(self, name=None):
         return LetterEmbedding()
 
     def writer(self, name, embedding):
