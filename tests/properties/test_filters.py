@@ -54,6 +54,7 @@ def test_every_statement_selects_what_the_model_selects(catalog, stored, found, 
                 assert len(positions) == len(set(positions))
                 by_position = reads.by_positions(transaction, positions)
                 assert {each.id for each in by_position.values()} == set(expected)
+            assert sorted(reads.all_positions(transaction, collection, tree).tolist()) == sorted(positions)
             vectors = [place for block, _ in reads.vectors(transaction, collection, tree, block=3) for place in block]
             assert sorted(vectors) == sorted(positions)
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from schemas.errors import RagError, UnavailableError
@@ -49,7 +51,7 @@ def balanced(operator: str, texts: Sequence[str]) -> str:
 class Transaction(ABC):
     """A transaction used by one thread.
 
-    `rows`, `row` and `value` read their result at once and have a deadline; `blocks` and all writes have none.
+    `blocks` and all writes have no deadline; all else reads its result at once and has one.
     Statements have a question mark for each parameter. They raise the driver's errors.
     """
 
@@ -64,6 +66,10 @@ class Transaction(ABC):
     @abstractmethod
     def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Return the first column of the first row. The statement must return a row."""
+
+    def numbers(self, sql: str, parameters: Sequence[Any] = ()) -> NDArray[np.int64]:
+        """Return the column `position` of all rows, the only one: (n,)."""
+        return np.array([row[0] for row in self.rows(sql, parameters)], dtype=np.int64)
 
     @abstractmethod
     def blocks(self, sql: str, parameters: Sequence[Any], rows_at_once: int) -> Generator[list[Row]]:

@@ -79,7 +79,7 @@ def patch_metadata(
     """
     collection = writable(transaction, name)
     if ids is None:
-        places = sorted(reads.all_positions(transaction, collection, where))
+        places = sorted(reads.all_positions(transaction, collection, where).tolist())
     else:
         places = sorted(each.position for each in reads.by_ids(transaction, collection, ids, where=where).values())
     changed: list[tuple[str, list[str] | None]] = []

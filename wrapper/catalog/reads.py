@@ -9,6 +9,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from schemas.records import Collection, Document, OrderBy, Page, Vector
 from schemas.where import EVERYTHING, Where
 from wrapper.catalog.contract import Sql, Transaction
@@ -157,10 +160,10 @@ def positions_in_order(
     return found
 
 
-def all_positions(transaction: Transaction, collection: Collection, where: Where = EVERYTHING) -> list[int]:
-    """Return the positions of all matching documents of a collection, in no particular order."""
+def all_positions(transaction: Transaction, collection: Collection, where: Where = EVERYTHING) -> NDArray[np.int64]:
+    """Return the positions (n,) of all matching documents of a collection, in no particular order."""
     matching = positions(transaction, collection.key, where)
-    return [row[0] for row in transaction.rows(matching.text, matching.parameters)]
+    return transaction.numbers(matching.text, matching.parameters)
 
 
 def neighbours(

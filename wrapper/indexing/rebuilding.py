@@ -232,7 +232,7 @@ class Rebuilds:
                 return None
             newest = outbox.newest(transaction)
             if made is None:
-                places = reads.all_positions(transaction, collection)
+                places = reads.all_positions(transaction, collection).tolist()
             else:
                 block = self._next_block(rebuild, made)
                 found = reads.by_positions(transaction, block, with_embeddings=True)

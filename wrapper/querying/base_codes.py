@@ -28,7 +28,7 @@ COLUMNS_AT_ONCE = 64
 def encoded(transaction: Transaction, collection: Collection, is_closing: Callable[[], bool]) -> BaseCodes | None:
     """Return the codes of a collection at the transaction's revision, None when `is_closing` before they are made."""
     assert collection.dimension is not None
-    positions = np.sort(np.array(reads.all_positions(transaction, collection, EVERYTHING), dtype=np.int64))
+    positions = np.sort(reads.all_positions(transaction, collection, EVERYTHING))
     count, dimension = len(positions), collection.dimension
     reference = reference_of(collection.metric, _spread(transaction, collection, positions, SAMPLED))
     encoder = Encoder(collection.metric, reference, *empty_arrays(count, dimension))

@@ -84,14 +84,13 @@ class Held:
         counts[self.gone[self.gone < len(counts)]] = False
         return counts
 
-    def rows_of(self, positions: Sequence[int]) -> Rows:
+    def rows_of(self, positions: Positions) -> Rows:
         """Return the rows of documents, given by their positions at the same revision."""
-        wanted = np.asarray(positions, dtype=np.int64)
-        rows = self.base.rows_of(wanted)
+        rows = self.base.rows_of(positions)
         order, later = self._sorted
         if len(order):
-            places = np.minimum(np.searchsorted(later, wanted), len(order) - 1)
-            is_later = later[places] == wanted
+            places = np.minimum(np.searchsorted(later, positions), len(order) - 1)
+            is_later = later[places] == positions
             rows[is_later] = order[places[is_later]] + len(self.base.positions)
         return rows
 

@@ -82,7 +82,7 @@ class Projections:
         condition=lambda self: self._condition,
     )
     def _places(self, transaction: Transaction, collection: Collection, where: Where) -> _Places:
-        matching = np.sort(np.array(reads.all_positions(transaction, collection, where), dtype=np.int64))
+        matching = np.sort(reads.all_positions(transaction, collection, where))
         positions = matching[_spread(len(matching), MAX_POINTS)]
         places = np.zeros((len(positions), 2), dtype=np.float32)
         if not len(positions) or collection.dimension is None:

@@ -55,7 +55,7 @@ def _put(catalog, name, texts):
 
 def _places(catalog, name):
     with catalog.read() as transaction:
-        return sorted(reads.all_positions(transaction, find_collection(transaction, name)))
+        return sorted(reads.all_positions(transaction, find_collection(transaction, name)).tolist())
 
 
 def _texts(held, catalog, name, places):

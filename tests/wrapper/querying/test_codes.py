@@ -258,9 +258,11 @@ def test_leaves_leave_most_documents_of_groups_out(metric):
 def test_rows_and_positions_are_told_apart():
     vectors = np.random.default_rng(10).standard_normal((50, 4), dtype=np.float32)
     held, rows = _held(vectors, "l2", 6, with_leaves=True)
-    assert held.rows_of(held.positions_of(rows)).tolist() == rows.tolist()
+    assert held.rows_of(np.array(held.positions_of(rows))).tolist() == rows.tolist()
     mixed = rows[::-3]
-    assert sorted(held.positions_of(held.rows_of(held.positions_of(mixed)))) == sorted(held.positions_of(mixed))
+    assert sorted(held.positions_of(held.rows_of(np.array(held.positions_of(mixed))))) == sorted(
+        held.positions_of(mixed)
+    )
 
 
 @pytest.mark.parametrize("metric", ["l2", "ip"])

@@ -94,7 +94,7 @@ def test_what_is_held_is_the_code_of_every_vector_at_its_position(catalog):
     assert np.allclose(np.linalg.norm(directions - decoded, axis=1), codes.numbers[REST_LENGTHS], atol=1e-6)
     assert codes.numbers[REST_LENGTHS].max() < 0.01
     assert np.all(np.diff(positions) > 0)
-    assert held.rows_of(positions[[7, 3]].tolist()).tolist() == [7, 3]
+    assert held.rows_of(positions[[7, 3]]).tolist() == [7, 3]
 
 
 def test_what_takes_long_to_read_keeps_no_query_waiting(catalog):

@@ -52,7 +52,7 @@ def ask(held, catalog, name, *, pays=False):
         if found is not None:
             code = found.base.codes.of_query(np.zeros(DIMENSION, dtype=np.float32))
             held.nearest(found, code, 3)
-            held.nearest(found, code, 3, found.rows_of(found.base.positions[:2].tolist()))
+            held.nearest(found, code, 3, found.rows_of(found.base.positions[:2]))
         return found
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 from sqlalchemy import PoolProxiedConnection
 
 from wrapper.catalog.contract import Dialect, FieldRow, Row, Sql, TextIndex, Transaction
@@ -96,6 +98,11 @@ class SQLiteTransaction(Transaction):
     def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         self._deadline.start()
         return self._cursor.execute(sql, parameters).fetchone()[0]
+
+    def numbers(self, sql: str, parameters: Sequence[Any] = ()) -> NDArray[np.int64]:
+        # One text of all of them takes a third of the time of a row for each.
+        joined = self.value(f"SELECT group_concat(position) FROM ({sql})", parameters)
+        return np.fromstring(joined or "", dtype=np.int64, sep=",")
 
     def blocks(self, sql: str, parameters: Sequence[Any], rows_at_once: int) -> Generator[list[Row]]:
         self._deadline.lift()

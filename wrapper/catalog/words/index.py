@@ -184,8 +184,7 @@ def _matching(transaction: Transaction, collection: Collection, where: Where, fo
             f"SELECT m.position FROM documents m WHERE {asked.text} AND {condition.text}",
             asked.parameters + condition.parameters,
         )
-    rows = transaction.rows(matching.text, matching.parameters)
-    return np.isin(found, np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows)))
+    return np.isin(found, transaction.numbers(matching.text, matching.parameters))
 
 
 def _best_first(found: Places, scores: Scores, limit: int) -> Places:

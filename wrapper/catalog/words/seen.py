@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 
-import numpy as np
 from cachetools import LRUCache
 
 from schemas.records import Collection
@@ -40,8 +39,7 @@ class SeenPositions:
             revision, found = self._held.get(key, (None, None))
         if found is not None and revision == collection.revision:
             return found
-        listed = all_positions(transaction, collection, seen)
-        found = np.fromiter(listed, dtype=np.int64, count=len(listed))
+        found = all_positions(transaction, collection, seen)
         with self._guard:
             # An older snapshot does not replace what newer ones ask for.
             newest = self._held.get(key, (-1, None))[0]
