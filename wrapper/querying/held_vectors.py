@@ -17,7 +17,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -112,7 +112,8 @@ class HeldVectors:
     ) -> Held | None:
         """Return the collection's codes at the transaction's revision, or None when they are not held.
 
-        If, with this query, reading them would have paid, they are read: now if that takes no longer than `SOON_MS`.
+        If, with this query, reading them would have paid, they are read: now if that takes no longer than `SOON_MS`. A
+        query that would take longer than opening the codes that others have made waits for that.
         Raises OvertakenError when the codes are of a later revision already.
         """
         most = int(SOON_MS / reading_ms * collection.count) + 1
@@ -134,11 +135,17 @@ class HeldVectors:
                 account.saved_ms = 0.0
         if self._catalog is not None:
             is_behind = kept is not None and held is None
-            if is_behind or reading_ms > SOON_MS or self._most_bytes_of_files(collection) > SOON_BYTES:
+            file_bytes = self._most_bytes_of_files(collection)
+            if is_behind or reading_ms > SOON_MS or file_bytes > SOON_BYTES:
                 with self._guard:
-                    if not self._closing.is_set():
-                        self._apart.submit(self._read_apart, self._catalog, collection, makes=makes)
-                return held
+                    if self._closing.is_set():
+                        return held
+                    reading = self._apart.submit(self._read_apart, self._catalog, collection, makes=makes)
+                if kept is not None or not file_bytes or saves_ms < SOON_MS * max(1.0, file_bytes / SOON_BYTES):
+                    return held
+                # Without the codes that others have made, this query would take longer than opening their file.
+                wait([reading], timeout=saves_ms / 1e3)
+                return self._at(transaction, collection, most)[0]
         try:
             self._read(transaction, collection, None if self._catalog is None else most, makes=makes)
         finally:

@@ -104,6 +104,18 @@ def test_one_process_makes_the_file_and_the_others_map_it(process, ask, tmp_path
     assert made.base.path.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_query_that_would_take_longer_waits_for_the_codes_that_others_have_made(process, catalog, ask, monkeypatch):
+    """As after a start: the index is not trusted yet, and the collection is large."""
+    assert ask(process(), pays=True) is not None
+    monkeypatch.setattr(held_vectors, "SOON_BYTES", SIZE - 1)
+    with catalog.read() as transaction:
+        collection = find_collection(transaction, "one")
+        # The second is that of a query that would have to wait for what it could compute as soon.
+        for saves_ms, is_held in ((60_000.0, True), (held_vectors.SOON_MS, False)):
+            held = process().of(transaction, collection, saves_ms=saves_ms, reading_ms=100_000.0)
+            assert (held is not None) == is_held
+
+
 def test_what_was_written_since_the_file_is_added_to_it_in_memory(process, ask, catalog):
     ask(process(), pays=True)
     catalog.commit(lambda transaction: writes.delete_documents(transaction, "one", ids=["d5"]))
