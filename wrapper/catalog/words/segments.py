@@ -55,9 +55,9 @@ class Layout:
         return (np.cumsum(flat) - flat).astype(np.uint32)
 
     @cached_property
-    def words(self) -> Places:
+    def words(self) -> Numbers:
         """The number of words of each document."""
-        found: Places = self.lengths.sum(axis=1, dtype=np.int64)
+        found: Numbers = self.lengths.sum(axis=1, dtype=np.uint32)
         return found
 
 

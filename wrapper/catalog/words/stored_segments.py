@@ -26,8 +26,9 @@ from wrapper.catalog.words.segments import (
     joined,
 )
 
-LAYOUTS_KEPT = 300_000
-"""The number of documents whose layout a process keeps in memory, at 64 bytes for each."""
+LAYOUTS_KEPT = 1_200_000
+"""The number of documents whose layout a process keeps in memory, at 44 bytes for each. One more than these, and every
+question of a word that occurs everywhere would read all of them again."""
 LAST_CHARACTER = "\U0010ffff"
 
 

@@ -25,9 +25,10 @@ from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words import merging as merging_module
 from wrapper.catalog.words.index import segment_of
 from wrapper.catalog.words.merging import WordMerging
-from wrapper.catalog.words.segments import Segment, blocks, decoded, joined, merge, occurrences_in
+from wrapper.catalog.words.segments import FIELDS, Segment, blocks, decoded, joined, merge, occurrences_in
 from wrapper.catalog.words.splitting import HEADING_WEIGHT, TAGS_WEIGHT, identifier_words
 from wrapper.catalog.words.stems import Stemmer
+from wrapper.catalog.words.stored_segments import Layouts
 
 WORDS = ["alpha", "beta", "gamma", "running", "runs", "delta7", "getUserName", "over_there", "x"]
 STEMMER = Stemmer()
@@ -283,3 +284,21 @@ def _assert_equal(found: Segment, expected: Segment):
     assert found.occurrences.tolist() == expected.occurrences.tolist()
     assert found.layout.positions.tolist() == expected.layout.positions.tolist()
     assert found.layout.lengths.tolist() == expected.layout.lengths.tolist()
+
+
+class OneSegment:
+    """A catalogue whose segments have 250,000 documents each; `read` are those that were read."""
+
+    def __init__(self):
+        self.read = []
+
+    def row(self, sql, parameters):
+        self.read.append(parameters[0])
+        return np.arange(250_000, dtype="<i8").tobytes(), np.ones((250_000, FIELDS), dtype="<u4").tobytes()
+
+
+def test_the_layouts_of_a_million_documents_are_read_once():
+    layouts, stored = Layouts(), OneSegment()
+    for number in [1, 2, 3, 4] * 2:
+        assert len(layouts.read(stored, number).positions) == 250_000
+    assert stored.read == [1, 2, 3, 4]
