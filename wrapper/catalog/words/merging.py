@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from wrapper.catalog.contract import Committing, Transaction
 from wrapper.catalog.words.segments import merge
-from wrapper.catalog.words.stored_segments import Layouts, StoredSegment, moment, read, replace, segments
+from wrapper.catalog.words.stored_segments import Layouts, StoredSegment, moment, read, replace, segments, settle
 
 Replacement = Callable[[Transaction], None]
 """The write that puts a merged segment in the place of its sources."""
@@ -87,7 +88,12 @@ class WordMerging:
             every = segments(transaction, self._layouts, self._to_purge[0])
             if with_removals := [each for each in every if each.alive is not None]:
                 return _merged(transaction, self._to_purge[0], with_removals[:1])
-            self._to_purge.popleft()
+            return partial(
+                settle,
+                collection_key=self._to_purge.popleft(),
+                numbers=[each.number for each in every],
+                clean_to=moment(transaction),
+            )
         return None
 
     def _look(self, transaction: Transaction, now: float) -> None:

@@ -221,6 +221,18 @@ def replace(
     if len(merged.layout.positions):
         number = next_moment(transaction)
         store(transaction, collection_key, merged, language=sources[0].language, number=number, clean_to=clean_to)
+    _forget_removals(transaction, collection_key, clean_to)
+
+
+def settle(transaction: Transaction, *, collection_key: int, numbers: Sequence[int], clean_to: int) -> None:
+    """Record of segments that they lack all documents removed up to a moment, so that removals that no segment has to
+    know of any more are forgotten: every question reads all that there are."""
+    settled = transaction.dialect.one_of("number", numbers)
+    transaction.run(f"UPDATE word_segments SET clean_to = ? WHERE {settled.text}", (clean_to, *settled.parameters))
+    _forget_removals(transaction, collection_key, clean_to)
+
+
+def _forget_removals(transaction: Transaction, collection_key: int, clean_to: int) -> None:
     transaction.run(
         "DELETE FROM word_removals WHERE collection_key = ? AND moment <= "
         "(SELECT coalesce(min(clean_to), ?) FROM word_segments WHERE collection_key = ?)",

@@ -179,6 +179,22 @@ def test_words_that_were_taken_out_leave_the_file(make, add, catalog, merging):
     assert _rows(catalog, "word_removals") == 0
 
 
+def test_removals_are_forgotten_also_where_large_segments_have_none(make, add, catalog, monkeypatch):
+    """Every question reads all removals that are listed."""
+    monkeypatch.setattr(merging_module, "FEW_WORDS", 0)
+    merging = WordMerging(catalog, lambda: 0.0)
+    make("docs")
+    add("docs", ["alpha old"])
+    add("docs", ["beta", "gamma"], ids=["1", "2"])
+    catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["2"]))
+    while merging.step():
+        pass
+    assert (_rows(catalog, "word_segments"), _rows(catalog, "word_removals")) == (2, 0)
+    assert {document for document, _ in _scores(catalog, "docs", "alpha beta gamma")} == {"0", "1"}
+    catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["0"]))
+    assert [document for document, _ in _scores(catalog, "docs", "alpha beta gamma")] == ["1"]
+
+
 def test_a_merge_waits_for_its_turn_to_write_without_reading(make, add, catalog, monkeypatch):
     """On PostgreSQL an erasure rewrites the tables: that waits for readers, and writers wait for it."""
     now, written = [0.0], []
