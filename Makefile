@@ -63,9 +63,10 @@ bench: $(DEVELOPED)
 bench-quality: $(INSTALLED)
 	$(BIN)/rag-wrapper bench $(QUERY_SET)
 
+# Takes hours. With KEEP=DIR the data stays there, and a later run goes on after the last size.
 growth: $(DEVELOPED)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plot]'
-	$(BIN)/python -m benchmarks.growth --svg docs/growth.svg
+	$(BIN)/python -m benchmarks.growth --records vectors --svg docs/growth.svg $(if $(KEEP),--keep $(KEEP))
 
 clean:
 	rm -rf .venv build dist *.egg-info interfaces/guide

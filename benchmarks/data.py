@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,17 @@ class Query:
     """A query: a unit vector from the documents' clusters, and the value of each filter that goes with it."""
 
     embedding: Vectors
-    filters: Mapping[str, int | str]
+    filters: Mapping[str, Any]
+
+
+class Documents(Protocol):
+    """Documents by their numbers."""
+
+    embeddings: Vectors
+
+    def ids(self, part: Sequence[int]) -> list[str]: ...
+    def texts(self, part: Sequence[int]) -> list[str]: ...
+    def metadatas(self, part: Sequence[int]) -> list[dict[str, Any]]: ...
 
 
 class Corpus:
@@ -74,13 +84,13 @@ class Corpus:
     def sections(self) -> int:
         return -(-self.count // SECTION)
 
-    def ids(self, part: range) -> list[str]:
+    def ids(self, part: Sequence[int]) -> list[str]:
         return [f"{self._name}document-{n}" for n in part]
 
-    def texts(self, part: range) -> list[str]:
+    def texts(self, part: Sequence[int]) -> list[str]:
         return [" ".join(random.Random(SEED + n).choices(self._vocabulary, k=self._words_per_text)) for n in part]
 
-    def metadatas(self, part: range) -> list[dict[str, Any]]:
+    def metadatas(self, part: Sequence[int]) -> list[dict[str, Any]]:
         return [
             {
                 "section_id": self._name + section_id(n // SECTION),

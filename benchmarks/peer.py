@@ -17,7 +17,7 @@ from urllib.parse import quote
 import orjson
 
 from benchmarks.clients import Connection, RefusedError, Work, request
-from benchmarks.data import TOP_K, Corpus, Query, section_id
+from benchmarks.data import TOP_K, Documents, Query, section_id
 
 COLLECTION = "benchmark"
 PAGE = 50
@@ -32,7 +32,8 @@ class Side(Protocol):
     """A service that is measured.
 
     `is_settled` says whether all added documents are in the index. `gather` is given the sections of the documents that
-    the query finds: a side that needs them for a second request would know them by then. `ids` reads the answers of any
+    the query finds: a side that needs them for a second request would know them by then. `wait` of `add` says what the
+    answer waits for, where a side knows the difference. `ids` reads the answers of any
     work but `add`: the ids, in order, and the exact total where it was requested.
     """
 
@@ -42,7 +43,8 @@ class Side(Protocol):
 
     def create(self) -> None: ...
     def is_settled(self) -> bool: ...
-    def add(self, corpus: Corpus, part: range) -> Work: ...
+    def add(self, corpus: Documents, part: Sequence[int], *, wait: str = "index") -> Work: ...
+    def delete_ids(self, ids: Sequence[str]) -> Work: ...
     def section(self, number: int) -> Work: ...
     def half_page(self, value: int) -> Work: ...
     def query(self, query: Query, field: str | None) -> Work: ...
@@ -64,7 +66,7 @@ class OurSide:
     def is_settled(self) -> bool:
         return bool(_once(self.url, request("GET", "/health"))["index_lag"] == 0)
 
-    def add(self, corpus: Corpus, part: range, *, wait: str = "index") -> Work:
+    def add(self, corpus: Documents, part: Sequence[int], *, wait: str = "index") -> Work:
         columns = zip(
             corpus.ids(part), corpus.texts(part), corpus.metadatas(part), corpus.embeddings[part], strict=True
         )
@@ -73,6 +75,9 @@ class OurSide:
             for each, text, metadata, embedding in columns
         ]
         return [request("POST", f"{self._documents}?wait={wait}", {"documents": documents})]
+
+    def delete_ids(self, ids: Sequence[str]) -> Work:
+        return [request("DELETE", self._documents, {"ids": ids})]
 
     def section(self, number: int) -> Work:
         return [self._page({"section_id": section_id(number)}, 100)]
@@ -126,13 +131,13 @@ class ChromaSide:
         self._collection = ""
 
     def create(self) -> None:
-        body = {"name": COLLECTION, "configuration": {"hnsw": {"space": "cosine"}}}
+        body = {"name": COLLECTION, "configuration": {"hnsw": {"space": "cosine"}}, "get_or_create": True}
         self._collection = f"{COLLECTIONS}/{_once(self.url, request('POST', COLLECTIONS, body))['id']}"
 
     def is_settled(self) -> bool:
         return True
 
-    def add(self, corpus: Corpus, part: range) -> Work:
+    def add(self, corpus: Documents, part: Sequence[int], *, wait: str = "index") -> Work:
         body = {
             "ids": corpus.ids(part),
             "embeddings": list(corpus.embeddings[part]),
@@ -140,6 +145,9 @@ class ChromaSide:
             "metadatas": corpus.metadatas(part),
         }
         return [request("POST", f"{self._collection}/add", body)]
+
+    def delete_ids(self, ids: Sequence[str]) -> Work:
+        return [request("POST", f"{self._collection}/delete", {"ids": ids})]
 
     def section(self, number: int) -> Work:
         return [self._get(where={"section_id": section_id(number)}, include=["documents", "metadatas"])]
