@@ -32,7 +32,6 @@ from wrapper.catalog import document_changes, gathering, grouping, reads, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.cursors import decode_name_cursor, encode_name_cursor
-from wrapper.catalog.filters import count
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import (
@@ -349,14 +348,14 @@ class Store:
         """
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
-            found = replace(collection, count=count(transaction, collection.key, seen, collection.count))
+            found = replace(collection, count=transaction.dialect.matches.count(transaction, collection, seen))
             yield found, reads.everything(transaction, collection, seen)
 
     def count(self, name: str, where: Where) -> tuple[int, Collection]:
         """Return the number of documents that match, and the collection."""
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
-            return count(transaction, collection.key, where, collection.count), collection
+            return transaction.dialect.matches.count(transaction, collection, where), collection
 
     def distinct_values(self, name: str, field: str, seen: Where = EVERYTHING) -> tuple[list[Any], Collection]:
         """Return the values that the field has in any document, and the collection."""

@@ -147,11 +147,25 @@ class TextIndex(Protocol):
         """
 
 
+class Matches(Protocol):
+    """Which documents match filters, in the snapshot that `collection` was read from; never inside a write, whose
+    documents have no revision yet."""
+
+    def of(self, transaction: Transaction, collection: Collection, where: Where) -> NDArray[np.int64]:
+        """Return the positions (n,) of all documents that match, in ascending order."""
+
+    def count(self, transaction: Transaction, collection: Collection, where: Where) -> int:
+        """Return exactly how many documents match."""
+
+
 class Dialect(Protocol):
     bytes_type: str
 
     @property
     def text_index(self) -> TextIndex: ...
+
+    @property
+    def matches(self) -> Matches: ...
 
     def one_of(self, column: str, values: Sequence[int | str]) -> Sql:
         """Return the condition `column IN values`, for any number of values."""

@@ -11,7 +11,7 @@ from schemas.records import Collection, Document, Facet, GatherSpec, Group
 from schemas.storage.joined_text import joined_text
 from schemas.where import EVERYTHING, Where
 from wrapper.catalog.contract import Sql, Transaction
-from wrapper.catalog.filters import count, had_by_nobody, positions, predicate
+from wrapper.catalog.filters import had_by_nobody, positions, predicate
 from wrapper.catalog.reads import AFTER_SCALARS, LOWEST_SCALAR, by_positions, sort_keys
 from wrapper.catalog.sortable_values import (
     BOOLEAN,
@@ -120,7 +120,7 @@ def facets(
 
     The values are the most frequent, at most `limit` of each field, most frequent first; lists count by element.
     """
-    total = count(transaction, collection.key, where, collection.count)
+    total = transaction.dialect.matches.count(transaction, collection, where)
     among = Sql("f.collection_key = ?", (collection.key,))
     if where != EVERYTHING:
         matching = positions(transaction, collection.key, where)

@@ -16,7 +16,7 @@ from schemas.records import Collection, Document, OrderBy, Page, Vector
 from schemas.where import EVERYTHING, Where
 from wrapper.catalog.contract import Sql, Transaction
 from wrapper.catalog.cursors import Cursor, decode_cursor, encode_cursor
-from wrapper.catalog.filters import count, had_by_nobody, in_order, positions, predicate
+from wrapper.catalog.filters import had_by_nobody, in_order, positions, predicate
 from wrapper.catalog.rows import (
     DOCUMENT,
     DOCUMENT_AND_VECTOR,
@@ -54,7 +54,7 @@ def page(
     has which matches `seen`.
     """
     after = decode_cursor(transaction, collection, cursor, where, order_by) if cursor is not None else None
-    total = count(transaction, collection.key, where, collection.count)
+    total = transaction.dialect.matches.count(transaction, collection, where)
     wanted = limit + 1
     if total == 0:
         found: list[Cursor] = []

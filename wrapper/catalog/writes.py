@@ -275,4 +275,5 @@ def _remove_matching(
         f"SELECT d.position, d.id FROM ({matching.text}) p JOIN documents d ON d.position = p.position",
         matching.parameters,
     )
-    return _delete(transaction, collection, [row for row in doomed if row[1] not in sparing])
+    # In the order of insertion, in which the tables have them: pages that are next to each other are changed together.
+    return _delete(transaction, collection, sorted(row for row in doomed if row[1] not in sparing))

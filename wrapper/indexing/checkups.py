@@ -37,6 +37,8 @@ load the index: thousands of them would keep it busy, and push out the indexes t
 RECALL_EVERY_SECONDS = 900.0
 """Measuring recall takes a pass over all vectors of the collection. One of which half was written or deleted since is
 measured again at the next check."""
+RESTS_A_MEASUREMENT = 50
+"""A measurement is followed by a rest of so many times as long as it took: it takes 2 % of the time at most."""
 REBUILD_AGAIN_SECONDS, LONGEST_REBUILD_PAUSE_SECONDS = 3600.0, 86_400.0
 """A fault that a rebuild did not mend does not cause the next rebuild soon, and each further one waits twice as
 long."""
@@ -106,6 +108,7 @@ class Checkups:
         self._measured: dict[int, _Measured] = {}
         self._chance = random.Random()
         self._measuring: RecallMeasurement | None = None
+        self._measuring_since = 0.0
 
     def trust_nothing(self) -> None:
         """Make queries scan the catalogue until each index is checked: any may be broken since the engine started."""
@@ -259,6 +262,7 @@ class Checkups:
             with self._catalog.read() as transaction:
                 sampled = samples.chosen(transaction, collection, QUERIES, self._chance)
             if sampled:
+                self._measuring_since = self._clock()
                 self._measuring = RecallMeasurement(
                     self._catalog,
                     self._engine,
@@ -332,7 +336,8 @@ class Checkups:
         An index that the engine has loaded keeps its width: until the engine loads it again, queries ask for as many
         candidates instead. Where no width is enough, nothing is changed, and the planner does without the index.
         """
-        due_at = self._clock() + RECALL_EVERY_SECONDS
+        now = self._clock()
+        due_at = now + max(RECALL_EVERY_SECONDS, RESTS_A_MEASUREMENT * (now - self._measuring_since))
         self._measured[collection.key] = _Measured(due_at, collection.count, collection.revision)
         is_enough = recall.lowest >= self._least_recall
         candidates = recall.candidates if is_enough else None

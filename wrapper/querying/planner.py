@@ -39,7 +39,7 @@ from schemas.where import EVERYTHING, HasId, Not, Where, all_of
 from wrapper.catalog import grouping, reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
-from wrapper.catalog.filters import any_matches, count
+from wrapper.catalog.filters import any_matches
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import outbox, reports, set_aside
 from wrapper.catalog.rows import find_collection
@@ -194,7 +194,7 @@ class Planner:
                 return self._found(transaction, collection, question, [], NO_VECTOR, "empty")
             check_dimension(collection, len(embedding), field="query_embedding")
             check_directions(collection, embedding[np.newaxis], field="query_embedding", index=None)
-            matching = count(transaction, collection.key, where, collection.count)
+            matching = transaction.dialect.matches.count(transaction, collection, where)
             if matching == 0:
                 return self._found(transaction, collection, question, [], NO_VECTOR, "empty")
             exact_cost = self._costs.exact(matching, len(embedding))
@@ -260,7 +260,8 @@ class Planner:
         code = held.base.codes.of_query(query)
         if code is None:
             return None
-        rows = held.rows_of(reads.all_positions(transaction, collection, question.where)) if filtered else None
+        matches = transaction.dialect.matches
+        rows = held.rows_of(matches.of(transaction, collection, question.where)) if filtered else None
         near = self._held.nearest(held, code, question.top_k, rows)
         if self._costs.exact(len(near), len(query)) > max(elsewhere, self._exact_ms * DOUBTED):
             # Too many documents are as near as codes can tell: a dense cluster, or equal vectors.

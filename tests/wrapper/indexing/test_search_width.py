@@ -17,7 +17,7 @@ from wrapper.catalog.rows import find_collection
 from wrapper.engine.client import HNSW, SEARCH_WIDTHS, EngineClient
 from wrapper.engine.keeper.state import EngineStateReader
 from wrapper.engine.keeper_process import start_keeper
-from wrapper.indexing.checkups import EVERY_SECONDS
+from wrapper.indexing.checkups import EVERY_SECONDS, RECALL_EVERY_SECONDS, RESTS_A_MEASUREMENT
 from wrapper.indexing.recall import RecallMeasurement
 from wrapper.querying.asked_vectors import AskedVectors
 from wrapper.querying.costs import CostModel
@@ -322,6 +322,27 @@ def test_an_index_is_measured_again_when_half_of_its_collection_was_written_or_d
 
     assert measured_after_changing(range(49)) == first
     assert measured_after_changing([49]) > first
+
+
+@pytest.mark.parametrize("call_seconds", [0.1, 100.0])
+def test_a_long_measurement_is_followed_by_a_long_rest(timed, call_seconds):
+    world, now = timed
+    _fill(world.process, _points(100))
+    query = world.engine.query
+
+    def slow(engine_id, vectors, candidates):
+        now[0] += call_seconds
+        return query(engine_id, vectors, candidates)
+
+    world.process.engine.query = slow
+    first = _measured_again(world.process).recall_at_seconds
+    world.process.engine.query = query
+    ended = now[0]
+    # One of its calls, or all of them with the one before it.
+    for took, share, is_measured in ((call_seconds, 0.98, False), (ended, 1.1, True)):
+        now[0] = ended + share * max(took * RESTS_A_MEASUREMENT, RECALL_EVERY_SECONDS)
+        world.process.drain()
+        assert (_report(world.process).recall_at_seconds > first) is is_measured
 
 
 def test_what_was_measured_of_an_index_is_forgotten_with_its_documents(world):

@@ -18,7 +18,8 @@ from psycopg.pq import TransactionStatus
 
 from schemas.words.regular_expressions import matches
 from schemas.words.required_parts import required_parts
-from wrapper.catalog.contract import FieldRow, Row, Sql, TextIndex, Transaction
+from wrapper.catalog.changes.held_matches import HeldMatches
+from wrapper.catalog.contract import FieldRow, Matches, Row, Sql, TextIndex, Transaction
 from wrapper.catalog.postgres.text import escape
 from wrapper.catalog.tables import ID_CHARACTERS
 from wrapper.catalog.texts.signatures import documents_with
@@ -36,6 +37,7 @@ class PostgresDialect:
     def __init__(self, value_bytes: int = VALUE_BYTES) -> None:
         self._value_bytes = value_bytes
         self.text_index: TextIndex = WordIndex()
+        self.matches: Matches = HeldMatches()
 
     def one_of(self, column: str, values: Sequence[int | str]) -> Sql:
         kind = "text" if values and isinstance(values[0], str) else "bigint"

@@ -10,7 +10,8 @@ import orjson
 from numpy.typing import NDArray
 from sqlalchemy import PoolProxiedConnection
 
-from wrapper.catalog.contract import Dialect, FieldRow, Row, Sql, TextIndex, Transaction
+from wrapper.catalog.changes.held_matches import HeldMatches
+from wrapper.catalog.contract import Dialect, FieldRow, Matches, Row, Sql, TextIndex, Transaction
 from wrapper.catalog.words.index import WordIndex
 
 MATCHES = "rag_matches"
@@ -43,6 +44,7 @@ class SQLiteDialect:
 
     def __init__(self) -> None:
         self.text_index: TextIndex = WordIndex()
+        self.matches: Matches = HeldMatches()
 
     def one_of(self, column: str, values: Sequence[int | str]) -> Sql:
         encoded = orjson.dumps(values).decode()

@@ -31,7 +31,6 @@ from wrapper.catalog.words.bm25 import Occurrences, Phrases, Scores, occurring, 
 from wrapper.catalog.words.compounds import COMPOUNDING, parts_of, splits_of
 from wrapper.catalog.words.held import HeldWords
 from wrapper.catalog.words.languages import DEFAULT
-from wrapper.catalog.words.seen import SeenPositions
 from wrapper.catalog.words.segments import Mask, Places, Segment, build
 from wrapper.catalog.words.splitting import identifier_words, query_terms
 from wrapper.catalog.words.stems import Stemmer
@@ -51,7 +50,6 @@ class WordIndex:
         self._layouts = Layouts()
         self._stemmer = Stemmer()
         self._held = held or HeldWords()
-        self._seen = SeenPositions()
 
     def drop(self, transaction: Transaction, collection_key: int) -> None:
         mine = "SELECT number FROM word_segments WHERE collection_key = ?"
@@ -100,7 +98,7 @@ class WordIndex:
         read = partial(stored_occurrences, transaction, collection.key, stored) if held is None else held.occurrences
         searched = stored if held is None else held.segments
         if seen != EVERYTHING:
-            searched = visible(searched, self._seen.of(transaction, collection, seen))
+            searched = visible(searched, transaction.dialect.matches.of(transaction, collection, seen))
         languages = sorted(
             {segment.language for segment in searched}, key=lambda language: (language != DEFAULT, language)
         )

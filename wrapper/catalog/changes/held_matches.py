@@ -1,0 +1,149 @@
+"""Which documents filters match, held in memory: what is asked again is brought up to date by the feed of changes."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+from cachetools import LRUCache
+from numpy.typing import NDArray
+
+from schemas.records import Collection
+from schemas.where import EVERYTHING, Not, Where
+from wrapper.catalog.changes import feed
+from wrapper.catalog.contract import Transaction
+from wrapper.catalog.filters import count, predicate
+from wrapper.catalog.reads import all_positions
+
+MOST_BYTES = 32 << 20
+"""The most memory that the positions may take, at 8 bytes for each document that matches."""
+ENTRY_BYTES = 500
+MOST_COUNTED = 1_000
+"""The filters whose counts are remembered as asked for, those asked for last."""
+LEAST_HELD = 2_000
+"""Counting fewer matches, or reading their positions anew after a write, costs as little as learning what changed."""
+COUNTS_A_READING = 6
+"""So many times as long as counting matches takes reading their positions: then they have been counted often enough."""
+MOST_CHANGED = 0.05
+"""Where more documents changed than this share of the matches, reading the positions anew costs less than asking which
+of them match."""
+
+Positions = NDArray[np.int64]
+_Key = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    """The positions (n,) of the matches at a revision, in ascending order."""
+
+    revision: int
+    positions: Positions
+
+
+class HeldMatches:
+    """The matches of filters that are asked often, in at most `most_bytes`; safe for any number of threads.
+
+    The filters asked for longest ago make room. What is held is brought to another revision where there are at least
+    `least_held` matches, and at most the share `most_changed` of them changed.
+    """
+
+    def __init__(
+        self, most_bytes: int = MOST_BYTES, least_held: int = LEAST_HELD, most_changed: float = MOST_CHANGED
+    ) -> None:
+        self._least_held, self._most_changed = least_held, most_changed
+        self._held: LRUCache[_Key, _Held] = LRUCache(
+            most_bytes, getsizeof=lambda held: ENTRY_BYTES + int(held.positions.nbytes)
+        )
+        self._counted: LRUCache[_Key, int] = LRUCache(MOST_COUNTED)
+        self._guard = threading.Lock()
+
+    def of(self, transaction: Transaction, collection: Collection, where: Where) -> Positions:
+        """Return the positions (n,) of all documents that match, in ascending order."""
+        key = _key(collection, where)
+        held = self._current(transaction, collection, where, key)
+        return self._read(transaction, collection, where, key) if held is None else held
+
+    def count(self, transaction: Transaction, collection: Collection, where: Where) -> int:
+        """Return exactly how many documents match."""
+        if where == EVERYTHING:
+            return collection.count
+        if isinstance(where, Not):
+            return collection.count - self.count(transaction, collection, where.part)
+        key = _key(collection, where)
+        held = self._current(transaction, collection, where, key)
+        if held is not None:
+            return len(held)
+        counted = count(transaction, collection.key, where, collection.count)
+        if counted >= self._least_held:
+            with self._guard:
+                times = self._counted[key] = self._counted.get(key, 0) + 1
+            if times % COUNTS_A_READING == 0:
+                self._read(transaction, collection, where, key)
+        return counted
+
+    def _current(self, transaction: Transaction, collection: Collection, where: Where, key: _Key) -> Positions | None:
+        """Return what is held, brought to the snapshot's revision; None when that does not pay."""
+        with self._guard:
+            held = self._held.get(key)
+        if held is None or held.revision > collection.revision:
+            return None
+        if held.revision < collection.revision:
+            if len(held.positions) < self._least_held:
+                return None
+            most = int(self._most_changed * len(held.positions))
+            positions = _brought(transaction, collection, where, held, most)
+            if positions is None:
+                return None
+            held = _Held(collection.revision, positions)
+            self._hold(key, held)
+        return held.positions
+
+    def _read(self, transaction: Transaction, collection: Collection, where: Where, key: _Key) -> Positions:
+        positions = np.sort(all_positions(transaction, collection, where), kind="stable")
+        self._hold(key, _Held(collection.revision, positions))
+        return positions
+
+    def _hold(self, key: _Key, held: _Held) -> None:
+        with self._guard:
+            # An older snapshot does not replace what newer ones ask for.
+            newest = self._held.get(key)
+            fits = ENTRY_BYTES + held.positions.nbytes <= self._held.maxsize
+            if fits and (newest is None or newest.revision < held.revision):
+                self._held[key] = held
+
+
+def _key(collection: Collection, where: Where) -> _Key:
+    return collection.key, repr(where)  # by its text: in Python, the filters for 1 and for true are equal
+
+
+def _brought(
+    transaction: Transaction, collection: Collection, where: Where, held: _Held, most: int
+) -> Positions | None:
+    """Return the matches at the snapshot's revision, from those of an earlier one.
+
+    Returns None when more than `most` documents changed since, or when not all of them are known.
+    """
+    changed = feed.positions_since(transaction, collection, held.revision, limit=most + 1)
+    if changed is None or sum(map(len, changed)) > most:
+        return None
+    positions = held.positions
+    for each in changed:
+        positions = np.delete(positions, _places(positions, np.sort(np.array(each, dtype=np.int64))))
+    if not changed.written:
+        return positions
+    matching = predicate(transaction, collection.key, where, "d.position")
+    added = np.sort(
+        transaction.numbers(
+            f"SELECT d.position FROM documents d WHERE d.collection_key = ? AND d.revision > ? AND {matching.text}",
+            (collection.key, held.revision, *matching.parameters),
+        )
+    )
+    return np.insert(positions, np.searchsorted(positions, added), added)
+
+
+def _places(positions: Positions, wanted: Positions) -> NDArray[np.intp]:
+    """Return where those of the wanted positions are that there are. Both are in ascending order."""
+    places = np.searchsorted(positions, wanted)
+    places[places == len(positions)] = 0
+    return places[positions[places] == wanted] if len(positions) else places[:0]
