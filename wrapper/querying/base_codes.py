@@ -1,8 +1,11 @@
-"""Makes the codes of a whole collection from its vectors in the catalogue."""
+"""The codes of a whole collection at a revision, and how they are made from its vectors in the catalogue."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,6 @@ from schemas.where import EVERYTHING
 from wrapper.catalog import reads
 from wrapper.catalog.contract import Transaction
 from wrapper.querying import leaves
-from wrapper.querying.code_files import BaseCodes, Positions
 from wrapper.querying.codes import Codes, Encoder, Rows, differences_from, empty_arrays, reference_of
 from wrapper.querying.leaves import Leaves
 
@@ -23,6 +25,65 @@ SAMPLED_COMPONENTS = 8_000_000
 """The most components of vectors that are sampled: 32 MB."""
 COLUMNS_AT_ONCE = 64
 """Of so many columns a copy is made in another order: a line of the processor's cache."""
+
+FINDING_BYTES = 8
+"""The most memory that finding rows by positions takes in a process, for each document."""
+
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class BaseCodes:
+    """The codes of a collection at a revision, in the order of its leaves; the documents' positions (n,), and
+    by_position (n,), the rows in the order of positions. `path` is that of its file, None where only this process has
+    them."""
+
+    revision: int
+    positions: Positions
+    by_position: NDArray[np.int32]
+    codes: Codes
+    leaves: Leaves
+    path: Path | None = None
+    is_whole: Callable[[], bool] = lambda: True
+    """Compares what is mapped with its checksum, which takes a second for each gigabyte."""
+
+    @property
+    def nbytes(self) -> int:
+        leaves = self.leaves.centres.nbytes + self.leaves.spreads.nbytes
+        places = FINDING_BYTES * len(self.positions)
+        return self.codes.nbytes + self.positions.nbytes + self.by_position.nbytes + leaves + places
+
+    def rows_of(self, positions: Positions) -> Rows:
+        """Return the rows of documents, given by their positions; -1 for one that is not among them."""
+        if not len(self.positions):
+            return np.full(len(positions), -1, dtype=np.intp)
+        first, table = self._row_of
+        if table is not None:
+            offsets = positions - first
+            is_inside = (offsets >= 0) & (offsets < len(table))
+            rows = np.full(len(positions), -1, dtype=np.intp)
+            rows[is_inside] = table[offsets[is_inside]]
+            return rows
+        places = np.minimum(np.searchsorted(self._sorted, positions), len(self._sorted) - 1)
+        rows = self.by_position[places].astype(np.intp)
+        rows[self._sorted[places] != positions] = -1
+        return rows
+
+    @cached_property
+    def _row_of(self) -> tuple[int, NDArray[np.int32] | None]:
+        """The first position, and the rows of it and of all numbers up to the last one, -1 for one without a document.
+        None where they would take more than `_sorted`."""
+        first, last = int(self.positions[self.by_position[0]]), int(self.positions[self.by_position[-1]])
+        if 4 * (last - first + 1) > FINDING_BYTES * len(self.positions):
+            return first, None
+        table = np.full(last - first + 1, -1, dtype=np.int32)
+        table[self.positions - first] = np.arange(len(self.positions), dtype=np.int32)
+        return first, table
+
+    @cached_property
+    def _sorted(self) -> Positions:
+        """The positions in ascending order."""
+        return self.positions[self.by_position]
 
 
 def encoded(transaction: Transaction, collection: Collection, is_closing: Callable[[], bool]) -> BaseCodes | None:

@@ -28,7 +28,8 @@ import orjson
 import structlog
 from numpy.typing import NDArray
 
-from wrapper.querying.codes import FLOATS, Codes, Rows, fine_bytes
+from wrapper.querying.base_codes import BaseCodes
+from wrapper.querying.codes import FLOATS, Codes, fine_bytes
 from wrapper.querying.leaves import Leaves
 
 log = structlog.get_logger(__name__)
@@ -43,38 +44,6 @@ PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 USED_SECONDS = 60.0
 """A file's time of change says when it was last used, to the minute."""
 NAME = re.compile(r"([0-9a-f-]{36})\.([0-9]+)\.codes")
-
-Positions = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BaseCodes:
-    """The codes of a collection at a revision, in the order of its leaves; the documents' positions (n,), and
-    by_position (n,), the rows in the order of positions. `path` is that of its file, None where only this process has
-    them."""
-
-    revision: int
-    positions: Positions
-    by_position: NDArray[np.int32]
-    codes: Codes
-    leaves: Leaves
-    path: Path | None = None
-    is_whole: Callable[[], bool] = lambda: True
-    """Compares what is mapped with its checksum, which takes a second for each gigabyte."""
-
-    @property
-    def nbytes(self) -> int:
-        leaves = self.leaves.centres.nbytes + self.leaves.spreads.nbytes
-        return self.codes.nbytes + self.positions.nbytes + self.by_position.nbytes + leaves
-
-    def rows_of(self, positions: Positions) -> Rows:
-        """Return the rows of documents, given by their positions; -1 for one that is not among them."""
-        if not len(self.positions):
-            return np.full(len(positions), -1, dtype=np.intp)
-        places = np.searchsorted(self.positions, positions, sorter=self.by_position)
-        rows = self.by_position[np.minimum(places, len(self.positions) - 1)].astype(np.intp)
-        rows[self.positions[rows] != positions] = -1
-        return rows
 
 
 class CodeFiles:

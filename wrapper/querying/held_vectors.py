@@ -32,8 +32,8 @@ from wrapper.catalog.contract import Transaction
 from wrapper.catalog.rows import all_collections, find_collection
 from wrapper.coalescing import Coalescer, Ticket
 from wrapper.querying import leaves
-from wrapper.querying.base_codes import encoded
-from wrapper.querying.code_files import BaseCodes, CodeFiles, Layout
+from wrapper.querying.base_codes import FINDING_BYTES, BaseCodes, encoded
+from wrapper.querying.code_files import CodeFiles, Layout
 from wrapper.querying.codes import Bytes, Floats, QueryCode, Rows, multiply, size_bytes
 from wrapper.querying.costs import codes_compared
 from wrapper.querying.kept_codes import ROW_BYTES, BehindError, Held, KeptCodes, OutgrownError, OvertakenError
@@ -44,8 +44,9 @@ SOON_MS = 100.0
 """The longest that a query may take to read a collection, or what was written to it."""
 SOON_BYTES = 100_000_000
 """The longest file that a query may open: comparing it with its checksum takes as long."""
-BYTES_BESIDE = 16 + ROW_BYTES
-"""What a document takes beside its codes: its position, its place among leaves, and what is kept of its row."""
+BYTES_BESIDE = 16 + FINDING_BYTES + ROW_BYTES
+"""What a document takes beside its codes: its position, its place among leaves, what finds its row and what is kept of
+it."""
 TOGETHER_FROM = 1_000_000
 """Collections of at least this many components compute products for several queries at a time."""
 QUERIES_AT_ONCE = 16

@@ -16,7 +16,7 @@ from schemas.records import Collection, Vector
 from wrapper.catalog import reads
 from wrapper.catalog.changes import feed
 from wrapper.catalog.contract import Transaction
-from wrapper.querying.code_files import BaseCodes, Positions
+from wrapper.querying.base_codes import BaseCodes, Positions
 from wrapper.querying.codes import Codes, Encoder, Estimates, Floats, QueryCode, Rows, empty_arrays, multiply
 
 LEAST_GROWTH = 4_096
@@ -85,13 +85,13 @@ class Held:
         return counts
 
     def rows_of(self, positions: Positions) -> Rows:
-        """Return the rows of documents, given by their positions at the same revision."""
+        """Return the rows of documents, given by their positions at the same revision in ascending order."""
         rows = self.base.rows_of(positions)
         order, later = self._sorted
-        if len(order):
-            places = np.minimum(np.searchsorted(later, positions), len(order) - 1)
-            is_later = later[places] == positions
-            rows[is_later] = order[places[is_later]] + len(self.base.positions)
+        if len(order) and len(positions):
+            places = np.minimum(np.searchsorted(positions, later), len(positions) - 1)
+            is_asked = positions[places] == later
+            rows[places[is_asked]] = order[is_asked] + len(self.base.positions)
         return rows
 
     def positions_of(self, rows: Rows) -> list[int]:

@@ -45,7 +45,7 @@ def narrow(tmp_path, processes):
     keeper = start_keeper(directory)
     reader = EngineStateReader(directory)
     eventually(lambda: reader.read().ready, seconds=START_SECONDS)
-    client = EngineClient(reader.url, hnsw={**HNSW, "ef_search": 10})
+    client = EngineClient(reader.url, hnsw={**HNSW, "max_neighbors": 8, "ef_search": 10})
     yield client
     client.close()
     keeper.stop()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from wrapper import distances as distances_module
 from wrapper.distances import exact_distances
 from wrapper.querying import kept_codes
-from wrapper.querying.code_files import BaseCodes
+from wrapper.querying.base_codes import BaseCodes
 from wrapper.querying.codes import Encoder, differences_from, empty_arrays, multiply, reference_of, size_bytes
 from wrapper.querying.kept_codes import Held
 from wrapper.querying.leaves import Leaves, assigned, spreads_of, train
@@ -255,14 +257,20 @@ def test_leaves_leave_most_documents_of_groups_out(metric):
     assert len(asked) < 5, "the codes of all were compared"
 
 
-def test_rows_and_positions_are_told_apart():
+@pytest.mark.parametrize("gap", [1, 50], ids=["dense", "sparse"])
+def test_rows_and_positions_are_told_apart(gap):
     vectors = np.random.default_rng(10).standard_normal((50, 4), dtype=np.float32)
     held, rows = _held(vectors, "l2", 6, with_leaves=True)
-    assert held.rows_of(np.array(held.positions_of(rows))).tolist() == rows.tolist()
-    mixed = rows[::-3]
-    assert sorted(held.positions_of(held.rows_of(np.array(held.positions_of(mixed))))) == sorted(
-        held.positions_of(mixed)
+    held = replace(
+        held, base=replace(held.base, positions=3 + gap * held.base.positions), positions=3 + gap * held.positions
     )
+    for some in (rows, rows[::-3], rows[:1], rows[-1:], rows[:0]):
+        positions = np.sort(np.array(held.positions_of(some), dtype=np.int64))
+        assert sorted(held.rows_of(positions).tolist()) == sorted(some.tolist())
+        assert held.positions_of(held.rows_of(positions)) == positions.tolist()
+    there = held.base.positions
+    unknown = np.setdiff1d(np.arange(-5, there.max() + 60), there)
+    assert held.base.rows_of(unknown).tolist() == [-1] * len(unknown)
 
 
 @pytest.mark.parametrize("metric", ["l2", "ip"])

@@ -20,6 +20,7 @@ from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.querying import base_codes, held_vectors, kept_codes
+from wrapper.querying.base_codes import FINDING_BYTES
 from wrapper.querying.codes import REST_LENGTHS, STEPS
 from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
@@ -29,7 +30,7 @@ from wrapper.querying.planner import Planner
 COUNT, DIMENSION = 300, 8
 MEGABYTE = 1_000_000
 SECOND_QUERY_READS = CostModel(reading_per_document=0.0053)
-TAKEN = COUNT * (DIMENSION + DIMENSION // 2 + 5 * 4 + 16 + kept_codes.ROW_BYTES)
+TAKEN = COUNT * (DIMENSION + DIMENSION // 2 + 5 * 4 + 16 + FINDING_BYTES + kept_codes.ROW_BYTES)
 """The bytes that a collection takes: codes, fine codes, five numbers of four bytes for each, positions, places, rows."""
 
 
@@ -94,7 +95,7 @@ def test_what_is_held_is_the_code_of_every_vector_at_its_position(catalog):
     assert np.allclose(np.linalg.norm(directions - decoded, axis=1), codes.numbers[REST_LENGTHS], atol=1e-6)
     assert codes.numbers[REST_LENGTHS].max() < 0.01
     assert np.all(np.diff(positions) > 0)
-    assert held.rows_of(positions[[7, 3]]).tolist() == [7, 3]
+    assert held.rows_of(positions[[3, 7]]).tolist() == [3, 7]
 
 
 def test_what_takes_long_to_read_keeps_no_query_waiting(catalog):

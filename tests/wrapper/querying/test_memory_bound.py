@@ -18,7 +18,7 @@ from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.querying.code_files import CodeFiles
 from wrapper.querying.held_vectors import HeldVectors
 
-COUNT, DIMENSION, MOST = 200, 16, 100_000
+COUNT, DIMENSION, MOST = 200, 16, 105_000
 SPACE = tracemalloc.Filter(inclusive=True, filename_pattern=f"{Path(querying.__file__).parent}/*", all_frames=True)
 
 OBJECTS = 16_000
