@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -45,6 +44,7 @@ from wrapper.engine.client import EngineClient
 from wrapper.engine.keeper.state import EngineStateReader
 from wrapper.engine.keeper_process import start_keeper
 from wrapper.engine.nearest import EngineIndex
+from wrapper.querying.base_codes import encoded
 from wrapper.querying.costs import CostModel, codes_compared
 from wrapper.querying.held_vectors import HeldVectors
 from wrapper.querying.planner import Planner, _Question, _Waiting
@@ -148,15 +148,13 @@ def _ask_memory(catalog: Catalog, planner: Planner, corpus: Corpus, matches: int
     with catalog.read() as transaction:
         collection = find_collection(transaction, NAME)
         question = _question(corpus, number, _among(matches))
-        found = planner._from_memory(question, transaction, collection, matches, asks_index=True)
+        found = planner._from_memory(question, transaction, collection, matches, corpus.count)
     assert found is not None
 
 
 def _ask_reading(catalog: Catalog, _number: int) -> None:
-    held = HeldVectors(sys.maxsize)
     with catalog.read() as transaction:
-        assert held._read(transaction, find_collection(transaction, NAME)) is not None
-    held.close()
+        assert encoded(transaction, find_collection(transaction, NAME), lambda: False) is not None
 
 
 def _ask_index(catalog: Catalog, planner: Planner, corpus: Corpus, candidates: int, number: int) -> None:
@@ -176,7 +174,7 @@ def _ask_index(catalog: Catalog, planner: Planner, corpus: Corpus, candidates: i
 
 def _question(corpus: Corpus, number: int, field: str) -> _Question:
     embedding = corpus.queries[number % QUERIES].embedding
-    return _Question(NAME, embedding, TOP_K, Equals(field, 1), None, None, False, EVERYTHING)
+    return _Question(NAME, embedding, (), TOP_K, Equals(field, 1), None, None, False, EVERYTHING)
 
 
 def _time(asks: Sequence[Ask]) -> list[float]:

@@ -25,7 +25,7 @@ class CostModel:
     index_per_candidate: float = 0.0283
     memory_base: float = 0.3
     memory_per_component: float = 0.00000005
-    memory_per_match: float = 0.0003
+    memory_per_match: float = 0.00005
     reading_per_document: float = 0.005
     reading_per_component: float = 0.000025
 
