@@ -49,6 +49,8 @@ BYTES_BESIDE = 16 + FINDING_BYTES + ROW_BYTES
 it."""
 TOGETHER_FROM = 1_000_000
 """Collections of at least this many components compute products for several queries at a time."""
+SHARE_FOR_LEAVES = 0.05
+"""Of a smaller share of a collection, codes are picked out sooner than leaves tell which of them can be near."""
 QUERIES_AT_ONCE = 16
 PRODUCTS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
 MAX_REMEMBERED = 10_000
@@ -212,9 +214,10 @@ class HeldVectors:
         Simultaneous queries are computed together.
         """
         count = len(held.base.positions)
-        if rows is not None and codes_compared(count, len(rows)) < count:
+        picks = rows is not None and codes_compared(count, len(rows)) < count
+        if rows is not None and picks and len(rows) < SHARE_FOR_LEAVES * count:
             return held.nearest(query, top_k, rows)
-        return held.nearest_of_all(query, top_k, lambda: self._all_products(held.base, query.code), rows)
+        return held.nearest_of_all(query, top_k, lambda: self._all_products(held.base, query.code), rows, picks=picks)
 
     def _all_products(self, base: BaseCodes, code: Bytes) -> Floats:
         if base.codes.codes.size < TOGETHER_FROM:

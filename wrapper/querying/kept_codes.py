@@ -111,10 +111,16 @@ class Held:
         return self._refined(query, top_k, found)
 
     def nearest_of_all(
-        self, query: QueryCode, top_k: int, products: Callable[[], Floats], rows: Rows | None = None
+        self,
+        query: QueryCode,
+        top_k: int,
+        products: Callable[[], Floats],
+        rows: Rows | None = None,
+        *,
+        picks: bool = False,
     ) -> Rows:
         """Return the same of all rows, or of many, where it is quicker to look at all. `products` returns those of the
-        whole base with the query's code."""
+        whole base with the query's code. Where leaves tell nothing, a query that `picks` looks at its rows alone."""
         base = self.base.codes
         counts, there = self._counts, np.arange(len(self.later))
         if rows is not None:
@@ -129,6 +135,8 @@ class Held:
             here, estimates = few
             found = np.concatenate([here, there + len(base)])
             return self._refined(query, top_k, found[_joined([estimates, later]).possible(top_k, self._slack(query))])
+        if picks and rows is not None:
+            return self.nearest(query, top_k, rows)
         estimates = base.estimated(query, products())
         if rows is not None or len(self.gone):
             estimates.nearness[~counts] = -np.inf

@@ -115,6 +115,10 @@ def _nearest_of(held, query, top_k, rows=None):
     return held.nearest(code, top_k, rows) if rows is not None else _nearest_of_all(held, code, top_k)
 
 
+def _never():
+    raise AssertionError("the codes of all were compared")
+
+
 def _nearest_of_all(held, code, top_k, rows=None):
     return held.nearest_of_all(code, top_k, lambda: multiply(held.base.codes.codes, [code.code])[0], rows)
 
@@ -235,7 +239,11 @@ def test_what_was_written_since_is_found_and_what_was_deleted_is_not(made, metri
             assert {rows[row] for row in _nearest(query, vectors, metric, top_k)} <= set(found) <= set(rows.tolist())
         chosen = generator.permutation(COUNT)[:300]
         expected = {int(rows[chosen[number]]) for number in _nearest(query, vectors[chosen], metric, 10)}
-        for found in (held.nearest(code, 10, rows[chosen]), _nearest_of_all(held, code, 10, rows[chosen])):
+        for found in (
+            held.nearest(code, 10, rows[chosen]),
+            _nearest_of_all(held, code, 10, rows[chosen]),
+            held.nearest_of_all(code, 10, _never, rows[chosen], picks=True),
+        ):
             assert expected <= set(found.tolist()) <= set(rows[chosen].tolist())
 
 
