@@ -20,7 +20,6 @@ from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.querying import base_codes, held_vectors, kept_codes
-from wrapper.querying.base_codes import FINDING_BYTES
 from wrapper.querying.codes import REST_LENGTHS, STEPS
 from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
@@ -30,7 +29,7 @@ from wrapper.querying.planner import Planner
 COUNT, DIMENSION = 300, 8
 MEGABYTE = 1_000_000
 SECOND_QUERY_READS = CostModel(reading_per_document=0.0053)
-TAKEN = COUNT * (DIMENSION + DIMENSION // 2 + 5 * 4 + 16 + FINDING_BYTES + kept_codes.ROW_BYTES)
+TAKEN = COUNT * (DIMENSION + DIMENSION // 2 + 5 * 4 + 16 + base_codes.FINDING_BYTES + kept_codes.ROW_BYTES)
 """The bytes that a collection takes: codes, fine codes, five numbers of four bytes for each, positions, places, rows."""
 
 
