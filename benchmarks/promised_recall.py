@@ -2,9 +2,10 @@
 
     python -m benchmarks.promised_recall [--documents 20000] [--dimension 384] [--sets random,…] [--json figures.json]
 
-Each set is loaded into a service of its own, once with its vectors held in memory and once without memory for them
-(`RAG_MEMORY_VECTORS_MB=0`), so that the index answers wherever an exact answer takes too long. Queries begin as soon as
-the documents are added: the first ones are part of the figures. Filters match 0.1, 1, 10 and 50 % of the documents: by
+Each set is loaded into a service of its own: once with its vectors held in memory, once without memory for them
+(`RAG_MEMORY_VECTORS_MB=0`), and once without but with so little time for exact answers (`RAG_EXACT_MS`) that the index
+answers, once it has been measured. But for that, queries begin as soon as the documents are added: the first ones are
+part of the figures. Filters match 0.1, 1, 10 and 50 % of the documents: by
 chance (`apart`), and those that lie in one direction (`along`). Distances are by cosine; documents as near as the tenth
 count as found. `sentences` are texts of Python's standard library, embedded by the service's own model.
 """
@@ -16,6 +17,7 @@ import ast
 import sys
 import sysconfig
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,7 +27,7 @@ import numpy as np
 import orjson
 
 from benchmarks import report
-from benchmarks.clients import Connection, request
+from benchmarks.clients import Connection, RefusedError, request
 from benchmarks.vector_sets import SEED, SETS, Matrix
 from interfaces.commands.scratch_service import scratch_service
 from providers.embeddings.minilm import MiniLMProvider
@@ -35,7 +37,12 @@ QUERIES, EMBEDDED_AT_ONCE = 40, 64
 SHARES = (0.001, 0.01, 0.1, 0.5)
 TIE = 1e-6
 LONGEST_CHARACTERS, SHORTEST_CHARACTERS = 400, 60
-MODES = {"in memory": {}, "without": {"memory_vectors_mb": "0"}}
+MOST_SECONDS, POLL_SECONDS = 600.0, 0.5
+MODES = {
+    "in memory": {},
+    "computed": {"memory_vectors_mb": "0"},
+    "measured index": {"memory_vectors_mb": "0", "exact_ms": "5"},
+}
 
 
 def random_directions(count: int, dimension: int) -> tuple[Matrix, Matrix]:
@@ -125,6 +132,8 @@ def measure(points: Matrix, queries: Matrix, settings: dict[str, str], directory
                 for n in range(start, min(start + BATCH, len(points)))
             ]
             connection.call(request("POST", f"/collections/{NAME}/documents", {"documents": documents}))
+        if "exact_ms" in settings:
+            _wait_until_measured(connection)
         for title, chosen in {"no filter": None, **wanted}.items():
             matching = np.ones(len(points), bool) if chosen is None else ranks[chosen[0]] < chosen[1]
             hits = expected = 0
@@ -144,6 +153,15 @@ def measure(points: Matrix, queries: Matrix, settings: dict[str, str], directory
     return {"recalls": recalls, "plans": dict(plans)}
 
 
+def _wait_until_measured(connection: Connection) -> None:
+    connection.call(request("POST", f"/collections/{NAME}/index/check"))
+    ends_at = time.monotonic() + MOST_SECONDS
+    while connection.call(request("GET", f"/collections/{NAME}/index")).get("recall_at_10") is None:
+        if time.monotonic() > ends_at:
+            raise RefusedError("The recall of the index was not measured in time")
+        time.sleep(POLL_SECONDS)
+
+
 def _directions(points: Matrix) -> np.ndarray[Any, Any]:
     exact = points.astype(np.float64)
     directions: np.ndarray[Any, Any] = exact / np.linalg.norm(exact, axis=1, keepdims=True)
@@ -155,15 +173,16 @@ def main() -> int:
     parser.add_argument("--documents", type=int, default=20_000)
     parser.add_argument("--dimension", type=int, default=384)
     parser.add_argument("--sets", type=lambda text: text.split(","), default=list(ALL_SETS))
+    parser.add_argument("--modes", type=lambda text: text.split(","), default=list(MODES))
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     print(report.machine(), flush=True)
     figures: dict[str, Any] = {}
     for name in arguments.sets:
         points, queries = (each.astype(np.float32) for each in ALL_SETS[name](arguments.documents, arguments.dimension))
-        for mode, settings in MODES.items():
+        for mode in arguments.modes:
             with tempfile.TemporaryDirectory() as directory:
-                found = measure(points, queries, settings, Path(directory))
+                found = measure(points, queries, MODES[mode], Path(directory))
             figures.setdefault(name, {})[mode] = found
             without, *filtered = found["recalls"].values()
             lowest = f"lowest with a filter {min(filtered):.4f}"
