@@ -47,7 +47,8 @@ from wrapper.engine.nearest import EngineIndex
 from wrapper.querying.base_codes import encoded
 from wrapper.querying.costs import CostModel, codes_compared
 from wrapper.querying.held_vectors import HeldVectors
-from wrapper.querying.planner import Planner, _Question, _Waiting
+from wrapper.querying.planner import Planner, _Question
+from wrapper.querying.waiting_writes import Waiting
 
 MATCHES = (100, 300, 1_000, 3_000, 10_000, 30_000, 50_000)
 CANDIDATES = (10, 30, 100, 300, 1_000, 3_000, 10_000)
@@ -165,7 +166,7 @@ def _ask_index(catalog: Catalog, planner: Planner, corpus: Corpus, candidates: i
         collection,
         "index+filter",
         corpus.count,
-        _Waiting(frozenset(), []),
+        Waiting(frozenset(), []),
         candidates,
         float("inf"),
     )

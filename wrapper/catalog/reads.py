@@ -208,6 +208,8 @@ def vectors_of(
     transaction: Transaction, collection: Collection, ids: Sequence[str], *, where: Where = EVERYTHING
 ) -> tuple[list[int], Vector]:
     """Return (positions, float32 matrix) of those of the documents that exist and match."""
+    if not ids:
+        return [], to_matrix([], collection.dimension or 0)
     wanted, matching = transaction.dialect.with_ids(ids), predicate(transaction, collection.key, where, "d.position")
     rows = transaction.rows(
         f"SELECT d.position, e.vector FROM {DOCUMENTS_WITH_VECTORS} "

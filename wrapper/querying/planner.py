@@ -41,7 +41,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.filters import any_matches
 from wrapper.catalog.held_documents import HeldDocuments
-from wrapper.catalog.index_state import outbox, reports, set_aside
+from wrapper.catalog.index_state import reports
 from wrapper.catalog.rows import find_collection
 from wrapper.distances import exact_distances, possible_nearest
 from wrapper.embedding_checks import check_dimension, check_directions
@@ -51,15 +51,16 @@ from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
 from wrapper.querying.kept_codes import OvertakenError
 from wrapper.querying.near_documents import middle_of
+from wrapper.querying.waiting_writes import Waiting, waiting_of
 
 log = structlog.get_logger(__name__)
 
-PENDING_ENTRIES = 256
-MAX_PENDING_IDS = 4_096
 DOUBTED = 10
 """The factor by which an exact answer may take longer while the index has not been measured."""
 QUERIES_FOR_EXACTNESS = 10
 """After so many queries that the index would answer, which may miss neighbours, a collection is read into memory."""
+SHARE_TRUSTED = 2 / 3
+"""With a filter, enough documents have to match among this share of what the index proposes, the nearest."""
 MOST_ATTEMPTS = 3
 """The most times that the engine, or memory, is asked while writes keep passing it by."""
 NO_VECTOR: Vector = np.empty(0, dtype=np.float32)
@@ -91,14 +92,6 @@ class _Question:
     gather: GatherSpec | None
     with_embeddings: bool
     seen: Where
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """The writes that the engine has yet to be told of: entries that raised the revision, and their documents."""
-
-    entries: frozenset[int]
-    ids: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +201,7 @@ class Planner:
                 )
                 if in_memory is not None:
                     return in_memory
-            waiting = _waiting(transaction, collection) if asks_index else None
+            waiting = waiting_of(transaction, collection) if asks_index else None
             if waiting is None:
                 plan = "exact" if is_indexed and not asks_index else "scan"
                 return self._computed(transaction, collection, question, plan)
@@ -279,7 +272,7 @@ class Planner:
         collection: Collection,
         plan: str,
         matching: int,
-        waiting: _Waiting,
+        waiting: Waiting,
         fetch: int,
         exact_cost: float,
     ) -> Found | None:
@@ -295,20 +288,21 @@ class Planner:
                 with self._catalog.read() as transaction:
                     now = find_collection(transaction, question.collection)
                     check_dimension(now, len(question.embedding), field="query_embedding")
-                    waiting_now = _waiting(transaction, now)
+                    waiting_now = waiting_of(transaction, now)
                     if waiting_now is None or (now.key, now.engine_id) != (collection.key, collection.engine_id):
                         return None
                     if now.revision - collection.revision != len(waiting_now.entries - waiting.entries):
                         break
                     # Waiting documents may be far away: they never stand in for what the index has not proposed.
-                    unsettled = sorted({*waiting.ids, *waiting_now.ids})
-                    settled = sorted(set(proposed).difference(unsettled))
-                    positions, vectors = reads.vectors_of(transaction, now, settled, where=question.where)
-                    enough = len(positions) >= question.top_k
-                    if unsettled:
-                        others, their_vectors = reads.vectors_of(transaction, now, unsettled, where=question.where)
-                        positions, vectors = positions + others, np.concatenate([vectors, their_vectors])
-                    if enough or len(positions) >= matching:
+                    unsettled = {*waiting.ids, *waiting_now.ids}
+                    # The graph misses most among the farthest of what it proposes: what it has there is no answer yet.
+                    all_count = question.where == EVERYTHING or len(proposed) < fetch
+                    near = len(proposed) if all_count else math.ceil(SHARE_TRUSTED * len(proposed))
+                    parts = [set(proposed[:near]) - unsettled, set(proposed[near:]) - unsettled, unsettled]
+                    found = [reads.vectors_of(transaction, now, sorted(part), where=question.where) for part in parts]
+                    positions = [position for part, _ in found for position in part]
+                    vectors = np.concatenate([part for _, part in found])
+                    if len(found[0][0]) >= question.top_k or len(positions) >= matching:
                         return self._found(transaction, now, question, positions, vectors, plan)
                 if len(proposed) < fetch:
                     return None
@@ -373,27 +367,3 @@ class Planner:
             groups = grouping.gather(transaction, collection, hits, question.gather, nearness, seen=question.seen)
             unknown = grouping.unknown_fields(transaction, collection, question.gather, question.seen)
         return Found(matches, collection, plan, groups, unknown, len(positions) if compared is None else compared)
-
-
-def _waiting(transaction: Transaction, collection: Collection) -> _Waiting | None:
-    """Return the documents that the engine has yet to be told of or cannot take.
-
-    Returns None when they are too many to be compared one by one.
-    """
-    entries = outbox.of_collection(transaction, collection.key, limit=PENDING_ENTRIES)
-    ids = {
-        str(document_id)
-        for entry in entries
-        if entry.kind == outbox.DOCUMENTS
-        for document_id in [*(changed for changed, _ in entry.payload["upsert"]), *entry.payload["delete"]]
-    }
-    ids.update(set_aside.ids_of(transaction, collection.key, limit=MAX_PENDING_IDS + 1))
-    too_many = len(entries) == PENDING_ENTRIES or len(ids) > MAX_PENDING_IDS
-    if too_many or any(entry.kind == outbox.EMPTY for entry in entries):
-        return None
-    writes = frozenset(
-        entry.id
-        for entry in entries
-        if entry.kind in (outbox.DOCUMENTS, outbox.METADATA) and not entry.payload.get("again")
-    )
-    return _Waiting(writes, sorted(ids))

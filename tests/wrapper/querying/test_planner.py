@@ -17,7 +17,8 @@ from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.engine.candidates import MAX_CANDIDATES
 from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
-from wrapper.querying.planner import MAX_PENDING_IDS, MOST_ATTEMPTS, PENDING_ENTRIES, Planner
+from wrapper.querying.planner import MOST_ATTEMPTS, Planner
+from wrapper.querying.waiting_writes import MAX_PENDING_IDS, PENDING_ENTRIES
 
 COUNT = 400
 QUERY = np.array([1.0, 0.0], dtype="<f4")
@@ -182,10 +183,10 @@ def test_an_empty_collection_is_empty(catalog, index):
     assert _ask(catalog, index, embedding=np.ones(7, dtype="<f4")) == ("empty", [])
 
 
-def test_the_index_is_asked_for_more_until_enough_of_it_matches(catalog, index):
-    plan, found = _ask(catalog, index, {"n": {"$gte": 300}}, costs=INDEX_IS_CHEAP)
-    assert (plan, found) == ("index+filter", ["d300", "d301", "d302"])
-    assert index.asked == [46, 184, 736]
+@pytest.mark.parametrize(("first", "asked"), [(300, [46, 184, 736]), (14, [20, 80]), (11, [20])])
+def test_the_index_is_asked_for_more_until_enough_of_the_nearest_match(catalog, index, first, asked):
+    assert _ask(catalog, index, {"n": {"$gte": first}}, costs=INDEX_IS_CHEAP)[1] == [f"d{first + n}" for n in range(3)]
+    assert index.asked == asked
 
 
 def test_asking_for_more_ends_where_computing_is_cheaper(catalog, index):
