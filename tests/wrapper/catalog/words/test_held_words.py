@@ -1,6 +1,5 @@
 """A question has the same answer whether the words of its collection are held in memory or read."""
 
-import gc
 import tracemalloc
 
 import numpy as np
@@ -13,6 +12,7 @@ from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.text_search import text_search
+from wrapper.catalog.words import held as held_words
 from wrapper.catalog.words import index as index_module
 from wrapper.catalog.words.held import HeldWords
 from wrapper.catalog.words.stored_segments import Layouts, segments
@@ -182,15 +182,11 @@ def test_what_is_held_takes_no_more_memory_than_is_counted(collection, catalog):
     with catalog.read() as transaction:
         key = find_collection(transaction, collection[0]).key
         stored = segments(transaction, Layouts(), key)
-        tracemalloc.start()
+        tracemalloc.start(20)
         held = HeldWords(words_a_question=10**9)
         taken = [held.find(transaction, key, stored) for _ in range(2)][-1]
-        counted_bytes = taken.size_bytes
-        gc.collect()
-        before_bytes, _ = tracemalloc.get_traced_memory()
-        del held, taken  # what goes with them is theirs: other threads and caches of imports allocate, too
-        gc.collect()
-        after_bytes, _ = tracemalloc.get_traced_memory()
+        by_holding = tracemalloc.Filter(inclusive=True, filename_pattern=held_words.__file__, all_frames=True)
+        used_bytes = sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces([by_holding]).traces)
         tracemalloc.stop()
-    assert counted_bytes > 5_000 * 80
-    assert 0.7 < (before_bytes - after_bytes) / counted_bytes < 1.3
+    assert taken.size_bytes > 5_000 * 80
+    assert 0.7 < used_bytes / taken.size_bytes < 1.3
