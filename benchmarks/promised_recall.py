@@ -38,10 +38,11 @@ SHARES = (0.001, 0.01, 0.1, 0.5)
 TIE = 1e-6
 LONGEST_CHARACTERS, SHORTEST_CHARACTERS = 400, 60
 MOST_SECONDS, POLL_SECONDS = 600.0, 0.5
+MEASURED = "measured index"
 MODES = {
     "in memory": {},
     "computed": {"memory_vectors_mb": "0"},
-    "measured index": {"memory_vectors_mb": "0", "exact_ms": "5"},
+    MEASURED: {"memory_vectors_mb": "0", "exact_ms": "5"},
 }
 
 
@@ -112,13 +113,13 @@ def filters_of(points: Matrix) -> tuple[dict[str, np.ndarray[Any, Any]], dict[st
     return ranks, wanted
 
 
-def measure(points: Matrix, queries: Matrix, settings: dict[str, str], directory: Path) -> dict[str, Any]:
+def measure(points: Matrix, queries: Matrix, mode: str, directory: Path) -> dict[str, Any]:
     """Return the recall@10 without a filter and with each, and how often each plan was taken."""
     ranks, wanted = filters_of(points)
     distances = 1.0 - _directions(queries) @ _directions(points).T
     recalls: dict[str, float] = {}
     plans: Counter[str] = Counter()
-    with scratch_service(directory, **settings) as service:
+    with scratch_service(directory, **MODES[mode]) as service:
         connection = Connection(service.url)
         connection.call(request("POST", "/collections", {"name": NAME, "metadata": {"hnsw:space": "cosine"}}))
         for start in range(0, len(points), BATCH):
@@ -132,7 +133,7 @@ def measure(points: Matrix, queries: Matrix, settings: dict[str, str], directory
                 for n in range(start, min(start + BATCH, len(points)))
             ]
             connection.call(request("POST", f"/collections/{NAME}/documents", {"documents": documents}))
-        if "exact_ms" in settings:
+        if mode == MEASURED:
             _wait_until_measured(connection)
         for title, chosen in {"no filter": None, **wanted}.items():
             matching = np.ones(len(points), bool) if chosen is None else ranks[chosen[0]] < chosen[1]
@@ -182,7 +183,7 @@ def main() -> int:
         points, queries = (each.astype(np.float32) for each in ALL_SETS[name](arguments.documents, arguments.dimension))
         for mode in arguments.modes:
             with tempfile.TemporaryDirectory() as directory:
-                found = measure(points, queries, MODES[mode], Path(directory))
+                found = measure(points, queries, mode, Path(directory))
             figures.setdefault(name, {})[mode] = found
             without, *filtered = found["recalls"].values()
             lowest = f"lowest with a filter {min(filtered):.4f}"

@@ -68,7 +68,7 @@ class HeldMatches:
         """Return exactly how many documents match."""
         if where == EVERYTHING:
             return collection.count
-        if isinstance(where, Not):
+        if isinstance(where, Not):  # a filter and its opposite share what is held
             return collection.count - self.count(transaction, collection, where.part)
         key = _key(collection, where)
         held = self._current(transaction, collection, where, key)
@@ -127,9 +127,8 @@ def _brought(
     changed = feed.positions_since(transaction, collection, held.revision, limit=most + 1)
     if changed is None or sum(map(len, changed)) > most:
         return None
-    positions = held.positions
-    for each in changed:
-        positions = np.delete(positions, _places(positions, np.sort(np.array(each, dtype=np.int64))))
+    gone = np.array([*changed.written, *changed.deleted], dtype=np.int64)
+    positions = held.positions[~np.isin(held.positions, gone)]
     if not changed.written:
         return positions
     matching = predicate(transaction, collection.key, where, "d.position")
@@ -140,10 +139,3 @@ def _brought(
         )
     )
     return np.insert(positions, np.searchsorted(positions, added), added)
-
-
-def _places(positions: Positions, wanted: Positions) -> NDArray[np.intp]:
-    """Return where those of the wanted positions are that there are. Both are in ascending order."""
-    places = np.searchsorted(positions, wanted)
-    places[places == len(positions)] = 0
-    return places[positions[places] == wanted] if len(positions) else places[:0]
