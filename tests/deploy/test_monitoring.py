@@ -56,6 +56,8 @@ def known(live):
         session.post(f"{base}/collections/{name}/query", json={"query_embedding": [1.0, 0.0]})
         session.get(f"{base}/collections/{name}/export")
         session.post(f"{base}/collections/{name}/index/check").raise_for_status()
+        text = {"source": "monitored", "path": "hours.md", "title": "Hours", "text": "Open from nine to five."}
+        session.post(f"{base}/api/rag/ingest", json=text).raise_for_status()
         session.post(f"{base}/api/search", json={"query": "anything"})
         session.post(f"{base}/tools/rag_context_search", json={"query": "anything"})
         with model_server() as stub:

@@ -12,7 +12,7 @@ from tests.support.worlds import OPTIONS, World
 from wrapper import writing
 from wrapper.catalog.index_state import outbox
 from wrapper.catalog.rows import find_collection
-from wrapper.querying import planner
+from wrapper.querying import waiting_writes
 from wrapper.writing import BusyError, WriteOptions
 
 COMMIT = WriteOptions(wait="commit")
@@ -40,8 +40,8 @@ def _model_nearest(model, query):
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_the_index_lacks_queries_find_what_was_acknowledged(world, monkeypatch, seed):
     """As in a load that does not wait: the engine takes a part now and then, and otherwise lags behind."""
-    monkeypatch.setattr(planner, "PENDING_ENTRIES", 8)
-    monkeypatch.setattr(planner, "MAX_PENDING_IDS", 20)
+    monkeypatch.setattr(waiting_writes, "PENDING_ENTRIES", 8)
+    monkeypatch.setattr(waiting_writes, "MAX_PENDING_IDS", 20)
     chance = random.Random(seed)
     world.fill(count=30)
     model = {f"d{number}": world.vector(number) for number in range(30)}
