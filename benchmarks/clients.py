@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, zip_longest
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -98,14 +98,17 @@ def request(method: str, target: str, body: Any = None) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + content
 
 
-def do_together(url: str, works: Sequence[Sequence[Work]], seconds: float | None = None) -> Together:
-    """Run one client process for each of `works`. It goes through its own once, or again and again for `seconds`."""
+def do_together(
+    url: str, works: Sequence[Sequence[Work]], seconds: float | None = None, *, pauses: Sequence[float] = ()
+) -> Together:
+    """Run one client process for each of `works`. It goes through its own once, or again and again for `seconds`; the
+    first clients begin a piece of work each so many seconds, their `pauses`, the others at once."""
     context = multiprocessing.get_context("fork")
     start = context.Barrier(len(works))
     clients = []
-    for own in works:
+    for own, pause in zip_longest(works, pauses, fillvalue=0.0):
         receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=_client, args=(url, own, seconds, start, sender), daemon=True)
+        process = context.Process(target=_client, args=(url, own, seconds, pause, start, sender), daemon=True)
         process.start()
         sender.close()
         clients.append((process, receiver))
@@ -126,7 +129,7 @@ def do_together(url: str, works: Sequence[Sequence[Work]], seconds: float | None
     )
 
 
-def _client(url: str, works: Sequence[Work], seconds: float | None, start: Any, sender: Any) -> None:
+def _client(url: str, works: Sequence[Work], seconds: float | None, pause: float, start: Any, sender: Any) -> None:
     try:
         connection = Connection(url)
         start.wait(START_SECONDS)
@@ -134,6 +137,8 @@ def _client(url: str, works: Sequence[Work], seconds: float | None, start: Any, 
         latencies = []
         plans: Counter[str] = Counter()
         for work in works if seconds is None else cycle(works):
+            if pause:
+                time.sleep(max(0.0, started + len(latencies) * pause - time.perf_counter()))
             if seconds is not None and time.perf_counter() - started >= seconds:
                 break
             answers, taken = connection.do(work)

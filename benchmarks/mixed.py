@@ -1,4 +1,4 @@
-"""Readers beside writers: the latencies of an application while documents are added."""
+"""Readers beside writers: the latencies and rates of an application while documents are added."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from benchmarks.peer import Side
 SECONDS = 4.0
 WRITERS, BATCH, BATCHES = 2, 100, 20
 SECTION_READERS, QUERIERS = 2, 4
+QUERIERS_WHILE_WRITTEN, WRITTEN_A_SECOND = 8, 20
 PREPARED = 200
 
 
@@ -49,3 +50,31 @@ def measure_mixed(
             together = do_together(side.url, works, SECONDS)
             reads = [seconds for client in together.by_client[WRITERS:] for seconds in client]
             samples[place].add_p95(reads, together, cpu(place) - before)
+
+
+def written_documents(rounds: int) -> int:
+    """Return the most documents that the writer of `measure_written` adds in this number of rounds."""
+    return rounds * WRITTEN_A_SECOND * int(SECONDS)
+
+
+def measure_written(
+    corpus: Corpus,
+    late: Corpus,
+    sides: Sequence[Side],
+    cpu: Callable[[int], float],
+    samples: tuple[Samples, Samples],
+) -> None:
+    """Measure unfiltered queries of several clients while another one adds documents, one by one, at a steady rate."""
+    rounds = BY_KEY["written"].rounds
+    for number in range(rounds):
+        each_round = written_documents(1)
+        documents = range(number * each_round, (number + 1) * each_round)
+        for place in in_turn(number):
+            side = sides[place]
+            queries = [side.query(query, None) for query in corpus.queries]
+            works: list[list[Work]] = [[side.add(late, [each]) for each in documents]]
+            works += [queries[client::QUERIERS_WHILE_WRITTEN] for client in range(QUERIERS_WHILE_WRITTEN)]
+            before = cpu(place)
+            together = do_together(side.url, works, SECONDS, pauses=[1 / WRITTEN_A_SECOND])
+            done = sum(len(client) for client in together.by_client[1:])
+            samples[place].add_rate(done, together, cpu(place) - before)

@@ -7,10 +7,10 @@ Both services run with their defaults on scratch directories and answer the same
 the ratio of each round is shown as a spread, because the speed of a shared machine varies.
 
 Loading the documents is the measurement of `add`: both collections grow together, block by block. A block goes in as
-batches of 100 from one client, or as batches of 20 from 8 clients (alternately), first into one service, then into the
-other; the order changes with the next block. So both ways of adding are measured over the whole growth of the
-collection, on both sides at the same sizes. A block has ended when all of it is in the index: an answer "not yet
-indexed" (202) gains nothing.
+batches of 100 from one client, of 20 from one or of 20 from 8 clients, in turn, first into one service, then into the
+other; the order changes with the next turn. So each way of adding is measured over the whole growth of the collection,
+on both sides at the same sizes. A block has ended when all of it is in the index: an answer "not yet indexed" (202)
+gains nothing.
 
 After the reads the index is rebuilt, then readers are measured beside writers (`benchmarks/mixed.py`), and at last both
 services are restarted.
@@ -40,7 +40,7 @@ from benchmarks.clients import Connection, RefusedError, Work, do_together
 from benchmarks.data import SECTION, SEED, TOP_K, Corpus
 from benchmarks.lifecycle import measure_rebuild, measure_restart
 from benchmarks.measuring import BY_KEY, READS, ROWS, Result, Samples, in_turn, work_for
-from benchmarks.mixed import late_documents, measure_mixed
+from benchmarks.mixed import late_documents, measure_mixed, measure_written, written_documents
 from benchmarks.peer import PAGE, ChromaSide, OurSide, Side, chroma_run
 from benchmarks.processes import ProcessMemory, cpu_seconds, memory_of
 from interfaces.commands.scratch_service import processes_in, scratch_service
@@ -50,9 +50,9 @@ CLIENTS = 8
 BLOCK = 2_000
 READ_SECONDS, QUERY_SECONDS, POLL_SECONDS = 1.0, 3.0, 0.02
 QUERIES, FILTERED_RECALL_QUERIES = 300, 100
-ADDS = {"add-100": (100, 1), "add-20": (20, CLIENTS)}
+ADDS = {"add-100": (100, 1), "add-20-alone": (20, 1), "add-20": (20, CLIENTS)}
 PREPARED = 500
-FIELDS = {"ten": "ten", "thou": "thou", "half": "half", "unfiltered": None}
+FIELDS = {"ten": "ten", "thou": "thou", "half": "half", "alone": None, "unfiltered": None}
 
 
 SamplesByRow = dict[str, tuple[Samples, Samples]]
@@ -76,10 +76,11 @@ class Comparison:
         started = time.perf_counter()
         for number, start in enumerate(range(0, self._corpus.count, BLOCK)):
             block = range(start, min(start + BLOCK, self._corpus.count))
-            row = list(ADDS)[number % 2]
-            for place in in_turn(number // 2):
+            turn, kind = divmod(number, len(ADDS))
+            row = list(ADDS)[kind]
+            for place in in_turn(turn):
                 self._load_block(row, place, block)
-            if number % 2 == 1 or block.stop == self._corpus.count:
+            if kind == len(ADDS) - 1 or block.stop == self._corpus.count:
                 rates = " ".join(
                     f"{row} {ours.rounds[-1]:.0f} : {theirs.rounds[-1]:.0f}/s"
                     for row, (ours, theirs) in self._samples.items()
@@ -260,6 +261,9 @@ def _measure(
             measure_growth(corpus, ours, places[2], samples["growth"])
         if "rebuild" in wanted:
             measure_rebuild(ours, corpus.count, samples["add-100"][1], samples["rebuild"])
+        if "written" in wanted:
+            late = Corpus(written_documents(BY_KEY["written"].rounds), arguments.dimension, 0, name="written-")
+            measure_written(corpus, late, sides, comparison.cpu, samples["written"])
         if "mixed" in wanted:
             late = Corpus(late_documents(BY_KEY["mixed"].rounds), arguments.dimension, 0, name="late-")
             measure_mixed(corpus, late, sides, comparison.cpu, samples["mixed"])
