@@ -134,7 +134,7 @@ def _client(url: str, works: Sequence[Work], seconds: float | None, pause: float
         connection = Connection(url)
         start.wait(START_SECONDS)
         started = time.perf_counter()
-        latencies = []
+        latencies: list[float] = []
         plans: Counter[str] = Counter()
         for work in works if seconds is None else cycle(works):
             if pause:

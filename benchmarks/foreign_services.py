@@ -68,10 +68,12 @@ def what_hangs() -> dict[str, list[bytes]]:
 
 def storage_works() -> list[list[Work]]:
     """Return the work of the readers, then that of the writers."""
-    reads = [
+    reads: list[list[Work]] = [
         [[request("GET", f"/collections/own/documents/d{n}")] for n in range(r, DOCUMENTS, 7)] for r in range(READERS)
     ]
-    writes = [[[_write(f"w{writer}-{number}", number)] for number in range(DOCUMENTS)] for writer in range(WRITERS)]
+    writes: list[list[Work]] = [
+        [[_write(f"w{writer}-{number}", number)] for number in range(DOCUMENTS)] for writer in range(WRITERS)
+    ]
     return [*reads, *writes]
 
 

@@ -13,6 +13,8 @@ latency and server CPU of one client. The data is made from a fixed seed:
 `--text` adds 1 KB of text and six metadata fields to each document, which is most of the cost of an add.
 """
 
+from __future__ import annotations
+
 import argparse
 import random
 import statistics
@@ -20,9 +22,11 @@ import tempfile
 import time
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from schemas.records import Vector
 from wrapper.engine.client import HNSW, EngineClient
 from wrapper.engine.keeper.state import EngineStateReader, request_restart
 from wrapper.engine.keeper_process import start_keeper
@@ -32,7 +36,7 @@ SECTIONS_PER_DOCUMENT = 20
 TOP_K, QUERIES, BATCH, SEED = 10, 300, 100, 20261121
 
 
-def vectors(data, count, dimension):
+def vectors(data: str, count: int, dimension: int) -> tuple[Vector, Vector]:
     """Return `count` unit vectors to store, in this order, and `QUERIES` more of the same kind as queries."""
     generator = np.random.default_rng(SEED)
     total = count + QUERIES
@@ -50,13 +54,13 @@ def vectors(data, count, dimension):
     return points[:count], points[count:]
 
 
-def texts_and_metadatas(count):
+def texts_and_metadatas(count: int) -> tuple[list[str], list[dict[str, Any]]]:
     generator = random.Random(SEED)
     vocabulary = [
         "".join(generator.choices("abcdefghijklmnopqrstuvwxyz", k=generator.randint(3, 9))) for _ in range(5000)
     ]
     texts = [" ".join(generator.choices(vocabulary, k=150)) for _ in range(count)]
-    metadatas = [
+    metadatas: list[dict[str, Any]] = [
         {
             "n": n,
             "source": f"s{n % 100}",
@@ -73,27 +77,34 @@ def texts_and_metadatas(count):
 class Engine:
     """An engine with its keeper, in a directory of its own."""
 
-    def __init__(self, data_dir):
+    def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
         self.keeper = start_keeper(data_dir)
         self.reader = EngineStateReader(data_dir)
         self.ready()
 
-    def ready(self, *, other_than=None):
+    def ready(self, *, other_than: int | None = None) -> None:
         while not (self.reader.read().ready and self.reader.read().pid != other_than):
             time.sleep(0.02)
 
-    def restart(self):
+    def restart(self) -> None:
         pid = self.reader.read().pid
         request_restart(self.data_dir)
         self.ready(other_than=pid)
 
-    def cpu_ms(self):
+    def cpu_ms(self) -> int:
         fields = Path(f"/proc/{self.reader.read().pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) * 10
 
 
-def add(engine, client, engine_id, points, texts, metadatas):
+def add(
+    engine: Engine,
+    client: EngineClient,
+    engine_id: str,
+    points: Vector,
+    texts: list[str],
+    metadatas: list[dict[str, Any]],
+) -> tuple[float, float]:
     """Add the documents and return documents per second and server milliseconds of CPU per document."""
     started, cpu = time.perf_counter(), engine.cpu_ms()
     for start in range(0, len(points), BATCH):
@@ -103,17 +114,20 @@ def add(engine, client, engine_id, points, texts, metadatas):
     return len(points) / (time.perf_counter() - started), (engine.cpu_ms() - cpu) / len(points)
 
 
-def ask(engine, client, engine_id, points, queries):
+def ask(
+    engine: Engine, client: EngineClient, engine_id: str, points: Vector, queries: Vector
+) -> tuple[float, float, float]:
     """Ask all queries and return recall@10, median milliseconds and server milliseconds of CPU per query."""
     for query in queries[:20]:
         client.query(engine_id, query[np.newaxis], TOP_K)
-    latencies, recall, cpu = [], [], engine.cpu_ms()
-    found = []
+    latencies: list[float] = []
+    recall: list[float] = []
+    began_ms, found = engine.cpu_ms(), []
     for query in queries:
         started = time.perf_counter()
         found.append(client.query(engine_id, query[np.newaxis], TOP_K)[0])
         latencies.append((time.perf_counter() - started) * 1000)
-    cpu = (engine.cpu_ms() - cpu) / len(queries)
+    cpu = (engine.cpu_ms() - began_ms) / len(queries)
     for query, ids in zip(queries, found, strict=True):
         similarity = points @ query
         limit = np.partition(similarity, -TOP_K)[-TOP_K] - 1e-6
@@ -121,7 +135,7 @@ def ask(engine, client, engine_id, points, queries):
     return statistics.mean(recall), statistics.median(latencies), cpu
 
 
-def measure(arguments, data, neighbors, construction, sync_threshold):
+def measure(arguments: argparse.Namespace, data: str, neighbors: int, construction: int, sync_threshold: int) -> None:
     points, queries = vectors(data, arguments.documents, arguments.dimension)
     texts, metadatas = (
         texts_and_metadatas(len(points)) if arguments.text else ([""] * len(points), [{} for _ in points])
@@ -143,11 +157,11 @@ def measure(arguments, data, neighbors, construction, sync_threshold):
         engine.keeper.stop()
 
 
-def numbers(text):
+def numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=20_000)
     parser.add_argument("--dimension", type=int, default=384)

@@ -39,7 +39,7 @@ TIE = 1e-6
 LONGEST_CHARACTERS, SHORTEST_CHARACTERS = 400, 60
 MOST_SECONDS, POLL_SECONDS = 600.0, 0.5
 MEASURED = "measured index"
-MODES = {
+MODES: dict[str, dict[str, Any]] = {
     "in memory": {},
     "computed": {"memory_vectors_mb": "0"},
     MEASURED: {"memory_vectors_mb": "0", "exact_ms": "5"},

@@ -16,21 +16,23 @@ import time
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.hnsw_parameters import Engine, numbers
 from benchmarks.vector_sets import SETS, vector_set
+from schemas.records import Vector
 from wrapper.engine.client import HNSW, EngineClient
 
 TOP_K, BATCH = 10, 500
 ROUNDING = 1e-6
 
 
-def parameters(text):
+def parameters(text: str) -> list[dict[str, int]]:
     names = ("max_neighbors", "ef_construction", "ef_search")
     return [dict(zip(names, map(int, part.split("/")), strict=True)) for part in text.split(",")]
 
 
-def add(engine, client, name, points):
+def add(engine: Engine, client: EngineClient, name: str, points: Vector) -> tuple[str, float]:
     """Add the vectors and return the collection's id and the server milliseconds of CPU per document."""
     engine_id, cpu = client.create_collection(name, metric="cosine"), engine.cpu_ms()
     for start in range(0, len(points), BATCH):
@@ -40,7 +42,9 @@ def add(engine, client, name, points):
     return engine_id, (engine.cpu_ms() - cpu) / len(points)
 
 
-def ask(client, engine_id, queries, candidates):
+def ask(
+    client: EngineClient, engine_id: str, queries: Vector, candidates: int
+) -> tuple[list[NDArray[np.int64]], float]:
     """Return, for each query, the numbers of the proposed documents, and the median of the milliseconds."""
     found, latencies = [], []
     for query in queries:
@@ -50,15 +54,15 @@ def ask(client, engine_id, queries, candidates):
     return found, statistics.median(latencies)
 
 
-def recall(distances, found, matching):
+def recall(distances: NDArray[np.float64], found: list[NDArray[np.int64]], matching: NDArray[np.bool_]) -> float:
     hits = 0
     for row, proposed in zip(distances, found, strict=True):
         limit = np.partition(row[matching], TOP_K - 1)[TOP_K - 1] + ROUNDING
-        hits += min(TOP_K, np.count_nonzero(row[proposed[matching[proposed]]] <= limit))
+        hits += min(TOP_K, int(np.count_nonzero(row[proposed[matching[proposed]]] <= limit)))
     return hits / (TOP_K * len(found))
 
 
-def measure(engine, chosen, kind, arguments):
+def measure(engine: Engine, chosen: dict[str, int], kind: str, arguments: argparse.Namespace) -> None:
     points, queries = vector_set(kind, arguments.documents, arguments.dimension)
     client = EngineClient(engine.reader.url, hnsw={**HNSW, **chosen})
     name = "/".join(map(str, chosen.values()))
@@ -76,7 +80,7 @@ def measure(engine, chosen, kind, arguments):
     client.close()
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=20_000)
     parser.add_argument("--dimension", type=int, default=128)

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -143,7 +144,7 @@ def _embed(rounds: int) -> list[float]:
         model.embed(["warm up"])
         for number in range(10 * rounds):
             texts = [" ".join(SENTENCE.format(f"{number}-{part}").split() * 2) for part in range(10)]
-            found.append(_milliseconds(lambda texts=texts: model.embed(texts)))
+            found.append(_milliseconds(partial(model.embed, texts)))
     return found
 
 

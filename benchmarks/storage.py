@@ -217,7 +217,7 @@ def _endless(make: Callable[[random.Random], Work]) -> Iterator[Work]:
 
 def run(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
     """Measure and report. After a failure, the measurements until then are reported too."""
-    machine, memory = report.machine(), {}
+    machine, memory = report.machine(), dict[str, list[ProcessMemory]]()
     rows = [row for row in ROWS if row.key in arguments.rows]
     say(f"making {arguments.documents:,} documents of {arguments.dimension} dimensions")
     corpus = Corpus(arguments.documents, arguments.dimension, QUERIES)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-Matrix = NDArray[np.float32]
+Matrix = NDArray[np.floating]
 SEED = 20261122
 
 

@@ -16,8 +16,10 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import requests
+from flask import Flask
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from benchmarks.report import machine
@@ -60,7 +62,9 @@ def _timed(authentication: Authentication, text: str) -> float:
 
 def within_one_process(folder: Path, count: int) -> dict[str, list[float]]:
     """Return the microseconds of requests to an application with keys and to an open one, asked in turn."""
-    apps, headers, taken = {}, {}, {"keys": [], "open": []}
+    apps: dict[str, Flask] = {}
+    headers: dict[str, Any] = {}
+    taken: dict[str, list[float]] = {"keys": [], "open": []}
     for name in taken:
         settings = WrapperSettings(data_dir=folder / name, chroma_url=NOBODY, write_wait_seconds=0.0, log_level="error")
         access = AccessSettings("keys" if name == "keys" else "")

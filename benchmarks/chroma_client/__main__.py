@@ -166,7 +166,7 @@ def _timed(calls: Sequence[Call], seconds: float, fewest: int = 1) -> Together:
 
 def run(arguments: argparse.Namespace, say: Say) -> None:
     """Measure and report. After a failure, the measurements until then are reported too."""
-    machine, memory = report.machine(), {}
+    machine, memory = report.machine(), dict[str, list[ProcessMemory]]()
     corpus = Corpus(arguments.documents, arguments.dimension, QUERIES)
     samples: SamplesByRow = {row.key: (Samples(), Samples()) for row in ROWS}
     try:

@@ -20,8 +20,8 @@ from interfaces.commands.scratch_service import processes_in
 from schemas.errors import RagError
 
 COLLECTION = "benchmark"
-TEXTS = ["documents", "metadatas"]
-ALL = ["documents", "metadatas", "embeddings"]
+TEXTS: list[Any] = ["documents", "metadatas"]
+ALL: list[Any] = ["documents", "metadatas", "embeddings"]
 MOST_AT_ONCE = 30_000
 """What a stock server gives at once where it cannot give all."""
 
@@ -53,7 +53,7 @@ class ClientSide:
         self.pids = processes_in(directory)
 
     def add(self, corpus: Corpus, part: range) -> Call:
-        given = {
+        given: dict[str, Any] = {
             "ids": corpus.ids(part),
             "embeddings": corpus.embeddings[part],
             "documents": corpus.texts(part),
@@ -62,7 +62,7 @@ class ClientSide:
         return lambda: self._collection.add(**given)
 
     def section(self, number: int) -> Call:
-        where = {"section_id": section_id(number)}
+        where: dict[str, Any] = {"section_id": section_id(number)}
         return lambda: self._collection.get(where=where, include=TEXTS)
 
     def query(self, query: Query, field: str | None) -> Call:
@@ -71,11 +71,11 @@ class ClientSide:
             asked["where"] = {field: query.filters[field]}
         return lambda: self._collection.query(**asked, include=[*TEXTS, "distances"])
 
-    def with_text(self, condition: dict[str, str], limit: int | None) -> Call:
+    def with_text(self, condition: Any, limit: int | None) -> Call:
         """Get the documents whose text is so."""
         return lambda: self._collection.get(where_document=condition, limit=limit, include=TEXTS)
 
-    def near_with_text(self, query: Query, condition: dict[str, str]) -> Call:
+    def near_with_text(self, query: Query, condition: Any) -> Call:
         """Query the documents whose text is so."""
         asked: dict[str, Any] = {"query_embeddings": [query.embedding], "n_results": TOP_K}
         return lambda: self._collection.query(**asked, where_document=condition, include=[*TEXTS, "distances"])

@@ -15,7 +15,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -55,7 +55,9 @@ def main() -> None:
     _show(f"{name}, {len(content) / 1e6:.1f} MB, {asked.clients} clients", quiet, beside)
 
 
-def _measure(service: ScratchService, questions: Iterator[str], clients: int, goes_on) -> list[float]:
+def _measure(
+    service: ScratchService, questions: Iterator[str], clients: int, goes_on: Callable[[], bool]
+) -> list[float]:
     lock = threading.Lock()
 
     def client(_: int) -> list[float]:

@@ -13,6 +13,7 @@ import statistics
 import tempfile
 import time
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,7 @@ def fill(catalog: Catalog, questions: QuerySet) -> int:
             [{"title": each.get("title", "")} for each in some],
             np.ones((len(some), 1), dtype="<f4"),
         )
-        catalog.commit(lambda transaction, batch=batch: writes.add_documents(transaction, NAME, batch))
+        catalog.commit(partial(writes.add_documents, name=NAME, batch=batch))
     merging = WordMerging(catalog, time.monotonic)
     while merging.step():
         pass

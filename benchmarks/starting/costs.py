@@ -19,6 +19,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from unittest.mock import patch
@@ -75,21 +76,22 @@ def mcp_costs() -> dict[str, Cost]:
         environ |= {"RAG_DATA_DIR": f"{scratch}/data", "RAG_LOG_LEVEL": "error"}
         began = time.perf_counter()
         with subprocess.Popen(command("mcp"), env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
+            told, answers = process.stdin, process.stdout
+            assert told is not None
+            assert answers is not None
 
             def cost_until_answered(number: int, method: str, **params: object) -> Cost:
                 message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-                process.stdin.write(json.dumps(message).encode() + b"\n")
-                process.stdin.flush()
-                if "result" not in json.loads(process.stdout.readline()):
+                told.write(json.dumps(message).encode() + b"\n")
+                told.flush()
+                if "result" not in json.loads(answers.readline()):
                     raise RuntimeError(f"{method} was refused")
                 return cpu_seconds([process.pid]), time.perf_counter() - began
 
             costs = {"mcp: initialize": cost_until_answered(1, "initialize", **CLIENT)}
-            process.stdin.write(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+            told.write(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
             costs["mcp: tools/list"] = cost_until_answered(2, "tools/list")
-            process.stdin.close()
+            told.close()
         return costs
 
 
@@ -114,15 +116,17 @@ def _is_ready(url: str) -> bool:
             return False
 
 
+def _only_cost(arguments: tuple[str, ...]) -> dict[str, Cost]:
+    return {" ".join(arguments): command_cost(*arguments)}
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rounds", type=int, default=ROUNDS)
     options.add_argument("--beside", type=Path, help="another checkout, measured in turns with this one")
     given = options.parse_args()
     checkouts = [*([given.beside.resolve()] if given.beside else []), HERE]
-    rows: dict[str, Callable[[], dict[str, Cost]]] = {
-        " ".join(each): lambda each=each: {" ".join(each): command_cost(*each)} for each in COMMANDS
-    }
+    rows: dict[str, Callable[[], dict[str, Cost]]] = {" ".join(each): partial(_only_cost, each) for each in COMMANDS}
     rows |= {"mcp": mcp_costs, "service": lambda: {"service": service_cost()}}
     found: dict[str, dict[Path, list[Cost]]] = defaultdict(lambda: defaultdict(list))
     for number in range(given.rounds + 1):
