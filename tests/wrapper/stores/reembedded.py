@@ -34,6 +34,11 @@ class Mortal:
         self._turns = count()
         self._dies_at = set(dies_at)
 
+    def die_at(self, turns):
+        """Die at these turns, counted from now."""
+        now = next(self._turns) + 1
+        self._dies_at = {now + each for each in turns}
+
     def __getattr__(self, name):
         return getattr(self._catalog, name)
 
@@ -53,6 +58,13 @@ def embedded(text):
     return np.array([1.0, len(text), sum(map(ord, text)) % 97], "<f4")
 
 
+def reembeddings(catalog):
+    writing = Writing(
+        catalog, None, free_disk_mb=lambda: 1e9, disk_floor_mb=0, write_wait_seconds=0.0, waiting_writers=1
+    )
+    return Reembeddings(catalog, writing, lambda: True)
+
+
 class Collection:
     """A collection with vectors of two dimensions, and what re-embeds it."""
 
@@ -64,10 +76,7 @@ class Collection:
         self._write(lambda transaction: collection_writes.create_collection(transaction, self.name, {"of": 1}, "l2"))
 
     def restarted(self):
-        writing = Writing(
-            self.catalog, None, free_disk_mb=lambda: 1e9, disk_floor_mb=0, write_wait_seconds=0.0, waiting_writers=1
-        )
-        return Reembeddings(self.catalog, writing, lambda: True)
+        return reembeddings(self.catalog)
 
     def _write(self, operation):
         return self.catalog._catalog.commit(operation)

@@ -32,7 +32,7 @@ def test_whatever_is_written_meanwhile_the_new_vectors_are_those_of_all_document
     for name, ids in before:
         getattr(docs, name)(*ids)
     docs.work.begin(docs.name, NEW)
-    docs.catalog._dies_at = {next(docs.catalog._turns) + each for each in dies_at}
+    docs.catalog.die_at(dies_at)
     revision, identity = docs.collection().revision, docs.collection().id
     for name, ids in beside:
         try:
@@ -57,7 +57,7 @@ def test_a_crash_at_any_commit_changes_nothing(catalog):
         docs.step()
         docs.delete("b")
         docs.add("f")
-        docs.catalog._dies_at = {next(docs.catalog._turns) + 1 + turn}
+        docs.catalog.die_at({turn})
         before_restarts, written = docs.work, docs.contents()
         docs.finish()
         docs.check_switched(written)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gc
 import inspect
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import CollectionNotFoundError, TooOldError
+from schemas.errors import CollectionNotFoundError, ConflictError, TooOldError
 from schemas.records import DocumentBatch, Since
+from schemas.storage.reembedding import ReembeddingNotFoundError
 from schemas.where import parse_where
+from tests.wrapper.stores.reembedded import NEW, NEWER, Crash, Mortal, embedded, reembeddings
 from wrapper.catalog import document_changes, writes
 from wrapper.catalog.changes import tombstones
 from wrapper.catalog.changes.tombstones import SECONDS_OF_DAY, TombstoneSweeper
@@ -44,7 +47,19 @@ DELETE_WHERE = st.tuples(st.just("delete where"), st.integers(0, 3))
 PATCH = st.tuples(st.just("patch"), st.integers(0, 3), st.integers(4, 5))
 OTHER = st.sampled_from([("empty",), ("anew",), ("describe",), ("sweep",)])
 FOLLOW = st.tuples(st.just("follow"), st.integers(0, 2), st.integers(1, 5))
-STEPS = st.lists(st.one_of(ADD, ADD, REPLACE, DELETE, DELETE_WHERE, PATCH, OTHER, FOLLOW, FOLLOW), max_size=25)
+WRITE = st.one_of(ADD, ADD, REPLACE, DELETE, DELETE_WHERE, PATCH, OTHER)
+STEPS = st.lists(st.one_of(WRITE, FOLLOW), max_size=25)
+PART = st.just(("part",))
+BESIDE = st.lists(st.one_of(WRITE, PART, PART, FOLLOW), max_size=12)
+SWITCH = st.sampled_from([("reembed", NEW), ("reembed", NEWER), ("go back",), ("drop",)])
+AFTER = st.lists(st.one_of(WRITE, SWITCH, PART, FOLLOW), max_size=12)
+TO_THE_SWITCH = [("part",)] * 6
+MANAGES_WITHOUT = {
+    "reembed": ConflictError,
+    "go back": (ConflictError, ReembeddingNotFoundError),
+    "drop": ReembeddingNotFoundError,
+}
+"""What steps of a re-embedding are refused with where there is nothing that they could do."""
 
 
 class Follower:
@@ -104,15 +119,30 @@ class Clock:
 
 
 class Writer:
-    """Does the steps; each is a write of its own."""
+    """Does the steps; each is a write of its own. Before or behind the commits `dies_at` its process dies, and another
+    takes its place."""
 
-    def __init__(self, catalog):
-        self._catalog = catalog
+    def __init__(self, catalog, dies_at=()):
+        self._catalog = Mortal(catalog)
+        self._reembeddings = reembeddings(self._catalog)
+        self.create()
+        self._catalog.die_at(dies_at)
 
     def create(self):
         self._commit(collection_writes.create_collection, {}, "l2")
 
     def do(self, kind, *asked):
+        try:
+            self._do(kind, *asked)
+        except Crash:
+            self._reembeddings = reembeddings(self._catalog)
+            with self._catalog.read() as transaction:
+                is_gone = named(transaction, NAME) is None
+            if is_gone:  # it died between the two commits of "anew"
+                self._catalog.die_at(())
+                self.create()
+
+    def _do(self, kind, *asked):
         if kind == "add":
             self._commit(writes.add_documents, batch(*asked))
         elif kind == "replace":
@@ -130,6 +160,19 @@ class Writer:
             self._commit(collection_writes.empty_collection)
         elif kind == "describe":
             self._commit(collection_writes.change_collection_metadata, lambda before: {**before, "x": 1})
+        elif kind in MANAGES_WITHOUT:
+            step = {
+                "reembed": self._reembeddings.begin,
+                "go back": self._reembeddings.go_back,
+                "drop": self._reembeddings.end,
+            }
+            with suppress(MANAGES_WITHOUT[kind]):
+                step[kind](NAME, *asked)
+        elif kind == "part":
+            for name in self._reembeddings.under_way():
+                part = self._reembeddings.next_part(name, limit=4)
+                vectors = [embedded(each.text) for each in part.documents]
+                self._reembeddings.store(part, np.stack(vectors) if vectors else None)
         elif kind == "anew":
             self._commit(collection_writes.delete_collection)
             self.create()
@@ -143,10 +186,19 @@ class Writer:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=STEPS)
-def test_followers_have_the_collection_whatever_is_done_to_it(catalog, steps):
-    writer, following = Writer(catalog), Following(catalog)
-    writer.create()
+@given(steps=STEPS, dies_at=st.sets(st.integers(0, 40), max_size=4))
+def test_followers_have_the_collection_whatever_is_done_to_it(catalog, steps, dies_at):
+    check_followers(catalog, steps, dies_at)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(before=STEPS, beside=BESIDE, after=AFTER, dies_at=st.sets(st.integers(0, 60), max_size=4))
+def test_followers_have_the_collection_whatever_vectors_it_gets(catalog, before, beside, after, dies_at):
+    check_followers(catalog, [*before, ("reembed", NEW), *beside, *TO_THE_SWITCH, *after], dies_at)
+
+
+def check_followers(catalog, steps, dies_at):
+    writer, following = Writer(catalog, dies_at), Following(catalog)
     try:
         followers = [Follower(following) for _ in range(3)]
         for kind, *asked in steps:
@@ -165,9 +217,7 @@ def test_followers_have_the_collection_whatever_is_done_to_it(catalog, steps):
 
 @pytest.fixture
 def writer(catalog):
-    writer = Writer(catalog)
-    writer.create()
-    return writer
+    return Writer(catalog)
 
 
 @pytest.fixture
