@@ -27,7 +27,7 @@ from wrapper.engine.keeper.heartbeat import answers
 from wrapper.engine.keeper.index_files import runaway_links
 from wrapper.engine.keeper.leftovers import remove_leftovers
 from wrapper.engine.keeper.old_log import mend_old_log
-from wrapper.engine.keeper.sqlite_tuning import tune_journal, tune_words
+from wrapper.engine.keeper.sqlite_tuning import tune_journal, tune_tables
 from wrapper.engine.keeper.state import (
     READY,
     STARTING,
@@ -167,7 +167,7 @@ class Keeper:
             if now - self._started_at > self._patience.stable:
                 self._failures = 0
             if self._state.state == STARTING:
-                tune_words(self._data_dir, self._log)
+                tune_tables(self._data_dir, self._log)
             self._publish(state=READY)
         elif answer is False and self._state.state == STARTING:
             if now - self._started_at > self._patience.startup:
