@@ -72,12 +72,14 @@ class Part:
     """The next part of a re-embedding: `documents` to be embedded by `connection`, whose model was `model`.
 
     `stored` are those of them that have a new vector already, in the form that it was made of. `name` is what the
-    catalogue calls the new vectors' collection; `doomed` are ids that are to be deleted from it before. After this part
-    the work has come from `before` to `after`, and `is_last` says whether nothing else was to be done at the
-    collection's `revision`. `erasures` is the count of erasures before it was read.
+    catalogue calls the new vectors' collection, and `key` that collection's, which the next one of that name has not;
+    `doomed` are ids that are to be deleted from it before. After this part the work has come from `before` to `after`,
+    and `is_last` says whether nothing else was to be done at the collection's `revision`. `erasures` is the count of
+    erasures before it was read.
     """
 
     name: str
+    key: int
     collection: str
     connection: str
     model: str

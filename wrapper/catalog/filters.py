@@ -7,6 +7,7 @@ cheap and a wrong driver is not; the other parts become predicates on the rows o
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 from schemas.records import Collection
@@ -49,7 +50,8 @@ Leaf = Equals | Ordered | In | Contains | Exists
 
 
 def predicate(transaction: Transaction, collection_key: int, where: Where, position: str) -> Sql:
-    """Return a condition that holds for documents that match; `position` is the SQL name of the document's position."""
+    """Return a condition that holds for documents that match; `position` is the SQL name of the document's position:
+    `d.position` in statements whose `d` are `documents`."""
     match where:
         case And((Ordered() as lower, Ordered() as upper)) if _is_range(lower, upper):
             return _of_document(position, lower.field, _between(transaction.dialect, lower, upper, "x"))
@@ -73,15 +75,9 @@ def predicate(transaction: Transaction, collection_key: int, where: Where, posit
             inner = predicate(transaction, collection_key, part, position)
             return Sql(f"NOT {inner.text}", inner.parameters)
         case HasId(ids):
-            named = transaction.dialect.with_ids(ids)
-            return Sql(
-                f"EXISTS (SELECT 1 FROM documents d WHERE d.position = {position} AND {named.text})", named.parameters
-            )
+            return _of_row(position, transaction.dialect.with_ids(ids))
         case TextContains() | TextMatches():
-            told = _text(transaction, collection_key, where)
-            return Sql(
-                f"EXISTS (SELECT 1 FROM documents d WHERE d.position = {position} AND {told.text})", told.parameters
-            )
+            return _of_row(position, _text(transaction, collection_key, where))
         case _:
             holds = _holds(transaction.dialect, where, "x")
             # A bare list would be searched value by value, thousands of times for each document.
@@ -202,6 +198,21 @@ def _required(where: Where) -> list[str]:
         case TextMatches(pattern):
             return required_parts(pattern)
     return []
+
+
+def digest_of(where: Where) -> bytes:
+    """Return what tells a filter from all others, however long it is. By its text: in Python, the filters for 1 and for
+    true are equal."""
+    return hashlib.sha256(repr(where).encode("utf-8", "surrogatepass")).digest()
+
+
+def _of_row(position: str, condition: Sql) -> Sql:
+    """Return whether the row `d` of the document at this position fulfils a condition."""
+    if position == "d.position":  # the statement has that row, and within it the name would mean another one
+        return Sql(f"({condition.text}) IS TRUE", condition.parameters)
+    return Sql(
+        f"EXISTS (SELECT 1 FROM documents d WHERE d.position = {position} AND {condition.text})", condition.parameters
+    )
 
 
 def _text(transaction: Transaction, collection_key: int, where: TextContains | TextMatches) -> Sql:

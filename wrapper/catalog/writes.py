@@ -184,6 +184,8 @@ def finish(
     for start in range(0, max(len(upserts), len(deleted)), INDEXED_AT_ONCE):
         part = slice(start, start + INDEXED_AT_ONCE)
         changes = {"upsert": upserts[part], "delete": deleted[part]}
+        if start > 0:
+            changes["further"] = True  # the revision was raised for the first part
         entry = outbox.append(transaction, collection.key, outbox.DOCUMENTS, changes)
     return replace(outcome, revision=revision, outbox_id=entry)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -96,18 +96,16 @@ class StorageErasure:
 
         def operation(transaction: Transaction) -> tuple[Matched, int]:
             collection = _collection_of(transaction, asked)
-            found = before(
-                Matched(Target(owner=asked.user, is_private=asked.is_private))
-                if collection is None
-                else _found(transaction, collection, asked)
-            )
+            gathered = _Gathered() if collection is None else _gathered(transaction, collection, asked)
+            found = before(gathered.matched(collection, asked))
             count_erasure(transaction)
             mark_erasure(transaction, found.mark)
             if collection is None:
                 return found, idempotency.leave_out(transaction, found.target, None)
             for each in with_beside(transaction, collection):
-                if found.target.ids:
-                    writes.delete_documents(transaction, each.name, ids=sorted(found.target.ids))
+                ids = found.target.ids | (gathered.ids_beside if each.key != collection.key else set())
+                if ids:
+                    writes.delete_documents(transaction, each.name, ids=sorted(ids))
                 tombstones.erase(transaction, each.key)
             return found, idempotency.leave_out(transaction, found.target, collection.key)
 
@@ -250,17 +248,23 @@ def _by_key(transaction: Transaction, key: int) -> Collection:
     return collection
 
 
-def _found(transaction: Transaction, collection: Collection, asked: ErasureRequest) -> Matched:
+def _gathered(transaction: Transaction, collection: Collection, asked: ErasureRequest) -> _Gathered:
+    """Return what is to be erased from a collection and what stands beside it. That has its documents as they once
+    were: one that matched then, and does not now, is erased there alone."""
     gathered = _Gathered()
     if asked.document is not None:
         spellings = spellings_of_id(asked.document)
         gathered.document_ids.update(spellings)
-        everywhere = with_beside(transaction, collection)
-        for each in everywhere:
-            gathered.add_matching(transaction, each, In("document_id", tuple(spellings)))
-        stored = [chunk for each in everywhere for chunk in reads.by_ids(transaction, each, spellings).values()]
+        matches = In("document_id", tuple(spellings))
+        gathered.add_matching(transaction, collection, matches)
+        stored = list(reads.by_ids(transaction, collection, spellings).values())
         gathered.add([each for each in stored if "document_id" not in each.metadata])
-        if stored and not gathered.ids:
+        for each in with_beside(transaction, collection)[1:]:
+            gathered.add_matching_beside(transaction, collection, each, matches)
+            once = list(reads.by_ids(transaction, each, spellings).values())
+            gathered.add_beside(transaction, collection, [each for each in once if "document_id" not in each.metadata])
+            stored += once
+        if stored and not gathered.ids and not gathered.ids_beside:
             (chunk, *_) = stored
             document = str(chunk.metadata["document_id"])
             raise InvalidInputError(
@@ -280,25 +284,45 @@ def _found(transaction: Transaction, collection: Collection, asked: ErasureReque
                 count=collection.count,
             )
         for each in with_beside(transaction, collection)[1:]:
-            gathered.add_matching(transaction, each, EVERYTHING if asked.where is None else asked.where)
-    return gathered.matched(collection, asked)
+            where = EVERYTHING if asked.where is None else asked.where
+            gathered.add_matching_beside(transaction, collection, each, where)
+    return gathered
+
+
+def _blocks(transaction: Transaction, collection: Collection, where: Where) -> Iterator[list[Document]]:
+    matching = positions(transaction, collection.key, where)
+    places = [row[0] for row in transaction.rows(matching.text, matching.parameters)]
+    for start in range(0, len(places), READ_AT_ONCE):
+        yield list(reads.by_positions(transaction, places[start : start + READ_AT_ONCE]).values())
 
 
 class _Gathered:
-    """What is known of the documents to erase, gathered block by block."""
+    """What is known of the documents to erase, gathered block by block. `ids_beside` are those that are erased from
+    what stands beside the collection, whatever they are in the collection itself."""
 
     def __init__(self) -> None:
         self.ids: set[str] = set()
+        self.ids_beside: set[str] = set()
         self._documents: set[str] = set()
         self.document_ids: set[str] = set()
         self._sources: set[str] = set()
         self._some: list[Document] = []
 
     def add_matching(self, transaction: Transaction, collection: Collection, where: Where) -> None:
-        matching = positions(transaction, collection.key, where)
-        places = [row[0] for row in transaction.rows(matching.text, matching.parameters)]
-        for start in range(0, len(places), READ_AT_ONCE):
-            self.add(list(reads.by_positions(transaction, places[start : start + READ_AT_ONCE]).values()))
+        for block in _blocks(transaction, collection, where):
+            self.add(block)
+
+    def add_matching_beside(
+        self, transaction: Transaction, collection: Collection, beside: Collection, where: Where
+    ) -> None:
+        for block in _blocks(transaction, beside, where):
+            self.add_beside(transaction, collection, block)
+
+    def add_beside(self, transaction: Transaction, collection: Collection, documents: Sequence[Document]) -> None:
+        """Add documents that stand beside `collection`, from which is erased what it has of them and what matches."""
+        self.ids_beside.update(each.id for each in documents)
+        present = reads.by_ids(transaction, collection, [each.id for each in documents])
+        self.add([each for each in documents if each.id in self.ids or each.id not in present])
 
     def add(self, documents: Sequence[Document]) -> None:
         for each in documents:
@@ -308,7 +332,9 @@ class _Gathered:
             self._sources.update(str(told[name]) for name in ("source", "path") if told.get(name))
         self._some += documents[:MOST_PROBES]
 
-    def matched(self, collection: Collection, asked: ErasureRequest) -> Matched:
+    def matched(self, collection: Collection | None, asked: ErasureRequest) -> Matched:
+        if collection is None:
+            return Matched(Target(owner=asked.user, is_private=asked.is_private))
         target = Target(
             collection.name,
             collection.id,

@@ -79,7 +79,8 @@ class CodeFiles:
                 continue
             except (OSError, ValueError, KeyError, TypeError) as error:
                 log.warning("codes of vectors are made anew", collection_id=collection_id, reason=str(error))
-                path.unlink(missing_ok=True)
+                if not isinstance(error, OSError):  # then it is this process that cannot read it
+                    path.unlink(missing_ok=True)
                 continue
             self.used(opened)
             return opened

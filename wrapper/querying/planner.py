@@ -279,7 +279,7 @@ class Planner:
         """Answer from the engine's candidates.
 
         Returns None when the index has not enough to propose, when asking it for more would cost more than computing,
-        or when writes keep passing it by.
+        when writes keep passing it by, or when the documents whose middle is asked for have changed.
         """
         for _ in range(MOST_ATTEMPTS):
             while True:
@@ -288,6 +288,8 @@ class Planner:
                 with self._catalog.read() as transaction:
                     now = find_collection(transaction, question.collection)
                     check_dimension(now, len(question.embedding), field="query_embedding")
+                    if question.near and not self._is_middle(transaction, now, question):
+                        return None
                     waiting_now = waiting_of(transaction, now)
                     if waiting_now is None or (now.key, now.engine_id) != (collection.key, collection.engine_id):
                         return None
@@ -316,8 +318,15 @@ class Planner:
     def _exactly(self, question: _Question, plan: str) -> Found:
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, question.collection)
+            if question.near:
+                question = replace(question, embedding=middle_of(transaction, collection, question.near, question.seen))
             check_dimension(collection, len(question.embedding), field="query_embedding")
             return self._computed(transaction, collection, question, plan)
+
+    def _is_middle(self, transaction: Transaction, collection: Collection, question: _Question) -> bool:
+        """Return whether what was asked for is the middle of the documents as they are in this snapshot, too."""
+        middle = middle_of(transaction, collection, question.near, question.seen)
+        return np.array_equal(middle, question.embedding)
 
     def _computed(self, transaction: Transaction, collection: Collection, question: _Question, plan: str) -> Found:
         """Return the answer from the vectors of the catalogue, block by block."""

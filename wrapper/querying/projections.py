@@ -6,7 +6,6 @@ of the same ones in the same places.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from schemas.where import Where
 from wrapper.catalog import grouping, reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
+from wrapper.catalog.filters import digest_of
 from wrapper.catalog.rows import find_collection
 from wrapper.querying.principal_axes import principal_axes
 
@@ -50,10 +50,6 @@ class _Places:
         return self.positions.nbytes + self.places.nbytes + OVERHEAD_BYTES
 
 
-def _digest(where: Where) -> str:
-    return hashlib.sha256(repr(where).encode("utf-8", "surrogatepass")).hexdigest()
-
-
 class Projections:
     """The projections of a process. Several threads can use it: those that ask for the same one compute it once."""
 
@@ -78,7 +74,7 @@ class Projections:
     @cachedmethod(
         lambda self: self._kept,
         # By its text: in Python, the filters for 1 and for true are equal.
-        key=lambda self, transaction, collection, where: (collection.key, collection.revision, _digest(where)),
+        key=lambda self, transaction, collection, where: (collection.key, collection.revision, digest_of(where)),
         condition=lambda self: self._condition,
     )
     def _places(self, transaction: Transaction, collection: Collection, where: Where) -> _Places:

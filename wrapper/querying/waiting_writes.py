@@ -39,6 +39,8 @@ def waiting_of(transaction: Transaction, collection: Collection) -> Waiting | No
     writes = frozenset(
         entry.id
         for entry in entries
-        if entry.kind in (outbox.DOCUMENTS, outbox.METADATA) and not entry.payload.get("again")
+        if entry.kind in (outbox.DOCUMENTS, outbox.METADATA)
+        and not entry.payload.get("again")
+        and not entry.payload.get("further")
     )
     return Waiting(writes, sorted(ids))

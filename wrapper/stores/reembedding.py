@@ -159,6 +159,7 @@ class Reembeddings:
             by = copy.metadata
             return Part(
                 name,
+                copy.key,
                 source.name,
                 by["embedding_connection"],
                 by["embedding_model"],
@@ -176,14 +177,14 @@ class Reembeddings:
         """Store a part with the vectors of its documents, float32 (documents, dimension), None where there are none,
         and switch the collection to the new vectors when that was all. Return whether it was.
 
-        Nothing is stored when the re-embedding has ended or gone on meanwhile, or something was erased. Raises
-        InvalidInputError for vectors that the collection cannot have.
+        Nothing is stored when the re-embedding has ended or gone on meanwhile, when another one has begun, or something
+        was erased. Raises InvalidInputError for vectors that the collection cannot have.
         """
 
         def operation(transaction: Transaction) -> bool:
             check_nothing_erased(transaction, part.erasures)
             copy, source = find_collection(transaction, part.name), belongs_to(transaction, part.name)
-            if source is None or _mark(copy) != part.before:
+            if source is None or (copy.key, _mark(copy)) != (part.key, part.before):
                 return False
             if part.doomed:
                 writes.delete_documents(transaction, part.name, ids=part.doomed)
@@ -208,7 +209,7 @@ class Reembeddings:
 
         def operation(transaction: Transaction) -> None:
             copy = find_collection(transaction, part.name)
-            if _mark(copy) == part.before:
+            if (copy.key, _mark(copy)) == (part.key, part.before):
                 _note(transaction, copy, replace(part.before, status=status, error=error))
 
         if is_final or error != part.before.error:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from providers.contract_tests.model import ModelDocument
 from schemas.records import DocumentBatch
-from schemas.where import TEXT, parse_where
+from schemas.where import EVERYTHING, TEXT, HasId, Not, parse_where
 from schemas.words.regular_expressions import matches
 from tests.properties.strategies import embedding
 from wrapper.catalog import filters, reads, writes
@@ -41,14 +41,22 @@ def _asked(draw, texts):
 def _selected(catalog, name, where):
     with catalog.read() as transaction:
         collection = find_collection(transaction, name)
-        tree = parse_where(where)
+        tree = where if isinstance(where, HasId | Not) else parse_where(where)
         page = reads.page(transaction, collection, tree, limit=1000)
         listed = reads.positions_in_order(transaction, collection, tree)
         listing = filters.in_order(transaction, collection.key, tree)
         walked = {row[0] for row in transaction.rows(listing.text, listing.parameters)}
+        ids = [each.id for each in reads.page(transaction, collection, EVERYTHING, limit=1000).documents]
+        by_id = reads.by_ids(transaction, collection, ids, where=tree)
+        exported = [each for block in reads.everything(transaction, collection, tree) for each in block]
+        compared, _ = reads.vectors_of(transaction, collection, ids, where=tree)
     assert page.total == len(page.documents)
     assert [each.position for each in page.documents] == list(listed) == sorted(walked)
-    return [each.id for each in page.documents]
+    assert sorted(compared) == sorted(walked)
+    found = [each.id for each in page.documents]
+    assert [each.id for each in exported] == found
+    assert sorted(by_id) == sorted(found)
+    return found
 
 
 @given(st.data(), st.lists(TEXTS, min_size=1, max_size=8))
@@ -66,6 +74,9 @@ def test_every_filter_by_text_selects_what_reading_does(catalog, stored, data, t
         assert _selected(catalog, name, either) == [
             each.id for each in found if is_so(each.text) or each.metadata["even"]
         ]
+    some = data.draw(st.sets(st.sampled_from([*(each.id for each in found), "d100"])))
+    assert _selected(catalog, name, HasId(tuple(some))) == [each.id for each in found if each.id in some]
+    assert _selected(catalog, name, Not(HasId(tuple(some)))) == [each.id for each in found if each.id not in some]
 
 
 def test_a_text_that_was_replaced_is_found_by_its_new_parts_alone(catalog, stored):

@@ -13,7 +13,7 @@ from schemas.records import Collection
 from schemas.where import EVERYTHING, Not, Where
 from wrapper.catalog.changes import feed
 from wrapper.catalog.contract import Transaction
-from wrapper.catalog.filters import count, predicate
+from wrapper.catalog.filters import count, digest_of, predicate
 from wrapper.catalog.reads import all_positions
 
 MOST_BYTES = 32 << 20
@@ -30,7 +30,7 @@ MOST_CHANGED = 0.05
 of them match."""
 
 Positions = NDArray[np.int64]
-_Key = tuple[int, str]
+_Key = tuple[int, bytes]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +75,7 @@ class HeldMatches:
         if held is not None:
             return len(held)
         counted = count(transaction, collection.key, where, collection.count)
-        if counted >= self._least_held:
+        if counted >= self._least_held and ENTRY_BYTES + 8 * counted <= self._held.maxsize:
             with self._guard:
                 times = self._counted[key] = self._counted.get(key, 0) + 1
             if times % COUNTS_A_READING == 0:
@@ -114,7 +114,7 @@ class HeldMatches:
 
 
 def _key(collection: Collection, where: Where) -> _Key:
-    return collection.key, repr(where)  # by its text: in Python, the filters for 1 and for true are equal
+    return collection.key, digest_of(where)
 
 
 def _brought(

@@ -141,16 +141,19 @@ class PostgresTransaction(Transaction):
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         self._lift_limit()
+        self._matching.clear()  # several writes share a transaction
         self._cursor.execute(_translated(sql), parameters)
 
     def run_many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
         if parameters:
             self._lift_limit()
+            self._matching.clear()
             self._cursor.executemany(_translated(sql), parameters)
 
     def insert(self, table: str, columns: str, rows: Sequence[Row]) -> None:
         if rows:
             self._lift_limit()
+            self._matching.clear()
             with self._cursor.copy(f"COPY {table} ({columns}) FROM STDIN".encode()) as copy:
                 for row in rows:
                     copy.write_row(row)

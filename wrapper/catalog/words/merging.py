@@ -66,7 +66,9 @@ class WordMerging:
         if write is None:
             return False
         # After the read has ended: on PostgreSQL, what rewrites these tables waits for it, and the writers for that.
-        self._catalog.commit_quickly(write)
+        # Not quickly: a database server that crashes would give the new segments' numbers to others, while this process
+        # keeps what it has read of them.
+        self._catalog.commit(write)
         if is_purge:
             self._purge_at = max(self._purge_at, self._clock()) + (self._clock() - started) / PURGE_SHARE
         return True

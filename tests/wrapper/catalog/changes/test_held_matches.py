@@ -27,6 +27,8 @@ FILTERS = [
         {"$not": {"odd": 1}},
         {"$or": [{"mark": 3}, {"odd": 0}]},
         {"$and": [{"mark": {"$gte": 1}}, {"odd": 1}]},
+        {"$text": {"$contains": "text 2"}},
+        {"$text": {"$not_regex": "[01] of (a|b)"}},
     )
 ]
 
@@ -62,13 +64,13 @@ def asked(catalog, held, where, name="docs"):
 @given(steps=STEPS, most_changed=st.sampled_from([0.5, 1_000]))
 def test_what_is_said_is_so_whatever_is_done_to_the_collection(catalog, steps, most_changed):
     writer, held = Writer(catalog), HeldMatches(least_held=0, most_changed=most_changed)
-    writer.create()
     try:
         for kind, *what in steps:
             if kind == "follow":
                 which, _ = what
-                told, so = asked(catalog, held, FILTERS[which], NAME)
-                assert told == so
+                for where in (FILTERS[which], FILTERS[-1 - which % 2]):
+                    told, so = asked(catalog, held, where, NAME)
+                    assert told == so
             else:
                 writer.do(kind, *what)
         for where in FILTERS * 2:
