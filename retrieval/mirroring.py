@@ -18,8 +18,8 @@ from typing import Any, Protocol
 import orjson
 
 from schemas.errors import CollectionNotFoundError, ConflictError, GoneError, InvalidInputError
+from schemas.storage.reembedding import MIRRORED
 
-MARK = "mirror"
 """The key of a copy's metadata that says of what it is a copy, and how far it has come."""
 BEGINNING = 0
 PLACE = ("next", "as_of", "history")
@@ -101,7 +101,7 @@ class Mirror:
         """
         with _missing(self._of):
             source = self._source.collection(self._of)
-        metadata = _described(source) | {MARK: self._mark(source, {})}
+        metadata = _described(source) | {MIRRORED: self._mark(source, {})}
         self._target.ensure_collection(self._name, metadata, metric=source["metric"])
         copy = self._target.collection(self._name)
         place = self._place(source, copy)
@@ -141,7 +141,7 @@ class Mirror:
         ConflictError for one that cannot."""
         if copy["id"] == source["id"]:
             raise ConflictError(f"'{self._name}' is the collection to be copied, or was restored from a backup of it")
-        mark = copy["metadata"].get(MARK)
+        mark = copy["metadata"].get(MIRRORED)
         if not isinstance(mark, dict):
             mark = {}
         is_copy = mark.get("id") == source["id"] or (mark.get("url"), mark.get("collection")) == (self._url, self._of)
@@ -212,7 +212,7 @@ class Mirror:
 
     def _record(self, source: Body, copy: Body, place: Body) -> None:
         """Keep the place with the copy, and give it the metadata of the source."""
-        metadata = _described(source) | {MARK: self._mark(source, place)}
+        metadata = _described(source) | {MIRRORED: self._mark(source, place)}
         if metadata != copy["metadata"]:
             self._target.replace_metadata(self._name, metadata)
 
@@ -231,4 +231,4 @@ def _missing(name: str) -> Iterator[None]:
 
 def _described(source: Body) -> Body:
     """Return the metadata of the source without what makes it a copy itself."""
-    return {key: value for key, value in source["metadata"].items() if key != MARK}
+    return {key: value for key, value in source["metadata"].items() if key != MIRRORED}

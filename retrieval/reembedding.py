@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol, cast
 
 import numpy as np
@@ -109,9 +110,11 @@ class Reembedder:
             reason = error.message.replace(part.name, part.collection)
             event = "re-embedding failed" if is_final else "re-embedding waits"
             log.warning(event, collection=part.collection, reason=reason)
-            self._storage.tell(part, reason, is_final=is_final)
+            # First: where the disk is full, nothing can be told either.
             pause_seconds = min(LONGEST_PAUSE_SECONDS, 2 * pause_seconds or FIRST_PAUSE_SECONDS)
             self._pauses[name] = self._clock() + pause_seconds, pause_seconds
+            with suppress(RagError):
+                self._storage.tell(part, reason, is_final=is_final)
             return False
         self._pauses.pop(name, None)
         return True

@@ -13,6 +13,10 @@ EMBEDDED_BY = ("embedding_provider", "embedding_model", "embedding_connection")
 """The keys of a collection's metadata that say what made its vectors."""
 
 
+MIRRORED = "mirror"
+"""The key of the metadata of a collection that is a copy of another service's, whose vectors come from there."""
+
+
 class Status(StrEnum):
     RUNNING = "running"
     FAILED = "failed"

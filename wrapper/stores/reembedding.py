@@ -17,6 +17,7 @@ from schemas.errors import CollectionNotFoundError, ConflictError
 from schemas.records import NO_EXTRAS, Collection, DocumentBatch, Metadata, Vector
 from schemas.storage.erasure_count import ErasedMeanwhileError, check_nothing_erased, erasures
 from schemas.storage.reembedding import (
+    MIRRORED,
     Mark,
     Part,
     Reembedding,
@@ -61,11 +62,17 @@ class Reembeddings:
         """Have vectors made by what `embedding` names under the keys `EMBEDDED_BY`, or go on with that where it failed.
         Where those are kept that the collection was switched back from, it is switched to them.
 
-        Raises ConflictError when others are being made, and when old ones are kept.
+        Raises ConflictError when others are being made, when old ones are kept, and for a mirror.
         """
 
         def operation(transaction: Transaction) -> Reembedding:
             source = writable(transaction, name)
+            if MIRRORED in source.metadata:
+                raise ConflictError(
+                    f"Collection '{name}' is a copy of another service's, and so are its vectors: re-embed that one",
+                    code="reembedding_of_mirror",
+                    collection=name,
+                )
             known = beside(transaction, source)
             if known is not None:
                 mark = _mark(known)

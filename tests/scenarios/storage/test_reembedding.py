@@ -191,6 +191,38 @@ def test_what_is_erased_is_gone_from_the_vectors_beside_too(app, client, name, c
     assert not state(client, name)["can_go_back"] or not is_complete
 
 
+def test_only_the_vectors_beside_lose_what_matched_once_and_does_not_now(client, name, connection):
+    reembed(client, name, connection=connection)
+    complete(client, name)
+    for number, now in ((1, 10), (2, 20)):
+        answer = client.patch(f"/collections/{name}/documents/d{number}", json={"metadata": {"n": now}})
+        assert answer.status_code in (200, 202)
+    client.delete(f"/collections/{name}/documents/d4")
+    erased = client.post("/api/erase", json={"collection": name, "where": {"n": {"$in": [1, 3, 4]}}})
+    assert erased.status_code == 200, erased.json
+    assert erased.json["receipt"]["chunks"] == 2  # d3, and d4 as the old vectors had it
+    left = client.get(f"/collections/{name}/documents").json["documents"]
+    assert [each["id"] for each in left] == ["d0", "d1", "d2"]
+    again = client.post("/api/erase", json={"collection": name, "where": {"n": 2}})
+    assert again.status_code == 200, again.json
+    assert again.json["receipt"]["chunks"] == 0
+    assert client.get(f"/collections/{name}").json["count"] == 3
+
+
+def test_what_matched_once_is_embedded_anew_after_an_erasure(client, name, connection, models_up):
+    add(client, name, *range(5, 150))
+    models_up.script[:] = [openai_answer] * 4
+    models_up.script.append(lambda body: setattr(models_up, "is_down", True) or openai_answer(body))
+    reembed(client, name, connection=connection)
+    eventually(lambda: state(client, name)["documents_done"] == 100, seconds=PATIENCE_SECONDS)
+    assert client.patch(f"/collections/{name}/documents/d1", json={"metadata": {"n": 1000}}).status_code in (200, 202)
+    assert client.post("/api/erase", json={"collection": name, "where": {"n": 1}}).status_code == 200
+    models_up.reset()
+    complete(client, name)
+    assert client.get(f"/collections/{name}").json["count"] == 150
+    assert [nearest(client, name, f"Text {number}") for number in range(5)] == [f"d{number}" for number in range(5)]
+
+
 def test_a_vector_that_the_collection_cannot_have_is_told_by_its_own_name(client, name, connection, models_up):
     models_up.meanings["Text 3"] = [0.0]
     reembed(client, name, connection=connection)

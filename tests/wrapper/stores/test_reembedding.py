@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, TooOldError
 from schemas.records import Since
-from schemas.storage.reembedding import ReembeddingNotFoundError
+from schemas.storage.reembedding import MIRRORED, ReembeddingNotFoundError
 from tests.wrapper.stores.reembedded import NEW, NEWER, Collection, Crash, embedded
 from wrapper.catalog.changes.feed import check_since, history_of
 from wrapper.catalog.names import aliases, collection_writes
@@ -82,6 +82,31 @@ def test_nobody_sees_the_new_vectors_before_they_are_complete(docs):
         assert len(all_collections(transaction)) == counted + 1
     state = docs.work.of(docs.name)
     assert (state.status, state.documents_done, state.documents, state.model) == ("running", 2, 3, "new")
+
+
+def test_what_was_made_for_an_ended_work_is_not_taken_for_the_next_one(docs):
+    docs.add(*"abc")
+    docs.work.begin(docs.name, NEWER)
+    [hidden] = docs.work.under_way()
+    part = docs.work.next_part(hidden)
+    docs.work.end(docs.name)
+    docs.work.begin(docs.name, NEW)
+    assert not docs.work.store(part, np.ones((3, 3), "<f4"))
+    docs.work.tell(part, "it was the other model", is_final=True)
+    state = docs.work.of(docs.name)
+    assert (state.status, state.error, state.documents_done) == ("running", None, 0)
+    docs.finish()
+    docs.check_switched(docs.contents())
+
+
+def test_a_copy_of_another_services_collection_is_refused(docs):
+    with docs.catalog.read() as transaction:
+        metadata = find_collection(transaction, docs.name).metadata | {MIRRORED: {}}
+    docs._write(
+        lambda transaction: collection_writes.change_collection_metadata(transaction, docs.name, lambda _: metadata)
+    )
+    with pytest.raises(ConflictError, match="re-embed that one"):
+        docs.work.begin(docs.name, NEW)
 
 
 def test_an_alias_and_the_keys_of_writes_go_with_the_name(docs):
