@@ -40,6 +40,7 @@ from wrapper.erasing.kept_backups import KeptBackups
 from wrapper.erasing.traces import MOST_PROBES, spread, tables_with
 from wrapper.indexing.indexer import Indexer
 from wrapper.querying.code_files import CodeFiles
+from wrapper.stores.reembedding import forget_error
 
 log = structlog.get_logger(__name__)
 
@@ -107,6 +108,7 @@ class StorageErasure:
                 if ids:
                     writes.delete_documents(transaction, each.name, ids=sorted(ids))
                 tombstones.erase(transaction, each.key)
+                forget_error(transaction, each)
             return found, idempotency.leave_out(transaction, found.target, collection.key)
 
         deleted = self._catalog.commit(operation)

@@ -295,6 +295,12 @@ def _mark(copy: Collection) -> Mark:
     return Mark(**{**kept, "status": Status(kept["status"])})
 
 
+def forget_error(transaction: Transaction, copy: Collection) -> None:
+    """Forget why the work on the vectors beside a collection failed: the reason may name what is erased."""
+    if MARK in copy.metadata and (mark := _mark(copy)).error is not None:
+        _note(transaction, copy, replace(mark, error="Something was erased since, perhaps what the reason named"))
+
+
 def _note(transaction: Transaction, copy: Collection, mark: Mark) -> None:
     """Keep how far a copy is. The index is not told: no query asks for it."""
     metadata = {**copy.metadata, MARK: asdict(mark)}

@@ -13,7 +13,7 @@ from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING, TEXT, HasId, Not, parse_where
 from schemas.words.regular_expressions import matches
 from tests.properties.strategies import embedding
-from wrapper.catalog import filters, reads, writes
+from wrapper.catalog import document_changes, filters, reads, writes
 from wrapper.catalog.rows import find_collection
 
 LETTERS = "abcdéß🙂 \0\1\n%_"
@@ -97,3 +97,19 @@ def test_a_text_that_was_replaced_is_found_by_its_new_parts_alone(catalog, store
             )
             == 1
         )
+
+
+def test_a_pattern_meets_what_earlier_writes_of_the_same_transaction_have_left(catalog, stored):
+    """The catalogue commits the writes of several callers together."""
+    name = stored([ModelDocument(each, "alpha", {}, embedding(n)) for n, each in enumerate(["p", "q"])])
+    where = parse_where({TEXT: {"$regex": "^al?p"}})
+
+    def several(transaction):
+        document_changes.patch_metadata(transaction, name, {"seen": 1}, where=where)
+        for document, text in (("p", "omega"), ("r", "alpha")):
+            batch = DocumentBatch([document], [text], [{}], embedding(5)[np.newaxis])
+            writes.add_documents(transaction, name, batch)
+        writes.delete_documents(transaction, name, where=where)
+
+    catalog.commit(several)
+    assert _selected(catalog, name, {TEXT: {"$contains": ""}}) == ["p"]

@@ -191,6 +191,22 @@ def test_what_is_erased_is_gone_from_the_vectors_beside_too(app, client, name, c
     assert not state(client, name)["can_go_back"] or not is_complete
 
 
+def test_the_reason_of_a_failure_names_nothing_that_is_erased(app, client, name, connection):
+    client.post(
+        f"/collections/{name}/documents",
+        json={"documents": [{"id": "ada@example.org", "text": " ", "embedding": [1, 1, 1]}]},
+    )
+    reembed(client, name, connection=connection)
+    eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
+    assert "ada@example.org" in state(client, name)["error"]
+    assert client.post("/api/erase", json={"collection": name, "document": "ada@example.org"}).status_code == 200
+    assert "ada@example.org" not in state(client, name)["error"]
+    with app.extensions["rag.service"].catalog.read() as transaction:
+        assert not [row for row in transaction.rows("SELECT metadata FROM collections") if "ada@example.org" in row[0]]
+    reembed(client, name, connection=connection)
+    complete(client, name)
+
+
 def test_only_the_vectors_beside_lose_what_matched_once_and_does_not_now(client, name, connection):
     reembed(client, name, connection=connection)
     complete(client, name)
