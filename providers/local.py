@@ -29,7 +29,7 @@ from providers.base import (
     SupportsTextSearch,
     TellsPlans,
 )
-from providers.pinned_writes import PinsWrites
+from providers.pinned_writes import PinsEmbeddings, PinsWrites
 from providers.storage_protocol import Storage, folder_bytes
 from schemas.access.callers import current
 from schemas.access.owners import EVERYTHING_SEEN
@@ -67,6 +67,7 @@ class LocalProvider(
     SupportsOrderBy,
     TellsPlans,
     PinsWrites,
+    PinsEmbeddings,
 ):
     """The collections of `context.storage`. A program without a storage gets ConfigurationError when it opens one."""
 
@@ -85,6 +86,7 @@ class LocalProvider(
             )
         self._storage: Storage = self.context.storage
         self._pins: dict[str, str] = {}
+        self._keys: dict[str, int | None] = {}
 
     @classmethod
     def connection_schema(cls) -> JsonSchema:
@@ -118,13 +120,16 @@ class LocalProvider(
         pinned._pins = {**self._pins, collection: collection_id}
         return pinned
 
+    def embedded_as(self, collection: str, described: CollectionInfo) -> Self:
+        pinned = copy.copy(self)
+        pinned._keys = {**self._keys, collection: described.number}
+        return pinned
+
     def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Where | None = None) -> bool:
-        checked, pin = checked_batch(batch), self._pins.get(collection)
-        return self._storage.add_documents(collection, checked, replace_where=replace_where, collection_id=pin).indexed
+        return self._add(collection, batch, replace_where=replace_where)
 
     def add_documents_unless(self, collection: str, batch: DocumentBatch, unless: Where) -> bool:
-        checked, pin = checked_batch(batch), self._pins.get(collection)
-        return self._storage.add_documents(collection, checked, unless=unless, collection_id=pin).indexed
+        return self._add(collection, batch, unless=unless)
 
     def delete_documents(
         self, collection: str, *, ids: Sequence[str] | None = None, where: Where | None = None
@@ -186,6 +191,19 @@ class LocalProvider(
     def documents_by_id(self, collection: str, ids: Sequence[str], *, with_embeddings: bool = False) -> list[Document]:
         found, _ = self._storage.documents(collection, checked_ids(ids), with_embeddings=with_embeddings)
         return found
+
+    def _add(
+        self,
+        collection: str,
+        batch: DocumentBatch,
+        *,
+        replace_where: Where | None = None,
+        unless: Where | None = None,
+    ) -> bool:
+        checked, pin, key = checked_batch(batch), self._pins.get(collection), self._keys.get(collection)
+        return self._storage.add_documents(
+            collection, checked, replace_where=replace_where, unless=unless, collection_id=pin, collection_key=key
+        ).indexed
 
 
 def _info(found: Collection) -> CollectionInfo:

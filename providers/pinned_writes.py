@@ -1,9 +1,12 @@
-"""The ability of a provider of documents to write to one collection, whatever its name means by then."""
+"""Abilities of a provider of documents: to write to one collection, whatever its name means by then, and to store no
+vectors beside those of another model."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import Self
+
+from schemas.connections import CollectionInfo
 
 
 class PinsWrites(ABC):
@@ -12,4 +15,14 @@ class PinsWrites(ABC):
         """Return the provider such that its writes to `collection` go to the collection of this id alone.
 
         They raise CollectionNotFoundError, and change nothing, once that is the name of another one or of none.
+        """
+
+
+class PinsEmbeddings(ABC):
+    @abstractmethod
+    def embedded_as(self, collection: str, described: CollectionInfo) -> Self:
+        """Return the provider such that it stores documents in `collection` only while its vectors are of the model of
+        which they were when it was described so.
+
+        It raises ReembeddedMeanwhileError, and stores nothing, once they are of another one.
         """

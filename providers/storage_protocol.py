@@ -65,9 +65,11 @@ class Storage(Protocol):
         replace_where: Where | None = None,
         unless: Where | None = None,
         collection_id: str | None = None,
+        collection_key: int | None = None,
     ) -> Written:
-        """Store documents. Raises AlreadyThereError when a stored document matches `unless`, and
-        CollectionNotFoundError when the collection has another id than `collection_id`."""
+        """Store documents. Raises AlreadyThereError when a stored document matches `unless`, CollectionNotFoundError
+        when the collection has another id than `collection_id`, and ReembeddedMeanwhileError when it has another key
+        than `collection_key`."""
 
     def delete_documents(
         self,

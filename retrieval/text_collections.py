@@ -14,7 +14,7 @@ from registry.connections import Connections
 from registry.embedding.metering import Metered, unmetered
 from registry.embedding.queries import AskedEmbeddings, connection_of
 from retrieval.failures import embedding_errors, store_errors, write_error
-from retrieval.ingest.collection_writer import CollectionWriter
+from retrieval.ingest.collection_writer import CollectionWriter, Embed, embed_here
 from retrieval.ingest.drafts import FIRST_CHUNKS, WHOLE, SourceDocument
 from retrieval.ingest.ingestion import Ingested, ingest_document
 from retrieval.search.choosing import Chosen, CollectionChoice
@@ -64,11 +64,8 @@ class TextCollections:
     def embedding(self, name: str | None = None) -> EmbeddingProvider:
         """Return the embedding connection, or with the name of a collection the one that embeds its documents. Raises
         EmbeddingFailureError when it cannot be opened, and what the store raises."""
-        connection = self._embedding_connection
-        for info in () if name is None else self.corpus.open().existing([name]):
-            connection = connection_of(info, connection)
-        with embedding_errors():
-            return cast(EmbeddingProvider, self._connections.open(connection, "embedding"))
+        found = [] if name is None else self.corpus.open().existing([name])
+        return self._embedding_of(next(iter(found), None))
 
     def least_relevance(self, asked: float | None = None, *, uncalibrated: float = 0.0) -> float:
         """Return the least relevance of a result: as asked, else as set, else the embedding model's, which is
@@ -88,19 +85,17 @@ class TextCollections:
     def writer(
         self,
         name: str,
-        embedding: EmbeddingProvider,
-        embed: Callable[[list[str]], Vector] | None = None,
+        embed: Embed = embed_here,
         collection_id: str | None = None,
     ) -> CollectionWriter:
-        """Return a writer of the collection of that name; `embed` and `collection_id` as `CollectionWriter` takes
-        them."""
+        """Return a writer of the collection of that name, which embeds by the connection that embeds its documents;
+        `embed` and `collection_id` as `CollectionWriter` takes them."""
         self._about_to_embed()
-        embeds = embed or embedding.embed
-        return CollectionWriter(
-            *(self.corpus.open().provider, name, embedding),
-            lambda texts: self._metered(embedding, texts, lambda: embeds(texts)),
-            collection_id,
-        )
+
+        def metered(embedding: EmbeddingProvider, texts: list[str]) -> Vector:
+            return self._metered(embedding, texts, lambda: embed(embedding, texts))
+
+        return CollectionWriter(self.corpus.open().provider, name, self._embedding_of, metered, collection_id)
 
     def name_now(self, collection_id: str, name: str) -> str:
         """Return what a collection is called that was called `name`. Raises CollectionNotFoundError when it is gone."""
@@ -118,8 +113,8 @@ class TextCollections:
         stays as it is.
         """
         try:
-            embedding = self.embedding(name)
-            return ingest_document(self.writer(name, embedding), to_source(embedding))
+            writer = self.writer(name)
+            return ingest_document(writer, to_source(writer.embedding))
         except (AccessError, InvalidInputError, EmbeddingFailureError, ConflictError):
             raise
         except RagError as error:
@@ -182,3 +177,8 @@ class TextCollections:
         reads = corpus.able(SupportsMetadataFiltering)
         # Two counts, because one of both together would look at each chunk.
         return sum(reads.documents(collection.name, where, limit=1).total for where in (FIRST_CHUNKS, WHOLE))
+
+    def _embedding_of(self, info: CollectionInfo | None) -> EmbeddingProvider:
+        connection = self._embedding_connection if info is None else connection_of(info, self._embedding_connection)
+        with embedding_errors():
+            return cast(EmbeddingProvider, self._connections.open(connection, "embedding"))

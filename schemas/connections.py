@@ -102,8 +102,8 @@ class CollectionInfo:
     """A collection at a provider.
 
     `revision` grows with each write. No other collection ever has the `id`, not even a later one of the same name; `id`
-    and `revision` together stand for the content. `number` is higher the later the collection was made. Each of them,
-    `count` and `dimension` is None where the provider does not know it.
+    and `revision` together stand for the content. `number` is higher the later the collection was made, or re-embedded.
+    Each of them, `count` and `dimension` is None where the provider does not know it.
     """
 
     name: str

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from schemas.errors import CollectionNotFoundError, DocumentNotFoundError
+from schemas.errors import DocumentNotFoundError
 from schemas.metadata import check_collection_metadata, merge_patch, reserved_of, without_reserved
 from schemas.records import (
     Collection,
@@ -187,10 +187,12 @@ class Store:
         replace_where: Where | None = None,
         unless: Where | None = None,
         collection_id: str | None = None,
+        collection_key: int | None = None,
     ) -> Written[WriteOutcome]:
         """Store documents, all or none.
 
-        Raises AlreadyThereError when a document of the collection matches `unless`, and ErasedMeanwhileError.
+        Raises AlreadyThereError when a document of the collection matches `unless`, ErasedMeanwhileError, and
+        ReembeddedMeanwhileError when the collection has another key than `collection_key`.
         """
 
         def operation(transaction: Transaction) -> WriteOutcome:
@@ -201,20 +203,18 @@ class Store:
                 writes.check_that_none_matches(transaction, collection, unless)
             return writes.add_documents(transaction, name, batch, on_conflict=on_conflict, replace_where=replace_where)
 
-        return self.writing.write(WriteOutcome, name, operation, options.pinned(collection_id))
+        return self.writing.write(WriteOutcome, name, operation, options.pinned(collection_id, collection_key))
 
     def add_part(
         self, collection: Collection, batch: DocumentBatch, options: WriteOptions, *, on_conflict: str
     ) -> WriteOutcome:
         """Store one part of a stream without waiting for the index. Raises CollectionNotFoundError when the collection
-        is gone, also when there is a later one of its name."""
+        is gone, also when there is a later one of its name, and ReembeddedMeanwhileError."""
 
         def operation(transaction: Transaction) -> WriteOutcome:
-            if find_collection(transaction, collection.name).id != collection.id:
-                raise CollectionNotFoundError(collection.name)
             return writes.add_documents(transaction, collection.name, batch, on_conflict=on_conflict)
 
-        return self.writing.commit(collection.name, operation, options)
+        return self.writing.commit(collection.name, operation, options.pinned(collection.id, collection.key))
 
     def patch_document(
         self, name: str, document_id: str, patch: DocumentPatch, options: WriteOptions

@@ -17,6 +17,7 @@ from schemas.observing import spans
 from schemas.records import Collection
 from schemas.storage.erasure_count import erasures
 from schemas.storage.outcomes import EarlierAnswer, WriteOutcome
+from schemas.storage.reembedding import ReembeddedMeanwhileError
 from schemas.storage.write_waits import INDEX
 from wrapper.catalog import idempotency
 from wrapper.catalog.catalog import Catalog
@@ -39,19 +40,24 @@ Outcome = TypeVar("Outcome", bound=WriteOutcome)
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """The conditions of a write: those that its request sets, and the quota of its caller. `digest` tells a request
-    from any other. `collection_id` is that of the collection that the name must still mean. `wait` is one of `WAITS`,
-    None where the request leaves it to the service."""
+    from any other. `collection_id` is that of the collection that the name must still mean, `collection_key` the key
+    that it must still have, because a re-embedding gives it another. `wait` is one of `WAITS`, None where the request
+    leaves it to the service."""
 
     idempotency_key: str | None = None
     digest: str = ""
     if_match: frozenset[str] | None = None
     quota: Quota | None = None
     collection_id: str | None = None
+    collection_key: int | None = None
     wait: str | None = None
 
-    def pinned(self, collection_id: str | None) -> WriteOptions:
-        """Return the same for a write to the collection of this id alone; None leaves it as it is."""
-        return self if collection_id is None else replace(self, collection_id=collection_id)
+    def pinned(self, collection_id: str | None, collection_key: int | None = None) -> WriteOptions:
+        """Return the same for a write to the collection of this id alone, as long as it has this key; None leaves
+        either as it is."""
+        if collection_id is not None:
+            self = replace(self, collection_id=collection_id)
+        return self if collection_key is None else replace(self, collection_key=collection_key)
 
 
 AS_IT_COMES = WriteOptions()
@@ -149,8 +155,9 @@ class Writing:
 
         A write that `creates` the collection has none to check; one that only `deletes` is taken however many wait.
         Raises DiskFloorError when the disk is too full, BusyError when too many writes wait for the index,
-        PreconditionFailedError when the collection is in another state than `If-Match` says, and QuotaError when the
-        caller's collections would hold more than they may.
+        PreconditionFailedError when the collection is in another state than `If-Match` says, ReembeddedMeanwhileError
+        when it has another key than the options say, and QuotaError when the caller's collections would hold more than
+        they may.
         """
         self.check_disk()
 
@@ -305,7 +312,9 @@ def _check_collection(
     if creates:
         return
     if options.collection_id is not None and find_collection(transaction, name).id != options.collection_id:
-        raise CollectionNotFoundError(options.collection_id)
+        raise CollectionNotFoundError(name)
+    if options.collection_key is not None and find_collection(transaction, name).key != options.collection_key:
+        raise ReembeddedMeanwhileError(name)
     if options.if_match is not None:
         _check_precondition(find_collection(transaction, name), options.if_match)
     if not deletes:

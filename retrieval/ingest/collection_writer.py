@@ -16,7 +16,7 @@ from providers.base import (
     SupportsMetadataFiltering,
 )
 from providers.embeddings.base import EmbeddingProvider
-from providers.pinned_writes import PinsWrites
+from providers.pinned_writes import PinsEmbeddings, PinsWrites
 from retrieval.failures import embedding_errors
 from retrieval.ingest.drafts import Draft, text_to_embed
 from schemas.access.callers import acting_still
@@ -24,31 +24,41 @@ from schemas.bounds import MAX_PAGE
 from schemas.connections import CollectionInfo
 from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, UnsupportedError
 from schemas.records import Document, DocumentBatch, Metadata, Vector
+from schemas.storage.reembedding import ReembeddedMeanwhileError
 from schemas.where import Where
 
 BATCH_DOCUMENTS = 100
+ATTEMPTS = 3
+"""How often a document is embedded whose collection is re-embedded each time before it is stored."""
 
 _T = TypeVar("_T")
 Stored = dict[str, Document]
 """Documents by id."""
+EmbeddingOf = Callable[[CollectionInfo | None], EmbeddingProvider]
+"""Returns what embeds the documents of a collection of this description, or of one that does not exist yet."""
+Embed = Callable[[EmbeddingProvider, list[str]], Vector]
+
+
+def embed_here(embedding: EmbeddingProvider, texts: list[str]) -> Vector:
+    return embedding.embed(texts)
 
 
 class CollectionWriter:
     """Reads and writes one collection, for one job in one thread; it caches the collection's description.
 
-    `embed` makes the vectors where that is not done by `embedding` itself, whose model it must use. The collection is
-    created with its first documents, unless `collection_id` says which one it is. Raises the provider's errors,
-    CollectionNotFoundError when the name means another one or none, EmbeddingFailureError when the embedding fails,
-    ConflictError when the collection's documents were embedded by another model, and AccessError instead of embedding
-    and writing for a caller who may not go on.
+    `embed` makes the vectors, by the model of what `embedding_of` returns. The collection is created with its first
+    documents, unless `collection_id` says which one it is. Raises the provider's errors, CollectionNotFoundError when
+    the name means another one or none, EmbeddingFailureError when the embedding fails, ConflictError when the
+    collection's documents were embedded by another model, ReembeddedMeanwhileError when that was so only after it was
+    described, and AccessError instead of embedding and writing for a caller who may not go on.
     """
 
     def __init__(
         self,
         provider: RagProvider,
         name: str,
-        embedding: EmbeddingProvider,
-        embed: Callable[[list[str]], Vector] | None = None,
+        embedding_of: EmbeddingOf,
+        embed: Embed = embed_here,
         collection_id: str | None = None,
     ) -> None:
         if collection_id is not None:
@@ -57,17 +67,26 @@ class CollectionWriter:
         self._writes = _able(provider, SupportsEmbeddings)
         self._provider = provider
         self.name = name
-        self.embedding = embedding
         self.embedded = 0
-        self._embed_texts = embed or embedding.embed
-        self._info = self._find()
-        if collection_id is not None and (self._info is None or self._info.id != collection_id):
-            raise CollectionNotFoundError(name)
+        self._embedding_of = embedding_of
+        self._embed_texts = embed
+        self._collection_id = collection_id
         self._has_embedded = False
+        self._open()
 
     def collection(self) -> CollectionInfo | None:
         """Return the description of the collection, None while it does not exist."""
         return self._info
+
+    def following(self, work: Callable[[], _T]) -> _T:
+        """Return the outcome of `work`, which embeds texts and writes them. Where the collection is re-embedded
+        meanwhile, all of it is done again, by the model that the collection has then."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return work()
+            except ReembeddedMeanwhileError:
+                self._open()
+        return work()
 
     def stored(self, where: Where) -> Stored:
         return {document.id: document for document in self.documents(where)}
@@ -116,7 +135,7 @@ class CollectionWriter:
         while vector queries do not see all of it yet.
         """
         if self._info is None:
-            self._info = self._create()
+            self._described_as(self._create())
         batch = DocumentBatch(
             [draft.id for draft in drafts],
             [draft.text for draft in drafts],
@@ -140,6 +159,7 @@ class CollectionWriter:
         for batch in batches(ids, BATCH_DOCUMENTS):
             for found in self._reads.documents_by_id(self.name, batch, with_embeddings=True):
                 if found.embedding is not None:
+                    self._check_dimension(found.embedding)
                     known[text_to_embed(found.text, found.metadata)] = found.embedding
         return known
 
@@ -154,7 +174,7 @@ class CollectionWriter:
                 given=self.embedding.model,
             )
         with embedding_errors():
-            vectors = self._embed_texts(texts)
+            vectors = self._embed_texts(self.embedding, texts)
         self.embedded += len(texts)
         self._has_embedded = True
         dimension = self._info.dimension if self._info else None
@@ -174,7 +194,29 @@ class CollectionWriter:
         try:
             return _able(self._provider, SupportsDynamicCollections).create_collection(self.name, metadata)
         except ConflictError:
-            return self._provider.collection(self.name)
+            info = self._provider.collection(self.name)
+        if self._has_embedded and info.metadata.get("embedding_model") not in (None, self.embedding.model):
+            raise ReembeddedMeanwhileError(self.name)
+        return info
+
+    def _open(self) -> None:
+        info = self._find()
+        if self._collection_id is not None and (info is None or info.id != self._collection_id):
+            raise CollectionNotFoundError(self.name)
+        self._described_as(info)
+        self.embedding = self._embedding_of(info)
+
+    def _described_as(self, info: CollectionInfo | None) -> None:
+        """Store from now on what is embedded as this description says, as long as it is true."""
+        self._info = info
+        if info is not None and isinstance(self._provider, PinsEmbeddings):
+            self._provider = self._provider.embedded_as(self.name, info)
+            self._writes = _able(self._provider, SupportsEmbeddings)
+
+    def _check_dimension(self, stored: Vector) -> None:
+        # A vector of another dimension would not fit those that are made by the model that is described.
+        if self._info is not None and self._info.dimension not in (None, len(stored)):
+            raise ReembeddedMeanwhileError(self.name)
 
     def _recorded_model(self) -> Any:
         return self._info.metadata.get("embedding_model") if self._info else None

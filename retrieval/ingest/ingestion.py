@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from retrieval.clock import utc_now
 from retrieval.ingest.collection_writer import CollectionWriter, Stored
@@ -43,8 +44,18 @@ def ingest_document(
     """Store a document in place of its previous version.
 
     A document or chunk that has not changed is not embedded again. Until the swap the previous version stays as it is,
-    whatever fails. A text without words leaves no chunks.
+    whatever fails. A text without words leaves no chunks. When the collection is re-embedded meanwhile, the document is
+    embedded again.
     """
+    return writer.following(partial(_ingest, writer, document, advance, clock))
+
+
+def _ingest(
+    writer: CollectionWriter,
+    document: SourceDocument,
+    advance: Callable[[float], None],
+    clock: Callable[[], datetime],
+) -> Ingested:
     where = Equals("document_id", document.id) if document.replaces is None else document.replaces
     stored = writer.stored(where)
     first = _first(stored)

@@ -90,7 +90,7 @@ def load(
         return f"{folder}/{path_below}" if folder else path_below
 
     total_bytes = sum(file.size_bytes for file in found.files)
-    loader = _Loader(CollectionWriter(provider, collection, embedding), reader, chunking, max_file_mb)
+    loader = _Loader(CollectionWriter(provider, collection, lambda info: embedding), reader, chunking, max_file_mb)
     loader.report.passed_over += [replace(each, path=source_of(each.path)) for each in found.passed_over]
     loader.report.errors += [replace(each, source=source_of(each.source)) for each in found.errors]
     done_bytes = 0

@@ -196,13 +196,12 @@ class JobWork:
         metadata = wanted.metadata if told is None else told.metadata
         given = GivenFile(file.source, path, _kind(file, path), metadata=metadata, tags=wanted.tags)
         progress.tell(status=READING, document_id=document_id(given.source))
-        embedding = self._texts.embedding(wanted.collection)
         collection_id = None if told is None else told.collection_id
-        writer = self._texts.writer(wanted.collection, embedding, partial(self._vectors, job, embedding), collection_id)
+        writer = self._texts.writer(wanted.collection, partial(self._vectors, job), collection_id)
         if wanted.on_conflict == SKIP and any(True for _ in writer.documents(given.where)):
             progress.end(UNCHANGED, warnings=("A document of this name is stored already, and stays as it is",))
             return
-        chunking = chunking_of(self._settings, embedding)
+        chunking = chunking_of(self._settings, writer.embedding)
         if told is not None and told.max_tokens is not None:
             chunking = windows_within(chunking, told.max_tokens, told.overlap_tokens)
         done = unchanged(writer, given, chunking)

@@ -116,16 +116,16 @@ class RAGPipeline:
         """
         began = time.perf_counter()
         name = self.target(collection)
-        embedding = self._texts.embedding(name)
+        self._texts.embedding(name)  # where it cannot be opened, the documents are not at fault, nor is the store
         job_id = uuid.uuid4()
         failures: list[Failure] = []
         warnings: list[str] = []
         processed = 0
         try:
-            writer = self._texts.writer(name, embedding)
+            writer = self._texts.writer(name)
             for index, document in enumerate(documents):
                 try:
-                    done = ingest_document(writer, to_source(document, self._settings, embedding))
+                    done = ingest_document(writer, to_source(document, self._settings, writer.embedding))
                 except (InvalidInputError, EmbeddingFailureError) as error:
                     # Without the sentence, which quotes what the document says.
                     log.warning("document left out", filename=document.filename, code=error.code, job=str(job_id))

@@ -115,22 +115,27 @@ class Notes:
         The service itself writes: what may be written was checked here, and nobody else may write to this collection.
         """
         note = replace(note, created_at=self._clock().isoformat(timespec="milliseconds"))
-        writer = self._texts.writer(self._collection, self._texts.embedding(self._collection))
+        writer = self._texts.writer(self._collection)
         drafts = [Draft(note.id, note.text, _metadata(note, of))]
         if replaced is not None:
             superseded = {**replaced.metadata, SUPERSEDED_BY: note.id}
-            drafts.append(Draft(replaced.id, replaced.text, superseded, replaced.embedding))
-        vectors = writer.vectors(drafts, {})
-        with acting_still(), acting_as(SERVICE), storing_since(began_at):
-            # Written in one request: at no moment are both notes, or neither, found.
-            writer.write(drafts, vectors, unless=None if replaced is None else Equals("supersedes", replaced.id))
+            drafts.append(Draft(replaced.id, replaced.text, superseded))
+        stored = {} if replaced is None else {replaced.id: replaced}
+
+        def store() -> None:
+            vectors = writer.vectors(drafts, stored)
+            with acting_still(), acting_as(SERVICE), storing_since(began_at):
+                # Written in one request: at no moment are both notes, or neither, found.
+                writer.write(drafts, vectors, unless=None if replaced is None else Equals("supersedes", replaced.id))
+
+        writer.following(store)
         return note
 
     def _found(self, note_id: str, asker: Asker) -> Document:
         """Return a note for the asker to replace. Raises NoteNotFoundError, and OwnedByAnotherError."""
         reads = self._texts.corpus.open().able(SupportsMetadataFiltering)
         try:
-            found = reads.documents_by_id(self._collection, [note_id], with_embeddings=True)
+            found = reads.documents_by_id(self._collection, [note_id])
         except CollectionNotFoundError:
             found = []
         if not found or not asker.sees(_ownership(found[0])):

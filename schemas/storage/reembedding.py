@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from schemas.errors import NotFoundError
+from schemas.errors import ConflictError, NotFoundError
 from schemas.records import Document, Metadata
 
 EMBEDDED_BY = ("embedding_provider", "embedding_model", "embedding_connection")
@@ -32,6 +32,19 @@ class ReembeddingNotFoundError(NotFoundError):
     def __init__(self, name: str) -> None:
         super().__init__(
             f"Collection '{name}' is not being re-embedded, and no old vectors of it are kept", collection=name
+        )
+
+
+class ReembeddedMeanwhileError(ConflictError):
+    """The collection has vectors of another model by now than those that were to be stored in it."""
+
+    code = "reembedded_meanwhile"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"Collection '{name}' was re-embedded meanwhile: its vectors are of another model than these, which were "
+            "not stored",
+            collection=name,
         )
 
 

@@ -84,7 +84,7 @@ def watch(
         told = stack.enter_context(_progress())
 
         def former_writer() -> CollectionWriter:
-            return CollectionWriter(provider, former, embedding)
+            return CollectionWriter(provider, former, lambda info: embedding)
 
         open_former = former_writer if collection is None and former != target else None
 
@@ -95,7 +95,7 @@ def watch(
             return Watcher(
                 FolderSync(
                     Folder(root, called, is_ignored=is_ignored, max_file_bytes=max_file_bytes),
-                    lambda: CollectionWriter(provider, target, embedding),
+                    lambda: CollectionWriter(provider, target, lambda info: embedding),
                     reader=reader,
                     chunking=chunking_of(settings, embedding),
                     open_former=open_former,

@@ -51,7 +51,7 @@ class Ways:
         return self
 
     def writer(self, collection=COLLECTION):
-        return CollectionWriter(self._provider, collection, self._embedding)
+        return CollectionWriter(self._provider, collection, lambda info: self._embedding)
 
     def loaded(self, path=None, **options):
         return load(

@@ -349,7 +349,7 @@ def test_a_name_is_the_same_in_each_spelling(parts, monkeypatch, earlier):
     with monkeypatch.context() as patch:
         if earlier:
             patch.setattr(identity.unicodedata, "normalize", lambda form, name: name)
-        writer = parts.texts.writer(parts.collection, parts.texts.embedding())
+        writer = parts.texts.writer(parts.collection)
         given = GivenFile(decomposed, b"# Cereal\n\nOf oats.", kind_named("markdown"))
         chunking = chunking_of(RetrievalSettings(), parts.texts.embedding())
         with DocumentReader() as reader:

@@ -50,12 +50,9 @@ class Texts:
         self.corpus = corpus
         self._before_write = before_write
 
-    def embedding(self, name=None):
-        return LetterEmbedding()
-
-    def writer(self, name, embedding):
+    def writer(self, name):
         self._before_write()
-        return CollectionWriter(self.corpus.open().provider, name, embedding)
+        return CollectionWriter(self.corpus.open().provider, name, lambda info: LetterEmbedding())
 
 
 @pytest.fixture

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import uuid
 
+import orjson
 import pytest
 
+from tests.support.line_bodies import Lines
 from tests.support.live import eventually
-from tests.support.model_server import DIMENSION, openai_answer, vector
+from tests.support.model_server import DIMENSION, as_json, openai_answer, vector
 
 OLD_DIMENSION = 3
 PATIENCE_SECONDS = 60
@@ -19,13 +21,42 @@ def client(app):
 
 
 @pytest.fixture
-def connection(client, models_up):
+def connect(client, models_up):
+    """`connect(model)`: the id of an embedding connection to the stub with that model."""
+
+    def connect(model):
+        connection_id = f"{model}-{uuid.uuid4().hex[:8]}"
+        config = {"url": f"{models_up.url}/v1", "model": model}
+        body = {"id": connection_id, "type": "embedding", "provider": "openai", "config": config}
+        assert client.post("/api/connections", json=body).status_code == 201
+        return connection_id
+
+    return connect
+
+
+@pytest.fixture
+def connection(connect):
     """An embedding connection to the stub, whose model is `newer`."""
-    connection_id = f"newer-{uuid.uuid4().hex[:8]}"
-    config = {"url": f"{models_up.url}/v1", "model": "newer"}
-    body = {"id": connection_id, "type": "embedding", "provider": "openai", "config": config}
-    assert client.post("/api/connections", json=body).status_code == 201
-    return connection_id
+    return connect("newer")
+
+
+@pytest.fixture
+def filled(client):
+    """`filled(dimension, **metadata)`: the name of a collection of five documents of that dimension."""
+    made = []
+
+    def fill(dimension, **metadata):
+        made.append(f"docs-{uuid.uuid4().hex[:8]}")
+        told = {"name": made[-1], "metadata": {"embedding_model": "older", **metadata}}
+        assert client.post("/collections", json=told).status_code == 201
+        documents = [{"id": f"d{n}", "text": f"Text {n}", "embedding": [1.0] * dimension} for n in range(5)]
+        answer = client.post(f"/collections/{made[-1]}/documents", json={"documents": documents})
+        assert answer.status_code in (201, 202), answer.json
+        return made[-1]
+
+    yield fill
+    for name in made:
+        client.delete(f"/collections/{name}")
 
 
 @pytest.fixture
@@ -244,3 +275,61 @@ def test_a_vector_that_the_collection_cannot_have_is_told_by_its_own_name(client
     reembed(client, name, connection=connection)
     eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
     assert f"the metric of collection '{name}' is cosine" in state(client, name)["error"]
+
+
+def all_are_embedded_by_the_stub(client, name):
+    asked = {"limit": 1000, "include": ["embedding"]}
+    found = client.post(f"/collections/{name}/documents/search", json=asked).json["documents"]
+    return [each["id"] for each in found if each["embedding"] != pytest.approx(vector(each["text"]).tolist())] == []
+
+
+@pytest.mark.parametrize("path", ["documents", "import"])
+def test_a_stream_of_old_vectors_ends_where_the_collection_was_switched(app, client, filled, connection, path):
+    name = filled(DIMENSION)
+    lines = [
+        orjson.dumps({"id": f"n{n}", "text": f"New {n}", "embedding": [1.0] * DIMENSION}) + b"\n" for n in range(1_200)
+    ]
+
+    def switch():
+        beside = app.test_client()
+        assert reembed(beside, name, connection=connection).status_code == 202
+        complete(beside, name)
+
+    answer = client.post(
+        f"/collections/{name}/{path}",
+        input_stream=Lines(lines, switch),
+        content_type="application/x-ndjson",
+        content_length=sum(map(len, lines)),
+    )
+    assert (answer.status_code, answer.json["code"]) == (409, "reembedded_meanwhile"), answer.json
+    assert "another model" in answer.json["error"]
+    stored = client.get(f"/collections/{name}").json["count"]
+    assert answer.json["details"]["count"] == stored - 5 > 0
+    assert all_are_embedded_by_the_stub(client, name)
+
+
+@pytest.mark.parametrize("dimension", [DIMENSION, OLD_DIMENSION])
+def test_an_upload_embedded_before_the_switch_is_embedded_again(
+    app, client, filled, connect, connection, models_up, dimension
+):
+    name = filled(dimension, embedding_connection=connect("older"))
+
+    def switched(body):
+        beside = app.test_client()
+        assert reembed(beside, name, connection=connection).status_code == 202
+        complete(beside, name)
+        data = [{"index": index, "embedding": [1.0] * dimension} for index, _ in enumerate(body["input"])]
+        return as_json({"data": data, "model": "older"})
+
+    models_up.script.append(switched)
+    headers = {"X-Filename": "late.md", "Content-Type": "text/markdown"}
+    told = client.post(f"/api/documents?collection={name}", data=b"# Late\n\nWords.", headers=headers)
+    job = f"/api/jobs/{told.json['job']['id']}"
+    eventually(lambda: client.get(job).json["status"] == "done", seconds=PATIENCE_SECONDS)
+    assert [each["status"] for each in client.get(job).json["files"]] == ["done"], client.get(job).json
+    assert client.get(f"/collections/{name}").json["count"] == 6
+    assert all_are_embedded_by_the_stub(client, name)
+    [chunk] = client.post(f"/collections/{name}/documents/search", json={"where": {"source": "late.md"}}).json[
+        "documents"
+    ]
+    assert chunk["metadata"]["embedding_model"] == "newer"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -14,6 +13,7 @@ from schemas.access.callers import ANYBODY, SKEW_SECONDS, Caller, Kind, Limits, 
 from schemas.access.narrowing import HEADER, view_sent
 from schemas.errors import UnauthorizedError
 from schemas.settings import AccessSettings
+from tests.support.line_bodies import Lines
 from wrapper.access.authentication import FRESH_SECONDS, Authentication
 from wrapper.access.stored_keys import StoredKeys
 from wrapper.web.callers import PART_BYTES, AnswerBrokenOffError
@@ -147,25 +147,6 @@ def test_a_stream_within_a_view_that_was_sent_along_goes_on(access, exporting, c
     clock.seconds += FRESH_SECONDS
     with pytest.raises(AnswerBrokenOffError):
         list(second)
-
-
-class Lines(io.BytesIO):
-    """A body of lines, which calls `at_half` when half of it has been read."""
-
-    def __init__(self, lines, at_half):
-        super().__init__(b"".join(lines))
-        self._half, self._at_half = sum(map(len, lines)) // 2, at_half
-
-    def read(self, size=-1):
-        if self.tell() >= self._half and self._at_half is not None:
-            self._at_half, then = None, self._at_half
-            then()
-        return super().read(min(size, 4_096) if size > 0 else 4_096)
-
-    def readinto(self, buffer):
-        part = self.read(len(buffer))
-        buffer[: len(part)] = part
-        return len(part)
 
 
 def test_a_write_whose_key_ends_while_its_body_arrives_is_not_made(service, access, clock):
