@@ -89,5 +89,6 @@ class Layers:
         self.search.close()
         self.reranking.close()
         self.collector.close()
+        self.embeddings.close()
         self.health.close()
         self.connections.close()

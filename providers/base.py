@@ -268,7 +268,7 @@ class SupportsSearch(ABC):
 class TellsPlans(ABC):
     @abstractmethod
     def planned_search(self, collection: str, embedding: Vector, *, top_k: int, where: Where) -> Planned:
-        """Return what `SupportsSearch.search` returns, and the plan that found it."""
+        """Return what `SupportsSearch.search` returns, the plan that found it, and the collection as it was then."""
 
 
 class SupportsMetadataFiltering(ABC):

@@ -144,7 +144,7 @@ class LocalProvider(
     def planned_search(self, collection: str, embedding: Vector, *, top_k: int, where: Where) -> Planned:
         vector = checked_vector(embedding)
         found = self._storage.query(collection, vector, top_k=checked_top_k(top_k), where=where, with_embeddings=True)
-        return Planned(found.matches, SearchPlan(found.plan, found.compared, found.recall))
+        return Planned(found.matches, SearchPlan(found.plan, found.compared, found.recall), _info(found.collection))
 
     def text_search(
         self, collection: str, query: str, *, top_k: int = 10, where: Where = EVERYTHING

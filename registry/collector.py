@@ -25,6 +25,7 @@ from providers.outbound import deadlines
 from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
 from registry.embedding.queries import QueryEmbedding, QueryEmbeddings
+from registry.embedding.searching import search_by
 from registry.topics.query_text import choose_query_text
 from schemas.access.callers import carried, current
 from schemas.connections import CollectionInfo
@@ -158,10 +159,9 @@ class Collector:
 
         def search() -> tuple[_Asked, float]:
             (provider, info), embedded = looked.result(), embedding.result()
-            embedded.check_fits(info)
             with self._time_until(until):
                 searching = self._connections.registry.require(provider, SupportsSearch)
-                matches = searching.search(selected.name, embedded.vector, top_k=request.top_k, where=where)
+                matches, _ = search_by(embedded, searching, info, top_k=request.top_k, where=where)
             found = _Asked(info, matches, self._thresholds_for(request, info, provider))
             return found, round((self._clock() - began) * 1e3, 2)
 

@@ -10,6 +10,7 @@ from typing import cast
 
 from providers.base import SupportsMetadataFiltering
 from providers.embeddings.base import EmbeddingProvider
+from providers.outbound import deadlines
 from registry.connections import Connections
 from registry.embedding.metering import Metered, unmetered
 from registry.embedding.queries import AskedEmbeddings, connection_of
@@ -143,17 +144,19 @@ class TextCollections:
         return self.near(embedded, question, limit, min_relevance=min_relevance)
 
     def embed(self, text: str, chosen: Chosen, within_seconds: float) -> AskedEmbeddings:
-        """Embed a question for the collections that it is asked of. Raises EmbeddingFailureError when that fails, or
-        takes too long, for all of them."""
+        """Embed a question for the collections that it is asked of, until the first of their connections has answered;
+        the others go on. Raises EmbeddingFailureError when that fails, or takes too long, for all of them."""
         self._about_to_embed()
         asked = self._semantic.asked(text, within_seconds)
         failures: list[RagError] = []
-        for info in chosen.asked:
-            try:
-                asked.of(info)
-            except RagError as error:
-                failures.append(error)
-        if failures and len(failures) == len(chosen.asked):
+        with deadlines.within(within_seconds):
+            for info in asked.as_embedded(chosen.asked):
+                try:
+                    asked.of(info)
+                    return asked
+                except RagError as error:
+                    failures.append(error)
+        if failures:
             with embedding_errors():
                 raise failures[0]
         return asked

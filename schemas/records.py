@@ -10,6 +10,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from schemas.connections import CollectionInfo
+
 Metadata = dict[str, Any]
 Vector = NDArray[np.float32]
 
@@ -229,10 +231,11 @@ class SearchPlan:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The nearest documents, nearest first, and how they were found."""
+    """The nearest documents, nearest first, how they were found, and the collection in the same snapshot."""
 
     matches: list[Match]
     plan: SearchPlan
+    collection: CollectionInfo
 
 
 @dataclass(frozen=True, slots=True)

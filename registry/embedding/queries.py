@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import TimeoutError as NotInTimeError
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -13,15 +17,16 @@ import numpy as np
 
 from providers.embeddings.base import EmbeddingProvider
 from providers.outbound import deadlines
+from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
-from registry.embedding.batches import MAX_TEXTS, EmbeddingBatches
+from registry.embedding.batches import EMBEDDING_TIMEOUT, MAX_TEXTS, EmbeddingBatches
 from registry.embedding.cache import EmbeddingCache, EmbeddingKey
 from registry.embedding.metering import Metered, unmetered
 from registry.live_connections import LiveConnection
 from registry.stored_connections import ConnectionNotFoundError
 from schemas.access.callers import check_acting, current_view
 from schemas.connections import CollectionInfo
-from schemas.errors import ConflictError, RagError
+from schemas.errors import ConflictError, RagError, UnavailableError
 from schemas.records import Vector
 
 
@@ -69,7 +74,10 @@ class QueryEmbedding:
 
 
 class QueryEmbeddings:
-    """Embeds query texts by named connections; safe for use by several threads."""
+    """Embeds query texts by named connections; safe for use by several threads.
+
+    `threads` are for questions that several connections embed at the same time.
+    """
 
     def __init__(self, connections: Connections, cache: EmbeddingCache, metered: Metered = unmetered) -> None:
         self._connections = connections
@@ -77,6 +85,10 @@ class QueryEmbeddings:
         self._metered = metered
         self._lock = threading.Lock()
         self._batches: WeakKeyDictionary[LiveConnection, EmbeddingBatches] = WeakKeyDictionary()
+        self.threads = ConnectionThreads("question")
+
+    def close(self) -> None:
+        self.threads.close()
 
     def embed(
         self, connection_id: str, text: str, model: str | None = None, *, within_seconds: float | None = None
@@ -131,18 +143,20 @@ def connection_of(info: CollectionInfo, usual: str) -> str:
 
 class AskedEmbeddings:
     """The embeddings of one question by the connections of the collections that it is asked of; safe for use by several
-    threads. `make` embeds it by a connection."""
+    threads. `make` embeds it by a connection, one of several in `threads`."""
 
-    def __init__(self, make: Callable[[str], QueryEmbedding], usual: str) -> None:
+    def __init__(self, make: Callable[[str], QueryEmbedding], usual: str, threads: ConnectionThreads) -> None:
         self._make = make
         self.usual = usual
+        self._threads = threads
         self._lock = threading.Lock()
         self._asked: dict[str, AskedEmbedding] = {}
 
     def of(self, info: CollectionInfo) -> QueryEmbedding:
         """Return the embedding for a collection; by the usual connection where the collection's own is not here.
 
-        Raises what `QueryEmbeddings.embed` raises, the same for all who want it.
+        Raises what `QueryEmbeddings.embed` raises, the same for all who want it, and UnavailableError when the caller's
+        deadline passes.
         """
         try:
             return self._by(connection_of(info, self.usual)).get()
@@ -154,37 +168,100 @@ class AskedEmbeddings:
         asked = self._by(connection_of(info, self.usual))
         return self._by(self.usual).made if asked.is_nowhere else asked.made
 
+    def as_embedded(self, infos: Sequence[CollectionInfo], until: float = math.inf) -> Iterator[CollectionInfo]:
+        """Yield the collections as their embeddings come: those of each connection when it has embedded the question or
+        failed, and the others when the caller's deadline passes, or `until`, in seconds of the monotonic clock.
+
+        Several connections embed at the same time. A lonely one is asked by whoever wants its embedding.
+        """
+        by_connection: dict[str, list[CollectionInfo]] = {}
+        for info in infos:
+            by_connection.setdefault(connection_of(info, self.usual), []).append(info)
+        if len(by_connection) < 2:
+            yield from infos
+            return
+        waiting = {self._begun(connection, until): of_it for connection, of_it in by_connection.items()}
+        while waiting:
+            seconds = max(0.0, min(deadlines.seconds_left(), until - time.monotonic()))
+            answers = [each.answer for each in waiting]
+            wait(answers, None if math.isinf(seconds) else seconds, return_when=FIRST_COMPLETED)
+            ready = [each for each in waiting if each.answer.done()] or list(waiting)
+            for each in ready:
+                of_it = waiting.pop(each)
+                if each.is_nowhere and each is not self._by(self.usual):
+                    waiting.setdefault(self._begun(self.usual, until), []).extend(of_it)
+                else:
+                    yield from of_it
+
+    def _begun(self, connection: str, until: float) -> AskedEmbedding:
+        asked = self._by(connection)
+        with deadlines.within(until - time.monotonic()):
+            asked.begin(self._threads)
+        return asked
+
     def _by(self, connection: str) -> AskedEmbedding:
         with self._lock:
-            return self._asked.setdefault(connection, AskedEmbedding(partial(self._make, connection)))
+            return self._asked.setdefault(connection, AskedEmbedding(connection, partial(self._make, connection)))
 
 
 class AskedEmbedding:
-    """The embedding of one question, made when it is first wanted and once for all who want it, in any thread."""
+    """The embedding of one question by a connection, made when it is first wanted and once for all who want it, in any
+    thread. `answer` is its future."""
 
-    def __init__(self, make: Callable[[], QueryEmbedding]) -> None:
+    def __init__(self, connection: str, make: Callable[[], QueryEmbedding]) -> None:
+        self._connection = connection
         self._make = make
         self._lock = threading.Lock()
-        self._made: QueryEmbedding | RagError | None = None
+        self._is_begun = False
+        self.answer: Future[QueryEmbedding] = Future()
 
     def get(self) -> QueryEmbedding:
-        """Return the embedding. Raises what `QueryEmbeddings.embed` raises, the same for all who want it."""
-        with self._lock:
-            if self._made is None:
-                try:
-                    self._made = self._make()
-                except RagError as error:
-                    self._made = error
-        if isinstance(self._made, RagError):
-            raise self._made
-        return self._made
+        """Return the embedding, made in this thread unless it is being made already.
+
+        Raises what `QueryEmbeddings.embed` raises, the same for all who want it, and UnavailableError when the caller's
+        deadline passes.
+        """
+        if self._is_first():
+            self._run()
+        seconds = deadlines.seconds_left()
+        try:
+            return self.answer.result(None if math.isinf(seconds) else seconds)
+        except NotInTimeError:
+            sentence = f"Connection '{self._connection}' has not embedded the question in time"
+            raise UnavailableError(sentence, code=EMBEDDING_TIMEOUT, error_type="timeout") from None
+
+    def begin(self, threads: ConnectionThreads) -> None:
+        """Have the embedding made in another thread within the caller's deadline, unless it is being made already."""
+        if not self._is_first():
+            return
+        until = time.monotonic() + deadlines.seconds_left()
+
+        def run() -> None:
+            with deadlines.within(until - time.monotonic()):
+                self._run()
+
+        try:
+            threads.submit(self._connection, run)
+        except RagError as error:
+            self.answer.set_exception(error)
 
     @property
     def made(self) -> QueryEmbedding | None:
         """The embedding as far as it was made, None when nobody wanted it or it failed."""
-        return self._made if isinstance(self._made, QueryEmbedding) else None
+        return self.answer.result() if self.answer.done() and self.answer.exception() is None else None
 
     @property
     def is_nowhere(self) -> bool:
         """Whether there turned out to be no such connection."""
-        return isinstance(self._made, ConnectionNotFoundError)
+        return self.answer.done() and isinstance(self.answer.exception(), ConnectionNotFoundError)
+
+    def _is_first(self) -> bool:
+        with self._lock:
+            is_first, self._is_begun = not self._is_begun, True
+            return is_first
+
+    def _run(self) -> None:
+        try:
+            self.answer.set_result(self._make())
+        except BaseException as error:
+            self.answer.set_exception(error)

@@ -69,6 +69,11 @@ class OpenCorpus:
         self._look_up(names)
         return [found for name in dict.fromkeys(names) if (found := self._find(name)) is not None]
 
+    def keeps_model(self, name: str) -> bool:
+        """Return whether the collection's vectors are now of the model that this request knows them by."""
+        known, now = self.existing([name]), self.provider.collections_named([name])
+        return _models_of(known) == _models_of(now)
+
     def _look_up(self, names: Sequence[str]) -> None:
         """Look up all of these names at once that are not known yet. A collection that every caller has a part of, such
         as that of the notes, may be there without being listed."""
@@ -83,3 +88,7 @@ class OpenCorpus:
             return self._listed[name]
         self._look_up([name])  # a few are read faster than all
         return self._looked_up[name]
+
+
+def _models_of(infos: Sequence[CollectionInfo]) -> list[object]:
+    return [info.metadata.get("embedding_model") for info in infos]

@@ -268,7 +268,8 @@ class SearchEngine:
         found, asked = {}, question.embeddings
         assert asked is not None
         names = [*(each.name for each in question.collections), *(each.collection for each in fused[:FIRST])]
-        for info in question.corpus.existing(names):
+        infos = question.corpus.existing(names)
+        for info in asked.as_embedded(infos, question.until) if request.min_relevance else infos:
             embedded = asked.made_of(info)
             if request.min_relevance:
                 try:

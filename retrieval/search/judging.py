@@ -59,6 +59,9 @@ class Candidates:
                 ids = [each.chunk_id for each in missing if each.collection == name]
                 try:
                     stored = corpus.able(SupportsMetadataFiltering).documents_by_id(name, ids, with_embeddings=True)
+                    # Asked after they were read: the collection may have been given those of another model meanwhile.
+                    if not corpus.keeps_model(name):
+                        continue
                 except RagError as error:
                     log.warning("vectors cannot be read", collection=name, reason=error.message)
                     continue

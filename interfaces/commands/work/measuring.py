@@ -86,7 +86,7 @@ def bench(
         if not no_load:
             _load(query_set, collection, connections)
         # Nothing is kept: each query is measured with its embedding.
-        embeddings = QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=0))
+        embeddings = stack.enter_context(closing(QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=0))))
         choice = collection_choice(Corpus(connections), connections, settings)
         reranking = stack.enter_context(closing(Reranking(connections)))
         found_by = search_oracles(embeddings, settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,6 +21,8 @@ from schemas.records import Document
 from schemas.where import EVERYTHING, Where
 
 log = structlog.get_logger(__name__)
+
+NO_TIME = "There was no time left to ask it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +67,34 @@ def ask_each(
     limit: int,
     ask: Callable[[CollectionInfo], Sequence[OracleResult]],
     comparable: Callable[[list[OracleResult]], list[OracleResult]] = lambda found: found,
+    *,
+    in_turn: Iterable[CollectionInfo] | None = None,
+    late: Callable[[CollectionInfo], str] = lambda collection: NO_TIME,
 ) -> OracleAnswer:
     """Return what `ask` finds in the collections, merged by strength once `comparable` has made these so, best first.
 
-    A collection that cannot be asked is left out and named in the answer. Raise its RagError when none can be asked.
+    They are asked `in_turn`, else as they come; the answer is the same. `late` says why there was no time for one. A
+    collection that cannot be asked is left out and named in the answer. Raise its RagError when none can be asked.
     """
-    found: list[OracleResult] = []
+    found: dict[str, Sequence[OracleResult]] = {}
     failures: dict[str, RagError] = {}
-    for collection in question.collections:
+    for collection in question.collections if in_turn is None else in_turn:
         if time.monotonic() >= question.until:
-            failures[collection.name] = UnavailableError("There was no time left to ask it")
+            failures[collection.name] = UnavailableError(late(collection))
             continue
         try:
-            found += ask(collection)
+            found[collection.name] = ask(collection)
         except CollectionNotFoundError:
             continue  # deleted since the question was asked
         except RagError as error:
             log.warning("collection left out", collection=collection.name, reason=error.message)
             failures[collection.name] = error
-    if failures and len(failures) == len(question.collections):
-        raise next(iter(failures.values()))
-    best = sorted(comparable(found), key=lambda result: -result.strength)[:limit]
-    return OracleAnswer(best, {name: error.message for name, error in failures.items()})
+    names = [each.name for each in question.collections]
+    if failures and len(failures) == len(names):
+        raise failures[names[0]]
+    results = [each for name in names for each in found.get(name, ())]
+    best = sorted(comparable(results), key=lambda result: -result.strength)[:limit]
+    return OracleAnswer(best, {name: failures[name].message for name in names if name in failures})
 
 
 def to_result(

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from providers.base import SupportsMetadataFiltering, SupportsSearch, TellsPlans
+from providers.base import SupportsMetadataFiltering, SupportsSearch
+from providers.outbound import deadlines
 from registry.embedding.queries import AskedEmbeddings, QueryEmbeddings, connection_of
+from registry.embedding.searching import search_by
 from retrieval.search.corpus import OpenCorpus
-from retrieval.search.oracles.base import Oracle, Question, ask_each, to_result
+from retrieval.search.oracles.base import NO_TIME, Oracle, Question, ask_each, to_result
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import OracleAnswer, OracleResult
-from schemas.errors import RagError
 from schemas.records import Match, SearchPlan, Vector
 
 
@@ -23,9 +24,10 @@ class SemanticOracle(Oracle):
     """Finds documents by their embeddings.
 
     The text is embedded by the connection that a collection's metadata name, else by `embedding_connection`, once by
-    each. It finds nothing where the model cannot read it, and a collection of another model is left out and named. The
-    score of a result is its cosine, 0 for a negative one; where a provider gives no vectors it is the match's own
-    (`schemas.scores.score`), which compares only within one metric, and there is no cosine.
+    each; a collection is asked as soon as its connection has answered. It finds nothing where the model cannot read the
+    text, and a collection of another model is left out and named. The score of a result is its cosine, 0 for a negative
+    one; where a provider gives no vectors it is the match's own (`schemas.scores.score`), which compares only within
+    one metric, and there is no cosine.
     """
 
     name = "semantic"
@@ -40,24 +42,14 @@ class SemanticOracle(Oracle):
 
     def query(self, question: Question, limit: int) -> OracleAnswer:
         asked = question.embeddings or self.asked(question.text)
-        unread = {}
-        for collection in self._usual_first(question.collections):
-            with suppress(RagError):  # it is raised where the collection is asked
-                embedded = asked.of(collection)
-                if not embedded.is_readable:
-                    unread[collection.name] = (
-                        f"The model '{embedded.model}' cannot read the question: its script is not one of the model's"
-                    )
-        read = tuple(each for each in question.collections if each.name not in unread)
-        if unread and not read:
-            return OracleAnswer([], unread)
-        answer = self.nearest(asked, replace(question, collections=read), limit)
+        unread: dict[str, str] = {}
+        answer = self._nearest(asked, question, limit, unread)
         return replace(answer, left_out={**answer.left_out, **unread}) if unread else answer
 
     def asked(self, text: str, within_seconds: float | None = None) -> AskedEmbeddings:
         """Return the embeddings of a text, which are made when they are wanted."""
         make = partial(self._embeddings.embed, text=text, within_seconds=within_seconds)
-        return AskedEmbeddings(make, self._embedding_connection)
+        return AskedEmbeddings(make, self._embedding_connection, self._embeddings.threads)
 
     def nearest(self, asked: AskedEmbeddings, question: Question, limit: int) -> OracleAnswer:
         """Answer as `query` does, also where the model cannot read the text.
@@ -65,20 +57,30 @@ class SemanticOracle(Oracle):
         Cosines of two models cannot be compared: where collections of several are asked, the results of each model are
         brought to the scale of the first, from its least to its greatest.
         """
+        return self._nearest(asked, question, limit)
+
+    def _nearest(
+        self, asked: AskedEmbeddings, question: Question, limit: int, unread: dict[str, str] | None = None
+    ) -> OracleAnswer:
+        """Answer as `nearest` does. With `unread`, a collection whose model cannot read the text is not asked, and the
+        reason is put there."""
         search = question.corpus.able(SupportsSearch)
 
         plans: dict[str, SearchPlan] = {}
         models: dict[str, str] = {}
 
         def found_in(collection: CollectionInfo) -> list[OracleResult]:
-            embedded = asked.of(collection)
-            embedded.check_fits(collection)
+            with deadlines.within(question.until - time.monotonic()):
+                embedded = asked.of(collection)
+            if unread is not None and not embedded.is_readable:
+                unread[collection.name] = (
+                    f"The model '{embedded.model}' cannot read the question: its script is not one of the model's"
+                )
+                return []
             models[collection.name] = embedded.model
-            if isinstance(search, TellsPlans):
-                planned = search.planned_search(collection.name, embedded.vector, top_k=limit, where=question.where)
-                matches, plans[collection.name] = planned.matches, planned.plan
-            else:
-                matches = search.search(collection.name, embedded.vector, top_k=limit, where=question.where)
+            matches, plan = search_by(embedded, search, collection, top_k=limit, where=question.where)
+            if plan is not None:
+                plans[collection.name] = plan
             if not _tells_cosines(question.corpus, collection):
                 return [to_result(match.document, collection, match.score) for match in matches]
             cosines = similarities(question.corpus, collection, embedded.vector, matches)
@@ -88,11 +90,19 @@ class SemanticOracle(Oracle):
                 if cosine is not None
             ]
 
+        def late(collection: CollectionInfo) -> str:
+            if asked.made_of(collection) is not None:
+                return NO_TIME
+            connection = connection_of(collection, self._embedding_connection)
+            return f"Connection '{connection}' has not embedded the question in time"
+
         question = replace(question, collections=self._usual_first(question.collections))
-        return replace(ask_each(question, limit, found_in, lambda found: on_one_scale(found, models)), plans=plans)
+        in_turn = asked.as_embedded(question.collections, question.until)
+        comparable = partial(on_one_scale, models=models)
+        return replace(ask_each(question, limit, found_in, comparable, in_turn=in_turn, late=late), plans=plans)
 
     def _usual_first(self, collections: Sequence[CollectionInfo]) -> tuple[CollectionInfo, ...]:
-        """Return the collections so that those of the usual connection wait for no other."""
+        """Return the collections, those of the usual connection first: its scale is that of all results."""
         usual = self._embedding_connection
         return tuple(sorted(collections, key=lambda each: connection_of(each, usual) != usual))
 
@@ -129,17 +139,18 @@ def similarities(
     """Return the cosine of the question and each match in [-1, 1].
 
     It compares matches across collections of all metrics, because their vectors are of one model. The distance of a
-    cosine collection tells it. For other metrics the vectors are read: a squared distance or a product does not tell it
-    for vectors of any length. It is None for a match that was deleted meanwhile.
+    cosine collection tells it. For other metrics the vectors do, which are read where the matches came without: a
+    squared distance or a product does not tell it for vectors of any length. It is None for a match that was deleted
+    meanwhile.
     """
     if collection.metric == "cosine":
         return [1.0 - match.distance for match in matches]
-    ids = [match.document.id for match in matches]
-    if not ids:
-        return []
-    stored = corpus.able(SupportsMetadataFiltering).documents_by_id(collection.name, ids, with_embeddings=True)
-    vectors = {document.id: document.embedding for document in stored}
-    return [None if (vector := vectors.get(each)) is None else _cosine(asked, vector) for each in ids]
+    vectors = {match.document.id: match.document.embedding for match in matches}
+    missing = [each for each, vector in vectors.items() if vector is None]
+    if missing:
+        stored = corpus.able(SupportsMetadataFiltering).documents_by_id(collection.name, missing, with_embeddings=True)
+        vectors |= {document.id: document.embedding for document in stored}
+    return [None if (vector := vectors[match.document.id]) is None else _cosine(asked, vector) for match in matches]
 
 
 def _cosine(one: Vector, other: Vector) -> float:

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from registry.connection_threads import ConnectionThreads
 from registry.embedding.queries import AskedEmbeddings
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.semantic import SemanticOracle
@@ -77,7 +78,7 @@ def test_without_embeddings_words_answer_and_relevance_is_unknown(make):
         raise UnavailableError("no embeddings")
 
     oracles = SemanticOracle(None), LexicalOracle()
-    embed = partial(AskedEmbeddings, fail, "default")
+    embed = partial(AskedEmbeddings, fail, "default", ConnectionThreads("question"))
     answer = make(*oracles, fusion="smoothed", embed=lambda text: embed(), min_relevance=0.9).search(
         SearchRequest(QUERY, min_relevance=0.9)
     )
