@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from schemas.errors import BusyError, CollectionNotFoundError, PreconditionFailedError
+from schemas.errors import BusyError, CollectionNotFoundError, ConflictError, PreconditionFailedError
 from schemas.observing import spans
 from schemas.records import Collection
 from schemas.storage.erasure_count import erasures
@@ -41,8 +41,8 @@ Outcome = TypeVar("Outcome", bound=WriteOutcome)
 class WriteOptions:
     """The conditions of a write: those that its request sets, and the quota of its caller. `digest` tells a request
     from any other. `collection_id` is that of the collection that the name must still mean, `collection_key` the key
-    that it must still have, because a re-embedding gives it another. `wait` is one of `WAITS`, None where the request
-    leaves it to the service."""
+    that it must still have, because a re-embedding gives it another. `embedding_model` made the vectors, None where
+    nobody says what did. `wait` is one of `WAITS`, None where the request leaves it to the service."""
 
     idempotency_key: str | None = None
     digest: str = ""
@@ -50,6 +50,7 @@ class WriteOptions:
     quota: Quota | None = None
     collection_id: str | None = None
     collection_key: int | None = None
+    embedding_model: str | None = None
     wait: str | None = None
 
     def pinned(self, collection_id: str | None, collection_key: int | None = None) -> WriteOptions:
@@ -156,8 +157,8 @@ class Writing:
         A write that `creates` the collection has none to check; one that only `deletes` is taken however many wait.
         Raises DiskFloorError when the disk is too full, BusyError when too many writes wait for the index,
         PreconditionFailedError when the collection is in another state than `If-Match` says, ReembeddedMeanwhileError
-        when it has another key than the options say, and QuotaError when the caller's collections would hold more than
-        they may.
+        when it has another key than the options say, ConflictError when it records another model, and QuotaError when
+        the caller's collections would hold more than they may.
         """
         self.check_disk()
 
@@ -315,10 +316,23 @@ def _check_collection(
         raise CollectionNotFoundError(name)
     if options.collection_key is not None and find_collection(transaction, name).key != options.collection_key:
         raise ReembeddedMeanwhileError(name)
+    if options.embedding_model is not None:
+        _check_model(find_collection(transaction, name), options.embedding_model)
     if options.if_match is not None:
         _check_precondition(find_collection(transaction, name), options.if_match)
     if not deletes:
         _check_lag(transaction, name)
+
+
+def _check_model(collection: Collection, model: str) -> None:
+    recorded = collection.metadata.get("embedding_model")
+    if recorded not in (None, model):
+        raise ConflictError(
+            f"Collection '{collection.name}' was embedded with '{recorded}', not with '{model}'",
+            code="embedding_model_differs",
+            stored=recorded,
+            given=model,
+        )
 
 
 def _check_lag(transaction: Transaction, name: str) -> None:

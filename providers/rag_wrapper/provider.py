@@ -6,10 +6,11 @@ filters of Chroma's grammar, and for nothing that it would answer differently.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from providers.arguments import (
     check_selection,
@@ -39,6 +40,7 @@ from providers.cursors import decode_offset, encode_cursor
 from providers.outbound.answers import listed, number, reading, text, whole
 from providers.outbound.json_client import JsonClient
 from providers.outbound.recognition import Sign
+from providers.pinned_writes import PinsEmbeddings
 from providers.rag_wrapper.client import WrapperClient
 from providers.rag_wrapper.dialect import RouteNotFoundError, WrapperDialect
 from providers.rag_wrapper.records import (
@@ -67,6 +69,7 @@ from schemas.records import (
     Vector,
 )
 from schemas.scores import rounded, score
+from schemas.storage.reembedding import ReembeddedMeanwhileError
 from schemas.where import EVERYTHING, Where, to_json
 
 PLACE = "the connection's URL"
@@ -82,6 +85,7 @@ class RagWrapperProvider(
     SupportsTextSearch,
     SupportsGather,
     SupportsOrderBy,
+    PinsEmbeddings,
 ):
     """The collections of another service.
 
@@ -120,6 +124,7 @@ class RagWrapperProvider(
             )
         )
         self._is_known_as_current = False
+        self._models: dict[str, str | None] = {}
 
     @classmethod
     def connection_schema(cls) -> JsonSchema:
@@ -160,6 +165,11 @@ class RagWrapperProvider(
     def delete_collection(self, name: str) -> None:
         self._client.delete_collection(checked_name(name))
 
+    def embedded_as(self, collection: str, described: CollectionInfo) -> Self:
+        pinned, model = copy.copy(self), described.metadata.get("embedding_model")
+        pinned._models = {**self._models, collection: model if isinstance(model, str) else None}
+        return pinned
+
     def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Where | None = None) -> bool:
         checked = checked_batch(batch)
         documents = [
@@ -170,7 +180,15 @@ class RagWrapperProvider(
         ]
         if self._is_current(collection):
             replaced = None if replace_where is None else to_json(replace_where)
-            answer = self._client.add_documents(collection, documents, replace_where=replaced)
+            model = self._models.get(collection)
+            try:
+                answer = self._client.add_documents(
+                    collection, documents, replace_where=replaced, embedding_model=model
+                )
+            except ConflictError as error:
+                if error.code == "embedding_model_differs":
+                    raise ReembeddedMeanwhileError(collection) from error
+                raise
             with self._reading():
                 whole(answer["count"])
                 return bool(answer.get("indexed", True))

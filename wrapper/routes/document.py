@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -61,13 +62,15 @@ def add_documents(name: str) -> Response:
 
 def _add_batch(name: str, asked: dict[str, Any]) -> Response:
     batch, options = read_batch()
+    options = replace(options, embedding_model=asked.pop("embedding_model"))
     written = store().add_documents(name, batch, options, **asked)
     spell = partial(added_answer, name, with_deleted=asked["replace_where"] is not None)
     return respond(written, spell, 201, with_index=True)
 
 
 def _add_stream(name: str, asked: dict[str, Any]) -> Response:
-    written = add_stream(store(), name, write_options(), unknown(), **asked)
+    options = replace(write_options(), embedding_model=asked.pop("embedding_model"))
+    written = add_stream(store(), name, options, unknown(), **asked)
     return respond(written, partial(streamed_answer, name), 201, with_index=True)
 
 

@@ -27,6 +27,8 @@ export interface Writing {
   on_conflict?: "replace" | "skip" | "error" | undefined;
   /** Delete, in the same transaction, what matches this and is not in the request. */
   replace_where?: Filter | undefined;
+  /** The model that made the vectors: refused where the collection records another one. */
+  embedding_model?: string | undefined;
   /** What the answer waits for: that the vector index has it all, or no longer than until it is safely stored. */
   wait?: "index" | "commit" | undefined;
 }
@@ -97,8 +99,8 @@ export class Collection {
 
   /** Store documents in one transaction. */
   add(documents: readonly NewDocument[], options: Writing & CallOptions = {}): Promise<Result<"addDocuments">> {
-    const { on_conflict, replace_where, wait, ...call } = options;
-    const query = { on_conflict, replace_where, wait };
+    const { on_conflict, replace_where, embedding_model, wait, ...call } = options;
+    const query = { on_conflict, replace_where, embedding_model, wait };
     const body = { documents: documents.map(spelt) };
     return this.#requester.body("POST", "/collections/{name}/documents", { ...call, ...this.#path, query, body });
   }
@@ -111,8 +113,8 @@ export class Collection {
     source: Source<NewDocument | Uint8Array>,
     options: Omit<Writing, "replace_where"> & Transfer = {},
   ): Promise<Result<"addDocuments">> {
-    const { on_conflict, wait, ...call } = options;
-    const query = { on_conflict, wait };
+    const { on_conflict, embedding_model, wait, ...call } = options;
+    const query = { on_conflict, embedding_model, wait };
     return sendLines(this.#requester, "/collections/{name}/documents", source, { ...call, ...this.#path, query });
   }
 

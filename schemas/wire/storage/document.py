@@ -47,6 +47,7 @@ class Writing(Body):
 
     on_conflict = Choice(ON_CONFLICT, load_default="replace")
     replace_where = FilterText(load_default=None, empty=None)
+    embedding_model = Text(load_default=None)
 
 
 class Patch(Body):

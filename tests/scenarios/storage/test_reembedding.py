@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import orjson
 import pytest
+from werkzeug.serving import make_server
 
-from tests.support.line_bodies import Lines
+from providers.rag_wrapper.provider import RagWrapperProvider
+from retrieval.ingest.loading import load
+from retrieval.ingest.profiles import chunking_of
+from retrieval.reading import DocumentReader
+from schemas.errors import ConflictError
+from schemas.settings import RetrievalSettings
+from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.support.live import eventually
 from tests.support.model_server import DIMENSION, as_json, openai_answer, vector
+from tests.wrapper.web.line_bodies import Lines
 
 OLD_DIMENSION = 3
 PATIENCE_SECONDS = 60
@@ -333,3 +342,58 @@ def test_an_upload_embedded_before_the_switch_is_embedded_again(
         "documents"
     ]
     assert chunk["metadata"]["embedding_model"] == "newer"
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "application/x-ndjson"])
+def test_vectors_that_are_said_to_be_of_another_model_are_refused(client, name, media_type):
+    document = {"id": "new", "text": "New", "embedding": [1.0, 0.0, 0.0]}
+    body = orjson.dumps({"documents": [document]} if media_type == "application/json" else document)
+
+    def answer(model):
+        asked = {"embedding_model": model}
+        return client.post(f"/collections/{name}/documents", query_string=asked, data=body, content_type=media_type)
+
+    refused = answer("newer")
+    assert (refused.status_code, refused.json["code"]) == (409, "embedding_model_differs"), refused.json
+    assert client.get(f"/collections/{name}").json["count"] == 5
+    assert answer("older").status_code in (201, 202)
+    client.patch(f"/collections/{name}/metadata", json={"metadata": {"embedding_model": None}})
+    assert answer("newer").status_code in (200, 201, 202)
+
+
+@pytest.fixture
+def url(app):
+    """Where the service is asked over HTTP."""
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(server.serve_forever)
+        yield f"http://127.0.0.1:{server.port}"
+        server.shutdown()
+    server.server_close()
+
+
+def test_a_load_by_the_old_model_ends_where_the_collection_was_switched(url, client, filled, connection, tmp_path):
+    name, switches = filled(DIMENSION), []
+    for file in ("a.md", "b.md"):
+        (tmp_path / file).write_text(f"Words of {file}.")
+
+    def switch(progress):
+        if progress.source.endswith("b.md") and not switches:
+            switches.append(reembed(client, name, connection=connection))
+            complete(client, name)
+
+    older = LetterEmbedding("older", dimension=DIMENSION)
+    with RagWrapperProvider({"url": url}) as provider, DocumentReader() as reader:
+        chunking = chunking_of(RetrievalSettings(), older)
+        with pytest.raises(ConflictError, match="was embedded with 'newer', not with 'older'"):
+            load(
+                tmp_path,
+                provider=provider,
+                collection=name,
+                embedding=older,
+                chunking=chunking,
+                reader=reader,
+                on_progress=switch,
+            )
+    assert client.get(f"/collections/{name}").json["count"] == 6
+    assert all_are_embedded_by_the_stub(client, name)

@@ -13,7 +13,7 @@ from schemas.access.callers import ANYBODY, SKEW_SECONDS, Caller, Kind, Limits, 
 from schemas.access.narrowing import HEADER, view_sent
 from schemas.errors import UnauthorizedError
 from schemas.settings import AccessSettings
-from tests.support.line_bodies import Lines
+from tests.wrapper.web.line_bodies import Lines
 from wrapper.access.authentication import FRESH_SECONDS, Authentication
 from wrapper.access.stored_keys import StoredKeys
 from wrapper.web.callers import PART_BYTES, AnswerBrokenOffError

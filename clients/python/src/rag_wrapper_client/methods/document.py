@@ -113,16 +113,20 @@ class DocumentMethods:
         *,
         on_conflict: OnConflict = "replace",
         replace_where: Where | None = None,
+        embedding_model: str | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
         wait: WaitFor | None = None,
     ) -> Exchange[DocumentsAdded]:
         """Store documents in one transaction, replacing those of the same id. With `replace_where`, documents that
-        match it and are not among the new ones are deleted in the same transaction. With `wait="commit"` the answer
-        does not wait for the vector index."""
+        match it and are not among the new ones are deleted in the same transaction. Raises ConflictError when the
+        collection records another model than `embedding_model`. With `wait="commit"` the answer does not wait for the
+        vector index."""
         body = {"documents": [sent(document) for document in documents]}
         path = at("/collections/{}/documents", collection)
-        conditions = given({"on_conflict": on_conflict, "replace_where": replace_where})
+        conditions = given(
+            {"on_conflict": on_conflict, "replace_where": replace_where, "embedding_model": embedding_model}
+        )
         return ask(
             write("POST", path, body, if_match=if_match, idempotency_key=idempotency_key, wait=wait, **conditions)
         )
@@ -134,6 +138,7 @@ class DocumentMethods:
         documents: Iterable[NewDocument] | AsyncIterable[NewDocument],
         *,
         on_conflict: OnConflict = "replace",
+        embedding_model: str | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
         wait: WaitFor | None = None,
@@ -142,9 +147,8 @@ class DocumentMethods:
         most 500, the others are told in `errors`. Only what can be read again from its beginning, such as a list, is
         sent again after a lost connection. An asynchronous source needs the AsyncClient."""
         path = at("/collections/{}/documents", collection)
-        request = write(
-            "POST", path, if_match=if_match, idempotency_key=idempotency_key, wait=wait, on_conflict=on_conflict
-        )
+        conditions = given({"on_conflict": on_conflict, "embedding_model": embedding_model})
+        request = write("POST", path, if_match=if_match, idempotency_key=idempotency_key, wait=wait, **conditions)
         return ask(replace(request, body=Body.of_lines(documents, line_of)))
 
     @operation
