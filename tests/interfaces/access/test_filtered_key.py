@@ -69,6 +69,38 @@ def test_an_original_is_for_those_who_see_all_of_the_document(client, reader, do
     assert client.get(f"{place}/original", headers=reader({"nothing": 1}), buffered=True).status_code == 404
 
 
+@pytest.mark.parametrize("seen", [{"$contains": "public"}, {"$not_contains": "SECRET"}, {"$regex": "^(a|the) pub"}])
+def test_a_filter_by_texts_holds_whatever_is_asked(client, reader, seen):
+    texts = ["a public note", "a SECRET note", "the public rest", "the SECRET rest"]
+    documents = [
+        {"id": f"d{number}", "text": text, "embedding": [1.0, number], "metadata": {"section": "s"}}
+        for number, text in enumerate(texts)
+    ]
+    place = "/collections/told-apart"
+    if client.get(place, headers=ADMIN).status_code == 404:
+        assert client.post("/collections", json={"name": "told-apart"}, headers=ADMIN).status_code == 201
+        assert client.post(f"{place}/documents", json={"documents": documents}, headers=ADMIN).status_code in (201, 202)
+    headers = reader({"$text": seen})
+    read = [client.get(f"{place}/documents/d{number}", headers=headers).status_code for number in range(4)]
+    assert read == [200, 404, 200, 404]
+    exported = client.get(f"{place}/export", headers=headers)
+    assert "SECRET" not in exported.text
+    assert exported.text.count("public") == 2
+    nearest = {"query_embedding": [1.0, 3.0], "top_k": 10}
+    for question in (nearest, nearest | {"gather": {"by": "section"}}, {"ids": ["d0"], "top_k": 10}):
+        answer = client.post(f"{place}/query", json=question, headers=headers)
+        assert answer.status_code == 200, answer.json
+        assert "SECRET" not in answer.text
+        assert "the public rest" in answer.text
+    hidden = client.post(f"{place}/query", json={"ids": ["d1"], "top_k": 10}, headers=headers)
+    assert hidden.status_code == 404
+    for path in ("documents", "documents?q=note", "documents/count", "facets?fields=section", "changes"):
+        answer = client.get(f"{place}/{path}", headers=headers)
+        assert answer.status_code in (200, 403), answer.json
+        assert "SECRET" not in answer.text
+    assert client.get(f"{place}/documents", headers=headers).json["total"] == 2
+
+
 def test_readers_who_see_different_documents_have_different_etags(client, reader, document):
     wheres = ({"chunk_index": 0}, {"chunk_index": {"$gt": 0}}, {"a": 1}, {"a": True})
     answers = [client.get(PLACE, headers=headers) for headers in (ADMIN, *map(reader, wheres))]
