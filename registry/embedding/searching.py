@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from providers.base import RagProvider, SupportsSearch, TellsPlans
 from registry.embedding.queries import QueryEmbedding
 from schemas.connections import CollectionInfo
@@ -29,5 +31,6 @@ def search_by(
             for now in search.collections_named([info.name]):
                 embedded.check_fits(now)
         raise
-    embedded.check_fits(planned.collection)
+    # Of another dimension it would not have been searched. Who sees nothing of it is not told its dimension.
+    embedded.check_fits(replace(planned.collection, dimension=None))
     return planned.matches, planned.plan
