@@ -8,6 +8,7 @@ import pytest
 from retrieval import mirroring
 from retrieval.mirroring import Mirror, SourceMissingError
 from schemas.errors import CollectionNotFoundError, ConflictError, GoneError, InvalidInputError, UnavailableError
+from schemas.storage.reembedding import MIRRORED
 
 URL = "http://there:5006"
 
@@ -162,8 +163,8 @@ def assert_equal(source, target):
     stored = target.collections["copy"]["documents"]
     assert stored == {each: (text, embedding) for each, (_, text, embedding) in source.documents.items()}
     metadata = dict(target.collections["copy"]["metadata"])
-    mark = metadata.pop(mirroring.MARK)
-    assert metadata == {key: value for key, value in source.metadata.items() if key != mirroring.MARK}
+    mark = metadata.pop(MIRRORED)
+    assert metadata == {key: value for key, value in source.metadata.items() if key != MIRRORED}
     assert (mark["next"], mark["id"]) == (source.revision, source.id)
 
 

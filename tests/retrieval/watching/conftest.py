@@ -45,7 +45,7 @@ def open_sync(root, store, embedding):
         folder = Folder(root, "docs", is_ignored=is_ignored, max_file_bytes=MAX_FILE_BYTES)
         return FolderSync(
             folder,
-            lambda: CollectionWriter(store, "context", embedding),
+            lambda: CollectionWriter(store, "context", lambda _: embedding),
             reader=DocumentReader(),
             chunking=chunking_of(RetrievalSettings(), embedding),
             clock=lambda: NOW,
