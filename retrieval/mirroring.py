@@ -20,7 +20,6 @@ import orjson
 from schemas.errors import CollectionNotFoundError, ConflictError, GoneError, InvalidInputError
 from schemas.storage.reembedding import MIRRORED
 
-"""The key of a copy's metadata that says of what it is a copy, and how far it has come."""
 BEGINNING = 0
 PLACE = ("next", "as_of", "history")
 """What the last line of changes has that the next request takes."""

@@ -56,9 +56,11 @@ class WriteOptions:
     def pinned(self, collection_id: str | None, collection_key: int | None = None) -> WriteOptions:
         """Return the same for a write to the collection of this id alone, as long as it has this key; None leaves
         either as it is."""
-        if collection_id is not None:
-            self = replace(self, collection_id=collection_id)
-        return self if collection_key is None else replace(self, collection_key=collection_key)
+        return replace(
+            self,
+            collection_id=self.collection_id if collection_id is None else collection_id,
+            collection_key=self.collection_key if collection_key is None else collection_key,
+        )
 
 
 AS_IT_COMES = WriteOptions()

@@ -141,6 +141,11 @@ def connection_of(info: CollectionInfo, usual: str) -> str:
     return named if isinstance(named, str) and named else usual
 
 
+def not_in_time(connection: str) -> str:
+    """Return why a collection is not asked whose connection hangs."""
+    return f"Connection '{connection}' has not embedded the question in time"
+
+
 class AskedEmbeddings:
     """The embeddings of one question by the connections of the collections that it is asked of; safe for use by several
     threads. `make` embeds it by a connection, one of several in `threads`."""
@@ -227,8 +232,9 @@ class AskedEmbedding:
         try:
             return self.answer.result(None if math.isinf(seconds) else seconds)
         except NotInTimeError:
-            sentence = f"Connection '{self._connection}' has not embedded the question in time"
-            raise UnavailableError(sentence, code=EMBEDDING_TIMEOUT, error_type="timeout") from None
+            raise UnavailableError(
+                not_in_time(self._connection), code=EMBEDDING_TIMEOUT, error_type="timeout"
+            ) from None
 
     def begin(self, threads: ConnectionThreads) -> None:
         """Have the embedding made in another thread within the caller's deadline, unless it is being made already."""

@@ -14,7 +14,7 @@ EMBEDDED_BY = ("embedding_provider", "embedding_model", "embedding_connection")
 
 
 MIRRORED = "mirror"
-"""The key of the metadata of a collection that is a copy of another service's, whose vectors come from there."""
+"""The key of a copy's metadata that says of what it is a copy, and how far it has come. Its vectors come from there."""
 
 
 class Status(StrEnum):

@@ -276,7 +276,8 @@ def _gathered(transaction: Transaction, collection: Collection, asked: ErasureRe
                 document=document,
             )
     else:
-        gathered.add_matching(transaction, collection, EVERYTHING if asked.where is None else asked.where)
+        where = EVERYTHING if asked.where is None else asked.where
+        gathered.add_matching(transaction, collection, where)
         if asked.user is None and not asked.may_empty and len(gathered.ids) == collection.count > 0:
             raise InvalidInputError(
                 f"where matches all {collection.count:,} documents of collection '{collection.name}': nothing was "
@@ -286,7 +287,6 @@ def _gathered(transaction: Transaction, collection: Collection, asked: ErasureRe
                 count=collection.count,
             )
         for each in with_beside(transaction, collection)[1:]:
-            where = EVERYTHING if asked.where is None else asked.where
             gathered.add_matching_beside(transaction, collection, each, where)
     return gathered
 

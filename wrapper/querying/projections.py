@@ -73,7 +73,6 @@ class Projections:
 
     @cachedmethod(
         lambda self: self._kept,
-        # By its text: in Python, the filters for 1 and for true are equal.
         key=lambda self, transaction, collection, where: (collection.key, collection.revision, digest_of(where)),
         condition=lambda self: self._condition,
     )

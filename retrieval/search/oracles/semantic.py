@@ -11,7 +11,7 @@ import numpy as np
 
 from providers.base import SupportsMetadataFiltering, SupportsSearch
 from providers.outbound import deadlines
-from registry.embedding.queries import AskedEmbeddings, QueryEmbeddings, connection_of
+from registry.embedding.queries import AskedEmbeddings, QueryEmbeddings, connection_of, not_in_time
 from registry.embedding.searching import search_by
 from retrieval.search.corpus import OpenCorpus
 from retrieval.search.oracles.base import NO_TIME, Oracle, Question, ask_each, to_result
@@ -93,8 +93,7 @@ class SemanticOracle(Oracle):
         def late(collection: CollectionInfo) -> str:
             if asked.made_of(collection) is not None:
                 return NO_TIME
-            connection = connection_of(collection, self._embedding_connection)
-            return f"Connection '{connection}' has not embedded the question in time"
+            return not_in_time(connection_of(collection, self._embedding_connection))
 
         question = replace(question, collections=self._usual_first(question.collections))
         in_turn = asked.as_embedded(question.collections, question.until)

@@ -17,8 +17,9 @@ from wrapper.catalog.filters import count, digest_of, predicate
 from wrapper.catalog.reads import all_positions
 
 MOST_BYTES = 32 << 20
-"""The most memory that the positions may take, at 8 bytes for each document that matches."""
+"""The most memory that the positions may take."""
 ENTRY_BYTES = 500
+POSITION_BYTES = 8
 MOST_COUNTED = 1_000
 """The filters whose counts are remembered as asked for, those asked for last."""
 LEAST_HELD = 2_000
@@ -75,7 +76,7 @@ class HeldMatches:
         if held is not None:
             return len(held)
         counted = count(transaction, collection.key, where, collection.count)
-        if counted >= self._least_held and ENTRY_BYTES + 8 * counted <= self._held.maxsize:
+        if counted >= self._least_held and ENTRY_BYTES + POSITION_BYTES * counted <= self._held.maxsize:
             with self._guard:
                 times = self._counted[key] = self._counted.get(key, 0) + 1
             if times % COUNTS_A_READING == 0:
