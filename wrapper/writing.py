@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from schemas.errors import BusyError, CollectionNotFoundError, ConflictError, PreconditionFailedError
+from schemas.errors import BusyError, CollectionNotFoundError, PreconditionFailedError
 from schemas.observing import spans
 from schemas.records import Collection
 from schemas.storage.erasure_count import erasures
 from schemas.storage.outcomes import EarlierAnswer, WriteOutcome
-from schemas.storage.reembedding import ReembeddedMeanwhileError
+from schemas.storage.reembedding import EmbeddingModelDiffersError, ReembeddedMeanwhileError
 from schemas.storage.write_waits import INDEX
 from wrapper.catalog import idempotency
 from wrapper.catalog.catalog import Catalog
@@ -159,8 +159,8 @@ class Writing:
         A write that `creates` the collection has none to check; one that only `deletes` is taken however many wait.
         Raises DiskFloorError when the disk is too full, BusyError when too many writes wait for the index,
         PreconditionFailedError when the collection is in another state than `If-Match` says, ReembeddedMeanwhileError
-        when it has another key than the options say, ConflictError when it records another model, and QuotaError when
-        the caller's collections would hold more than they may.
+        when it has another key than the options say, EmbeddingModelDiffersError when it records another model, and
+        QuotaError when the caller's collections would hold more than they may.
         """
         self.check_disk()
 
@@ -329,12 +329,7 @@ def _check_collection(
 def _check_model(collection: Collection, model: str) -> None:
     recorded = collection.metadata.get("embedding_model")
     if recorded not in (None, model):
-        raise ConflictError(
-            f"Collection '{collection.name}' was embedded with '{recorded}', not with '{model}'",
-            code="embedding_model_differs",
-            stored=recorded,
-            given=model,
-        )
+        raise EmbeddingModelDiffersError(collection.name, stored=recorded, given=model)
 
 
 def _check_lag(transaction: Transaction, name: str) -> None:

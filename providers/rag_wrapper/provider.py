@@ -69,7 +69,7 @@ from schemas.records import (
     Vector,
 )
 from schemas.scores import rounded, score
-from schemas.storage.reembedding import ReembeddedMeanwhileError
+from schemas.storage.reembedding import EmbeddingModelDiffersError, ReembeddedMeanwhileError
 from schemas.where import EVERYTHING, Where, to_json
 
 PLACE = "the connection's URL"
@@ -186,7 +186,7 @@ class RagWrapperProvider(
                     collection, documents, replace_where=replaced, embedding_model=model
                 )
             except ConflictError as error:
-                if error.code == "embedding_model_differs":
+                if error.code == EmbeddingModelDiffersError.code:
                     raise ReembeddedMeanwhileError(collection) from error
                 raise
             with self._reading():

@@ -24,7 +24,7 @@ from schemas.bounds import MAX_PAGE
 from schemas.connections import CollectionInfo
 from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, UnsupportedError
 from schemas.records import Document, DocumentBatch, Metadata, Vector
-from schemas.storage.reembedding import ReembeddedMeanwhileError
+from schemas.storage.reembedding import EmbeddingModelDiffersError, ReembeddedMeanwhileError
 from schemas.where import Where
 
 BATCH_DOCUMENTS = 100
@@ -167,12 +167,7 @@ class CollectionWriter:
     def _embed(self, texts: list[str]) -> Vector:
         recorded = self._recorded_model()
         if recorded not in (None, self.embedding.model):
-            raise ConflictError(
-                f"Collection '{self.name}' was embedded with '{recorded}', not with '{self.embedding.model}'",
-                code="embedding_model_differs",
-                stored=recorded,
-                given=self.embedding.model,
-            )
+            raise EmbeddingModelDiffersError(self.name, stored=recorded, given=self.embedding.model)
         with embedding_errors():
             vectors = self._embed_texts(self.embedding, texts)
         self.embedded += len(texts)

@@ -35,6 +35,17 @@ class ReembeddingNotFoundError(NotFoundError):
         )
 
 
+class EmbeddingModelDiffersError(ConflictError):
+    """The collection records another model than the one that made the vectors to be stored in it."""
+
+    code = "embedding_model_differs"
+
+    def __init__(self, name: str, *, stored: object, given: str) -> None:
+        super().__init__(
+            f"Collection '{name}' was embedded with '{stored}', not with '{given}'", stored=stored, given=given
+        )
+
+
 class ReembeddedMeanwhileError(ConflictError):
     """The collection has vectors of another model by now than those that were to be stored in it."""
 
