@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
 import time
-import uuid
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 
@@ -220,4 +220,4 @@ def _kept(content: Iterable[bytes], leave: Callable[[], None]) -> Generator[byte
 def _request_id() -> str:
     given = request.headers.get("X-Request-ID", "")
     is_plain = given.isascii() and given.isprintable() and 1 <= len(given) <= 128
-    return given if is_plain and measured.cleaner()(given) == given else uuid.uuid4().hex
+    return given if is_plain and measured.cleaner()(given) == given else secrets.token_hex(16)

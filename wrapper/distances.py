@@ -123,4 +123,4 @@ def _distances(query: Numbers, vectors: Numbers, metric: str, multiply: Callable
             result = 1.0 - multiply(vectors, query)
         else:
             result = _cosine(query, multiply(vectors, query), np.einsum("ij,ij->i", vectors, vectors))
-    return np.nan_to_num(result, nan=np.inf, posinf=np.inf, neginf=-np.inf)
+    return result if np.isfinite(result).all() else np.nan_to_num(result, nan=np.inf, posinf=np.inf, neginf=-np.inf)

@@ -43,6 +43,7 @@ SHARE_IN_LEAVES = 0.2
 """Of more than this share of a collection, the codes of all are compared at once."""
 MOST_REFINED = 16_384
 """Of so many documents fine codes are compared."""
+NO_ESTIMATES = Estimates(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.float32))
 
 
 class OvertakenError(Exception):
@@ -164,8 +165,7 @@ class Held:
             return None
         least = float(np.partition(sure, -top_k)[-top_k]) - slack
         spreads = seen.least_spreads(least)
-        left = leaves.with_spread(spreads)
-        left = left[~np.isin(left, first)]  # which are compared already
+        left = leaves.with_spread(spreads, but=first)  # which are compared already
         if leaves.sizes[left].sum() > SHARE_IN_LEAVES * len(leaves.spreads):
             return None
         pairs = zip(left.tolist(), spreads[left].tolist(), strict=True)
@@ -180,16 +180,17 @@ class Held:
         codes = self.base.codes
         parts = [slice(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True) if start < end]
         if not parts:
-            none = np.empty(0, dtype=np.float32)
-            return np.empty(0, dtype=np.intp), Estimates(none, none)
+            return np.empty(0, dtype=np.intp), NO_ESTIMATES
         products = np.concatenate([multiply(codes.codes[part], [query.code])[0] for part in parts])
         rows = np.concatenate([np.arange(part.start, part.stop) for part in parts])
-        wanted = counts[rows]
+        wanted = counts.take(rows)
         if not wanted.all():
             rows, products = rows[wanted], products[wanted]
         return rows, codes.estimated(query, products, rows)
 
     def _of_later(self, query: QueryCode, rows: Rows) -> Estimates:
+        if not len(rows):
+            return NO_ESTIMATES
         is_all = len(rows) == len(self.later) and np.array_equal(rows, np.arange(len(rows)))
         codes = self.later.codes if is_all else self.later.codes[rows]
         return self.later.estimated(query, multiply(codes, [query.code])[0], rows)
@@ -207,6 +208,8 @@ class Held:
 
     def _parts(self, rows: Rows) -> tuple[Rows, Rows]:
         """Return the rows of the base, and those of later, counted from its beginning."""
+        if not len(self.later):
+            return rows, rows[:0]
         count = len(self.base.codes)
         return rows[rows < count], rows[rows >= count] - count
 
@@ -327,6 +330,7 @@ class KeptCodes:
 
 
 def _joined(parts: Sequence[Estimates]) -> Estimates:
+    parts = [part for part in parts if len(part.nearness)] or [NO_ESTIMATES]
     if len(parts) == 1:
         return parts[0]
     return Estimates(

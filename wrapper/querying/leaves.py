@@ -26,6 +26,8 @@ TRAINED = 20_000
 STEPS = 4
 """The steps of Lloyd's algorithm."""
 ASSIGNED_AT_ONCE = 4_096
+FEW_LEAVES = 16
+"""So many of the nearest leaves mostly have all documents that are compared first."""
 ABOVE = np.float32(1 + 1e-6)
 """What spreads are multiplied by, so that float32 makes none of them smaller."""
 
@@ -56,9 +58,11 @@ class Leaves:
         last = self.spreads[np.maximum(self.bounds[1:] - 1, 0)]
         return np.where(self.sizes > 0, last, np.float32(-np.inf))
 
-    def with_spread(self, least: Doubles) -> Rows:
-        """Return the leaves with a document whose spread is at least that of its leaf."""
-        return np.flatnonzero(self._largest >= least)
+    def with_spread(self, least: Doubles, but: Rows) -> Rows:
+        """Return the leaves, `but` those, with a document whose spread is at least that of its leaf."""
+        have = self._largest >= least
+        have[but] = False
+        return np.flatnonzero(have)
 
     def first_with_spread(self, leaf: int, least: float) -> int:
         """Return the first row of a leaf whose spread is at least that."""
@@ -93,7 +97,11 @@ class LeavesSeen:
 
     def first(self, count: int) -> Rows:
         """Return the leaves that are nearest, with `count` documents at least or all."""
-        order = np.argsort(-self.nearness)
+        few = min(len(self.leaves), FEW_LEAVES)
+        nearest = np.argpartition(self.nearness, -few)[-few:]
+        if self.leaves.sizes[nearest].sum() < count:
+            nearest = np.arange(len(self.leaves))
+        order = nearest[np.argsort(-self.nearness[nearest])]
         taken = np.cumsum(self.leaves.sizes[order])
         return order[: int(np.searchsorted(taken, count)) + 1]
 

@@ -260,7 +260,7 @@ def _passing(chunks: Iterator[bytes], seen: Callable[[bytes], object]) -> Iterat
 
 def _pieces() -> Iterator[bytes]:
     left = request.content_length
-    while piece := _next_piece():
+    while left != 0 and (piece := _next_piece()):
         if left is not None:
             left -= len(piece)
         yield piece

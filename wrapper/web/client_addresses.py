@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
@@ -61,6 +62,7 @@ def client_address(environ: Mapping[str, Any], trusted: TrustedProxies) -> str:
     return str(nearest)
 
 
+@lru_cache(maxsize=1_024)
 def _address(text: str) -> Address | None:
     """Return the address in an entry, which may have a port, as some proxies write it; None for anything else."""
     text = text.strip()

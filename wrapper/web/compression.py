@@ -26,8 +26,13 @@ def compress(request: Request, response: Response) -> None:
         return
     if (response.calculate_content_length() or 0) < LEAST_BYTES:
         return
-    response.vary.add("Accept-Encoding")
-    if request.accept_encodings["gzip"] <= 0 or _is_of_this_machine(request):
+    if "Vary" in response.headers:
+        response.vary.add("Accept-Encoding")
+    else:
+        response.headers["Vary"] = "Accept-Encoding"
+    if "Accept-Encoding" not in request.headers or request.accept_encodings["gzip"] <= 0:
+        return
+    if _is_of_this_machine(request):
         return
     response.set_data(gzip.compress(response.get_data(), LEVEL, mtime=0))
     response.headers["Content-Encoding"] = "gzip"

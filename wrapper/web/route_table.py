@@ -102,6 +102,8 @@ class RouteTable:
     def __init__(self, access: Mapping[str, Access] = ROUTES) -> None:
         self._routes: dict[str, Route] = {}
         self._access = access
+        self._asked: dict[tuple[str, str], Access] = {}
+        """What routes ask of their callers, by rule and method."""
 
     def find(self, endpoint: str | None) -> Route | None:
         """Return the row of an endpoint, None for a request that fits no route."""
@@ -143,11 +145,15 @@ class RouteTable:
     def access(self, rule: str, method: str) -> Access:
         """Return what a route asks of its caller. Raises ConfigurationError when the table of access lacks it."""
         method = "GET" if method == "HEAD" else method
+        row = self._asked.get((rule, method))
+        if row is not None:
+            return row
         row = self._access.get(f"{method} {_CONVERTED.sub(NAME_ALONE, rule)}")
         if row is None:
             raise ConfigurationError(
                 f"The route {method} {rule} is not in the table of access: nobody knows who may call it"
             )
+        self._asked[rule, method] = row
         return row
 
 
