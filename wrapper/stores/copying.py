@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ import structlog
 
 from schemas.errors import CollectionNotFoundError, TooSlowError
 from schemas.names import is_elsewhere
-from schemas.records import NO_EXTRAS, Document, DocumentBatch
+from schemas.records import NO_EXTRAS, Collection, Document, DocumentBatch
 from schemas.storage.erasure_count import check_nothing_erased, erasures
 from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
 from wrapper.catalog import reads, writes
@@ -68,11 +69,13 @@ class Copying:
     def _copy(self, name: str, new_name: str, options: WriteOptions) -> CollectionOutcome:
         began_at = self._clock()
         under_way = f"{COPYING}{int(began_at)}-{uuid.uuid4()}"
-        self._writing.commit(name, lambda transaction: self._begin(transaction, name, under_way, new_name), options)
-        try:
+        with ExitStack() as undoing:
+            # The metadata, which name the model of the vectors, are of the snapshot that has the documents.
             with self._catalog.read() as transaction:
                 since = erasures(transaction)
                 source = writable(transaction, name)
+                self._begin(source, under_way, new_name, options)
+                undoing.callback(self._give_up, under_way)
                 for block in reads.everything(transaction, source, block=COPIED_AT_ONCE):
                     if self._clock() - began_at > MOST_SECONDS:
                         raise TooSlowError(f"The copy of '{name}' took longer than {MOST_SECONDS:,.0f} seconds")
@@ -84,23 +87,24 @@ class Copying:
                 entry = outbox.newest_of(transaction, copied.key)
                 return CollectionOutcome.of(copied, replace(outcome, outbox_id=entry, created=copied.count))
 
-            return self._writing.commit(new_name, complete, replace(options, if_match=None), creates=True)
-        except BaseException:
-            self._give_up(under_way)
-            raise
+            completed = self._writing.commit(new_name, complete, replace(options, if_match=None), creates=True)
+            undoing.pop_all()
+            return completed
 
-    def _begin(self, transaction: Transaction, name: str, under_way: str, new_name: str) -> None:
-        source = writable(transaction, name)
-        check_free(transaction, new_name)
-        collection_writes.create_collection(
-            transaction,
-            under_way,
-            source.metadata,
-            source.metric,
-            configuration=source.configuration,
-            engine_calls_it=new_name,
-            engine_records=source.engine_records,
-        )
+    def _begin(self, source: Collection, under_way: str, new_name: str, options: WriteOptions) -> None:
+        def operation(transaction: Transaction) -> None:
+            check_free(transaction, new_name)
+            collection_writes.create_collection(
+                transaction,
+                under_way,
+                source.metadata,
+                source.metric,
+                configuration=source.configuration,
+                engine_calls_it=new_name,
+                engine_records=source.engine_records,
+            )
+
+        self._writing.commit(source.name, operation, options)
 
     def _add(self, under_way: str, block: list[Document], since: int) -> None:
         batch = DocumentBatch(
