@@ -18,6 +18,7 @@ gunicorn has settings and hooks for none of this. These methods are overridden, 
   requests that arrive before the answer to the previous one are answered in order (the same, "before the answers")
 - `handle`, `enqueue_req`: a thread that has answered waits a moment for its client's next request
   (`tests/wrapper/serving/test_gunicorn_worker.py`)
+- `handle_request`: the head of an answer goes with what follows it (`tests/wrapper/serving/test_gunicorn_worker.py`)
 - `handle_error`: what is no HTTP is refused in the service's own words, without the keys that it may hold
   (`tests/access/test_hostile.py`)
 - `handle_exit`: nobody who waits for something to happen delays the end of a service that stops
@@ -85,6 +86,7 @@ BUILT_ON: dict[type, dict[str, tuple[str, ...]]] = {
         "accept": ("self", "listener"),
         "enqueue_req": ("self", "conn"),
         "handle": ("self", "conn"),
+        "handle_request": ("self", "req", "conn"),
         "finish_request": ("self", "conn", "fs"),
         "on_client_socket_readable": ("self", "conn", "client"),
         "on_pending_socket_readable": ("self", "conn", "client"),
@@ -149,7 +151,8 @@ class Connection(TConn):
 
 
 class Worker(ThreadWorker):
-    """One process's event loop and threads; the methods here run on the event loop, except `handle`.
+    """One process's event loop and threads; the methods here run on the event loop, except `handle`,
+    `handle_request` and `handle_error`.
 
     `share` is set before the fork, where connections are to be spread over several workers, and `certificate` where the
     service speaks TLS.
@@ -216,6 +219,11 @@ class Worker(ThreadWorker):
             is_kept = super().handle(conn)
         return is_kept
 
+    def handle_request(self, req: Any, conn: Connection) -> bool:
+        is_kept: bool = super().handle_request(req, conn)
+        conn.sock.finish()
+        return is_kept
+
     def finish_request(self, conn: Connection, fs: Future[bool]) -> None:
         self.handled -= 1
         if fs.cancelled() or fs.exception() is not None or not fs.result():
@@ -247,6 +255,7 @@ class Worker(ThreadWorker):
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
         """Answer a request that cannot be read, in a request's thread; the library answers what has failed here."""
+        client.give_up_head()
         if not isinstance(exc, ParseException) or isinstance(exc, FAULTS_OF_ANSWERS):
             super().handle_error(req, client, addr, exc)
             return

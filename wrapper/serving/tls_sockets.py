@@ -47,7 +47,7 @@ class TlsSocket(PatientSocket):
     def send(self, content: bytes, flags: int = 0) -> int:  # type: ignore[override]
         """Send all of a short answer, or as much as is possible now when the socket does not block."""
         if self.gettimeout() != 0:
-            self.sendall(content, flags)
+            self._send_whole(content, flags)
             return len(content)
         return self._give(memoryview(content), flags)
 

@@ -14,6 +14,8 @@ from typing import Any
 UNNOTICED_SECONDS = 1.0
 LEAST_BYTES_PER_SECOND = 1_000
 DISCARDED_BYTES = 64 * 1024
+MOST_JOINED_BYTES = 64 * 1024
+"""The longest beginning of an answer of which a copy is made to send it with its head."""
 NO_MORE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 """The event of a client that sends nothing more; without Linux's own, that of a broken connection only."""
 
@@ -48,11 +50,23 @@ class PatientSocket(socket.socket):
         self._waited_seconds = 0.0
         self._received = 0
         self._end: Callable[[], None] = _nothing
+        self._holds_next = False
+        self._held_back = b""
 
     def begin(self) -> None:
         """Begin a new request, with no wait counted yet."""
         self._waited_seconds, self._received = 0.0, 0
         self._finish_by, self._give_up = math.inf, _nothing
+        self._holds_next, self._held_back = True, b""
+
+    def finish(self) -> None:
+        """Send what `sendall` holds back, because the answer has nothing more."""
+        if self._held_back:
+            self.sendall(b"")
+
+    def give_up_head(self) -> None:
+        """Hold nothing back any more, and send nothing of what was: another answer is given."""
+        self._holds_next, self._held_back = False, b""
 
     def finish_within(self, seconds: float, give_up: Callable[[], None]) -> None:
         """Cut the connection, after `give_up`, when the client has not taken the whole answer within `seconds`."""
@@ -88,6 +102,20 @@ class PatientSocket(socket.socket):
                 return content
 
     def sendall(self, content: Any, flags: int = 0) -> None:
+        """Send what is given. What comes first after `begin` is held back: it is the head of an answer, and a client is
+        not to be woken twice."""
+        if self._holds_next:
+            self._holds_next, self._held_back = False, bytes(content)
+            return
+        if self._held_back:
+            head, self._held_back = self._held_back, b""
+            if len(content) <= MOST_JOINED_BYTES:
+                content = head + content
+            else:
+                self._send_whole(head, flags)
+        self._send_whole(content, flags)
+
+    def _send_whole(self, content: Any, flags: int) -> None:
         rest = memoryview(content)
         while rest or self._owes():
             left_seconds = self._finish_by - self._clock()

@@ -10,7 +10,7 @@ from gunicorn.glogging import Logger
 from gunicorn.workers.gthread import ThreadWorker
 
 from wrapper.serving.gunicorn_worker import BUILT_ON, Connection, Worker, missing_parts
-from wrapper.web.slow_clients import Patience, PatientSocket
+from wrapper.web.slow_clients import MOST_JOINED_BYTES, Patience, PatientSocket
 
 
 def test_this_gunicorn_fits():
@@ -108,3 +108,44 @@ def test_a_thread_does_not_wait_while_few_are_free_or_the_service_stops(answerin
     answering.after += [lambda: answering.client.sendall(REQUEST), lambda: setattr(answering.worker, "alive", False)]
     assert answering.worker.handle(answering.conn)
     assert answering.paths == ["/live"] * 3
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
+
+
+def received(client):
+    try:
+        return client.recv(1 << 20, socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return b""
+
+
+@pytest.mark.parametrize("body", [b"{}", b"x" * (MOST_JOINED_BYTES + 1)])
+def test_the_head_of_an_answer_goes_with_what_follows_it(answering, body):
+    answering.conn.sock.begin()
+    answering.conn.sock.sendall(HEAD)
+    assert received(answering.client) == b""
+    answering.conn.sock.sendall(body)
+    answering.conn.sock.sendall(b"more")
+    assert received(answering.client) == HEAD + body + b"more"
+
+
+def test_a_head_that_nothing_follows_is_sent_with_the_end_of_the_answer(answering, monkeypatch):
+    def answer(self, req, conn):
+        conn.sock.sendall(HEAD)
+        return True
+
+    monkeypatch.setattr(ThreadWorker, "handle_request", answer)
+    answering.conn.sock.begin()
+    assert answering.worker.handle_request(None, answering.conn)
+    assert received(answering.client) == HEAD
+
+
+def test_an_answer_that_failed_before_its_head_was_sent_is_only_the_refusal(answering, monkeypatch):
+    monkeypatch.setattr(
+        ThreadWorker, "handle_error", lambda self, req, client, addr, exc: client.sendall(b"HTTP/1.1 500 No\r\n\r\n")
+    )
+    answering.conn.sock.begin()
+    answering.conn.sock.sendall(HEAD)
+    answering.worker.handle_error(None, answering.conn.sock, None, ValueError())
+    assert received(answering.client) == b"HTTP/1.1 500 No\r\n\r\n"

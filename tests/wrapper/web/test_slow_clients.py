@@ -74,7 +74,8 @@ def test_the_limit_is_of_one_answer(connected):
     ours, client = connected(600.0)
     ours.finish_within(0.0, lambda: None)
     ours.begin()
-    ours.sendall(b"the next one")
+    ours.sendall(b"the next ")
+    ours.sendall(b"one")
     eventually(lambda: select.select([client], [], [], 0)[0], seconds=20)
     assert client.recv(100) == b"the next one"
 
