@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Protocol, cast
 
 import numpy as np
@@ -31,6 +33,9 @@ LOOK_SECONDS = 1.0
 """How often the leader looks for work that other processes were given, and the others whether there is a leader."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 60.0
 STOP_SECONDS = 5.0
+WATCHED_PARTS = 20
+"""After how many parts that left no less to do a collection counts as written faster than it is embedded."""
+BEHIND = "The collection is written faster than it is embedded: it gets the new vectors when its writers pause"
 FINAL = (ConnectionNotFoundError, ConfigurationError, ConflictError, InvalidInputError)
 """What stays as it is until somebody changes the connection or the documents."""
 
@@ -76,6 +81,8 @@ class Reembedder:
         self._clock = clock
         self._pauses: dict[str, tuple[float, float]] = {}
         """By re-embedding: until when it rests, and for how long, after a part of it failed."""
+        self._left: dict[str, deque[int]] = {}
+        """By re-embedding: how many documents each of its last parts left to do."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="re-embedding", daemon=True)
 
@@ -92,6 +99,7 @@ class Reembedder:
         """Do the next part of each re-embedding. Return whether there was anything to do."""
         under_way = self._storage.under_way()
         self._pauses = {name: pause for name, pause in self._pauses.items() if name in under_way}
+        self._left = {name: left for name, left in self._left.items() if name in under_way}
         with acting_as(SERVICE):
             worked = [self._work(name) for name in under_way if not self._stopping.is_set()]
         return any(worked)
@@ -103,7 +111,7 @@ class Reembedder:
             return False
         try:
             vectors = self._vectors(part)
-            if self._storage.store(part, vectors):
+            if self._storage.store(self._noted(part), vectors):
                 log.info("re-embedded", collection=part.collection, model=part.model)
         except RagError as error:
             is_final = isinstance(error, FINAL)
@@ -113,11 +121,23 @@ class Reembedder:
             # First: where the disk is full, nothing can be told either.
             pause_seconds = min(LONGEST_PAUSE_SECONDS, 2 * pause_seconds or FIRST_PAUSE_SECONDS)
             self._pauses[name] = self._clock() + pause_seconds, pause_seconds
+            self._left.pop(name, None)
             with suppress(RagError):
                 self._storage.tell(part, reason, is_final=is_final)
             return False
         self._pauses.pop(name, None)
         return True
+
+    def _noted(self, part: Part) -> Part:
+        """Return a part that tells, once it is stored, when the collection is written faster than it is embedded."""
+        left = self._left.setdefault(part.name, deque(maxlen=WATCHED_PARTS))
+        is_behind = len(left) == WATCHED_PARTS and part.left >= left[0]
+        left.append(part.left)
+        if not is_behind:
+            return part
+        if part.before.error != BEHIND:
+            log.warning("re-embedding does not keep up", collection=part.collection, left=part.left)
+        return replace(part, after=replace(part.after, error=BEHIND))
 
     def _vectors(self, part: Part) -> Vector | None:
         """Return the vectors of a part's documents: those that are stored of the same text, or new ones."""

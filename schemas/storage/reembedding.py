@@ -102,8 +102,8 @@ class Part:
     `stored` are those of them that have a new vector already, in the form that it was made of. `name` is what the
     catalogue calls the new vectors' collection, and `key` that collection's, which the next one of that name has not;
     `doomed` are ids that are to be deleted from it before. After this part the work has come from `before` to `after`,
-    and `is_last` says whether nothing else was to be done at the collection's `revision`. `erasures` is the count of
-    erasures before it was read.
+    and `is_last` says whether nothing else was to be done at the collection's `revision`; `left` documents were to be
+    done, or deleted, behind it. `erasures` is the count of erasures before it was read.
     """
 
     name: str
@@ -117,6 +117,7 @@ class Part:
     before: Mark
     after: Mark
     is_last: bool
+    left: int
     revision: int
     erasures: int
 

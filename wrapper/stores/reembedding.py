@@ -28,7 +28,7 @@ from schemas.storage.reembedding import (
 )
 from wrapper.catalog import reads, writes
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.changes.catching_up import LAST_POSITION, changed_documents, new_documents, surplus
+from wrapper.catalog.changes.catching_up import LAST_POSITION, changed_documents, count_left, new_documents, surplus
 from wrapper.catalog.changes.feed import positions_since
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state.adoptions import writable
@@ -163,6 +163,10 @@ class Reembeddings:
             doomed = [each.id for each in new if each.id in stored]
             if is_last and copy.count - len(doomed) + len(new) != source.count:
                 doomed += surplus(transaction, copy, source, DELETED_AT_ONCE)
+            if is_last:
+                left = copy.count - len(doomed) + len(new) - source.count
+            else:
+                left = count_left(transaction, source, since, mark.copied_to) - len(documents)
             by = copy.metadata
             return Part(
                 name,
@@ -176,6 +180,7 @@ class Reembeddings:
                 mark,
                 after,
                 is_last,
+                left,
                 source.revision,
                 erasures(transaction),
             )

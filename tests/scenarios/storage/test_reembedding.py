@@ -16,37 +16,12 @@ from retrieval.reading import DocumentReader
 from schemas.errors import ConflictError
 from schemas.settings import RetrievalSettings
 from tests.retrieval.letter_embedding import LetterEmbedding
+from tests.scenarios.storage.reembedding import PATIENCE_SECONDS, add, complete, reembed, state
 from tests.support.live import eventually
 from tests.support.model_server import DIMENSION, as_json, openai_answer, vector
 from tests.wrapper.web.line_bodies import Lines
 
 OLD_DIMENSION = 3
-PATIENCE_SECONDS = 60
-
-
-@pytest.fixture
-def client(app):
-    return app.test_client()
-
-
-@pytest.fixture
-def connect(client, models_up):
-    """`connect(model)`: the id of an embedding connection to the stub with that model."""
-
-    def connect(model):
-        connection_id = f"{model}-{uuid.uuid4().hex[:8]}"
-        config = {"url": f"{models_up.url}/v1", "model": model}
-        body = {"id": connection_id, "type": "embedding", "provider": "openai", "config": config}
-        assert client.post("/api/connections", json=body).status_code == 201
-        return connection_id
-
-    return connect
-
-
-@pytest.fixture
-def connection(connect):
-    """An embedding connection to the stub, whose model is `newer`."""
-    return connect("newer")
 
 
 @pytest.fixture
@@ -68,41 +43,10 @@ def filled(client):
         client.delete(f"/collections/{name}")
 
 
-@pytest.fixture
-def name(client):
-    name = f"docs-{uuid.uuid4().hex[:8]}"
-    metadata = {"embedding_model": "older", "title": "Handbook"}
-    assert client.post("/collections", json={"name": name, "metadata": metadata}).status_code == 201
-    add(client, name, *range(5))
-    yield name
-    client.delete(f"/collections/{name}")
-
-
-def add(client, name, *numbers):
-    documents = [
-        {"id": f"d{number}", "text": f"Text {number}", "embedding": [1.0, number, 0.0], "metadata": {"n": number}}
-        for number in numbers
-    ]
-    answer = client.post(f"/collections/{name}/documents", json={"documents": documents})
-    assert answer.status_code in (201, 202), answer.json
-
-
-def reembed(client, name, **asked):
-    return client.post(f"/collections/{name}/reembed", json=asked)
-
-
-def state(client, name):
-    return client.get(f"/collections/{name}/reembed").json
-
-
 def nearest(client, name, text):
     asked = {"query_embedding": vector(text).tolist(), "top_k": 1}
     [found] = client.post(f"/collections/{name}/query", json=asked).json["results"]
     return found["id"]
-
-
-def complete(client, name):
-    eventually(lambda: state(client, name)["status"] == "complete", seconds=PATIENCE_SECONDS)
 
 
 def test_the_collection_is_switched_to_the_new_vectors_and_back(client, name, connection):

@@ -222,6 +222,21 @@ def test_a_part_that_another_process_did_is_not_done_again(docs):
     assert docs.collection().revision == revision
 
 
+def test_a_part_knows_how_much_is_left_behind_it(docs):
+    docs.add(*"abcde")
+    docs.work.begin(docs.name, NEW)
+    [name] = docs.work.under_way()
+    assert docs.work.next_part(name, 2).left == 3
+    docs.step(limit=4)
+    docs.change("a")
+    docs.change("b")
+    docs.add(*"fgh")
+    assert docs.work.next_part(name, 2).left == 4
+    docs.delete("c", "d")
+    assert docs.work.next_part(name, 5).left == 1
+    assert docs.work.next_part(name, 7).left == 0
+
+
 def test_one_that_failed_goes_on_where_it_was_and_another_model_begins_anew(docs):
     docs.add(*"abcde")
     docs.work.begin(docs.name, NEW)

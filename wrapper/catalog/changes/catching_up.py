@@ -32,6 +32,16 @@ def changed_documents(
     return [(to_document(row), row[-1]) for row in rows]
 
 
+def count_left(transaction: Transaction, source: Collection, since: tuple[int, int], up_to: int) -> int:
+    """Return how many documents there are after a position, and how many up to it that were changed since a place."""
+    new = "SELECT count(*) FROM documents WHERE collection_key = ? AND position > ?"
+    changed = (
+        "SELECT count(*) FROM documents WHERE collection_key = ? AND (revision, position) > (?, ?) AND position <= ?"
+    )
+    counted = transaction.value(new, (source.key, up_to)), transaction.value(changed, (source.key, *since, up_to))
+    return sum(counted)
+
+
 def surplus(transaction: Transaction, copy: Collection, source: Collection, limit: int) -> list[str]:
     """Return at most `limit` ids of documents that a copy has and its source has not."""
     rows = transaction.rows(

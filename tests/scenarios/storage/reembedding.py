@@ -1,0 +1,28 @@
+"""A collection that gets the vectors of another model, asked over HTTP."""
+
+from __future__ import annotations
+
+from tests.support.live import eventually
+
+PATIENCE_SECONDS = 60
+
+
+def add(client, name, *numbers):
+    documents = [
+        {"id": f"d{number}", "text": f"Text {number}", "embedding": [1.0, number, 0.0], "metadata": {"n": number}}
+        for number in numbers
+    ]
+    answer = client.post(f"/collections/{name}/documents", json={"documents": documents})
+    assert answer.status_code in (201, 202), answer.json
+
+
+def reembed(client, name, **asked):
+    return client.post(f"/collections/{name}/reembed", json=asked)
+
+
+def state(client, name):
+    return client.get(f"/collections/{name}/reembed").json
+
+
+def complete(client, name):
+    eventually(lambda: state(client, name)["status"] == "complete", seconds=PATIENCE_SECONDS)
