@@ -36,6 +36,8 @@ STOP_SECONDS = 5.0
 WATCHED_PARTS = 20
 """After how many parts that left no less to do a collection counts as written faster than it is embedded."""
 BEHIND = "The collection is written faster than it is embedded: it gets the new vectors when its writers pause"
+HARMLESS = "re-embedding"
+"""A text that a model takes which takes any."""
 FINAL = (ConnectionNotFoundError, ConfigurationError, ConflictError, InvalidInputError)
 """What stays as it is until somebody changes the connection or the documents."""
 
@@ -150,11 +152,36 @@ class Reembedder:
         known = {text_to_embed(each.text, each.metadata): each.embedding for each in part.stored.values()}
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         if missing:
-            known |= dict(zip(missing, self._embed(part.connection, connection, missing), strict=True))
+            known |= dict(zip(missing, self._embedded(part, connection, missing), strict=True))
         vectors = [vector for text in texts if (vector := known[text]) is not None]
         if len({len(each) for each in vectors}) > 1:
             raise ConflictError(f"'{part.model}' makes vectors of another dimension than before")
         return np.stack(vectors) if vectors else None
+
+    def _embedded(self, part: Part, connection: EmbeddingProvider, texts: Sequence[str]) -> Vector:
+        """Embed texts of a part. Raises InvalidInputError, with the id of the document, when one of them is refused."""
+
+        def refusal(some: Sequence[str]) -> InvalidInputError | None:
+            try:
+                self._embed(part.connection, connection, some)
+            except InvalidInputError as error:
+                return error
+            return None
+
+        try:
+            return self._embed(part.connection, connection, texts)
+        except InvalidInputError:
+            suspects = texts
+            while len(suspects) > 1:
+                half = suspects[: len(suspects) // 2]
+                suspects = suspects[len(half) :] if refusal(half) is None else half
+            refused = refusal(suspects)
+            # Else the texts are too many for one call, or the service refuses whatever it is asked.
+            if refused is None or refusal([HARMLESS]) is not None:
+                raise
+            document = next(each for each in part.documents if _text_of(each) == suspects[0])
+            sentence = f"Document '{document.id}' is refused by connection '{part.connection}': {refused.message}"
+            raise InvalidInputError(sentence) from refused
 
     def _embed(self, connection_id: str, connection: EmbeddingProvider, texts: Sequence[str]) -> Vector:
         if self._connections.address(self._connections.find(connection_id)) is None:

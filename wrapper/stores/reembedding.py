@@ -216,10 +216,12 @@ class Reembeddings:
             return False
 
     def tell(self, part: Part, error: str, *, is_final: bool) -> None:
-        """Let a re-embedding fail for that reason, or only say why it does not get on."""
+        """Let a re-embedding fail for that reason, or only say why it does not get on. Nothing is said when it has gone
+        on meanwhile, or something was erased that the reason may name."""
         status = Status.FAILED if is_final else Status.RUNNING
 
         def operation(transaction: Transaction) -> None:
+            check_nothing_erased(transaction, part.erasures)
             copy = find_collection(transaction, part.name)
             if (copy.key, _mark(copy)) == (part.key, part.before):
                 _note(transaction, copy, replace(part.before, status=status, error=error))
@@ -227,7 +229,7 @@ class Reembeddings:
         if is_final or error != part.before.error:
             try:
                 self._writing.commit(part.name, operation, AS_IT_COMES, deletes=True)
-            except CollectionNotFoundError:
+            except (CollectionNotFoundError, ErasedMeanwhileError):
                 return
 
 

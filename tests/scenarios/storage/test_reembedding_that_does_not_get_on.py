@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
+
 from tests.scenarios.storage.reembedding import PATIENCE_SECONDS, add, complete, reembed, state
 from tests.support.live import eventually
-from tests.support.model_server import openai_answer
+from tests.support.model_server import as_json, openai_answer
+
+REFUSED = as_json({"error": {"message": "too long"}}, 400)
 
 
 def test_a_collection_written_faster_than_it_is_embedded_is_told(app, client, name, connection, models_up, monkeypatch):
@@ -27,3 +31,47 @@ def test_a_collection_written_faster_than_it_is_embedded_is_told(app, client, na
         assert state(client, name)["status"] == "running"
     complete(client, name)
     assert state(client, name)["error"] is None
+
+
+@pytest.fixture
+def refuse(models_up, monkeypatch):
+    """`refuse(is_refused)`: the stub refuses requests whose texts are, and the list of these numbers grows by each."""
+
+    def refuse(is_refused):
+        asked = []
+
+        def answer(body):
+            asked.append(len(body["input"]))
+            return REFUSED if is_refused(body["input"]) else openai_answer(body)
+
+        monkeypatch.setitem(models_up.routes, "/v1/embeddings", answer)
+        return asked
+
+    return refuse
+
+
+@pytest.mark.parametrize("refused", ["d0", "d41", "d99"])
+def test_the_document_whose_text_is_refused_is_named_until_it_is_erased(client, name, connection, refuse, refused):
+    add(client, name, *range(5, 150))
+    asked = refuse(lambda texts: f"Text {refused[1:]}" in texts)
+    reembed(client, name, connection=connection)
+    eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
+    said = state(client, name)
+    assert said["error"].startswith(f"Document '{refused}' is refused by connection '{connection}': ")
+    assert said["error"].endswith("(HTTP 400): too long")
+    assert len(asked) <= 4 + 2 + 6 + 2  # the hundred, by 32, its half, smaller ones, the text alone and another one
+    assert client.post("/api/erase", json={"collection": name, "document": refused}).status_code == 200
+    assert refused not in state(client, name)["error"]
+    assert reembed(client, name, connection=connection).json["status"] == "running"
+    complete(client, name)
+
+
+@pytest.mark.parametrize(
+    "is_refused", [lambda texts: True, lambda texts: len(texts) > 3], ids=["everything", "many at once"]
+)
+def test_no_document_is_blamed_for_what_every_one_is_refused_for(client, name, connection, refuse, is_refused):
+    asked = refuse(is_refused)
+    reembed(client, name, connection=connection)
+    eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
+    assert state(client, name)["error"] == "The embedding service 'openai' refuses the request (HTTP 400): too long"
+    assert len(asked) <= 6

@@ -210,6 +210,17 @@ def test_nothing_is_stored_of_a_part_that_was_read_before_an_erasure(docs):
     assert [each[0] for each in docs.contents()] == ["b", "c"]
 
 
+def test_a_reason_found_before_an_erasure_is_not_told(docs):
+    docs.add(*"abc")
+    docs.work.begin(docs.name, NEW)
+    [name] = docs.work.under_way()
+    part = docs.work.next_part(name)
+    docs.erase("a")
+    docs.work.tell(part, "Document 'a' is refused", is_final=True)
+    state = docs.work.of(docs.name)
+    assert (state.status, state.error) == ("running", None)
+
+
 def test_a_part_that_another_process_did_is_not_done_again(docs):
     docs.add(*"abc")
     docs.work.begin(docs.name, NEW)
