@@ -303,8 +303,9 @@ def _mark(copy: Collection) -> Mark:
 
 
 def forget_error(transaction: Transaction, copy: Collection) -> None:
-    """Forget why the work on the vectors beside a collection failed: the reason may name what is erased."""
-    if MARK in copy.metadata and (mark := _mark(copy)).error is not None:
+    """Forget why the work on the vectors beside a collection failed: the reason may name what is erased. A collection
+    that stands beside none has no mark, whatever its metadata are."""
+    if belongs_to(transaction, copy.name) is not None and (mark := _mark(copy)).error is not None:
         _note(transaction, copy, replace(mark, error="Something was erased since, perhaps what the reason named"))
 
 

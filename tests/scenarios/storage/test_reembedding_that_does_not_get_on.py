@@ -75,3 +75,9 @@ def test_no_document_is_blamed_for_what_every_one_is_refused_for(client, name, c
     eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
     assert state(client, name)["error"] == "The embedding service 'openai' refuses the request (HTTP 400): too long"
     assert len(asked) <= 6
+
+
+def test_a_collections_own_metadata_are_not_taken_for_the_state(client, name):
+    client.patch(f"/collections/{name}/metadata", json={"metadata": {"reembedding": "of spring"}})
+    assert client.post("/api/erase", json={"collection": name, "document": "d1"}).status_code == 200
+    assert client.get(f"/collections/{name}").json["metadata"]["reembedding"] == "of spring"
