@@ -13,7 +13,8 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from schemas.errors import CollectionNotFoundError, ConflictError
+from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError
+from schemas.metadata import check_collection_metadata
 from schemas.records import NO_EXTRAS, Collection, DocumentBatch, Metadata, Vector
 from schemas.storage.erasure_count import ErasedMeanwhileError, check_nothing_erased, erasures
 from schemas.storage.reembedding import (
@@ -42,6 +43,8 @@ MARK = "reembedding"
 """The key of the metadata that says how far the vectors beside a collection are."""
 EMBEDDED_AT_ONCE = 100
 DELETED_AT_ONCE = 2_000
+MAX_ERROR_CHARACTERS = 1_000
+"""The most of a reason that is kept: the id that it names may be of any length."""
 
 
 class Reembeddings:
@@ -62,7 +65,8 @@ class Reembeddings:
         """Have vectors made by what `embedding` names under the keys `EMBEDDED_BY`, or go on with that where it failed.
         Where those are kept that the collection was switched back from, it is switched to them.
 
-        Raises ConflictError when others are being made, when old ones are kept, and for a mirror.
+        Raises ConflictError when others are being made, when old ones are kept, and for a mirror, and InvalidInputError
+        when the collection's metadata have no room for what `embedding` says.
         """
 
         def operation(transaction: Transaction) -> Reembedding:
@@ -84,10 +88,11 @@ class Reembeddings:
                     _note(transaction, known, replace(mark, status=Status.RUNNING, error=None))
                     return _state(transaction, source)
                 collection_writes.delete_collection(transaction, known.name)
+            described = _described(source, embedding)
             made, _ = collection_writes.create_collection(
                 transaction,
                 name_beside(source),
-                with_embedded_by(source.metadata, embedding),
+                described,
                 source.metric,
                 configuration=source.configuration,
                 engine_calls_it=source.name,
@@ -112,7 +117,8 @@ class Reembeddings:
 
     def go_back(self, name: str) -> Reembedding:
         """Search by the old vectors, and keep the new ones; nothing is done when that was done before. Raises
-        ReembeddingNotFoundError when there are none, and ConflictError unless they are those of all documents."""
+        ReembeddingNotFoundError when there are none, ConflictError unless they are those of all documents, and
+        InvalidInputError when the collection's metadata have no room for the names of what made them."""
 
         def operation(transaction: Transaction) -> Reembedding:
             source = writable(transaction, name)
@@ -190,7 +196,8 @@ class Reembeddings:
         and switch the collection to the new vectors when that was all. Return whether it was.
 
         Nothing is stored when the re-embedding has ended or gone on meanwhile, when another one has begun, or something
-        was erased. Raises InvalidInputError for vectors that the collection cannot have.
+        was erased. Raises InvalidInputError for vectors that the collection cannot have, and when its metadata have no
+        room for the names of what made them.
         """
 
         def operation(transaction: Transaction) -> bool:
@@ -219,6 +226,8 @@ class Reembeddings:
         """Let a re-embedding fail for that reason, or only say why it does not get on. Nothing is said when it has gone
         on meanwhile, or something was erased that the reason may name."""
         status = Status.FAILED if is_final else Status.RUNNING
+        if len(error) > MAX_ERROR_CHARACTERS:
+            error = error[: MAX_ERROR_CHARACTERS - 1] + "…"
 
         def operation(transaction: Transaction) -> None:
             check_nothing_erased(transaction, part.erasures)
@@ -265,7 +274,18 @@ def _switch(transaction: Transaction, source: Collection, copy: Collection, *, i
     revision = max(source.revision, copy.revision) + 1
     mark = Mark(Status.COMPLETE, switched_at=revision, is_back=is_back)
     hidden = {**source.metadata, MARK: asdict(mark)}
-    change_places(transaction, source, copy, with_embedded_by(source.metadata, copy.metadata), hidden, revision)
+    change_places(transaction, source, copy, _described(source, copy.metadata), hidden, revision)
+
+
+def _described(source: Collection, embedding: Metadata) -> Metadata:
+    """Return a collection's metadata when its vectors were made by what `embedding` names. Raises InvalidInputError
+    when they are too large with that."""
+    try:
+        return check_collection_metadata(with_embedded_by(source.metadata, embedding))
+    except InvalidInputError as error:
+        named = ", ".join(embedded_by(embedding))
+        sentence = f"With {named} of the new vectors, {error.message}: make the collection's metadata smaller first"
+        raise InvalidInputError(sentence, code=error.code, **error.details) from error
 
 
 def _state(transaction: Transaction, source: Collection) -> Reembedding:

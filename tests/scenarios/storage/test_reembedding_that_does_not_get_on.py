@@ -81,3 +81,14 @@ def test_a_collections_own_metadata_are_not_taken_for_the_state(client, name):
     client.patch(f"/collections/{name}/metadata", json={"metadata": {"reembedding": "of spring"}})
     assert client.post("/api/erase", json={"collection": name, "document": "d1"}).status_code == 200
     assert client.get(f"/collections/{name}").json["metadata"]["reembedding"] == "of spring"
+
+
+def test_metadata_that_are_nearly_too_large_are_refused_and_nothing_is_left(client, name, connection):
+    client.put(f"/collections/{name}/metadata", json={"metadata": {"text": "x" * 65_500}})
+    before = client.get(f"/collections/{name}").json
+    answer = reembed(client, name, connection=connection)
+    assert (answer.status_code, answer.json["code"]) == (400, "invalid_metadata"), answer.json
+    assert answer.json["details"] == {"field": "metadata", "limit": 65_536}
+    assert "embedding_connection of the new vectors" in answer.json["error"]
+    assert client.get(f"/collections/{name}/reembed").json["code"] == "reembedding_not_found"
+    assert client.get(f"/collections/{name}").json == before

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, TooOldError
+from schemas.metadata import MAX_COLLECTION_BYTES
 from schemas.records import Since
 from schemas.storage.reembedding import MIRRORED, ReembeddingNotFoundError
 from tests.wrapper.stores.reembedded import NEW, NEWER, Collection, Crash, embedded
 from wrapper.catalog.changes.feed import check_since, history_of
 from wrapper.catalog.names import aliases, collection_writes
-from wrapper.catalog.rows import all_collections, collections_page, count_collections, find_collection
+from wrapper.catalog.rows import all_collections, collections_page, count_collections, dump_json, find_collection
 from wrapper.catalog.stored_bytes import held
 
 IDS = st.sampled_from("abcdef")
@@ -107,6 +108,44 @@ def test_a_copy_of_another_services_collection_is_refused(docs):
     )
     with pytest.raises(ConflictError, match="re-embed that one"):
         docs.work.begin(docs.name, NEW)
+
+
+def fill_metadata(docs, *, room):
+    """Give the collection metadata that have `room` for that many bytes."""
+    metadata = {"of": 1, "text": ""}
+    metadata["text"] = "x" * (MAX_COLLECTION_BYTES - room - len(dump_json(metadata)))
+    docs._write(
+        lambda transaction: collection_writes.change_collection_metadata(transaction, docs.name, lambda _: metadata)
+    )
+    return metadata
+
+
+def test_metadata_without_room_for_the_names_of_the_new_model_are_refused(docs):
+    docs.add(*"abc")
+    room = len(dump_json(NEW)) - 1
+    fill_metadata(docs, room=room - 1)
+    with pytest.raises(InvalidInputError, match=r"65,537 bytes, 65,536 are allowed: make .* smaller") as refused:
+        docs.work.begin(docs.name, NEW)
+    assert (refused.value.code, refused.value.details["field"]) == ("invalid_metadata", "metadata")
+    with docs.catalog.read() as transaction:
+        assert len(all_collections(transaction)) == 1
+    metadata = fill_metadata(docs, room=room)
+    docs.work.begin(docs.name, NEW)
+    docs.step()
+    fill_metadata(docs, room=0)
+    with pytest.raises(InvalidInputError, match="make the collection's metadata smaller"):
+        docs.finish()
+    fill_metadata(docs, room=room)
+    docs.finish()
+    assert docs.collection().metadata == {**metadata, **NEW}
+
+
+def test_a_reason_is_kept_in_short(docs):
+    docs.add(*"abc")
+    docs.work.begin(docs.name, NEW)
+    [name] = docs.work.under_way()
+    docs.work.tell(docs.work.next_part(name), f"Document '{'x' * 100_000}' is refused", is_final=True)
+    assert docs.work.of(docs.name).error == "Document '" + "x" * 989 + "…"
 
 
 def test_an_alias_and_the_keys_of_writes_go_with_the_name(docs):
