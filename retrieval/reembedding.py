@@ -17,7 +17,7 @@ from typing import Protocol, cast
 import numpy as np
 import structlog
 
-from providers.embeddings.base import EmbeddingProvider
+from providers.embeddings.base import EmbeddingProvider, OtherDimensionError
 from registry.connections import Connections
 from registry.embedding.queries import QueryEmbeddings
 from registry.stored_connections import ConnectionNotFoundError
@@ -38,7 +38,7 @@ WATCHED_PARTS = 20
 BEHIND = "The collection is written faster than it is embedded: it gets the new vectors when its writers pause"
 HARMLESS = "re-embedding"
 """A text that a model takes which takes any."""
-FINAL = (ConnectionNotFoundError, ConfigurationError, ConflictError, InvalidInputError)
+FINAL = (ConnectionNotFoundError, ConfigurationError, ConflictError, InvalidInputError, OtherDimensionError)
 """What stays as it is until somebody changes the connection or the documents."""
 
 

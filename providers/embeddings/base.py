@@ -18,6 +18,10 @@ from schemas.errors import InvalidInputError, RagError, UnavailableError
 from schemas.records import Vector
 
 
+class OtherDimensionError(UnavailableError):
+    """The vectors have another dimension than those before them, or than the configuration says."""
+
+
 class EmbeddingProvider(Provider):
     """The models of one provider. Safe to use from several threads; build it after a fork, not before.
 
@@ -80,7 +84,8 @@ class EmbeddingProvider(Provider):
         answer now; ConfigurationError when there will be none until an operator changes something (key, URL, model,
         missing library), which its sentence names. Errors of a remote service carry `details.error_type`, one of the
         words of a connection test (timeout, authentication, authorization, not_found, network, rate_limit,
-        invalid_config, unknown).
+        invalid_config, unknown). Vectors of another dimension than before raise OtherDimensionError, until the
+        connection is opened anew.
         """
         checked = _checked_texts(texts)
         if model is None or model == self.model:
@@ -140,7 +145,9 @@ class EmbeddingProvider(Provider):
         if vectors.ndim != 2 or vectors.shape[0] != count or vectors.shape[1] == 0:
             raise self._unusable(f"{vectors.shape} numbers for {count} texts")
         if dimension is not None and vectors.shape[1] != dimension:
-            raise self._unusable(f"vectors of dimension {vectors.shape[1]} where {dimension} is expected")
+            what = f"vectors of dimension {vectors.shape[1]} where {dimension} is expected"
+            error = self._unusable(what)
+            raise OtherDimensionError(error.message, code=error.code, **error.details)
         if not np.isfinite(vectors).all():
             raise self._unusable("numbers that are not finite")
 

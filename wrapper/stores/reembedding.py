@@ -208,6 +208,7 @@ class Reembeddings:
             if part.doomed:
                 writes.delete_documents(transaction, part.name, ids=part.doomed)
             if vectors is not None:
+                _check_dimension(part, copy, vectors)
                 check_directions(copy, vectors)
                 writes.add_documents(transaction, part.name, _batch(part, vectors))
             copy = find_collection(transaction, part.name)
@@ -250,6 +251,19 @@ def _batch(part: Part, vectors: Vector) -> DocumentBatch:
         embeddings=np.asarray(vectors, np.float32),
         extras={row: each.extras for row, each in enumerate(part.documents) if each.extras != NO_EXTRAS},
     )
+
+
+def _check_dimension(part: Part, copy: Collection, vectors: Vector) -> None:
+    """Raise InvalidInputError when vectors have another dimension than those of the parts before."""
+    before, now = copy.dimension, vectors.shape[1]
+    if before not in (None, now):
+        raise InvalidInputError(
+            f"'{part.model}' makes vectors of dimension {now} by now, and made some of {before} before: cancel the "
+            "re-embedding and begin anew",
+            code="dimension_mismatch",
+            expected=before,
+            actual=now,
+        )
 
 
 def _check_may_begin(source: Collection, known: Collection, mark: Mark, embedding: Metadata) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.scenarios.storage.reembedding import PATIENCE_SECONDS, add, complete, reembed, state
 from tests.support.live import eventually
-from tests.support.model_server import as_json, openai_answer
+from tests.support.model_server import DIMENSION, as_json, openai_answer
 
 REFUSED = as_json({"error": {"message": "too long"}}, 400)
 
@@ -92,3 +92,40 @@ def test_metadata_that_are_nearly_too_large_are_refused_and_nothing_is_left(clie
     assert "embedding_connection of the new vectors" in answer.json["error"]
     assert client.get(f"/collections/{name}/reembed").json["code"] == "reembedding_not_found"
     assert client.get(f"/collections/{name}").json == before
+
+
+@pytest.mark.parametrize("is_opened_anew", [False, True])
+def test_a_model_whose_dimension_changes_ends_it_and_the_next_one_has_the_new_dimension(
+    client, name, connection, models_up, monkeypatch, is_opened_anew
+):
+    def open_anew(batch_size):
+        config = {"url": f"{models_up.url}/v1", "model": "newer", "batch_size": batch_size}
+        assert client.put(f"/api/connections/{connection}", json={"config": config}).status_code == 200
+
+    def changed(body):
+        data = [{"index": index, "embedding": [1.0] * 12} for index, _ in enumerate(body["input"])]
+        return as_json({"data": data, "model": "newer"})
+
+    def changes(body):
+        monkeypatch.setitem(models_up.routes, "/v1/embeddings", changed)
+        if is_opened_anew:
+            open_anew(10)
+            models_up.is_down = True
+        return openai_answer(body)
+
+    add(client, name, *range(5, 150))
+    models_up.script[:] = [*[openai_answer] * 3, changes]
+    reembed(client, name, connection=connection)
+    if is_opened_anew:
+        eventually(lambda: state(client, name)["documents_done"] == 100, seconds=PATIENCE_SECONDS)
+        models_up.is_down = False
+    eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
+    said = state(client, name)
+    assert said["documents_done"] == 100
+    assert "of dimension 12" in said["error"]
+    assert str(DIMENSION) in said["error"]
+    assert client.delete(f"/collections/{name}/reembed").status_code == 200
+    open_anew(20)
+    assert reembed(client, name, connection=connection).status_code == 202
+    complete(client, name)
+    assert client.get(f"/collections/{name}").json["dimension"] == 12
