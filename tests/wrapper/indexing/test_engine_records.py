@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from schemas.storage.engine_records import FULL, VECTORS
 from tests.properties.fake_engine import FakeEngine
 from tests.properties.processes import STEP, Crash, Process, Steps
 from tests.support.worlds import OPTIONS, World
+from tests.wrapper.stores.reembedded import NEW
 
 
 @pytest.fixture
@@ -103,6 +105,57 @@ def test_a_copy_has_the_records_of_its_original(open_world):
     world.store.copying.copy("docs", "copy", OPTIONS)
     world.process.drain()
     assert held(world, "copy") == dict.fromkeys(("d0", "d1", "d2"), LEAN)
+
+
+def texts_in_engine(world):
+    """Return the texts that the engine has of anything."""
+    every = [world.engine.get(each.id).texts for each in world.engine.list_collections()]
+    return {text for texts in every for text in texts if text}
+
+
+def switch(world):
+    """Give all documents other vectors."""
+    work = world.store.reembeddings
+    while True:
+        for name in work.under_way():
+            part = work.next_part(name)
+            if part is not None and work.store(
+                part, np.ones((len(part.documents), 2), "<f4") if part.documents else None
+            ):
+                world.process.drain()
+                return
+
+
+@pytest.mark.parametrize(
+    "asked", ["before", "while it runs", "while the engine is away", "after", "after switching back"]
+)
+def test_what_records_have_outlives_a_reembedding(open_world, asked):
+    world = open_world()
+    world.fill()
+    work = world.store.reembeddings
+    if asked == "before":
+        rebuild(world, VECTORS)
+    work.begin("docs", NEW)
+    if asked == "while it runs":
+        world.process.drain()
+        rebuild(world, VECTORS)
+    if asked == "while the engine is away":
+        world.store.indexes.rebuild("docs", records=VECTORS)
+    switch(world)
+    if asked.startswith("after"):
+        assert texts_in_engine(world)
+    if asked == "after switching back":
+        work.go_back("docs")
+    if asked.startswith("after"):
+        rebuild(world, VECTORS)
+    world.process.drain()
+    assert world.store.indexes.of("docs").collection.engine_records == VECTORS
+    assert texts_in_engine(world) == set()
+    if asked != "after switching back":
+        work.go_back("docs")
+        world.process.drain()
+        assert world.store.indexes.of("docs").collection.engine_records == VECTORS
+        assert texts_in_engine(world) == set()
 
 
 @pytest.mark.parametrize(("before", "after"), [(FULL, VECTORS), (VECTORS, FULL)])

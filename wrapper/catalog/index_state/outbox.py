@@ -78,6 +78,14 @@ def last_reset(transaction: Transaction, collection_key: int) -> int | None:
     return row[0] if row else None
 
 
+def payloads(transaction: Transaction, collection_key: int, kind: str) -> list[dict[str, Any]]:
+    """Return the payloads of the waiting entries of a kind of one collection, in order."""
+    rows = transaction.rows(
+        "SELECT payload FROM outbox WHERE collection_key = ? AND kind = ? ORDER BY id", (collection_key, kind)
+    )
+    return [orjson.loads(row[0]) for row in rows]
+
+
 def dropped(transaction: Transaction) -> list[tuple[str, str | None]]:
     """Return (name, engine's id) of each collection that is deleted but not yet dropped in the engine."""
     rows = transaction.rows("SELECT payload FROM outbox WHERE kind = ?", (DROP,))

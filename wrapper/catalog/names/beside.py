@@ -52,7 +52,7 @@ def change_places(
 
     What is shown gets a revision that is greater than that of either, so no state has the name of an earlier one.
     Positions and revisions of documents are others than before: what followers have deletions from is not known, so
-    they begin anew.
+    they begin anew. What the engine's records have stays, too, by a rebuild where `hidden` has others.
     """
     update = "UPDATE collections SET name = ?, id = ?, metadata = ?, configuration = ?"
     transaction.run("UPDATE collections SET name = ?, id = NULL WHERE key = ?", (_BETWEEN, hidden.key))
@@ -68,3 +68,12 @@ def change_places(
         transaction.run(f"UPDATE {table} SET collection_key = ? WHERE collection_key = ?", (hidden.key, shown.key))
     outbox.append(transaction, hidden.key, outbox.METADATA, {"name": shown.name})
     outbox.append(transaction, shown.key, outbox.METADATA, {"name": hidden.name})
+    records = _records_asked(transaction, shown)
+    if records is not None and records != _records_asked(transaction, hidden):
+        outbox.append(transaction, hidden.key, outbox.REBUILD, {"name": shown.name, "records": records})
+
+
+def _records_asked(transaction: Transaction, collection: Collection) -> str | None:
+    """Return what the engine's records of a collection have, or are going to have by a rebuild that waits."""
+    asked = outbox.payloads(transaction, collection.key, outbox.REBUILD)
+    return next((each["records"] for each in reversed(asked) if each["records"]), collection.engine_records)

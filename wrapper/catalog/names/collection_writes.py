@@ -113,11 +113,15 @@ def empty_collection(transaction: Transaction, name: str) -> WriteOutcome:
 
 def ask_doctor(transaction: Transaction, name: str, kind: str, records: str | None = None) -> int:
     """Append an outbox entry, `outbox.CHECK` or `outbox.REBUILD`, for the index of a collection. A rebuild may change
-    what its `records` have.
+    what its `records` have, and then changes those of what stands beside it, too.
 
     Return the entry's id.
     """
-    return outbox.append(transaction, writable(transaction, name).key, kind, {"name": name, "records": records})
+    collection = writable(transaction, name)
+    other = None if records is None else beside(transaction, collection)
+    if other is not None:
+        outbox.append(transaction, other.key, kind, {"name": other.name, "records": records})
+    return outbox.append(transaction, collection.key, kind, {"name": name, "records": records})
 
 
 def _clear(transaction: Transaction, collection: Collection) -> None:
