@@ -14,6 +14,7 @@ from interfaces.chroma.face import DATABASE, body_of, check_same, collection_of,
 from schemas.errors import DocumentNotFoundError
 from schemas.records import Collection, DocumentChanges, Match
 from schemas.storage.outcomes import WriteOutcome
+from schemas.where import HasId, all_of
 from schemas.wire.chroma.index_schema import check_filters
 from schemas.wire.chroma.records import (
     EMBEDDINGS,
@@ -84,8 +85,9 @@ def delete(tenant: str, database: str, collection_id: str) -> Response:
             return own.delete_documents(found.name, options, where=where)
         with own.records.reading(found.name, where, limit=wanted.limit) as (collection, reading):
             check_same(found, collection)
-            ids = [each.id for block in reading.read(False) for each in block]
-        return own.delete_documents(found.name, options, ids=ids)
+            ids = tuple(each.id for block in reading.read(False) for each in block)
+        # What has been written since, and matches no more, stays.
+        return own.delete_documents(found.name, options, where=all_of(where, HasId(ids)))
 
     written = on_collection(tenant, database, collection_id, deleted)
     _noted(written)

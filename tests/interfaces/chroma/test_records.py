@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.interfaces.chroma.conftest import Face
+from wrapper.scoped_store import ScopedStore
 
 
 def test_columns_come_back_as_they_were_given(face, filled):
@@ -191,6 +192,19 @@ class TestDelete:
         assert face.post(filled, "delete", where_document={"$contains": "fox"}, limit=1).json == {"deleted": 1}
         assert face.post(filled, "delete", where={"k": {"$gt": 0}}, ids=["b", "c"]).json == {"deleted": 1}
         assert face.get(filled)["ids"] == ["b"]
+
+    def test_what_matches_no_more_when_it_would_be_deleted_stays(self, face, filled, monkeypatch):
+        delete, texts = ScopedStore.delete_documents, ["no match any more"]
+
+        def delete_later(store, *args, **options):
+            if texts:
+                face.post(filled, "update", ids=["a"], documents=[texts.pop()])
+            return delete(store, *args, **options)
+
+        monkeypatch.setattr(ScopedStore, "delete_documents", delete_later)
+        answer = face.post(filled, "delete", where_document={"$contains": "fox"}, limit=2)
+        assert answer.json == {"deleted": 1}
+        assert face.get(filled)["ids"] == ["a", "b"]
 
     def test_nothing_named_deletes_nothing(self, face, filled):
         assert face.post(filled, "delete").json == {"deleted": 0}
