@@ -4,7 +4,8 @@ How far the copy has come is in its own metadata, under `mirror`, and is written
 Whatever ends in between, these changes are applied again, which does no harm. Whatever takes the copy along, a backup
 or a rename, takes that along, too: a copy that was restored goes on from where it was then.
 
-A copy that begins anew keeps what it has until it knows what the source does not have any more.
+A copy that begins anew keeps what it has until it knows what the source does not have any more, unless the source has
+vectors of another model by now: then it is emptied first.
 """
 
 from __future__ import annotations
@@ -104,6 +105,8 @@ class Mirror:
         self._target.ensure_collection(self._name, metadata, metric=source["metric"])
         copy = self._target.collection(self._name)
         place = self._place(source, copy)
+        if copy["count"] and _model_of(copy) != _model_of(source):
+            return self._emptied(source, copy)
         with ExitStack() as stack:
             try:
                 with _missing(self._of):
@@ -115,6 +118,12 @@ class Mirror:
                 self._record(source, copy, {})
                 return Step(more=True)
             step, last = self._take(changes)
+        with _missing(self._of):
+            is_other_model = _model_of(self._source.collection(self._of)) != _model_of(source)
+        if is_other_model:
+            # What was taken over may be of either; the next step sees that the copy has not the model of its source.
+            step.more = True
+            return step
         if self._renewal is not None:
             self._renewal.place = last
             if not step.more:
@@ -123,6 +132,15 @@ class Mirror:
         if self._renewal is None:
             self._record(source, copy, last)
         return step
+
+    def _emptied(self, source: Body, copy: Body) -> Step:
+        """Empty a copy with vectors of another model than its source has by now, and then give it that name: vectors of
+        two models are never under one."""
+        self._renewal = None
+        self._target.replace_metadata(self._name, copy["metadata"] | {MIRRORED: self._mark(source, {})})
+        deleted = self._target.empty_collection(self._name)["count_deleted"]
+        self._record(source, copy, {})
+        return Step(deleted=deleted, more=True)
 
     def _place(self, source: Body, copy: Body) -> Body:
         """Return the place that the copy has come to, an empty one when it begins."""
@@ -231,3 +249,8 @@ def _missing(name: str) -> Iterator[None]:
 def _described(source: Body) -> Body:
     """Return the metadata of the source without what makes it a copy itself."""
     return {key: value for key, value in source["metadata"].items() if key != MIRRORED}
+
+
+def _model_of(collection: Body) -> Any:
+    """Return the embedding model that a collection records, None for none."""
+    return collection["metadata"].get("embedding_model")
