@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+import orjson
+
 from schemas.errors import ConflictError, NotFoundError
 from schemas.records import Document, Metadata
 
@@ -15,6 +17,9 @@ EMBEDDED_BY = ("embedding_provider", "embedding_model", "embedding_connection")
 
 MIRRORED = "mirror"
 """The key of a copy's metadata that says of what it is a copy, and how far it has come. Its vectors come from there."""
+
+EMBEDDING_FUNCTION = "embedding_function"
+"""The key of what a client of Chroma configured that says what it embeds by."""
 
 
 class Status(StrEnum):
@@ -130,3 +135,12 @@ def embedded_by(metadata: Metadata) -> Metadata:
 def with_embedded_by(metadata: Metadata, source: Metadata) -> Metadata:
     """Return metadata that say of what made the vectors what `source` says."""
     return {key: value for key, value in metadata.items() if key not in EMBEDDED_BY} | embedded_by(source)
+
+
+def with_function_of(configuration: str | None, other: str | None) -> str | None:
+    """Return what a client of Chroma configured, as JSON, with the embedding function of another configuration, or with
+    none: it belongs to the vectors."""
+    if configuration is None:
+        return None
+    function = None if other is None else orjson.loads(other).get(EMBEDDING_FUNCTION)
+    return orjson.dumps({**orjson.loads(configuration), EMBEDDING_FUNCTION: function}).decode()

@@ -26,6 +26,7 @@ from schemas.storage.reembedding import (
     Status,
     embedded_by,
     with_embedded_by,
+    with_function_of,
 )
 from wrapper.catalog import reads, writes
 from wrapper.catalog.catalog import Catalog
@@ -94,7 +95,7 @@ class Reembeddings:
                 name_beside(source),
                 described,
                 source.metric,
-                configuration=source.configuration,
+                configuration=with_function_of(source.configuration, None),
                 engine_calls_it=source.name,
                 engine_records=source.engine_records,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -321,3 +322,31 @@ def test_vectors_of_another_dimension_are_refused_and_cancelling_drops_what_was_
         docs.work.of(docs.name)
     with pytest.raises(CollectionNotFoundError):
         docs.work.of("nowhere")
+
+
+def test_the_embedding_function_of_a_client_stays_with_the_vectors_that_it_makes(docs):
+    docs.add(*"abc")
+    function = {"type": "known", "name": "openai", "config": {"model_name": "old"}}
+
+    def configure(**configuration):
+        docs._write(
+            lambda transaction: transaction.run(
+                "UPDATE collections SET configuration = ? WHERE name = ?",
+                (orjson.dumps(configuration).decode(), docs.name),
+            )
+        )
+
+    def configured():
+        return orjson.loads(docs.collection().configuration)
+
+    configure(hnsw={"ef_search": 10}, embedding_function=function)
+    docs.work.begin(docs.name, NEW)
+    configure(hnsw={"ef_search": 20}, embedding_function=function)
+    docs.finish()
+    assert configured() == {"hnsw": {"ef_search": 20}, "embedding_function": None}
+    newer = {**function, "config": {"model_name": "new"}}
+    configure(hnsw={"ef_search": 30}, embedding_function=newer)
+    docs.work.go_back(docs.name)
+    assert configured() == {"hnsw": {"ef_search": 30}, "embedding_function": function}
+    docs.work.begin(docs.name, NEW)
+    assert configured() == {"hnsw": {"ef_search": 30}, "embedding_function": newer}

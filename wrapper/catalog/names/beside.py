@@ -7,6 +7,7 @@ or lists it. When the two change places, everything that clients know a collecti
 from __future__ import annotations
 
 from schemas.records import Collection, Metadata
+from schemas.storage.reembedding import with_function_of
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import outbox
 from wrapper.catalog.rows import collection_by_id, dump_json, named, names_between
@@ -62,7 +63,15 @@ def change_places(
     )
     transaction.run(
         f"{update}, revision = ?, deletions_since = ? WHERE key = ?",
-        (shown.name, shown.id, dump_json(metadata), shown.configuration, revision, revision, hidden.key),
+        (
+            shown.name,
+            shown.id,
+            dump_json(metadata),
+            with_function_of(shown.configuration, hidden.configuration),
+            revision,
+            revision,
+            hidden.key,
+        ),
     )
     for table in ("aliases", "idempotency_keys"):
         transaction.run(f"UPDATE {table} SET collection_key = ? WHERE collection_key = ?", (hidden.key, shown.key))
