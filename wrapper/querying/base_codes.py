@@ -16,7 +16,7 @@ from schemas.where import EVERYTHING
 from wrapper.catalog import reads
 from wrapper.catalog.contract import Transaction
 from wrapper.querying import leaves
-from wrapper.querying.codes import Codes, Encoder, Rows, differences_from, empty_arrays, reference_of
+from wrapper.querying.codes import Codes, Encoder, Rows, differences_from, empty_arrays, reference_of, size_bytes
 from wrapper.querying.leaves import Leaves
 
 SAMPLED = 1_024
@@ -49,7 +49,7 @@ class BaseCodes:
 
     @property
     def nbytes(self) -> int:
-        leaves = self.leaves.centres.nbytes + self.leaves.spreads.nbytes
+        leaves = self.leaves.centres.nbytes + size_bytes(*self.leaves.centres.shape) + self.leaves.spreads.nbytes
         places = FINDING_BYTES * len(self.positions)
         return self.codes.nbytes + self.positions.nbytes + self.by_position.nbytes + leaves + places
 

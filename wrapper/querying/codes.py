@@ -90,7 +90,7 @@ class Codes:
     def nbytes(self) -> int:
         return size_bytes(*self.codes.shape)
 
-    def of_query(self, query: Vector) -> QueryCode | None:
+    def of_query(self, query: Vector | Doubles) -> QueryCode | None:
         """Return the code of a query (dimension,), None for one that is too long to be compared by its code."""
         # As `_measured` and `_encoded` do it with many, in a third of the time.
         seen = query.astype(np.float64)

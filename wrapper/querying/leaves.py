@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from wrapper.querying.codes import Doubles, Floats, QueryCode, Rows
+from wrapper.querying.codes import Codes, Doubles, Encoder, Floats, QueryCode, Rows, empty_arrays, multiply, size_bytes
 
 LEAST_DOCUMENTS = 16_384
 """Of fewer documents all codes are compared in half a millisecond."""
@@ -69,11 +69,27 @@ class Leaves:
         start, end = self.bounds[leaf : leaf + 2].tolist()
         return int(start + np.searchsorted(self.spreads[start:end], least))
 
+    @cached_property
+    def _codes(self) -> Codes:
+        """The codes of the centres, of which a query reads a quarter of the bytes."""
+        reference = np.zeros(self.centres.shape[1])
+        encoder = Encoder("ip", reference, *empty_arrays(*self.centres.shape))
+        encoder.add(slice(None), self.centres)
+        return encoder.codes()
+
+    def _most_products(self, vector: Doubles) -> Doubles:
+        """Return what the product of each centre with a vector (dimension,) is at most, but for rounding."""
+        code = self._codes.of_query(vector)
+        if code is None:
+            return (self.centres @ vector.astype(np.float32)).astype(np.float64)
+        nearness, margins = self._codes.estimated(code, multiply(self._codes.codes, [code.code])[0])
+        return nearness.astype(np.float64) + margins
+
     def seen_by(self, query: QueryCode, metric: str, reference: Doubles, slack: float) -> LeavesSeen | None:
         """Return what a query has to do with the centres; None for one without a direction, to which all are alike.
         `slack` is what rounding may change."""
         if metric == "l2":
-            products = (self.centres @ query.difference.astype(np.float32)).astype(np.float64)
+            products = self._most_products(query.difference)
             square = query.length**2
             distances = np.sqrt(np.maximum(0.0, square - 2 * products + self._squares - 2 * slack))
             return LeavesSeen(self, -distances, square, by_distance=True)
@@ -81,7 +97,7 @@ class Leaves:
         square = float(whole @ whole)
         if square <= slack**2:
             return None
-        products = (self.centres @ whole.astype(np.float32)).astype(np.float64)
+        products = self._most_products(whole)
         return LeavesSeen(self, products + float(reference @ reference) + slack, square, by_distance=False)
 
 
@@ -113,8 +129,12 @@ class LeavesSeen:
 
 
 def most_bytes(count: int, dimension: int) -> int:
-    """Return what the centres of so many documents take, and the parts of a file that are longer than they need be."""
-    return min(MOST_LEAVES, count // LEAST_OF_LEAF) * (4 * dimension + 8) + 8_192 if count >= LEAST_DOCUMENTS else 0
+    """Return what the centres of so many documents take, with their codes, and the parts of a file that are longer than
+    they need be."""
+    if count < LEAST_DOCUMENTS:
+        return 0
+    wanted = min(MOST_LEAVES, count // LEAST_OF_LEAF)
+    return wanted * (4 * dimension + 8) + size_bytes(wanted, dimension) + 8_192
 
 
 def train(vectors: Floats, count: int) -> Floats:
