@@ -1,7 +1,7 @@
 """The documents that queries have answered with lately, held in this process's memory.
 
 A collection's documents are held at one revision. In any snapshot of that revision they are what the catalogue would
-read; every write makes another revision.
+read. Every write makes another revision, to which those are carried that the write did not change.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from sys import getsizeof
 
 from schemas.records import Collection, Document
 from wrapper.catalog import reads
+from wrapper.catalog.changes.feed import positions_since
 from wrapper.catalog.contract import Transaction
 
 MOST_BYTES = 16 << 20
+MOST_CHANGED = 1_000
+"""After so many changes, documents are read anew."""
 DOCUMENT_BYTES = 250
 """The memory that a document takes beside its strings."""
 
@@ -51,7 +54,7 @@ class HeldDocuments:
 
         `collection` is that of the transaction's snapshot.
         """
-        known = self._known(collection)
+        known = self._known(transaction, collection)
         missing = [position for position in positions if position not in known]
         if not missing:
             return known
@@ -59,13 +62,30 @@ class HeldDocuments:
         self._keep(collection, read)
         return {position: known[position] for position in positions if position in known} | read
 
-    def _known(self, collection: Collection) -> Mapping[int, Document]:
+    def _known(self, transaction: Transaction, collection: Collection) -> Mapping[int, Document]:
         with self._guard:
             held = self._held.get(collection.key)
-            if held is None or held.revision != collection.revision:
+            if held is None or held.revision > collection.revision:
                 return {}
             self._held.move_to_end(collection.key)
-            return held.documents
+            if held.revision == collection.revision:
+                return held.documents
+        return self._carried(transaction, collection, held)
+
+    def _carried(self, transaction: Transaction, collection: Collection, held: _Held) -> Mapping[int, Document]:
+        """Return what of the documents at an earlier revision is the same at this one, and hold that."""
+        changed = positions_since(transaction, collection, held.revision, limit=MOST_CHANGED + 1)
+        if changed is None or max(map(len, changed)) > MOST_CHANGED:
+            return {}
+        documents = held.documents.copy()
+        for position in (*changed.written, *changed.deleted):
+            documents.pop(position, None)
+        carried = _Held(collection.revision, documents, sum(map(_size_bytes, documents.values())))
+        with self._guard:
+            # Else another thread was quicker, or the collection has made room.
+            if self._held.get(collection.key) is held:
+                self._held[collection.key] = carried
+        return documents
 
     def _keep(self, collection: Collection, read: Mapping[int, Document]) -> None:
         with self._guard:

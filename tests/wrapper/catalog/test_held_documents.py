@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from sys import getsizeof
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schemas.records import DocumentBatch
-from wrapper.catalog import reads, writes
+from wrapper.catalog import held_documents, reads, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.held_documents import DOCUMENT_BYTES, HeldDocuments
 from wrapper.catalog.names import collection_writes
@@ -72,12 +75,49 @@ def test_a_document_is_read_once(catalog, read):
     assert read == [places[:3], places[3:5]]
 
 
-def test_after_a_write_documents_are_read_anew(catalog, read):
-    held, (first, second, *_) = HeldDocuments(), _places(catalog, "one")
-    _texts(held, catalog, "one", [first, second])
+def test_after_a_write_what_it_changed_is_read_anew(catalog, read):
+    held, (first, second, third, *_) = HeldDocuments(), _places(catalog, "one")
+    _texts(held, catalog, "one", [first, second, third])
     _put(catalog, "one", ["changed"])
+    catalog.commit(lambda transaction: writes.delete_documents(transaction, "one", ids=["2"]))
     assert _texts(held, catalog, "one", [first, second]) == ["changed", "one 1"]
-    assert read == [[first, second]] * 2
+    assert read == [[first, second, third], [first]]
+    with catalog.read() as transaction:
+        assert third not in held.at(transaction, find_collection(transaction, "one"), [third])
+    sizes = [DOCUMENT_BYTES + sum(map(getsizeof, ("1", text, "{}"))) for text in ("changed", "one 1")]
+    assert held.size_bytes == sum(sizes)
+
+
+def test_after_many_changes_all_documents_are_read_anew(catalog, read, monkeypatch):
+    monkeypatch.setattr(held_documents, "MOST_CHANGED", 2)
+    held, places = HeldDocuments(), _places(catalog, "one")
+    _texts(held, catalog, "one", places[:5])
+    _put(catalog, "one", ["changed"] * 3)
+    assert _texts(held, catalog, "one", places[3:5]) == ["one 3", "one 4"]
+    assert read == [places[:5], places[3:5]]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["put", "delete", "empty", "ask"]), st.sets(st.integers(0, 9))), max_size=15))
+def test_whatever_is_written_the_documents_are_those_of_the_catalogue(catalog, steps):
+    held = HeldDocuments()
+    for number, (act, ids) in enumerate(steps):
+        names = [str(each) for each in sorted(ids)]
+        if act == "put" and names:
+            texts = [f"{number} {each}" for each in names]
+            batch = DocumentBatch(names, texts, [{} for _ in texts], np.ones((len(texts), 2), dtype=np.float32))
+            catalog.commit(lambda transaction, batch=batch: writes.add_documents(transaction, "one", batch))
+        if act == "delete":
+            catalog.commit(lambda transaction, names=names: writes.delete_documents(transaction, "one", ids=names))
+        if act == "empty":
+            catalog.commit(lambda transaction: collection_writes.empty_collection(transaction, "one"))
+        places = _places(catalog, "one")
+        with catalog.read() as transaction:
+            wanted = places + [place + 1 for place in places]
+            found = held.at(transaction, find_collection(transaction, "one"), wanted)
+            expected = reads.by_positions(transaction, wanted)
+        assert {place: found[place].text for place in wanted if place in found} == {
+            place: each.text for place, each in expected.items()
+        }
 
 
 def test_a_write_to_another_collection_changes_nothing(catalog, read):
