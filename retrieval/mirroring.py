@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import orjson
 
 from schemas.errors import CollectionNotFoundError, ConflictError, GoneError, InvalidInputError
-from schemas.storage.reembedding import MIRRORED
+from schemas.storage.reembedding import MIRRORED, copy_of
 
 BEGINNING = 0
 PLACE = ("next", "as_of", "history")
@@ -158,9 +158,7 @@ class Mirror:
         ConflictError for one that cannot."""
         if copy["id"] == source["id"]:
             raise ConflictError(f"'{self._name}' is the collection to be copied, or was restored from a backup of it")
-        mark = copy["metadata"].get(MIRRORED)
-        if not isinstance(mark, dict):
-            mark = {}
+        mark = dict(copy_of(copy["metadata"]) or {})
         is_copy = mark.get("id") == source["id"] or (mark.get("url"), mark.get("collection")) == (self._url, self._of)
         if not is_copy and copy["count"]:
             raise ConflictError(

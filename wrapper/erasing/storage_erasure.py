@@ -108,7 +108,7 @@ class StorageErasure:
                 if ids:
                     writes.delete_documents(transaction, each.name, ids=sorted(ids))
                 tombstones.erase(transaction, each.key)
-                forget_error(transaction, each)
+            forget_error(transaction, collection)
             return found, idempotency.leave_out(transaction, found.target, collection.key)
 
         deleted = self._catalog.commit(operation)

@@ -18,12 +18,12 @@ from schemas.metadata import check_collection_metadata
 from schemas.records import NO_EXTRAS, Collection, DocumentBatch, Metadata, Vector
 from schemas.storage.erasure_count import ErasedMeanwhileError, check_nothing_erased, erasures
 from schemas.storage.reembedding import (
-    MIRRORED,
     Mark,
     Part,
     Reembedding,
     ReembeddingNotFoundError,
     Status,
+    copy_of,
     embedded_by,
     with_embedded_by,
     with_function_of,
@@ -72,7 +72,7 @@ class Reembeddings:
 
         def operation(transaction: Transaction) -> Reembedding:
             source = writable(transaction, name)
-            if MIRRORED in source.metadata:
+            if copy_of(source.metadata) is not None:
                 raise ConflictError(
                     f"Collection '{name}' is a copy of another service's, and so are its vectors: re-embed that one",
                     code="reembedding_of_mirror",
@@ -337,10 +337,10 @@ def _mark(copy: Collection) -> Mark:
     return Mark(**{**kept, "status": Status(kept["status"])})
 
 
-def forget_error(transaction: Transaction, copy: Collection) -> None:
-    """Forget why the work on the vectors beside a collection failed: the reason may name what is erased. A collection
-    that stands beside none has no mark, whatever its metadata are."""
-    if belongs_to(transaction, copy.name) is not None and (mark := _mark(copy)).error is not None:
+def forget_error(transaction: Transaction, collection: Collection) -> None:
+    """Forget why the work on the vectors beside a collection failed: the reason may name what is erased."""
+    copy = beside(transaction, collection)
+    if copy is not None and (mark := _mark(copy)).error is not None:
         _note(transaction, copy, replace(mark, error="Something was erased since, perhaps what the reason named"))
 
 

@@ -1,4 +1,4 @@
-"""A collection, and a connection to the model that gives it other vectors."""
+"""Collections that get the vectors of another model, and the model that makes them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from tests.scenarios.storage.reembedding import add
+from tests.scenarios.storage.reembedded import add
 
 
 @pytest.fixture
@@ -32,6 +32,25 @@ def connect(client, models_up):
 def connection(connect):
     """An embedding connection to the stub, whose model is `newer`."""
     return connect("newer")
+
+
+@pytest.fixture
+def filled(client):
+    """`filled(dimension, **metadata)`: the name of a collection of five documents of that dimension."""
+    made = []
+
+    def fill(dimension, **metadata):
+        made.append(f"docs-{uuid.uuid4().hex[:8]}")
+        told = {"name": made[-1], "metadata": {"embedding_model": "older", **metadata}}
+        assert client.post("/collections", json=told).status_code == 201
+        documents = [{"id": f"d{n}", "text": f"Text {n}", "embedding": [1.0] * dimension} for n in range(5)]
+        answer = client.post(f"/collections/{made[-1]}/documents", json={"documents": documents})
+        assert answer.status_code in (201, 202), answer.json
+        return made[-1]
+
+    yield fill
+    for name in made:
+        client.delete(f"/collections/{name}")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import orjson
@@ -16,37 +15,12 @@ from retrieval.reading import DocumentReader
 from schemas.errors import ConflictError
 from schemas.settings import RetrievalSettings
 from tests.retrieval.letter_embedding import LetterEmbedding
-from tests.scenarios.storage.reembedding import PATIENCE_SECONDS, add, complete, reembed, state
+from tests.scenarios.storage.reembedded import PATIENCE_SECONDS, add, complete, nearest, reembed, state
 from tests.support.live import eventually
-from tests.support.model_server import DIMENSION, as_json, openai_answer, vector
+from tests.support.model_server import DIMENSION, as_json, vector
 from tests.wrapper.web.line_bodies import Lines
 
 OLD_DIMENSION = 3
-
-
-@pytest.fixture
-def filled(client):
-    """`filled(dimension, **metadata)`: the name of a collection of five documents of that dimension."""
-    made = []
-
-    def fill(dimension, **metadata):
-        made.append(f"docs-{uuid.uuid4().hex[:8]}")
-        told = {"name": made[-1], "metadata": {"embedding_model": "older", **metadata}}
-        assert client.post("/collections", json=told).status_code == 201
-        documents = [{"id": f"d{n}", "text": f"Text {n}", "embedding": [1.0] * dimension} for n in range(5)]
-        answer = client.post(f"/collections/{made[-1]}/documents", json={"documents": documents})
-        assert answer.status_code in (201, 202), answer.json
-        return made[-1]
-
-    yield fill
-    for name in made:
-        client.delete(f"/collections/{name}")
-
-
-def nearest(client, name, text):
-    asked = {"query_embedding": vector(text).tolist(), "top_k": 1}
-    [found] = client.post(f"/collections/{name}/query", json=asked).json["results"]
-    return found["id"]
 
 
 def test_the_collection_is_switched_to_the_new_vectors_and_back(client, name, connection):
@@ -149,78 +123,6 @@ def test_a_deleted_collection_leaves_nothing(client, name, connection, models_up
     assert client.delete(f"/collections/{name}").status_code == 200
     assert reembed(client, name, connection=connection).status_code == 404
     assert client.get("/health").json["status"] == "healthy"
-
-
-@pytest.mark.parametrize("is_complete", [False, True])
-def test_what_is_erased_is_gone_from_the_vectors_beside_too(app, client, name, connection, models_up, is_complete):
-    add(client, name, *range(5, 150))
-    if not is_complete:
-        models_up.script[:] = [openai_answer] * 4
-        models_up.script.append(lambda body: setattr(models_up, "is_down", True) or openai_answer(body))
-    reembed(client, name, connection=connection)
-    if is_complete:
-        complete(client, name)
-    else:
-        eventually(lambda: state(client, name)["documents_done"] == 100, seconds=PATIENCE_SECONDS)
-    erased = client.post("/api/erase", json={"collection": name, "document": "d3"})
-    assert erased.status_code == 200, erased.json
-    with app.extensions["rag.service"].catalog.read() as transaction:
-        counted = "SELECT count(*) FROM documents WHERE text = ?"
-        assert transaction.row(counted, ("Text 3",)) == (0,)
-        assert transaction.row(counted, ("Text 4",)) == (2,)
-    models_up.reset()
-    if not is_complete:
-        complete(client, name)
-    assert client.get(f"/collections/{name}").json["count"] == 149
-    assert not state(client, name)["can_go_back"] or not is_complete
-
-
-def test_the_reason_of_a_failure_names_nothing_that_is_erased(app, client, name, connection):
-    client.post(
-        f"/collections/{name}/documents",
-        json={"documents": [{"id": "ada@example.org", "text": " ", "embedding": [1, 1, 1]}]},
-    )
-    reembed(client, name, connection=connection)
-    eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
-    assert "ada@example.org" in state(client, name)["error"]
-    assert client.post("/api/erase", json={"collection": name, "document": "ada@example.org"}).status_code == 200
-    assert "ada@example.org" not in state(client, name)["error"]
-    with app.extensions["rag.service"].catalog.read() as transaction:
-        assert not [row for row in transaction.rows("SELECT metadata FROM collections") if "ada@example.org" in row[0]]
-    reembed(client, name, connection=connection)
-    complete(client, name)
-
-
-def test_only_the_vectors_beside_lose_what_matched_once_and_does_not_now(client, name, connection):
-    reembed(client, name, connection=connection)
-    complete(client, name)
-    for number, now in ((1, 10), (2, 20)):
-        answer = client.patch(f"/collections/{name}/documents/d{number}", json={"metadata": {"n": now}})
-        assert answer.status_code in (200, 202)
-    client.delete(f"/collections/{name}/documents/d4")
-    erased = client.post("/api/erase", json={"collection": name, "where": {"n": {"$in": [1, 3, 4]}}})
-    assert erased.status_code == 200, erased.json
-    assert erased.json["receipt"]["chunks"] == 2  # d3, and d4 as the old vectors had it
-    left = client.get(f"/collections/{name}/documents").json["documents"]
-    assert [each["id"] for each in left] == ["d0", "d1", "d2"]
-    again = client.post("/api/erase", json={"collection": name, "where": {"n": 2}})
-    assert again.status_code == 200, again.json
-    assert again.json["receipt"]["chunks"] == 0
-    assert client.get(f"/collections/{name}").json["count"] == 3
-
-
-def test_what_matched_once_is_embedded_anew_after_an_erasure(client, name, connection, models_up):
-    add(client, name, *range(5, 150))
-    models_up.script[:] = [openai_answer] * 4
-    models_up.script.append(lambda body: setattr(models_up, "is_down", True) or openai_answer(body))
-    reembed(client, name, connection=connection)
-    eventually(lambda: state(client, name)["documents_done"] == 100, seconds=PATIENCE_SECONDS)
-    assert client.patch(f"/collections/{name}/documents/d1", json={"metadata": {"n": 1000}}).status_code in (200, 202)
-    assert client.post("/api/erase", json={"collection": name, "where": {"n": 1}}).status_code == 200
-    models_up.reset()
-    complete(client, name)
-    assert client.get(f"/collections/{name}").json["count"] == 150
-    assert [nearest(client, name, f"Text {number}") for number in range(5)] == [f"d{number}" for number in range(5)]
 
 
 def test_a_vector_that_the_collection_cannot_have_is_told_by_its_own_name(client, name, connection, models_up):

@@ -25,6 +25,8 @@ ACTION = st.one_of(
     st.tuples(st.just("change"), st.tuples(IDS)),
     st.tuples(st.sampled_from(["step", "step", "empty", "rename"]), st.just(())),
 )
+COPIED = {"url": "http://there:5006", "collection": "library", "id": "s1", "next": 4, "history": "h"}
+"""What a mirror says of its copy."""
 
 
 @given(st.lists(ACTION, max_size=12), st.lists(ACTION, max_size=12), st.sets(st.integers(0, 12), max_size=4))
@@ -101,12 +103,16 @@ def test_what_was_made_for_an_ended_work_is_not_taken_for_the_next_one(docs):
     docs.check_switched(docs.contents())
 
 
-def test_a_copy_of_another_services_collection_is_refused(docs):
-    with docs.catalog.read() as transaction:
-        metadata = find_collection(transaction, docs.name).metadata | {MIRRORED: {}}
+def describe(docs, **told):
     docs._write(
-        lambda transaction: collection_writes.change_collection_metadata(transaction, docs.name, lambda _: metadata)
+        lambda transaction: collection_writes.change_collection_metadata(
+            transaction, docs.name, lambda metadata: metadata | told
+        )
     )
+
+
+def test_a_copy_of_another_services_collection_is_refused(docs):
+    describe(docs, **{MIRRORED: COPIED})
     with pytest.raises(ConflictError, match="re-embed that one"):
         docs.work.begin(docs.name, NEW)
 
@@ -147,6 +153,18 @@ def test_a_reason_is_kept_in_short(docs):
     [name] = docs.work.under_way()
     docs.work.tell(docs.work.next_part(name), f"Document '{'x' * 100_000}' is refused", is_final=True)
     assert docs.work.of(docs.name).error == "Document '" + "x" * 989 + "…"
+
+
+@pytest.mark.parametrize(
+    "told", ["yes", {}, {**COPIED, "id": 5}, {**COPIED, "next": None}, {**COPIED, "next": True}, None, [COPIED]]
+)
+def test_what_a_user_says_of_a_mirror_is_no_copy_of_anything(docs, told):
+    describe(docs, **{MIRRORED: told})
+    docs.add("a")
+    docs.work.begin(docs.name, NEW)
+    docs.finish()
+    docs.check_switched(docs.contents())
+    assert docs.collection().metadata == {"of": 1, MIRRORED: told, **NEW}
 
 
 def test_an_alias_and_the_keys_of_writes_go_with_the_name(docs):

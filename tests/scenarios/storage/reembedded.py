@@ -1,8 +1,9 @@
-"""A collection that gets the vectors of another model, asked over HTTP."""
+"""What is asked of a service about a collection that gets the vectors of another model."""
 
 from __future__ import annotations
 
 from tests.support.live import eventually
+from tests.support.model_server import vector
 
 PATIENCE_SECONDS = 60
 
@@ -22,6 +23,12 @@ def reembed(client, name, **asked):
 
 def state(client, name):
     return client.get(f"/collections/{name}/reembed").json
+
+
+def nearest(client, name, text):
+    asked = {"query_embedding": vector(text).tolist(), "top_k": 1}
+    [found] = client.post(f"/collections/{name}/query", json=asked).json["results"]
+    return found["id"]
 
 
 def complete(client, name):
