@@ -74,7 +74,8 @@ class ErasureRequest:
 class Target:
     """What is erased, in the words of the places that hold it.
 
-    `ids` are those of stored documents. Those that belong together as chunks count as one of `documents`, and
+    `ids` are those of stored documents, and `ids_beside` those that are erased from the vectors beside the collection
+    alone, as they once were. Those that belong together as chunks count as one of `documents`, and
     `document_ids` are all that these may be called elsewhere; `sources` are names and paths by which reports know them,
     and `file_names` those of their uploads.
     Without a collection there are none of all these. `owner` is whose things go, and `job_ids` are their uploads;
@@ -84,6 +85,7 @@ class Target:
     collection: str | None = None
     collection_id: str | None = None
     ids: frozenset[str] = frozenset()
+    ids_beside: frozenset[str] = frozenset()
     documents: frozenset[str] = frozenset()
     document_ids: frozenset[str] = frozenset()
     sources: frozenset[str] = frozenset()

@@ -9,7 +9,9 @@ from retrieval.erasing.pending import PendingErasures
 from schemas.errors import DiskFloorError, UnavailableError
 from schemas.storage.erasure import Matched, Target
 
-BEGUN = Matched(Target("docs", "1", ids=frozenset({"a"})), (b"words",), request_digest="digest")
+BEGUN = Matched(
+    Target("docs", "1", ids=frozenset({"a"}), ids_beside=frozenset({"b"})), (b"words",), request_digest="digest"
+)
 
 
 @pytest.fixture

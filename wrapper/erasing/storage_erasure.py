@@ -21,7 +21,7 @@ from schemas.names import spellings_of_id
 from schemas.records import Collection, Document
 from schemas.storage.erasure import Cleaned, ErasureRequest, Matched, Target
 from schemas.storage.erasure_count import count_erasure, is_marked, mark_erasure
-from schemas.where import EVERYTHING, In, Where
+from schemas.where import EVERYTHING, HasId, In, Or, Where
 from wrapper.backups.places import CODES
 from wrapper.backups.service_backups import Backups
 from wrapper.catalog import idempotency, reads, writes
@@ -45,7 +45,7 @@ from wrapper.stores.reembedding import forget_error
 log = structlog.get_logger(__name__)
 
 CATALOGUE, WORDS, INDEX, ENGINE, FILES = "catalogue", "word index", "vector index", "engine", "files"
-VECTORS = "vectors in memory"
+VECTORS, BESIDE = "vectors in memory", "former documents"
 POLL_SECONDS = 0.05
 READ_AT_ONCE = 500
 
@@ -104,7 +104,7 @@ class StorageErasure:
             if collection is None:
                 return found, idempotency.leave_out(transaction, found.target, None)
             for each in with_beside(transaction, collection):
-                ids = found.target.ids | (gathered.ids_beside if each.key != collection.key else set())
+                ids = found.target.ids | (found.target.ids_beside if each.key != collection.key else frozenset())
                 if ids:
                     writes.delete_documents(transaction, each.name, ids=sorted(ids))
                 tombstones.erase(transaction, each.key)
@@ -198,6 +198,9 @@ class StorageErasure:
                 Cleaned(INDEX, "rebuilt without them"),
                 Cleaned(VECTORS, "the files of their codes removed"),
             ]
+        if beside := sum(len(each.ids_beside) for each in targets):
+            told = "erased from the vectors beside the collection: they match as they once were, not as they are"
+            places.append(Cleaned(BESIDE, told, beside))
         return [*places, self._backups.told()]
 
     def traces(
@@ -298,6 +301,11 @@ def _blocks(transaction: Transaction, collection: Collection, where: Where) -> I
         yield list(reads.by_positions(transaction, places[start : start + READ_AT_ONCE]).values())
 
 
+def _document_of(stored: Document) -> str:
+    """Return the document that a stored one is a chunk of, itself where it is whole."""
+    return str(stored.metadata.get("document_id", stored.id))
+
+
 class _Gathered:
     """What is known of the documents to erase, gathered block by block. `ids_beside` are those that are erased from
     what stands beside the collection, whatever they are in the collection itself."""
@@ -306,6 +314,7 @@ class _Gathered:
         self.ids: set[str] = set()
         self.ids_beside: set[str] = set()
         self._documents: set[str] = set()
+        self._staying: set[str] = set()
         self.document_ids: set[str] = set()
         self._sources: set[str] = set()
         self._some: list[Document] = []
@@ -321,16 +330,28 @@ class _Gathered:
             self.add_beside(transaction, collection, block)
 
     def add_beside(self, transaction: Transaction, collection: Collection, documents: Sequence[Document]) -> None:
-        """Add documents that stand beside `collection`, from which is erased what it has of them and what matches."""
+        """Add documents that stand beside `collection`, from which is erased what it has of them and what matches.
+
+        Where chunks of a document stay in the collection, what is known of the document belongs to these.
+        """
         self.ids_beside.update(each.id for each in documents)
         present = reads.by_ids(transaction, collection, [each.id for each in documents])
-        self.add([each for each in documents if each.id in self.ids or each.id not in present])
+        gone = [each for each in documents if each.id in self.ids or each.id not in present]
+        self._note_staying(transaction, collection, {_document_of(each) for each in gone} - self._staying)
+        self.add([each for each in gone if _document_of(each) not in self._staying])
+        self._some += documents[:MOST_PROBES]
+
+    def _note_staying(self, transaction: Transaction, collection: Collection, documents: Set[str]) -> None:
+        """Note those of the documents of which anything stays in the collection. All that matches there is known."""
+        names = tuple(sorted(documents))
+        for block in _blocks(transaction, collection, Or((In("document_id", names), HasId(names)))):
+            self._staying.update(_document_of(each) for each in block if each.id not in self.ids)
 
     def add(self, documents: Sequence[Document]) -> None:
         for each in documents:
             told = each.metadata
             self.ids.add(each.id)
-            self._documents.add(str(told.get("document_id", each.id)))
+            self._documents.add(_document_of(each))
             self._sources.update(str(told[name]) for name in ("source", "path") if told.get(name))
         self._some += documents[:MOST_PROBES]
 
@@ -341,6 +362,7 @@ class _Gathered:
             collection.name,
             collection.id,
             ids=frozenset(self.ids),
+            ids_beside=frozenset(self.ids_beside - self.ids),
             documents=frozenset(self._documents),
             document_ids=frozenset(self.document_ids | self._documents),
             sources=frozenset(self._sources),

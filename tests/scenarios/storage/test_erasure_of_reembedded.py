@@ -49,6 +49,10 @@ def test_the_reason_of_a_failure_names_nothing_that_is_erased(app, client, name,
     complete(client, name)
 
 
+def former_documents(erased):
+    return [each["removed"] for each in erased.json["receipt"]["files"] if each["place"] == "former documents"]
+
+
 def test_only_the_vectors_beside_lose_what_matched_once_and_does_not_now(client, name, connection):
     reembed(client, name, connection=connection)
     complete(client, name)
@@ -59,11 +63,12 @@ def test_only_the_vectors_beside_lose_what_matched_once_and_does_not_now(client,
     erased = client.post("/api/erase", json={"collection": name, "where": {"n": {"$in": [1, 3, 4]}}})
     assert erased.status_code == 200, erased.json
     assert erased.json["receipt"]["chunks"] == 2  # d3, and d4 as the old vectors had it
+    assert former_documents(erased) == [1]  # d1
     left = client.get(f"/collections/{name}/documents").json["documents"]
     assert [each["id"] for each in left] == ["d0", "d1", "d2"]
     again = client.post("/api/erase", json={"collection": name, "where": {"n": 2}})
     assert again.status_code == 200, again.json
-    assert again.json["receipt"]["chunks"] == 0
+    assert (again.json["receipt"]["chunks"], former_documents(again)) == (0, [1])
     assert client.get(f"/collections/{name}").json["count"] == 3
 
 
