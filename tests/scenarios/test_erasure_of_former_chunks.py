@@ -74,3 +74,19 @@ def test_a_document_of_which_nothing_is_left_but_former_chunks_is_erased_as_a_wh
         assert "former documents" not in removed
         assert document not in tables_with(app, CANARY)
     assert files_with(app, CANARY) == []
+
+
+def test_a_receipt_names_no_collection_that_nobody_may_name(service, collection, models_up):
+    with service() as app:
+        client = app.test_client()
+        documents = [
+            {"id": of, "text": f"The words of {OTHER} are in both.", "metadata": {"of": of}, "embedding": [1, 2, 3]}
+            for of in ("ada", "bob")
+        ]
+        client.post("/collections", json={"name": collection})
+        client.post(f"/collections/{collection}/documents", json={"documents": documents})
+        reembed(client, collection, models_up)
+
+        receipt = erase(client, collection=collection, where={"of": "ada"})
+
+        assert (receipt["chunks"], receipt["also_in"]) == (1, [f"collection '{collection}'"])

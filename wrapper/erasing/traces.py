@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from schemas.records import Document
 from wrapper.catalog.contract import Transaction
+from wrapper.catalog.names.beside import belongs_to
 
 MOST_PROBES = 12
 """The most documents whose bytes are looked for: each costs a search through all files."""
@@ -34,14 +35,16 @@ def spread(documents: Sequence[Document]) -> tuple[bytes, ...]:
 
 
 def tables_with(transaction: Transaction, kind: str, probe: bytes) -> list[str]:
-    """Return the tables whose rows hold the words of a probe: for documents the names of their collections."""
+    """Return the tables whose rows hold the words of a probe: for documents the names of their collections, also of
+    those beside which they stand."""
     words = probe.decode()
     rows = transaction.rows(
         "SELECT DISTINCT c.name FROM documents d JOIN collections c ON c.key = d.collection_key "
         "WHERE d.text <> replace(d.text, ?, '')",
         (words,),
     )
-    found = [f"collection '{row[0]}'" for row in rows]
+    shown = [(belongs_to(transaction, name), name) for (name,) in rows]
+    found = [f"collection '{name if source is None else source.name}'" for source, name in shown]
     for table, column in transaction.rows(_COLUMNS[kind]):
         is_text = (table, column) == ("documents", "text")
         if not is_text and transaction.row(
