@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from schemas.errors import InvalidInputError
 from schemas.records import Collection, Vector
 
@@ -37,3 +39,17 @@ def check_directions(
             field=field,
             index=None if index is None else index + int(has_direction.argmin()),
         )
+
+
+def check_question(collection: Collection, embedding: Vector) -> None:
+    """Raise InvalidInputError when a query cannot be compared with the collection's documents: for its dimension, for
+    a component that is no number, and for want of a direction where directions are compared."""
+    check_dimension(collection, len(embedding), field="query_embedding")
+    if not np.isfinite(embedding).all():
+        position = int(np.isfinite(embedding).argmin())
+        raise InvalidInputError(
+            f"query_embedding must hold finite float32 numbers; element {position} is not",
+            code="invalid_embedding",
+            field="query_embedding",
+        )
+    check_directions(collection, embedding[np.newaxis], field="query_embedding", index=None)

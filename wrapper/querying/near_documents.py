@@ -15,7 +15,7 @@ from wrapper.catalog.contract import Transaction
 
 def middle_of(transaction: Transaction, collection: Collection, ids: Sequence[str], seen: Where) -> Vector:
     """Return the mean (dimension,) of the documents' vectors. Where directions are compared, each counts the same
-    whatever its length.
+    whatever its length, and those of zeros, which have none, count only where there are no others.
 
     Raises DocumentNotFoundError for the first id that no document has which matches `seen`.
     """
@@ -28,6 +28,6 @@ def middle_of(transaction: Transaction, collection: Collection, ids: Sequence[st
         assert vector is not None
         vectors.append(vector.astype(np.float64))
     if len(vectors) > 1 and collection.metric == "cosine":
-        vectors = [vector / np.linalg.norm(vector) for vector in vectors]
+        vectors = [vector / np.linalg.norm(vector) for vector in vectors if vector.any()] or vectors
     middle: Vector = np.mean(vectors, axis=0).astype("<f4")
     return middle

@@ -44,7 +44,7 @@ from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import reports
 from wrapper.catalog.rows import find_collection
 from wrapper.distances import exact_distances, possible_nearest
-from wrapper.embedding_checks import check_dimension, check_directions
+from wrapper.embedding_checks import check_question
 from wrapper.engine.candidates import MAX_CANDIDATES, first_candidates
 from wrapper.querying.asked_vectors import AskedVectors
 from wrapper.querying.costs import CostModel
@@ -160,8 +160,8 @@ class Planner:
         `seen`.
 
         Raises CollectionNotFoundError when there is no such collection, DocumentNotFoundError for `near`, and
-        InvalidInputError when the dimension is not the collection's or the embedding has no direction where directions
-        are compared.
+        InvalidInputError when the dimension is not the collection's, a component is not finite, or the embedding has no
+        direction where directions are compared.
         """
         where = all_of(seen, where)
         if embedding is None:
@@ -185,8 +185,7 @@ class Planner:
             if seen != EVERYTHING and not any_matches(transaction, collection.key, seen):
                 # A collection without documents takes questions of any dimension.
                 return self._found(transaction, collection, question, [], NO_VECTOR, "empty")
-            check_dimension(collection, len(embedding), field="query_embedding")
-            check_directions(collection, embedding[np.newaxis], field="query_embedding", index=None)
+            check_question(collection, embedding)
             matching = transaction.dialect.matches.count(transaction, collection, where)
             if matching == 0:
                 return self._found(transaction, collection, question, [], NO_VECTOR, "empty")
@@ -287,7 +286,7 @@ class Planner:
                 proposed = self._index.nearest(collection.engine_id, question.embedding, fetch)
                 with self._catalog.read() as transaction:
                     now = find_collection(transaction, question.collection)
-                    check_dimension(now, len(question.embedding), field="query_embedding")
+                    check_question(now, question.embedding)
                     if question.near and not self._is_middle(transaction, now, question):
                         return None
                     waiting_now = waiting_of(transaction, now)
@@ -320,7 +319,7 @@ class Planner:
             collection = find_collection(transaction, question.collection)
             if question.near:
                 question = replace(question, embedding=middle_of(transaction, collection, question.near, question.seen))
-            check_dimension(collection, len(question.embedding), field="query_embedding")
+            check_question(collection, question.embedding)
             return self._computed(transaction, collection, question, plan)
 
     def _is_middle(self, transaction: Transaction, collection: Collection, question: _Question) -> bool:

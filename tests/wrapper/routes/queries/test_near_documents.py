@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 DOCUMENTS = [
@@ -33,6 +34,19 @@ class TestNear:
         answer = asked(client, docs, ids=["east", "north"], top_k=1).json
         assert ids(answer) == ["north-east"]
         assert answer["results"][0]["distance"] == pytest.approx(0, abs=1e-6)
+
+    def test_what_has_no_direction_does_not_count_beside_what_has_one(self, client, docs):
+        lines = b"".join(
+            orjson.dumps({"id": each, "text": "", "embedding": [0.0, 0.0]}) + b"\n" for each in ("zero", "nought")
+        )
+        imported = client.post(f"/collections/{docs}/import", data=lines, content_type="application/x-ndjson")
+        assert imported.json["created"] == 2, imported.json
+        answer = asked(client, docs, ids=["zero", "east", "nought"], top_k=2).json
+        assert ids(answer) == ["north-east", "north"]
+        assert answer["results"][0]["distance"] == pytest.approx(1 - 0.5**0.5)
+        for near in (["zero"], ["zero", "nought"]):
+            refused = asked(client, docs, ids=near)
+            assert (refused.status_code, refused.json["code"]) == (400, "zero_vector")
 
     def test_other_conditions_hold_too(self, client, docs):
         assert ids(asked(client, docs, ids=["north"], where={"k": 1}, top_k=1).json) == ["north-east"]
