@@ -22,6 +22,7 @@ import orjson
 
 from schemas.errors import ConflictError, InvalidInputError, UnavailableError
 from schemas.names import check_full_name
+from schemas.storage.reembedding import recorded_model
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "rag-wrapper export", 1
@@ -167,7 +168,6 @@ def _export(store: Store, directory: Path, name: str, progress: Progress) -> Ent
                 _write_whole(directory / file, seen.passing(chunks))
         described = ("metric", "metadata")
         if seen.lines == count and all(before[key] == after[key] for key in described):
-            model = before["metadata"].get("embedding_model")
             return Entry(
                 name=name,
                 file=file,
@@ -177,7 +177,7 @@ def _export(store: Store, directory: Path, name: str, progress: Progress) -> Ent
                 metric=before["metric"],
                 dimension=_dimension(directory / file),
                 metadata=before["metadata"],
-                embedding_model=model if isinstance(model, str) else None,
+                embedding_model=recorded_model(before["metadata"]),
             )
     for left in (file, f"{file}.part"):
         (directory / left).unlink(missing_ok=True)

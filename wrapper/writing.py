@@ -17,7 +17,7 @@ from schemas.observing import spans
 from schemas.records import Collection
 from schemas.storage.erasure_count import erasures
 from schemas.storage.outcomes import EarlierAnswer, WriteOutcome
-from schemas.storage.reembedding import EmbeddingModelDiffersError, ReembeddedMeanwhileError
+from schemas.storage.reembedding import EmbeddingModelDiffersError, ReembeddedMeanwhileError, recorded_model
 from schemas.storage.write_waits import INDEX
 from wrapper.catalog import idempotency
 from wrapper.catalog.catalog import Catalog
@@ -327,7 +327,7 @@ def _check_collection(
 
 
 def _check_model(collection: Collection, model: str) -> None:
-    recorded = collection.metadata.get("embedding_model")
+    recorded = recorded_model(collection.metadata)
     if recorded not in (None, model):
         raise EmbeddingModelDiffersError(collection.name, stored=recorded, given=model)
 

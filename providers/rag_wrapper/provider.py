@@ -69,7 +69,7 @@ from schemas.records import (
     Vector,
 )
 from schemas.scores import rounded, score
-from schemas.storage.reembedding import EmbeddingModelDiffersError, ReembeddedMeanwhileError
+from schemas.storage.reembedding import EmbeddingModelDiffersError, ReembeddedMeanwhileError, recorded_model
 from schemas.where import EVERYTHING, Where, to_json
 
 PLACE = "the connection's URL"
@@ -166,8 +166,8 @@ class RagWrapperProvider(
         self._client.delete_collection(checked_name(name))
 
     def embedded_as(self, collection: str, described: CollectionInfo) -> Self:
-        pinned, model = copy.copy(self), described.metadata.get("embedding_model")
-        pinned._models = {**self._models, collection: model if isinstance(model, str) else None}
+        pinned = copy.copy(self)
+        pinned._models = {**self._models, collection: recorded_model(described.metadata)}
         return pinned
 
     def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Where | None = None) -> bool:

@@ -28,6 +28,7 @@ from schemas.access.callers import check_acting, current_view
 from schemas.connections import CollectionInfo
 from schemas.errors import ConflictError, RagError, UnavailableError
 from schemas.records import Vector
+from schemas.storage.reembedding import recorded_connection, recorded_model
 
 
 class EmbeddingMismatchError(ConflictError):
@@ -55,8 +56,8 @@ class QueryEmbedding:
 
         Vectors of two models cannot be compared, even where their dimensions agree.
         """
-        recorded, model = info.metadata.get("embedding_model"), self.model
-        if isinstance(recorded, str) and recorded != model:
+        recorded, model = recorded_model(info.metadata), self.model
+        if recorded not in (None, model):
             raise EmbeddingMismatchError(
                 f"Collection '{info.name}' holds embeddings of '{recorded}', the query's would be of '{model}'",
                 collection=info.name,
@@ -137,8 +138,7 @@ class QueryEmbeddings:
 
 def connection_of(info: CollectionInfo, usual: str) -> str:
     """Return the connection whose model made a collection's vectors: what its metadata name, else the usual one."""
-    named = info.metadata.get("embedding_connection")
-    return named if isinstance(named, str) and named else usual
+    return recorded_connection(info.metadata) or usual
 
 
 def not_in_time(connection: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from schemas.bounds import MAX_PAGE
 from schemas.connections import CollectionInfo
 from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, UnsupportedError
 from schemas.records import Document, DocumentBatch, Metadata, Vector
-from schemas.storage.reembedding import EmbeddingModelDiffersError, ReembeddedMeanwhileError
+from schemas.storage.reembedding import EmbeddingModelDiffersError, ReembeddedMeanwhileError, recorded_model
 from schemas.where import Where
 
 BATCH_DOCUMENTS = 100
@@ -190,7 +190,7 @@ class CollectionWriter:
             return _able(self._provider, SupportsDynamicCollections).create_collection(self.name, metadata)
         except ConflictError:
             info = self._provider.collection(self.name)
-        if self._has_embedded and info.metadata.get("embedding_model") not in (None, self.embedding.model):
+        if self._has_embedded and recorded_model(info.metadata) not in (None, self.embedding.model):
             raise ReembeddedMeanwhileError(self.name)
         return info
 
@@ -213,8 +213,8 @@ class CollectionWriter:
         if self._info is not None and self._info.dimension not in (None, len(stored)):
             raise ReembeddedMeanwhileError(self.name)
 
-    def _recorded_model(self) -> Any:
-        return self._info.metadata.get("embedding_model") if self._info else None
+    def _recorded_model(self) -> str | None:
+        return recorded_model(self._info.metadata) if self._info else None
 
     def _find(self) -> CollectionInfo | None:
         try:

@@ -19,6 +19,7 @@ from schemas.connections import CollectionInfo
 from schemas.contracts.search import CollectionsReceipt
 from schemas.errors import RagError
 from schemas.names import is_pattern, matches_pattern
+from schemas.storage.reembedding import recorded_model
 
 EVERYTHING = ("*",)
 MAX_NAMED = 100
@@ -121,8 +122,8 @@ class CollectionChoice:
             return "it holds notes of sessions, which the oracle persona asks"
         if info.count == 0:
             return "it is empty"
-        recorded = info.metadata.get("embedding_model")
-        if not isinstance(recorded, str) or not recorded:
+        recorded = recorded_model(info.metadata)
+        if recorded is None:
             if info.name not in self._own:
                 return "it does not say which model made its embeddings (embedding_model of its metadata)"
         elif embedding is not None and recorded != embedding.model:

@@ -10,6 +10,7 @@ from registry.connections import Connections
 from registry.provider_registry import ProviderRegistry
 from schemas.connections import CollectionInfo
 from schemas.errors import CollectionNotFoundError
+from schemas.storage.reembedding import recorded_model
 
 AbilityT = TypeVar("AbilityT")
 
@@ -90,5 +91,5 @@ class OpenCorpus:
         return self._looked_up[name]
 
 
-def _models_of(infos: Sequence[CollectionInfo]) -> list[object]:
-    return [info.metadata.get("embedding_model") for info in infos]
+def _models_of(infos: Sequence[CollectionInfo]) -> list[str | None]:
+    return [recorded_model(info.metadata) for info in infos]

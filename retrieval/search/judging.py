@@ -18,6 +18,7 @@ from retrieval.search.smoothing import SMOOTHED, Similarities, WordSimilarity, c
 from schemas.contracts.search import FusedResult, OracleResult
 from schemas.errors import RagError
 from schemas.records import Vector
+from schemas.storage.reembedding import recorded_model
 
 log = structlog.get_logger(__name__)
 
@@ -125,7 +126,7 @@ class Candidates:
     def _cosines(self, corpus: OpenCorpus) -> Similarities | None:
         """Return the cosines between all results, None unless all have vectors of one model."""
         infos = corpus.existing([each.collection for each in self.results])
-        models = {model for info in infos if (model := info.metadata.get("embedding_model")) is not None}
+        models = {model for info in infos if (model := recorded_model(info.metadata)) is not None}
         vectors = [vector for vector in self.vectors if vector is not None]
         if len(models) > 1 or len(vectors) < len(self.vectors) or len({len(vector) for vector in vectors}) != 1:
             return None

@@ -135,6 +135,22 @@ def copy_of(metadata: Metadata) -> Mapping[str, Any] | None:
     return mark if type(mark.get("next")) is int else None
 
 
+def recorded_model(metadata: Metadata) -> str | None:
+    """Return the model that a collection's metadata say made its vectors, None where they name none: a value that is no
+    name says nothing."""
+    return _name(metadata, "embedding_model")
+
+
+def recorded_connection(metadata: Metadata) -> str | None:
+    """Return the connection that embeds for a collection, as its metadata say; None where they name none."""
+    return _name(metadata, "embedding_connection")
+
+
+def _name(metadata: Metadata, key: str) -> str | None:
+    named = metadata.get(key)
+    return named if isinstance(named, str) and named else None
+
+
 def embedded_by(metadata: Metadata) -> Metadata:
     """Return what a collection's metadata say of what made its vectors."""
     return {key: metadata[key] for key in EMBEDDED_BY if key in metadata}

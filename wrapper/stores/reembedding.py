@@ -25,6 +25,8 @@ from schemas.storage.reembedding import (
     Status,
     copy_of,
     embedded_by,
+    recorded_connection,
+    recorded_model,
     with_embedded_by,
     with_function_of,
 )
@@ -271,7 +273,7 @@ def _check_may_begin(source: Collection, known: Collection, mark: Mark, embeddin
     """Raise ConflictError when what stands beside a collection has to go first."""
     if mark.status == Status.COMPLETE:
         raise ConflictError(
-            f"The old vectors of collection '{source.name}', of '{known.metadata.get('embedding_model')}', are still "
+            f"The old vectors of collection '{source.name}', of '{recorded_model(known.metadata)}', are still "
             "kept: drop them first",
             code="reembedding_old_vectors_kept",
             collection=source.name,
@@ -313,10 +315,10 @@ def _state(transaction: Transaction, source: Collection) -> Reembedding:
     return Reembedding(
         source.name,
         mark.status,
-        new.metadata.get("embedding_connection"),
-        new.metadata.get("embedding_model"),
-        old.metadata.get("embedding_connection"),
-        old.metadata.get("embedding_model"),
+        recorded_connection(new.metadata),
+        recorded_model(new.metadata),
+        recorded_connection(old.metadata),
+        recorded_model(old.metadata),
         source.count,
         source.count if is_complete else min(copy.count, source.count),
         mark.error,

@@ -51,6 +51,18 @@ def test_a_pattern_finds_text_collections_of_all_models_whose_connections_are_he
     }
 
 
+@pytest.mark.parametrize("recorded", [["letters-1"], {"of": "letters-1"}, 5, True, ""])
+def test_a_recorded_model_that_is_no_name_is_none(make, library, shelve, recorded):
+    name = f"odd-{type(recorded).__name__}"
+    shelve(name, {"wolf": "wolf wolf", "fox": "fox fox"}, embedding_model=recorded)
+    search = make().search
+    answer = search(SearchRequest("wolf", collections=(name, BOOKS), fusion="smoothed", min_relevance=0.1))
+    assert ids(answer)[0] == "wolf"
+    assert answer.receipt.oracles["semantic"].left_out == {}
+    answer = search(SearchRequest("wolf", collections=("odd-*",)))
+    assert "it does not say which model" in answer.receipt.collections.left_out[name]
+
+
 def test_each_model_embeds_a_question_once(search, monkeypatch):
     asked = []
     embed = LetterEmbedding._embed

@@ -167,6 +167,19 @@ def test_what_a_user_says_of_a_mirror_is_no_copy_of_anything(docs, told):
     assert docs.collection().metadata == {"of": 1, MIRRORED: told, **NEW}
 
 
+@pytest.mark.parametrize("told", [["a"], {"of": "a"}, 5, None, ""])
+def test_what_is_recorded_and_is_no_name_is_not_told(docs, told):
+    describe(docs, embedding_model=told, embedding_connection=told)
+    docs.add("a")
+    docs.work.begin(docs.name, NEW)
+    state = docs.work.of(docs.name)
+    assert (state.from_model, state.from_connection, state.model) == (None, None, "new")
+    docs.finish()
+    assert docs.work.of(docs.name).from_model is None
+    docs.work.go_back(docs.name)
+    assert docs.collection().metadata["embedding_model"] == told
+
+
 def test_an_alias_and_the_keys_of_writes_go_with_the_name(docs):
     docs.add(*"abc")
     alias = f"alias-of-{docs.name}"
