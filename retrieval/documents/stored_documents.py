@@ -24,6 +24,7 @@ from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputE
 from schemas.names import NAME_BEGINNING, spellings_of_id
 from schemas.plurals import counted
 from schemas.records import Document, Metadata
+from schemas.storage.reembedding import recorded_model
 from schemas.where import And, Contains, Equals, In, Or, Where, all_of
 
 NO_FILTERS = Filters()
@@ -196,7 +197,7 @@ class StoredDocuments:
             hash=own.get("hash"),
             tags=tags_in(told),
             chunk_count=(1 if is_whole else number_in(told, "chunk_count")) if chunks is None else chunks,
-            embedding_model=own.get("embedding_model"),
+            embedding_model=recorded_model(info.metadata) or text_in(own, "embedding_model", "") or None,
             created_at=own.get("created_at"),
             updated_at=own.get("updated_at"),
             kind=text_in(told, KIND, "") or None,

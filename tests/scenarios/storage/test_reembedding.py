@@ -190,6 +190,25 @@ def test_an_upload_embedded_before_the_switch_is_embedded_again(
     assert chunk["metadata"]["embedding_model"] == "newer"
 
 
+def test_documents_tell_the_model_that_their_vectors_are_of_now(client, filled, connect, connection):
+    name = filled(DIMENSION, embedding_connection=connect("older"))
+    headers = {"X-Filename": "a.md", "Content-Type": "text/markdown"}
+    told = client.post(f"/api/documents?collection={name}", data=b"# A\n\nWords.", headers=headers)
+    job = f"/api/jobs/{told.json['job']['id']}"
+    eventually(lambda: client.get(job).json["status"] == "done", seconds=PATIENCE_SECONDS)
+
+    def models():
+        found = client.get("/api/rag/documents", query_string={"collection": name}).json["documents"]
+        return {each["embeddingModel"] for each in found if each["collection"] == name}
+
+    assert models() == {"older"}
+    reembed(client, name, connection=connection)
+    complete(client, name)
+    assert models() == {"newer"}
+    client.patch(f"/collections/{name}/metadata", json={"metadata": {"embedding_model": None}})
+    assert models() == {"older", None}
+
+
 @pytest.mark.parametrize("media_type", ["application/json", "application/x-ndjson"])
 def test_vectors_that_are_said_to_be_of_another_model_are_refused(client, name, media_type):
     document = {"id": "new", "text": "New", "embedding": [1.0, 0.0, 0.0]}
