@@ -25,6 +25,19 @@ def unescape(text: str) -> str:
     return text
 
 
+def begins_within(part: str) -> bool:
+    """Return whether a stored text may have this part where it does not have it: begun within one of its characters."""
+    return part.startswith(("\0", "\1", "\2"))
+
+
+def told_apart(stored: str) -> str:
+    """Return the expression of a stored text in which U+0001 begins each U+0000 and U+0001, and U+0002 is that alone.
+
+    A row of U+0001 is spelt from its beginning in pairs, in which order `replace` finds them.
+    """
+    return rf"replace(replace({stored}, E'\001\001', E'\001\003'), E'\001\002', E'\001\004')"
+
+
 class _TextDumper(Dumper):
     oid = 25
 

@@ -20,7 +20,7 @@ from schemas.words.regular_expressions import matches
 from schemas.words.required_parts import required_parts
 from wrapper.catalog.changes.held_matches import HeldMatches
 from wrapper.catalog.contract import FieldRow, Matches, Row, Sql, TextIndex, Transaction
-from wrapper.catalog.postgres.text import escape
+from wrapper.catalog.postgres.text import begins_within, escape, told_apart
 from wrapper.catalog.tables import ID_CHARACTERS
 from wrapper.catalog.texts.signatures import documents_with
 from wrapper.catalog.words.index import WordIndex
@@ -51,6 +51,8 @@ class PostgresDialect:
         return Sql(f"left(d.id, {ID_CHARACTERS}) = ANY({heads}) AND d.id = ANY(?::text[])", (given, given))
 
     def text_contains(self, part: str) -> Sql:
+        if begins_within(part):
+            return Sql(f"strpos({told_apart('d.text')}, {told_apart('?')}) > 0", (part,))
         return Sql("strpos(d.text, ?) > 0", (part,))
 
     def compared(self, alias: str, operator: str, value: bytes) -> Sql:
