@@ -12,8 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from wrapper.catalog.names.beside import BESIDE
+
 COUNTED = {"collections": "collections", "documents": "documents", "keys": "api_keys"}
 """What is counted, and the table that has it."""
+COLLECTION_KEYS = {"collections": "key", "documents": "collection_key"}
+HIDDEN = f"SELECT key FROM collections WHERE substr(name, 1, {len(BESIDE)}) = '{BESIDE}'"
+"""The collections that stand beside others, which nobody sees."""
 BLOCK_BYTES = 1 << 20
 
 Value = Callable[[str], Any]
@@ -23,11 +28,12 @@ Value = Callable[[str], Any]
 @dataclass(frozen=True, slots=True)
 class Contents:
     """What a copy of a catalogue says of itself: the version of its schema, its identity (empty where it has none yet),
-    and how much it holds."""
+    and how much it holds: `counts` of what is shown, and `rows` with what stands beside collections."""
 
     schema_version: int
     catalogue: str
     counts: Mapping[str, int]
+    rows: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +106,15 @@ class DatabaseCopies(Copies, Protocol):
 def contents(tables: Collection[str], value: Value) -> Contents:
     """Count what is in the tables of a catalogue of any release."""
     version = value("SELECT max(version) FROM schema_version") if "schema_version" in tables else 0
+    rows = {name: int(value(f"SELECT count(*) FROM {table}")) for name, table in COUNTED.items() if table in tables}
+    hidden = {
+        name: int(value(f"SELECT count(*) FROM {COUNTED[name]} WHERE {key} IN ({HIDDEN})"))
+        for name, key in COLLECTION_KEYS.items()
+        if name in rows and "collections" in rows
+    }
     return Contents(
         schema_version=int(version or 0),
         catalogue=str(value("SELECT uuid FROM identity")) if "identity" in tables else "",
-        counts={
-            name: int(value(f"SELECT count(*) FROM {table}")) for name, table in COUNTED.items() if table in tables
-        },
+        counts={name: number - hidden.get(name, 0) for name, number in rows.items()},
+        rows=rows,
     )
