@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import orjson
 
 from schemas.errors import CollectionNotFoundError, ConflictError, GoneError, InvalidInputError
-from schemas.storage.reembedding import MIRRORED, copy_of
+from schemas.storage.reembedding import MIRRORED, copy_of, recorded_model
 
 BEGINNING = 0
 PLACE = ("next", "as_of", "history")
@@ -105,7 +105,7 @@ class Mirror:
         self._target.ensure_collection(self._name, metadata, metric=source["metric"])
         copy = self._target.collection(self._name)
         place = self._place(source, copy)
-        if copy["count"] and _model_of(copy) != _model_of(source):
+        if copy["count"] and recorded_model(copy["metadata"]) != recorded_model(source["metadata"]):
             return self._emptied(source, copy)
         with ExitStack() as stack:
             try:
@@ -119,8 +119,8 @@ class Mirror:
                 return Step(more=True)
             step, last = self._take(changes)
         with _missing(self._of):
-            is_other_model = _model_of(self._source.collection(self._of)) != _model_of(source)
-        if is_other_model:
+            now = self._source.collection(self._of)
+        if recorded_model(now["metadata"]) != recorded_model(source["metadata"]):
             # What was taken over may be of either; the next step sees that the copy has not the model of its source.
             step.more = True
             return step
@@ -247,8 +247,3 @@ def _missing(name: str) -> Iterator[None]:
 def _described(source: Body) -> Body:
     """Return the metadata of the source without what makes it a copy itself."""
     return {key: value for key, value in source["metadata"].items() if key != MIRRORED}
-
-
-def _model_of(collection: Body) -> Any:
-    """Return the embedding model that a collection records, None for none."""
-    return collection["metadata"].get("embedding_model")
