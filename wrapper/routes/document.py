@@ -18,6 +18,7 @@ from schemas.storage.outcomes import EarlierAnswer
 from schemas.wire.storage.document import (
     DELETING_ARGUMENTS,
     DELETION,
+    EMBEDDED_ARGUMENTS,
     MATCHING_ARGUMENTS,
     METADATA_PATCH,
     NEW_DOCUMENTS,
@@ -122,10 +123,11 @@ def _lines(snapshot: ExitStack, blocks: Iterator[list[Document]], noted: Noted) 
 
 
 @blueprint.post("/collections/<name>/import")
-@declare(Lane.WRITE, media_types=(NDJSON,), if_match=True, waits=True)
+@declare(Lane.WRITE, media_types=(NDJSON,), query=EMBEDDED_ARGUMENTS, if_match=True, waits=True)
 def import_documents(name: str) -> Response:
     announced = parse_announced(request.headers.get("X-Document-Count"), request.headers.get("Content-Digest"))
-    written = import_stream(store(), name, write_options(), announced, unknown())
+    options = replace(write_options(), **arguments())
+    written = import_stream(store(), name, options, announced, unknown())
     return respond(written, partial(imported_answer, name), with_index=True)
 
 
@@ -140,10 +142,10 @@ def get_document(name: str, document_id: str) -> Response:
 
 
 @blueprint.put("/collections/<name>/documents/<document_id:document_id>")
-@declare(Lane.WRITE, body=WHOLE_DOCUMENT, if_match=True, waits=True)
+@declare(Lane.WRITE, query=EMBEDDED_ARGUMENTS, body=WHOLE_DOCUMENT, if_match=True, waits=True)
 def put_document(name: str, document_id: str) -> Response:
     batch, options = read_document(document_id)
-    written = store().add_documents(name, batch, options)
+    written = store().add_documents(name, batch, replace(options, **arguments()))
     is_new = not isinstance(written.outcome, EarlierAnswer) and written.outcome.created > 0
     spell = partial(put_answer, name, document_id)
     return respond(written, spell, 201 if is_new else 200, with_index=True)
@@ -157,11 +159,12 @@ def delete_document(name: str, document_id: str) -> Response:
 
 
 @blueprint.patch("/collections/<name>/documents/<document_id:document_id>")
-@declare(Lane.WRITE, body=PATCH, if_match=True, waits=True)
+@declare(Lane.WRITE, query=EMBEDDED_ARGUMENTS, body=PATCH, if_match=True, waits=True)
 def patch_document(name: str, document_id: str) -> Response:
     content = read_body()
     patch = body(content)["patch"]
-    written = store().patch_document(name, document_id, patch, write_options(content))
+    options = replace(write_options(content), **arguments())
+    written = store().patch_document(name, document_id, patch, options)
     return respond(written, document_answer)
 
 

@@ -23,12 +23,14 @@ export type Search = Body<"searchDocuments">;
 /** What is near a vector, or near documents, without them. */
 export type Question = Omit<Schemas["OneQuery"], "query_embedding" | "ids"> &
   ({ query_embedding: Vector; ids?: null | undefined } | { ids: readonly string[]; query_embedding?: null | undefined });
-export interface Writing {
+export interface Embedded {
+  /** The model that made the vectors: refused where the collection records another one. */
+  embedding_model?: string | undefined;
+}
+export interface Writing extends Embedded {
   on_conflict?: "replace" | "skip" | "error" | undefined;
   /** Delete, in the same transaction, what matches this and is not in the request. */
   replace_where?: Filter | undefined;
-  /** The model that made the vectors: refused where the collection records another one. */
-  embedding_model?: string | undefined;
   /** What the answer waits for: that the vector index has it all, or no longer than until it is safely stored. */
   wait?: "index" | "commit" | undefined;
 }
@@ -131,19 +133,27 @@ export class Collection {
   }
 
   /** Store one document whole, in place of the one that is there. */
-  async put(id: string, document: Omit<NewDocument, "id">, options?: CallOptions): Promise<Result<"putDocument">> {
+  async put(
+    id: string,
+    document: Omit<NewDocument, "id">,
+    options: Embedded & CallOptions = {},
+  ): Promise<Result<"putDocument">> {
+    const { embedding_model, ...call } = options;
     const path = "/collections/{name}/documents/{id}";
-    return this.#requester.body("PUT", path, { ...options, path: this.#written(id), body: spelt(document) });
+    const query = { embedding_model };
+    return this.#requester.body("PUT", path, { ...call, path: this.#written(id), query, body: spelt(document) });
   }
 
   /** Change only what is named; null removes a key of the metadata. */
   async update(
     id: string,
     change: Omit<Body<"patchDocument">, "embedding"> & { embedding?: Vector },
-    options?: CallOptions,
+    options: Embedded & CallOptions = {},
   ): Promise<Result<"patchDocument">> {
+    const { embedding_model, ...call } = options;
     const path = "/collections/{name}/documents/{id}";
-    return this.#requester.body("PATCH", path, { ...options, path: this.#written(id), body: spelt(change) });
+    const query = { embedding_model };
+    return this.#requester.body("PATCH", path, { ...call, path: this.#written(id), query, body: spelt(change) });
   }
 
   /** Merge into the metadata of all documents that match a filter, or have one of some ids; null removes a key. */
@@ -279,15 +289,16 @@ export class Collection {
   /** Take in what an export gave. The first bad line ends it. `count` and `sha256` are checked of a stream. */
   import(
     source: Source<NewDocument | ExportedDocument | Uint8Array>,
-    options: Announced & Transfer = {},
+    options: Announced & Embedded & Transfer = {},
   ): Promise<Result<"importDocuments">> {
-    const { count, sha256, ...call } = options;
+    const { count, sha256, embedding_model, ...call } = options;
+    const query = { embedding_model };
     const headers: Record<string, string> = { ...call.headers };
     if (count !== undefined) headers["X-Document-Count"] = String(count);
     if (sha256 !== undefined) headers["Content-Digest"] = `sha-256=:${sha256}:`;
     // What is announced is said of the whole.
     const transfer = count === undefined && sha256 === undefined ? call.transfer : "stream";
-    return sendLines(this.#requester, "/collections/{name}/import", source, { ...call, ...this.#path, headers, transfer });
+    return sendLines(this.#requester, "/collections/{name}/import", source, { ...call, ...this.#path, query, headers, transfer });
   }
 
   /** Return what is known of the vector index. */

@@ -2,7 +2,7 @@ export { RagWrapper } from "./rag-wrapper.js";
 export type { ClientOptions } from "./client.js";
 export type { Clock } from "./clock.js";
 export { Collection } from "./collection.js";
-export type { Announced, Question, Search, Writing } from "./collection.js";
+export type { Announced, Embedded, Question, Search, Writing } from "./collection.js";
 export type { CollectionInfo } from "./collections.js";
 export type { ChatAnswer, ChatEvent } from "./chat.js";
 export type { Connection, TestEvent } from "./connections.js";

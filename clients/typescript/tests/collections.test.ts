@@ -152,6 +152,19 @@ test("the chunks of a source are swapped", async () => {
   assert.equal((await collection.empty()).count_deleted, 2);
 });
 
+test("vectors of another model than the collection's are refused", async () => {
+  const collection = await newCollection();
+  await collection.replaceMetadata({ embedding_model: "newer" });
+  const document = { id: "a", text: "A", embedding: [1, 0] };
+  await collection.add([document], { embedding_model: "newer" });
+  const older = { embedding_model: "older" };
+  const refused = { code: "embedding_model_differs", status: 409 };
+  await assert.rejects(collection.add([document], older), refused);
+  await assert.rejects(collection.put("a", { text: "A", embedding: [0, 1] }, older), refused);
+  await assert.rejects(collection.update("a", { embedding: [0, 1] }, older), refused);
+  await assert.rejects(collection.import([document], older), refused);
+});
+
 test("ids that are routes or steps of a path are ids", async () => {
   const collection = await newCollection();
   const ids = ["count", "search", "all", ".", "..", "a/b", "ä ?#%"];

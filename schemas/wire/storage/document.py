@@ -42,12 +42,17 @@ class NewDocuments(Body):
     documents = fields.Raw(load_default=None)
 
 
-class Writing(Body):
+class Embedded(Body):
+    """The query string of a write with embeddings."""
+
+    embedding_model = Text(load_default=None)
+
+
+class Writing(Embedded):
     """The query string of a write of documents."""
 
     on_conflict = Choice(ON_CONFLICT, load_default="replace")
     replace_where = FilterText(load_default=None, empty=None)
-    embedding_model = Text(load_default=None)
 
 
 class Patch(Body):
@@ -169,7 +174,7 @@ class Shown(Body):
 # Making a schema costs more than using it, and it keeps no state.
 NEW_DOCUMENTS, PATCH, DELETION, SEARCH = NewDocuments(), Patch(), Deletion(), Search()
 WHOLE_DOCUMENT, METADATA_PATCH = WholeDocument(), MetadataPatch()
-WRITING_ARGUMENTS, DELETING_ARGUMENTS = Writing(), Deleting()
+EMBEDDED_ARGUMENTS, WRITING_ARGUMENTS, DELETING_ARGUMENTS = Embedded(), Writing(), Deleting()
 PAGE_ARGUMENTS, MATCHING_ARGUMENTS, SHOWN_ARGUMENTS = Page(), Matching(), Shown()
 
 

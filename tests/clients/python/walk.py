@@ -7,7 +7,7 @@ import uuid
 
 import numpy as np
 import pytest
-from rag_wrapper_client import GoneError, InvalidRequestError, NotFoundError
+from rag_wrapper_client import ConflictError, GoneError, InvalidRequestError, NotFoundError
 
 ROUTES_WITHOUT_METHOD = (
     ("GET", "/docs"),
@@ -89,7 +89,12 @@ class Walk:
             "d0",
         ]
         changed = await self.ask(
-            "change_document", self.name, "d1", metadata={"n": None}, embedding=np.array([1, 0, 0])
+            "change_document",
+            self.name,
+            "d1",
+            metadata={"n": None},
+            embedding=np.array([1, 0, 0]),
+            embedding_model="older",
         )
         assert changed["metadata"] == {"part": 0}
         assert (await self.ask("document", self.name, "d1"))["text"] == "Text 1"
@@ -101,9 +106,26 @@ class Walk:
             "put_document", self.name, "one", {"text": "One", "embedding": [0.0, 0.0, 1.0], "uri": "a:b"}
         )
         assert put["status"] == "created"
+        await self.refuses_another_model()
         assert (await self.ask("change_documents", self.name, {"seen": True}, ids=["one"]))["updated"] == 1
         assert (await self.ask("document", self.name, "one"))["uri"] == "a:b"
         assert (await self.ask("delete_document", self.name, "one"))["count"] == 1
+
+    async def refuses_another_model(self):
+        await self.ask("merge_metadata", self.name, {"embedding_model": "newer"})
+        older = {"embedding_model": "older"}
+        document = {"id": "one", "text": "One", "embedding": [0.0, 0.0, 1.0]}
+        for method, *given in (
+            ("add_documents", [document]),
+            ("stream_documents", [document]),
+            ("import_documents", [document]),
+            ("put_document", "one", document),
+        ):
+            with pytest.raises(ConflictError, match="was embedded with 'newer', not with 'older'"):
+                await self.ask(method, self.name, *given, **older)
+        with pytest.raises(ConflictError, match="was embedded with 'newer', not with 'older'"):
+            await self.ask("change_document", self.name, "one", text="New", **older)
+        await self.ask("merge_metadata", self.name, {"embedding_model": None})
 
     async def finding(self):
         nearest = await self.ask("query", self.name, np.array([1.0, 2.0, 0.5]), top_k=1, gather={"by": "part"})

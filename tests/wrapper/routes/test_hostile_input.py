@@ -165,7 +165,7 @@ ARGUMENTS = [
     ("GET", "metadata-values", ["field"]),
     ("GET", "facets", ["fields", "where", "limit"]),
     ("GET", "projection", ["field", "where", "limit"]),
-    ("POST", "documents", ["on_conflict", "replace_where"]),
+    ("POST", "documents", ["on_conflict", "replace_where", "embedding_model"]),
     ("PUT", "metadata", ["merge"]),
 ]
 TEXTS = [

@@ -158,13 +158,16 @@ class DocumentMethods:
         documents: Iterable[NewDocument] | AsyncIterable[NewDocument],
         *,
         count: int | None = None,
+        embedding_model: str | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
         wait: WaitFor | None = None,
     ) -> Exchange[ImportDocumentsAnswer]:
-        """Store an export as it is. The first bad document ends it; so does another number of them than `count`."""
+        """Store an export as it is. The first bad document ends it; so does another number of them than `count`. Raises
+        ConflictError when the collection records another model than `embedding_model`."""
         path = at("/collections/{}/import", collection)
-        request = write("POST", path, if_match=if_match, idempotency_key=idempotency_key, wait=wait)
+        conditions = given({"embedding_model": embedding_model})
+        request = write("POST", path, if_match=if_match, idempotency_key=idempotency_key, wait=wait, **conditions)
         announced = given({"X-Document-Count": None if count is None else str(count)})
         headers = {**request.headers, **announced}
         return ask(replace(request, headers=headers, body=Body.of_lines(documents, line_of)))
@@ -203,15 +206,20 @@ class DocumentMethods:
         text: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         embedding: ArrayLike | str | None = None,
+        embedding_model: str | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
         wait: WaitFor | None = None,
     ) -> Exchange[Document]:
-        """Change the parts of a document that are given; in `metadata`, None removes a key."""
+        """Change the parts of a document that are given; in `metadata`, None removes a key. Raises ConflictError when
+        the collection records another model than `embedding_model`."""
         vector = None if embedding is None else encoded(embedding)
         body = given({"text": text, "metadata": metadata, "embedding": vector})
         path = _path(collection, document_id)
-        return ask(write("PATCH", path, body, if_match=if_match, idempotency_key=idempotency_key, wait=wait))
+        conditions = given({"embedding_model": embedding_model})
+        return ask(
+            write("PATCH", path, body, if_match=if_match, idempotency_key=idempotency_key, wait=wait, **conditions)
+        )
 
     @operation
     def change_documents(
@@ -237,13 +245,18 @@ class DocumentMethods:
         document_id: str,
         document: NewDocument,
         *,
+        embedding_model: str | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
         wait: WaitFor | None = None,
     ) -> Exchange[PutDocumentAnswer]:
-        """Store one document under this id, in place of the one that is there."""
-        path = _path(collection, document_id)
-        return ask(write("PUT", path, sent(document), if_match=if_match, idempotency_key=idempotency_key, wait=wait))
+        """Store one document under this id, in place of the one that is there. Raises ConflictError when the collection
+        records another model than `embedding_model`."""
+        path, body = _path(collection, document_id), sent(document)
+        conditions = given({"embedding_model": embedding_model})
+        return ask(
+            write("PUT", path, body, if_match=if_match, idempotency_key=idempotency_key, wait=wait, **conditions)
+        )
 
     @operation
     def delete_document(

@@ -1,12 +1,14 @@
-"""Collections that get the vectors of another model, and the model that makes them."""
+"""Collections to be re-embedded, and connections to a stub of a model."""
 
 from __future__ import annotations
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from werkzeug.serving import make_server
 
-from tests.scenarios.storage.reembedded import add
+from tests.scenarios.storage.reembedding.switching import add
 
 
 @pytest.fixture
@@ -61,3 +63,14 @@ def name(client):
     add(client, name, *range(5))
     yield name
     client.delete(f"/collections/{name}")
+
+
+@pytest.fixture
+def url(app):
+    """Where the service is asked over HTTP."""
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(server.serve_forever)
+        yield f"http://127.0.0.1:{server.port}"
+        server.shutdown()
+    server.server_close()

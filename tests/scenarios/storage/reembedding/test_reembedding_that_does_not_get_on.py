@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from tests.scenarios.storage.reembedded import PATIENCE_SECONDS, add, complete, reembed, state
+from tests.scenarios.storage.reembedding.switching import PATIENCE_SECONDS, add, complete, reembed, state
 from tests.support.live import eventually
 from tests.support.model_server import DIMENSION, as_json, openai_answer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenarios.storage.reembedded import PATIENCE_SECONDS, add, complete, nearest, reembed, state
+from tests.scenarios.storage.reembedding.switching import PATIENCE_SECONDS, add, complete, nearest, reembed, state
 from tests.support.live import eventually
 from tests.support.model_server import openai_answer
 

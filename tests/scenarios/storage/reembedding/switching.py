@@ -1,10 +1,13 @@
-"""What is asked of a service about a collection that gets the vectors of another model."""
+"""What the tests of re-embedding ask and wait for."""
 
 from __future__ import annotations
+
+import pytest
 
 from tests.support.live import eventually
 from tests.support.model_server import vector
 
+OLD_DIMENSION = 3
 PATIENCE_SECONDS = 60
 
 
@@ -33,3 +36,9 @@ def nearest(client, name, text):
 
 def complete(client, name):
     eventually(lambda: state(client, name)["status"] == "complete", seconds=PATIENCE_SECONDS)
+
+
+def all_are_embedded_by_the_stub(client, name):
+    asked = {"limit": 1000, "include": ["embedding"]}
+    found = client.post(f"/collections/{name}/documents/search", json=asked).json["documents"]
+    return [each["id"] for each in found if each["embedding"] != pytest.approx(vector(each["text"]).tolist())] == []
