@@ -22,7 +22,7 @@ import orjson
 
 from schemas.errors import ConflictError, InvalidInputError, UnavailableError
 from schemas.names import check_full_name
-from schemas.storage.reembedding import recorded_model
+from schemas.storage.reembedding import EmbeddingModelDiffersError, recorded_model
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "rag-wrapper export", 1
@@ -54,7 +54,7 @@ class Store(Protocol):
 
     def export(self, name: str) -> AbstractContextManager[tuple[int, Iterator[bytes]]]: ...
 
-    def add_lines(self, name: str, lines: Sequence[bytes]) -> Body: ...
+    def add_lines(self, name: str, lines: Sequence[bytes], *, embedding_model: str | None = None) -> Body: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def import_collections(
 
     All files are verified before anything is sent. A document that is stored in the same form is not written again, so
     repeating an interrupted import resumes it. Raises InvalidInputError when a file is not what the manifest says or a
-    name is not in it, ConflictError when a collection exists with another metric or dimension.
+    name is not in it, ConflictError when a collection exists with another metric, dimension or embedding model.
     """
     entries = {entry.name: entry for entry in read_manifest(directory)}
     wanted = list(dict.fromkeys(names)) if names else list(entries)
@@ -233,10 +233,13 @@ def _import(store: Store, directory: Path, entry: Entry, progress: Progress) -> 
         raise ConflictError(
             f"'{entry.name}' is there with dimension {there['dimension']}, the export has {entry.dimension}"
         )
+    exported, recorded = recorded_model(entry.metadata), recorded_model(there["metadata"])
+    if recorded not in (None, exported):
+        raise EmbeddingModelDiffersError(entry.name, stored=recorded, given=exported or "")
     done = {"created": 0, "updated": 0, "unchanged": 0}
     sent = 0
     for lines in _batches(directory / entry.file):
-        answer = store.add_lines(entry.name, lines)
+        answer = store.add_lines(entry.name, lines, embedding_model=exported or "")
         for key in done:
             done[key] += answer[key]
         sent += len(lines)

@@ -169,10 +169,12 @@ class JsonClient:
         payload = None if body is None else orjson.dumps(body)
         return self._dialect.parsed(self._repeated(method, path, payload, params=params, headers=headers))
 
-    def call_with_lines(self, method: str, path: str, lines: Iterable[bytes]) -> Any:
+    def call_with_lines(
+        self, method: str, path: str, lines: Iterable[bytes], *, params: dict[str, Any] | None = None
+    ) -> Any:
         """Do the same with NDJSON, given as lines that end in a line break."""
         headers = {"Content-Type": "application/x-ndjson"}
-        return self._dialect.parsed(self._repeated(method, path, b"".join(lines), headers=headers))
+        return self._dialect.parsed(self._repeated(method, path, b"".join(lines), params=params, headers=headers))
 
     def send(self, method: str, path: str, payload: bytes | None) -> bytes:
         """Send a JSON text and return the bytes of the answer. Raise what `call` raises."""

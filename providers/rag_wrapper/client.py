@@ -172,9 +172,11 @@ class WrapperClient:
                 count = int(headers["X-Document-Count"])
             yield count, pieces
 
-    def add_lines(self, name: str, lines: Sequence[bytes]) -> Body:
-        """Store documents given as the lines of an export: all, or those before the first bad line."""
-        return self._service.call_with_lines("POST", _collection(name, "import"), lines)
+    def add_lines(self, name: str, lines: Sequence[bytes], *, embedding_model: str | None = None) -> Body:
+        """Store documents given as the lines of an export: all, or those before the first bad line. Raises
+        ConflictError when the collection records another model than `embedding_model`."""
+        params = _given(embedding_model=embedding_model)
+        return self._service.call_with_lines("POST", _collection(name, "import"), lines, params=params)
 
     @contextmanager
     def changes(

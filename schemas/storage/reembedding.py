@@ -40,14 +40,14 @@ class ReembeddingNotFoundError(NotFoundError):
 
 
 class EmbeddingModelDiffersError(ConflictError):
-    """The collection records another model than the one that made the vectors to be stored in it."""
+    """The collection records another model than the one that made the vectors to be stored in it, `given`, which is
+    empty where nobody knows it."""
 
     code = "embedding_model_differs"
 
     def __init__(self, name: str, *, stored: object, given: str) -> None:
-        super().__init__(
-            f"Collection '{name}' was embedded with '{stored}', not with '{given}'", stored=stored, given=given
-        )
+        rest = f", not with '{given}'" if given else ": nothing says that these vectors were, too"
+        super().__init__(f"Collection '{name}' was embedded with '{stored}'{rest}", stored=stored, given=given)
 
 
 class ReembeddedMeanwhileError(ConflictError):

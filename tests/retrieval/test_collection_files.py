@@ -1,11 +1,14 @@
 """Streams that are cut, and collections that change during an export."""
 
+import hashlib
 from contextlib import contextmanager
 
+import orjson
 import pytest
 
 from retrieval.collection_files import ATTEMPTS, MANIFEST, export_collections, import_collections, read_manifest
 from schemas.errors import InvalidInputError, UnavailableError
+from schemas.storage.reembedding import EmbeddingModelDiffersError
 
 LINES = [b'{"id":"a","embedding":"AACAPwAAAAA="}\n', b'{"id":"b","embedding":"AACAPwAAAAA="}\n']
 
@@ -75,3 +78,75 @@ def test_an_invalid_manifest_is_refused(tmp_path, manifest):
     (tmp_path / MANIFEST).write_text(manifest)
     with pytest.raises(InvalidInputError):
         import_collections(Store(), tmp_path)
+
+
+class Importing:
+    """A collection of one embedding model, which has another one after `switches_after` batches."""
+
+    def __init__(self, model, switches_after=None):
+        self.metadata = {} if model is None else {"embedding_model": model}
+        self.switches_after = switches_after
+        self.stored = []
+
+    def ensure_collection(self, name, metadata, *, metric=None):
+        return {"metadata": dict(self.metadata), "metric": "cosine", "dimension": 2}
+
+    def add_lines(self, name, lines, *, embedding_model=None):
+        if self.switches_after == len(self.stored):
+            self.metadata["embedding_model"] = "newer"
+        recorded = self.metadata.get("embedding_model")
+        if embedding_model is not None and recorded not in (None, embedding_model):
+            raise EmbeddingModelDiffersError(name, stored=recorded, given=embedding_model)
+        self.stored.append(embedding_model)
+        return {"created": len(lines), "updated": 0, "unchanged": 0}
+
+    @contextmanager
+    def export(self, name):
+        yield 0, iter(())
+
+
+@pytest.fixture
+def exported(tmp_path):
+    """`exported(model)`: the folder of an export of 300 documents with vectors of that model."""
+
+    def export(model):
+        content = b"".join(orjson.dumps({"id": f"d{n}", "embedding": "AACAPwAAAAA="}) + b"\n" for n in range(300))
+        told = {"name": "docs", "file": "docs.ndjson", "count": 300, "bytes": len(content)}
+        described = {"sha256": hashlib.sha256(content).hexdigest(), "metric": "cosine", "dimension": 2}
+        metadata = {} if model is None else {"embedding_model": model}
+        named = {"metadata": metadata, "embedding_model": model if isinstance(model, str) else None}
+        manifest = {"format": "rag-wrapper export", "version": 1, "collections": [{**told, **described, **named}]}
+        (tmp_path / "docs.ndjson").write_bytes(content)
+        (tmp_path / MANIFEST).write_bytes(orjson.dumps(manifest))
+        return tmp_path
+
+    return export
+
+
+@pytest.mark.parametrize("model", ["older", None])
+def test_vectors_of_another_model_are_not_imported(exported, model):
+    store = Importing("newer")
+    with pytest.raises(EmbeddingModelDiffersError, match="was embedded with 'newer'"):
+        import_collections(store, exported(model))
+    assert store.stored == []
+
+
+@pytest.mark.parametrize("recorded", ["older", None])
+def test_an_import_ends_where_the_collection_gets_another_model(exported, recorded):
+    store = Importing(recorded, switches_after=1)
+    with pytest.raises(EmbeddingModelDiffersError, match="not with 'older'"):
+        import_collections(store, exported("older"))
+    assert store.stored == ["older"]
+
+
+def test_an_import_of_vectors_of_an_unknown_model_ends_where_the_collection_gets_one(exported):
+    store = Importing(None, switches_after=1)
+    with pytest.raises(EmbeddingModelDiffersError, match="nothing says that these vectors were"):
+        import_collections(store, exported(None))
+    assert store.stored == [""]
+
+
+def test_a_model_that_has_no_name_is_imported_where_it_came_from(exported):
+    store = Importing({"any": "shape"})
+    import_collections(store, exported({"any": "shape"}))
+    assert store.stored == [None, None]

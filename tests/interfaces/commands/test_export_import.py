@@ -96,6 +96,16 @@ def test_a_collection_of_another_metric_or_dimension_is_refused(run_live, live, 
     assert session.get(f"{live.url}/collections/{name}").json()["count"] == 0
 
 
+def test_vectors_of_another_model_than_the_collections_are_refused(run_live, live, session, name, tmp_path):
+    assert run_live("export", tmp_path / "out", "--collection", name).returncode == 0
+    url = f"{live.url}/collections/{name}"
+    assert session.delete(f"{url}/documents", json={"ids": ["d0"]}).status_code == 200
+    assert session.patch(f"{url}/metadata", json={"metadata": {"embedding_model": "newer"}}).status_code == 200
+    refused = run_live("import", tmp_path / "out")
+    assert (refused.returncode, "was embedded with 'newer', not with 'm'" in refused.stderr) == (2, True)
+    assert session.get(url).json()["count"] == 449
+
+
 def test_folders_that_are_in_use_or_no_export_are_refused(run_live, name, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     refused = run_live("export", tmp_path, "--collection", name)
