@@ -167,7 +167,8 @@ class RagWrapperProvider(
 
     def embedded_as(self, collection: str, described: CollectionInfo) -> Self:
         pinned = copy.copy(self)
-        pinned._models = {**self._models, collection: recorded_model(described.metadata)}
+        # An empty name is an unknown model, which fits as long as the collection records none.
+        pinned._models = {**self._models, collection: recorded_model(described.metadata) or ""}
         return pinned
 
     def add_documents(self, collection: str, batch: DocumentBatch, *, replace_where: Where | None = None) -> bool:

@@ -120,8 +120,13 @@ def test_any_write_of_a_vector_that_is_said_to_be_of_another_model_is_refused(cl
     assert answer("").status_code in (200, 202)
 
 
-def test_a_load_by_the_old_model_ends_where_the_collection_was_switched(url, client, filled, connection, tmp_path):
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_load_by_the_old_model_ends_where_the_collection_was_switched(
+    url, client, filled, connection, tmp_path, is_recorded
+):
     name, switches = filled(DIMENSION), []
+    if not is_recorded:
+        client.put(f"/collections/{name}/metadata", json={"metadata": {}})
     for file in ("a.md", "b.md"):
         (tmp_path / file).write_text(f"Words of {file}.")
 
