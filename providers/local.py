@@ -52,6 +52,7 @@ from schemas.records import (
     TextMatch,
     Vector,
 )
+from schemas.storage.reembedding import ReembeddedMeanwhileError
 from schemas.where import EVERYTHING, Where
 
 
@@ -189,8 +190,10 @@ class LocalProvider(
         return page
 
     def documents_by_id(self, collection: str, ids: Sequence[str], *, with_embeddings: bool = False) -> list[Document]:
-        found, _ = self._storage.documents(collection, checked_ids(ids), with_embeddings=with_embeddings)
-        return found
+        documents, found = self._storage.documents(collection, checked_ids(ids), with_embeddings=with_embeddings)
+        if with_embeddings and self._keys.get(collection) not in (None, found.key):
+            raise ReembeddedMeanwhileError(collection)
+        return documents
 
     def _add(
         self,

@@ -1,5 +1,5 @@
-"""Abilities of a provider of documents: to write to one collection, whatever its name means by then, and to store no
-vectors beside those of another model."""
+"""Abilities of a provider of documents: to write to one collection, whatever its name means by then, and to keep the
+vectors of one model apart from those of another."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class PinsWrites(ABC):
 class PinsEmbeddings(ABC):
     @abstractmethod
     def embedded_as(self, collection: str, described: CollectionInfo) -> Self:
-        """Return the provider such that it stores documents in `collection` only while its vectors are of the model of
-        which they were when it was described so.
+        """Return the provider such that it stores documents in `collection`, and reads vectors by id there, only while
+        these are of the model of which they were when it was described so.
 
-        It raises ReembeddedMeanwhileError, and stores nothing, once they are of another one.
+        It raises ReembeddedMeanwhileError, and stores nothing, while they are of another one. A document may come
+        without its vector where it cannot be told of which model that is.
         """

@@ -10,6 +10,7 @@ import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, ClassVar, Self
 
 from providers.arguments import (
@@ -43,6 +44,7 @@ from providers.outbound.recognition import Sign
 from providers.pinned_writes import PinsEmbeddings
 from providers.rag_wrapper.client import WrapperClient
 from providers.rag_wrapper.dialect import RouteNotFoundError, WrapperDialect
+from providers.rag_wrapper.one_model import of_one_model
 from providers.rag_wrapper.records import (
     METRIC_KEY,
     NAMELESS,
@@ -124,7 +126,7 @@ class RagWrapperProvider(
             )
         )
         self._is_known_as_current = False
-        self._models: dict[str, str | None] = {}
+        self._models: dict[str, str] = {}
 
     @classmethod
     def connection_schema(cls) -> JsonSchema:
@@ -215,7 +217,7 @@ class RagWrapperProvider(
         vector = checked_vector(embedding)
         checked_top_k(top_k)
         if self._is_current(collection):
-            answer = self._client.query(collection, vector, top_k=top_k, where=_spelt_filter(where))
+            answer = self._client.query(collection, vector, top_k=top_k, where=to_json(where) or None)
             with self._reading():
                 return [
                     Match(to_document(each), number(each["distance"]), number(each["score"]))
@@ -234,7 +236,7 @@ class RagWrapperProvider(
     ) -> list[TextMatch]:
         name, wanted = checked_name(collection), checked_top_k(top_k)
         with self._needing("text_search"):
-            answer = self._client.text_search(name, query, top_k=wanted, where=_spelt_filter(where))
+            answer = self._client.text_search(name, query, top_k=wanted, where=to_json(where) or None)
         with self._reading():
             return [TextMatch(to_document(each), number(each["score"])) for each in listed(answer, "results")]
 
@@ -298,11 +300,17 @@ class RagWrapperProvider(
             raise self._too_old("documents by id")
         if not wanted:
             return []
-        answer = self._client.page(
-            collection, ids=wanted, limit=MAX_PAGE, include=["embedding"] if with_embeddings else []
-        )
-        with self._reading():
-            return in_order(map(to_document, listed(answer, "documents")), wanted)
+        include = ["embedding"] if with_embeddings else []
+
+        def read() -> tuple[list[Document], int]:
+            answer = self._client.page(collection, ids=wanted, limit=MAX_PAGE, include=include)
+            with self._reading():
+                found = in_order(map(to_document, listed(answer, "documents")), wanted)
+                return found, whole(answer.get("revision") or 0)
+
+        if with_embeddings and collection in self._models:
+            return of_one_model(self._models[collection], read, partial(self.collection, collection))
+        return read()[0]
 
     def _page(
         self,
@@ -316,7 +324,7 @@ class RagWrapperProvider(
         with self._needing("pages by cursor"):
             answer = self._client.page(
                 collection,
-                _spelt_filter(where),
+                to_json(where) or None,
                 order_by=_spelt(order_by),
                 limit=limit,
                 cursor=cursor,
@@ -380,10 +388,6 @@ class RagWrapperProvider(
 
 def _sent(clause: Clause | bool) -> Clause | None:
     return clause if isinstance(clause, dict) else None
-
-
-def _spelt_filter(where: Where) -> dict[str, Any] | None:
-    return to_json(where) or None
 
 
 def _spelt(order_by: Sequence[OrderBy]) -> list[str]:

@@ -159,7 +159,6 @@ class CollectionWriter:
         for batch in batches(ids, BATCH_DOCUMENTS):
             for found in self._reads.documents_by_id(self.name, batch, with_embeddings=True):
                 if found.embedding is not None:
-                    self._check_dimension(found.embedding)
                     known[text_to_embed(found.text, found.metadata)] = found.embedding
         return known
 
@@ -202,16 +201,13 @@ class CollectionWriter:
         self.embedding = self._embedding_of(info)
 
     def _described_as(self, info: CollectionInfo | None) -> None:
-        """Store from now on what is embedded as this description says, as long as it is true."""
+        """Store from now on what is embedded as this description says, and take vectors from there, as long as it is
+        true."""
         self._info = info
         if info is not None and isinstance(self._provider, PinsEmbeddings):
             self._provider = self._provider.embedded_as(self.name, info)
+            self._reads = _able(self._provider, SupportsMetadataFiltering)
             self._writes = _able(self._provider, SupportsEmbeddings)
-
-    def _check_dimension(self, stored: Vector) -> None:
-        # A vector of another dimension would not fit those that are made by the model that is described.
-        if self._info is not None and self._info.dimension not in (None, len(stored)):
-            raise ReembeddedMeanwhileError(self.name)
 
     def _recorded_model(self) -> str | None:
         return recorded_model(self._info.metadata) if self._info else None

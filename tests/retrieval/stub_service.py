@@ -67,7 +67,12 @@ class StubService:
             page = found[start : start + min(PAGE, body["limit"])]
             more = start + len(page) < len(found)
             cursor = str(start + len(page)) if more else None
-            return 200, {}, {"documents": page, "count": len(page), "total": len(found), "next_cursor": cursor}
+            revision = {"revision": self.store.collection(name)["revision"]}
+            return (
+                200,
+                {},
+                {"documents": page, "count": len(page), "total": len(found), "next_cursor": cursor, **revision},
+            )
         raise InvalidInputError(f"the stub does not know {method} {path}")
 
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from providers.base import ProviderContext
+from providers.local import LocalProvider
 from providers.rag_wrapper.provider import RagWrapperProvider
+from retrieval.ingest.collection_writer import CollectionWriter
+from retrieval.ingest.drafts import Draft
 from retrieval.ingest.loading import load
 from retrieval.ingest.profiles import chunking_of
 from retrieval.reading import DocumentReader
+from schemas.access.callers import SERVICE, acting_as
 from schemas.errors import ConflictError
 from schemas.settings import RetrievalSettings
 from tests.retrieval.letter_embedding import LetterEmbedding
@@ -150,3 +155,39 @@ def test_a_load_by_the_old_model_ends_where_the_collection_was_switched(
             )
     assert client.get(f"/collections/{name}").json["count"] == 6
     assert all_are_embedded_by_the_stub(client, name)
+
+
+@pytest.fixture(params=["local", "of another service"])
+def provider(request, app):
+    """The collections as a writer in this process has them, and as one in another process has."""
+    if request.param == "local":
+        with acting_as(SERVICE):
+            yield LocalProvider({}, ProviderContext(storage=app.extensions["rag.service"].callers_store))
+        return
+    with RagWrapperProvider({"url": request.getfixturevalue("url")}) as provider:
+        yield provider
+
+
+def test_what_is_embedded_already_keeps_its_vector_when_the_collection_is_switched_forth_and_back(
+    provider, client, filled, connection
+):
+    """The stored vectors are read while the other model's are shown, and written when these are not any more."""
+    name = filled(DIMENSION)
+    models = {model: LetterEmbedding(model, dimension=DIMENSION) for model in ("older", "newer")}
+
+    def switch_back(embedding, texts):
+        assert reembed(client, name, back=True).status_code == 200
+        return embedding.embed(texts)
+
+    reembed(client, name, connection=connection)
+    complete(client, name)
+    assert reembed(client, name, back=True).status_code == 200
+    writer = CollectionWriter(provider, name, lambda info: models[info.metadata["embedding_model"]], switch_back)
+    stored = writer.stored_by_id(["d0"])
+    drafts = [Draft("d0", "Text 0", {"seen": True}), Draft("new", "New words", {})]
+    assert reembed(client, name, connection=connection).json["model"] == "newer"
+    writer.following(lambda: writer.write(drafts, writer.vectors(drafts, stored)))
+    asked = {"ids": ["d0", "new"], "include": ["embedding"]}
+    old, new = client.post(f"/collections/{name}/documents/search", json=asked).json["documents"]
+    assert (old["metadata"], old["embedding"]) == ({"seen": True}, [1.0] * DIMENSION)
+    assert new["embedding"] == models["older"].embed(["New words"])[0].tolist()
