@@ -79,8 +79,8 @@ class CollectionWriter:
         return self._info
 
     def following(self, work: Callable[[], _T]) -> _T:
-        """Return the outcome of `work`, which embeds texts and writes them. Where the collection is re-embedded
-        meanwhile, all of it is done again, by the model that the collection has then."""
+        """Return the outcome of `work`, which reads documents, or embeds texts and writes them. Where the collection is
+        re-embedded meanwhile, all of it is done again, by the model that the collection has then."""
         for _ in range(ATTEMPTS - 1):
             try:
                 return work()
@@ -89,13 +89,20 @@ class CollectionWriter:
         return work()
 
     def stored(self, where: Where) -> Stored:
-        return {document.id: document for document in self.documents(where)}
+        """Return the documents that match, read again where the collection is re-embedded meanwhile."""
+        return self.following(lambda: {document.id: document for document in self.documents(where)})
 
     def documents(self, where: Where) -> Iterator[Document]:
-        """Yield the documents that match, read page by page as they are consumed."""
+        """Yield the documents that match, read page by page as they are consumed. Raises ReembeddedMeanwhileError where
+        there is no next page, because the documents stand in another order than before."""
         cursor = None
         while self._info is not None:
-            page = self._reads.documents(self.name, where, limit=MAX_PAGE, cursor=cursor)
+            try:
+                page = self._reads.documents(self.name, where, limit=MAX_PAGE, cursor=cursor)
+            except InvalidInputError as error:
+                if cursor is not None and error.code == "invalid_cursor":
+                    raise ReembeddedMeanwhileError(self.name) from error
+                raise
             yield from page.documents
             cursor = page.next_cursor
             if cursor is None:

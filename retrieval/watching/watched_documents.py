@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import PurePosixPath
 
 from retrieval.ingest.collection_writer import CollectionWriter
@@ -32,6 +33,10 @@ def stored_files(writer: CollectionWriter, folder: str, chunking: Chunking | Non
 
     Documents of others that give the same folder are left out: their ids differ.
     """
+    return writer.following(partial(_stored_files, writer, folder, chunking))
+
+
+def _stored_files(writer: CollectionWriter, folder: str, chunking: Chunking | None) -> dict[str, str]:
     stored = {}
     for chunk in writer.documents(And((Equals(FOLDER, folder), Equals("chunk_index", 0)))):
         path, digest = chunk.metadata.get("path"), str(chunk.metadata.get("hash"))

@@ -10,12 +10,16 @@ from providers.local import LocalProvider
 from providers.rag_wrapper.provider import RagWrapperProvider
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.drafts import Draft
+from retrieval.ingest.identity import document_id
 from retrieval.ingest.loading import load
 from retrieval.ingest.profiles import chunking_of
 from retrieval.reading import DocumentReader
+from retrieval.watching.watched_documents import stored_files
 from schemas.access.callers import SERVICE, acting_as
+from schemas.bounds import MAX_PAGE
 from schemas.errors import ConflictError
 from schemas.settings import RetrievalSettings
+from schemas.where import Equals
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.scenarios.storage.reembedding.switching import (
     OLD_DIMENSION,
@@ -191,3 +195,39 @@ def test_what_is_embedded_already_keeps_its_vector_when_the_collection_is_switch
     old, new = client.post(f"/collections/{name}/documents/search", json=asked).json["documents"]
     assert (old["metadata"], old["embedding"]) == ({"seen": True}, [1.0] * DIMENSION)
     assert new["embedding"] == models["older"].embed(["New words"])[0].tolist()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [lambda writer: writer.stored(Equals("folder", "docs")), lambda writer: stored_files(writer, "docs")],
+    ids=["of an upload", "of a watched folder"],
+)
+def test_what_is_stored_is_read_again_where_the_collection_is_switched_between_two_pages(
+    provider, client, filled, connection, monkeypatch, read
+):
+    name, switches = filled(DIMENSION), []
+    documents = [
+        {
+            "id": f"n{n}",
+            "text": f"New {n}",
+            "metadata": {"folder": "docs", "chunk_index": 0, "path": str(n), "document_id": document_id(f"docs/{n}")},
+            "embedding": [1.0] * DIMENSION,
+        }
+        for n in range(MAX_PAGE + 1)
+    ]
+    assert client.post(f"/collections/{name}/documents", json={"documents": documents}).status_code in (201, 202)
+    reembed(client, name, connection=connection)
+    complete(client, name)
+    assert reembed(client, name, back=True).status_code == 200
+    writer = CollectionWriter(provider, name, lambda info: LetterEmbedding(info.metadata["embedding_model"]))
+    page = type(provider).documents
+
+    def switching(*args, **asked):
+        found = page(*args, **asked)
+        if not switches:
+            switches.append(reembed(client, name, connection=connection))
+        return found
+
+    monkeypatch.setattr(type(provider), "documents", switching)
+    assert len(read(writer)) == MAX_PAGE + 1
+    assert (len(switches), writer.embedding.model) == (1, "newer")
