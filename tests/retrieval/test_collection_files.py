@@ -8,7 +8,7 @@ import pytest
 
 from retrieval.collection_files import ATTEMPTS, MANIFEST, export_collections, import_collections, read_manifest
 from schemas.errors import InvalidInputError, UnavailableError
-from schemas.storage.reembedding import EmbeddingModelDiffersError
+from schemas.storage.reembedding import EmbeddingModelDiffersError, recorded_model
 
 LINES = [b'{"id":"a","embedding":"AACAPwAAAAA="}\n', b'{"id":"b","embedding":"AACAPwAAAAA="}\n']
 
@@ -94,7 +94,7 @@ class Importing:
     def add_lines(self, name, lines, *, embedding_model=None):
         if self.switches_after == len(self.stored):
             self.metadata["embedding_model"] = "newer"
-        recorded = self.metadata.get("embedding_model")
+        recorded = recorded_model(self.metadata)
         if embedding_model is not None and recorded not in (None, embedding_model):
             raise EmbeddingModelDiffersError(name, stored=recorded, given=embedding_model)
         self.stored.append(embedding_model)
