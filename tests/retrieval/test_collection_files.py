@@ -149,4 +149,4 @@ def test_an_import_of_vectors_of_an_unknown_model_ends_where_the_collection_gets
 def test_a_model_that_has_no_name_is_imported_where_it_came_from(exported):
     store = Importing({"any": "shape"})
     import_collections(store, exported({"any": "shape"}))
-    assert store.stored == [None, None]
+    assert store.stored == ["", ""]
