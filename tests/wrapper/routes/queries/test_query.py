@@ -191,8 +191,14 @@ def test_answers_of_an_index_have_its_recall(app, client, query, filled, monkeyp
         answer = query(name, vectors[0].tolist(), top_k=10, where=where).json
         assert (answer["plan"], answer["recall_at_10"]) == (plan, index()[recall])
     assert "recall_at_10" not in query(name, vectors[0].tolist(), where={"even": "no"}).json
-    lowest = client.get("/health").json["indexes"]["lowest_recall_at_10"]
-    assert 0 <= lowest["filtered_recall"] <= 1
+    assert 0 <= index()["filtered_recall_at_10"] <= 1
+
+    def lowest():
+        return client.get("/health").json["indexes"]["lowest_recall_at_10"]
+
+    # The lowest may be another test's, whose filtered recall nobody has measured yet.
+    eventually(lambda: lowest() is not None and lowest()["recall"] <= index()["recall_at_10"], seconds=60)
+    assert lowest()["collection"] != name or lowest()["filtered_recall"] == index()["filtered_recall_at_10"]
 
 
 def test_include_embedding_adds_vectors(query, filled):
