@@ -48,6 +48,7 @@ from providers.rag_wrapper.one_model import of_one_model
 from providers.rag_wrapper.records import (
     METRIC_KEY,
     NAMELESS,
+    spelt_filter,
     to_document,
     to_group,
     to_info,
@@ -217,7 +218,7 @@ class RagWrapperProvider(
         vector = checked_vector(embedding)
         checked_top_k(top_k)
         if self._is_current(collection):
-            answer = self._client.query(collection, vector, top_k=top_k, where=to_json(where) or None)
+            answer = self._client.query(collection, vector, top_k=top_k, where=spelt_filter(where))
             with self._reading():
                 return [
                     Match(to_document(each), number(each["distance"]), number(each["score"]))
@@ -236,7 +237,7 @@ class RagWrapperProvider(
     ) -> list[TextMatch]:
         name, wanted = checked_name(collection), checked_top_k(top_k)
         with self._needing("text_search"):
-            answer = self._client.text_search(name, query, top_k=wanted, where=to_json(where) or None)
+            answer = self._client.text_search(name, query, top_k=wanted, where=spelt_filter(where))
         with self._reading():
             return [TextMatch(to_document(each), number(each["score"])) for each in listed(answer, "results")]
 
@@ -324,7 +325,7 @@ class RagWrapperProvider(
         with self._needing("pages by cursor"):
             answer = self._client.page(
                 collection,
-                to_json(where) or None,
+                spelt_filter(where),
                 order_by=_spelt(order_by),
                 limit=limit,
                 cursor=cursor,

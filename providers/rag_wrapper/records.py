@@ -13,6 +13,7 @@ from providers.rag_wrapper.dialect import Body
 from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY, CollectionInfo
 from schemas.records import METRICS, Document, Group
 from schemas.storage.joined_text import joined_text
+from schemas.where import Where, to_json
 
 DEFAULT_METRIC = "cosine"
 METRIC_KEY = "hnsw:space"
@@ -90,3 +91,8 @@ def to_group(found: Body, *, with_text: bool = False) -> Group:
         None if best_distance is None else number(best_distance),
         joined_text([each.text for each in documents], places) if with_text else None,
     )
+
+
+def spelt_filter(where: Where) -> dict[str, Any] | None:
+    """Return a filter as a service takes it, None for one that everything matches."""
+    return to_json(where) or None

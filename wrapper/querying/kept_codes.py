@@ -106,8 +106,7 @@ class Held:
         here, there = self._parts(rows)
         base = self.base.codes
         estimates = base.estimated(query, multiply(base.codes[here], [query.code])[0], here)
-        if len(there):
-            estimates = _joined([estimates, self._of_later(query, there)])
+        estimates = _joined([estimates, self._of_later(query, there)])
         found = np.concatenate([here, there + len(base)])[estimates.possible(top_k, self._slack(query))]
         return self._refined(query, top_k, found)
 
@@ -141,9 +140,7 @@ class Held:
         estimates = base.estimated(query, products())
         if rows is not None or len(self.gone):
             estimates.nearness[~counts] = -np.inf
-        if len(there):
-            estimates = _joined([estimates, later])
-        found = estimates.possible(top_k, self._slack(query))
+        found = _joined([estimates, later]).possible(top_k, self._slack(query))
         is_later = found >= len(base)
         found[is_later] = there[found[is_later] - len(base)] + len(base)
         return self._refined(query, top_k, found)

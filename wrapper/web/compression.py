@@ -26,6 +26,7 @@ def compress(request: Request, response: Response) -> None:
         return
     if (response.calculate_content_length() or 0) < LEAST_BYTES:
         return
+    # To read the header and write it anew takes several times as long as to set it.
     if "Vary" in response.headers:
         response.vary.add("Accept-Encoding")
     else:

@@ -102,7 +102,7 @@ class RouteTable:
     def __init__(self, access: Mapping[str, Access] = ROUTES) -> None:
         self._routes: dict[str, Route] = {}
         self._access = access
-        self._asked: dict[tuple[str, str], Access] = {}
+        self._access_by_rule: dict[tuple[str, str], Access] = {}
         """What routes ask of their callers, by rule and method."""
 
     def find(self, endpoint: str | None) -> Route | None:
@@ -145,7 +145,7 @@ class RouteTable:
     def access(self, rule: str, method: str) -> Access:
         """Return what a route asks of its caller. Raises ConfigurationError when the table of access lacks it."""
         method = "GET" if method == "HEAD" else method
-        row = self._asked.get((rule, method))
+        row = self._access_by_rule.get((rule, method))
         if row is not None:
             return row
         row = self._access.get(f"{method} {_CONVERTED.sub(NAME_ALONE, rule)}")
@@ -153,7 +153,7 @@ class RouteTable:
             raise ConfigurationError(
                 f"The route {method} {rule} is not in the table of access: nobody knows who may call it"
             )
-        self._asked[rule, method] = row
+        self._access_by_rule[rule, method] = row
         return row
 
 

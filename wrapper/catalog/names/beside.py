@@ -85,4 +85,4 @@ def change_places(
 def _records_asked(transaction: Transaction, collection: Collection) -> str | None:
     """Return what the engine's records of a collection have, or are going to have by a rebuild that waits."""
     asked = outbox.payloads(transaction, collection.key, outbox.REBUILD)
-    return next((each["records"] for each in reversed(asked) if each["records"]), collection.engine_records)
+    return next((records for each in reversed(asked) if (records := each.get("records"))), collection.engine_records)
