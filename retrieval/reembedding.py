@@ -42,13 +42,17 @@ FINAL = (ConnectionNotFoundError, ConfigurationError, ConflictError, InvalidInpu
 """What stays as it is until somebody changes the connection or the documents."""
 
 
+Work = tuple[str, int]
+"""The name and the key of what a re-embedding makes. The next one of a collection has the same name and another key."""
+
+
 class Storage(Protocol):
     """The re-embeddings of the storage (`wrapper/stores/reembedding.py`)."""
 
     @property
     def leads(self) -> Callable[[], bool]: ...
 
-    def under_way(self) -> list[str]: ...
+    def under_way(self) -> dict[str, int]: ...
 
     def next_part(self, name: str) -> Part | None: ...
 
@@ -81,10 +85,10 @@ class Reembedder:
         self._embeddings = embeddings
         self._background = background
         self._clock = clock
-        self._pauses: dict[str, tuple[float, float]] = {}
-        """By re-embedding: until when it rests, and for how long, after a part of it failed."""
-        self._left: dict[str, deque[int]] = {}
-        """By re-embedding: how many documents each of its last parts left to do."""
+        self._pauses: dict[Work, tuple[float, float]] = {}
+        """Until when a re-embedding rests, and for how long, after a part of it failed."""
+        self._left: dict[Work, deque[int]] = {}
+        """How many documents each of its last parts left to do."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="re-embedding", daemon=True)
 
@@ -99,16 +103,16 @@ class Reembedder:
 
     def step(self) -> bool:
         """Do the next part of each re-embedding. Return whether there was anything to do."""
-        under_way = self._storage.under_way()
-        self._pauses = {name: pause for name, pause in self._pauses.items() if name in under_way}
-        self._left = {name: left for name, left in self._left.items() if name in under_way}
+        under_way: list[Work] = list(self._storage.under_way().items())
+        self._pauses = {each: pause for each, pause in self._pauses.items() if each in under_way}
+        self._left = {each: left for each, left in self._left.items() if each in under_way}
         with acting_as(SERVICE):
-            worked = [self._work(name) for name in under_way if not self._stopping.is_set()]
+            worked = [self._work(each) for each in under_way if not self._stopping.is_set()]
         return any(worked)
 
-    def _work(self, name: str) -> bool:
-        until, pause_seconds = self._pauses.get(name, (0.0, 0.0))
-        part = self._storage.next_part(name) if self._clock() >= until else None
+    def _work(self, work: Work) -> bool:
+        until, pause_seconds = self._pauses.get(work, (0.0, 0.0))
+        part = self._storage.next_part(work[0]) if self._clock() >= until else None
         if part is None:
             return False
         try:
@@ -122,17 +126,17 @@ class Reembedder:
             log.warning(event, collection=part.collection, reason=reason)
             # First: where the disk is full, nothing can be told either.
             pause_seconds = min(LONGEST_PAUSE_SECONDS, 2 * pause_seconds or FIRST_PAUSE_SECONDS)
-            self._pauses[name] = self._clock() + pause_seconds, pause_seconds
-            self._left.pop(name, None)
+            self._pauses[work] = self._clock() + pause_seconds, pause_seconds
+            self._left.pop(work, None)
             with suppress(RagError):
                 self._storage.tell(part, reason, is_final=is_final)
             return False
-        self._pauses.pop(name, None)
+        self._pauses.pop(work, None)
         return True
 
     def _noted(self, part: Part) -> Part:
         """Return a part that tells, once it is stored, when the collection is written faster than it is embedded."""
-        left = self._left.setdefault(part.name, deque(maxlen=WATCHED_PARTS))
+        left = self._left.setdefault((part.name, part.key), deque(maxlen=WATCHED_PARTS))
         is_behind = len(left) == WATCHED_PARTS and part.left >= left[0]
         left.append(part.left)
         if not is_behind:

@@ -140,11 +140,11 @@ class Reembeddings:
 
         return self._writing.commit(name, operation, AS_IT_COMES)
 
-    def under_way(self) -> list[str]:
-        """Return what `next_part` calls the re-embeddings that there is work for."""
+    def under_way(self) -> dict[str, int]:
+        """Return what `next_part` calls the re-embeddings that there is work for, each with the key of its parts."""
         with self._catalog.read() as transaction:
             found = [find_collection(transaction, each) for each in names_of_all(transaction)]
-        return [each.name for each in found if _mark(each).status == Status.RUNNING]
+        return {each.name: each.key for each in found if _mark(each).status == Status.RUNNING}
 
     def next_part(self, name: str, limit: int = EMBEDDED_AT_ONCE) -> Part | None:
         """Return what is to be done next, at most `limit` documents; None when the re-embedding has ended."""

@@ -327,7 +327,7 @@ def test_one_that_failed_goes_on_where_it_was_and_another_model_begins_anew(docs
     docs.work.tell(docs.work.next_part(name), "The model is gone", is_final=True)
     state = docs.work.of(docs.name)
     assert (state.status, state.error, state.documents_done) == ("failed", "The model is gone", 2)
-    assert docs.work.under_way() == []
+    assert docs.work.under_way() == {}
     assert docs.work.begin(docs.name, NEW).documents_done == 2
     with pytest.raises(ConflictError, match="cancel that first"):
         docs.work.begin(docs.name, NEWER)

@@ -1,0 +1,90 @@
+"""What is known of a re-embedding that was given up says nothing of the one that begins in its place."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from retrieval.reembedding import BEHIND, FIRST_PAUSE_SECONDS, WATCHED_PARTS, Reembedder
+from schemas.errors import UnavailableError
+from schemas.storage.reembedding import Mark, Part, Status
+
+NAME = "/.reembedding/docs"
+MARK = Mark(Status.RUNNING)
+
+
+class ToldStorage:
+    """A storage of one re-embedding without end, each part of which leaves as much to do as the one before."""
+
+    leads = staticmethod(lambda: True)
+
+    def __init__(self):
+        self.key = 1
+        self.parts = []
+        self.stored = []
+
+    def under_way(self):
+        return {NAME: self.key}
+
+    def next_part(self, name):
+        part = Part(name, self.key, "docs", "c1", "newer", [], {}, [], MARK, MARK, False, 5, 1, 0)
+        self.parts.append(part.key)
+        return part
+
+    def store(self, part, vectors):
+        self.stored.append((part.key, part.after.error))
+        return False
+
+    def tell(self, part, error, *, is_final):
+        pass
+
+
+class ToldConnections:
+    """Connections to a model that can be out of reach."""
+
+    is_down = False
+
+    def open(self, connection_id, kind):
+        if self.is_down:
+            raise UnavailableError("nobody answers")
+        return SimpleNamespace(model="newer")
+
+
+@pytest.fixture
+def storage():
+    return ToldStorage()
+
+
+@pytest.fixture
+def connections():
+    return ToldConnections()
+
+
+@pytest.fixture
+def reembedder(storage, connections):
+    return Reembedder(storage, connections, embeddings=None, background=None, clock=lambda: FIRST_PAUSE_SECONDS / 2)
+
+
+def test_one_that_begins_anew_does_not_count_as_behind_for_what_the_last_one_left(storage, reembedder):
+    for _ in range(WATCHED_PARTS + 1):
+        reembedder.step()
+    assert storage.stored[-1] == (1, BEHIND)
+    storage.key = 2
+    for _ in range(WATCHED_PARTS):
+        reembedder.step()
+    assert storage.stored[WATCHED_PARTS + 1 :] == [(2, None)] * WATCHED_PARTS
+    reembedder.step()
+    assert storage.stored[-1] == (2, BEHIND)
+
+
+def test_one_that_begins_anew_does_not_rest_for_a_failure_of_the_last_one(storage, connections, reembedder):
+    connections.is_down = True
+    reembedder.step()
+    reembedder.step()
+    assert storage.parts == [1]  # the second time it rests
+    connections.is_down = False
+    storage.key = 2
+    reembedder.step()
+    assert storage.parts == [1, 2]
+    assert storage.stored == [(2, None)]
