@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import orjson
 
 from schemas.errors import CollectionNotFoundError, ConflictError, GoneError, InvalidInputError
-from schemas.storage.reembedding import MIRRORED, copy_of, recorded_model
+from schemas.storage.reembedding import MIRRORED, EmbeddingModelDiffersError, copy_of, recorded_model
 
 BEGINNING = 0
 PLACE = ("next", "as_of", "history")
@@ -36,7 +36,9 @@ class Source(Protocol):
 
     def collection(self, name: str) -> Body: ...
 
-    def changes(self, name: str, place: Body, *, wait_seconds: int = 0) -> AbstractContextManager[Iterator[Body]]: ...
+    def changes(
+        self, name: str, place: Body, *, embedding_model: str, wait_seconds: int = 0
+    ) -> AbstractContextManager[Iterator[Body]]: ...
 
 
 class Target(Protocol):
@@ -105,12 +107,18 @@ class Mirror:
         self._target.ensure_collection(self._name, metadata, metric=source["metric"])
         copy = self._target.collection(self._name)
         place = self._place(source, copy)
-        if copy["count"] and recorded_model(copy["metadata"]) != recorded_model(source["metadata"]):
+        model = recorded_model(source["metadata"]) or ""
+        if copy["count"] and (recorded_model(copy["metadata"]) or "") != model:
             return self._emptied(source, copy)
         with ExitStack() as stack:
             try:
                 with _missing(self._of):
-                    changes = stack.enter_context(self._source.changes(self._of, place, wait_seconds=wait_seconds))
+                    told = self._source.changes(self._of, place, embedding_model=model, wait_seconds=wait_seconds)
+                    changes = stack.enter_context(told)
+            except ConflictError as error:
+                if error.code != EmbeddingModelDiffersError.code:
+                    raise
+                return Step(more=True)  # the source has been switched to another model since it was described
             except GoneError:
                 if not place:
                     raise
@@ -118,12 +126,6 @@ class Mirror:
                 self._record(source, copy, {})
                 return Step(more=True)
             step, last = self._take(changes)
-        with _missing(self._of):
-            now = self._source.collection(self._of)
-        if recorded_model(now["metadata"]) != recorded_model(source["metadata"]):
-            # What was taken over may be of either; the next step sees that the copy has not the model of its source.
-            step.more = True
-            return step
         if self._renewal is not None:
             self._renewal.place = last
             if not step.more:

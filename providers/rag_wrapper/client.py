@@ -180,15 +180,24 @@ class WrapperClient:
 
     @contextmanager
     def changes(
-        self, name: str, place: Body, *, limit: int | None = None, wait_seconds: int = 0
+        self,
+        name: str,
+        place: Body,
+        *,
+        embedding_model: str | None = None,
+        limit: int | None = None,
+        wait_seconds: int = 0,
     ) -> Iterator[Iterator[Body]]:
         """Give the changes since a place, for an empty one from the beginning, with their embeddings in base64, and at
         last the next place, which has `next`.
 
-        They raise UnavailableError when the answer is cut off. Raises GoneError when one has to begin anew.
+        They raise UnavailableError when the answer is cut off. Raises GoneError when one has to begin anew, and
+        ConflictError when a model is named and the collection records another one, or none; an empty name is that of
+        none.
         """
         since = _given(since=place.get("next"), as_of=place.get("as_of"), history=place.get("history"))
-        asked = {**since, "include": "embedding", "wait": wait_seconds, **_given(limit=limit)}
+        pinned = _given(limit=limit, embedding_model=embedding_model)
+        asked = {**since, "include": "embedding", "wait": wait_seconds, **pinned}
         path = _collection(name, "changes")
         with self._service.stream(f"{path}{'&' if '?' in path else '?'}{urlencode(asked)}") as (_, pieces):
             yield self._changes(pieces)

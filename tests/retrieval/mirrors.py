@@ -6,7 +6,7 @@ import orjson
 
 from retrieval.mirroring import Mirror
 from schemas.errors import CollectionNotFoundError, GoneError, InvalidInputError, UnavailableError
-from schemas.storage.reembedding import MIRRORED
+from schemas.storage.reembedding import MIRRORED, EmbeddingModelDiffersError
 
 URL = "http://there:5006"
 
@@ -49,8 +49,11 @@ class Source:
         return {"id": self.id, "metric": self.metric, "metadata": self.metadata, "count": len(self.documents)}
 
     @contextmanager
-    def changes(self, name, place, *, wait_seconds=0):
+    def changes(self, name, place, *, embedding_model, wait_seconds=0):
         self.collection(name)
+        recorded = self.metadata.get("embedding_model")
+        if embedding_model != (recorded or ""):
+            raise EmbeddingModelDiffersError(name, stored=recorded, given=embedding_model)
         self.asked.append((place.get("next", 0), wait_seconds))
         since = place.get("next", 0)
         base = place.get("as_of") or since or self.revision

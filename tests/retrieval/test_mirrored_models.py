@@ -67,17 +67,29 @@ def test_a_mirror_that_dies_while_it_empties_its_copy_begins_anew(source, target
     assert_equal(source, target)
 
 
-def test_a_source_that_gets_other_vectors_between_two_requests_is_followed(source, target, monkeypatch):
+@pytest.mark.parametrize("begins_anew", [False, True])
+@pytest.mark.parametrize("new", ["new", None])
+def test_nothing_is_stored_of_a_source_that_gets_other_vectors_between_two_requests(
+    source, target, monkeypatch, new, begins_anew
+):
     source.switch("old", "A")
-    changes, switches = source.changes, [("new", "B")]
+    if begins_anew:
+        caught_up(mirror_of(source, target))
+        source.delete("b")
+        source.forget()
+    changes, switches = source.changes, [(new, "B")]
 
     def changes_later(*args, **options):
-        if switches:
+        if switches and not args[1]:
             source.switch(*switches.pop())
         return changes(*args, **options)
 
     monkeypatch.setattr(source, "changes", changes_later)
     mirror = mirror_of(source, target)
-    assert mirror.step().more
+    while switches:
+        assert mirror.step().more
+    copy = target.collections["copy"]
+    assert copy["metadata"]["embedding_model"] == "old"
+    assert {embedding for _, embedding in copy["documents"].values()} <= {"AA"}
     caught_up(mirror)
     assert_equal(source, target)

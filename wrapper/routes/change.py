@@ -36,8 +36,13 @@ def follow_collection(name: str) -> Response:
         following.wait(name, asked["since"], asked["wait"], unwanted_watch())
         change_lane(Lane.READ)
     with ExitStack() as stack:
-        with_embeddings = "embedding" in asked["include"]
-        found = following.changes(name, asked["since"], asked["limit"], with_embeddings=with_embeddings)
+        found = following.changes(
+            name,
+            asked["since"],
+            asked["limit"],
+            with_embeddings="embedding" in asked["include"],
+            embedding_model=asked["embedding_model"],
+        )
         changes = stack.enter_context(found)
         snapshot = stack.pop_all()
     return stream_snapshot(_lines(snapshot, changes, noted_here()), snapshot, CUT, name)

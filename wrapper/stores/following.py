@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from schemas.records import Change, Collection, Since
+from schemas.storage.reembedding import EmbeddingModelDiffersError, recorded_model
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.changes.feed import changes_since, check_since, history_of
 from wrapper.catalog.rows import find_collection
@@ -76,11 +77,20 @@ class Following:
         self._stopping.set()
 
     @contextmanager
-    def changes(self, name: str, since: Since, limit: int, *, with_embeddings: bool) -> Iterator[Changes]:
+    def changes(
+        self, name: str, since: Since, limit: int, *, with_embeddings: bool, embedding_model: str | None = None
+    ) -> Iterator[Changes]:
         """Give what changed since then. The snapshot lasts as long as the context; its thread must read nothing else
-        meanwhile."""
+        meanwhile.
+
+        Raises EmbeddingModelDiffersError when a model is named and the collection records another one, or none; an
+        empty name is that of none.
+        """
         with self._catalog.read() as transaction:
             collection = find_collection(transaction, name)
+            recorded = recorded_model(collection.metadata)
+            if embedding_model is not None and embedding_model != (recorded or ""):
+                raise EmbeddingModelDiffersError(name, stored=recorded, given=embedding_model)
             check_since(transaction, collection, since)
             history = history_of(transaction, collection)
             with closing(changes_since(transaction, collection, since, with_embeddings=with_embeddings)) as each:

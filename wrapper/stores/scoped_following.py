@@ -28,8 +28,12 @@ class ScopedFollowing:
         self._following.wait(self._whole(name), since, seconds, is_gone)
 
     @contextmanager
-    def changes(self, name: str, since: Since, limit: int, *, with_embeddings: bool) -> Iterator[Changes]:
-        with self._following.changes(self._whole(name), since, limit, with_embeddings=with_embeddings) as found:
+    def changes(
+        self, name: str, since: Since, limit: int, *, with_embeddings: bool, embedding_model: str | None = None
+    ) -> Iterator[Changes]:
+        with self._following.changes(
+            self._whole(name), since, limit, with_embeddings=with_embeddings, embedding_model=embedding_model
+        ) as found:
             shown = self._reach.viewed(found.collection, self._reach.full(name), EVERYTHING)
             yield replace(found, collection=shown)
 

@@ -266,13 +266,15 @@ export class Collection {
   }
 
   /** Go through what has changed since a place, from the beginning without one, and at last give the place that was
-   * reached. Rejects with `too_old` when the copy has to begin anew, with `cut_short` when the answer was cut off. */
+   * reached. Rejects with `too_old` when the copy has to begin anew, with `embedding_model_differs` when the collection
+   * does not record the model that is named, with `cut_short` when the answer was cut off. */
   async *changes(
     place?: Place,
     options: Omit<Query<"followCollection">, "since" | "as_of" | "history"> & CallOptions = {},
   ): AsyncGenerator<Change | Place, void> {
-    const { limit, wait, include, ...call } = options;
-    const query = { since: place?.next, as_of: place?.as_of, history: place?.history, limit, wait, include };
+    const { limit, wait, include, embedding_model, ...call } = options;
+    const from = { since: place?.next, as_of: place?.as_of, history: place?.history };
+    const query = { ...from, limit, wait, include, embedding_model };
     let requestId: string | undefined;
     const bytes = this.#requester.bytes("GET", "/collections/{name}/changes", { ...call, ...this.#path, query }, (answer) => {
       requestId = answer.requestId;

@@ -167,6 +167,8 @@ test("a copy is kept by what changes", async () => {
   assert.deepEqual([...copy], [["d-0", "1,0"], ["d-2", "5,5"]]);
   assert(place);
   await assert.rejects(all(collection.changes({ ...place, history: "another" })), { code: "too_old", status: 410 });
+  const differs = { code: "embedding_model_differs", status: 409 };
+  await assert.rejects(all(collection.changes(place, { embedding_model: "another" })), differs);
 });
 
 test("changes without their last line were cut short", async () => {

@@ -24,6 +24,7 @@ class Following(Body):
     history = Text(load_default=None)
     limit = Count(least=1, most=MOST_CHANGES, capped=True, in_text=True, load_default=DEFAULT_CHANGES)
     include = Include(load_default=())
+    embedding_model = Text(load_default=None)
     wait = Count(least=0, most=LONGEST_WAIT_SECONDS, in_text=True, load_default=0)
 
     @post_load

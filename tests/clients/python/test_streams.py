@@ -9,6 +9,7 @@ import pytest
 from rag_wrapper_client import (
     AsyncClient,
     Client,
+    ConflictError,
     NotFoundError,
     UnavailableError,
     UnusableAnswerError,
@@ -75,6 +76,8 @@ def test_a_copy_is_kept_by_what_changes(client, library):
         client.put_document(library, "c", {"text": "changed", "embedding": [1.0, 2.0]})
         client.delete_documents(library, ids=["a"])
     assert copy == {"c": "changed"}
+    with pytest.raises(ConflictError):
+        list(client.changes(library, place, embedding_model="another"))
 
 
 def test_an_asynchronous_source_is_read_while_it_is_sent(live, library):

@@ -115,6 +115,23 @@ def test_a_collection_that_is_not_there_has_no_changes(client):
     assert (answer.status_code, answer.json["code"]) == (404, "collection_not_found")
 
 
+def test_a_copy_whose_embeddings_are_of_another_model_is_told_so(client, filled, follow):
+    name = filled(BOTH)
+
+    def refused(model):
+        answer = client.get(f"/collections/{name}/changes", query_string={"embedding_model": model})
+        assert (answer.status_code, answer.json["code"]) == (409, "embedding_model_differs")
+        return answer.json["details"]
+
+    assert len(follow(embedding_model="")[0]) == 2
+    assert refused("older") == {"given": "older"}
+    body = {"metadata": {"embedding_model": "newer"}}
+    assert client.put(f"/collections/{name}/metadata", json=body).status_code == 200
+    assert len(follow(embedding_model="newer")[0]) == 2
+    assert refused("older") == {"stored": "newer", "given": "older"}
+    assert refused("") == {"stored": "newer", "given": ""}
+
+
 def test_who_waits_is_answered_when_something_changes(client, filled, app):
     name = filled(BOTH)
     waiting = Following(app.extensions["rag.service"].store._catalog)

@@ -188,13 +188,16 @@ class DocumentMethods:
         include: Sequence[str] | None = None,
         limit: int | None = None,
         wait_seconds: int | None = None,
+        embedding_model: str | None = None,
     ) -> Opening[Change | Place]:
         """Iterate over what has changed since a place, from the beginning without one, and at last give the place that
         was reached. When nothing has changed yet, wait up to `wait_seconds` (60 at most).
 
-        Raises GoneError when the copy has to begin anew, UnusableAnswerError when the answer was cut off.
+        Raises GoneError when the copy has to begin anew, ConflictError when the collection does not record
+        `embedding_model` (an empty one: when it records any), UnusableAnswerError when the answer was cut off.
         """
-        params = {**asked(place), "include": include, "limit": limit, "wait": wait_seconds}
+        pinned = {"embedding_model": embedding_model}
+        params = {**asked(place), "include": include, "limit": limit, "wait": wait_seconds, **pinned}
         return Opening(get(at("/collections/{}/changes", collection), **params), lambda _: ChangeDecoder(told))
 
     @operation
