@@ -19,7 +19,15 @@ from retrieval.documents.text_document_store import RagStore
 from retrieval.quoting import BLOCK_IS_DATA, HOW_TO_CITE, context_block
 from schemas.access.callers import check_acting
 from schemas.access.owners import Asker
-from schemas.contracts.chat import PLACES, ChatRequest, ChatSource, ChatTurn, Conversation, Message
+from schemas.contracts.chat import (
+    PLACES,
+    SHOWN_CHARACTERS,
+    ChatRequest,
+    ChatSource,
+    ChatTurn,
+    Conversation,
+    Message,
+)
 from schemas.contracts.search import CollectionsReceipt
 from schemas.contracts.text_documents import SimilarChunk
 from schemas.errors import ConfigurationError, RagError, UnavailableError
@@ -33,8 +41,6 @@ ABOUT_THE_BLOCK = f"{BLOCK_IS_DATA} {HOW_TO_CITE}"
 """What the prompt says of the block of passages, after it and the original system prompt."""
 NOTHING_FOUND = "Nothing relevant to this question was found in the documents."
 """The answer to a question without a relevant passage."""
-SHOWN_CHARACTERS = 200
-"""Characters of a chunk that are stored and shown as an answer's source."""
 
 
 class ChatUnavailableError(UnavailableError):

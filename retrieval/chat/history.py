@@ -143,7 +143,8 @@ class ChatHistory:
         self._database.freely.commit(operation)
 
     def erase(self, target: Target) -> int:
-        """Delete the conversations of an erased user, and those with an answer made from an erased document.
+        """Delete the conversations of an erased user, and those with an answer made from an erased document, or from
+        what is erased of the former state of one that stays.
 
         These go whole, since their later messages may repeat what the answer said. Turns under way are not stored.
         Return the number of conversations.
@@ -158,8 +159,7 @@ class ChatHistory:
             doomed = {
                 (owner, conversation_id)
                 for owner, conversation_id, sources in rows
-                if owner == target.owner
-                or any(target.names(each.collection, each.document_id) for each in _sources(sources))
+                if owner == target.owner or any(target.names_source(each) for each in _sources(sources))
             }
             for each in doomed:
                 transaction.run(f"DELETE FROM chat_messages {_OF_ONE}", each)

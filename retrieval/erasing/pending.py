@@ -17,7 +17,7 @@ import orjson
 from schemas.errors import DiskFloorError, UnavailableError
 from schemas.storage.erasure import Matched, Target
 
-_SETS = ("ids", "ids_beside", "documents", "document_ids", "sources", "file_names", "job_ids")
+_SETS = ("ids", "ids_beside", "former", "documents", "document_ids", "sources", "file_names", "job_ids")
 
 
 class PendingErasures:

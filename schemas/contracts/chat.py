@@ -53,6 +53,10 @@ PLACES = ("section", "page", "last_page", "sheet", "slide", "start_line")
 """Where a chunk stands in its document: the fields of its metadata that say so."""
 
 
+SHOWN_CHARACTERS = 200
+"""Characters of a chunk that are stored and shown as an answer's source."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChatSource:
     """A chunk that an answer was made from; `text` is its beginning, and `relevance` None where it cannot be told.

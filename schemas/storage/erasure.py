@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from schemas.contracts.chat import SHOWN_CHARACTERS, ChatSource
 from schemas.errors import ConflictError, UnavailableError
 from schemas.where import Where, to_json
 
+MARK_BYTES = 16
 LIMIT_SECONDS = 600.0
 """The longest that one request works at an erasure, before it searches files. The same request again goes on
 with it."""
@@ -75,8 +77,9 @@ class Target:
     """What is erased, in the words of the places that hold it.
 
     `ids` are those of stored documents, and `ids_beside` those that are erased from the vectors beside the collection
-    alone, as they once were. Those that belong together as chunks count as one of `documents`, and
-    `document_ids` are all that these may be called elsewhere; `sources` are names and paths by which reports know them,
+    alone, as they once were; `former` has what `mark_of` gives of the texts that these had then and have no more. Those
+    that belong together as chunks count as one of `documents`, and `document_ids` are all that these may be called
+    elsewhere; `sources` are names and paths by which reports know them,
     and `file_names` those of their uploads.
     Without a collection there are none of all these. `owner` is whose things go, and `job_ids` are their uploads;
     nobody else could read what `is_private`.
@@ -86,6 +89,7 @@ class Target:
     collection_id: str | None = None
     ids: frozenset[str] = frozenset()
     ids_beside: frozenset[str] = frozenset()
+    former: frozenset[str] = frozenset()
     documents: frozenset[str] = frozenset()
     document_ids: frozenset[str] = frozenset()
     sources: frozenset[str] = frozenset()
@@ -96,9 +100,22 @@ class Target:
 
     def names(self, collection: object, document_id: object) -> bool:
         """Return whether a document is erased. Where nobody noted its collection, its id alone decides."""
-        if self.collection is None or collection not in (self.collection, "", None):
-            return False
-        return document_id in self.document_ids or document_id in self.ids
+        return self._is_of(collection) and (document_id in self.document_ids or document_id in self.ids)
+
+    def names_source(self, source: ChatSource) -> bool:
+        """Return whether an answer was made from what is erased: a document, or what one that stays once had."""
+        return self.names(source.collection, source.document_id) or (
+            bool(self.former) and self._is_of(source.collection) and mark_of(source.text) in self.former
+        )
+
+    def _is_of(self, collection: object) -> bool:
+        return self.collection is not None and collection in (self.collection, "", None)
+
+
+def mark_of(text: str) -> str:
+    """Return what tells a chunk by what `ChatSource` shows of it, without its words."""
+    beginning = text[:SHOWN_CHARACTERS]
+    return hashlib.blake2b(beginning.encode(errors="surrogatepass"), digest_size=MARK_BYTES).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ import pytest
 
 from retrieval.erasing.pending import PendingErasures
 from schemas.errors import DiskFloorError, UnavailableError
-from schemas.storage.erasure import Matched, Target
+from schemas.storage.erasure import Matched, Target, mark_of
 
 BEGUN = Matched(
-    Target("docs", "1", ids=frozenset({"a"}), ids_beside=frozenset({"b"})), (b"words",), request_digest="digest"
+    Target("docs", "1", ids=frozenset({"a"}), ids_beside=frozenset({"b"}), former=frozenset({mark_of("words")})),
+    (b"words",),
+    request_digest="digest",
 )
 
 

@@ -34,6 +34,7 @@ def test_a_document_keeps_its_original_when_only_its_former_chunks_match(service
         client = app.test_client()
         document = upload(client, collection, two_sections(CANARY), "first")
         former = client.get(f"/api/documents/{document}?collection={collection}").json["chunks"]
+        ask(client, collection, CANARY)
         reembed(client, collection, models_up)
         assert upload(client, collection, f"# Whole\n\nThe plan of {OTHER} is new.\n", "second") == document
         ask(client, collection, OTHER)
@@ -44,9 +45,10 @@ def test_a_document_keeps_its_original_when_only_its_former_chunks_match(service
         assert (receipt["documents"], receipt["chunks"], former > 1) == (0, 0, True)
         removed = {each["place"]: each["removed"] for each in receipt["files"]}
         assert removed["former documents"] == former
-        assert (removed["originals"], removed["conversations"], removed["jobs and uploads"]) == (0, 0, 0)
+        assert (removed["originals"], removed["conversations"], removed["jobs and uploads"]) == (0, 1, 0)
         with client.get(original) as answer:
             assert OTHER in answer.text
+        assert client.get(f"/api/chat/{CANARY}talk").status_code == 404
         assert client.get(f"/api/chat/{OTHER}talk").status_code == 200
         assert client.get(f"/api/documents/{document}?collection={collection}").json["chunks"] == 1
         assert tables_with(app, CANARY) == []

@@ -19,7 +19,7 @@ import structlog
 from schemas.errors import CollectionNotFoundError, InvalidInputError
 from schemas.names import spellings_of_id
 from schemas.records import Collection, Document
-from schemas.storage.erasure import Cleaned, ErasureRequest, Matched, Target
+from schemas.storage.erasure import Cleaned, ErasureRequest, Matched, Target, mark_of
 from schemas.storage.erasure_count import count_erasure, is_marked, mark_erasure
 from schemas.where import EVERYTHING, HasId, In, Or, Where
 from wrapper.backups.places import CODES
@@ -313,6 +313,7 @@ class _Gathered:
     def __init__(self) -> None:
         self.ids: set[str] = set()
         self.ids_beside: set[str] = set()
+        self._former: set[str] = set()
         self._documents: set[str] = set()
         self._staying: set[str] = set()
         self.document_ids: set[str] = set()
@@ -337,6 +338,9 @@ class _Gathered:
         self.ids_beside.update(each.id for each in documents)
         present = reads.by_ids(transaction, collection, [each.id for each in documents])
         gone = [each for each in documents if each.id in self.ids or each.id not in present]
+        self._former.update(
+            mark_of(each.text) for each in documents if each.id not in present or present[each.id].text != each.text
+        )
         self._note_staying(transaction, collection, {_document_of(each) for each in gone} - self._staying)
         self.add([each for each in gone if _document_of(each) not in self._staying])
         self._some += documents[:MOST_PROBES]
@@ -363,6 +367,7 @@ class _Gathered:
             collection.id,
             ids=frozenset(self.ids),
             ids_beside=frozenset(self.ids_beside - self.ids),
+            former=frozenset(self._former),
             documents=frozenset(self._documents),
             document_ids=frozenset(self.document_ids | self._documents),
             sources=frozenset(self._sources),
