@@ -79,8 +79,7 @@ class Target:
     `ids` are those of stored documents, and `ids_beside` those that are erased from the vectors beside the collection
     alone, as they once were; `former` has what `mark_of` gives of the texts that these had then and have no more. Those
     that belong together as chunks count as one of `documents`, and `document_ids` are all that these may be called
-    elsewhere; `sources` are names and paths by which reports know them,
-    and `file_names` those of their uploads.
+    elsewhere; `sources` are names and paths by which reports know them, and `file_names` those of their uploads.
     Without a collection there are none of all these. `owner` is whose things go, and `job_ids` are their uploads;
     nobody else could read what `is_private`.
     """

@@ -44,6 +44,8 @@ class BaseCodes:
     codes: Codes
     leaves: Leaves
     path: Path | None = None
+    has_its_length: Callable[[], bool] = lambda: True
+    """Tells whether the file is as long as it was. The system ends a process that reads behind the end of one."""
     is_whole: Callable[[], bool] = lambda: True
     """Compares what is mapped with its checksum, which takes a second for each gigabyte."""
 

@@ -324,7 +324,8 @@ def _opened(path: Path, history: str, *, is_checked: bool = False) -> BaseCodes:
         codes=codes,
         leaves=Leaves(arrays["centres"], arrays["bounds"], arrays["spreads"]),
         path=path,
-        is_whole=lambda: _checksum(whole) == checksum,
+        has_its_length=lambda: content.size() == size,
+        is_whole=lambda: content.size() == size and _checksum(whole) == checksum,
     )
 
 

@@ -156,7 +156,8 @@ class Estimates(NamedTuple):
         if len(nearness) <= top_k:
             return np.flatnonzero(nearness > -np.inf)
         surely = np.partition(nearness - margins, -top_k)[-top_k]
-        found = np.flatnonzero(nearness + margins >= surely - np.float32(slack))
+        with np.errstate(invalid="ignore"):  # of one that is not there, whose margin has no end
+            found = np.flatnonzero(nearness + margins >= surely - np.float32(slack))
         return found if surely > -np.inf else found[nearness[found] > -np.inf]
 
 

@@ -165,6 +165,9 @@ class HeldVectors:
             if kept is None:
                 return None, None
             self._kept.move_to_end(collection.key)
+        if not kept.base.has_its_length():
+            self._give_up(kept, collection)
+            return None, None
         held, taken_bytes = None, kept.nbytes
         try:
             held = kept.at(transaction, collection, most)
@@ -302,7 +305,11 @@ class HeldVectors:
         if kept.base.is_whole():
             if self._files is not None:
                 self._files.used(kept.base)
-            return
+        else:
+            self._give_up(kept, collection)
+
+    def _give_up(self, kept: KeptCodes, collection: Collection) -> None:
+        """Let go of codes whose file was damaged, and remove it."""
         log.error("codes of vectors are damaged and made anew", collection=collection.name)
         with self._guard:
             if self._kept.get(collection.key) is kept:

@@ -150,6 +150,16 @@ def test_a_file_of_another_length_is_made_anew(process, ask, size):
     assert ask(held, pays=True) is not None
 
 
+@pytest.mark.parametrize("size", [0, HEAD_BYTES, SIZE - 1])
+def test_a_file_that_is_cut_off_while_it_is_mapped_is_let_go_of_and_made_anew(process, ask, size):
+    held = process()
+    path = ask(held, pays=True).base.path
+    os.truncate(path, size)
+    assert ask(held) is None
+    assert not path.exists()
+    assert ask(held, pays=True).base.path.stat().st_size == SIZE
+
+
 def test_a_file_of_another_release_is_made_anew(process, ask, monkeypatch):
     path = ask(process(), pays=True).base.path
     monkeypatch.setattr(code_files, "FORM", code_files.FORM + 1)

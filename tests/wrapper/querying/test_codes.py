@@ -13,7 +13,15 @@ from wrapper import distances as distances_module
 from wrapper.distances import exact_distances
 from wrapper.querying import kept_codes
 from wrapper.querying.base_codes import BaseCodes
-from wrapper.querying.codes import Encoder, differences_from, empty_arrays, multiply, reference_of, size_bytes
+from wrapper.querying.codes import (
+    Encoder,
+    Estimates,
+    differences_from,
+    empty_arrays,
+    multiply,
+    reference_of,
+    size_bytes,
+)
 from wrapper.querying.kept_codes import Held
 from wrapper.querying.leaves import Leaves, assigned, spreads_of, train
 
@@ -307,3 +315,8 @@ def test_codes_say_what_memory_they_take(dimension):
     codes = _coded(np.ones((COUNT, dimension), dtype=np.float32), "l2")
     arrays = codes.codes, codes.fine, codes.numbers
     assert codes.nbytes == sum(each.nbytes for each in arrays) == size_bytes(COUNT, dimension)
+
+
+def test_what_is_not_there_is_not_possible_although_its_margin_has_no_end():
+    nearness, margins = np.float32([-np.inf, 1, 2, 3, -np.inf]), np.float32([np.inf, 0, np.inf, 0, 0])
+    assert Estimates(nearness, margins).possible(1, 0.0).tolist() == [2, 3]
