@@ -196,8 +196,8 @@ class WrapperClient:
         none.
         """
         since = _given(since=place.get("next"), as_of=place.get("as_of"), history=place.get("history"))
-        pinned = _given(limit=limit, embedding_model=embedding_model)
-        asked = {**since, "include": "embedding", "wait": wait_seconds, **pinned}
+        narrowed = _given(limit=limit, embedding_model=embedding_model)
+        asked = {**since, **narrowed, "include": "embedding", "wait": wait_seconds}
         path = _collection(name, "changes")
         with self._service.stream(f"{path}{'&' if '?' in path else '?'}{urlencode(asked)}") as (_, pieces):
             yield self._changes(pieces)

@@ -40,14 +40,18 @@ class ReembeddingNotFoundError(NotFoundError):
 
 
 class EmbeddingModelDiffersError(ConflictError):
-    """The collection records another model than the one that made the vectors to be stored in it, `given`, which is
-    empty where nobody knows it."""
+    """The collection records another model than the one that made the vectors to be stored in it, or that a copy of it
+    has, `given`, which is empty where nobody knows it."""
 
     code = "embedding_model_differs"
 
     def __init__(self, name: str, *, stored: object, given: str) -> None:
-        rest = f", not with '{given}'" if given else ": nothing says that these vectors were, too"
-        super().__init__(f"Collection '{name}' was embedded with '{stored}'{rest}", stored=stored, given=given)
+        if stored is None:
+            sentence = f"Nothing says that collection '{name}' was embedded with '{given}'"
+        else:
+            rest = f", not with '{given}'" if given else ": nothing says that these vectors were, too"
+            sentence = f"Collection '{name}' was embedded with '{stored}'{rest}"
+        super().__init__(sentence, stored=stored, given=given)
 
 
 class ReembeddedMeanwhileError(ConflictError):

@@ -121,6 +121,7 @@ def test_a_copy_whose_embeddings_are_of_another_model_is_told_so(client, filled,
     def refused(model):
         answer = client.get(f"/collections/{name}/changes", query_string={"embedding_model": model})
         assert (answer.status_code, answer.json["code"]) == (409, "embedding_model_differs")
+        assert "None" not in answer.json["error"]
         return answer.json["details"]
 
     assert len(follow(embedding_model="")[0]) == 2

@@ -196,8 +196,8 @@ class DocumentMethods:
         Raises GoneError when the copy has to begin anew, ConflictError when the collection does not record
         `embedding_model` (an empty one: when it records any), UnusableAnswerError when the answer was cut off.
         """
-        pinned = {"embedding_model": embedding_model}
-        params = {**asked(place), "include": include, "limit": limit, "wait": wait_seconds, **pinned}
+        params = {**asked(place), "include": include, "limit": limit, "wait": wait_seconds}
+        params["embedding_model"] = embedding_model
         return Opening(get(at("/collections/{}/changes", collection), **params), lambda _: ChangeDecoder(told))
 
     @operation
