@@ -27,6 +27,7 @@ def mcp(url: str | None) -> None:
     """
     import structlog
 
+    from interfaces.mcp.handshake import begin, end_on_signals
     from interfaces.service_address import network_to, running_service
     from schemas.settings import (
         read_access_settings,
@@ -37,9 +38,23 @@ def mcp(url: str | None) -> None:
     from wrapper.observing import logs
 
     settings, registry, retrieval = read_wrapper_settings(), read_registry_settings(), read_retrieval_settings()
+    access = read_access_settings()
     logs.configure(settings.log_level, settings.log_format)
     url = url or running_service(settings.data_dir)
-    # Imported after that, so that a wrong setting is reported at once. Hardly anything that an import makes is garbage.
+    log = structlog.get_logger(__name__)
+    if url is None:
+        log.info("serving MCP", data_dir=str(settings.data_dir))
+    else:
+        from interfaces.service_key import check_key, service_key
+
+        network = network_to(url, settings.data_dir)
+        key = service_key(url, network)
+        check_key(url, network, key)
+        log.info("serving MCP", service=url)
+    end_on_signals()
+    begun = begin(0, 1)
+    # Imported after that, so that what is wrong is reported, and a client answered, at once. Hardly anything that an
+    # import makes is garbage.
     gc.disable()
     import anyio
 
@@ -50,26 +65,18 @@ def mcp(url: str | None) -> None:
     from wrapper.access.configured_key import settings_cleaner
     from wrapper.serving.freed_memory import keep_for_good
 
-    log = structlog.get_logger(__name__)
-    access = read_access_settings()
     local = LocalTools(settings, registry, retrieval, access)
     if url is None:
-        log.info("serving MCP", data_dir=str(settings.data_dir))
         server = tool_server(local)
     else:
         from interfaces.mcp.relay import relay_server
-        from interfaces.service_key import check_key, service_key
 
-        network = network_to(url, settings.data_dir)
-        key = service_key(url, network)
-        check_key(url, network, key)
-        log.info("serving MCP", service=url)
         server = relay_server(url, network, key)
     keep_for_good()
     try:
         # Who may read the directory may read all that is in it.
         with acting_as(ANYBODY):
             clean, most_bytes = settings_cleaner(access), settings.max_body_mb << 20
-            anyio.run(lambda: serve_stdio(server, clean=clean, max_line_bytes=most_bytes))
+            anyio.run(lambda: serve_stdio(server, begun, clean=clean, max_line_bytes=most_bytes))
     finally:
         local.close()

@@ -11,6 +11,7 @@ import structlog
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
+from interfaces.mcp.handshake import INSTRUCTIONS, NAME, TITLE
 from interfaces.mcp.texts import readable
 from schemas.errors import RagError
 from schemas.release import release
@@ -19,14 +20,6 @@ if TYPE_CHECKING:
     from interfaces.tool import Tool
 
 log = structlog.get_logger(__name__)
-
-NAME = "rag-wrapper"
-INSTRUCTIONS = """\
-A knowledge base of documents, rules and notes. Ask rag_query with a question or the words you look for; results \
-are fused from search by meaning, by words and in the notes of earlier sessions. rag_context gives the rules and facts \
-on a topic as one text, or an overview without a topic. rag_gather reads the whole section or document around a \
-result, when an excerpt is not enough. Where session tools are offered, start a session with session_start, keep what \
-you learn with session_note, replacing notes that are no longer true, and end it with session_end."""
 
 T = TypeVar("T")
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -89,7 +82,7 @@ def server_of(
     return Server(
         NAME,
         version=release(),
-        title="RAG knowledge base",
+        title=TITLE,
         instructions=INSTRUCTIONS,
         on_list_tools=list_all,
         on_call_tool=call,

@@ -21,24 +21,24 @@ from mcp.server.lowlevel import Server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import INVALID_REQUEST, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
+from interfaces.mcp.handshake import READ_BYTES, Begun
 from interfaces.mcp.messages import Refused, cleaned_answer, read_message
 from schemas.access.credentials_in_text import Cleaner
 
-READ_BYTES = 1 << 16
 ANSWERING_SECONDS = 30.0
 """The number of seconds for which requests are still answered after the input has ended."""
 
 
-async def serve_stdio(server: Server[Any], *, clean: Cleaner, max_line_bytes: int) -> None:
-    """Serve until the input ends, or until SIGTERM or SIGINT. Whatever else writes to standard output is redirected to
-    standard error meanwhile. Errors are told as `clean` leaves them."""
+async def serve_stdio(server: Server[Any], begun: Begun, *, clean: Cleaner, max_line_bytes: int) -> None:
+    """Serve what was read already and what comes, until the input ends, or until SIGTERM or SIGINT. Whatever else
+    writes to standard output is redirected to standard error meanwhile. Errors are told as `clean` leaves them."""
     wire = os.dup(1)
     sys.stdout.flush()
     os.dup2(2, 1)
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_on, signals, tasks.cancel_scope)
-            await _serve(server, wire, clean, max_line_bytes)
+            await _serve(server, begun, wire, clean, max_line_bytes)
             tasks.cancel_scope.cancel()
 
 
@@ -47,14 +47,14 @@ async def _cancel_on(signals: AsyncIterator[signal.Signals], scope: CancelScope)
         scope.cancel()
 
 
-async def _serve(server: Server[Any], wire: int, clean: Cleaner, max_line_bytes: int) -> None:
+async def _serve(server: Server[Any], begun: Begun, wire: int, clean: Cleaner, max_line_bytes: int) -> None:
     to_server, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write_stream, from_server = anyio.create_memory_object_stream[SessionMessage](0)
     refusals = write_stream.clone()
     unanswered = Unanswered()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_write_messages, wire, from_server, clean, unanswered, tasks.cancel_scope)
-        tasks.start_soon(_read_messages, to_server, refusals, unanswered, max_line_bytes)
+        tasks.start_soon(_write_messages, wire, from_server, begun.answered, clean, unanswered, tasks.cancel_scope)
+        tasks.start_soon(_read_messages, begun.content, to_server, refusals, unanswered, max_line_bytes)
         await server.run(read_stream, write_stream, server.create_initialization_options())
 
 
@@ -81,13 +81,14 @@ class Unanswered:
 
 
 async def _read_messages(
+    was_read: bytes,
     to_server: ObjectSendStream[SessionMessage | Exception],
     refusals: ObjectSendStream[SessionMessage],
     unanswered: Unanswered,
     max_line_bytes: int,
 ) -> None:
     async with to_server, refusals:
-        async for line in _lines(0, max_line_bytes):
+        async for line in _lines(was_read, 0, max_line_bytes):
             try:
                 if len(line) > max_line_bytes:
                     raise Refused(INVALID_REQUEST, f"A message is longer than {max_line_bytes >> 20} MB")
@@ -107,6 +108,7 @@ async def _read_messages(
 async def _write_messages(
     wire: int,
     from_server: ObjectReceiveStream[SessionMessage],
+    answered: str | int | None,
     clean: Cleaner,
     unanswered: Unanswered,
     scope: CancelScope,
@@ -114,6 +116,11 @@ async def _write_messages(
     async with from_server:
         async for sent in from_server:
             message = sent.message
+            answers = message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
+            if answers is not None and answers == answered:
+                answered = None
+                await unanswered.remove()
+                continue
             content = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
             line = cleaned_answer(content, clean) + b"\n"
             try:
@@ -121,15 +128,16 @@ async def _write_messages(
             except OSError:  # the client has closed its end
                 scope.cancel()
                 return
-            if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            if answers is not None:
                 await unanswered.remove()
 
 
-async def _lines(descriptor: int, most_bytes: int) -> AsyncIterator[bytes]:
-    """Yield the lines of a file, without blank ones. A line that is longer than `most_bytes` is cut one byte after
-    that."""
+async def _lines(was_read: bytes, descriptor: int, most_bytes: int) -> AsyncIterator[bytes]:
+    """Yield the lines of a file that begins with what was read already, without blank ones. A line that is longer than
+    `most_bytes` is cut one byte after that."""
     line = bytearray()
-    while content := await _read(descriptor):
+    while content := was_read or await _read(descriptor):
+        was_read = b""
         *ends, begun = content.split(b"\n")
         for end in ends:
             line += end[: most_bytes + 1 - len(line)]
