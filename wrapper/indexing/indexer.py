@@ -58,6 +58,7 @@ class Indexer:
         self._doubtful: set[int] = set()
         self._served: set[int] = set()
         self._last_change = clock()
+        self._asks_for_lead_at = float("-inf")
         self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
 
     def start(self) -> None:
@@ -109,7 +110,7 @@ class Indexer:
             while not self._stopping.is_set():
                 try:
                     self._settle_doubts()
-                    if not self._leadership.held and self._leadership.acquire():
+                    if not self._leadership.held and self._begins_to_lead():
                         self._applier.take_over()
                         seen = -1
                     changed = changes()
@@ -140,16 +141,27 @@ class Indexer:
                     self._stopping.wait(RESTART_SECONDS)
                 self._pause()
 
+    def _begins_to_lead(self) -> bool:
+        # Not at every look of a follower whose callers wait: they come by hundreds a second, and mostly for nothing.
+        now = self._clock()
+        if now < self._asks_for_lead_at:
+            return False
+        self._asks_for_lead_at = now + IDLE_POLL_SECONDS
+        return self._leadership.acquire()
+
     def _pause(self) -> None:
         now = self._clock()
         # A follower has nothing to see to while none of its own callers waits: each of them wakes it.
         lively = now - self._last_change < LIVELY_SECONDS and (self._leadership.held or bool(self._waiting))
-        poll = POLL_SECONDS if lively or self._applier.has_work() else IDLE_POLL_SECONDS
+        poll = POLL_SECONDS if lively or self._has_work() else IDLE_POLL_SECONDS
         # A pause that is over may still belong to a collection that waits for its rebuild.
         next_end = self._backoff.next_end()
         self._wake.wait(poll if next_end is None else min(poll, max(0.0, next_end - now)))
-        if self._backoff or self._applier.has_work():
+        if self._backoff or self._has_work():
             self._wake.set()
+
+    def _has_work(self) -> bool:
+        return self._leadership.held and self._applier.has_work()
 
     def _drain_some(self) -> bool:
         """Apply the oldest entries that can be applied in one go. Return False when there are none, or no engine."""

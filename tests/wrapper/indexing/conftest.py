@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 
 from tests.properties.fake_engine import FakeEngine
 from tests.properties.processes import Process
+from tests.wrapper.indexing.workers import Workers
 
 
 @pytest.fixture
@@ -27,3 +30,9 @@ def start(tmp_path, engine):
     yield open_process
     for process in opened:
         process.close()
+
+
+@pytest.fixture
+def world(tmp_path):
+    with ExitStack() as stack:
+        yield Workers(tmp_path, stack)

@@ -3,138 +3,14 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
 
-import numpy as np
 import pytest
 
-from schemas.records import DocumentBatch
-from tests.properties.fake_engine import FakeEngine, Interposed
 from tests.support.live import eventually
-from wrapper.catalog import writes
-from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.index_state import outbox
+from tests.wrapper.indexing.workers import SECONDS, Calls
 from wrapper.catalog.names import collection_writes
-from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.engine.failures import EngineUnavailableError
-from wrapper.indexing.applying import Applier
-from wrapper.indexing.indexer import IDLE_POLL_SECONDS, MERGED_DOCUMENTS, POLL_SECONDS, Indexer
-from wrapper.indexing.leadership import FileLeadership
-
-SECONDS = 30
-
-
-class Clock:
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
-class Calls:
-    """Records the calls of the engine, in order.
-
-    While `gate` is closed it holds up every call, or those that are named, and it raises what is in `failing`.
-    """
-
-    def __init__(self, held=None):
-        self._held = held
-        self.upserts = []
-        self.names = []
-        self.gate = threading.Event()
-        self.gate.set()
-        self.arrived = threading.Event()
-        self.failing = {}
-
-    def before(self, name):
-        self.names.append(name)
-        if self._held is not None and name not in self._held:
-            return
-        self.arrived.set()
-        assert self.gate.wait(SECONDS)
-
-    def engine(self, fake=None):
-        return _Recorded(fake or FakeEngine(), self)
-
-
-class _Recorded(Interposed):
-    def __init__(self, engine, calls):
-        super().__init__(engine, before=calls.before)
-        self._calls = calls
-
-    def upsert(self, engine_id, ids, *args, **kwargs):
-        self._calls.before("upsert")
-        held = self.engine.get_collection_name(engine_id)
-        self._calls.upserts.append((held, list(ids)))
-        if held in self._calls.failing:
-            raise self._calls.failing[held]
-        self.engine.upsert(engine_id, ids, *args, **kwargs)
-
-
-class World:
-    """One catalogue and one engine; workers are catalogues, appliers and indexers on them."""
-
-    def __init__(self, directory, stack):
-        self.directory = directory
-        self.calls = Calls()
-        self.engine = self.calls.engine()
-        self.clock = Clock()
-        self.up = True
-        self._stack = stack
-        self.catalog = self.open_catalog()
-
-    def open_catalog(self):
-        catalog = Catalog(SQLiteDatabase(self.directory / "catalog.sqlite"))
-        catalog.open()
-        self._stack.callback(catalog.close)
-        return catalog
-
-    def worker(self, catalog=None, *, leadership=None, engine=None):
-        catalog = catalog or self.catalog
-        applier = Applier(
-            catalog,
-            engine or self.engine,
-            incarnation=lambda: 1 if self.up else None,
-            restart_engine=lambda: None,
-            clock=self.clock,
-        )
-        leadership = leadership or FileLeadership(self.directory / "indexer.lock")
-        indexer = Indexer(catalog, applier, leadership, clock=self.clock)
-        indexer.start()
-        self._stack.callback(self._stop, indexer)
-        return indexer
-
-    def _stop(self, indexer):
-        self.calls.gate.set()
-        indexer.stop(SECONDS)
-
-    def create(self, name):
-        return self.catalog.commit(
-            lambda transaction: collection_writes.create_collection(transaction, name, {}, "l2")
-        )[1].outbox_id
-
-    def add(self, name, *ids, catalog=None, text=None):
-        texts = [text or each for each in ids]
-        batch = DocumentBatch(list(ids), texts, [{} for _ in ids], np.ones((len(ids), 2), dtype="<f4"))
-        return (
-            (catalog or self.catalog)
-            .commit(lambda transaction: writes.add_documents(transaction, name, batch))
-            .outbox_id
-        )
-
-    def lag(self):
-        with self.catalog.read() as transaction:
-            return outbox.lag(transaction)
-
-    def until_applied(self):
-        eventually(lambda: self.lag() == 0, seconds=SECONDS)
-
-
-@pytest.fixture
-def world(tmp_path):
-    with ExitStack() as stack:
-        yield World(tmp_path, stack)
+from wrapper.indexing.indexer import MERGED_DOCUMENTS
 
 
 def test_a_waiting_writer_is_told_when_its_write_is_applied(world):
@@ -279,40 +155,6 @@ def test_stopping_releases_waiting_writers_and_keeps_their_writes(world):
     waiter.join(SECONDS)
     assert told == [False]
     assert world.lag() == 1
-
-
-def test_one_worker_leads_and_the_next_takes_over(world):
-    first = world.worker()
-    eventually(lambda: first.leads, seconds=SECONDS)
-    catalog = world.open_catalog()
-    second = world.worker(catalog)
-    assert second.wait(world.create("one"), SECONDS), "a follower is told what the leader applied"
-    assert first.leads
-    assert not second.leads
-    first.stop(SECONDS)
-    assert not first.leads
-    entry = world.add("one", "a", catalog=catalog)
-    assert second.wait(entry, SECONDS)
-    assert second.leads
-    assert world.calls.upserts == [("one", ["a"])]
-
-
-def test_a_follower_looks_seldom_while_none_of_its_callers_waits(world, monkeypatch):
-    first = world.worker()
-    eventually(lambda: first.leads, seconds=SECONDS)
-    follower = world.worker(world.open_catalog())
-    pauses = []
-    wake = follower._wake.wait
-    monkeypatch.setattr(follower._wake, "wait", lambda seconds: pauses.append(seconds) or wake(seconds))
-    assert first.wait(world.create("one"), SECONDS)
-    eventually(lambda: len(pauses) > 3, seconds=SECONDS)
-    assert set(pauses) == {IDLE_POLL_SECONDS}
-    world.calls.gate.clear()
-    waiter = threading.Thread(target=follower.wait, args=(world.add("one", "a"), SECONDS))
-    waiter.start()
-    eventually(lambda: POLL_SECONDS in pauses, seconds=SECONDS)
-    world.calls.gate.set()
-    waiter.join(SECONDS)
 
 
 def test_workers_that_write_at_once_are_all_told(world):
