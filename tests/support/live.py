@@ -24,6 +24,7 @@ from chromadb.config import Settings
 
 from interfaces.commands.scratch_service import command, processes_in
 from tests.support.contract import CheckedSession, Contract
+from wrapper.engine.keeper.chroma_child import LOG_FILE
 from wrapper.engine.keeper.state import read_state
 
 T = TypeVar("T")
@@ -173,7 +174,9 @@ def live_service(directory: Path, **settings: object) -> Iterator[LiveService]:
 @contextmanager
 def chroma_client(data_dir: Path) -> Iterator[chromadb.api.ClientAPI]:
     """Return Chroma's own client, connected to the engine of a data directory as any other program might be."""
-    with chroma_client_at(read_state(data_dir).url) as client:
+    url = read_state(data_dir).url
+    assert url, f"The engine is away: {(data_dir / LOG_FILE).read_text()[-2000:]}"
+    with chroma_client_at(url) as client:
         yield client
 
 
