@@ -44,7 +44,7 @@ class Begun:
 
 
 def end_on_signals() -> None:
-    """Have SIGTERM and SIGINT end the process with 0, until an event loop listens for them."""
+    """Have SIGTERM and SIGINT end the process with 0 while no event loop listens for them."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))
 
@@ -57,10 +57,11 @@ def begin(input_: int, output: int) -> Begun:
     content = os.read(input_, READ_BYTES)
     line, end, _ = content.partition(b"\n")
     answer = answer_to(line) if end else None
-    if answer is None:
+    written = orjson.dumps(answer) + b"\n"
+    if answer is None or len(written) > select.PIPE_BUF:  # more than a pipe takes as a whole or not at all
         return Begun(content)
     try:
-        os.write(output, orjson.dumps(answer) + b"\n")  # less than a pipe takes at once
+        os.write(output, written)
     except OSError:  # the client has closed its end, which is seen later
         return Begun(content)
     return Begun(content, answer["id"])

@@ -21,7 +21,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import INVALID_REQUEST, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
-from interfaces.mcp.handshake import READ_BYTES, Begun
+from interfaces.mcp.handshake import READ_BYTES, Begun, end_on_signals
 from interfaces.mcp.messages import Refused, cleaned_answer, read_message
 from schemas.access.credentials_in_text import Cleaner
 
@@ -35,11 +35,14 @@ async def serve_stdio(server: Server[Any], begun: Begun, *, clean: Cleaner, max_
     wire = os.dup(1)
     sys.stdout.flush()
     os.dup2(2, 1)
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_cancel_on, signals, tasks.cancel_scope)
-            await _serve(server, begun, wire, clean, max_line_bytes)
-            tasks.cancel_scope.cancel()
+    try:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_cancel_on, signals, tasks.cancel_scope)
+                await _serve(server, begun, wire, clean, max_line_bytes)
+                tasks.cancel_scope.cancel()
+    finally:
+        end_on_signals()  # the receiver leaves the default behind, and what was opened is still to be closed
 
 
 async def _cancel_on(signals: AsyncIterator[signal.Signals], scope: CancelScope) -> None:

@@ -104,16 +104,18 @@ class Target:
     def names_source(self, source: ChatSource) -> bool:
         """Return whether an answer was made from what is erased: a document, or what one that stays once had."""
         return self.names(source.collection, source.document_id) or (
-            bool(self.former) and self._is_of(source.collection) and mark_of(source.text) in self.former
+            bool(self.former)
+            and self._is_of(source.collection)
+            and mark_of(source.document_id, source.text) in self.former
         )
 
     def _is_of(self, collection: object) -> bool:
         return self.collection is not None and collection in (self.collection, "", None)
 
 
-def mark_of(text: str) -> str:
-    """Return what tells a chunk by what `ChatSource` shows of it, without its words."""
-    beginning = text[:SHOWN_CHARACTERS]
+def mark_of(document: str, text: str) -> str:
+    """Return what tells a chunk of a document by what `ChatSource` shows of it, without its words."""
+    beginning = f"{document}\0{text[:SHOWN_CHARACTERS]}"
     return hashlib.blake2b(beginning.encode(errors="surrogatepass"), digest_size=MARK_BYTES).hexdigest()
 
 

@@ -10,7 +10,7 @@ from schemas.errors import DiskFloorError, UnavailableError
 from schemas.storage.erasure import Matched, Target, mark_of
 
 BEGUN = Matched(
-    Target("docs", "1", ids=frozenset({"a"}), ids_beside=frozenset({"b"}), former=frozenset({mark_of("words")})),
+    Target("docs", "1", ids=frozenset({"a"}), ids_beside=frozenset({"b"}), former=frozenset({mark_of("a", "words")})),
     (b"words",),
     request_digest="digest",
 )

@@ -5,9 +5,9 @@ from tests.scenarios.test_erasure import service as service  # its kinds of data
 from tests.support.live import eventually
 
 
-def upload(client, collection, text, tag):
-    """Upload the text as the one file `report.md`. Return the document's id."""
-    headers = {"X-Filename": "report.md", "Content-Type": "text/markdown"}
+def upload(client, collection, text, tag, name="report.md"):
+    """Upload the text as a file. Return the document's id."""
+    headers = {"X-Filename": name, "Content-Type": "text/markdown"}
     answer = client.post(f"/api/documents?collection={collection}&tags={tag}", data=text.encode(), headers=headers)
     place = f"/api/jobs/{answer.json['job']['id']}"
     eventually(lambda: client.get(place).json["status"] == "done", seconds=60)
@@ -57,6 +57,30 @@ def test_a_document_keeps_its_original_when_only_its_former_chunks_match(service
         receipt = erase(client, collection=collection, document=document)
         assert {each["place"]: each["removed"] for each in receipt["files"]}["originals"] == 1
     assert files_with(app, OTHER) == []
+
+
+def test_a_conversation_about_another_document_with_the_same_letterhead_stays(service, collection, models_up):
+    letterhead = "All that is told in this letter is told in confidence. " * 5
+    with service() as app:
+        client = app.test_client()
+        upload(client, collection, f"{letterhead}The plan of {CANARY}.", "first")
+        reembed(client, collection, models_up)
+        upload(client, collection, "The plan is new.", "second")
+        upload(client, collection, f"{letterhead}Another plan.", "second", name="other.md")
+        chat = {
+            "message": letterhead,
+            "useRag": True,
+            "collections": [collection],
+            "conversationId": "talk",
+            "ragTopK": 1,
+        }
+        (source,) = client.post("/api/chat", json=chat).json["ragSources"]
+        assert letterhead[:200] in source["text"]
+
+        erase(client, collection=collection, where={"tags": {"$contains": "first"}})
+
+        assert client.get("/api/chat/talk").status_code == 200
+    assert files_with(app, CANARY) == []
 
 
 def test_a_document_of_which_nothing_is_left_but_former_chunks_is_erased_as_a_whole(service, collection, models_up):

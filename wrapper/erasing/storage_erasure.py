@@ -339,7 +339,10 @@ class _Gathered:
         present = reads.by_ids(transaction, collection, [each.id for each in documents])
         gone = [each for each in documents if each.id in self.ids or each.id not in present]
         self._former.update(
-            mark_of(each.text) for each in documents if each.id not in present or present[each.id].text != each.text
+            mark_of(name, each.text)
+            for each in documents
+            if each.id not in present or present[each.id].text != each.text
+            for name in (each.id, _document_of(each))
         )
         self._note_staying(transaction, collection, {_document_of(each) for each in gone} - self._staying)
         self.add([each for each in gone if _document_of(each) not in self._staying])

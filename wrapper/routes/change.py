@@ -30,10 +30,10 @@ CUT = "changes were cut: their reader took longer than RAG_EXPORT_SECONDS"
 @declare(Lane.READ, query=FOLLOWING)
 def follow_collection(name: str) -> Response:
     asked = arguments()
-    following = store().following
-    if asked["wait"] and not following.has_changed(name, asked["since"]):
+    following, model = store().following, asked["embedding_model"]
+    if asked["wait"] and not following.has_changed(name, asked["since"], embedding_model=model):
         change_lane(Lane.FOLLOWING)  # who has something to read does not wait for those who have not
-        following.wait(name, asked["since"], asked["wait"], unwanted_watch())
+        following.wait(name, asked["since"], asked["wait"], unwanted_watch(), embedding_model=model)
         change_lane(Lane.READ)
     with ExitStack() as stack:
         found = following.changes(
@@ -41,7 +41,7 @@ def follow_collection(name: str) -> Response:
             asked["since"],
             asked["limit"],
             with_embeddings="embedding" in asked["include"],
-            embedding_model=asked["embedding_model"],
+            embedding_model=model,
         )
         changes = stack.enter_context(found)
         snapshot = stack.pop_all()

@@ -13,6 +13,7 @@ from schemas.records import Change, Collection, Since
 from schemas.storage.reembedding import EmbeddingModelDiffersError, recorded_model
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.changes.feed import changes_since, check_since, history_of
+from wrapper.catalog.contract import Transaction
 from wrapper.catalog.rows import find_collection
 
 LOOK_SECONDS = 0.2
@@ -49,27 +50,37 @@ class Changes:
 
 
 class Following:
-    """Methods raise CollectionNotFoundError for a name that no collection has, and TooOldError when the follower has to
-    begin anew. `clock` tells seconds."""
+    """Methods raise CollectionNotFoundError for a name that no collection has, TooOldError when the follower has to
+    begin anew, and EmbeddingModelDiffersError when a model is named and the collection records another one, or none; an
+    empty name is that of none. `clock` tells seconds."""
 
     def __init__(self, catalog: Catalog, clock: Callable[[], float] = time.monotonic) -> None:
         self._catalog = catalog
         self._clock = clock
         self._stopping = threading.Event()
 
-    def wait(self, name: str, since: Since, seconds: float, is_gone: Callable[[], bool]) -> None:
+    def wait(
+        self,
+        name: str,
+        since: Since,
+        seconds: float,
+        is_gone: Callable[[], bool],
+        *,
+        embedding_model: str | None = None,
+    ) -> None:
         """Wait until the collection has changed since then, but no longer than that, nor when the follower `is_gone` or
         the service stops."""
         ends_at = self._clock() + seconds
-        while not self.has_changed(name, since) and self._clock() < ends_at and not is_gone():
+        while not self.has_changed(name, since, embedding_model=embedding_model):
+            if self._clock() >= ends_at or is_gone():
+                return
             if self._stopping.wait(min(LOOK_SECONDS, max(0.0, ends_at - self._clock()))):
                 return
 
-    def has_changed(self, name: str, since: Since) -> bool:
+    def has_changed(self, name: str, since: Since, *, embedding_model: str | None = None) -> bool:
         """Return whether the collection has changed since then."""
         with self._catalog.read() as transaction:
-            collection = find_collection(transaction, name)
-            check_since(transaction, collection, since)
+            collection = _followed(transaction, name, since, embedding_model)
             return collection.revision > since.revision
 
     def stop_waiting(self) -> None:
@@ -81,17 +92,18 @@ class Following:
         self, name: str, since: Since, limit: int, *, with_embeddings: bool, embedding_model: str | None = None
     ) -> Iterator[Changes]:
         """Give what changed since then. The snapshot lasts as long as the context; its thread must read nothing else
-        meanwhile.
-
-        Raises EmbeddingModelDiffersError when a model is named and the collection records another one, or none; an
-        empty name is that of none.
-        """
+        meanwhile."""
         with self._catalog.read() as transaction:
-            collection = find_collection(transaction, name)
-            recorded = recorded_model(collection.metadata)
-            if embedding_model is not None and embedding_model != (recorded or ""):
-                raise EmbeddingModelDiffersError(name, stored=recorded, given=embedding_model)
-            check_since(transaction, collection, since)
+            collection = _followed(transaction, name, since, embedding_model)
             history = history_of(transaction, collection)
             with closing(changes_since(transaction, collection, since, with_embeddings=with_embeddings)) as each:
                 yield Changes(collection, history, since.base(collection), limit, each)
+
+
+def _followed(transaction: Transaction, name: str, since: Since, embedding_model: str | None) -> Collection:
+    collection = find_collection(transaction, name)
+    recorded = recorded_model(collection.metadata)
+    if embedding_model is not None and embedding_model != (recorded or ""):
+        raise EmbeddingModelDiffersError(name, stored=recorded, given=embedding_model)
+    check_since(transaction, collection, since)
+    return collection

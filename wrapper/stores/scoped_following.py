@@ -21,11 +21,19 @@ class ScopedFollowing:
         self._following = following
         self._reach = reach
 
-    def has_changed(self, name: str, since: Since) -> bool:
-        return self._following.has_changed(self._whole(name), since)
+    def has_changed(self, name: str, since: Since, *, embedding_model: str | None = None) -> bool:
+        return self._following.has_changed(self._whole(name), since, embedding_model=embedding_model)
 
-    def wait(self, name: str, since: Since, seconds: float, is_gone: Callable[[], bool]) -> None:
-        self._following.wait(self._whole(name), since, seconds, is_gone)
+    def wait(
+        self,
+        name: str,
+        since: Since,
+        seconds: float,
+        is_gone: Callable[[], bool],
+        *,
+        embedding_model: str | None = None,
+    ) -> None:
+        self._following.wait(self._whole(name), since, seconds, is_gone, embedding_model=embedding_model)
 
     @contextmanager
     def changes(

@@ -1,6 +1,7 @@
 """The first answer of `rag-wrapper mcp` on standard input and output, which does not wait for the protocol's library."""
 
 import os
+import select
 import signal
 import subprocess
 from contextlib import closing, contextmanager
@@ -135,6 +136,7 @@ def test_the_versions_are_those_that_begin_with_initialize():
         lines_of(request(1, "ping"), INITIALIZE),
         lines_of(INITIALIZE)[:-1],
         lines_of(request(1, "initialize", protocolVersion="2025-11-25")),
+        lines_of(INITIALIZE | {"id": "x" * select.PIPE_BUF}),
         lines_of(request(1, "initialize", **INITIALIZE["params"] | {"capabilities": {"sampling": {"tools": True}}})),
     ],
 )

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 
 import orjson
 import pytest
@@ -194,3 +195,21 @@ def test_a_wrong_setting_stops_the_start_in_one_sentence(tmp_path):
     )
     assert (ended.returncode, ended.stdout) == (2, b"")
     assert b"RAG_THREADS" in ended.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_after_the_end_of_the_input_ends_it_with_0(number):
+    code = f"""
+import os
+
+import anyio
+
+from interfaces.mcp.handshake import Begun
+from interfaces.mcp.server import tool_server
+from interfaces.mcp.stdio import serve_stdio
+
+anyio.run(lambda: serve_stdio(tool_server(dict), Begun(), clean=str, max_line_bytes=1 << 20))
+os.kill(os.getpid(), {int(number)})
+"""
+    ended = subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, timeout=SECONDS, check=False)
+    assert ended.returncode == 0

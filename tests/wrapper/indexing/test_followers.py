@@ -6,6 +6,7 @@ import threading
 
 from tests.support.live import eventually
 from tests.wrapper.indexing.workers import SECONDS
+from wrapper.indexing.applying import Applier
 from wrapper.indexing.indexer import IDLE_POLL_SECONDS, POLL_SECONDS
 from wrapper.indexing.leadership import FileLeadership
 
@@ -65,3 +66,16 @@ def test_a_follower_whose_caller_waits_looks_often_and_asks_for_the_lead_seldom(
     eventually(lambda: len(asked) == 2, seconds=SECONDS)
     world.calls.gate.set()
     waiter.join(SECONDS)
+
+
+def test_a_follower_leaves_maintenance_to_the_leader(world, monkeypatch):
+    first = world.worker()
+    eventually(lambda: first.leads, seconds=SECONDS)
+    assert first.wait(world.create("one"), SECONDS)
+    monkeypatch.setattr(Applier, "has_work", lambda self: True)
+    follower = world.worker(world.open_catalog())
+    pauses = []
+    wake = follower._wake.wait
+    monkeypatch.setattr(follower._wake, "wait", lambda seconds: pauses.append(seconds) or wake(seconds))
+    eventually(lambda: len(pauses) > 3, seconds=SECONDS)
+    assert set(pauses) == {IDLE_POLL_SECONDS}

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from schemas.records import Since
+from schemas.storage.reembedding import EmbeddingModelDiffersError
 from wrapper.stores.following import Following
 from wrapper.web.lanes import FOLLOWERS, Lane
 
@@ -131,6 +132,15 @@ def test_a_copy_whose_embeddings_are_of_another_model_is_told_so(client, filled,
     assert len(follow(embedding_model="newer")[0]) == 2
     assert refused("older") == {"stored": "newer", "given": "older"}
     assert refused("") == {"stored": "newer", "given": ""}
+
+
+def test_a_copy_of_another_model_does_not_wait_for_changes_that_it_cannot_have(client, filled, app):
+    name = filled(BOTH)
+    waiting = Following(app.extensions["rag.service"].store._catalog)
+    with pytest.raises(EmbeddingModelDiffersError):
+        waiting.wait(name, Since(2), 60, lambda: pytest.fail("it waits"), embedding_model="older")
+    asked = {"since": 2, "wait": 60, "embedding_model": "older"}
+    assert client.get(f"/collections/{name}/changes", query_string=asked).status_code == 409
 
 
 def test_who_waits_is_answered_when_something_changes(client, filled, app):
