@@ -57,12 +57,14 @@ def begin(input_: int, output: int) -> Begun:
     content = os.read(input_, READ_BYTES)
     line, end, _ = content.partition(b"\n")
     answer = answer_to(line) if end else None
+    if answer is None:
+        return Begun(content)
     written = orjson.dumps(answer) + b"\n"
-    if answer is None or len(written) > select.PIPE_BUF:  # more than a pipe takes as a whole or not at all
+    if len(written) > select.PIPE_BUF:  # a pipe might take a part of it
         return Begun(content)
     try:
         os.write(output, written)
-    except OSError:  # the client has closed its end, which is seen later
+    except OSError:  # the client has closed its end, or its pipe is full: the server sees to it
         return Begun(content)
     return Begun(content, answer["id"])
 

@@ -36,12 +36,11 @@ def flatmap_path_parameters(context: schemathesis.HookContext, parameters: Any) 
 def map_query(context: schemathesis.HookContext, query: Any) -> Any:
     """Wait for changes no longer than a second: nothing changes them. And write numbers with at most 20 digits: the
     service refuses longer ones."""
-    if isinstance(query, dict):
-        query = {
-            name: min(each, 10**20 - 1) if type(each) is int and each > 0 else each for name, each in query.items()
-        }
-    if isinstance(query, dict) and isinstance(query.get("wait"), int) and 1 < query["wait"] <= 60:
-        return {**query, "wait": 1}
+    if not isinstance(query, dict):
+        return query
+    query = {name: min(each, 10**20 - 1) if type(each) is int else each for name, each in query.items()}
+    if isinstance(query.get("wait"), int) and 1 < query["wait"] <= 60:
+        query["wait"] = 1
     return query
 
 
