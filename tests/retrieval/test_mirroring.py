@@ -193,6 +193,15 @@ def test_another_metric_is_refused(source, target):
         mirror_of(source, target).step()
 
 
+def test_a_conflict_that_is_no_other_model_is_raised(source, target):
+    def refuse(*_, **__):
+        raise ConflictError("The collection is being restored", code="restoring")
+
+    source.changes = refuse
+    with pytest.raises(ConflictError, match="being restored"):
+        mirror_of(source, target).step()
+
+
 def test_a_source_that_is_missing_is_told_apart(source, target):
     mirror = mirror_of(source, target)
     caught_up(mirror)

@@ -141,6 +141,15 @@ def test_a_damaged_file_is_noticed_and_made_anew(process, ask, place):
     assert path.exists()
 
 
+@pytest.mark.parametrize("size", [0, HEAD_BYTES, SIZE + 64])
+def test_codes_whose_file_has_another_length_by_now_are_not_whole(process, ask, size):
+    """Their content is not looked at: beyond the end of the file that would end the process."""
+    base = ask(process(), pays=True).base
+    assert base.is_whole()
+    os.truncate(base.path, size)
+    assert not base.is_whole()
+
+
 @pytest.mark.parametrize("size", [0, 10, HEAD_BYTES, SIZE - 64, SIZE + 64])
 def test_a_file_of_another_length_is_made_anew(process, ask, size):
     path = ask(process(), pays=True).base.path

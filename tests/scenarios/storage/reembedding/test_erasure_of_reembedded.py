@@ -72,6 +72,29 @@ def test_only_the_vectors_beside_lose_what_matched_once_and_does_not_now(client,
     assert client.get(f"/collections/{name}").json["count"] == 3
 
 
+def test_a_chunk_that_is_another_documents_by_now_stays_when_its_former_document_is_erased(client, name, connection):
+    chunk = {"id": "a#0", "text": "A chunk", "embedding": [1, 1, 1], "metadata": {"document_id": "a"}}
+    assert client.post(f"/collections/{name}/documents", json={"documents": [chunk]}).status_code in (201, 202)
+    reembed(client, name, connection=connection)
+    complete(client, name)
+    moved = client.patch(f"/collections/{name}/documents/a%230", json={"metadata": {"document_id": "b"}})
+    assert moved.status_code in (200, 202), moved.json
+    erased = client.post("/api/erase", json={"collection": name, "document": "a"})
+    assert erased.status_code == 200, erased.json
+    assert (erased.json["receipt"]["chunks"], former_documents(erased)) == (0, [1])
+    assert client.get(f"/collections/{name}/documents/a%230").json["metadata"] == {"document_id": "b"}
+
+
+def test_a_former_chunk_is_not_erased_without_its_document(client, name, connection):
+    chunk = {"id": "a#0", "text": "A chunk", "embedding": [1, 1, 1], "metadata": {"document_id": "a"}}
+    assert client.post(f"/collections/{name}/documents", json={"documents": [chunk]}).status_code in (201, 202)
+    reembed(client, name, connection=connection)
+    complete(client, name)
+    assert client.delete(f"/collections/{name}/documents/a%230").status_code == 200
+    refused = client.post("/api/erase", json={"collection": name, "document": "a#0"})
+    assert (refused.status_code, refused.json["code"]) == (400, "chunk_of_document")
+
+
 def test_what_matched_once_is_embedded_anew_after_an_erasure(client, name, connection, models_up):
     add(client, name, *range(5, 150))
     models_up.script[:] = [openai_answer] * 4
