@@ -25,9 +25,11 @@ def mcp(url: str | None) -> None:
 
     Exit code: 0, or 2 if nothing could be served or the service refuses the key.
     """
+    from interfaces.mcp.handshake import begin, end_on_signals, outlive_signals
+
+    end_on_signals()
     import structlog
 
-    from interfaces.mcp.handshake import begin, end_on_signals
     from interfaces.service_address import network_to, running_service
     from schemas.settings import (
         read_access_settings,
@@ -51,7 +53,6 @@ def mcp(url: str | None) -> None:
         key = service_key(url, network)
         check_key(url, network, key)
         log.info("serving MCP", service=url)
-    end_on_signals()
     begun = begin(0, 1)
     # Imported after that, so that what is wrong is reported, and a client answered, at once. Hardly anything that an
     # import makes is garbage.
@@ -80,3 +81,4 @@ def mcp(url: str | None) -> None:
             anyio.run(lambda: serve_stdio(server, begun, clean=clean, max_line_bytes=most_bytes))
     finally:
         local.close()
+        outlive_signals()

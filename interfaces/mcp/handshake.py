@@ -49,6 +49,13 @@ def end_on_signals() -> None:
         signal.signal(number, lambda *_: os._exit(0))
 
 
+def outlive_signals() -> None:
+    """Have SIGTERM and SIGINT change nothing about how the process ends, which is about to: the interpreter takes
+    handlers away before that."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+
+
 def begin(input_: int, output: int) -> Begun:
     """Answer the request that waits on the descriptor `input_` if it is a plain `initialize`. What has not arrived is
     not waited for."""

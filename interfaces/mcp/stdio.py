@@ -6,6 +6,7 @@ the input. Here the former are refused and the latter are answered.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import signal
@@ -35,19 +36,19 @@ async def serve_stdio(server: Server[Any], begun: Begun, *, clean: Cleaner, max_
     wire = os.dup(1)
     sys.stdout.flush()
     os.dup2(2, 1)
-    try:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_cancel_on, signals, tasks.cancel_scope)
-                await _serve(server, begun, wire, clean, max_line_bytes)
-                tasks.cancel_scope.cancel()
-    finally:
-        end_on_signals()  # the receiver leaves the default behind, and what was opened is still to be closed
+    with CancelScope() as scope:
+        _cancel_on_signals(scope)
+        try:
+            await _serve(server, begun, wire, clean, max_line_bytes)
+        finally:
+            end_on_signals()  # what was opened is still to be closed
 
 
-async def _cancel_on(signals: AsyncIterator[signal.Signals], scope: CancelScope) -> None:
-    async for _ in signals:
-        scope.cancel()
+def _cancel_on_signals(scope: CancelScope) -> None:
+    """Have SIGTERM and SIGINT cancel. The library's receiver would leave the default behind, if only for a moment."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(scope.cancel))
 
 
 async def _serve(server: Server[Any], begun: Begun, wire: int, clean: Cleaner, max_line_bytes: int) -> None:

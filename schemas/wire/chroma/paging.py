@@ -16,7 +16,7 @@ def page_of(arguments: Mapping[str, str]) -> tuple[int, int | None]:
 
 def _number(arguments: Mapping[str, str], name: str) -> int | None:
     given = arguments.get(name)
-    if given is None or given == "":
+    if given is None:
         return None
     if not NUMERAL.fullmatch(given) or not 0 <= int(given) < 2**31:
         raise InvalidInputError(f"{name} must be a whole number of at least 0", code="invalid_field", field=name)

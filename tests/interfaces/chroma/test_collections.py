@@ -44,6 +44,15 @@ def test_a_new_collection_is_described_as_chroma_does(face):
     assert index["config"]["space"] == "l2"
 
 
+@pytest.mark.parametrize("name", ["limit", "offset"])
+@pytest.mark.parametrize("given", ["", "-1", "x", "1.5", str(2**31)])
+@pytest.mark.parametrize("what", ["databases", "databases/default_database/collections"])
+def test_a_page_that_is_no_number_is_refused(client, what, given, name):
+    """As by Chroma, which takes no empty one either."""
+    refused = client.get(f"/api/v2/tenants/default_tenant/{what}", query_string={name: given})
+    assert (refused.status_code, refused.json["message"]) == (400, f"{name} must be a whole number of at least 0")
+
+
 @pytest.mark.parametrize(
     ("body", "space", "ef_search"),
     [

@@ -2,8 +2,11 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import orjson
 import pytest
@@ -137,10 +140,41 @@ def test_a_signal_ends_it_with_0(process, number):
     assert process.wait(SECONDS) == 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_0_while_the_service_is_slow_to_say_whether_the_key_is_right(tmp_path, number):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        command = (*RUN_MAIN, "mcp", "--url", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with subprocess.Popen(command, stdin=subprocess.PIPE, env=environ(data_dir=tmp_path)) as running:
+            connection, _ = silent.accept()
+            with connection:
+                running.send_signal(number)
+                assert running.wait(SECONDS) == 0
+
+
 def test_the_end_of_the_input_ends_it_with_0(process):
     process.stdin.close()
     assert process.wait(SECONDS) == 0
     assert process.stdout.read() == b""
+
+
+def catches(pid, number):
+    """Return whether a process has a handler for a signal. The interpreter takes its own away before it is gone."""
+    try:
+        told = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    except FileNotFoundError:
+        return False
+    return bool(int(told.get("SigCgt", "0"), 16) >> (number - 1) & 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_ending_process_ends_it_with_0(process, number):
+    assert catches(process.pid, number)
+    process.stdin.close()
+    deadline = time.monotonic() + SECONDS
+    while catches(process.pid, number) and time.monotonic() < deadline:
+        pass  # what comes then is over within milliseconds
+    process.send_signal(number)
+    assert process.wait(SECONDS) == 0
 
 
 def test_a_client_that_does_not_read_does_not_keep_it_from_ending(process):
