@@ -18,7 +18,7 @@ from benchmarks.measuring import GROWTH, Result, Row, Samples
 from benchmarks.processes import ProcessMemory, proc_value
 
 WIDTH = 400
-"""More than any table needs, which takes only what it does: a narrower one would have figures cut."""
+"""Wider than any table, which takes only the room that it needs. Where that is missing, figures are cut."""
 EXPLANATION = """target: of the ratio, and of our recall
 ratio: times faster, or times the rate; for growth all documents over a tenth of them, both ours
 cpu ms: processor time of all the side's processes for one request, or one document added"""

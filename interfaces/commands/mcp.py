@@ -27,7 +27,7 @@ def mcp(url: str | None) -> None:
     """
     from interfaces.mcp.handshake import begin, end_on_signals, outlive_signals
 
-    end_on_signals()
+    end_on_signals()  # from now on: a service may be slow to say whether the key is right
     import structlog
 
     from interfaces.service_address import network_to, running_service

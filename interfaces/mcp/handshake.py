@@ -50,8 +50,8 @@ def end_on_signals() -> None:
 
 
 def outlive_signals() -> None:
-    """Have SIGTERM and SIGINT change nothing about how the process ends, which is about to: the interpreter takes
-    handlers away before that."""
+    """Have SIGTERM and SIGINT change nothing about how the process ends, which is about to. Handlers would not do: the
+    interpreter goes back to the default before it is gone."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
 

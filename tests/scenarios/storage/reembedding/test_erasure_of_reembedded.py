@@ -72,11 +72,16 @@ def test_only_the_vectors_beside_lose_what_matched_once_and_does_not_now(client,
     assert client.get(f"/collections/{name}").json["count"] == 3
 
 
-def test_a_chunk_that_is_another_documents_by_now_stays_when_its_former_document_is_erased(client, name, connection):
+def reembed_with_a_chunk(client, name, connection):
+    """Re-embed the collection and chunk `a#0` of document `a`."""
     chunk = {"id": "a#0", "text": "A chunk", "embedding": [1, 1, 1], "metadata": {"document_id": "a"}}
     assert client.post(f"/collections/{name}/documents", json={"documents": [chunk]}).status_code in (201, 202)
     reembed(client, name, connection=connection)
     complete(client, name)
+
+
+def test_a_chunk_that_is_another_documents_by_now_stays_when_its_former_document_is_erased(client, name, connection):
+    reembed_with_a_chunk(client, name, connection)
     moved = client.patch(f"/collections/{name}/documents/a%230", json={"metadata": {"document_id": "b"}})
     assert moved.status_code in (200, 202), moved.json
     erased = client.post("/api/erase", json={"collection": name, "document": "a"})
@@ -86,10 +91,7 @@ def test_a_chunk_that_is_another_documents_by_now_stays_when_its_former_document
 
 
 def test_a_former_chunk_is_not_erased_without_its_document(client, name, connection):
-    chunk = {"id": "a#0", "text": "A chunk", "embedding": [1, 1, 1], "metadata": {"document_id": "a"}}
-    assert client.post(f"/collections/{name}/documents", json={"documents": [chunk]}).status_code in (201, 202)
-    reembed(client, name, connection=connection)
-    complete(client, name)
+    reembed_with_a_chunk(client, name, connection)
     assert client.delete(f"/collections/{name}/documents/a%230").status_code == 200
     refused = client.post("/api/erase", json={"collection": name, "document": "a#0"})
     assert (refused.status_code, refused.json["code"]) == (400, "chunk_of_document")
