@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
+
+from schemas.access.credentials_in_text import without_credentials
+from schemas.observing.log_formats import LOG_FORMATS, is_for_people
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
 
 class Serving(click.Command):
-    """A command whose errors are lines of the log from the first one on."""
+    """A command whose errors are lines of the log from the first one on, where the log is not for people."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            import structlog
-
-            from schemas.settings import read_log_settings
-            from wrapper.observing import logs
-
-            logs.configure(*read_log_settings())
-            structlog.get_logger(__name__).error(error.format_message())
+            log_format = os.environ.get("RAG_LOG_FORMAT", "").lower()
+            if is_for_people(log_format if log_format in LOG_FORMATS else "auto", sys.stderr):
+                raise
+            # The library that writes the log takes three times as long to import as all the rest.
+            line = {
+                "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+                "level": "error",
+                "logger": __name__,
+                "event": error.format_message(),
+            }
+            with suppress(OSError):
+                click.echo(without_credentials(json.dumps(line, separators=(",", ":"))), err=True)
             raise SystemExit(error.exit_code) from None
 
 

@@ -15,6 +15,7 @@ from environs import validate
 
 from schemas.errors import ConfigurationError
 from schemas.host_patterns import HostPattern, OriginPattern
+from schemas.observing.log_formats import LOG_FORMATS
 from schemas.settings.backup_times import BackupTimes, are_times
 from schemas.settings.environment import LONGEST_WAIT_SECONDS, PREFIX, OneWordOf, environment, seal
 from schemas.storage.engine_records import ENGINE_RECORDS, FULL
@@ -22,7 +23,6 @@ from schemas.storage.recall import LEAST_RECALL
 from schemas.storage.write_waits import INDEX, WAITS
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
-LOG_FORMATS = ("auto", "json", "console")
 SQLITE = "sqlite:///"
 POSTGRESQL = ("postgresql+psycopg://", "postgresql://")
 A_HOST = "a host: rag.example, rag.example:8443, *.corp.example or an address"

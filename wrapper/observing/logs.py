@@ -13,6 +13,7 @@ import orjson
 import structlog
 
 from schemas.access.credentials_in_text import Cleaner, without_credentials
+from schemas.observing.log_formats import is_for_people
 
 FIRST = ("timestamp", "level", "logger", "event")
 """What every line begins with."""
@@ -53,14 +54,13 @@ class _NamedForPeople(structlog.PrintLogger):
 def configure(level: str, style: str) -> None:
     """Set structlog up for this process. `style` is `json`, `console` or `auto` (console when stderr is a terminal)."""
     stream = getattr(sys.stderr, "original", sys.stderr)  # what `captured_lines` writes comes here in the end
-    readable = style == "console" or (style == "auto" and stream.isatty())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _add_name,
     ]
-    if readable:
+    if is_for_people(style, stream):
         # rich would show the values of variables, and keys are among them.
         ending: list[Any] = [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         for_people = cast(TextIO, Unfailing(stream))

@@ -27,6 +27,7 @@ WRONG = (
     ("export", "--unheard-of"),
     ("keys", "unheard-of"),
     ("mcp", "--config", "/nowhere"),
+    ("serve", "--config", "/nowhere"),
 )
 
 

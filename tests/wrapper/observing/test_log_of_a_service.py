@@ -51,6 +51,7 @@ def test_a_service_writes_one_format_from_its_first_line_to_its_last(tmp_path, p
     [
         (["--nonsense"], {}, "No such option"),
         (["--config", "/nowhere.yaml"], {}, "does not exist"),
+        (["--config", KEY], {}, f"File 'rw_ab12cd34_{CUT}' does not exist"),
         ([], {"RAG_WORKERS": "none"}, "RAG_WORKERS"),
         ([], {"RAG_CHROMA_URL": "nowhere"}, "RAG_CHROMA_URL"),
     ],
@@ -63,6 +64,24 @@ def test_a_start_that_fails_says_so_in_the_same_format(tmp_path, arguments, sett
     lines = lines_of(done.stderr)
     assert [line["level"] for line in lines] == ["error"]
     assert sentence in lines[0]["event"]
+
+
+def test_a_person_is_told_of_a_wrong_option_as_by_other_commands(processes):
+    done = subprocess.run(
+        command("serve", "--nonsense"),
+        env=os.environ | {"RAG_LOG_FORMAT": "console"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Usage: ")
+    assert "No such option '--nonsense'" in done.stderr
+
+
+def test_a_wrong_option_is_one_where_no_line_can_be_written(processes):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command("serve", "--nonsense"), env=os.environ, stdout=full, stderr=full)
+    assert done.returncode == 2
 
 
 def test_gunicorn_says_in_the_same_format_why_it_does_not_start(tmp_path, processes):
