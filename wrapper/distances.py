@@ -62,20 +62,32 @@ def possible_within(queries: Vector, vectors: Vector, metric: str, farthest: NDA
     """Return (queries, n) which vectors (n, dimension) can be as near to each query (queries, dimension) as the
     distance `farthest` (queries,) by `exact_distances`: mostly few, found by one product of matrices."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        squares = np.einsum("ij,ij->i", vectors, vectors)
-        own = np.einsum("ij,ij->i", queries, queries)
+        squares, own = _squares(vectors), _squares(queries)
         least = min(float(squares.min()), float(own.min()))
         largest = max(float(squares.max()), float(own.max()))
-        if not (largest <= LARGEST_SQUARE and (metric == "ip" or least >= LEAST_SQUARE)):
-            return np.ones((len(queries), len(vectors)), dtype=np.bool_)
-        products = queries @ vectors.T
-        if metric == "l2":
-            distances, size = squares + own[:, np.newaxis] - 2 * products, 2 * largest
-        elif metric == "ip":
-            distances, size = 1.0 - products, 1.0 + largest
-        else:
-            distances, size = 1.0 - products / (np.sqrt(squares) * np.sqrt(own)[:, np.newaxis]), 1.0
+    if not (largest <= LARGEST_SQUARE and (metric == "ip" or least >= LEAST_SQUARE)):
+        return np.ones((len(queries), len(vectors)), dtype=np.bool_)
+    size = {"l2": 2 * largest, "ip": 1.0 + largest}.get(metric, 1.0)
+    distances = rough_distances(queries, vectors, metric)
     return distances <= farthest[:, np.newaxis] + 2 * _error(queries) * size
+
+
+def rough_distances(queries: Vector, vectors: Vector, metric: str) -> Numbers:
+    """Return the distances (queries, n) in float32, by one product of matrices; 0 where that has not the range."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        products, squares, own = queries @ vectors.T, _squares(vectors), _squares(queries)[:, np.newaxis]
+        if metric == "l2":
+            distances = squares + own - 2 * products
+        elif metric == "ip":
+            distances = 1.0 - products
+        else:
+            distances = 1.0 - products / (np.sqrt(squares) * np.sqrt(own))
+    return np.where(np.isfinite(distances), distances, 0.0)
+
+
+def _squares(vectors: Numbers) -> Numbers:
+    squares: Numbers = np.einsum("ij,ij->i", vectors, vectors)
+    return squares
 
 
 def _possible_nearest(query: Numbers, vectors: Numbers, metric: str, top_k: int) -> Rows | None:

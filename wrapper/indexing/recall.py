@@ -20,16 +20,20 @@ from wrapper.catalog.rows import collection_by_key
 from wrapper.distances import EQUAL_DISTANCE, exact_distances, possible_nearest, possible_within, vectors_at_once
 from wrapper.engine.candidates import first_candidates
 from wrapper.engine.client import SEARCH_WIDTHS, EngineClient
+from wrapper.indexing.farthest import Farthest
 
 NEAREST = 10
 QUERIES = 20
+FAR_QUERIES = 10
 VECTORS_AT_ONCE = 2_000
 CANDIDATES_AT_ONCE = 3_000
 SHARES = (1.0, 0.5, 0.1)
 """The shares of the documents that match: without a filter, and with two."""
 
-_Kind = tuple[float, bool]
-"""What recall is counted for: the share of the documents that match, and whether queries are real questions."""
+_STORED, _ASKED, _FAR = "stored", "asked", "far"
+"""Where queries come from: documents that chance chose, real questions, and the documents farthest from both."""
+_Kind = tuple[float, str]
+"""What recall is counted for: the share of the documents that match, and where the queries come from."""
 _Near = tuple[float, int]
 """The distance of a document from a query, and its position."""
 
@@ -60,8 +64,10 @@ class _Ask:
 
 
 class RecallMeasurement:
-    """A measurement of one index's recall@10, with the vectors of some of its documents as queries, and those of some
-    real `questions`, which may lie elsewhere. They are counted apart, and the lower recall is the result.
+    """A measurement of one index's recall@10, with the vectors of some of its documents as queries, those of some real
+    `questions`, which may lie elsewhere, and those of the documents that lie farthest from all these. Each kind is
+    counted apart, and the lowest recall is the result: a graph may find all that is near to most documents, and
+    nothing near the few that no path leads to.
 
     The truth comes from the catalogue's vectors. The engine is asked as the planner asks it. When it finds less than
     `enough`, it is asked again for more candidates, which makes it search more widely, until it finds enough or the
@@ -87,9 +93,11 @@ class RecallMeasurement:
         self._apart = apart
         self._collection = collection
         stored = [document.embedding for document in samples if document.embedding is not None]
-        self._stored = len(stored)
-        self._queries: Vector = np.stack([*stored, *(each for each in questions if len(each) == collection.dimension)])
-        self._nearest: dict[float, list[list[_Near]]] = {share: [[] for _ in self._queries] for share in SHARES}
+        asked = [each for each in questions if len(each) == collection.dimension]
+        self._queries: Vector = np.stack([*stored, *asked])
+        self._kinds = [*(_STORED for _ in stored), *(_ASKED for _ in asked)]
+        self._farthest: Farthest | None = Farthest(self._queries, collection.metric, FAR_QUERIES)
+        self._nearest: dict[float, list[list[_Near]]] = {}
         self._seen_to, self._last = 0, 0
         self._is_compared = False
         self._widths: deque[int | None] = deque([None, *SEARCH_WIDTHS[1:]])
@@ -116,7 +124,7 @@ class RecallMeasurement:
                 self.result = None
                 return False
             if not self._is_compared:
-                self._compare(transaction)
+                self._look(transaction)
                 return not self._is_compared or self._asks_next()
         self._ask(self._asks.popleft())
         if self._asks:
@@ -124,18 +132,31 @@ class RecallMeasurement:
         self.result = self._measured()
         return self.result is not None and self.result.lowest < self._enough and self._asks_next()
 
-    def _compare(self, transaction: Transaction) -> None:
-        """Compare some more of the stored vectors with the queries."""
+    def _look(self, transaction: Transaction) -> None:
+        """Look at some more of the stored vectors: at all of them for the farthest, and again to compare them."""
         limit = min(VECTORS_AT_ONCE, vectors_at_once(self._collection.dimension or 1))
         places, vectors = reads.vectors_after(transaction, self._collection, self._seen_to, limit=limit)
         self._last = self._last or countable.newest_position(transaction, self._collection)
-        if not places or self._seen_to >= self._last:
-            self._is_compared = True
-            return
-        self._seen_to = places[-1]
+        self._seen_to = places[-1] if places else self._last
         places, vectors = _only(places, vectors, lambda place: place <= self._last and place not in self._apart)
-        if not places:
+        if self._farthest is not None:
+            self._farthest.see(vectors)
+        elif places:
+            self._compare(places, vectors)
+        if self._seen_to < self._last:
             return
+        if self._farthest is not None:
+            self._ask_of(self._farthest.vectors)
+        else:
+            self._is_compared = True
+
+    def _ask_of(self, farthest: Vector) -> None:
+        self._queries = np.concatenate([self._queries, farthest])
+        self._kinds += [_FAR for _ in farthest]
+        self._nearest = {share: [[] for _ in self._queries] for share in SHARES}
+        self._farthest, self._seen_to = None, 0
+
+    def _compare(self, places: list[int], vectors: Vector) -> None:
         for share, nearest in self._nearest.items():
             matching = _matches(places, share)
             farthest = np.array([each[-1][0] if len(each) == NEAREST else np.inf for each in nearest])
@@ -198,7 +219,7 @@ class RecallMeasurement:
                     wanted = [distance for distance, place in merged if place in same]
                     if wanted:
                         as_near = sum(each <= wanted[-1] + EQUAL_DISTANCE for each, place in found if place in same)
-                        kind = (share, number >= self._stored)
+                        kind = (share, self._kinds[number])
                         self._hits[kind] += min(len(wanted), as_near)
                         self._expected[kind] += len(wanted)
 

@@ -8,7 +8,7 @@ from schemas.records import DocumentBatch
 from schemas.settings import WrapperSettings
 from schemas.where import parse_where
 from tests.support.live import START_SECONDS, eventually
-from wrapper.catalog import writes
+from wrapper.catalog import reads, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.index_state import outbox, reports, samples, states
 from wrapper.catalog.names import collection_writes
@@ -123,11 +123,21 @@ def test_the_index_itself_finds_the_nearest_of_vectors_with_a_common_mean(engine
     assert plans == {"index+filter" if where else "index"}
 
 
-def _measured(engine, catalog, name):
+def _begun(engine, catalog, name, chosen=None):
+    """Begin to measure with documents spread over the collection, or with those of the `chosen` numbers."""
     with catalog.read() as transaction:
         collection = find_collection(transaction, name)
         sampled = samples.spread(transaction, collection, 20)
-    measurement = RecallMeasurement(catalog, engine, collection, sampled, enough=0.99)
+        if chosen is not None:
+            sampled = list(
+                reads.by_ids(transaction, collection, [f"d{n}" for n in chosen], with_embeddings=True).values()
+            )
+            assert len(sampled) == len(chosen)
+    return RecallMeasurement(catalog, engine, collection, sampled, enough=0.99)
+
+
+def _measured(engine, catalog, name, chosen=None):
+    measurement = _begun(engine, catalog, name, chosen)
     while measurement.step():
         pass
     return measurement
@@ -165,11 +175,23 @@ def test_a_measurement_computes_few_distances_of_what_is_farther_than_the_neares
         return exact_distances(query, vectors, metric)
 
     monkeypatch.setattr("wrapper.indexing.recall.exact_distances", counted)
-    measurement = _measured(engine, catalog, name)
-    assert measurement.result.lowest >= 0.9
-    pairs_of_a_block = 20 * len(recall.SHARES)
+    measurement = _begun(engine, catalog, name)
+    while not measurement._is_compared:
+        assert measurement.step()
+    pairs_of_a_block = (20 + recall.FAR_QUERIES) * len(recall.SHARES)
     blocks = 12_000 // vectors_at_once(384)
     assert len(compared) < blocks * pairs_of_a_block / 2  # without it, all pairs of all blocks
+
+
+def test_an_index_that_misses_what_is_near_to_the_farthest_alone_is_searched_more_widely(engine, catalog, stored):
+    """Chance hardly ever chooses one of the four corners, and all that lies on the line is found."""
+    name, points, _ = stored("line and corners", 3_000, 64)
+    along = np.linspace(0, len(points) - 2, 20).astype(int)
+    corners = np.linspace(len(points) // 5, len(points) - 1, 4).astype(int)
+    assert not set(along) & set(corners)
+    found = _measured(engine, catalog, name, along).result
+    assert found.lowest >= 0.99
+    assert found.candidates is not None
 
 
 @pytest.mark.parametrize("kind", ["line and corners", "many equal"])
