@@ -4,7 +4,8 @@
 
 There is one line per set and parameters (max_neighbors/ef_construction/ef_search): the server CPU of an add, and for
 each number of candidates asked of the engine the recall@10 without a filter and with one that half of the documents
-match, and the median latency. No texts, one client, cosine.
+match, and the median latency. No texts, one client, cosine. With `--samples 3`, three times two lines follow: with
+twenty of the documents as queries, which chance chose, and with the ten that lie farthest from these.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from benchmarks.hnsw_parameters import Engine, numbers
 from benchmarks.vector_sets import SETS, vector_set
 from schemas.records import Vector
 from wrapper.engine.client import HNSW, EngineClient
+from wrapper.indexing.farthest import Farthest
+from wrapper.indexing.recall import FAR_QUERIES, QUERIES
 
 TOP_K, BATCH = 10, 500
 ROUNDING = 1e-6
@@ -67,16 +70,26 @@ def measure(engine: Engine, chosen: dict[str, int], kind: str, arguments: argpar
     client = EngineClient(engine.reader.url, hnsw={**HNSW, **chosen})
     name = "/".join(map(str, chosen.values()))
     engine_id, cpu = add(engine, client, f"{kind}-{name}".replace(" ", "-").replace("/", "-"), points)
-    normed = [each / np.linalg.norm(each.astype(float), axis=1, keepdims=True) for each in (queries, points)]
-    distances = 1.0 - normed[0] @ normed[1].T
-    everything = np.ones(len(points), dtype=bool)
-    half = np.arange(len(points)) % 2 == 0
-    line = f"{kind:17} {name:12} {cpu:8.2f} "
-    for candidates in arguments.candidates:
-        found, latency = ask(client, engine_id, queries, candidates)
-        rates = [recall(distances, found, matching) for matching in (everything, half)]
-        line += f"  {candidates:4}: {rates[0]:.3f} {rates[1]:.3f} {latency:5.1f}"
-    print(line, flush=True)
+
+    def tell(beginning: str, queries: Vector) -> None:
+        normed = [each / np.linalg.norm(each.astype(float), axis=1, keepdims=True) for each in (queries, points)]
+        distances = 1.0 - normed[0] @ normed[1].T
+        everything = np.ones(len(points), dtype=bool)
+        half = np.arange(len(points)) % 2 == 0
+        line = beginning
+        for candidates in arguments.candidates:
+            found, latency = ask(client, engine_id, queries, candidates)
+            rates = [recall(distances, found, matching) for matching in (everything, half)]
+            line += f"  {candidates:4}: {rates[0]:.3f} {rates[1]:.3f} {latency:5.1f}"
+        print(line, flush=True)
+
+    tell(f"{kind:17} {name:12} {cpu:8.2f} ", queries)
+    for seed in range(arguments.samples):
+        chosen_by_chance = points[np.random.default_rng(seed).choice(len(points), QUERIES, replace=False)]
+        farthest = Farthest(chosen_by_chance, "cosine", FAR_QUERIES)
+        farthest.see(points)
+        tell(f"{'  by chance':39} ", chosen_by_chance)
+        tell(f"{'  the farthest':39} ", farthest.vectors)
     client.close()
 
 
@@ -87,6 +100,7 @@ def main() -> None:
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--parameters", type=parameters, default=parameters("16/100/150,16/100/400,16/200/400"))
     parser.add_argument("--candidates", type=numbers, default=[20, 70, 200])
+    parser.add_argument("--samples", type=int, default=0)
     parser.add_argument("--directory", help="where the engine's directory is made; default: the system's")
     arguments = parser.parse_args()
     print("set               M/ef_c/ef_s   cpu/add    candidates: recall@10, of half, ms p50 …   (cpu in ms)")
