@@ -35,8 +35,8 @@ TRUSTED_PER_ROUND = 50
 """The indexes of a round that are checked again although nothing is known against them. Each check makes the engine
 load the index: thousands of them would keep it busy, and push out the indexes that are queried."""
 RECALL_EVERY_SECONDS = 900.0
-"""Measuring recall takes a pass over all vectors of the collection. One of which half was written or deleted since is
-measured again at the next check."""
+"""Measuring recall takes two passes over all vectors of the collection. One of which half was written or deleted since
+is measured again at the next check."""
 RESTS_A_MEASUREMENT = 50
 """A measurement is followed by a rest of so many times as long as it took: it takes 2 % of the time at most."""
 REBUILD_AGAIN_SECONDS, LONGEST_REBUILD_PAUSE_SECONDS = 3600.0, 86_400.0
