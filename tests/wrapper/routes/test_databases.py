@@ -19,9 +19,9 @@ LINES = "".join(json.dumps(each) + "\n" for each in (A, C))
 NDJSON = {"content_type": "application/x-ndjson"}
 TIMES = (
     *("checked_at", "recall_measured_at", "index_bytes", "recall_at_10", "documents_held", "state", "fault"),
-    *("rebuild", "rebuilds", "waiting_writes", "indexed", "plan"),
+    *("rebuild", "rebuilds", "waiting_writes", "indexed", "plan", "filtered_recall_at_10", "search_width"),
 )
-"""What depends on when the index is looked at, and when it has a write."""
+"""What depends on when the index is looked at, and when it has a write; the recall with a filter on chance, too."""
 
 
 @pytest.fixture(scope="module")
