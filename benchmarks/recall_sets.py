@@ -70,13 +70,12 @@ def measure(engine: Engine, chosen: dict[str, int], kind: str, arguments: argpar
     client = EngineClient(engine.reader.url, hnsw={**HNSW, **chosen})
     name = "/".join(map(str, chosen.values()))
     engine_id, cpu = add(engine, client, f"{kind}-{name}".replace(" ", "-").replace("/", "-"), points)
+    everything = np.ones(len(points), dtype=bool)
+    half = np.arange(len(points)) % 2 == 0
 
-    def tell(beginning: str, queries: Vector) -> None:
+    def tell(line: str, queries: Vector) -> None:
         normed = [each / np.linalg.norm(each.astype(float), axis=1, keepdims=True) for each in (queries, points)]
         distances = 1.0 - normed[0] @ normed[1].T
-        everything = np.ones(len(points), dtype=bool)
-        half = np.arange(len(points)) % 2 == 0
-        line = beginning
         for candidates in arguments.candidates:
             found, latency = ask(client, engine_id, queries, candidates)
             rates = [recall(distances, found, matching) for matching in (everything, half)]

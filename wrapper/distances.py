@@ -68,21 +68,23 @@ def possible_within(queries: Vector, vectors: Vector, metric: str, farthest: NDA
     if not (largest <= LARGEST_SQUARE and (metric == "ip" or least >= LEAST_SQUARE)):
         return np.ones((len(queries), len(vectors)), dtype=np.bool_)
     size = {"l2": 2 * largest, "ip": 1.0 + largest}.get(metric, 1.0)
-    distances = rough_distances(queries, vectors, metric)
+    distances = _rough(queries @ vectors.T, squares, own, metric)
     return distances <= farthest[:, np.newaxis] + 2 * _error(queries) * size
 
 
 def rough_distances(queries: Vector, vectors: Vector, metric: str) -> Numbers:
     """Return the distances (queries, n) in float32, by one product of matrices; 0 where that has not the range."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        products, squares, own = queries @ vectors.T, _squares(vectors), _squares(queries)[:, np.newaxis]
-        if metric == "l2":
-            distances = squares + own - 2 * products
-        elif metric == "ip":
-            distances = 1.0 - products
-        else:
-            distances = 1.0 - products / (np.sqrt(squares) * np.sqrt(own))
+        distances = _rough(queries @ vectors.T, _squares(vectors), _squares(queries), metric)
     return np.where(np.isfinite(distances), distances, 0.0)
+
+
+def _rough(products: Numbers, squares: Numbers, own: Numbers, metric: str) -> Numbers:
+    if metric == "l2":
+        return squares + own[:, np.newaxis] - 2 * products
+    if metric == "ip":
+        return 1.0 - products
+    return 1.0 - products / (np.sqrt(squares) * np.sqrt(own)[:, np.newaxis])
 
 
 def _squares(vectors: Numbers) -> Numbers:

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from schemas.access.credentials_in_text import without_credentials
-from schemas.observing.log_formats import LOG_FORMATS, is_for_people
+from schemas.observing.log_formats import is_for_people
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
@@ -24,17 +24,16 @@ class Serving(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            log_format = os.environ.get("RAG_LOG_FORMAT", "").lower()
-            if is_for_people(log_format if log_format in LOG_FORMATS else "auto", sys.stderr):
+            if is_for_people(os.environ.get("RAG_LOG_FORMAT", "").lower(), sys.stderr):
                 raise
             # The library that writes the log takes three times as long to import as all the rest.
             line = {
-                "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+                "timestamp": datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
                 "level": "error",
                 "logger": __name__,
                 "event": error.format_message(),
             }
-            with suppress(OSError):
+            with suppress(OSError):  # a full disk does not change the exit code
                 click.echo(without_credentials(json.dumps(line, separators=(",", ":"))), err=True)
             raise SystemExit(error.exit_code) from None
 

@@ -8,5 +8,6 @@ LOG_FORMATS = ("auto", "json", "console")
 
 
 def is_for_people(log_format: str, stream: TextIO) -> bool:
-    """Return whether the log is written for people: `auto` is so where `stream` is a terminal."""
-    return log_format == "console" or (log_format == "auto" and stream.isatty())
+    """Return whether the log is written for people: `auto`, and what is no format, is so where `stream` is a
+    terminal."""
+    return log_format == "console" or (log_format != "json" and stream.isatty())

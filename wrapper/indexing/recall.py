@@ -151,6 +151,7 @@ class RecallMeasurement:
             self._is_compared = True
 
     def _ask_of(self, farthest: Vector) -> None:
+        """Take the farthest as queries, too, and begin to compare."""
         self._queries = np.concatenate([self._queries, farthest])
         self._kinds += [_FAR for _ in farthest]
         self._nearest = {share: [[] for _ in self._queries] for share in SHARES}
