@@ -19,7 +19,7 @@ import urllib3
 from schemas.access.narrowing import HEADER
 from tests.access.asking import RULE
 from tests.access.keyed import CANARY, MINE, PROMISED_SECONDS, THEIRS
-from tests.support.live import START_SECONDS, eventually
+from tests.support.live import eventually
 from wrapper.catalog.postgres.database import PostgresDatabase
 from wrapper.engine.keeper.state import read_state
 
@@ -252,10 +252,10 @@ def test_an_export_breaks_off_when_its_key_is_revoked(keyed):
         assert keyed.ask("DELETE", f"/api/keys/{made['id']}", keyed.admin_key).status_code == 200
         revoked_at = time.monotonic()
         # Until then the worker that sends the export need not know.
-        eventually(lambda: time.monotonic() > revoked_at + PROMISED_SECONDS, seconds=60)
+        eventually(lambda: time.monotonic() > revoked_at + PROMISED_SECONDS)
         with pytest.raises(urllib3.exceptions.ProtocolError):
             sum(map(len, pieces))
-    written = eventually(lambda: "an answer broke off" in (log := keyed.service.log.read_text()) and log, seconds=20)
+    written = eventually(lambda: "an answer broke off" in (log := keyed.service.log.read_text()) and log)
     assert "Traceback" not in written
     assert keyed.ask("DELETE", "/collections/mine-long", keyed.admin_key).status_code == 200
 
@@ -269,7 +269,7 @@ def test_changes_of_a_key_reach_every_worker(keyed):
     def all_know():
         return all(keyed.ask("GET", f"/collections/{MINE}", made["key"]).status_code == 404 for _ in range(12))
 
-    assert eventually(all_know, seconds=10)
+    assert eventually(all_know)
     rotated = keyed.ask("POST", f"/api/keys/{made['id']}/rotate", keyed.admin_key, {"grace_seconds": 0}).json()
     keyed.wait_until_revoked(made["key"])
     assert keyed.ask("GET", f"/collections/{THEIRS}", rotated["key"]).status_code == 200
@@ -290,9 +290,9 @@ def test_a_key_for_connections_reaches_no_server_that_holds_the_documents(keyed)
         assert all(refused(*server) for server in PostgresDatabase(keyed.catalog_url).servers)
     before = engine().port
     os.kill(keyed.service.engine_pid, signal.SIGKILL)
-    eventually(lambda: engine().port not in (None, before), seconds=START_SECONDS)
+    eventually(lambda: engine().port not in (None, before))
     assert refused("127.0.0.1", engine().port)
-    eventually(lambda: read_state(keyed.service.data_dir).ready, seconds=START_SECONDS)
+    eventually(lambda: read_state(keyed.service.data_dir).ready)
 
 
 def test_a_key_for_connections_chooses_no_folder(keyed):

@@ -41,7 +41,7 @@ def _connection_to_each_worker(service, stack):
         found.setdefault(worker_of(connection.local_port, service), connection)
         return len(workers(service)) == WORKERS and found.keys() == set(workers(service))
 
-    eventually(have_all, seconds=60)
+    eventually(have_all)
     return list(found.values())
 
 
@@ -104,7 +104,7 @@ def test_who_waits_for_changes_is_told_nothing_once_their_key_has_no_right_to_it
     assert ended.status_code == 200
     ended_at = time.monotonic()
     # Until then the worker that lets them wait need not know.
-    eventually(lambda: time.monotonic() > ended_at + PROMISED_SECONDS, seconds=60)
+    eventually(lambda: time.monotonic() > ended_at + PROMISED_SECONDS)
     secret = {"id": "late", "text": "late", "metadata": {"public": False}, "embedding": [1.0, 1.0]}
     added = keyed.ask("POST", f"/collections/{MINE}/documents", keyed.admin_key, {"documents": [secret]})
     assert added.status_code in (201, 202)

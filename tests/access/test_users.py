@@ -132,7 +132,7 @@ def test_a_user_uploads_into_their_own_collections_alone(users, token):
     taken = upload("mine-uploads")
     assert taken.status_code == 202, taken.text
     path = f"/api/jobs/{taken.json()['job']['id']}"
-    eventually(lambda: users.ask("GET", path, ada).json()["status"] == "done", seconds=60)
+    eventually(lambda: users.ask("GET", path, ada).json()["status"] == "done")
     names = {each["name"] for each in users.ask("GET", "/collections", users.admin_key).json()["collections"]}
     assert "theirs-invented" not in names
 

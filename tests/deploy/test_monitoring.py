@@ -75,7 +75,7 @@ def known(live):
             awaited = ("rag_model_up", "rag_stored_bytes", "rag_index_recall_at_10", "rag_index_bytes")
             return dict(labels) if all(each in labels for each in awaited) else None
 
-        return eventually(shown, seconds=60, complaint=live.tail)
+        return eventually(shown, complaint=live.tail)
 
 
 @pytest.mark.parametrize(("asks", "expression"), expressions().items(), ids=str)

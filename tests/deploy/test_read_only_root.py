@@ -44,9 +44,7 @@ def test_the_service_works_where_it_may_write_to_its_data_alone(tmp_path, places
             with (PROJECT / "examples" / "gettysburg-address.pdf").open("rb") as file:
                 taken = session.post(f"{service.url}/api/documents", files={"file": file})
             job = f"{service.url}/api/jobs/{taken.json()['job']['id']}"
-            eventually(
-                lambda: session.get(job).json()["status"] in ("done", "failed"), seconds=60, complaint=service.tail
-            )
+            eventually(lambda: session.get(job).json()["status"] in ("done", "failed"), complaint=service.tail)
             assert session.get(job).json()["files"][0]["status"] == "done"
             asked = {"query": "When is the gate shut?", "limit": 1}
             [found] = session.post(f"{service.url}/api/search", json=asked).json()["results"]

@@ -80,7 +80,7 @@ def new_key(service, run):
 
     def make(scope):
         key = run(f"rag-wrapper keys create made --scope {scope}").strip()
-        eventually(lambda: requests.get(f"{service.url}/api/me", timeout=60).status_code == 401, seconds=20)
+        eventually(lambda: requests.get(f"{service.url}/api/me", timeout=60).status_code == 401)
         return key
 
     return make

@@ -175,7 +175,7 @@ def test_every_metric_is_in_the_table(live):
             found = re.findall(r"^# TYPE (rag_\w+)", session.get(f"{live.url}/metrics").text, re.MULTILINE)
             return found if "rag_stored_bytes" in found and "rag_model_up" in found else []
 
-        seen = set(eventually(exposed, seconds=60))
+        seen = set(eventually(exposed))
     documented = {row[0] for row in _rows(OPERATIONS, "Metrics")}
     assert seen <= documented
     assert documented - seen <= LATER.keys()

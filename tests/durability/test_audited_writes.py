@@ -69,13 +69,13 @@ def test_killed_workers_and_services_have_recorded_all_that_was_acknowledged(ser
     with running(each.run for each in clients) as stopping:
         for _ in range(3):
             before = total(clients)
-            eventually(lambda before=before: stopping.is_set() or total(clients) > before + ENOUGH, seconds=60)
-            doomed = eventually(lambda: workers(service), seconds=30)[0]
+            eventually(lambda before=before: stopping.is_set() or total(clients) > before + ENOUGH)
+            doomed = eventually(lambda: workers(service))[0]
             kill(doomed)
-            eventually(lambda doomed=doomed: not alive(doomed), seconds=30)
+            eventually(lambda doomed=doomed: not alive(doomed))
         all_processes = (service.process.pid, *workers(service), keeper(service), service.engine_pid)
         kill(*all_processes)
-        eventually(lambda: not any(map(alive, all_processes)), seconds=30)
+        eventually(lambda: not any(map(alive, all_processes)))
         stopping.set()
     assert_all_have_lines(service.data_dir, clients, killed=KILLED)
 
@@ -88,7 +88,7 @@ def test_a_disk_that_fills_up_under_load_keeps_the_line_of_each_acknowledged_wri
             create(service, "kept")
             clients = [Audited(service, number) for number in range(4)]
             with running(each.run for each in clients) as stopping:
-                eventually(lambda: stopping.is_set() or total(clients) > ENOUGH, seconds=60)
+                eventually(lambda: stopping.is_set() or total(clients) > ENOUGH)
                 for _ in range(4):
                     filler = fill(disk)
                     refused = sum(len(each.refused) for each in clients)
@@ -96,11 +96,10 @@ def test_a_disk_that_fills_up_under_load_keeps_the_line_of_each_acknowledged_wri
                         lambda refused=refused: (
                             stopping.is_set() or sum(len(each.refused) for each in clients) > refused + FEW
                         ),
-                        seconds=60,
                     )
                     filler.unlink()
                     before = total(clients)
-                    eventually(lambda before=before: stopping.is_set() or total(clients) > before + FEW, seconds=120)
+                    eventually(lambda before=before: stopping.is_set() or total(clients) > before + FEW)
             assert {status for each in clients for status in each.refused} <= {503, 507}
             assert_all_have_lines(service.data_dir, clients)
         finally:

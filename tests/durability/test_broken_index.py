@@ -90,7 +90,7 @@ def test_damaged_indexes_are_rebuilt_and_queries_are_right_all_the_while(serve):
                 plans[name].append(found["plan"])
             return all(plan[-1] == "index" for plan in plans.values())
 
-        eventually(all_indexed, seconds=60, complaint=lambda: f"{plans}\n{again.tail()}")
+        eventually(all_indexed, complaint=lambda: f"{plans}\n{again.tail()}")
     healed(again)
     for name in given:
         assert_engine_equals_catalogue(again, name)
@@ -111,9 +111,9 @@ def test_a_runaway_index_file_is_stopped_and_the_index_rebuilt(serve):
     sound = links.stat().st_size
     with links.open("r+b") as file:
         file.truncate(SPARE_BYTES + 2 * (links.parent / "data_level0.bin").stat().st_size)
-    eventually(lambda: service.engine_pid not in (None, engine), seconds=30, complaint=service.tail)
+    eventually(lambda: service.engine_pid not in (None, engine), complaint=service.tail)
     assert "index files run away" in (service.data_dir / "engine.log").read_text()
-    eventually(lambda: "index rebuilt" in service.log.read_text(), seconds=60, complaint=service.tail)
+    eventually(lambda: "index rebuilt" in service.log.read_text(), complaint=service.tail)
     healed(service)
     assert_engine_equals_catalogue(service, "running")
     truth = BruteForce(given)
@@ -138,7 +138,6 @@ def test_a_missing_chroma_directory_is_rebuilt(serve):
         for name, batch in given.items():
             eventually(
                 lambda name=name: session.get(f"{again.url}/collections/{name}/index").json()["state"] == "ready",
-                seconds=60,
                 complaint=again.tail,
             )
             assert session.get(f"{again.url}/collections/{name}").json()["count"] == len(batch)

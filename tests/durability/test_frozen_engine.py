@@ -89,7 +89,7 @@ def test_reads_health_and_vector_queries_are_answered_while_the_engine_is_frozen
                 stopping.wait(PAUSE_SECONDS)
 
     with running([read, check_health, query, query]):
-        eventually(lambda: service.engine_pid not in (None, frozen), seconds=60, complaint=service.tail)
+        eventually(lambda: service.engine_pid not in (None, frozen), complaint=service.tail)
     assert not wrong
     assert percentile(reads, 0.95) < 1.0
     assert max(seconds for _, seconds in reports) < 3.0
@@ -122,7 +122,7 @@ def test_waiting_writers_leave_threads_for_readers(service, collection, given, f
             return page["total"] == len(late)
 
         # All of them are stored and readable while the writers that may wait are still waiting.
-        eventually(all_stored, seconds=30, complaint=service.tail)
+        eventually(all_stored, complaint=service.tail)
         assert service.engine_pid == frozen
         assert sum(writer.is_alive() for writer in writers) > 0
         for _ in range(50):

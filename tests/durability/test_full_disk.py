@@ -73,7 +73,7 @@ def test_writes_are_refused_below_the_floor_while_reads_go_on_and_accepted_above
         def refused():
             return session.post(f"{base}/documents", json=late, timeout=ANSWER_SECONDS).status_code == 507
 
-        eventually(refused, seconds=10)
+        eventually(refused)
         for method, path, body in (
             ("DELETE", "/documents", {"ids": [given[0]["id"]]}),
             ("PATCH", f"/documents/{given[0]['id']}", {"text": "changed"}),
@@ -93,7 +93,7 @@ def test_writes_are_refused_below_the_floor_while_reads_go_on_and_accepted_above
         def taken():
             return session.post(f"{base}/documents", json=late, timeout=ANSWER_SECONDS).status_code == 201
 
-        eventually(taken, seconds=10)
+        eventually(taken)
         assert session.get(base, timeout=ANSWER_SECONDS).json()["count"] == len(given) + 2
 
 
@@ -126,23 +126,20 @@ def test_a_disk_full_to_the_last_byte_loses_nothing_and_recovers_when_it_has_roo
     with running([*(writer.run for writer in writers), read]) as stopping:
         eventually(
             lambda: stopping.is_set() or sum(writer.stored for writer in writers) > STORED_WRITES,
-            seconds=60,
             complaint=service.tail,
         )
         with running([keep_filled]):
             eventually(
                 lambda: stopping.is_set() or sum(len(writer.refused) for writer in writers) > REFUSED_WRITES,
-                seconds=60,
                 complaint=service.tail,
             )
             answered_when_full = len(answered)
-            eventually(lambda: stopping.is_set() or len(answered) > answered_when_full + 20, seconds=60)
+            eventually(lambda: stopping.is_set() or len(answered) > answered_when_full + 20)
             emptied.set()
         (disk / "filler").unlink()
         stored = sum(writer.stored for writer in writers)
         eventually(
             lambda: stopping.is_set() or sum(writer.stored for writer in writers) > stored + STORED_WRITES,
-            seconds=120,
             complaint=service.tail,
         )
     healed(service, seconds=90)
@@ -165,7 +162,7 @@ def test_keys_are_revoked_on_a_disk_without_a_free_byte_and_erasing_is_refused(s
     assert answer.status_code == 201
     written = f"{service.url}/collections/kept/documents"
     assert requests.post(written, json={"documents": given}, headers=admin, timeout=30).status_code == 201
-    eventually(lambda: (service.data_dir / FILE_NAME).stat().st_size > 0, seconds=60)
+    eventually(lambda: (service.data_dir / FILE_NAME).stat().st_size > 0)
     filler, seeds = fill(service.data_dir.parent), count(2)
 
     def refused():
@@ -174,7 +171,7 @@ def test_keys_are_revoked_on_a_disk_without_a_free_byte_and_erasing_is_refused(s
         body = {"documents": documents(50, seed=next(seeds))}
         return requests.post(written, json=body, headers=admin, timeout=ANSWER_SECONDS).status_code == 507
 
-    eventually(refused, seconds=60)
+    eventually(refused)
     erase = {"collection": "kept", "document": given[0]["id"]}
     answer = requests.post(f"{service.url}/api/erase", json=erase, headers=admin, timeout=ANSWER_SECONDS)
     assert answer.status_code == 507, answer.text
@@ -188,11 +185,9 @@ def test_keys_are_revoked_on_a_disk_without_a_free_byte_and_erasing_is_refused(s
             lambda headers=headers: (
                 requests.get(f"{service.url}/api/me", headers=headers, timeout=30).status_code == 401
             ),
-            seconds=10,
         )
     filler.unlink()
     eventually(
         lambda: requests.post(f"{service.url}/api/erase", json=erase, headers=admin, timeout=300).status_code == 200,
-        seconds=120,
     )
     assert "Traceback" not in service.log.read_text()

@@ -42,7 +42,7 @@ def engine(tmp_path_factory):
     data_dir = tmp_path_factory.mktemp("engine")
     keeper = start_keeper(data_dir)
     state = EngineStateReader(data_dir)
-    eventually(lambda: state.read().ready, seconds=60)
+    eventually(lambda: state.read().ready)
     client = InterruptedEngine(state.url)
     yield client
     client.close()
@@ -260,7 +260,7 @@ def test_a_writer_that_starts_to_wait_too_late_is_answered_at_once(room, tmp_pat
     try:
         room.create("late")
         (waiting,) = [each.id for each in room.entries()] or [1]
-        eventually(lambda: not room.entries(), seconds=30)
+        eventually(lambda: not room.entries())
         answers = []
         thread = threading.Thread(target=lambda: answers.append(indexer.wait(waiting, 600)))
         thread.start()
@@ -278,7 +278,7 @@ def test_a_writer_that_waits_when_the_service_stops_is_told_not_yet(room, tmp_pa
     answers = []
     thread = threading.Thread(target=lambda: answers.append(indexer.wait(room.entries()[0].id, 600)))
     thread.start()
-    eventually(lambda: indexer._waiting, seconds=30)
+    eventually(lambda: indexer._waiting)
     indexer.stop(30)
     thread.join(30)
     assert answers == [False]

@@ -48,13 +48,10 @@ def test_an_engine_killed_during_writes_recovers_and_no_acknowledged_write_is_lo
             stored = sum(writer.stored for writer in writers)
             eventually(
                 lambda stored=stored: stopping.is_set() or sum(each.stored for each in writers) > stored + 40,
-                seconds=60,
             )
-            engine = eventually(lambda: service.engine_pid, seconds=30)
+            engine = eventually(lambda: service.engine_pid)
             os.kill(engine, signal.SIGKILL)
-            eventually(
-                lambda engine=engine: service.engine_pid not in (None, engine), seconds=30, complaint=service.tail
-            )
+            eventually(lambda engine=engine: service.engine_pid not in (None, engine), complaint=service.tail)
     healed(service)
     assert not wrong
     assert {plan for _, plan in plans} & GATHERED_FROM_THE_CATALOGUE
@@ -96,7 +93,7 @@ def test_after_the_engines_death_every_index_is_checked_least_recently_checked_f
         for name in ("small-007", "small-001", "small-050"):
             before = index(name)["checked_at"]
             session.post(f"{service.url}/collections/{name}/index/check", timeout=15)
-            eventually(lambda name=name, before=before: index(name)["checked_at"] != before, seconds=30)
+            eventually(lambda name=name, before=before: index(name)["checked_at"] != before)
         seen = {name: index(name)["checked_at"] for name in names}
         os.kill(service.engine_pid, signal.SIGKILL)
 
@@ -105,6 +102,6 @@ def test_after_the_engines_death_every_index_is_checked_least_recently_checked_f
             again = all(found[name]["checked_at"] != seen[name] for name in names)
             return again and all(each["state"] == "ready" for each in found.values()) and found
 
-        looks = eventually(looked_at, seconds=60, complaint=service.tail)
+        looks = eventually(looked_at, complaint=service.tail)
     oldest_first = sorted(names, key=lambda name: (seen[name] or "", name))
     assert sorted(names, key=lambda name: looks[name]["checked_at"]) == oldest_first

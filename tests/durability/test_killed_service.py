@@ -36,7 +36,7 @@ class _Stranger:
 
 def _enough(writers, stopping, more=40):
     stored = sum(writer.stored for writer in writers)
-    eventually(lambda: stopping.is_set() or sum(writer.stored for writer in writers) > stored + more, seconds=60)
+    eventually(lambda: stopping.is_set() or sum(writer.stored for writer in writers) > stored + more)
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_a_new_start_finds_everything_acknowledged(serve, tmp_path, spare_the_en
             # A stopped engine does not hear that its keeper is gone, so it still exists when the next service starts. While
             # one of its threads still runs, the signal that it gets then would end all of them.
             os.kill(engine, signal.SIGSTOP)
-            eventually(lambda: is_stopped(engine), seconds=30)
+            eventually(lambda: is_stopped(engine))
         # The keeper first: it ends its engine when it sees that the service is gone.
         kill(keeper_pid, master, *its_workers, *(() if spare_the_engine else (engine,)))
-        eventually(lambda: not any(alive(pid) for pid in (master, *its_workers, keeper_pid)), seconds=30)
+        eventually(lambda: not any(alive(pid) for pid in (master, *its_workers, keeper_pid)))
         stopping.set()
     assert alive(engine) == spare_the_engine
     with _Stranger(address) as stranger:
@@ -78,16 +78,16 @@ def test_a_killed_worker_is_replaced_and_another_takes_over_draining(serve):
     service = serve(workers=2)
     create(service, "workers")
     writers = [Writer(service, "workers", number) for number in range(6)]
-    eventually(lambda: len(workers(service)) == 2, seconds=30)
+    eventually(lambda: len(workers(service)) == 2)
     with running(writer.run for writer in writers) as stopping:
         for kill_the_leader in (True, False, True):
             _enough(writers, stopping)
-            first = eventually(lambda: leader(service), seconds=30)
+            first = eventually(lambda: leader(service))
             (doomed,) = [pid for pid in workers(service) if (pid == first) == kill_the_leader]
             kill(doomed)
-            eventually(lambda doomed=doomed: not alive(doomed), seconds=30)
-            eventually(lambda: len(workers(service)) == 2, seconds=30, complaint=service.tail)
-            now = eventually(lambda: leader(service), seconds=30)
+            eventually(lambda doomed=doomed: not alive(doomed))
+            eventually(lambda: len(workers(service)) == 2, complaint=service.tail)
+            now = eventually(lambda: leader(service))
             assert (now == first) != kill_the_leader
         _enough(writers, stopping)
     healed(service)
@@ -101,8 +101,8 @@ def test_a_killed_keeper_is_replaced(serve):
     create(service, "kept", given)
     engine, first = service.engine_pid, keeper(service)
     kill(first)
-    eventually(lambda: not alive(engine), seconds=30)
-    eventually(lambda: keeper(service) not in (None, first), seconds=30, complaint=service.tail)
+    eventually(lambda: not alive(engine))
+    eventually(lambda: keeper(service) not in (None, first), complaint=service.tail)
     healed(service)
     with service.session() as session:
         query = {"query_embedding": given[3]["embedding"], "top_k": 1}

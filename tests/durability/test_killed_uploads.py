@@ -24,7 +24,6 @@ def uploaded():
         job_id = answer.json()["job"]["id"]
         eventually(
             lambda: [each["status"] for each in job(service, job_id)["files"]] == ["done", "embedding", "queued"],
-            seconds=60,
             complaint=service.tail,
         )
         return job_id
@@ -44,7 +43,7 @@ def documents(service):
 
 
 def ends(service, job_id):
-    eventually(lambda: job(service, job_id)["status"] not in ("queued", "running"), seconds=120, complaint=service.tail)
+    eventually(lambda: job(service, job_id)["status"] not in ("queued", "running"), complaint=service.tail)
     ended = job(service, job_id)
     assert (ended["status"], [each["status"] for each in ended["files"]]) == ("done", ["done"] * 3)
     assert {source: each["chunks"] for source, each in documents(service).items()} == {
@@ -52,7 +51,7 @@ def ends(service, job_id):
         "long.md": PARTS,
         "c.md": 1,
     }
-    eventually(lambda: [each.name for each in (service.data_dir / "uploads").iterdir()] == ["home"], seconds=10)
+    eventually(lambda: [each.name for each in (service.data_dir / "uploads").iterdir()] == ["home"])
 
 
 def test_after_a_kill_of_everything_a_job_goes_on_with_the_next_start(serve, uploaded):
@@ -60,7 +59,7 @@ def test_after_a_kill_of_everything_a_job_goes_on_with_the_next_start(serve, upl
     job_id = uploaded(service)
     first = documents(service)["a.md"]
     kill(service.process.pid, *workers(service), keeper(service), service.engine_pid)
-    eventually(lambda: not processes_in(service.data_dir), seconds=30)
+    eventually(lambda: not processes_in(service.data_dir))
     again = serve()
     ends(again, job_id)
     assert documents(again)["a.md"] == first
@@ -72,10 +71,10 @@ def test_a_killed_worker_leaves_its_job_to_another_and_a_stop_to_the_next_start(
     doomed = leader(service, "jobs.lock")
     (embedder,) = children(doomed)
     kill(doomed)
-    eventually(lambda: not alive(doomed), seconds=30)
-    eventually(lambda: leader(service, "jobs.lock") not in (None, doomed), seconds=30, complaint=service.tail)
-    eventually(lambda: not alive(embedder), seconds=30)
-    eventually(lambda: job(service, job_id)["files"][1]["status"] == "embedding", seconds=60, complaint=service.tail)
+    eventually(lambda: not alive(doomed))
+    eventually(lambda: leader(service, "jobs.lock") not in (None, doomed), complaint=service.tail)
+    eventually(lambda: not alive(embedder))
+    eventually(lambda: job(service, job_id)["files"][1]["status"] == "embedding", complaint=service.tail)
     assert service.stop() == 0
     again = serve()
     assert job(again, job_id)["files"][0]["status"] == "done"
@@ -95,9 +94,9 @@ def test_attached_files_are_stored_or_have_failed_after_a_kill(serve):
         store = session.post(stores, json={"name": "killed"}, timeout=30).json()["id"]
         batch = session.post(f"{stores}/{store}/file_batches", json={"file_ids": ids}, timeout=30).json()["id"]
     job_id = batch.removeprefix("vsfb_")
-    eventually(lambda: job(service, job_id)["files"][1]["status"] == "embedding", seconds=60, complaint=service.tail)
+    eventually(lambda: job(service, job_id)["files"][1]["status"] == "embedding", complaint=service.tail)
     kill(service.process.pid, *workers(service), keeper(service), service.engine_pid)
-    eventually(lambda: not processes_in(service.data_dir), seconds=30)
+    eventually(lambda: not processes_in(service.data_dir))
     again = serve()
 
     def statuses():
@@ -105,7 +104,7 @@ def test_attached_files_are_stored_or_have_failed_after_a_kill(serve):
             listed = session.get(f"{again.url}/v1/vector_stores/{store}/files", timeout=30).json()["data"]
         return {each["id"]: each["status"] for each in listed}
 
-    eventually(lambda: "in_progress" not in statuses().values(), seconds=120, complaint=again.tail)
+    eventually(lambda: "in_progress" not in statuses().values(), complaint=again.tail)
     assert statuses() == dict(zip(ids, ("completed", "completed", "failed"), strict=True))
     with again.session() as session:
         assert session.get(f"{again.url}/v1/files/{ids[1]}/content", timeout=30).content == LONG

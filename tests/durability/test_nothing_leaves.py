@@ -71,7 +71,7 @@ def test_no_process_of_the_service_connects_to_anywhere_else(tmp_path):
             create(service, "here")
             writer = Writer(service, "here", 1)
             with running([writer.run]) as stopping:
-                eventually(lambda: stopping.is_set() or writer.stored > 100, seconds=60)
+                eventually(lambda: stopping.is_set() or writer.stored > 100)
             with service.session() as session:
                 for path in ("/health", "/docs", "/metrics", "/openapi.json"):
                     assert session.get(f"{service.url}{path}", timeout=10).status_code == 200

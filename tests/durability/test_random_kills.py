@@ -38,18 +38,18 @@ def _attack(kind, service, number_of_workers, serve):
     if kind == "service":
         pids = [service.process.pid, *workers(service), keeper(service), service.engine_pid]
         kill(*(pid for pid in pids if pid is not None))
-        eventually(lambda: not any(alive(pid) for pid in pids if pid is not None), seconds=30)
+        eventually(lambda: not any(alive(pid) for pid in pids if pid is not None))
         return serve()
     if kind in ("engine", "frozen engine"):
-        engine = eventually(lambda: service.engine_pid, seconds=60)
+        engine = eventually(lambda: service.engine_pid)
         os.kill(engine, signal.SIGKILL if kind == "engine" else signal.SIGSTOP)
-        eventually(lambda: service.engine_pid not in (None, engine), seconds=60, complaint=service.tail)
+        eventually(lambda: service.engine_pid not in (None, engine), complaint=service.tail)
         return service
-    first = eventually(lambda: leader(service), seconds=30)
+    first = eventually(lambda: leader(service))
     doomed = first if kind == "draining worker" else next(pid for pid in workers(service) if pid != first)
     kill(doomed)
-    eventually(lambda: not alive(doomed), seconds=30)
-    eventually(lambda: len(workers(service)) == number_of_workers, seconds=60, complaint=service.tail)
+    eventually(lambda: not alive(doomed))
+    eventually(lambda: len(workers(service)) == number_of_workers, complaint=service.tail)
     return service
 
 
@@ -70,7 +70,6 @@ def test_nothing_acknowledged_is_lost_whatever_is_killed_and_whenever(serve, num
                 stored = sum(writer.stored for writer in writers) + generator.randint(1, 60)
                 eventually(
                     lambda stored=stored: stopping.is_set() or sum(each.stored for each in writers) > stored,
-                    seconds=120,
                     complaint=service.tail,
                 )
                 service = _attack(

@@ -88,10 +88,10 @@ def test_either_service_may_be_killed_and_nothing_is_lost(pair, chroma_server, f
     create(victim, TOGETHER)
     writers = [Writer(victim, TOGETHER, 1), Writer(survivor, TOGETHER, 2, read_back=True)]
     with running([writer.run for writer in writers]) as stopping:
-        eventually(lambda: stopping.is_set() or min(w.stored for w in writers) > 10, seconds=60, complaint=victim.tail)
+        eventually(lambda: stopping.is_set() or min(w.stored for w in writers) > 10, complaint=victim.tail)
         _kill(victim)
         before = writers[1].stored
-        eventually(lambda: stopping.is_set() or writers[1].stored > before + 20, seconds=60, complaint=survivor.tail)
+        eventually(lambda: stopping.is_set() or writers[1].stored > before + 20, complaint=survivor.tail)
     assert not writers[1].refused
     assert not writers[1].violations
     healed(survivor)
@@ -112,7 +112,6 @@ def test_nothing_is_lost_when_the_database_is_restarted_under_load(own_postgres,
                         stopping.is_set()
                         or all(writer.stored > before + 10 for writer, before in zip(writers, stored, strict=True))
                     ),
-                    seconds=60,
                     complaint=services[0].tail,
                 )
                 own_postgres.stop(mode)
@@ -126,7 +125,6 @@ def test_nothing_is_lost_when_the_database_is_restarted_under_load(own_postgres,
                     stopping.is_set()
                     or all(writer.stored > before + 10 for writer, before in zip(writers, stored, strict=True))
                 ),
-                seconds=60,
                 complaint=services[0].tail,
             )
         for service, writer in zip(services, writers, strict=True):

@@ -18,7 +18,7 @@ def test_sigterm_during_writes_ends_every_process_and_loses_nothing(serve):
     create(service, "kept")
     writers = [Writer(service, "kept", number) for number in range(4)]
     with running(writer.run for writer in writers) as stopping:
-        eventually(lambda: stopping.is_set() or sum(each.stored for each in writers) > 40, seconds=60)
+        eventually(lambda: stopping.is_set() or sum(each.stored for each in writers) > 40)
         assert len(processes_in(service.data_dir)) == 5
         assert service.stop() == 0
     assert not [refusal for writer in writers for refusal in writer.refused]
@@ -46,7 +46,7 @@ def test_the_service_ends_while_the_engine_is_frozen_and_writers_wait(serve, num
             return session.get(f"{service.url}/collections/kept", timeout=5).json()["count"] == 1
 
     with running([write]):
-        eventually(stored, seconds=10)
+        eventually(stored)
         if number == signal.SIGINT:
             # A terminal sends the signal to the whole process group.
             os.killpg(service.process.pid, number)
@@ -94,7 +94,7 @@ def test_who_waits_for_changes_is_answered_when_the_service_ends(serve):
         return any(float(line.rpartition(" ")[2]) == 1 for line in lanes)
 
     with running([follow]):
-        eventually(waits, seconds=60)
+        eventually(waits)
         assert not answers
         assert service.stop() == 0
     [(place, answer)] = answers

@@ -23,19 +23,18 @@ def service(tmp_path_factory, processes):
 
 
 def test_one_of_them_makes_the_backup_that_is_due(service):
-    eventually(lambda: len(workers(service)) == 2, seconds=30)
+    eventually(lambda: len(workers(service)) == 2)
     with service.session() as session:
         eventually(
             lambda: [each["state"] for each in session.get(f"{service.url}/api/backups").json()["backups"]] == ["done"],
-            seconds=60,
         )
     assert service.log.read_text().count('"event":"backup made"') == 1
 
 
 def test_writes_through_each_worker_are_answered_when_the_index_has_them(service):
     create(service, "released")
-    eventually(lambda: len(workers(service)) == 2, seconds=30)
-    first = eventually(lambda: leader(service), seconds=30)
+    eventually(lambda: len(workers(service)) == 2)
+    first = eventually(lambda: leader(service))
     reached = {True: 0, False: 0}
     sessions = [service.session() for _ in range(16)]
     for number, session in enumerate(sessions):

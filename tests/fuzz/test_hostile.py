@@ -43,7 +43,6 @@ GROWN_MB = 100 if WHOLE else 50
 ALIKE_MB = 15
 """Workers that have imported the same differ by less."""
 ANSWER_SECONDS = 120.0
-SETTLE_SECONDS = 60.0
 TICKS = os.sysconf("SC_CLK_TCK")
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 DESCRIBED = of_the_description()
@@ -118,7 +117,7 @@ class Attacked:
             (began, before), (now, after) = seen[-IDLE_LOOKS:][0], seen[-1]
             return len(seen) >= IDLE_LOOKS and after - before < IDLE_SHARE * (now - began)
 
-        eventually(is_idle, seconds=SETTLE_SECONDS)
+        eventually(is_idle)
 
     def cpu_seconds(self) -> float:
         """Return the processor time that the workers have used."""
@@ -157,7 +156,7 @@ def attacked(tmp_path_factory, processes) -> Iterator[Attacked]:
         print(f"\n{attacked.sent} requests; refused for now (503): {dict(attacked.busy)}; slowest: {attacked.slowest}")
         shown = [f"{attacked.before_mb[pid]:.0f} MB, {resident_mb(pid):.0f} MB now" for pid in pids]
         print(f"memory of the workers: {shown}")
-        eventually(lambda: attacked.grown_mb() < GROWN_MB, seconds=SETTLE_SECONDS, complaint=lambda: str(shown))
+        eventually(lambda: attacked.grown_mb() < GROWN_MB, complaint=lambda: str(shown))
 
 
 @pytest.mark.timeout(1_800)
@@ -227,4 +226,4 @@ def _warm_up(service: LiveService) -> None:
         sizes = [resident_mb(pid) for pid in workers(service)]
         return max(sizes) - min(sizes) < ALIKE_MB
 
-    eventually(is_warm, seconds=SETTLE_SECONDS)
+    eventually(is_warm)

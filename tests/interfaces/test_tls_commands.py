@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.live import START_SECONDS, command, eventually, spawn_service
+from tests.support.live import command, eventually, spawn_service
 from tests.wrapper.serving.certificates import write_pair
 
 NAMED = ("check", "--url")
@@ -26,9 +26,7 @@ def service(tmp_path_factory, processes):
     service = spawn_service(directory, {"workers": 1, "tls_cert": "cert.pem", "tls_key": "key.pem"})
     try:
         known = {"RAG_DATA_DIR": str(service.data_dir)}
-        eventually(
-            lambda: run(service, *NAMED, service.url, **known)[0] == 0, seconds=START_SECONDS, complaint=service.tail
-        )
+        eventually(lambda: run(service, *NAMED, service.url, **known)[0] == 0, complaint=service.tail)
         yield service
     finally:
         service.stop()

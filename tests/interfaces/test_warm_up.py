@@ -14,4 +14,4 @@ def test_a_service_with_texts_loads_the_model_before_it_is_asked(tmp_path, proce
         document = {"source": "warm", "path": "/up", "title": "Warm up", "text": "A text to ask about."}
         assert app.test_client().post("/api/rag/ingest", json=document).status_code == 200
     with running_app(tmp_path) as again:
-        eventually(lambda: _model(again)._loaded != {}, seconds=30)
+        eventually(lambda: _model(again)._loaded != {})

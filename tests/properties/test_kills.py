@@ -12,7 +12,7 @@ from tests.properties import dying_process
 from tests.properties.consistency import catalog_state, check_engine, check_tables, model_state
 from tests.properties.processes import KILLED, Process
 from tests.properties.stories import STORY, Client
-from tests.support.live import START_SECONDS, eventually
+from tests.support.live import eventually
 from wrapper.engine.client import EngineClient
 from wrapper.engine.keeper.state import EngineStateReader
 from wrapper.engine.keeper_process import start_keeper
@@ -25,7 +25,7 @@ PROCESS_SECONDS = 60
 def engine_url(tmp_path_factory, processes):
     data_dir = tmp_path_factory.mktemp("engine")
     keeper, state = start_keeper(data_dir), EngineStateReader(data_dir)
-    eventually(lambda: state.read().ready, seconds=START_SECONDS)
+    eventually(lambda: state.read().ready)
     yield state.url()
     assert keeper.stop() == 0
 

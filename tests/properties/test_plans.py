@@ -28,7 +28,6 @@ METRICS = st.sampled_from(("cosine", "l2", "ip"))
 INDEX_IS_CHEAP = CostModel(exact_per_document=1e9)
 COSTS = {"exact": CostModel(index_base=1e12), "memory": CostModel(memory_base=-1e12)}
 PLANS = ("index", "index+filter", "exact", "scan", "memory")
-INDEXED_SECONDS = 30
 
 
 class ListIndex:
@@ -224,7 +223,7 @@ def indexed(app, client):
             added = client.post(f"/collections/{name}/documents", json={"documents": wire})
             assert (added.status_code, added.json["indexed"]) == (201, True)
             store = app.extensions["rag.service"].store
-            eventually(lambda: store.collection(name).index_state == "ready", seconds=INDEXED_SECONDS)
+            eventually(lambda: store.collection(name).index_state == "ready")
         return name
 
     return make

@@ -44,7 +44,7 @@ def test_a_thread_takes_one_job_after_the_other():
         assert threads.submit(number, lambda number=number: number).result(20) == number
     assert threads.threads <= 2  # a result is ready a moment before its thread is idle
     threads.close()
-    eventually(lambda: threads.threads == 0, seconds=20)
+    eventually(lambda: threads.threads == 0)
 
 
 def test_an_error_fails_its_own_job_alone():
@@ -59,7 +59,7 @@ def test_an_error_fails_its_own_job_alone():
 def test_closing_cancels_jobs_that_have_not_begun(gate):
     threads = ConnectionThreads("test", each=1)
     running, waiting = (threads.submit("slow", lambda: gate.wait(30)) for _ in range(2))
-    eventually(running.running, seconds=20)
+    eventually(running.running)
     threads.close()
     with pytest.raises(CancelledError):
         waiting.result(20)

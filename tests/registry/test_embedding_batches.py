@@ -45,9 +45,9 @@ def together():
 
         def ask(texts):
             first = pool.submit(batches.embed, "first", MODEL)
-            eventually(lambda: slow.calls, seconds=20)
+            eventually(lambda: slow.calls)
             others = [pool.submit(batches.embed, text, MODEL) for text in texts]
-            eventually(lambda: len(batches.waiting) == len(texts), seconds=20)
+            eventually(lambda: len(batches.waiting) == len(texts))
             slow.gate.set()
             return slow, first, others
 
@@ -100,9 +100,9 @@ def test_texts_of_one_model_go_together_and_each_gets_the_vector_of_its_own():
     batches = EmbeddingBatches(slow)
     with ThreadPoolExecutor(10) as pool:
         first = pool.submit(batches.embed, "first", MODEL)
-        eventually(lambda: slow.calls, seconds=20)
+        eventually(lambda: slow.calls)
         wanted = [pool.submit(batches.embed, f"text {number}", f"m{number % 2}") for number in range(6)]
-        eventually(lambda: len(batches.waiting) == 6, seconds=20)
+        eventually(lambda: len(batches.waiting) == 6)
         slow.gate.set()
         assert all(each.result(20).shape == (26,) for each in [first, *wanted])
     assert sorted(len(call) for call in slow.calls) == [1, 3, 3]
@@ -112,7 +112,7 @@ def test_texts_of_one_model_go_together_and_each_gets_the_vector_of_its_own():
 def test_there_is_no_thread_without_a_text():
     batches = EmbeddingBatches(LetterEmbedding())
     batches.embed("a", MODEL)
-    eventually(lambda: all(each.name != "embedding-batch" for each in threading.enumerate()), seconds=20)
+    eventually(lambda: all(each.name != "embedding-batch" for each in threading.enumerate()))
 
 
 def test_a_text_that_nobody_waits_for_any_more_is_not_embedded():
@@ -120,7 +120,7 @@ def test_a_text_that_nobody_waits_for_any_more_is_not_embedded():
     batches = EmbeddingBatches(slow)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(batches.embed, "first", MODEL)
-        eventually(lambda: slow.calls, seconds=20)
+        eventually(lambda: slow.calls)
         with deadlines.within(0.05), pytest.raises(UnavailableError):
             batches.embed("late", MODEL)
         slow.gate.set()

@@ -76,7 +76,7 @@ def test_the_words_of_a_deleted_document_leave_the_word_index(app, client, colle
     document_id, _ = told
     assert in_words()
     client.delete(f"/api/rag/documents/{document_id}", query_string={"collection": collection})
-    eventually(lambda: not in_words(), seconds=60)
+    eventually(lambda: not in_words())
 
 
 def test_a_deleted_chunk_leaves_no_trace(client, collection, told, traces):
@@ -105,7 +105,7 @@ def test_context_tools_keep_nothing_of_a_deleted_document(app, client, traces, m
     kept = _kept_answers(app)
     (found,) = client.post("/tools/rag_context_search", json=ask).json["results"]
     assert marker in found["content"]
-    eventually(lambda: _kept_answers(app) - kept, seconds=30)
+    eventually(lambda: _kept_answers(app) - kept)
     assert client.post("/tools/rag_context_search", json=ask).json["results"] == [found]
     where = {"where": {"document_id": found["metadata"]["documentId"]}}
     name = RetrievalSettings().context_collection

@@ -48,7 +48,7 @@ def upload(client, collection, word):
     answer = client.post("/api/documents", query_string=given, data=text.encode(), headers=headers)
     assert answer.status_code == 202, answer.json
     place = f"/api/jobs/{answer.json['job']['id']}"
-    eventually(lambda: client.get(place).json["status"] == "done", seconds=60)
+    eventually(lambda: client.get(place).json["status"] == "done")
     (file,) = client.get(place).json["files"]
     return file["document_id"]
 

@@ -36,7 +36,7 @@ def beside(app, monkeypatch):
                 keep(pending, erasures)
                 if not begun:
                     begun.append(pool.submit(write))
-                    eventually(lambda: begun[0].done() or catalog._commits.waiting, seconds=WAIT_SECONDS)
+                    eventually(lambda: begun[0].done() or catalog._commits.waiting)
 
             monkeypatch.setattr(PendingErasures, "keep", keeping)
             return lambda: begun[0].result(WAIT_SECONDS)

@@ -10,7 +10,7 @@ def upload(client, collection, text, tag, name="report.md"):
     headers = {"X-Filename": name, "Content-Type": "text/markdown"}
     answer = client.post(f"/api/documents?collection={collection}&tags={tag}", data=text.encode(), headers=headers)
     place = f"/api/jobs/{answer.json['job']['id']}"
-    eventually(lambda: client.get(place).json["status"] == "done", seconds=60)
+    eventually(lambda: client.get(place).json["status"] == "done")
     (file,) = client.get(place).json["files"]
     return file["document_id"]
 
@@ -21,7 +21,7 @@ def reembed(client, collection, models_up):
     assert client.post("/api/connections", json=connection).status_code == 201
     place = f"/collections/{collection}/reembed"
     assert client.post(place, json={"connection": "newer"}).status_code == 202
-    eventually(lambda: client.get(place).json["status"] == "complete", seconds=60)
+    eventually(lambda: client.get(place).json["status"] == "complete")
 
 
 def two_sections(word):

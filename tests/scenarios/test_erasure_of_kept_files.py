@@ -16,7 +16,7 @@ def test_a_kept_file_is_in_no_file_after_the_erasure_of_its_document(service):
             form = {"purpose": "assistants", "file": (io.BytesIO(f"# Of {word}".encode()), f"{word}name.md")}
             file = client.post("/v1/files", data=form).json["id"]
             client.post(place, json={"file_id": file, "attributes": {"of": f"{word}author"}})
-            eventually(lambda file=file: client.get(f"{place}/{file}").json["status"] == "completed", seconds=60)
+            eventually(lambda file=file: client.get(f"{place}/{file}").json["status"] == "completed")
             documents[word] = file
         (found,) = client.get(f"/api/documents?collection={made['collection']}&limit=1").json["documents"]
         assert files_with(app, CANARY)

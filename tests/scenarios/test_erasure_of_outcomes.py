@@ -42,7 +42,7 @@ def upload(client, collection):
 
 def _ended(client, answer):
     place = f"/api/jobs/{answer.json['job']['id']}"
-    eventually(lambda: client.get(place).json["status"] == "done", seconds=60)
+    eventually(lambda: client.get(place).json["status"] == "done")
     return client.get(place).json["files"]
 
 

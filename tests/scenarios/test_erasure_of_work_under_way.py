@@ -121,7 +121,7 @@ def test_a_request_that_waits_for_its_turn_while_its_user_is_erased_is_refused(
         first = pool.submit(send, "/api/chat", {"message": "Hello.", "conversationId": "first"})
         assert busy.wait(60)
         waits = pool.submit(send, path, body)
-        eventually(lambda: lane._waiting, seconds=60)
+        eventually(lambda: lane._waiting)
         erase(client, user=key.id)
         free.set()
         assert first.result(60).status_code == 200

@@ -54,7 +54,7 @@ def reports(service, folder):
         "loaded": run("load", "--collection", "loaded", "--verbose", "--full-speed"),
         "watched": run("watch", "--once", "--collection", "watched"),
     }
-    eventually(lambda: requests.get(job, timeout=SECONDS).json()["status"] == "done", seconds=SECONDS)
+    eventually(lambda: requests.get(job, timeout=SECONDS).json()["status"] == "done")
     return {**reports, "uploaded": (answer.json(), requests.get(job, timeout=SECONDS).json())}
 
 

@@ -132,7 +132,7 @@ def test_each_hostile_file_of_an_upload_is_one_error(service, folder, refused, h
         job = requests.get(place, timeout=SECONDS).json()
         return job if job["status"] not in ("queued", "running") else None
 
-    job = eventually(ended, seconds=SECONDS, complaint=service.tail)
+    job = eventually(ended, complaint=service.tail)
     stored = {each["name"] for each in job["files"] if each["status"] == "done"}
     failed = {each["name"]: each for each in job["files"] if each["status"] == "failed"}
     assert (stored, set(failed)) == (set(harmless), set(refused))

@@ -52,7 +52,7 @@ def upload_page(client, collection, name, hidden):
     headers = {"X-Filename": name, "Content-Type": "text/html"}
     sent = client.post("/api/documents", query_string={"collection": collection}, data=page.encode(), headers=headers)
     place = f"/api/jobs/{sent.json['job']['id']}"
-    eventually(lambda: client.get(place).json["status"] == "done", seconds=60)
+    eventually(lambda: client.get(place).json["status"] == "done")
     (file,) = client.get(place).json["files"]
     return file["document_id"]
 

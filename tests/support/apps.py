@@ -15,7 +15,7 @@ from interfaces.commands.scratch_service import processes_in
 from interfaces.compose import create_app
 from schemas.settings import OPEN, AccessSettings, RegistrySettings, RetrievalSettings, WrapperSettings
 from tests.support.contract import CheckedClient
-from tests.support.live import ORIGIN, START_SECONDS, STOP_SECONDS, eventually
+from tests.support.live import ORIGIN, eventually
 from tests.support.model_server import StubServer
 
 ONE_LOOK = 3_000.0
@@ -59,11 +59,11 @@ def running_app(
     app.test_client_class = CheckedClient
     service = app.extensions["rag.service"]
     try:
-        eventually(lambda: service.health().status == "healthy", seconds=START_SECONDS)
+        eventually(lambda: service.health().status == "healthy")
         yield app
     finally:
         service.close()
-    eventually(lambda: not processes_in(data_dir), seconds=STOP_SECONDS)
+    eventually(lambda: not processes_in(data_dir))
 
 
 class HeldBody(io.RawIOBase):

@@ -43,7 +43,7 @@ class ChromaServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        eventually(self._answers, seconds=60)
+        eventually(self._answers)
 
     def stop(self, number):
         self._process.send_signal(number)

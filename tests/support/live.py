@@ -28,8 +28,10 @@ from wrapper.engine.keeper.chroma_child import LOG_FILE
 from wrapper.engine.keeper.state import read_state
 
 T = TypeVar("T")
-START_SECONDS = 60.0
-STOP_SECONDS = 45.0
+PATIENCE_SECONDS = 120.0
+"""How long a test waits for what must come: on a busy machine late is not wrong."""
+START_SECONDS = PATIENCE_SECONDS
+STOP_SECONDS = PATIENCE_SECONDS
 POLL_SECONDS = (0.02, 0.05)
 """How soon a condition is looked at again: the longer it was waited for, the later. To look costs processor time."""
 PORT_ATTEMPTS = 3
@@ -192,7 +194,9 @@ def chroma_client_at(url: str) -> Iterator[chromadb.api.ClientAPI]:
             client._admin_client._server._session.close()
 
 
-def eventually(condition: Callable[[], T], *, seconds: float, complaint: Callable[[], str] = str) -> T:
+def eventually(
+    condition: Callable[[], T], *, seconds: float = PATIENCE_SECONDS, complaint: Callable[[], str] = str
+) -> T:
     """Return what `condition` returned when it was first true; fail after the deadline."""
     begun = time.monotonic()
     while not (outcome := condition()):

@@ -27,7 +27,7 @@ def test_the_last_result_is_returned_with_its_age():
     look = Look("counting", lambda: next(found), None, every_seconds=1e-3, limit_seconds=5, clock=clock)
     assert look.last().found is None
     look.start()
-    eventually(lambda: (look.last().found or 0) > 2, seconds=20)
+    eventually(lambda: (look.last().found or 0) > 2)
     look.end()
     look.join()
     clock.now += 3
@@ -49,12 +49,12 @@ def test_a_look_that_hangs_is_late_and_ages_no_other(looks):
     other = looks.add("other", lambda: "seen", "nothing yet", every_seconds=1e-3, limit_seconds=60)
     try:
         assert asked.wait(20)
-        eventually(lambda: hanging.last().is_late, seconds=20)
-        eventually(lambda: other.last().found == "seen", seconds=20)
+        eventually(lambda: hanging.last().is_late)
+        eventually(lambda: other.last().found == "seen")
         assert (hanging.last().found, other.last().is_late) == ("nothing yet", False)
     finally:
         gate.set()
-    eventually(lambda: hanging.last().found == "answered", seconds=20)
+    eventually(lambda: hanging.last().found == "answered")
 
 
 def test_a_look_that_fails_leaves_what_was_seen_before(looks):
@@ -71,4 +71,4 @@ def test_a_look_that_fails_leaves_what_was_seen_before(looks):
     look = looks.add("failing", fail, "nothing yet", every_seconds=1e-3, limit_seconds=1e-3)
     assert failed.wait(20)
     assert look.last().found == "well"
-    eventually(lambda: look.last().is_late, seconds=20)
+    eventually(lambda: look.last().is_late)

@@ -151,7 +151,7 @@ def test_a_source_is_read_no_faster_than_the_service_takes_it():
             before, seen = seen, taken
             return before == seen > 0
 
-        eventually(stands_still, seconds=SECONDS)
+        eventually(stands_still)
     sending.join(SECONDS)
     assert taken < 50_000
 

@@ -35,7 +35,7 @@ def one_round(server: Any, writers: Sequence[Writer], generator: random.Random, 
         return lambda stopping: writer.run(server.url, stopping)
 
     with running([runner(writer) for writer in writers]) as stopping:
-        eventually(lambda: _acknowledged(writers) > told or stopping.is_set(), seconds=60)
+        eventually(lambda: _acknowledged(writers) > told or stopping.is_set())
         stopping.wait(generator.uniform(0.0, longest_seconds))
         server.kill()
     server.start()

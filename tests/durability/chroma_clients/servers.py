@@ -33,7 +33,7 @@ class Ours:
         pids = processes_in(self._service.data_dir)
         kill(self._service.process.pid, *pids)
         self._service.process.wait(30)
-        eventually(lambda: not any(alive(pid) for pid in pids), seconds=30)
+        eventually(lambda: not any(alive(pid) for pid in pids))
 
     def stop(self) -> None:
         if self._service is not None:

@@ -109,7 +109,7 @@ def test_a_copy_equals_its_source_however_often_the_mirror_is_killed(serve, tmp_
             mirror = subprocess.Popen([*RUN_MAIN, *arguments], env=environ, stdout=output, stderr=output)
             try:
                 # Before that, it does nothing that a kill could disturb.
-                eventually(lambda was=before: place_of(service, session) != was, seconds=60, complaint=log.read_text)
+                eventually(lambda was=before: place_of(service, session) != was, complaint=log.read_text)
                 with suppress(subprocess.TimeoutExpired):
                     code = mirror.wait(moments.uniform(0, LONGEST_LIFE_SECONDS))
                     raise AssertionError(f"the mirror ended with {code}: {log.read_text()}")

@@ -18,7 +18,6 @@ from tests.support.chroma import ChromaServer
 from tests.support.live import chroma_client, eventually, live_service, spawn_service
 from wrapper.distances import exact_distances
 
-ADOPTION_SECONDS = 60.0
 MANY = 6000
 
 
@@ -104,7 +103,7 @@ def _adopted(service, *names):
         found = _collections(service)
         return set(names) <= found.keys() and not any("adopting" in each for each in found.values()) and found
 
-    found = eventually(complete, seconds=ADOPTION_SECONDS, complaint=lambda: _said(service))
+    found = eventually(complete, complaint=lambda: _said(service))
     service.wait_until_healthy()
     return found
 
@@ -119,7 +118,7 @@ def _query(service, name, vector, top_k=10, plan="index"):
         assert answer.status_code == 200, answer.text
         return answer.json()["plan"] == plan and answer.json()
 
-    return eventually(answered, seconds=ADOPTION_SECONDS, complaint=lambda: _said(service))
+    return eventually(answered, complaint=lambda: _said(service))
 
 
 def _assert_nearest(service, name, metric, ids, stored, asked):
@@ -181,7 +180,7 @@ def test_everything_is_served_as_it_was(served):
     assert "adopting" not in report
     assert "left_out" not in report
     shown = "rag_collections_adopting 0.0"
-    eventually(lambda: shown in requests.get(f"{service.url}/metrics", timeout=15).text, seconds=30)
+    eventually(lambda: shown in requests.get(f"{service.url}/metrics", timeout=15).text)
 
 
 def test_lists_uris_and_converted_values_are_served(written_by_ours, bring, serve):
@@ -312,7 +311,7 @@ def test_an_adoption_killed_halfway_is_completed(many_documents, bring, spawn):
     reached = 0
     for part in (1, 1000, 3000):
         service = spawn()
-        reached = eventually(lambda part=part, s=service: (n := _taken_in(s)) >= part and n, seconds=ADOPTION_SECONDS)
+        reached = eventually(lambda part=part, s=service: (n := _taken_in(s)) >= part and n)
         os.killpg(service.process.pid, signal.SIGKILL)
         service.stop(signal.SIGKILL)
     assert reached < MANY
@@ -330,7 +329,7 @@ def test_health_and_reads_tell_of_an_adoption_in_progress(many_documents, bring,
     """Freeze the engine halfway, so that there is time to ask."""
     bring(many_documents)
     service = spawn()
-    eventually(lambda: _taken_in(service) > 0, seconds=ADOPTION_SECONDS)
+    eventually(lambda: _taken_in(service) > 0)
     os.kill(service.engine_pid, signal.SIGSTOP)
     base = f"{service.url}/collections/many"
     with service.session() as session:
@@ -346,7 +345,7 @@ def test_health_and_reads_tell_of_an_adoption_in_progress(many_documents, bring,
         assert int(refused.headers["Retry-After"]) > 0
         assert f"of {MANY} documents" in refused.json()["error"]
         shown = "rag_collections_adopting 1.0"
-        eventually(lambda: shown in session.get(f"{service.url}/metrics", timeout=5).text, seconds=30)
+        eventually(lambda: shown in session.get(f"{service.url}/metrics", timeout=5).text)
     found = _adopted(service, "many")
     assert found["many"]["count"] == MANY
 

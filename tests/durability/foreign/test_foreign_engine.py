@@ -24,7 +24,7 @@ def test_the_service_works_on_a_foreign_engine_and_survives_its_restarts(chroma_
         assert found["plan"] == "index"
 
         chroma_server.stop(signal.SIGTERM)
-        eventually(lambda: session.get(f"{service.url}/health").json()["status"] == "degraded", seconds=20)
+        eventually(lambda: session.get(f"{service.url}/health").json()["status"] == "degraded")
         late = documents(5, seed=2)
         added = session.post(f"{service.url}/collections/foreign/documents", json={"documents": late}, timeout=15)
         assert (added.status_code, added.json()["indexed"]) == (202, False)
@@ -35,7 +35,6 @@ def test_the_service_works_on_a_foreign_engine_and_survives_its_restarts(chroma_
         healed(service)
         found = eventually(
             lambda: (answer := _query(session, service, late[2]["embedding"]))["plan"] == "index" and answer,
-            seconds=30,
         )
         assert found["results"][0]["id"] == late[2]["id"]
 
@@ -46,11 +45,11 @@ def test_a_service_killed_during_writes_fills_an_engine_that_comes_back_empty(ch
     create(service, "foreign", given)
     writer = Writer(service, "foreign", 1)
     with running([writer.run]) as stopping:
-        eventually(lambda: stopping.is_set() or writer.stored > 10, seconds=30)
+        eventually(lambda: stopping.is_set() or writer.stored > 10)
         chroma_server.stop(signal.SIGKILL)
         (tmp_path / "elsewhere").rename(tmp_path / "lost")
         chroma_server.start()
-        eventually(lambda: stopping.is_set() or writer.stored > 30, seconds=60, complaint=service.tail)
+        eventually(lambda: stopping.is_set() or writer.stored > 30, complaint=service.tail)
     assert not writer.refused
     healed(service)
     with service.session() as session:
@@ -59,6 +58,5 @@ def test_a_service_killed_during_writes_fills_an_engine_that_comes_back_empty(ch
                 lambda document=document: (
                     (answer := _query(session, service, document["embedding"]))["plan"] == "index" and answer
                 ),
-                seconds=30,
             )
             assert found["results"][0]["id"] == document["id"]

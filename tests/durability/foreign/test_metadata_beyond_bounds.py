@@ -10,7 +10,6 @@ from tests.support.live import eventually
 from wrapper.catalog import writes
 from wrapper.engine import encoding
 
-SECONDS = 90
 BEYOND = {
     "fields": {f"k{number}": number for number in range(20_000)},
     "elements": {"list": list(range(12_000))},
@@ -48,13 +47,11 @@ def test_metadata_that_the_engine_cannot_hold_as_fields_is_still_in_the_index(ap
     given = documents(4, seed=1)
     name = filled(given[:3])
     _stored_by_an_earlier_release(app, name, given[3], BEYOND[kind])
-    eventually(lambda: _asks_the_index(client, name, given[3]), seconds=SECONDS)
+    eventually(lambda: _asks_the_index(client, name, given[3]))
     shown = client.get(f"/collections/{name}/documents/{given[3]['id']}").json
     assert shown["metadata"] == BEYOND[kind]
     assert client.post(f"/collections/{name}/index/check").status_code == 202
-    report = eventually(
-        lambda: (now := client.get(f"/collections/{name}/index").json)["checked_at"] and now, seconds=SECONDS
-    )
+    report = eventually(lambda: (now := client.get(f"/collections/{name}/index").json)["checked_at"] and now)
     assert (report["fault"], report["rebuilds"], report["set_aside"]["documents"]) == (None, 0, 0)
 
 
@@ -71,15 +68,15 @@ def test_a_collection_that_breaks_its_index_is_set_aside_while_the_others_are_as
     _stored_by_an_earlier_release(app, name, bad, BEYOND["fields"])
     added = client.post(f"/collections/{name}/documents", json={"documents": given[20:]})
     assert added.status_code in (201, 202)
-    eventually(lambda: _asks_the_index(client, name, given[30]), seconds=SECONDS)
-    eventually(lambda: _asks_the_index(client, others, good[2]), seconds=SECONDS)
+    eventually(lambda: _asks_the_index(client, name, given[30]))
+    eventually(lambda: _asks_the_index(client, others, good[2]))
     assert _asks_the_index(client, name, bad)
     report = client.get(f"/collections/{name}/index").json
     assert [each["id"] for each in report["set_aside"]["first"]] == [bad["id"]]
     assert "breaks" in report["set_aside"]["first"][0]["reason"]
-    eventually(lambda: client.get("/health").json["status"] == "healthy", seconds=SECONDS)
+    eventually(lambda: client.get("/health").json["status"] == "healthy")
     assert client.get("/health").json["set_aside"]["documents"] == 1
     monkeypatch.undo()
     assert client.post(f"/collections/{name}/index/rebuild").status_code == 202
-    eventually(lambda: client.get(f"/collections/{name}/index").json["set_aside"]["documents"] == 0, seconds=SECONDS)
-    eventually(lambda: _asks_the_index(client, name, bad), seconds=SECONDS)
+    eventually(lambda: client.get(f"/collections/{name}/index").json["set_aside"]["documents"] == 0)
+    eventually(lambda: _asks_the_index(client, name, bad))

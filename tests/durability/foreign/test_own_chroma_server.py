@@ -89,7 +89,6 @@ def _healthy(session, service):
     repeated."""
     return eventually(
         lambda: (report := _health(session, service))["status"] == "healthy" and report,
-        seconds=SECONDS,
         complaint=lambda: json.dumps(_health(session, service)),
     )
 
@@ -127,9 +126,9 @@ def test_refused_writes_wait_and_health_says_why(chroma, proxy, service, kind, m
                 said += [each["reason"] for each in report.get("standing_still", ()) if each["collection"] == name]
                 return report["status"] == "degraded" and any(sentence in each for each in said)
 
-            eventually(told, seconds=SECONDS, complaint=lambda: json.dumps(_health(session, service)))
-        eventually(lambda: _in_chroma(chroma, name) == 7, seconds=SECONDS, complaint=service.tail)
-        eventually(lambda: _health(session, service)["status"] == "healthy", seconds=SECONDS, complaint=service.tail)
+            eventually(told, complaint=lambda: json.dumps(_health(session, service)))
+        eventually(lambda: _in_chroma(chroma, name) == 7, complaint=service.tail)
+        eventually(lambda: _health(session, service)["status"] == "healthy", complaint=service.tail)
         assert session.get(f"{service.url}/collections/{name}/index", timeout=30).json()["standing_still"] is None
 
 
@@ -145,7 +144,6 @@ def test_a_document_too_large_for_the_server_is_set_aside_and_still_found(chroma
                 lambda: session.get(f"{service.url}/collections/sizes/index", timeout=60).json()["set_aside"][
                     "documents"
                 ],
-                seconds=120,
                 complaint=service.tail,
             )
             answer = session.post(f"{service.url}/collections/sizes/documents", json={"documents": large}, timeout=120)
@@ -207,14 +205,12 @@ def test_an_engine_claimed_by_another_service_is_left_alone_until_it_is_ours_aga
     other = {"new_metadata": {**mark["metadata"], CATALOGUE: str(uuid.uuid4())}}
     assert requests.put(f"{base}/{mark['id']}", json=other, timeout=30).status_code == 200
     with service.session() as session:
-        health = eventually(
-            lambda: (report := _health(session, service))["engine"]["status"] == "refusing" and report, seconds=SECONDS
-        )
+        health = eventually(lambda: (report := _health(session, service))["engine"]["status"] == "refusing" and report)
         assert OWNER_MARK in health["engine"]["message"]
         assert health["status"] == "degraded"
         ours = {"new_metadata": mark["metadata"]}
         assert requests.put(f"{base}/{mark['id']}", json=ours, timeout=30).status_code == 200
-        eventually(lambda: _health(session, service)["status"] == "healthy", seconds=SECONDS, complaint=service.tail)
+        eventually(lambda: _health(session, service)["status"] == "healthy", complaint=service.tail)
 
 
 def test_foreign_collections_are_left_alone_until_adoption_is_allowed(chroma, tmp_path):
@@ -252,7 +248,6 @@ def test_foreign_collections_are_left_alone_until_adoption_is_allowed(chroma, tm
                     ]
                     and index
                 ),
-                seconds=SECONDS,
                 complaint=service.tail,
             )
             assert state["standing_still"]["reason"] == NAME_TAKEN
@@ -264,13 +259,12 @@ def test_foreign_collections_are_left_alone_until_adoption_is_allowed(chroma, tm
         # Deleting our collection of that name deletes no foreign one; we get the name at the next try after it becomes
         # free.
         assert session.delete(f"{service.url}/collections/hollow", timeout=30).status_code == 200
-        eventually(lambda: _health(session, service)["index_lag"] <= 2, seconds=SECONDS, complaint=service.tail)
+        eventually(lambda: _health(session, service)["index_lag"] <= 2, complaint=service.tail)
         assert {name: held for name, held in _held(others).items() if name in before} == before
         others.rename_collection(before["taken"][0].id, "moved")
         # Between getting its name and its documents, nothing stands still.
         eventually(
             lambda: (found := _health(session, service))["status"] == "healthy" and found["index_lag"] == 0,
-            seconds=SECONDS,
             complaint=service.tail,
         )
         assert len(others.get(others.get_collection("taken").id).ids) == len(given)
@@ -280,7 +274,6 @@ def test_foreign_collections_are_left_alone_until_adoption_is_allowed(chroma, tm
                 _names(session, service) == {"ours", "taken", "theirs", "moved", "hollow"}
                 and _health(session, service)["status"] == "healthy"
             ),
-            seconds=SECONDS,
             complaint=service.tail,
         )
         stored = session.get(f"{service.url}/collections/theirs/documents/b", timeout=30).json()

@@ -30,7 +30,7 @@ def test_every_search_is_answered_in_time_and_counted(serve):
             assert session.post(f"{service.url}/tools/rag_context_index", json=body).status_code == 200
 
     # After this many searches by vector in a row, every worker has loaded the model.
-    eventually(lambda: all(_search(service, "warm up", n)["fallbackLevel"] == 1 for n in range(10)), seconds=60)
+    eventually(lambda: all(_search(service, "warm up", n)["fallbackLevel"] == 1 for n in range(10)))
     before = _statistics(service)
     answers, slowest, faults = [], [0.0], []
 
@@ -55,10 +55,10 @@ def test_every_search_is_answered_in_time_and_counted(serve):
     for client in clients:
         client.start()
     for part in (4, 2):
-        eventually(lambda part=part: len(answers) > SEARCHES // part, seconds=120)
-        engine = eventually(lambda: service.engine_pid, seconds=30)
+        eventually(lambda part=part: len(answers) > SEARCHES // part)
+        engine = eventually(lambda: service.engine_pid)
         os.kill(engine, signal.SIGKILL)
-        eventually(lambda engine=engine: service.engine_pid not in (None, engine), seconds=30, complaint=service.tail)
+        eventually(lambda engine=engine: service.engine_pid not in (None, engine), complaint=service.tail)
     for client in clients:
         client.join()
     assert not faults

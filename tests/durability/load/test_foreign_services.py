@@ -53,7 +53,7 @@ def service(tmp_path_factory, held):
     # The service is not healthy, because its embedding service is held, but it serves.
     service = spawn_service(tmp_path_factory.mktemp("foreign"), settings)
     try:
-        eventually(lambda: _is_ready(service), seconds=START_SECONDS, complaint=service.tail)
+        eventually(lambda: _is_ready(service), complaint=service.tail)
         yield service
     finally:
         service.stop()

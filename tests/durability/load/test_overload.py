@@ -102,7 +102,7 @@ def test_a_storm_is_answered_to_the_last_request(service, session_of, url):
     assert len(statuses) == clients * each
     assert set(statuses) <= {200, 201, 202, 503}
     assert session_of.get(url).json()["count"] == len([status for status in statuses if status in (201, 202)])
-    eventually(lambda: service._is_healthy(), seconds=30)
+    eventually(lambda: service._is_healthy())
     assert "rag_refused_requests_total" in session_of.get(f"{service.url}/metrics").text
 
 
@@ -118,7 +118,7 @@ def test_a_worker_that_cannot_open_another_file_goes_on(service, session_of, url
         stack.callback(resource.prlimit, worker, resource.RLIMIT_NOFILE, (soft, hard))
         for _ in range(limit - len(opened) + 8):
             stack.enter_context(socket.create_connection(("127.0.0.1", service.port)))
-        eventually(lambda: len(os.listdir(f"/proc/{worker}/fd")) >= limit, seconds=20, complaint=service.tail)
+        eventually(lambda: len(os.listdir(f"/proc/{worker}/fd")) >= limit, complaint=service.tail)
         for _ in range(3):
             assert session_of.get(f"{service.url}/live").status_code == 200
     assert requests.get(url, timeout=ANSWER_SECONDS).status_code == 200

@@ -138,7 +138,7 @@ def test_a_client_that_does_not_read_is_cut_off(impatient):
 def test_an_export_that_is_not_read_holds_its_snapshot_for_a_limited_time(patient):
     before = patient.log.read_text().count(CUT)
     with _clients(patient, 3, EXPORT) as clients:
-        eventually(lambda: patient.log.read_text().count(CUT) == before + 3, seconds=ANSWER_SECONDS)
+        eventually(lambda: patient.log.read_text().count(CUT) == before + 3)
         assert all(len(_rest(client)) < 10 * len(TEXT) for client in clients)
 
 

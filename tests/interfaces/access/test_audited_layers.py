@@ -35,7 +35,7 @@ def test_an_upload_and_each_of_its_files_have_a_line(client, lines, collection):
         data=b"# Backups\n\nEvery night.",
         headers={"X-Filename": "a.md", "Content-Type": "text/markdown"},
     )
-    eventually(lambda: client.get(f"/api/jobs/{answer.json['job']['id']}").json["status"] == "done", seconds=60)
+    eventually(lambda: client.get(f"/api/jobs/{answer.json['job']['id']}").json["status"] == "done")
     upload, stored = lines()
     assert told(upload) == ("POST", "/api/documents", None, "write", None, 202)
     assert told(stored) == ("POST", "job", None, "write", 1, 201)

@@ -43,7 +43,7 @@ def document(app):
     content = f"# First\n\n{MANY_WORDS}\n\n# Second\n\nThe secret.".encode()
     sent = client.post("/api/documents", data={"file": (io.BytesIO(content), "a.md")}, headers=ADMIN)
     place = f"/api/jobs/{sent.json['job']['id']}"
-    eventually(lambda: client.get(place, headers=ADMIN).json["status"] == "done", seconds=60)
+    eventually(lambda: client.get(place, headers=ADMIN).json["status"] == "done")
     [found] = client.get("/api/documents", headers=ADMIN).json["documents"]
     chunks = client.get(PLACE, headers=ADMIN).json["documents"]
     assert found["has_original"]
@@ -129,7 +129,7 @@ def test_a_key_whose_filter_was_changed_does_not_get_304(app, client, document):
     assert before.json["total"] == 1
     stored.change(made.id, lambda key: replace(key, grant=replace(key.grant, where={"chunk_index": 1})))
     again = headers | {"If-None-Match": before.headers["ETag"]}
-    eventually(lambda: client.get(PLACE, headers=again).status_code == 200, seconds=20)
+    eventually(lambda: client.get(PLACE, headers=again).status_code == 200)
     after = client.get(PLACE, headers=headers)
     assert after.json["total"] == 1
     assert after.json["documents"] != before.json["documents"]
@@ -160,15 +160,15 @@ def test_an_answer_that_was_kept_for_another_is_not_found(app, client, reader):
         found = client.post("/tools/rag_context_search", json=asked, headers=readers[kind]).json
         times[kind] += 1
         assert not found["fallback"]
-        stats = eventually(lambda: _counted(client, readers[kind], times[kind]), seconds=20)
+        stats = eventually(lambda: _counted(client, readers[kind], times[kind]))
         return round(stats["cacheHitRate"] * stats["totalQueries"]), [each["content"] for each in found["results"]]
 
     for limit, shown in ((2, list(texts.values())), (1, [texts["open"]])):
         before, _ = hits("whole", limit)
-        eventually(lambda limit=limit, before=before: hits("whole", limit)[0] > before, seconds=20)
+        eventually(lambda limit=limit, before=before: hits("whole", limit)[0] > before)
         assert hits("whole", limit)[1] == shown
         assert hits("part", limit) == (0, [texts["open"]])
-    eventually(lambda: hits("part", 1)[0] > 0, seconds=20)
+    eventually(lambda: hits("part", 1)[0] > 0)
     assert client.delete("/collections/answers", headers=ADMIN).status_code == 200
 
 

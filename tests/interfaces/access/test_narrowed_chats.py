@@ -45,7 +45,7 @@ def key(app):
                 me = answer.json
                 return all(sorted(me[name]) == sorted(names) for name, names in rights.items())
 
-            eventually(is_known, seconds=20)
+            eventually(is_known)
 
         def chat(conversation_id, message, **more):
             body = {"message": message, "conversationId": conversation_id, **more}

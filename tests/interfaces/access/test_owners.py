@@ -386,4 +386,4 @@ def test_the_topic_of_a_conversation_is_its_caller_s(callers):
 
 def test_jobs_work_for_their_owner(callers):
     made = Job().make(callers.narrow, "works", False)
-    eventually(lambda: callers.narrow.get(f"/api/jobs/{made}").json["status"] == "done", seconds=60)
+    eventually(lambda: callers.narrow.get(f"/api/jobs/{made}").json["status"] == "done")

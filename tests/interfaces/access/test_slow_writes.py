@@ -156,7 +156,7 @@ def test_a_file_that_is_embedded_for_a_key_that_ends_fails_with_those_that_are_l
     def job():
         return asking.client.get(place, headers=asking.admin).json
 
-    eventually(lambda: job()["status"] in ("done", "failed"), seconds=60, complaint=lambda: str(job()))
+    eventually(lambda: job()["status"] in ("done", "failed"), complaint=lambda: str(job()))
     assert [(each["status"], each["code"]) for each in job()["files"]] == [("failed", code)] * 2
     assert len(calls) == 1
     assert asking.stored() == []

@@ -130,7 +130,6 @@ def test_a_kept_file_is_its_senders_alone_and_goes_into_their_stores_alone(app, 
     place = f"/v1/vector_stores/team-a-docs/files/{file}"
     eventually(
         lambda: client.get(place, headers=mine).json["status"] == "completed",
-        seconds=120,
         complaint=lambda: client.get(place, headers=mine).text,
     )
     assert client.get(place, headers=theirs).json["status"] == "completed"

@@ -310,7 +310,7 @@ class TestServer:
             answer = client.get(url).json
             return answer if answer["num_unindexed_ops"] == 0 else None
 
-        answer = eventually(indexed, seconds=30)
+        answer = eventually(indexed)
         assert answer == {"num_indexed_ops": 3, "num_unindexed_ops": 0, "total_ops": 3, "op_indexing_progress": 1.0}
 
 

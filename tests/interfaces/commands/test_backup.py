@@ -237,10 +237,10 @@ def test_a_schedule_makes_them_until_it_is_stopped(backed_up, tmp_path):
         stderr=subprocess.STDOUT,
     )
     try:
-        eventually(lambda: not ahead.exists(), seconds=60)
-        first = eventually(lambda: list(folder.glob("*.ragbackup")), seconds=60)
+        eventually(lambda: not ahead.exists())
+        first = eventually(lambda: list(folder.glob("*.ragbackup")))
         # Older ones go after the newer one is there.
-        eventually(lambda: len(now := list(folder.glob("*.ragbackup"))) == 1 and now != first, seconds=60)
+        eventually(lambda: len(now := list(folder.glob("*.ragbackup"))) == 1 and now != first)
     finally:
         process.send_signal(signal.SIGTERM)
         said, _ = process.communicate(timeout=60)

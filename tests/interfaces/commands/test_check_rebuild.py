@@ -43,7 +43,7 @@ def test_a_sound_index_is_looked_at_and_its_recall_measured(run_live, live, sess
     assert index["recall_at_10"] > 0.9
     assert index["index_bytes"] > 0
     shown = f'rag_index_recall_at_10{{collection="{name}"}} {index["recall_at_10"]}'
-    eventually(lambda: shown in session.get(f"{live.url}/metrics").text, seconds=30)
+    eventually(lambda: shown in session.get(f"{live.url}/metrics").text)
     assert session.get(f"{live.url}/health").json()["indexes"]["lowest_recall_at_10"]["recall"] <= 1
 
 
@@ -55,7 +55,7 @@ def test_an_index_is_rebuilt_when_asked(run_live, live, session, name):
     after = _index(live, session, name)
     assert (after["rebuilds"], after["rebuild"], after["state"]) == (before + 1, None, "ready")
     assert after["records"] == "full"
-    eventually(lambda: _index(live, session, name)["recall_at_10"] is not None, seconds=30)
+    eventually(lambda: _index(live, session, name)["recall_at_10"] is not None)
 
 
 def test_progress_and_reason_of_a_rebuild_are_told(live, session, name):
@@ -69,7 +69,7 @@ def test_progress_and_reason_of_a_rebuild_are_told(live, session, name):
             assert 0 <= index["rebuild"]["documents"] <= index["rebuild"]["of"] == DOCUMENTS
         return index["rebuilds"] > asked.json()["rebuilds"]
 
-    eventually(finished, seconds=30)
+    eventually(finished)
 
 
 @pytest.mark.parametrize("command", ["check", "rebuild"])

@@ -94,9 +94,9 @@ def test_it_follows_until_it_is_stopped(live, session, filled, exported, tmp_pat
     with log.open("wb") as output:
         process = subprocess.Popen(line, env=environ, stdout=output, stderr=output)
     try:
-        eventually(lambda: f"{copy}: 2 stored" in log.read_text(), seconds=SECONDS, complaint=log.read_text)
+        eventually(lambda: f"{copy}: 2 stored" in log.read_text(), complaint=log.read_text)
         assert session.delete(f"{live.url}/collections/{filled}/documents", json={"ids": ["b"]}).status_code == 200
-        eventually(lambda: f"{copy}: 1 deleted" in log.read_text(), seconds=SECONDS, complaint=log.read_text)
+        eventually(lambda: f"{copy}: 1 deleted" in log.read_text(), complaint=log.read_text)
         assert exported(copy) == exported(filled)
         process.send_signal(signal.SIGTERM)
         assert process.wait(SECONDS) == 0

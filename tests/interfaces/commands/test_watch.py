@@ -153,26 +153,24 @@ def test_a_failure_is_one_sentence_and_exit_code_2(arguments, sentence):
 def test_file_events_are_followed(watching, root, models, stored):
     (root / "first.md").write_text("first")
     with watching(root) as status:
-        eventually(lambda: status()["state"] == "watching", seconds=SECONDS)
+        eventually(lambda: status()["state"] == "watching")
         assert stored() == {"first.md": "first"}
         with (root / "log.txt").open("w") as file:
             for number in range(20):
                 file.write(f"line {number}\n")
                 file.flush()
-        eventually(lambda: stored().get("log.txt", "").endswith("line 19"), seconds=SECONDS)
+        eventually(lambda: stored().get("log.txt", "").endswith("line 19"))
         (root / "below").mkdir()
         (root / "below" / "new.py").write_text("new = 1")
-        eventually(lambda: "below/new.py" in stored(), seconds=SECONDS)
+        eventually(lambda: "below/new.py" in stored())
         (root / "below" / "later.py").write_text("later = 1")
-        eventually(lambda: "below/later.py" in stored(), seconds=SECONDS)
+        eventually(lambda: "below/later.py" in stored())
         (root / "below").rename(root / "moved")
         (root / "first.md").unlink()
         moved = {"log.txt", "moved/new.py", "moved/later.py"}
-        eventually(lambda: set(stored()) == moved, seconds=SECONDS)
+        eventually(lambda: set(stored()) == moved)
         # Reports are spaced, so the latest one may date from the middle of the changes for a while.
-        told = eventually(
-            lambda: (found := status())["deleted"] == 3 and not found["pending"] and found, seconds=SECONDS
-        )
+        told = eventually(lambda: (found := status())["deleted"] == 3 and not found["pending"] and found)
         assert (told["indexed"], told["files"]) == (6, 3)
         assert told["last_change"] > told["started_at"]
     assert status()["state"] == "stopped"
@@ -181,16 +179,16 @@ def test_file_events_are_followed(watching, root, models, stored):
 
 def test_while_the_embeddings_are_away_nothing_is_lost(watching, run, root, models, stored):
     with watching(root) as status:
-        eventually(lambda: status()["state"] == "watching", seconds=SECONDS)
+        eventually(lambda: status()["state"] == "watching")
         other = run(root, "--once")
         assert (other.returncode, other.stdout) == (2, "")
         assert f"Watcher '{root.name}' is running as " in other.stderr
         usual = models.routes["/v1/embeddings"]
         models.routes["/v1/embeddings"] = lambda body: Answer(401, b"{}", {"Content-Type": "application/json"})
         (root / "a.md").write_text("kept")
-        told = eventually(lambda: (found := status())["state"] == "retrying" and found, seconds=SECONDS)
+        told = eventually(lambda: (found := status())["state"] == "retrying" and found)
         assert (told["pending"], told["failing_since"] is None) == (1, False)
         assert "refuses" in told["reason"] or "demands" in told["reason"]
         models.routes["/v1/embeddings"] = usual
-        eventually(lambda: stored() == {"a.md": "kept"}, seconds=SECONDS)
-        eventually(lambda: status()["reason"] is None, seconds=SECONDS)
+        eventually(lambda: stored() == {"a.md": "kept"})
+        eventually(lambda: status()["reason"] is None)

@@ -99,7 +99,7 @@ def test_a_measurement_has_the_figures_of_each_run_and_question(client, judge):
     begun = client.post("/api/bench", json={"collection": "judged"})
     assert (begun.status_code, begun.json["status"]) == (202, "running")
     place = f"/api/bench/{begun.json['id']}"
-    eventually(lambda: client.get(place).json["status"] != "running", seconds=30)
+    eventually(lambda: client.get(place).json["status"] != "running")
     done = client.get(place).json
     assert (done["status"], done["message"]) == ("done", None)
     assert [each["name"] for each in done["runs"]] == ["fused", "semantic", "lexical", "fused-scores", "fused-rrf"]
@@ -128,7 +128,7 @@ def test_a_query_set_of_ones_own_is_measured_against_the_collection(client, docu
     begun = client.post("/api/bench", json={"collection": "judged", "query_set": given})
     assert (begun.status_code, begun.json["judged"]) == (202, 1)
     place = f"/api/bench/{begun.json['id']}"
-    eventually(lambda: client.get(place).json["status"] != "running", seconds=30)
+    eventually(lambda: client.get(place).json["status"] != "running")
     done = client.get(place).json
     assert done["status"] == "done", done["message"]
     assert next(each for each in done["runs"] if each["name"] == "lexical")["ndcg_at_10"] == 1
@@ -212,7 +212,7 @@ def test_a_query_set_is_measured_by_its_files(admin, client, documents):
     begun = sent(lines.encode(), f"0\t{documents['hours']}\t1".encode())
     assert begun.status_code == 303, begun.text
     bench_id = begun.location.rpartition("=")[2]
-    eventually(lambda: client.get(f"/api/bench/{bench_id}").json["status"] == "done", seconds=30)
+    eventually(lambda: client.get(f"/api/bench/{bench_id}").json["status"] == "done")
     for queries, qrels, words in (
         (b"", b"1\ta\t1", "queries.jsonl: it is missing or empty"),
         (ONE.encode(), b"\n1\t\xff\t1", "qrels/test.tsv:2: is not UTF-8"),
@@ -277,7 +277,7 @@ def test_the_page_of_quality_measures_and_compares(admin, client, judge):
     for _ in range(2):
         answer = admin.post("/quality/measure", of="/quality", collection="judged")
         ids.append(answer.location.rpartition("=")[2])
-        eventually(lambda: client.get(f"/api/bench/{ids[-1]}").json["status"] == "done", seconds=30)
+        eventually(lambda: client.get(f"/api/bench/{ids[-1]}").json["status"] == "done")
     page = admin.read("/quality")
     assert QUESTION in page.text
     assert [each["value"] for each in page.all("input") if each.get("name") == "bench"] == ids[::-1]

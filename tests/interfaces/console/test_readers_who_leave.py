@@ -33,7 +33,7 @@ def test_a_page_that_waits_for_its_turn_gives_it_up_when_its_reader_leaves(app, 
         for _ in range(app.extensions["rag.service"].settings.threads):
             stack.callback(lanes.enter(Lane.COMPUTING, lambda: False))
         page = pool.submit(admin.client.get, "/console/collections/left/map", environ_overrides=connection)
-        eventually(waiting, seconds=20)
+        eventually(waiting)
         browser.close()
         assert page.result(timeout=20).status_code == 503
         assert waiting() == 0

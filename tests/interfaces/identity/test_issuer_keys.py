@@ -118,7 +118,7 @@ def test_a_hanging_issuer_holds_few_requests_and_those_not_long(issuer, age, clo
     token = issuer.token()
     with ThreadPoolExecutor(4 * MAX_WAITING) as threads:
         asked = [threads.submit(verify, token) for _ in range(4 * MAX_WAITING)]
-        eventually(lambda: sum(each.done() for each in asked) == 3 * MAX_WAITING, seconds=15)
+        eventually(lambda: sum(each.done() for each in asked) == 3 * MAX_WAITING)
         assert issuer.asked == [DISCOVERY], "those who wait are still waiting"
         issuer.behaviour.is_down = True
         hold.set()
@@ -132,7 +132,7 @@ def test_requests_that_wait_for_the_same_key_ask_once(issuer, verify):
     token = issuer.token()
     with ThreadPoolExecutor(MAX_WAITING) as threads:
         asked = [threads.submit(verify, token) for _ in range(MAX_WAITING)]
-        eventually(lambda: issuer.asked == [DISCOVERY], seconds=20)
+        eventually(lambda: issuer.asked == [DISCOVERY])
         hold.set()
         assert {each.result(timeout=30).id for each in asked} == {"user:ada"}
     assert issuer.fetches() == 1
@@ -144,7 +144,7 @@ def test_known_keys_are_found_while_the_issuer_hangs(issuer, verify, keys, age):
     age.go(300)
     with ThreadPoolExecutor(1) as threads:
         looking = threads.submit(keys.keep_fresh)
-        eventually(lambda: len(issuer.asked) == 3, seconds=20)
+        eventually(lambda: len(issuer.asked) == 3)
         assert verify(issuer.token(jti="meanwhile")).id == "user:ada"
         assert not looking.done()
         issuer.behaviour.hold.set()

@@ -28,7 +28,7 @@ def test_the_keys_are_there_before_the_first_token(issuer):
     looks = Looks()
     try:
         identity = open_identity(OidcSettings(issuer.url, (AUDIENCE,)), Network(), looks)
-        eventually(lambda: issuer.fetches() == 1, seconds=20)
+        eventually(lambda: issuer.fetches() == 1)
         assert identity.verify(issuer.token()).id == "user:ada"
         assert issuer.fetches() == 1
     finally:

@@ -124,7 +124,7 @@ def test_what_was_asked_before_the_end_of_the_input_is_answered_and_only_that_is
     assert {"rag_query", "session_note"} <= {tool["name"] for tool in by_id[2]["tools"]}
     assert "serving MCP" in log
     assert [each["tool"] for each in audit_lines_of(tmp_path / "data" / "audit")] == ["session_start"]
-    eventually(lambda: not processes_in(tmp_path / "data"), seconds=SECONDS)
+    eventually(lambda: not processes_in(tmp_path / "data"))
 
 
 def test_tools_are_listed_without_opening_the_directory(tmp_path):

@@ -43,7 +43,7 @@ def settled(client):
             assert (answer.json["status"] == "in_progress") == ("openai-poll-after-ms" in answer.headers)
             return answer.json["status"] != "in_progress"
 
-        eventually(is_settled, seconds=120, complaint=lambda: client.get(path).text)
+        eventually(is_settled, complaint=lambda: client.get(path).text)
         return client.get(path).json
 
     return wait
@@ -280,7 +280,6 @@ def test_clients_at_once_leave_a_state_that_is_true(app, client, keep, store):
             assert set(statuses) <= {200, 404}
     eventually(
         lambda: client.get(store).json["file_counts"]["in_progress"] == 0,
-        seconds=90,
         complaint=lambda: client.get(f"{store}/files").text,
     )
     listed = client.get(f"{store}/files").json["data"]
@@ -297,6 +296,5 @@ def test_a_store_that_is_deleted_meanwhile_is_not_made_again(client, keep):
     client.delete(f"/v1/vector_stores/{made['id']}")
     eventually(
         lambda: all(each["status"] not in ("queued", "running") for each in client.get("/api/jobs").json["jobs"]),
-        seconds=60,
     )
     assert client.get(f"/collections/{made['collection']}").status_code == 404

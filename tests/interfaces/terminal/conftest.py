@@ -42,7 +42,7 @@ def upload(app):
         answer = client.post("/api/documents", query_string=given, data=text.encode(), headers=headers)
         assert answer.status_code == 202, answer.json
         place = f"/api/jobs/{answer.json['job']['id']}"
-        eventually(lambda: client.get(place).json["status"] == "done", seconds=60)
+        eventually(lambda: client.get(place).json["status"] == "done")
         assert [each["status"] for each in client.get(place).json["files"]] == ["done"]
 
     return upload

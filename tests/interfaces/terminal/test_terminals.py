@@ -118,7 +118,7 @@ def test_ctrl_c_ends_the_command_without_a_word(service, command):
     process = subprocess.Popen(
         [*RUN_MAIN, *command, "--url", service.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ()
     )
-    eventually(lambda: service.requests, seconds=SECONDS)
+    eventually(lambda: service.requests)
     process.send_signal(signal.SIGINT)
     out, said = process.communicate(timeout=SECONDS)
     assert (process.returncode, out, said) == (130, b"", b"")

@@ -61,12 +61,10 @@ def test_a_service_traces_a_search_and_a_write(tmp_path, monkeypatch, collector,
         def is_asked():
             return session.post(f"{base}/query", json={"query_embedding": [1.0] * 64}).json()["plan"] == "index"
 
-        eventually(is_asked, seconds=60, complaint=service.tail)
-        eventually(
-            lambda: collector.tree("POST /collections/{name}/query") == {"plan": {"engine query": {}}}, seconds=60
-        )
+        eventually(is_asked, complaint=service.tail)
+        eventually(lambda: collector.tree("POST /collections/{name}/query") == {"plan": {"engine query": {}}})
         names = ("POST /api/rag/ingest", "POST /api/search")
-        eventually(lambda: all(map(collector.tree, names)), seconds=60, complaint=service.tail)
+        eventually(lambda: all(map(collector.tree, names)), complaint=service.tail)
     write, search = map(collector.tree, names)
     assert {"embed", "catalogue commit", "wait for index"} <= write.keys()
     oracles = [each for each in collector.spans if each.name == "oracle" and each.trace == TRACE]
@@ -100,7 +98,7 @@ def test_an_error_is_told_by_its_kind_alone(tracing, collector):
     with spans.within(root), pytest.raises(ConfigurationError):
         fail()
     root.end(500, {})
-    eventually(lambda: collector.tree("GET /x"), seconds=30)
+    eventually(lambda: collector.tree("GET /x"))
     work, request = sorted(collector.spans, key=lambda span: span.name, reverse=True)
     assert (work.is_failed, request.is_failed) == (True, True)
     assert work.attributes == {"more": "yes", "error.type": "ConfigurationError"}
@@ -122,7 +120,7 @@ def test_a_thread_works_in_the_span_of_who_asked(tracing, collector):
 def test_a_collector_that_hangs_keeps_nobody_waiting_and_what_is_dropped_is_counted(tracing, collector):
     collector.hangs = True
     tracing.begin("GET", "/first", "").end(200, {})
-    eventually(lambda: collector.content, seconds=30)
+    eventually(lambda: collector.content)
     before = dropped()
     for _ in range(MOST_WAITING + 10):
         tracing.begin("GET", "/more", "").end(200, {})
@@ -133,7 +131,7 @@ def test_what_a_collector_refuses_is_counted_as_dropped(tracing, collector):
     collector.status = 400
     before = dropped()
     tracing.begin("GET", "/x", "").end(200, {})
-    eventually(lambda: dropped() == before + 1, seconds=30)
+    eventually(lambda: dropped() == before + 1)
 
 
 def test_nothing_of_opentelemetry_is_imported_where_nobody_wants_traces():

@@ -32,9 +32,7 @@ def finished(client):
     def wait(answer):
         assert answer.status_code == 202, answer.json
         place = f"/api/jobs/{answer.json['job']['id']}"
-        eventually(
-            lambda: client.get(place).json["status"] in ENDED, seconds=60, complaint=lambda: client.get(place).text
-        )
+        eventually(lambda: client.get(place).json["status"] in ENDED, complaint=lambda: client.get(place).text)
         return client.get(place).json
 
     return wait

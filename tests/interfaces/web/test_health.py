@@ -27,7 +27,7 @@ def told(client):
         said = [(each["healthy"], each["embedding"].get("error"), each["chat"].get("error")) for each in both]
         return both if said[0] == said[1] else None
 
-    return eventually(asked, seconds=30)
+    return eventually(asked)
 
 
 def test_models_that_answer_are_part_of_a_healthy_service(client):
@@ -40,8 +40,8 @@ def test_models_that_answer_are_part_of_a_healthy_service(client):
 def test_models_that_are_down_degrade_the_service_by_name_and_never_what_it_stores(client, models):
     models.is_down = True
     try:
-        eventually(lambda: client.get("/health").json["embedding"]["status"] == "unhealthy", seconds=30)
-        eventually(lambda: client.get("/health").json["chat"]["status"] == "unhealthy", seconds=30)
+        eventually(lambda: client.get("/health").json["embedding"]["status"] == "unhealthy")
+        eventually(lambda: client.get("/health").json["chat"]["status"] == "unhealthy")
         service, tools = told(client)
         assert (service["status"], service["healthy"], tools["healthy"]) == ("degraded", False, False)
         for part in ("embedding", "chat"):
@@ -50,7 +50,7 @@ def test_models_that_are_down_degrade_the_service_by_name_and_never_what_it_stor
         assert (client.get("/health").status_code, client.get("/ready").status_code) == (200, 200)
     finally:
         models.is_down = False
-    eventually(lambda: client.get("/health").json["healthy"], seconds=30)
+    eventually(lambda: client.get("/health").json["healthy"])
 
 
 def test_an_open_circuit_breaker_degrades_the_service(client, models):
@@ -62,4 +62,4 @@ def test_an_open_circuit_breaker_degrades_the_service(client, models):
         assert (tools["status"], tools["circuitBreakerOpen"]) == ("degraded", True)
     finally:
         layers.context.breaker.succeeded()
-    eventually(lambda: client.get("/health").json["healthy"], seconds=30)
+    eventually(lambda: client.get("/health").json["healthy"])

@@ -28,9 +28,7 @@ def uploaded(client):
     def upload(name, content):
         answer = client.post("/api/documents", data={"file": (io.BytesIO(content), name)})
         place = f"/api/jobs/{answer.json['job']['id']}"
-        eventually(
-            lambda: client.get(place).json["status"] == "done", seconds=60, complaint=lambda: client.get(place).text
-        )
+        eventually(lambda: client.get(place).json["status"] == "done", complaint=lambda: client.get(place).text)
         [document] = client.get("/api/documents", query_string={"source": name}).json["documents"]
         return document
 

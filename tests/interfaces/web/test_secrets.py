@@ -67,7 +67,7 @@ def test_the_model_of_a_request_is_sent_as_it_is(asking, model):
         "/api/collect", json={"userMessage": f"hello {model}", "selectedCollections": selected(embedding_model=model)}
     )
     assert (answered.status_code, collected.status_code) == (200, 200)
-    eventually(lambda: [body["model"] for body in asking.said()] == [model, model], seconds=20)
+    eventually(lambda: [body["model"] for body in asking.said()] == [model, model])
 
 
 @pytest.mark.parametrize("model", ["", " ", "x" * 257, "line\nbreak", 7])
@@ -101,11 +101,11 @@ def test_eighty_models_of_requests_leave_no_file_and_no_thread_open(asking):
     files, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
     for number in range(1, 81):
         ask(number)
-    eventually(lambda: len(asking.said()) == 162, seconds=20)
+    eventually(lambda: len(asking.said()) == 162)
     assert {body["model"] for body in asking.said()} == {f"model-{number}" for number in range(81)}
     # A few come and go with what the service does by itself.
-    eventually(lambda: len(os.listdir("/proc/self/fd")) <= files + 8, seconds=20)
-    eventually(lambda: threading.active_count() <= threads + 8, seconds=20)
+    eventually(lambda: len(os.listdir("/proc/self/fd")) <= files + 8)
+    eventually(lambda: threading.active_count() <= threads + 8)
 
 
 def resolve(reference):

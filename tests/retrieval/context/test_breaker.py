@@ -208,7 +208,7 @@ class TestWithoutTheDatabase:
             clock.now += SEEN_SECONDS
             return breaker.state() == other.state() == OPEN
 
-        eventually(seen, seconds=10)
+        eventually(seen)
 
     def test_one_probe_is_let_through(self, breakers, lock, clock):
         breaker = breakers()

@@ -80,9 +80,9 @@ def search(app):
 @pytest.fixture
 def closed(search):
     """Begin and end with a closed breaker."""
-    eventually(lambda: search()["fallbackLevel"] == VECTOR, seconds=20)
+    eventually(lambda: search()["fallbackLevel"] == VECTOR)
     yield
-    eventually(lambda: search()["fallbackLevel"] == VECTOR, seconds=20)
+    eventually(lambda: search()["fallbackLevel"] == VECTOR)
 
 
 @pytest.fixture
@@ -198,14 +198,14 @@ class TestChain:
     def test_after_its_time_one_tries_and_the_others_wait(self, search, embeddings_fail, text_index_gone):
         with embeddings_fail(), text_index_gone():
             assert levels(search() for _ in range(THRESHOLD)) == [EMPTY] * THRESHOLD
-            eventually(lambda: search()["fallbackLevel"] == EMPTY, seconds=20)
+            eventually(lambda: search()["fallbackLevel"] == EMPTY)
             assert search()["fallbackLevel"] == BREAKER_OPEN
 
     def test_a_try_that_goes_by_words_closes_it_too(self, search, embeddings_fail, text_index_gone):
         with embeddings_fail():
             with text_index_gone():
                 assert levels(search() for _ in range(THRESHOLD)) == [EMPTY] * THRESHOLD
-            eventually(lambda: search()["fallbackLevel"] == TEXT, seconds=20)
+            eventually(lambda: search()["fallbackLevel"] == TEXT)
             assert search()["fallbackLevel"] == TEXT
 
 
@@ -242,7 +242,7 @@ def test_metrics_that_cannot_be_kept_change_no_answer(without_text):
     def search():
         return client.post("/tools/rag_context_search", json={"query": "backups"}).json
 
-    eventually(lambda: search()["fallbackLevel"] == VECTOR, seconds=20)
+    eventually(lambda: search()["fallbackLevel"] == VECTOR)
     data_dir = without_text.extensions["rag.service"].settings.data_dir
     with closing(sqlite3.connect(data_dir / "catalog.sqlite")) as database:
         database.execute("DROP TABLE search_metrics")

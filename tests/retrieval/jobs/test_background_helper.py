@@ -92,7 +92,7 @@ def test_it_ends_with_the_process_it_works_for(tmp_path, minilm):
     background.embed(minilm, ["one"])
     process = background._process
     process.stdin.close()  # as the kernel does when the owner is killed
-    eventually(lambda: not alive(process.pid), seconds=20)
+    eventually(lambda: not alive(process.pid))
     background.close()
 
 

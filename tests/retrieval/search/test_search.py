@@ -113,7 +113,7 @@ def test_an_oracle_that_hangs_keeps_nobody_from_asking_the_others(make):
     with ThreadPoolExecutor(PARALLEL) as askers:
         hanging = [askers.submit(engine.search, SearchRequest(QUERY, oracles=("slow",))) for _ in range(PARALLEL)]
         try:
-            eventually(lambda: len(slow.limits) == PARALLEL, seconds=20)
+            eventually(lambda: len(slow.limits) == PARALLEL)
             assert ids(engine.search(SearchRequest(QUERY, oracles=("quick",)))) == ["a"]
         finally:
             gate.set()

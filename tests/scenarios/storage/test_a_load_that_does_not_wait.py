@@ -6,7 +6,6 @@ from tests.support.live import eventually
 
 PAGES, DIMENSION = 120, 8
 LOAD = 40
-INDEXED_SECONDS = 60.0
 
 
 def _page(number, **metadata):
@@ -50,7 +49,7 @@ def test_a_library_that_is_filled_without_waiting_is_found_at_once_and_indexed_i
     def has_caught_up():
         return client.get(f"/collections/{name}/index").json["waiting_writes"] == 0
 
-    eventually(has_caught_up, seconds=INDEXED_SECONDS)
+    eventually(has_caught_up)
     held = chroma.get_collection(name).get(include=["documents", "metadatas"])
     texts = dict(zip(held["ids"], held["documents"], strict=True))
     assert set(texts) == {page["id"] for page in pages} - {"page-100"}

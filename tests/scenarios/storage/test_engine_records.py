@@ -46,7 +46,7 @@ def rebuild(client, **asked):
     before = client.get(f"/collections/{NAME}/index").json["rebuilds"]
     answer = client.post(f"/collections/{NAME}/index/rebuild", query_string=asked)
     assert answer.status_code == 202, answer.json
-    eventually(lambda: client.get(f"/collections/{NAME}/index").json["rebuilds"] > before, seconds=60)
+    eventually(lambda: client.get(f"/collections/{NAME}/index").json["rebuilds"] > before)
     return client.get(f"/collections/{NAME}/index").json["records"]
 
 
@@ -71,7 +71,7 @@ def test_what_the_engine_had_goes_with_the_rebuild(open_app):
         assert client.get(f"/collections/{NAME}/index").json["records"] == "full"
         assert engine_files(app)
         assert rebuild(client, records="vectors") == "vectors"
-        eventually(lambda: not engine_files(app), seconds=60)
+        eventually(lambda: not engine_files(app))
         add(client, 20)
         assert found(client, 7) == ("7", f"The {SECRET} plan 7", "7")
         assert engine_files(app) == []

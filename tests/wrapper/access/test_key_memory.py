@@ -189,14 +189,14 @@ def test_while_one_thread_asks_others_go_by_what_is_known_until_it_is_stale(stor
     with stored.holding():
         clock.now += FRESH_SECONDS + MOMENT
         asking = aside(is_revoked, memory, key_id)
-        eventually(lambda: stored.times_asked > asked, seconds=SECONDS)
+        eventually(lambda: stored.times_asked > asked)
         for now in (clock.now, clock.now + STALE_SECONDS - FRESH_SECONDS - 2 * MOMENT):
             clock.now = now
             assert aside(is_revoked, memory, key_id).result(SECONDS) is False
         assert memory._asking.waiting == 0
         clock.now += 2 * MOMENT
         late = aside(is_revoked, memory, key_id)
-        eventually(lambda: memory._asking.waiting or late.done(), seconds=SECONDS)
+        eventually(lambda: memory._asking.waiting or late.done())
         assert not asking.done()
         assert not late.done(), "a thread went by what is stale"
     assert asking.result(SECONDS) is late.result(SECONDS) is True

@@ -55,7 +55,7 @@ def test_a_commit_that_was_waited_for_is_seen_whatever_the_database_has_for_isol
     with ThreadPoolExecutor(1) as beside, closing(access.database.connect()) as looking:
         with copies.restoring(None, "mine"):
             told = beside.submit(copies.was_restored, "mine")
-            eventually(lambda: looking.execute(waits, (opened[-1],)).fetchone() is not None, seconds=10)
+            eventually(lambda: looking.execute(waits, (opened[-1],)).fetchone() is not None)
         assert told.result()
 
 

@@ -39,7 +39,7 @@ def test_a_write_that_another_threads_commit_takes_along_runs_for_its_own_caller
     assert is_first_begun.wait(60)
     for each in threads[1:]:
         each.start()
-    eventually(lambda: catalog._commits.waiting == len(callers), seconds=60)
+    eventually(lambda: catalog._commits.waiting == len(callers))
     may_end.set()
     for each in threads:
         each.join(60)

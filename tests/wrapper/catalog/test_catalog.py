@@ -179,7 +179,7 @@ def test_the_change_counter_tells_of_other_connections(catalog):
         assert changes() == before
         catalog.commit(_append(1))
         # PostgreSQL delivers a notification soon after the commit, not with it.
-        eventually(lambda: changes() != before, seconds=SECONDS)
+        eventually(lambda: changes() != before)
 
 
 def test_opening_again_changes_nothing(catalog, open_database):

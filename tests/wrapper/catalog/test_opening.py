@@ -54,7 +54,7 @@ def test_whoever_waits_for_a_new_catalogue_sees_it_whatever_the_database_has_for
         ]
         opened = [pool.submit(catalog.open) for catalog in catalogs]
         waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-        eventually(lambda: first.execute(waiting).fetchone() == (2,), seconds=30)
+        eventually(lambda: first.execute(waiting).fetchone() == (2,))
         first.execute("COMMIT")
         for catalog, each in zip(catalogs, opened, strict=True):
             each.result()

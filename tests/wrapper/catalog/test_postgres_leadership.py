@@ -17,8 +17,6 @@ from wrapper.catalog.postgres.leadership import (  # noqa: E402
     engine_number,
 )
 
-SECONDS = 30
-
 
 @pytest.fixture
 def database(postgres):
@@ -56,14 +54,14 @@ def test_one_leads_until_it_lets_go(candidate):
     assert (first.held, first.confirm(), second.held, second.confirm()) == (True, True, False, False)
     first.release()
     assert not first.held
-    eventually(second.acquire, seconds=SECONDS)
+    eventually(second.acquire)
 
 
 def test_a_leader_that_was_cut_off_notices(candidate, database):
     first, second = candidate(), candidate()
     assert first.acquire()
     _cut_off(database, first)
-    eventually(second.acquire, seconds=SECONDS)
+    eventually(second.acquire)
     assert not first.confirm()
     assert not first.held
     assert not first.acquire()
@@ -74,8 +72,8 @@ def test_a_leader_that_was_cut_off_notices_without_writing(candidate, database):
     first = candidate()
     assert first.acquire()
     _cut_off(database, first)
-    eventually(lambda: not first.held, seconds=SECONDS)
-    eventually(first.acquire, seconds=SECONDS)
+    eventually(lambda: not first.held)
+    eventually(first.acquire)
 
 
 def test_nobody_leads_for_another_engine_while_one_is_in_use(candidate, database):
@@ -90,7 +88,7 @@ def test_nobody_leads_for_another_engine_while_one_is_in_use(candidate, database
     leader.release()
     assert not foreign.acquire()
     follower.release()
-    eventually(foreign.acquire, seconds=SECONDS)
+    eventually(foreign.acquire)
 
 
 def test_other_catalogues_of_the_database_are_not_concerned(candidate, postgres):

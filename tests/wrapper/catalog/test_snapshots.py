@@ -47,5 +47,5 @@ def test_metrics_tell_of_an_export_under_way(client, app, filled, monkeypatch):
     with monkeypatch.context() as patched, app.extensions["rag.service"].store.export(name):
         # Other applications of this process set the same gauge, to 0, as nobody reads there.
         patched.setattr(gauge, "set", lambda seconds: tell(seconds) if seconds > 1 else None)
-        eventually(lambda: age() > 1, seconds=60)
-    eventually(lambda: age() < 1, seconds=60)
+        eventually(lambda: age() > 1)
+    eventually(lambda: age() < 1)

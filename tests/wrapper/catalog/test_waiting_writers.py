@@ -122,10 +122,10 @@ def test_a_writer_that_has_waited_long_enough_behind_others_does_not_wait_again(
     assert holding.wait(60)
     try:
         threads.append(begin("early", lambda transaction: "early"))
-        eventually(lambda: catalog._commits.waiting == 1, seconds=60)
+        eventually(lambda: catalog._commits.waiting == 1)
         now[0] = WAIT_SECONDS + 1
         threads.append(begin("late", lambda transaction: "late"))
-        eventually(lambda: catalog._commits.waiting == 2, seconds=60)
+        eventually(lambda: catalog._commits.waiting == 2)
     finally:
         done.set()
         for thread in threads:

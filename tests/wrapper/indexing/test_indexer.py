@@ -121,7 +121,7 @@ def test_a_failing_collection_waits_longer_each_time_and_holds_up_no_other(world
         lambda transaction: collection_writes.change_collection_metadata(transaction, "bad", lambda _: {"x": 1})
     )[1].outbox_id
     for number, pause in enumerate((0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0), start=1):
-        eventually(lambda number=number: len(tries) == number, seconds=SECONDS)
+        eventually(lambda number=number: len(tries) == number)
         # Another collection's write comes and goes: after the pause, the failing one would have been tried too.
         world.clock.now += pause * 0.9
         assert indexer.wait(world.add("good", f"d{number}"), SECONDS)
@@ -137,7 +137,7 @@ def test_nothing_is_tried_while_there_is_no_engine(world):
     indexer = world.worker()
     entry = world.create("one")
     assert not indexer.wait(entry, 0.0)
-    eventually(lambda: indexer.leads, seconds=SECONDS)
+    eventually(lambda: indexer.leads)
     assert world.calls.names == []
     world.up = True
     assert indexer.wait(entry, SECONDS)
@@ -150,7 +150,7 @@ def test_stopping_releases_waiting_writers_and_keeps_their_writes(world):
     told = []
     waiter = threading.Thread(target=lambda: told.append(indexer.wait(entry, SECONDS)))
     waiter.start()
-    eventually(lambda: indexer._waiting, seconds=SECONDS)
+    eventually(lambda: indexer._waiting)
     indexer.stop(SECONDS)
     waiter.join(SECONDS)
     assert told == [False]
@@ -199,13 +199,13 @@ def test_an_index_that_a_leader_wrote_after_it_was_cut_off_is_rebuilt(world, pos
 
         catalog = world.open_catalog()
         second = world.worker(catalog, leadership=leaderships[1])
-        eventually(lambda: _text(world, "one", "a") == "old", seconds=SECONDS)
+        eventually(lambda: _text(world, "one", "a") == "old")
         assert second.wait(world.add("one", "a", catalog=catalog, text="new"), SECONDS)
         assert _text(world, "one", "a") == "new"
         slow.gate.set()
-        eventually(lambda: len(slow.upserts) > before, seconds=SECONDS)
-        eventually(lambda: _verified(world) and "rename_collection" in world.calls.names, seconds=SECONDS)
-        eventually(lambda: _text(world, "one", "a") == "new", seconds=SECONDS)
+        eventually(lambda: len(slow.upserts) > before)
+        eventually(lambda: _verified(world) and "rename_collection" in world.calls.names)
+        eventually(lambda: _text(world, "one", "a") == "new")
         assert second.leads
         assert not first.leads
         for indexer in (first, second):

@@ -7,7 +7,7 @@ from benchmarks.vector_sets import SETS, vector_set
 from schemas.records import DocumentBatch
 from schemas.settings import WrapperSettings
 from schemas.where import parse_where
-from tests.support.live import START_SECONDS, eventually
+from tests.support.live import eventually
 from wrapper.catalog import reads, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.index_state import outbox, reports, samples, states
@@ -36,7 +36,7 @@ def engine(tmp_path_factory, processes):
     directory = tmp_path_factory.mktemp("recall")
     keeper = start_keeper(directory)
     reader = EngineStateReader(directory)
-    eventually(lambda: reader.read().ready, seconds=START_SECONDS)
+    eventually(lambda: reader.read().ready)
     client = EngineClient(reader.url)
     yield client
     client.close()

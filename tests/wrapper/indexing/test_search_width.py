@@ -10,7 +10,7 @@ from benchmarks.vector_sets import vector_set
 from schemas.records import DocumentBatch
 from schemas.where import parse_where
 from tests.properties.processes import Process
-from tests.support.live import START_SECONDS, eventually
+from tests.support.live import eventually
 from tests.support.worlds import World
 from wrapper.catalog.index_state import reports, samples
 from wrapper.catalog.rows import find_collection
@@ -44,7 +44,7 @@ def narrow(tmp_path, processes):
     directory.mkdir()
     keeper = start_keeper(directory)
     reader = EngineStateReader(directory)
-    eventually(lambda: reader.read().ready, seconds=START_SECONDS)
+    eventually(lambda: reader.read().ready)
     client = EngineClient(reader.url, hnsw={**HNSW, "ef_search": 10})
     yield client
     client.close()

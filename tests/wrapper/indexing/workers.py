@@ -125,4 +125,4 @@ class Workers:
             return outbox.lag(transaction)
 
     def until_applied(self):
-        eventually(lambda: self.lag() == 0, seconds=SECONDS)
+        eventually(lambda: self.lag() == 0)

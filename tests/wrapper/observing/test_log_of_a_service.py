@@ -33,7 +33,7 @@ def test_a_service_writes_one_format_from_its_first_line_to_its_last(tmp_path, p
             raw.recv(1000)
         engine = service.engine_pid
         os.kill(engine, signal.SIGKILL)
-        eventually(lambda: service.engine_pid not in (None, engine), seconds=60, complaint=service.tail)
+        eventually(lambda: service.engine_pid not in (None, engine), complaint=service.tail)
         service.wait_until_healthy()
     lines = lines_of(service.log.read_text())
     events = [line["event"] for line in lines]

@@ -302,7 +302,7 @@ def test_a_service_sweeps_when_it_starts(tmp_path, processes):
     stray.parent.mkdir()
     stray.write_bytes(b"of a collection that is gone")
     with running_app(tmp_path):
-        eventually(lambda: not stray.exists(), seconds=60)
+        eventually(lambda: not stray.exists())
 
 
 def id_of(catalog, name):

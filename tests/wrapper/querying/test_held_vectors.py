@@ -100,7 +100,7 @@ def test_what_is_held_is_the_code_of_every_vector_at_its_position(catalog):
 def test_what_takes_long_to_read_keeps_no_query_waiting(catalog):
     held = HeldVectors(MEGABYTE, catalog)
     assert _of(held, catalog, "one", 1_000.0, reading_ms=held_vectors.SOON_MS + 1) is None
-    eventually(lambda: _of(held, catalog, "one", 0.0, reading_ms=1_000.0) is not None, seconds=20)
+    eventually(lambda: _of(held, catalog, "one", 0.0, reading_ms=1_000.0) is not None)
     held.close()
 
 
@@ -125,7 +125,7 @@ def test_a_reading_that_failed_is_tried_again_once_queries_have_paid_for_it(cata
         _of(held, catalog, "one", 10.0)
     assert _of(held, catalog, "one", 9.0) is None
     assert _of(held, catalog, "one", 10_000.0, reading_ms=held_vectors.SOON_MS + 1) is None  # fails apart
-    eventually(lambda: _of(held, catalog, "one", 10.0) is not None, seconds=20)
+    eventually(lambda: _of(held, catalog, "one", 10.0) is not None)
     assert len(asked) == 3
     held.close()
 
@@ -172,7 +172,7 @@ def test_more_than_a_query_may_read_is_read_apart(catalog):
     _add(catalog, "one", _vectors(5, 50), prefix="new")
     reading_ms = held_vectors.SOON_MS * COUNT / 20  # so that 20 can be read soon
     assert _of(held, catalog, "one", 0.0, reading_ms=reading_ms) is None
-    eventually(lambda: _of(held, catalog, "one", 0.0, reading_ms=reading_ms) is not None, seconds=20)
+    eventually(lambda: _of(held, catalog, "one", 0.0, reading_ms=reading_ms) is not None)
     after = _of(held, catalog, "one", 0.0)
     assert after.base is before.base
     assert len(after.later) == 50

@@ -112,7 +112,7 @@ def test_what_is_kept_of_a_collection_that_shrank_is_brought_on_apart(process, c
     before = ask(held, catalog, pays=True)
     delete(catalog, 0, 250)
     assert ask(held, catalog) is None
-    eventually(lambda: ask(held, catalog) is not None, seconds=60)
+    eventually(lambda: ask(held, catalog) is not None)
     after = ask(held, catalog)
     assert (after.base, len(after.gone)) == (before.base, 250)
     assert by_queries
@@ -124,7 +124,7 @@ def test_a_file_of_a_collection_that_shrank_is_brought_on_apart(process, catalog
     delete(catalog, 0, 250)
     held = process()
     assert ask(held, catalog) is None
-    eventually(lambda: ask(held, catalog) is not None, seconds=60)
+    eventually(lambda: ask(held, catalog) is not None)
     assert ask(held, catalog).base.path == path
     assert all(most is not None and most <= COUNT + 1 for most in by_queries)
 
@@ -141,6 +141,6 @@ def test_a_long_file_is_opened_apart(process, catalog, monkeypatch):
     monkeypatch.setattr(held_vectors, "SOON_BYTES", 1_000)
     held = process()
     assert ask(held, catalog) is None
-    eventually(lambda: ask(held, catalog) is not None, seconds=60)
+    eventually(lambda: ask(held, catalog) is not None)
     assert asked
     assert here not in asked

@@ -27,9 +27,7 @@ def app(tmp_path_factory, folder, processes):
 
 def done(client, backup_id):
     """Wait until a backup has ended, and return it."""
-    return eventually(
-        lambda: (found := client.get(f"/api/backups/{backup_id}").json)["state"] != "running" and found, seconds=60
-    )
+    return eventually(lambda: (found := client.get(f"/api/backups/{backup_id}").json)["state"] != "running" and found)
 
 
 def made(client):

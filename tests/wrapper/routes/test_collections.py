@@ -349,7 +349,7 @@ def test_a_list_includes_what_is_known_of_the_indexes(client, filled):
         [listed] = client.get(f"/collections?prefix={name}&include=index").json["collections"]
         return listed if listed["index"] == client.get(f"/collections/{name}/index").json else None
 
-    found = eventually(told_alike, seconds=30)
+    found = eventually(told_alike)
     assert found["index"]["stored_bytes"] == len("é".encode()) + len("{}") + 2 * 4
     assert "index" not in client.get(f"/collections?prefix={name}").json["collections"][0]
     assert client.get("/collections?include=nonsense").status_code == 400

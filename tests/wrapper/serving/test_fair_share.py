@@ -101,7 +101,7 @@ def test_the_worker_that_has_fewer_gets_the_next_ones_and_one_that_hangs_is_not_
         def connect(times):
             for _ in range(times):
                 opened.append(stack.enter_context(socket.create_connection((address.hostname, address.port))))
-            eventually(lambda: taken(one) + taken(other) >= len(opened), seconds=20, complaint=live.tail)
+            eventually(lambda: taken(one) + taken(other) >= len(opened), complaint=live.tail)
 
         def taken(pid):
             return len(_established(address.port) & _sockets(pid))
@@ -110,7 +110,7 @@ def test_the_worker_that_has_fewer_gets_the_next_ones_and_one_that_hangs_is_not_
             connect(1)
             return taken(one) and taken(other)
 
-        eventually(both_accept, seconds=30, complaint=live.tail)
+        eventually(both_accept, complaint=live.tail)
         os.kill(other, signal.SIGSTOP)
         try:
             connect(40 + taken(other))

@@ -109,7 +109,7 @@ def nothing_yet(ours):
             return not ours.owes_now()
         raise AssertionError("there was something")
 
-    eventually(is_read, seconds=SECONDS)
+    eventually(is_read)
 
 
 def received(ours, size=1 << 16):
@@ -119,7 +119,7 @@ def received(ours, size=1 << 16):
         except BlockingIOError:
             return None
 
-    return eventually(read, seconds=SECONDS)[0]
+    return eventually(read)[0]
 
 
 def test_a_client_that_says_nothing_makes_nobody_wait(connect):
@@ -195,7 +195,7 @@ def test_a_client_that_has_closed_is_seen_to_be_gone(connected):
     ours, client = connected()
     assert not ours.is_gone()
     client.plain.close()
-    eventually(ours.is_gone, seconds=SECONDS)
+    eventually(ours.is_gone)
 
 
 def test_a_connection_that_ends_without_leave_has_ended(connected):
@@ -222,7 +222,7 @@ def test_an_end_of_our_side_drains_what_still_comes(connected):
     assert client.read_all() == (b"the last answer", True)
     assert ours.discard()
     client.plain.close()
-    eventually(lambda: not ours.discard(), seconds=SECONDS)
+    eventually(lambda: not ours.discard())
 
 
 def test_a_closed_connection_says_so_first(connected):
@@ -268,6 +268,6 @@ def test_an_unsent_answer_is_watched_for_until_it_is_taken(connected):
             ours.recv(10)
         return not ours.owes_now()
 
-    eventually(is_sent, seconds=SECONDS)
+    eventually(is_sent)
     ours.shutdown(socket.SHUT_WR)
     taken.join()

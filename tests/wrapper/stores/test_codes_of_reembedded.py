@@ -35,7 +35,7 @@ def test_codes_of_the_old_vectors_answer_nothing_after_a_switch(docs, tmp_path):
             found.append(tuple(match.document.text for match in answer.matches))
             return answer.plan == "memory"
 
-        eventually(is_in_memory, seconds=30)
+        eventually(is_in_memory)
         [only] = set(found)
         return only
 

@@ -41,7 +41,7 @@ def ask():
 
 
 def _waiting(places, number):
-    eventually(lambda: len(places._waiting) == number, seconds=20)
+    eventually(lambda: len(places._waiting) == number)
 
 
 def test_turns_come_in_the_order_of_asking(ask):
@@ -54,7 +54,7 @@ def test_turns_come_in_the_order_of_asking(ask):
     for number, first in enumerate(asked, 1):
         assert [each.outcome for each in asked].count("taken") == number - 1
         places.leave()
-        eventually(lambda first=first: first.outcome == "taken", seconds=20)
+        eventually(lambda first=first: first.outcome == "taken")
     places.leave()
 
 
@@ -74,18 +74,18 @@ def test_a_client_that_leaves_gives_up_its_turn(ask):
     places = Places(Width(at_once=1, waiting=1))
     places.take(_stays)
     gone = ask(places, lambda: True)
-    eventually(lambda: isinstance(gone.outcome, BusyError), seconds=20)
+    eventually(lambda: isinstance(gone.outcome, BusyError))
     later = ask(places)
     _waiting(places, 1)
     places.leave()
-    eventually(lambda: later.outcome == "taken", seconds=20)
+    eventually(lambda: later.outcome == "taken")
 
 
 def test_a_request_that_waits_too_long_is_refused(ask):
     places = Places(Width(at_once=1, waiting=1))
     places.take(_stays)
     late = ask(places, wait_seconds=0)
-    eventually(lambda: isinstance(late.outcome, BusyError), seconds=20)
+    eventually(lambda: isinstance(late.outcome, BusyError))
 
 
 def test_a_full_lane_does_not_concern_the_others():

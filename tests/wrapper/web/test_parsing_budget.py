@@ -66,12 +66,12 @@ def test_a_body_that_does_not_fit_in_waits_its_turn():
     with budget.room_for(large):
         first = threading.Thread(target=parse, args=("large", large))
         first.start()
-        eventually(budget._turn.locked, seconds=20)
+        eventually(budget._turn.locked)
         second = threading.Thread(target=parse, args=("small", small))
         second.start()
         with budget.room_for(b"{}"):  # too small to be worth measuring, so it never waits
             assert came == []
-    eventually(lambda: came == ["large", "small"], seconds=20)
+    eventually(lambda: came == ["large", "small"])
     gate.set()
     first.join()
     second.join()

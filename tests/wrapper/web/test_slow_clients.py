@@ -19,7 +19,7 @@ def test_a_client_is_gone_when_it_has_closed_even_with_something_unread():
         client.sendall(b"something")
         assert not ours.is_gone()
         client.close()
-        eventually(ours.is_gone, seconds=20)
+        eventually(ours.is_gone)
         assert ours.recv(100) == b"something"
 
 
@@ -76,7 +76,7 @@ def test_the_limit_is_of_one_answer(connected):
     ours.begin()
     ours.sendall(b"the next ")
     ours.sendall(b"one")
-    eventually(lambda: select.select([client], [], [], 0)[0], seconds=20)
+    eventually(lambda: select.select([client], [], [], 0)[0])
     assert client.recv(100) == b"the next one"
 
 

@@ -8,7 +8,6 @@ from tests.support.live import eventually
 from tests.support.model_server import vector
 
 OLD_DIMENSION = 3
-PATIENCE_SECONDS = 60
 
 
 def add(client, name, *numbers):
@@ -35,7 +34,7 @@ def nearest(client, name, text):
 
 
 def complete(client, name):
-    eventually(lambda: state(client, name)["status"] == "complete", seconds=PATIENCE_SECONDS)
+    eventually(lambda: state(client, name)["status"] == "complete")
 
 
 def all_are_embedded_by_the_stub(client, name):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenarios.storage.reembedding.switching import PATIENCE_SECONDS, add, complete, nearest, reembed, state
+from tests.scenarios.storage.reembedding.switching import add, complete, nearest, reembed, state
 from tests.support.live import eventually
 from tests.support.model_server import openai_answer
 
@@ -19,7 +19,7 @@ def test_what_is_erased_is_gone_from_the_vectors_beside_too(app, client, name, c
     if is_complete:
         complete(client, name)
     else:
-        eventually(lambda: state(client, name)["documents_done"] == 100, seconds=PATIENCE_SECONDS)
+        eventually(lambda: state(client, name)["documents_done"] == 100)
     erased = client.post("/api/erase", json={"collection": name, "document": "d3"})
     assert erased.status_code == 200, erased.json
     with app.extensions["rag.service"].catalog.read() as transaction:
@@ -39,7 +39,7 @@ def test_the_reason_of_a_failure_names_nothing_that_is_erased(app, client, name,
         json={"documents": [{"id": "ada@example.org", "text": " ", "embedding": [1, 1, 1]}]},
     )
     reembed(client, name, connection=connection)
-    eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
+    eventually(lambda: state(client, name)["status"] == "failed")
     assert "ada@example.org" in state(client, name)["error"]
     assert client.post("/api/erase", json={"collection": name, "document": "ada@example.org"}).status_code == 200
     assert "ada@example.org" not in state(client, name)["error"]
@@ -102,7 +102,7 @@ def test_what_matched_once_is_embedded_anew_after_an_erasure(client, name, conne
     models_up.script[:] = [openai_answer] * 4
     models_up.script.append(lambda body: setattr(models_up, "is_down", True) or openai_answer(body))
     reembed(client, name, connection=connection)
-    eventually(lambda: state(client, name)["documents_done"] == 100, seconds=PATIENCE_SECONDS)
+    eventually(lambda: state(client, name)["documents_done"] == 100)
     assert client.patch(f"/collections/{name}/documents/d1", json={"metadata": {"n": 1000}}).status_code in (200, 202)
     assert client.post("/api/erase", json={"collection": name, "where": {"n": 1}}).status_code == 200
     models_up.reset()

@@ -6,7 +6,6 @@ import pytest
 
 from tests.scenarios.storage.reembedding.switching import (
     OLD_DIMENSION,
-    PATIENCE_SECONDS,
     add,
     complete,
     nearest,
@@ -52,7 +51,7 @@ def test_the_collection_is_switched_to_the_new_vectors_and_back(client, name, co
 def test_nothing_is_lost_that_is_written_while_the_model_does_not_answer(client, name, connection, models_up):
     models_up.is_down = True
     reembed(client, name, connection=connection)
-    eventually(lambda: state(client, name)["error"], seconds=PATIENCE_SECONDS)
+    eventually(lambda: state(client, name)["error"])
     assert state(client, name)["status"] == "running"
     add(client, name, 5, 6)
     client.delete(f"/collections/{name}/documents", json={"ids": ["d0"]})
@@ -73,7 +72,7 @@ def test_what_no_model_can_do_fails_with_a_sentence_and_goes_on_when_it_is_asked
     textless = {"documents": [{"id": "empty", "text": " ", "embedding": [1.0, 1.0, 1.0]}]}
     assert client.post(f"/collections/{name}/documents", json=textless).status_code in (201, 202)
     reembed(client, name, connection=connection)
-    eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
+    eventually(lambda: state(client, name)["status"] == "failed")
     assert "'empty' has no text" in state(client, name)["error"]
     client.delete(f"/collections/{name}/documents/empty")
     assert reembed(client, name, connection=connection).json["status"] == "running"
@@ -85,7 +84,7 @@ def test_a_connection_that_is_gone_or_has_another_model_ends_it(client, name, co
     reembed(client, name, connection=connection)
     config = {"url": f"{models_up.url}/v1", "model": "newest"}
     assert client.put(f"/api/connections/{connection}", json={"config": config}).status_code == 200
-    eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
+    eventually(lambda: state(client, name)["status"] == "failed")
     assert "'newest'" in state(client, name)["error"]
     models_up.is_down = False
     assert reembed(client, name, connection=connection).json["model"] == "newest"
@@ -122,7 +121,7 @@ def test_a_deleted_collection_leaves_nothing(client, name, connection, models_up
 def test_a_vector_that_the_collection_cannot_have_is_told_by_its_own_name(client, name, connection, models_up):
     models_up.meanings["Text 3"] = [0.0]
     reembed(client, name, connection=connection)
-    eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
+    eventually(lambda: state(client, name)["status"] == "failed")
     assert f"the metric of collection '{name}' is cosine" in state(client, name)["error"]
 
 
@@ -131,7 +130,7 @@ def test_documents_tell_the_model_that_their_vectors_are_of_now(client, filled, 
     headers = {"X-Filename": "a.md", "Content-Type": "text/markdown"}
     told = client.post(f"/api/documents?collection={name}", data=b"# A\n\nWords.", headers=headers)
     job = f"/api/jobs/{told.json['job']['id']}"
-    eventually(lambda: client.get(job).json["status"] == "done", seconds=PATIENCE_SECONDS)
+    eventually(lambda: client.get(job).json["status"] == "done")
 
     def models():
         found = client.get("/api/rag/documents", query_string={"collection": name}).json["documents"]

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from tests.scenarios.storage.reembedding.switching import PATIENCE_SECONDS, add, complete, reembed, state
+from tests.scenarios.storage.reembedding.switching import add, complete, reembed, state
 from tests.support.live import eventually
 from tests.support.model_server import DIMENSION, as_json, openai_answer
 
@@ -24,10 +24,10 @@ def test_a_collection_written_faster_than_it_is_embedded_is_told(app, client, na
     with monkeypatch.context() as patch:
         patch.setitem(models_up.routes, "/v1/embeddings", embedded_while_written)
         reembed(client, name, connection=connection)
-        error = eventually(lambda: state(client, name)["error"], seconds=PATIENCE_SECONDS)
+        error = eventually(lambda: state(client, name)["error"])
         assert "written faster than it is embedded" in error
         done = state(client, name)["documents_done"]
-        eventually(lambda: state(client, name)["documents_done"] > done, seconds=PATIENCE_SECONDS)
+        eventually(lambda: state(client, name)["documents_done"] > done)
         assert state(client, name)["status"] == "running"
     complete(client, name)
     assert state(client, name)["error"] is None
@@ -55,7 +55,7 @@ def test_the_document_whose_text_is_refused_is_named_until_it_is_erased(client, 
     add(client, name, *range(5, 150))
     asked = refuse(lambda texts: f"Text {refused[1:]}" in texts)
     reembed(client, name, connection=connection)
-    eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
+    eventually(lambda: state(client, name)["status"] == "failed")
     said = state(client, name)
     assert said["error"].startswith(f"Document '{refused}' is refused by connection '{connection}': ")
     assert said["error"].endswith("(HTTP 400): too long")
@@ -72,7 +72,7 @@ def test_the_document_whose_text_is_refused_is_named_until_it_is_erased(client, 
 def test_no_document_is_blamed_for_what_every_one_is_refused_for(client, name, connection, refuse, is_refused):
     asked = refuse(is_refused)
     reembed(client, name, connection=connection)
-    eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
+    eventually(lambda: state(client, name)["status"] == "failed")
     assert state(client, name)["error"] == "The embedding service 'openai' refuses the request (HTTP 400): too long"
     assert len(asked) <= 6
 
@@ -117,9 +117,9 @@ def test_a_model_whose_dimension_changes_ends_it_and_the_next_one_has_the_new_di
     models_up.script[:] = [*[openai_answer] * 3, changes]
     reembed(client, name, connection=connection)
     if is_opened_anew:
-        eventually(lambda: state(client, name)["documents_done"] == 100, seconds=PATIENCE_SECONDS)
+        eventually(lambda: state(client, name)["documents_done"] == 100)
         models_up.is_down = False
-    eventually(lambda: state(client, name)["status"] == "failed", seconds=PATIENCE_SECONDS)
+    eventually(lambda: state(client, name)["status"] == "failed")
     said = state(client, name)
     assert said["documents_done"] == 100
     assert "of dimension 12" in said["error"]

@@ -23,7 +23,6 @@ from schemas.where import Equals
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.scenarios.storage.reembedding.switching import (
     OLD_DIMENSION,
-    PATIENCE_SECONDS,
     all_are_embedded_by_the_stub,
     complete,
     reembed,
@@ -75,7 +74,7 @@ def test_an_upload_embedded_before_the_switch_is_embedded_again(
     headers = {"X-Filename": "late.md", "Content-Type": "text/markdown"}
     told = client.post(f"/api/documents?collection={name}", data=b"# Late\n\nWords.", headers=headers)
     job = f"/api/jobs/{told.json['job']['id']}"
-    eventually(lambda: client.get(job).json["status"] == "done", seconds=PATIENCE_SECONDS)
+    eventually(lambda: client.get(job).json["status"] == "done")
     assert [each["status"] for each in client.get(job).json["files"]] == ["done"], client.get(job).json
     assert client.get(f"/collections/{name}").json["count"] == 6
     assert all_are_embedded_by_the_stub(client, name)

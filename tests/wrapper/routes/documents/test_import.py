@@ -173,6 +173,6 @@ def test_a_stream_that_breaks_off_is_resumed(live, collection, chunked):
             answer = b"".join(iter(lambda: gone.recv(1 << 16), b""))
         assert b'"code":"body_cut_short"' in answer
         assert b" 500 documents are stored" in answer
-        eventually(lambda: connection.ask("GET", f"/collections/{collection}").json["count"] == 500, seconds=30)
+        eventually(lambda: connection.ask("GET", f"/collections/{collection}").json["count"] == 500)
         answer = connection.ask("POST", f"/collections/{collection}/import", body, Content_Type="application/x-ndjson")
         assert (answer.json["unchanged"], answer.json["created"]) == (500, 1_000)

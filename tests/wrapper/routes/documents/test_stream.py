@@ -271,7 +271,7 @@ def test_a_stream_is_stored_while_it_arrives(live, collection):
         def lines():
             for number in range(1_200):
                 if number == 1_100:
-                    eventually(lambda: count() >= 500, seconds=30)
+                    eventually(lambda: count() >= 500)
                 yield (_line(number, text="x" * 500) + "\n").encode()
 
         url = f"/collections/{collection}/documents"

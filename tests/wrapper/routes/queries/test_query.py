@@ -183,7 +183,7 @@ def test_answers_of_an_index_have_its_recall(app, client, query, filled, monkeyp
         return client.get(f"/collections/{name}/index").json
 
     client.post(f"/collections/{name}/index/check")
-    eventually(lambda: index()["recall_at_10"] is not None, seconds=60)
+    eventually(lambda: index()["recall_at_10"] is not None)
     for where, plan, recall in (
         (None, "index", "recall_at_10"),
         ({"even": True}, "index+filter", "filtered_recall_at_10"),
@@ -197,7 +197,7 @@ def test_answers_of_an_index_have_its_recall(app, client, query, filled, monkeyp
         return client.get("/health").json["indexes"]["lowest_recall_at_10"]
 
     # The lowest may be another test's, whose filtered recall nobody has measured yet.
-    eventually(lambda: lowest() is not None and lowest()["recall"] <= index()["recall_at_10"], seconds=60)
+    eventually(lambda: lowest() is not None and lowest()["recall"] <= index()["recall_at_10"])
     assert lowest()["collection"] != name or lowest()["filtered_recall"] == index()["filtered_recall_at_10"]
 
 
