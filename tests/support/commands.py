@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-RUN_MAIN = (sys.executable, "-W", "error", "-c", "from interfaces.cli import main; main(prog_name='rag-wrapper')")
-APP_OF_ALL = "app-of-all"
-"""The directory of the app that all tests share."""
+from tests.support.forking import RUN_MAIN, Forked
+from tests.support.live import PATIENCE_SECONDS
+
 _LIVES_ON = re.compile(
     r"\b(rag-wrapper|interfaces\.cli)\b.* (serve|watch|mcp|mirror)( |$)|-m interfaces\.commands\.(demo|serve)\b"
-    r"|(^|[/ ])gunicorn( |$)|\bwrapper\.engine\.keeper\b|\bchroma(_main\.py| run\b)|\bchromadb_rust_bindings\b"
+    r"|(^|[/ ])gunicorn( |$)|\bchroma run\b|\bchromadb_rust_bindings as bindings\b|/chromium\b|\bnpm\b|\bpip\b"
     r"|/pg_ctl .* start$|\bpostgres -D\b"
 )
 
@@ -35,19 +35,19 @@ print(json.dumps(found))
 """
 
 
-class ShortLived(subprocess.Popen):
-    """Takes the place of Popen in tests without the fixture `processes`: it refuses long-lived processes, except for
-    the engine of the app that all tests share."""
+class ShortLived(Forked):
+    """Takes the place of Popen in tests without the fixture `processes`: it refuses what costs much to start, or lives
+    on: services, databases, browsers, package managers. An app in this process may start its engine."""
 
     def __init__(self, args: Any, *more: Any, **options: Any) -> None:
         line = args if isinstance(args, str) else " ".join(os.fsdecode(each) for each in args)
-        if _LIVES_ON.search(line) and APP_OF_ALL not in line:
+        if _LIVES_ON.search(line):
             raise AssertionError(f"A test that starts this must ask for the fixture `processes`: {line}")
         super().__init__(args, *more, **options)
 
 
 def run_command(
-    *arguments: object, timeout_seconds: float = 120.0, **settings: object
+    *arguments: object, timeout_seconds: float = PATIENCE_SECONDS, **settings: object
 ) -> subprocess.CompletedProcess[str]:
     """Return the finished process of a command, which runs without the settings that the tests themselves were started
     with. `settings` are RAG_ variables in lower case."""
@@ -65,6 +65,11 @@ def files_holding(folder: Path, *words: str | bytes) -> list[str]:
     asked = [(word.encode() if isinstance(word, str) else word).hex() for word in words]
     question = json.dumps([os.fsdecode(folder), asked])
     done = subprocess.run(
-        [sys.executable, "-c", _SEARCH], input=question, capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", _SEARCH],
+        input=question,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
     )
     return json.loads(done.stdout)

@@ -1,6 +1,6 @@
 """Run the installed PostgreSQL as a real server, on a scratch directory and a free port.
 
-Its catalogues are schemas of one database, so that each test gets an empty one at once.
+Its catalogues are databases that are copied from one in which the product has made its tables.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.live import free_port
+from tests.support.live import PATIENCE_SECONDS, PORT_ATTEMPTS, free_port
 
 ADMINISTRATOR = "administrator"
 ROLE = "rag"
 """The role that owns its catalogues and may do nothing else."""
 PASSWORD = "not-to-be-seen"
+SCHEMA = "catalogue"
 MISSING = "PostgreSQL is not installed here: install Debian's `postgresql`, or put initdb and pg_ctl on the PATH"
 
 
@@ -44,6 +45,7 @@ class PostgresServer:
     def __init__(self, directory: Path) -> None:
         self._data, self._log = directory / "data", directory / "log"
         self._port = free_port()
+        self._templates: set[str] = set()
         if os.geteuid() == 0:
             # PostgreSQL refuses to run as root.
             user = pwd.getpwnam("postgres")
@@ -59,6 +61,17 @@ class PostgresServer:
         )
 
     def start(self) -> None:
+        for attempt in range(PORT_ATTEMPTS):
+            try:
+                self._start()
+                return
+            except RuntimeError as error:
+                # Another program may have taken the port after it was found free.
+                if "Address already in use" not in str(error) or attempt == PORT_ATTEMPTS - 1:
+                    raise
+                self._port = free_port()
+
+    def _start(self) -> None:
         options = f"-p {self._port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c max_connections=300"
         # No test takes the machine's power away; what a killed server has written is the system's to keep.
         options += " -c fsync=off"
@@ -68,26 +81,41 @@ class PostgresServer:
         """Stop the server; `immediate` is a crash, which writes nothing before the end."""
         self._run("pg_ctl", "-w", "-m", mode, "stop")
 
-    def url(self, schema: str) -> str:
-        address = f"postgresql+psycopg://{ROLE}:{PASSWORD}@127.0.0.1:{self._port}/postgres"
-        return f"{address}?options=-csearch_path%3D{schema}"
+    def url(self, database: str) -> str:
+        address = f"postgresql+psycopg://{ROLE}:{PASSWORD}@127.0.0.1:{self._port}/{database}"
+        return f"{address}?options=-csearch_path%3D{SCHEMA}"
 
     @contextmanager
-    def catalogue(self) -> Iterator[str]:
-        """Give the URL of an empty catalogue, which is dropped at the end of the block."""
-        schema = f"test_{uuid.uuid4().hex}"
+    def catalogue(self, *, empty: bool = False) -> Iterator[str]:
+        """Give the URL of a new catalogue, which is dropped at the end of the block: without documents, and an `empty`
+        one without tables."""
+        template = self._template(empty)
+        database = f"test_{uuid.uuid4().hex}"
         with self._connection() as connection:
-            if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,)).fetchone():
-                connection.execute(f"CREATE ROLE {ROLE} LOGIN PASSWORD '{PASSWORD}'")
-            connection.execute(f"CREATE SCHEMA {schema} AUTHORIZATION {ROLE}")
-        yield self.url(schema)
+            connection.execute(f"CREATE DATABASE {database} TEMPLATE {template} OWNER {ROLE}")
+        yield self.url(database)
         with self._connection() as connection:
-            connection.execute(f"DROP SCHEMA {schema} CASCADE")
+            connection.execute(f"DROP DATABASE {database} WITH (FORCE)")
 
-    def _connection(self) -> Any:
+    def _template(self, empty: bool) -> str:
+        """Return the database to copy, which is made when it is first needed."""
+        template = "empty_catalogue" if empty else "new_catalogue"
+        if template not in self._templates:
+            with self._connection() as connection:
+                if not self._templates:
+                    connection.execute(f"CREATE ROLE {ROLE} LOGIN PASSWORD '{PASSWORD}'")
+                connection.execute(f"CREATE DATABASE {template} OWNER {ROLE}")
+            with self._connection(template) as connection:
+                connection.execute(f"CREATE SCHEMA {SCHEMA} AUTHORIZATION {ROLE}")
+            if not empty:
+                _migrate(self.url(template))
+            self._templates.add(template)
+        return template
+
+    def _connection(self, database: str = "postgres") -> Any:
         import psycopg
 
-        url = f"postgresql://{ADMINISTRATOR}:{PASSWORD}@127.0.0.1:{self._port}/postgres"
+        url = f"postgresql://{ADMINISTRATOR}:{PASSWORD}@127.0.0.1:{self._port}/{database}"
         return closing(psycopg.connect(url, autocommit=True, options="-c client_min_messages=warning"))
 
     def _run(self, program: str, *arguments: str) -> None:
@@ -99,7 +127,7 @@ class PostgresServer:
                 [*self._as_user, str(found / program), "-D", str(self._data), *arguments],
                 stdout=output,
                 stderr=output,
-                timeout=120,
+                timeout=PATIENCE_SECONDS,
                 check=False,
                 cwd="/",
             )
@@ -125,3 +153,12 @@ def postgres_server() -> Iterator[PostgresServer]:
             server.stop("immediate")
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _migrate(url: str) -> None:
+    from wrapper.catalog.catalog import Catalog
+    from wrapper.catalog.postgres.database import PostgresDatabase
+
+    catalog = Catalog(PostgresDatabase(url))
+    catalog.open()
+    catalog.close()

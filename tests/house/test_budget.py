@@ -1,0 +1,89 @@
+"""The tests keep to their budget, and `make test` to its promises."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from interfaces.commands.scratch_service import scratch_service
+from tests.support.chroma import ChromaServer
+from tests.support.costs import Budget, lines_by_folder
+from tests.support.gate import CASES, TOGETHER
+from tests.support.live import start_service
+from tests.support.postgres import postgres_server, programs
+
+PROJECT = Path(__file__).parents[2]
+PRODUCT = ("schemas", "wrapper", "providers", "registry", "retrieval", "interfaces")
+REFUSED = pytest.raises(AssertionError, match="must ask for the fixture `processes`")
+
+
+def test_each_folder_keeps_to_its_lines():
+    budget = Budget.load().folders
+    lines = lines_by_folder()
+    assert {folder: count for folder, count in lines.items() if count > budget[folder]["lines"]} == {}
+    assert budget.keys() == lines.keys(), "tests/budget.toml has a row for each folder"
+
+
+def test_tests_have_at_most_nine_lines_for_ten_of_the_product():
+    product = sum(len(file.read_bytes().splitlines()) for top in PRODUCT for file in (PROJECT / top).rglob("*.py"))
+    assert sum(lines_by_folder().values()) <= 0.9 * product
+
+
+def test_each_folder_keeps_to_its_cases(request):
+    if CASES not in request.config.stash:
+        pytest.skip("cases are counted where all tests are collected")
+    budget = Budget.load().folders
+    counted = request.config.stash[CASES]
+    assert {folder: count for folder, count in counted.items() if count > budget[folder]["cases"]} == {}
+
+
+def test_each_row_of_reliability_is_proved_by_make_test_or_named_as_slow(request):
+    """A row of docs/reliability.md names a file of tests; what of it `make test` leaves out, its promise proves."""
+    promises = re.findall(r"^### (.+)", (PROJECT / "docs/reliability.md").read_text(), re.MULTILINE)
+    assert set(Budget.load().promises) == set(promises)
+
+
+def test_folders_whose_files_share_a_service_are_there():
+    assert [folder for folder in TOGETHER if not (PROJECT / folder).is_dir()] == []
+
+
+def start_scratch_service(directory):
+    with scratch_service(directory):
+        pytest.fail("it started")
+
+
+def start_postgres(directory):
+    if programs() is None:
+        pytest.skip("PostgreSQL is not installed here")
+    with postgres_server():
+        pytest.fail("it started")
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        start_service,
+        start_scratch_service,
+        start_postgres,
+        lambda directory: ChromaServer(directory).start(),
+        lambda directory: subprocess.run(["rag-wrapper", "serve"], cwd=directory, check=False),
+        lambda directory: subprocess.run(["npm", "ci"], cwd=directory, check=False),
+    ],
+    ids=["a service", "a scratch service", "PostgreSQL", "Chroma", "the command", "a package manager"],
+)
+def test_a_test_without_the_mark_starts_nothing_dear(tmp_path, start):
+    with REFUSED:
+        start(tmp_path)
+
+
+def test_make_test_is_what_is_not_slow_and_the_proofs():
+    recipes = dict(re.findall(r"^(test[-a-z]*): .*lint\n\t(.+)", (PROJECT / "Makefile").read_text(), re.MULTILINE))
+    assert recipes["test"].endswith('--budget -m "not slow or proof"')
+    assert "-m " not in recipes["test-all"].replace("-m pytest", "")
+
+
+def test_this_test_is_slow_because_it_asks_for_the_fixture(request, processes):
+    assert request.node.get_closest_marker("slow") is not None

@@ -1,0 +1,212 @@
+"""What the tests cost: processor time and waiting of each, held against `tests/budget.toml`.
+
+Processor time is the same on a busy machine, and a slow machine is told by a loop that every process of the tests runs
+first. Waiting is what is left of a test's time without its processor time and without the time in which the kernel let
+it stand in line. Processes that a test started count when it waits for their end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import time
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+BUDGET = TESTS / "budget.toml"
+REFERENCE_SECONDS = 0.072
+"""Processor time of `_loop` on the machine whose seconds are written in the budget: two virtual cores of an Intel Xeon."""
+CASE_SECONDS = 0.5
+"""The most processor time of a test without the mark `slow`, in seconds of the reference machine."""
+FUNCTION_SECONDS = 5.0
+"""The same for all cases of one function."""
+WAITING_SECONDS = 1.0
+"""The longest that such a test may wait."""
+LONGEST_FILES = 40
+GRACE = 1.5
+"""How much more than its budget a folder may take before the run fails: the first tests of each process pay for what is
+imported late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The content of `tests/budget.toml`."""
+
+    folders: dict[str, dict[str, float]]
+    """Folder → `lines`, `cases` and, in `make test`, `seconds` of processor time."""
+    promises: dict[str, list[str]]
+    """Promise → the slow tests that `make test` runs to prove it from end to end."""
+    may_skip: tuple[str, ...]
+    """How the reasons begin for which a test may be skipped in continuous integration, too."""
+    longest_files: dict[str, float]
+    """File → seconds of the files that take longest, which start first."""
+
+    @classmethod
+    @cache
+    def load(cls) -> Budget:
+        read = tomllib.loads(BUDGET.read_text())
+        return cls(read["folders"], read["promises"], tuple(read["may_skip"]), read["longest_files"])
+
+
+@dataclass(slots=True)
+class Spent:
+    """What one phase of a test cost, and how slow the machine was then."""
+
+    cpu_seconds: float = 0.0
+    waiting_seconds: float = 0.0
+    slowness: float = 1.0
+
+    @property
+    def told(self) -> tuple[float, float]:
+        """Processor time and waiting in seconds of the reference machine, with nothing else running."""
+        crowd = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+        return self.cpu_seconds / self.slowness, self.waiting_seconds / crowd
+
+
+@contextmanager
+def measured(usual_slowness: float) -> Iterator[Spent]:
+    """Give what the block costs; it is known at the end of the block. A block that seems too dear is told by how slow
+    the machine is at that very moment."""
+    spent = Spent()
+    cpu, wall, late = sum(os.times()[:4]), time.monotonic(), _run_delay()
+    try:
+        yield spent
+    finally:
+        spent.cpu_seconds = sum(os.times()[:4]) - cpu
+        standing = _run_delay() - late
+        spent.waiting_seconds = max(0.0, time.monotonic() - wall - spent.cpu_seconds - standing)
+        spent.slowness = usual_slowness if spent.cpu_seconds < CASE_SECONDS else max(usual_slowness, slowness())
+
+
+def slowness() -> float:
+    """Return how many times slower than the reference machine this one is now, at least 1."""
+    return max(1.0, min(_loop() for _ in range(3)) / REFERENCE_SECONDS)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Adds up what the tests of a run cost, and says what was too much."""
+
+    by_case: Counter[str] = field(default_factory=Counter)
+    calls: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Case without the mark `slow` → processor time and waiting of the test itself, without its fixtures."""
+    by_file: Counter[str] = field(default_factory=Counter)
+    """File → seconds by the clock."""
+    skipped: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Reason → the tests that were skipped for it."""
+
+    def add(self, case: str, when: str, told: tuple[float, float], clock_seconds: float, *, slow: bool) -> None:
+        self.by_case[case] += told[0]
+        self.by_file[case.partition("::")[0].removeprefix("tests/")] += clock_seconds
+        if when == "call" and not slow:
+            self.calls[case] = told
+
+    def skip(self, case: str, told: object) -> None:
+        reason = told[2] if isinstance(told, tuple | list) else str(told)
+        self.skipped[reason.removeprefix("Skipped: ")].append(case)
+
+    def too_dear(self) -> list[str]:
+        """Return a line for each test without the mark `slow` that costs more than such tests may."""
+        by_function: Counter[str] = Counter()
+        found = []
+        for case, (cpu_seconds, waiting_seconds) in self.calls.items():
+            by_function[case.partition("[")[0]] += cpu_seconds
+            if cpu_seconds > CASE_SECONDS:
+                found.append(f"{case}: {cpu_seconds:.2f} s of processor time, at most {CASE_SECONDS}")
+            if waiting_seconds > WAITING_SECONDS:
+                found.append(f"{case}: waits for {waiting_seconds:.2f} s, at most {WAITING_SECONDS}")
+        for name, cpu_seconds in by_function.items():
+            if cpu_seconds > FUNCTION_SECONDS:
+                found.append(f"{name}: {cpu_seconds:.1f} s in all its cases, at most {FUNCTION_SECONDS}")
+        return found
+
+    def by_folder(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for case, seconds in self.by_case.items():
+            found[folder_of(case.partition("::")[0])] += seconds
+        return found
+
+    def folders_over(self, budget: Budget) -> list[str]:
+        """Return a line for each folder whose tests cost much more than the budget has for them."""
+        found = []
+        for folder, seconds in sorted(self.by_folder().items()):
+            most = budget.folders.get(folder, {}).get("seconds", 0)
+            if seconds > most * GRACE + 1:
+                found.append(f"tests/{folder}: {seconds:.0f} s of processor time, the budget has {most}")
+        return found
+
+    def keep(self, file: Path, counted: Counter[str]) -> None:
+        """Write what the run cost, for `python -m tests.support.costs`."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"counted": counted, "folders": self.by_folder(), "files": self.by_file}))
+
+    def unlisted_skips(self, budget: Budget) -> list[str]:
+        """Return the reasons of skipped tests that continuous integration does not let pass."""
+        return [reason for reason in self.skipped if not reason.startswith(budget.may_skip)]
+
+
+def folder_of(path: str | Path) -> str:
+    """Return the folder of the budget that a path below the project belongs to; `.` for what lies in tests/ itself."""
+    parts = Path(path).parts
+    inner = parts[parts.index("tests") + 1 :]
+    return inner[0] if len(inner) > 1 else "."
+
+
+def lines_by_folder() -> Counter[str]:
+    """Return the lines of Python in each folder of tests/."""
+    found: Counter[str] = Counter()
+    for file in TESTS.rglob("*.py"):
+        found[folder_of(file)] += len(file.read_bytes().splitlines())
+    return found
+
+
+def children_seconds() -> float:
+    """Return the processor time of this process and of all that it waited for, processes of those included."""
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, kinds))
+
+
+def _loop() -> float:
+    begun = time.process_time()
+    kept: dict[int, str] = {}
+    total = 0
+    for number in range(300_000):
+        kept[number % 1000] = str(number)
+        total += len(kept[number % 1000])
+    return time.process_time() - begun
+
+
+def _run_delay() -> float:
+    """Return for how long the kernel has let this process wait for a core."""
+    try:
+        return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
+def write_budget(costs: Path) -> None:
+    """Write the numbers of `tests/budget.toml` anew: lines as they are now, cases, seconds and the longest files as the
+    last run of `make test` or `make test-all` kept them in `costs`. What was slow in a run of everything has no
+    seconds in the budget, which is that of `make test`."""
+    kept = json.loads(costs.read_text())
+    head, _, _ = BUDGET.read_text().partition("[folders]")
+    lines = lines_by_folder()
+    rows = [
+        f'"{folder}" = {{ lines = {lines[folder]}, cases = {kept["counted"].get(folder, 0)}, '
+        f"seconds = {kept['folders'].get(folder, 0.0):.0f} }}"
+        for folder in sorted(lines)
+    ]
+    longest = Counter(kept["files"]).most_common(LONGEST_FILES)
+    files = [f'"{file}" = {seconds:.0f}' for file, seconds in longest]
+    BUDGET.write_text("\n".join([f"{head}[folders]", *rows, "", "[longest_files]", *files, ""]))
+
+
+if __name__ == "__main__":
+    write_budget(Path(".pytest_cache/costs.json"))

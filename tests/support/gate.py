@@ -1,0 +1,153 @@
+"""The two tiers of the tests: which test is in which, in what order they run, and what they may cost.
+
+`make test` runs what is not `slow`, and the slow tests that `tests/budget.toml` names as the proofs of the promises.
+`make test-all` runs everything.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+from tests.support.costs import TESTS, Budget, Ledger, Spent, children_seconds, folder_of, measured, slowness
+from tests.support.live import PATIENCE_SECONDS
+
+CASES = pytest.StashKey[Counter[str]]()
+"""Folder → collected cases, where a run collects all tests."""
+SPENT = pytest.StashKey[Spent]()
+TOGETHER = ("tests/access/", "tests/interfaces/console/browser/")
+"""Folders whose files share what takes long to start: one process runs all of them."""
+PROCESSES_TIMEOUT_SECONDS = 10 * PATIENCE_SECONDS
+"""The limit of a test that starts processes: several waits may each take all of their patience."""
+MOST_TOLD = 10
+
+
+class Gate:
+    """Sorts the tests of a run, measures each one, and tells at the end what was spent, and what was not tried."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._enforced = config.getoption("budget")
+        self._ledger = Ledger()
+        self._begun = time.monotonic()
+        self._slowness = slowness()
+        self._faults: list[str] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Mark the tests and put the files first that take longest: one that starts at the end would keep all other
+        processes waiting."""
+        budget = Budget.load()
+        proofs = {f"tests/{name}" for names in budget.promises.values() for name in names}
+        for item in items:
+            if _starts_processes(item):
+                item.add_marker("slow")
+                item.add_marker(pytest.mark.timeout(PROCESSES_TIMEOUT_SECONDS))
+            if item.nodeid in proofs:
+                item.add_marker("proof")
+        if set(config.args) <= {"tests", str(TESTS)}:
+            missing = proofs - {item.nodeid for item in items}
+            if missing:
+                raise pytest.UsageError(
+                    f"tests/budget.toml names tests that are not there: {', '.join(sorted(missing))}"
+                )
+            config.stash[CASES] = Counter(folder_of(item.path) for item in items)
+        seconds = {f"tests/{file}": taken for file, taken in budget.longest_files.items()}
+        items.sort(key=lambda item: -seconds.get(item.nodeid.partition("::")[0], 0.0))
+
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> LoadFileScheduling:
+        return SharedServices(config, log)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._config.stash[CASES] = Counter(node.workeroutput["counted"])
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Any:
+        return (yield from self._measure(item))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Any:
+        return (yield from self._measure(item))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Any:
+        return (yield from self._measure(item))
+
+    def _measure(self, item: pytest.Item) -> Any:
+        with measured(self._slowness) as spent:
+            try:
+                return (yield)
+            finally:
+                item.stash[SPENT] = spent
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Any:
+        report = yield
+        # An attribute of a report goes along to the process that tells.
+        report.told = item.stash[SPENT].told
+        report.slow = item.get_closest_marker("slow") is not None
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if hasattr(self._config, "workerinput"):
+            return
+        case = report.nodeid
+        self._ledger.add(case, report.when, tuple(report.told), report.duration, slow=report.slow)
+        if report.skipped and not hasattr(report, "wasxfail"):
+            self._ledger.skip(case, report.longrepr)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Let a run fail that costs too much or, in continuous integration, leaves out what is not on the list."""
+        if hasattr(self._config, "workeroutput"):
+            self._config.workeroutput["counted"] = self._config.stash.get(CASES, {})
+            return
+        budget = Budget.load()
+        if self._enforced:
+            self._faults += self._ledger.too_dear() + self._ledger.folders_over(budget)
+        if os.environ.get("CI"):
+            self._faults += [f"not tried: {reason}" for reason in self._ledger.unlisted_skips(budget)]
+        if self._faults and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self._enforced:
+            counted = self._config.stash.get(CASES, Counter())
+            self._ledger.keep(self._config.rootpath / ".pytest_cache" / "costs.json", counted)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say what was not tried and why, what the run cost, and which tests cost most."""
+        write = terminalreporter.write_line
+        terminalreporter.section("what it cost")
+        for case, seconds in self._ledger.by_case.most_common(MOST_TOLD):
+            write(f"{seconds:6.2f} s  {case}")
+        taken = time.monotonic() - self._begun
+        write(f"{children_seconds():.0f} s of processor time, {taken:.0f} s by the clock; ten dearest tests above")
+        if self._ledger.skipped:
+            terminalreporter.section("not tried")
+            for reason, cases in sorted(self._ledger.skipped.items()):
+                write(f"{len(cases):4d}  {reason}")
+        if self._faults:
+            terminalreporter.section("over budget, or left out", red=True)
+            for fault in self._faults:
+                write(fault, red=True)
+
+
+class SharedServices(LoadFileScheduling):
+    """Gives the tests of one file to one process, and those of some folders, too."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        for folder in TOGETHER:
+            if nodeid.startswith(folder):
+                return folder
+        return super()._split_scope(nodeid)
+
+
+def _starts_processes(item: pytest.Item) -> bool:
+    variant: Sequence[str] = item.callspec.id.split("-") if hasattr(item, "callspec") else ()
+    return "processes" in getattr(item, "fixturenames", ()) or "postgresql" in variant
