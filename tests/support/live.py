@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -35,6 +36,7 @@ STOP_SECONDS = PATIENCE_SECONDS
 POLL_SECONDS = (0.02, 0.05)
 """How soon a condition is looked at again: the longer it was waited for, the later. To look costs processor time."""
 PORT_ATTEMPTS = 3
+FIRST_PORT, PORTS_OF_A_PROCESS = 10_000, 2_500
 ORIGIN = "https://console.example"
 """The one origin that the app of `tests/conftest.py` allows."""
 
@@ -208,10 +210,25 @@ def eventually(
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port on which nobody listens. It is below those that the system gives to outgoing connections, and in a
+    part of them that no other process of this run takes from, so that it is still free when it is bound."""
+    for _ in range(PORTS_OF_A_PROCESS):
+        port = next(_ports)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("there is no free port")
+
+
+def _own_ports() -> Iterator[int]:
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = FIRST_PORT + worker % 8 * PORTS_OF_A_PROCESS
+    ports = range(first, first + PORTS_OF_A_PROCESS)
+    begin = os.getpid() % PORTS_OF_A_PROCESS  # runs beside this one begin elsewhere
+    return cycle([*ports[begin:], *ports[:begin]])
+
+
+_ports = _own_ports()
 
 
 def spawn_service(directory: Path, settings: Mapping[str, object]) -> LiveService:
