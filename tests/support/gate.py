@@ -61,6 +61,7 @@ class Gate:
         seconds = {f"tests/{file}": taken for file, taken in budget.longest_files.items()}
         items.sort(key=lambda item: -seconds.get(item.nodeid.partition("::")[0], 0.0))
 
+    @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> LoadFileScheduling:
         return SharedServices(config, log)
 
