@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conformance.python_client.documented import program
+from clients.conformance.python_client.documented import program
 
 GUIDE = Path(__file__).parents[3] / "docs" / "integrations" / "python.md"
 
