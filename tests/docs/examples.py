@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -102,8 +103,9 @@ def script_runner(url: str, folder: Path, built: Path) -> Callable[[str], str]:
     return run_script
 
 
+@cache
 def tokens(document: Path) -> list[Token]:
-    """Return the blocks of a Markdown file."""
+    """Return the blocks of a Markdown file, which is read once."""
     return MarkdownIt("commonmark").enable("table").parse(document.read_text())
 
 
