@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from tests.house.test_rooms import PRODUCT, dotted
 
@@ -27,7 +28,8 @@ READERS = {
 
 
 def reads_the_environment(path):
-    return any(
+    text = path.read_text()
+    return re.search(r"environ|getenv", text) is not None and any(
         (
             isinstance(node, ast.Attribute)
             and node.attr in ("environ", "environb", "getenv")
@@ -39,7 +41,7 @@ def reads_the_environment(path):
             and node.module == "os"
             and {alias.name for alias in node.names} & {"environ", "environb", "getenv"}
         )
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(ast.parse(text))
     )
 
 
