@@ -30,6 +30,8 @@ from markdown_it.token import Token
 
 from tests.clients.typescript_client import install_package, run
 
+PROJECT = Path(__file__).parents[2]
+LINES_OF_A_BEGINNING = 40
 MORE = "…"
 DOCUMENTED_ADDRESS = "http://127.0.0.1:5006"
 _NOTHING = object()
@@ -86,6 +88,15 @@ def reader(url: str, folder: Path, proxies: Mapping[str, str] | None = None) -> 
         return done.stdout
 
     return run_command
+
+
+def copy_beginnings(folder: Path) -> None:
+    """Copy the first sections of two of this project's documents into a folder: all of them would take seconds of
+    embedding."""
+    folder.mkdir()
+    for name in ("reliability.md", "watching.md"):
+        lines = (PROJECT / "docs" / name).read_text().splitlines()[:LINES_OF_A_BEGINNING]
+        (folder / name).write_text("\n".join(lines))
 
 
 def script_runner(url: str, folder: Path, built: Path) -> Callable[[str], str]:

@@ -3,69 +3,57 @@ service."""
 
 import shutil
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
+import requests
 
 from tests.clients.typescript_client import built_client
-from tests.docs.examples import MORE, Example, difference, examples, reader, script_runner
-from tests.support.live import live_service
+from tests.docs.examples import MORE, PROJECT, Example, copy_beginnings, difference, examples, reader, script_runner
+from tests.support.live import PATIENCE_SECONDS, live_service
 
-PROJECT = Path(__file__).parents[2]
-GUIDE = PROJECT / "docs" / "api-guide.md"
+GUIDE = "docs/api-guide.md"
+PAGES = ("docs/context-tools.md", "docs/watching.md", "README.md", "docs/tutorial.md", GUIDE)
 
 
-def test_the_answers_shown_are_the_answers_given(document, run):
-    found = examples(PROJECT / document)
-    assert found, f"{document} has no examples"
+@pytest.mark.parametrize("page", PAGES)
+def test_the_answers_shown_are_the_answers_given(page, run):
+    found = examples(PROJECT / page)
+    assert found, f"{page} has no examples"
     for example in found:
         fault = example.fault(run(example.command))
-        assert not fault, f"{document}:{example.line}: {fault}"
+        assert not fault, f"{page}:{example.line}: {fault}"
 
 
 def test_the_same_in_javascript_gives_the_same_answers(run, run_script):
     """Where the guide shows no JavaScript, the command prepares what follows; the test above compares its answer."""
-    found = examples(GUIDE)
+    found = examples(PROJECT / GUIDE)
     assert any(example.script for example in found)
     for example in found:
         if example.script is None:
             run(example.command)
             continue
         fault = example.fault(run_script(example.script))
-        assert not fault, f"{GUIDE.name}:{example.line}: {fault}"
+        assert not fault, f"{GUIDE}:{example.line}: {fault}"
 
 
-@pytest.fixture(
-    params=["README.md", "docs/tutorial.md", "docs/api-guide.md", "docs/context-tools.md", "docs/watching.md"]
-)
-def document(request):
-    return request.param
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def service(tmp_path_factory, processes):
-    """A new service, as a reader has it: documents and jobs of other tests would appear in the answers."""
     with live_service(tmp_path_factory.mktemp("examples")) as service:
         yield service
 
 
-@pytest.fixture(scope="module")
-def client():
-    return built_client()
-
-
 @pytest.fixture
-def run_script(client, service, tmp_path):
-    return script_runner(service.url, tmp_path, client)
+def run_script(service, tmp_path):
+    return script_runner(service.url, tmp_path, built_client())
 
 
 @pytest.fixture
 def run(service, tmp_path):
-    """`run(command)` runs a command as a reader would, in a folder with two of this project's documents as `docs` and
-    its `examples`, and returns its output."""
-    (tmp_path / "docs").mkdir()
-    for name in ("reliability.md", "watching.md"):
-        shutil.copy(PROJECT / "docs" / name, tmp_path / "docs")
+    """`run(command)` runs a command as a reader would, in a folder with the beginnings of two of this project's
+    documents as `docs` and its `examples`, and returns its output. The service has no collections, as a new one."""
+    for each in requests.get(f"{service.url}/collections", timeout=PATIENCE_SECONDS).json()["collections"]:
+        requests.delete(f"{service.url}/collections/{each['name']}", timeout=PATIENCE_SECONDS).raise_for_status()
+    copy_beginnings(tmp_path / "docs")
     shutil.copytree(PROJECT / "examples", tmp_path / "examples")
     return reader(service.url, tmp_path)
 
