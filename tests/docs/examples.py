@@ -29,6 +29,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from tests.clients.typescript_client import install_package, run
+from tests.support.live import PATIENCE_SECONDS
 
 PROJECT = Path(__file__).parents[2]
 LINES_OF_A_BEGINNING = 40
@@ -81,7 +82,7 @@ def reader(url: str, folder: Path, proxies: Mapping[str, str] | None = None) -> 
             env=environ,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
         assert done.returncode == 0, f"{command}{done.stderr}\n{done.stdout}"
@@ -107,7 +108,7 @@ def script_runner(url: str, folder: Path, built: Path) -> Callable[[str], str]:
     def run_script(text: str) -> str:
         text = text.replace(DOCUMENTED_ADDRESS, url)
         script.write_text(f"let shown;\nconsole.log = (value) => void (shown = value);\n{text}\n{_SHOW}")
-        done = run(["node", "example.mjs"], folder, 120)
+        done = run(["node", "example.mjs"], folder, PATIENCE_SECONDS)
         assert done.returncode == 0, f"{text}{done.stderr}\n{done.stdout}"
         return done.stdout
 
