@@ -9,8 +9,8 @@ from importlib.metadata import PackageNotFoundError, distributions, requires
 from itertools import product
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from tests.docs.wheels import MACHINES, PYTHONS, canonical, pinned
 
@@ -22,13 +22,6 @@ WITHOUT_WHEELS = {
     "pytrec-eval-terrier": set(product(PYTHONS, ["aarch64"])),
 }
 """The Pythons and machines for which a pinned package has no wheel, as `python -m tests.docs.wheels` finds them."""
-
-
-@pytest.fixture(scope="module")
-def installing():
-    """The line of the Makefile that installs what `make serve` needs."""
-    [line] = [each for each in (PROJECT / "Makefile").read_text().splitlines() if "--only-binary :all:" in each]
-    return line
 
 
 @cache
@@ -59,18 +52,21 @@ def needed(requirements, python, machine):
     return set(found)
 
 
-@pytest.mark.parametrize(("python", "machine"), list(product(PYTHONS, MACHINES)))
-def test_every_package_that_make_serve_installs_has_a_wheel_everywhere(installing, python, machine):
-    extras = re.search(r"'\.\[([\w,-]+)\]'", installing)[1].split(",")
+def test_every_package_that_make_serve_installs_has_a_wheel_everywhere():
+    [line] = [each for each in (PROJECT / "Makefile").read_text().splitlines() if "--only-binary :all:" in each]
+    extras = re.search(r"'\.\[([\w,-]+)\]'", line)[1].split(",")
     direct = [*PROJECT_TABLE["dependencies"], *(each for extra in extras for each in EXTRAS[extra])]
-    installed = needed(direct, python, machine)
-    assert len(installed) > len(direct)
-    assert {name for name in installed if (python, machine) in WITHOUT_WHEELS.get(name, ())} == set()
+    lacking = set()
+    for python, machine in product(PYTHONS, MACHINES):
+        installed = needed(direct, python, machine)
+        assert len(installed) > len(direct)
+        lacking |= {(name, python, machine) for name in installed if (python, machine) in WITHOUT_WHEELS.get(name, ())}
+    assert lacking == set()
 
 
 def test_the_pythons_are_those_that_the_project_supports():
-    assert PROJECT_TABLE["requires-python"] == ">=3.11,<3.15"
-    assert PYTHONS == ("3.11", "3.12", "3.13", "3.14")
+    supported = SpecifierSet(PROJECT_TABLE["requires-python"])
+    assert list(PYTHONS) == [f"3.{minor}" for minor in range(100) if f"3.{minor}" in supported]
 
 
 def test_a_package_without_a_wheel_is_pinned_and_in_an_extra_of_its_own():
