@@ -11,7 +11,7 @@ from rag_wrapper_client import AsyncClient, Client
 from rag_wrapper_client.operations import _Method
 
 from clients.conformance.python_client.documented import program
-from tests.clients.python.walk import Walk
+from tests.clients.python.walk import VARIABLE, Walk
 from tests.docs.examples import PROJECT
 from tests.support.contract import OTHER_PROTOCOLS, Contract
 from tests.support.live import PATIENCE_SECONDS, live_service
@@ -34,21 +34,23 @@ def service(tmp_path_factory, models, processes):
     folder = tmp_path_factory.mktemp("clients")
     models.routes["/rerank"] = reranked
     url = f"{models.url}/v1"
-    with live_service(
-        folder,
-        access="open",
-        embedding_provider="openai",
-        embedding_url=url,
-        embedding_model="stub",
-        chat_provider="openai",
-        chat_url=url,
-        chat_model="chatty",
-        rerank_provider="cohere",
-        rerank_url=models.url,
-        keep_originals="on",
-        backup_dir=folder / "backups",
-    ) as service:
-        yield service
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, "a-key-of-tests")
+        with live_service(
+            folder,
+            access="open",
+            embedding_provider="openai",
+            embedding_url=url,
+            embedding_model="stub",
+            chat_provider="openai",
+            chat_url=url,
+            chat_model="chatty",
+            rerank_provider="cohere",
+            rerank_url=models.url,
+            keep_originals="on",
+            backup_dir=folder / "backups",
+        ) as service:
+            yield service
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])

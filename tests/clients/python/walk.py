@@ -22,6 +22,8 @@ ROUTES_WITHOUT_METHOD = (
 )
 """Pages for people, reached by `request`."""
 POLL_SECONDS = 0.05
+VARIABLE = "WALK_API_KEY"
+"""The name of a variable that the service has."""
 
 
 async def told(value):
@@ -308,8 +310,7 @@ class Walk:
         assert (await self.ask("providers"))["rag"]
         assert (await self.ask("provider", "openai", type="llm"))["type"] == "llm"
         assert (await self.ask("connection_schema", "openai", type="llm"))["fields"]
-        offered = await self.ask("env_vars")
-        assert offered["count"] == len(offered["variables"])
+        assert VARIABLE in [each["name"] for each in (await self.ask("env_vars"))["variables"]]
         assert not (await self.ask("validate_env_vars", names=["NO_SUCH_VARIABLE"]))["valid"]
         assert (await self.ask("suggest_env_vars", provider="openai", field="api_key"))["field"] == "api_key"
 
