@@ -1,17 +1,24 @@
 """The examples of the README and of the guides give the shown answers when run one after another against a live
-service."""
+service, and a vector sent by Node as the guide shows it arrives unchanged."""
 
+import json
+import re
 import shutil
+import subprocess
 from decimal import Decimal
 
 import pytest
 import requests
 
+from schemas.documents import parse_embedding
+from schemas.errors import InvalidInputError
 from tests.clients.typescript_client import built_client
 from tests.docs.examples import MORE, PROJECT, Example, copy_beginnings, difference, examples, reader, script_runner
 from tests.support.live import PATIENCE_SECONDS, live_service
 
 GUIDE = "docs/api-guide.md"
+VECTOR = "const vector = new Float32Array([9, 0.1, 0.2, 0.3]).subarray(1);"
+"""A vector in the form in which libraries return it: a part of a longer buffer."""
 PAGES = ("docs/context-tools.md", "docs/watching.md", "README.md", "docs/tutorial.md", GUIDE)
 
 
@@ -94,3 +101,32 @@ def test_lines_of_text_are_found_in_their_order():
     example = Example(1, "curl -i", "text", "HTTP/1.1 200 OK\nETag: …\n")
     assert example.fault('HTTP/1.1 200 OK\r\nServer: x\r\nETag: "1.2"\r\n') is None
     assert example.fault("ETag: 1\nHTTP/1.1 200 OK\n") == "no line 'ETag: …' in the output"
+
+
+@pytest.fixture
+def node():
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("Node is not installed: what the guide shows for it is not tried")
+    return lambda code: (
+        subprocess.run(
+            [found, "-e", f"{VECTOR} process.stdout.write({code})"], capture_output=True, check=True, text=True
+        ).stdout
+    )
+
+
+def test_base64_as_the_guide_shows_it_is_the_vector(node):
+    (shown,) = re.findall(r"```js\n(Buffer\..*?)```", (PROJECT / GUIDE).read_text(), re.DOTALL)
+    assert parse_embedding(node(shown.strip())).tolist() == pytest.approx([0.1, 0.2, 0.3], rel=1e-7)
+
+
+def test_a_bare_float32_array_is_refused_with_the_remedy(node):
+    with pytest.raises(InvalidInputError, match=r"Array\.from\(vector\)"):
+        parse_embedding(json.loads(node("JSON.stringify(vector)")))
+    vector = parse_embedding(json.loads(node("JSON.stringify(Array.from(vector))")))
+    assert vector.tolist() == pytest.approx([0.1, 0.2, 0.3], rel=1e-7)
+
+
+def test_an_object_of_numbers_is_refused_with_the_remedy():
+    with pytest.raises(InvalidInputError, match=r"Array\.from\(vector\)"):
+        parse_embedding({"0": 0.1, "1": 0.2})

@@ -1,5 +1,5 @@
 """Import rules that import-linter cannot state: it takes `http.client` for `http`, and a package for all that is in
-it."""
+it. And the environment is read only where settings are read and where the product is put together."""
 
 from __future__ import annotations
 
@@ -129,3 +129,51 @@ def test_what_opens_no_socket_and_is_not_of_the_wire_only_sounds_like_it():
     assert of_the_network({"http.client.HTTPConnection", "ssl"}) == {"http.client", "ssl"}
     assert of_the_network({"http.HTTPStatus", "urllib.parse.quote", "socketserver_of_ours"}) == set()
     assert of_the_wire({"schemas.wire.body.Body", "schemas.wires", "schemas"}) == {"schemas.wire.body.Body"}
+
+
+READERS = {
+    "schemas.settings": "reads settings and the configuration file",
+    "interfaces.commands": "each command puts together what it needs",
+    "interfaces.service_address": "finds the service that commands ask",
+    "interfaces.service_key": "finds the key that commands send it",
+    "interfaces.compose": "puts the service together",
+    "interfaces.built_in_connections": "puts the connections of the settings together",
+    "interfaces.declared_connections": "puts the connections of the configuration file together",
+    "interfaces.model_checks": "checks the keys of the configured models",
+    "interfaces.start_checks": "looks at the settings before anything starts",
+    "providers.embeddings.minilm": "tells onnxruntime not to report to its maker",
+    "wrapper.serving": "is run by gunicorn, whose processes tell each other by the environment",
+    "wrapper.observing.service_gauges": "learns likewise which process is the master",
+    "wrapper.service": "learns whether gunicorn's master process already owns the data directory",
+    "wrapper.observing.metrics": "learns from prometheus-client's own variable whether there are several processes",
+    "wrapper.engine.keeper_process": "gives the keeper its environment",
+    "wrapper.engine.keeper.chroma_child": "gives the engine its environment",
+}
+
+
+def reads_the_environment(path):
+    text = path.read_text()
+    return re.search(r"environ|getenv", text) is not None and any(
+        (
+            isinstance(node, ast.Attribute)
+            and node.attr in ("environ", "environb", "getenv")
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "os"
+        )
+        or (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "os"
+            and {alias.name for alias in node.names} & {"environ", "environb", "getenv"}
+        )
+        for node in ast.walk(ast.parse(text))
+    )
+
+
+def reader_of(name):
+    return next((reader for reader in READERS if name == reader or name.startswith(f"{reader}.")), None)
+
+
+def test_only_settings_and_composition_roots_read_the_environment():
+    found = {dotted(path): reader_of(dotted(path)) for path in PRODUCT if reads_the_environment(path)}
+    assert [name for name, reader in found.items() if reader is None] == []
+    assert set(found.values()) >= set(READERS) - {"schemas.settings"}
