@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
+from guide.access_tables import PAGE, with_tables
 from schemas.access.table import TOOLS
-from tests.docs.access_tables import PAGE, with_tables
 from tests.docs.examples import examples, reader, tokens
 from tests.docs.forwarding_proxy import forwarding_proxy
 from tests.support.live import live_service
@@ -17,7 +17,7 @@ CLIENT = "203.0.113.7"
 
 
 def test_the_tables_are_those_of_the_service():
-    assert PAGE.read_text() == with_tables(PAGE.read_text()), "run python -m tests.docs.access_tables"
+    assert PAGE.read_text() == with_tables(PAGE.read_text()), "run python -m guide.access_tables"
 
 
 def test_the_tools_over_http_are_those_that_the_page_names(app):

@@ -26,6 +26,7 @@ from rag_wrapper_client import (
 )
 
 from tests.clients.python.talking import Talk, refused, said, scripted
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.raw_server import silent
 
 
@@ -144,7 +145,9 @@ def test_every_error_is_of_the_family():
 def database(live):
     tenant = f"t{uuid.uuid4().hex[:10]}"
     for path, name in (("", tenant), (f"/{tenant}/databases", "main")):
-        requests.post(f"{live.url}/api/v2/tenants{path}", json={"name": name}, timeout=30).raise_for_status()
+        requests.post(
+            f"{live.url}/api/v2/tenants{path}", json={"name": name}, timeout=PATIENCE_SECONDS
+        ).raise_for_status()
     return f"{tenant}/main"
 
 
