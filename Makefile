@@ -40,11 +40,11 @@ soak: $(DEVELOPED)
 # MCP's official inspector and conformance suite, which npm fetches; the clients as they are packed, and other products'
 # clients, in environments that pip and npm fill.
 conformance: $(DEVELOPED)
-	$(BIN)/python -m tests.conformance
-	$(BIN)/python -m tests.conformance.python_client
-	$(BIN)/python -m tests.conformance.chroma_suite
-	$(BIN)/python -m tests.conformance.chroma_clients
-	$(BIN)/python -m tests.conformance.openai_clients
+	$(BIN)/python -m clients.conformance
+	$(BIN)/python -m clients.conformance.python_client
+	$(BIN)/python -m clients.conformance.chroma_suite
+	$(BIN)/python -m clients.conformance.chroma_clients
+	$(BIN)/python -m clients.conformance.openai_clients
 
 lint: $(DEVELOPED)
 	$(BIN)/ruff check .

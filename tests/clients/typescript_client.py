@@ -6,6 +6,7 @@ client or the description of the wire changes.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -97,24 +98,26 @@ def _build(folder: Path, modules: Path) -> None:
 
 
 def _kept(name: str, digest: str, fill: Callable[[Path], None]) -> Path:
-    """Return the folder of this name and digest, filled if it is new; those of other digests are removed."""
+    """Return the folder of this name and digest, filled if it is new; those of other digests are removed.
+
+    Whoever comes while another run fills it waits, and finds it filled.
+    """
     folder = TOOLS / f"{name}-{digest}"
-    if folder.is_dir():
-        return folder
     TOOLS.mkdir(exist_ok=True)
-    # Beside its place first: another run may do the same at the same time.
-    fresh = Path(tempfile.mkdtemp(prefix="fresh-", dir=TOOLS))
-    try:
-        fill(fresh)
-        fresh.rename(folder)
-    except OSError:
-        if not folder.is_dir():  # another run was not quicker
-            raise
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-    for other in TOOLS.glob(f"{name}-*"):
-        if other != folder:
-            shutil.rmtree(other, ignore_errors=True)
+    with (TOOLS / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.is_dir():
+            return folder
+        # Beside its place first: a run may be killed in the middle.
+        fresh = Path(tempfile.mkdtemp(prefix="fresh-", dir=TOOLS))
+        try:
+            fill(fresh)
+            fresh.rename(folder)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+        for other in TOOLS.glob(f"{name}-*"):
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
     return folder
 
 

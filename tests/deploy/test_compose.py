@@ -60,6 +60,11 @@ def test_what_is_named_is_there(composed):
     assert {name for each in services for name in each.get("networks", ())} == set(composed.get("networks", ()))
 
 
+def test_one_machine_needs_no_postgres():
+    services = read(PROJECT / "compose.yaml")["services"]
+    assert {name for name, each in services.items() if "profiles" not in each} == {"rag-wrapper", "chroma"}
+
+
 def test_files_that_are_mounted_are_kept_and_secrets_are_not(scaled):
     mounted = [volume.split(":")[0] for each in scaled["services"].values() for volume in each.get("volumes", ())]
     assert all((SCALED.parent / name).exists() for name in mounted if name.startswith("."))

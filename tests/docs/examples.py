@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from tests.clients.typescript_client import install_package, run
+from tests.support.live import PATIENCE_SECONDS
 
+PROJECT = Path(__file__).parents[2]
+LINES_OF_A_BEGINNING = 40
 MORE = "…"
 DOCUMENTED_ADDRESS = "http://127.0.0.1:5006"
 _NOTHING = object()
@@ -78,13 +82,22 @@ def reader(url: str, folder: Path, proxies: Mapping[str, str] | None = None) -> 
             env=environ,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
         assert done.returncode == 0, f"{command}{done.stderr}\n{done.stdout}"
         return done.stdout
 
     return run_command
+
+
+def copy_beginnings(folder: Path) -> None:
+    """Copy the first sections of two of this project's documents into a folder: all of them would take seconds of
+    embedding."""
+    folder.mkdir()
+    for name in ("reliability.md", "watching.md"):
+        lines = (PROJECT / "docs" / name).read_text().splitlines()[:LINES_OF_A_BEGINNING]
+        (folder / name).write_text("\n".join(lines))
 
 
 def script_runner(url: str, folder: Path, built: Path) -> Callable[[str], str]:
@@ -95,15 +108,16 @@ def script_runner(url: str, folder: Path, built: Path) -> Callable[[str], str]:
     def run_script(text: str) -> str:
         text = text.replace(DOCUMENTED_ADDRESS, url)
         script.write_text(f"let shown;\nconsole.log = (value) => void (shown = value);\n{text}\n{_SHOW}")
-        done = run(["node", "example.mjs"], folder, 120)
+        done = run(["node", "example.mjs"], folder, PATIENCE_SECONDS)
         assert done.returncode == 0, f"{text}{done.stderr}\n{done.stdout}"
         return done.stdout
 
     return run_script
 
 
+@cache
 def tokens(document: Path) -> list[Token]:
-    """Return the blocks of a Markdown file."""
+    """Return the blocks of a Markdown file, which is read once."""
     return MarkdownIt("commonmark").enable("table").parse(document.read_text())
 
 

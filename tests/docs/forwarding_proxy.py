@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.support.live import PATIENCE_SECONDS
 
 OF_ONE_CONNECTION = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "host"})
 """Headers that are not passed on, in lower case: those of one connection, and those that are set anew."""
 
 
-class ForwardingProxy:
-    """A proxy that clients call by `host`, with https as far as it tells, and whose clients come from `client`."""
+@contextmanager
+def forwarding_proxy(port: int, *, host: str, client: str) -> Iterator[str]:
+    """Return the address of a proxy in front of the service that listens on that port. Clients call it by `host`, with
+    https as far as it tells, and come from `client`."""
 
-    def __init__(self, url: str, *, host: str, client: str) -> None:
-        self.url = url
-        self.host = host
-        self.client = client
-
-    def headers_for(self, given: dict[str, str]) -> dict[str, str]:
-        """Return what a request has behind the proxy."""
+    def told(given: Mapping[str, str]) -> dict[str, str]:
         kept = {name: text for name, text in given.items() if name.lower() not in OF_ONE_CONNECTION}
         said = next((kept.pop(name) for name in list(kept) if name.lower() == "x-forwarded-for"), None)
-        address = self.client if said is None else f"{said}, {self.client}"
-        return {**kept, "Host": self.host, "X-Forwarded-For": address, "X-Forwarded-Proto": "https"}
-
-
-@contextmanager
-def forwarding_proxy(port: int, *, host: str, client: str) -> Iterator[ForwardingProxy]:
-    """Run a `ForwardingProxy` in front of the service that listens on that port."""
+        address = client if said is None else f"{said}, {client}"
+        return {**kept, "Host": host, "X-Forwarded-For": address, "X-Forwarded-Proto": "https"}
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -38,9 +31,9 @@ def forwarding_proxy(port: int, *, host: str, client: str) -> Iterator[Forwardin
 
         def _serve(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            connection = HTTPConnection("127.0.0.1", port, timeout=60)
+            connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
             try:
-                connection.request(self.command, self.path, body or None, proxy.headers_for(dict(self.headers)))
+                connection.request(self.command, self.path, body or None, told(self.headers))
                 answer = connection.getresponse()
                 content = answer.read()
             finally:
@@ -62,11 +55,10 @@ def forwarding_proxy(port: int, *, host: str, client: str) -> Iterator[Forwardin
         daemon_threads = True
 
     with Server(("127.0.0.1", 0), Handler) as server:
-        proxy = ForwardingProxy(f"http://127.0.0.1:{server.server_port}", host=host, client=client)
         serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         serving.start()
         try:
-            yield proxy
+            yield f"http://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
             serving.join()

@@ -1,8 +1,12 @@
-"""`make serve` installs from wheels alone: packages that must be compiled are in extras, or are tools of the tests."""
+"""`make serve` installs from wheels alone: packages that must be compiled are in extras, or are tools of the tests. The
+repository holds nothing that tools leave behind, and its configurations run existing commands."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distributions, requires
@@ -10,25 +14,22 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from tests.docs.wheels import MACHINES, PYTHONS, canonical, pinned
 
 PROJECT = Path(__file__).resolve().parents[2]
-PROJECT_TABLE = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+PROJECT_TABLE = PYPROJECT["project"]
 EXTRAS = PROJECT_TABLE["optional-dependencies"]
+TOOLS = ".venv/bin/"
 WITHOUT_WHEELS = {
     "gunicorn-h1c": set(product(PYTHONS, MACHINES)),
     "pytrec-eval-terrier": set(product(PYTHONS, ["aarch64"])),
 }
 """The Pythons and machines for which a pinned package has no wheel, as `python -m tests.docs.wheels` finds them."""
-
-
-@pytest.fixture(scope="module")
-def installing():
-    """The line of the Makefile that installs what `make serve` needs."""
-    [line] = [each for each in (PROJECT / "Makefile").read_text().splitlines() if "--only-binary :all:" in each]
-    return line
 
 
 @cache
@@ -59,18 +60,21 @@ def needed(requirements, python, machine):
     return set(found)
 
 
-@pytest.mark.parametrize(("python", "machine"), list(product(PYTHONS, MACHINES)))
-def test_every_package_that_make_serve_installs_has_a_wheel_everywhere(installing, python, machine):
-    extras = re.search(r"'\.\[([\w,-]+)\]'", installing)[1].split(",")
+def test_every_package_that_make_serve_installs_has_a_wheel_everywhere():
+    [line] = [each for each in (PROJECT / "Makefile").read_text().splitlines() if "--only-binary :all:" in each]
+    extras = re.search(r"'\.\[([\w,-]+)\]'", line)[1].split(",")
     direct = [*PROJECT_TABLE["dependencies"], *(each for extra in extras for each in EXTRAS[extra])]
-    installed = needed(direct, python, machine)
-    assert len(installed) > len(direct)
-    assert {name for name in installed if (python, machine) in WITHOUT_WHEELS.get(name, ())} == set()
+    lacking = set()
+    for python, machine in product(PYTHONS, MACHINES):
+        installed = needed(direct, python, machine)
+        assert len(installed) > len(direct)
+        lacking |= {(name, python, machine) for name in installed if (python, machine) in WITHOUT_WHEELS.get(name, ())}
+    assert lacking == set()
 
 
 def test_the_pythons_are_those_that_the_project_supports():
-    assert PROJECT_TABLE["requires-python"] == ">=3.11,<3.15"
-    assert PYTHONS == ("3.11", "3.12", "3.13", "3.14")
+    supported = SpecifierSet(PROJECT_TABLE["requires-python"])
+    assert list(PYTHONS) == [f"3.{minor}" for minor in range(100) if f"3.{minor}" in supported]
 
 
 def test_a_package_without_a_wheel_is_pinned_and_in_an_extra_of_its_own():
@@ -87,3 +91,42 @@ def test_every_package_compiled_here_is_known_to_have_no_wheel():
         if re.search(r"^Tag: .*-linux_", each.read_text("WHEEL") or "", re.MULTILINE)
     }
     assert compiled & pinned().keys() <= WITHOUT_WHEELS.keys()
+
+
+def test_files_that_tools_write_are_ignored_and_not_kept():
+    if not (PROJECT / ".git").exists():
+        pytest.skip("not a clone")
+    left = (".schemathesis/", ".hypothesis/", ".venv/", "data/", ".pytest_cache/")
+    kept = subprocess.run(["git", "ls-files", *left], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert kept.stdout == ""
+    ignored = subprocess.run(
+        ["git", "check-ignore", *(f"{name}x" for name in left)], cwd=PROJECT, capture_output=True, text=True, check=True
+    )
+    assert len(ignored.stdout.splitlines()) == len(left)
+
+
+def test_the_workflow_runs_what_continuous_integration_runs():
+    workflow = yaml.load((PROJECT / ".github/workflows/test.yml").read_text(), Loader=yaml.BaseLoader)
+    assert set(workflow["on"]) == {"push", "pull_request"}
+    job = workflow["jobs"]["test"]
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    assert commands == [".ci/run"]
+    assert os.access(PROJECT / commands[0], os.X_OK)
+    assert job["strategy"]["matrix"]["python"] == [PYTHONS[0], PYTHONS[-1]]
+
+
+def test_the_hooks_of_pre_commit_are_what_make_lint_runs():
+    [repository] = yaml.safe_load((PROJECT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert repository["repo"] == "local", "hooks work without a network"
+    hooks = [hook["entry"].replace(" --force-exclude", "") for hook in repository["hooks"]]
+    for hook in hooks:
+        assert (Path(sys.executable).parent / hook.split()[0].removeprefix(TOOLS)).exists()
+    lint = re.search(r"^lint:.*\n((?:\t.*\n)+)", (PROJECT / "Makefile").read_text(), re.MULTILINE)[1]
+    checks = [line.strip().replace("$(BIN)/", TOOLS).removesuffix(" .") for line in lint.splitlines()]
+    assert sorted(hooks) == sorted(checks)
+
+
+def test_every_package_is_typed():
+    packages = [name.removesuffix("*") for name in PYPROJECT["tool"]["setuptools"]["packages"]["find"]["include"]]
+    assert [name for name in packages if not (PROJECT / name / "py.typed").exists()] == []
+    assert PYPROJECT["tool"]["setuptools"]["package-data"]["*"] == ["py.typed"]

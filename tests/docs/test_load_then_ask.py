@@ -3,21 +3,26 @@ commands load."""
 
 import json
 import re
-import shutil
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
-from tests.docs.examples import reader, tokens
+from tests.docs.examples import PROJECT, copy_beginnings, reader, tokens
 from tests.support.live import live_service
 from tests.support.mcp_clients import called, over_http, text_of, within_bounds
 from tests.support.model_server import model_server
 
-PROJECT = Path(__file__).parents[2]
 QUESTION = "What survives kill -9?"
 LOADED = "rag-documents"
 SOURCE = "docs/reliability.md"
+WAYS = {
+    "/api/search": {"query": QUESTION},
+    "/api/rag/search": {"query": QUESTION},
+    "/api/rag/retrieve": {"query": QUESTION, "context_key": "a:b", "min_relevance": 0},
+    "/api/chat": {"message": QUESTION, "useRag": True},
+    "/tools/rag_context_search": {"query": QUESTION},
+}
+"""The bodies of requests that ask in plain words, by path."""
 
 
 def blocks(chapter, *languages):
@@ -64,9 +69,7 @@ def service(tmp_path_factory, processes):
 def run(service, tmp_path_factory):
     """Run commands of the page as a reader would, and return what they print."""
     folder = tmp_path_factory.mktemp("checkout")
-    (folder / "docs").mkdir()
-    for name in ("reliability.md", "watching.md"):
-        shutil.copy(PROJECT / "docs" / name, folder / "docs")
+    copy_beginnings(folder / "docs")
     return reader(service.url, folder)
 
 
@@ -108,19 +111,17 @@ def test_the_questions_of_the_page_are_answered_from_the_loaded_texts(run, loade
 
 
 def test_every_way_to_ask_finds_loaded_texts_above_others(ask, service):
-    asked = {LOADED: {"status": "asked"}}
-    chunks = ask("/api/rag/search", query=QUESTION)
-    assert chunks["results"][0]["metadata"]["source"] == SOURCE
-    assert chunks["receipt"]["collections"] == asked
-    context = ask("/api/rag/retrieve", query=QUESTION, context_key="a:b", min_relevance=0)
-    assert context["document_chunks"][0]["metadata"]["source"] == SOURCE
-    assert context["receipt"]["collections"] == asked
-    tool = ask("/tools/rag_context_search", query=QUESTION)
-    assert tool["results"][0]["source"] == SOURCE
-    assert tool["receipt"]["collections"] == asked
-    said = ask("/api/chat", message=QUESTION, useRag=True)
-    assert said["ragSources"][0]["source"] == SOURCE
-    assert said["receipt"]["collections"] == asked
+    answers = {path: ask(path, **body) for path, body in WAYS.items()}
+    first = {
+        "/api/search": answers["/api/search"]["results"][0]["metadata"]["source"],
+        "/api/rag/search": answers["/api/rag/search"]["results"][0]["metadata"]["source"],
+        "/api/rag/retrieve": answers["/api/rag/retrieve"]["document_chunks"][0]["metadata"]["source"],
+        "/api/chat": answers["/api/chat"]["ragSources"][0]["source"],
+        "/tools/rag_context_search": answers["/tools/rag_context_search"]["results"][0]["source"],
+    }
+    assert first == dict.fromkeys(WAYS, SOURCE)
+    asked = {path: answer["receipt"]["collections"] for path, answer in answers.items()}
+    assert asked == {path: {LOADED: {"status": "asked"}} for path in WAYS}
     assert "kill -9" in service.chat_requests[-1].body["messages"][0]["content"]
 
 
@@ -141,16 +142,7 @@ def test_a_found_chunk_is_read_in_its_collection(ask, service):
             assert read.json()["text"] == found["text"]
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/api/search", {"query": QUESTION}),
-        ("/api/rag/search", {"query": QUESTION}),
-        ("/api/rag/retrieve", {"query": QUESTION, "context_key": "a:b", "min_relevance": 0}),
-        ("/api/chat", {"message": QUESTION, "useRag": True}),
-        ("/tools/rag_context_search", {"query": QUESTION}),
-    ],
-)
+@pytest.mark.parametrize(("path", "body"), WAYS.items(), ids=str)
 def test_collections_are_named_in_the_same_way_everywhere(service, ask, path, body):
     def receipt(collections):
         answer = ask(path, **body, collections=collections)
@@ -162,12 +154,13 @@ def test_collections_are_named_in_the_same_way_everywhere(service, ask, path, bo
         "nobody*": {"status": "left_out", "reason": "no collection has a name that begins so"},
     }
     assert "rag-documents" in receipt(["*"])
+    refused = {
+        ("there-is-none",): (404, "collection_not_found", {"collection": "there-is-none"}),
+        ("a*b",): (400, "invalid_name", {"field": "collections", "index": 0}),
+        (): (400, "invalid_field", {"field": "collections"}),
+    }
     with service.session() as session:
-        for collections, status, code, details in (
-            (["there-is-none"], 404, "collection_not_found", {}),
-            (["a*b"], 400, "invalid_name", {"field": "collections", "index": 0}),
-            ([], 400, "invalid_field", {"field": "collections"}),
-        ):
-            answer = session.post(f"{service.url}{path}", json={**body, "collections": collections})
-            assert (answer.status_code, answer.json()["code"]) == (status, code)
+        for collections, (status, code, details) in refused.items():
+            answer = session.post(f"{service.url}{path}", json={**body, "collections": list(collections)})
+            assert (answer.status_code, answer.json()["code"]) == (status, code), collections
             assert answer.json()["details"].items() >= details.items()

@@ -182,37 +182,19 @@ class TestDescription:
     def test_the_description_can_be_served_as_json(self, contract):
         assert json.loads(json.dumps(contract.document)) == contract.document
 
-    @pytest.mark.parametrize(
-        "where",
-        [
+    def test_filters_of_the_grammar_are_valid_and_others_are_not(self, contract):
+        is_valid = contract.validator(("components", "schemas", "Filter")).is_valid
+        right = [
             {},
             {"a.b": 1, "c": True},
             {"a": {"$gte": 1, "$lt": 3}},
             {"a": {"$in": []}, "b": {"$not": {"$eq": "x"}}},
             {"$and": [{"$not": {"$or": [{"a": {"$exists": False}}]}}]},
-        ],
-    )
-    def test_filters_of_the_grammar_are_valid(self, contract, where):
-        assert contract.validator(("components", "schemas", "Filter")).is_valid(where)
-
-    @pytest.mark.parametrize(
-        "where",
-        [
-            [],
-            {"a": None},
-            {"a": [1]},
-            {"a": {}},
-            {"a": {"b": 1}},
-            {"a": {"$gt": True}},
-            {"a": {"$exists": 1}},
-            {"a": {"$in": "x"}},
-            {"$nor": []},
-            {"$and": []},
-            {"$or": [None]},
-        ],
-    )
-    def test_filters_outside_the_grammar_are_invalid(self, contract, where):
-        assert not contract.validator(("components", "schemas", "Filter")).is_valid(where)
+        ]
+        wrong = [[], {"$nor": []}, {"$and": []}, {"$or": [None]}]
+        wrong += [{"a": each} for each in (None, [1], {}, {"b": 1}, {"$gt": True}, {"$exists": 1}, {"$in": "x"})]
+        assert [where for where in right if not is_valid(where)] == []
+        assert [where for where in wrong if is_valid(where)] == []
 
 
 def _rules(path, method, operation, headers):

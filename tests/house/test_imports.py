@@ -1,14 +1,16 @@
 """Import rules that import-linter cannot state: it takes `http.client` for `http`, and a package for all that is in
-it."""
+it. And the environment is read only where settings are read and where the product is put together."""
 
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
 from tests.house.test_rooms import PACKAGES, PRODUCT, PROJECT, dotted
 
+_SPEAKS_OF_THE_NETWORK = re.compile(r"\b(?:http|urllib|socket|ssl)\b")
 NETWORK = ("http.client", "http.server", "urllib.request", "socket", "ssl")
 NETWORK_USERS = {
     "interfaces.commands.scratch_service": {"socket": "finds a free port"},
@@ -88,50 +90,15 @@ def of_the_wire(names):
 
 
 def test_only_these_modules_touch_the_network_themselves():
-    found = {dotted(path): names for path in PRODUCT if (names := of_the_network(imports_of(path)))}
+    speaking = [path for path in PRODUCT if _SPEAKS_OF_THE_NETWORK.search(path.read_text())]
+    found = {dotted(path): names for path in speaking if (names := of_the_network(imports_of(path)))}
     assert found == {module: set(reasons) for module, reasons in NETWORK_USERS.items()}
-
-
-@pytest.mark.parametrize(
-    ("planted", "module"),
-    [
-        ("import http.client", "http.client"),
-        ("import http.server as server", "http.server"),
-        ("from http import client", "http.client"),
-        ("from http.client import HTTPConnection", "http.client"),
-        ("def late():\n    from urllib import request", "urllib.request"),
-        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import socket", "socket"),
-        ("from ssl import SSLContext", "ssl"),
-        ("from importlib import import_module\nimport_module('socket')", "socket"),
-    ],
-)
-def test_a_planted_import_of_the_network_is_found(planted, module):
-    assert of_the_network(imported(planted)) == {module}
-
-
-def test_what_opens_no_socket_is_not_of_the_network():
-    harmless = "from http import HTTPStatus\nfrom urllib.parse import quote\nimport socketserver_of_ours"
-    assert of_the_network(imported(harmless)) == set()
 
 
 def test_only_the_wire_itself_knows_the_wire_within_schemas():
     outside = [path for path in PRODUCT if within(dotted(path), "schemas") and not within(dotted(path), "schemas.wire")]
     assert outside
     assert {dotted(path): names for path in outside if (names := of_the_wire(imports_of(path)))} == {}
-
-
-@pytest.mark.parametrize(
-    ("planted", "name"),
-    [
-        ("import schemas.wire.search", "schemas.wire.search"),
-        ("from schemas import wire", "schemas.wire"),
-        ("def late():\n    from schemas.wire.body import Body", "schemas.wire.body.Body"),
-        ("from .wire.body import Body", "schemas.wire.body.Body"),
-        ("from . import wire", "schemas.wire"),
-    ],
-)
-def test_a_planted_import_of_the_wire_is_found(planted, name):
-    assert of_the_wire(imported(planted, "schemas")) == {name}
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -142,10 +109,71 @@ def test_the_init_of_a_top_package_imports_nothing_more(package):
 @pytest.mark.parametrize(
     ("planted", "name"),
     [
-        ("from providers.base import Provider", "providers.base.Provider"),
-        ("from .base import Provider", "providers.base.Provider"),
-        ("import json", "json"),
+        ("import http.client", "http.client"),
+        ("import http.server as server", "http.server"),
+        ("from http import client", "http.client"),
+        ("from http.client import HTTPConnection", "http.client.HTTPConnection"),
+        ("def late():\n    from urllib import request", "urllib.request"),
+        ("if TYPE_CHECKING:\n    import socket", "socket"),
+        ("import_module('socket')", "socket"),
+        ("from .wire.body import Body", "schemas.wire.body.Body"),
+        ("from . import wire", "schemas.wire"),
+        ("from __future__ import annotations\nimport json", "json"),
     ],
 )
-def test_a_planted_import_in_an_init_is_found(planted, name):
-    assert imported(f"from __future__ import annotations\n{planted}", "providers") == {name}
+def test_every_way_to_import_is_found(planted, name):
+    assert imported(planted, "schemas") == {name}
+
+
+def test_what_opens_no_socket_and_is_not_of_the_wire_only_sounds_like_it():
+    assert of_the_network({"http.client.HTTPConnection", "ssl"}) == {"http.client", "ssl"}
+    assert of_the_network({"http.HTTPStatus", "urllib.parse.quote", "socketserver_of_ours"}) == set()
+    assert of_the_wire({"schemas.wire.body.Body", "schemas.wires", "schemas"}) == {"schemas.wire.body.Body"}
+
+
+READERS = {
+    "schemas.settings": "reads settings and the configuration file",
+    "interfaces.commands": "each command puts together what it needs",
+    "interfaces.service_address": "finds the service that commands ask",
+    "interfaces.service_key": "finds the key that commands send it",
+    "interfaces.compose": "puts the service together",
+    "interfaces.built_in_connections": "puts the connections of the settings together",
+    "interfaces.declared_connections": "puts the connections of the configuration file together",
+    "interfaces.model_checks": "checks the keys of the configured models",
+    "interfaces.start_checks": "looks at the settings before anything starts",
+    "providers.embeddings.minilm": "tells onnxruntime not to report to its maker",
+    "wrapper.serving": "is run by gunicorn, whose processes tell each other by the environment",
+    "wrapper.observing.service_gauges": "learns likewise which process is the master",
+    "wrapper.service": "learns whether gunicorn's master process already owns the data directory",
+    "wrapper.observing.metrics": "learns from prometheus-client's own variable whether there are several processes",
+    "wrapper.engine.keeper_process": "gives the keeper its environment",
+    "wrapper.engine.keeper.chroma_child": "gives the engine its environment",
+}
+
+
+def reads_the_environment(path):
+    text = path.read_text()
+    return re.search(r"environ|getenv", text) is not None and any(
+        (
+            isinstance(node, ast.Attribute)
+            and node.attr in ("environ", "environb", "getenv")
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "os"
+        )
+        or (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "os"
+            and {alias.name for alias in node.names} & {"environ", "environb", "getenv"}
+        )
+        for node in ast.walk(ast.parse(text))
+    )
+
+
+def reader_of(name):
+    return next((reader for reader in READERS if name == reader or name.startswith(f"{reader}.")), None)
+
+
+def test_only_settings_and_composition_roots_read_the_environment():
+    found = {dotted(path): reader_of(dotted(path)) for path in PRODUCT if reads_the_environment(path)}
+    assert [name for name, reader in found.items() if reader is None] == []
+    assert set(found.values()) >= set(READERS) - {"schemas.settings"}

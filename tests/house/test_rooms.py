@@ -7,7 +7,6 @@ import statistics
 import subprocess
 import sys
 from collections import defaultdict
-from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
 from pathlib import Path
 
@@ -125,37 +124,3 @@ def test_every_room_says_in_a_sentence_what_it_is_for():
         if path.name == "__init__.py" and not (ast.get_docstring(ast.parse(path.read_text())) or "").strip()
     ]
     assert silent == []
-
-
-def imported(source, known):
-    """Return the modules among `known` that a module's text imports, late imports and those for type checkers
-    included."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            full = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= full & known or {node.module}
-        elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-    return found & known
-
-
-def circle(sources):
-    """Return some modules that import each other in a circle, or None."""
-    known = set(sources)
-    try:
-        TopologicalSorter({name: imported(text, known) - {name} for name, text in sources.items()}).prepare()
-    except CycleError as error:
-        return error.args[1]
-    return None
-
-
-def test_no_import_circle_not_even_one_for_type_checkers():
-    assert circle({dotted(path): path.read_text() for path in PRODUCT}) is None
-
-
-@pytest.mark.parametrize(
-    "back", ["import room.first", "from room import first", "def late():\n    from room.first import thing"]
-)
-def test_a_planted_circle_is_found(back):
-    assert circle({"room": "", "room.first": "from room.second import thing", "room.second": back}) is not None

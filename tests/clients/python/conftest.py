@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 
 import pytest
-from rag_wrapper_client import Client
+from rag_wrapper_client import AsyncClient, Client
 
+from tests.clients.python.talking import Talk
 from tests.support.contract import CheckedSession
 
 
@@ -36,3 +37,15 @@ def recording():
 def client(live, recording):
     with Client(live.url, session=recording) as client:
         yield client
+
+
+@pytest.fixture
+def library(client, collection):
+    client.create_collection(collection)
+    yield collection
+    client.delete_collection(collection)
+
+
+@pytest.fixture(params=[Client, AsyncClient])
+def talk(request):
+    return Talk(request.param)

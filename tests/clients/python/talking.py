@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from rag_wrapper_client import AsyncClient, Client, Retry
 
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.raw_server import raw_server
 
 LOST = b""
@@ -48,8 +49,9 @@ def scripted(*answers):
 class Talk:
     """Calls methods of a client of either kind; `waits` are the pauses that it made."""
 
-    def __init__(self, kind, **retry):
+    def __init__(self, kind, timeout_seconds=PATIENCE_SECONDS, **retry):
         self._kind = kind
+        self._timeout_seconds = timeout_seconds
         self._retry = Retry(clock=lambda: NOW, jitter=lambda: 1.0, **retry)
         self.waits = []
 
@@ -57,10 +59,11 @@ class Talk:
         return asyncio.run(self._call(url, method, *args, **kwargs))
 
     async def _call(self, url, method, *args, **kwargs):
+        options = {"retry": self._retry, "timeout_seconds": self._timeout_seconds}
         if self._kind is Client:
-            with Client(url, "sesame", retry=self._retry, sleep=self.waits.append) as client:
+            with Client(url, "sesame", sleep=self.waits.append, **options) as client:
                 return _listed(getattr(client, method)(*args, **kwargs))
-        async with AsyncClient(url, "sesame", retry=self._retry, sleep=self._sleep) as client:
+        async with AsyncClient(url, "sesame", sleep=self._sleep, **options) as client:
             value = getattr(client, method)(*args, **kwargs)
             if inspect.isawaitable(value):
                 return await value

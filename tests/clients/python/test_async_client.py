@@ -7,101 +7,85 @@ import pytest
 from rag_wrapper_client import AsyncClient, ConnectionFailedError, TimedOutError
 
 from tests.clients.python.talking import refused, said, scripted
+from tests.support.live import PATIENCE_SECONDS
 
-SECONDS = 60
 COLLECTION = said({"name": "library"})
+EVENT = b'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {"delta": "So"}\n\n'
 
 
-def hung_up(heard, first=b""):
-    """Return a speaker that says something, and nothing more until its client hangs up."""
+async def cancel_a_request(client, server):
+    waiting = asyncio.create_task(client.collection("library"))
+    while not server.requests:
+        await asyncio.sleep(0.01)
+    await cancelled(waiting)
+
+
+async def leave_a_stream(client, server):
+    async with client.stream_chat("Hello?") as events:
+        async for event in events:
+            assert event == {"delta": "So"}
+            break
+
+
+async def cancel_the_reader_of_a_stream(client, server):
+    begun = asyncio.Event()
+
+    async def read():
+        async for _ in client.stream_chat("Hello?"):
+            begun.set()
+
+    reading = asyncio.create_task(read())
+    await asyncio.wait_for(begun.wait(), PATIENCE_SECONDS)
+    await cancelled(reading)
+
+
+async def cancel_a_source_that_never_goes_on(client, server):
+    sent = asyncio.Event()
+
+    async def documents():
+        yield {"text": "x", "embedding": [1.0]}
+        sent.set()
+        await asyncio.Event().wait()
+
+    storing = asyncio.create_task(client.stream_documents("library", documents()))
+    await asyncio.wait_for(sent.wait(), PATIENCE_SECONDS)
+    await cancelled(storing)
+
+
+async def cancelled(task):
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize(
+    ("leave", "said_before"),
+    [
+        (cancel_a_request, b""),
+        (leave_a_stream, EVENT),
+        (cancel_the_reader_of_a_stream, EVENT),
+        (cancel_a_source_that_never_goes_on, b""),
+    ],
+)
+def test_what_is_left_gives_its_thread_and_connection_back(leave, said_before):
+    """The client has one of either, and the server says nothing more until the client hangs up."""
+    heard = threading.Event()
 
     def speak(server, connection):
-        connection.sendall(first)
-        connection.settimeout(SECONDS)
-        if not connection.recv(1):
-            heard.set()
+        connection.sendall(said_before)
+        connection.settimeout(PATIENCE_SECONDS)
+        while connection.recv(1000):
+            pass
+        heard.set()
 
-    return speak
+    async def asked(server):
+        async with AsyncClient(server.url, connections=1) as client:
+            await leave(client, server)
+            return await asyncio.wait_for(client.collection("library"), PATIENCE_SECONDS)
 
-
-def test_a_cancelled_request_gives_its_thread_and_connection_back():
-    heard = threading.Event()
-
-    async def asked(url):
-        async with AsyncClient(url, connections=1) as client:
-            waiting = asyncio.create_task(client.collection("library"))
-            while not server.requests:
-                await asyncio.sleep(0.01)
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-            return await asyncio.wait_for(client.collection("library"), SECONDS)
-
-    with scripted(hung_up(heard), COLLECTION) as server:
-        assert asyncio.run(asked(server.url)) == {"name": "library"}
-        assert heard.wait(SECONDS)
-
-
-def test_a_stream_that_is_left_gives_its_thread_and_connection_back():
-    heard = threading.Event()
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
-
-    async def asked(url):
-        async with AsyncClient(url, connections=1) as client:
-            async with client.stream_chat("Hello?") as events:
-                async for event in events:
-                    assert event == {"delta": "So"}
-                    break
-            return await asyncio.wait_for(client.collection("library"), SECONDS)
-
-    with scripted(hung_up(heard, head + b'data: {"delta": "So"}\n\n'), COLLECTION) as server:
-        assert asyncio.run(asked(server.url)) == {"name": "library"}
-        assert heard.wait(SECONDS)
-
-
-def test_a_cancelled_reader_of_a_stream_ends():
-    heard = threading.Event()
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
-
-    async def asked(url):
-        async with AsyncClient(url, connections=1) as client:
-            begun = asyncio.Event()
-
-            async def read():
-                async for _ in client.stream_chat("Hello?"):
-                    begun.set()
-
-            reading = asyncio.create_task(read())
-            await asyncio.wait_for(begun.wait(), SECONDS)
-            reading.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await reading
-            return await asyncio.wait_for(client.collection("library"), SECONDS)
-
-    with scripted(hung_up(heard, head + b'data: {"delta": "So"}\n\n'), COLLECTION) as server:
-        assert asyncio.run(asked(server.url)) == {"name": "library"}
-        assert heard.wait(SECONDS)
-
-
-def test_a_source_that_never_goes_on_can_be_cancelled():
-    async def asked(url):
-        sent = asyncio.Event()
-
-        async def documents():
-            yield {"text": "x", "embedding": [1.0]}
-            sent.set()
-            await asyncio.Event().wait()
-
-        async with AsyncClient(url, connections=1) as client:
-            storing = asyncio.create_task(client.stream_documents("library", documents()))
-            await asyncio.wait_for(sent.wait(), SECONDS)
-            storing.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await storing
-            return await asyncio.wait_for(client.collection("library"), SECONDS)
-
-    with scripted(hung_up(threading.Event()), COLLECTION) as server:
-        assert asyncio.run(asked(server.url)) == {"name": "library"}
+    with scripted(speak, COLLECTION) as server:
+        assert asyncio.run(asked(server)) == {"name": "library"}
+        assert heard.wait(PATIENCE_SECONDS)
 
 
 def test_what_waits_holds_no_thread():
@@ -124,7 +108,7 @@ def test_what_waits_holds_no_thread():
             while not server.requests:
                 await asyncio.sleep(0.01)
             watched = asyncio.create_task(client.wait_for_job("j", timeout_seconds=0.1))
-            await asyncio.wait_for(everybody.wait(), SECONDS)
+            await asyncio.wait_for(everybody.wait(), PATIENCE_SECONDS)
             assert await client.live() == {"status": "alive"}
             done.set()
             assert await repeated == {"name": "library"}
@@ -149,7 +133,7 @@ def test_no_more_requests_are_under_way_than_there_are_connections():
     async def asked(url):
         async with AsyncClient(url, connections=3) as client:
             answers = [asyncio.create_task(client.collection("library")) for _ in range(10)]
-            await asyncio.wait_for(asyncio.to_thread(crowded.wait), SECONDS)
+            await asyncio.wait_for(asyncio.to_thread(crowded.wait), PATIENCE_SECONDS)
             await asyncio.gather(*answers)
 
     lock, crowded = threading.Lock(), threading.Barrier(4)
@@ -162,7 +146,7 @@ def test_no_more_requests_are_under_way_than_there_are_connections():
             most = max(most, under_way)
             first = len(server.requests) <= 3
         if first:
-            crowded.wait(SECONDS)
+            crowded.wait(PATIENCE_SECONDS)
         with lock:
             under_way -= 1
         connection.sendall(COLLECTION)

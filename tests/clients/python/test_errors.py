@@ -1,12 +1,15 @@
-"""All that can fail is one family of errors, and none of them tells the key."""
+"""All that can fail is one family of errors, none of which tells the key, and a client of one database has the collections
+of that one, and nothing of the default one by mistake."""
 
 import asyncio
 import logging
 import pickle
+import uuid
 
 import numpy as np
 import pytest
 import rag_wrapper_client
+import requests
 from rag_wrapper_client import (
     AsyncClient,
     Client,
@@ -22,15 +25,9 @@ from rag_wrapper_client import (
     encoded,
 )
 
-from tests.clients.python.talking import refused, said, scripted
+from tests.clients.python.talking import Talk, refused, said, scripted
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.raw_server import silent
-
-
-@pytest.fixture
-def library(client, collection):
-    client.create_collection(collection)
-    yield collection
-    client.delete_collection(collection)
 
 
 def test_an_error_has_what_the_service_said(client):
@@ -40,14 +37,8 @@ def test_an_error_has_what_the_service_said(client):
     assert (error.code, error.status, error.details) == ("collection_not_found", 404, {"collection": "there-is-none"})
     assert error.request_id
     assert str(error) == "Collection 'there-is-none' not found (collection_not_found)"
-
-
-def test_an_error_survives_being_sent_to_another_process(client):
-    with pytest.raises(NotFoundError) as missing:
-        client.collection("there-is-none")
-    copied = pickle.loads(pickle.dumps(missing.value))
-    assert vars(copied) == vars(missing.value)
-    assert isinstance(copied, NotFoundError)
+    in_another_process = pickle.loads(pickle.dumps(error))
+    assert (type(in_another_process), vars(in_another_process)) == (NotFoundError, vars(error))
 
 
 def test_conditions_are_kept(client, library):
@@ -139,20 +130,48 @@ def test_another_kind_of_server_is_named(answer):
         client.collection("library")
 
 
-def test_a_silent_service_is_given_up():
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_silent_service_is_given_up(kind):
     with scripted(silent) as server, pytest.raises(TimedOutError):
-        Client(server.url, timeout_seconds=0.1, retry=rag_wrapper_client.Retry(attempts=1)).collection("library")
-
-
-def test_a_silent_service_is_given_up_by_the_async_client_too():
-    async def asked(url):
-        async with AsyncClient(url, timeout_seconds=0.1, retry=rag_wrapper_client.Retry(attempts=1)) as client:
-            await client.collection("library")
-
-    with scripted(silent) as server, pytest.raises(TimedOutError):
-        asyncio.run(asked(server.url))
+        Talk(kind, timeout_seconds=0.1, attempts=1)(server.url, "collection", "library")
 
 
 def test_every_error_is_of_the_family():
     kinds = [each for each in vars(rag_wrapper_client).values() if isinstance(each, type)]
     assert all(issubclass(each, RagWrapperError) for each in kinds if issubclass(each, Exception))
+
+
+@pytest.fixture
+def database(live):
+    tenant = f"t{uuid.uuid4().hex[:10]}"
+    for path, name in (("", tenant), (f"/{tenant}/databases", "main")):
+        requests.post(
+            f"{live.url}/api/v2/tenants{path}", json={"name": name}, timeout=PATIENCE_SECONDS
+        ).raise_for_status()
+    return f"{tenant}/main"
+
+
+def test_collections_are_those_of_the_database(live, recording, client, database):
+    name = f"docs-{uuid.uuid4().hex[:8]}"
+    with Client(live.url, database=database, session=recording) as own:
+        own.create_collection(name)
+        own.stream_documents(name, [{"id": "a", "text": "red", "embedding": [1.0, 0.0]}])
+        assert [each["name"] for each in own.collections()] == [name]
+        assert own.query(name, [1.0, 0.0])["results"][0]["text"] == "red"
+        assert [each["id"] for each in own.export_documents(name)] == ["a"]
+    with pytest.raises(NotFoundError):
+        client.collection(name)
+
+    async def counted():
+        async with AsyncClient(live.url, database=database, session=recording) as own:
+            return (await own.count_documents(name))["count"]
+
+    assert asyncio.run(counted()) == 1
+
+
+def test_what_serves_the_default_database_alone_is_refused(live, recording, database):
+    with Client(live.url, database=database, session=recording) as own:
+        for ask in (lambda: own.search("words"), lambda: own.upload([("a.md", b"# A")])):
+            with pytest.raises(InvalidRequestError, match="of the routes below /collections"):
+                ask()
+        assert own.me()["kind"] == "open"

@@ -19,23 +19,10 @@ from rag_wrapper_client import (
 )
 from rag_wrapper_client.streams import EventDecoder, LineDecoder
 
-from tests.clients.python.talking import Talk, refused, said, scripted
-from tests.support.live import eventually
+from tests.clients.python.talking import refused, said, scripted
+from tests.support.live import PATIENCE_SECONDS, eventually
 
-SECONDS = 20
 LINE = json.dumps({"id": "a", "text": "A", "metadata": {}, "embedding": encoded([0.5, 1.0])}).encode() + b"\n"
-
-
-@pytest.fixture(params=[Client, AsyncClient])
-def talk(request):
-    return Talk(request.param)
-
-
-@pytest.fixture
-def library(client, collection):
-    client.create_collection(collection)
-    yield collection
-    client.delete_collection(collection)
 
 
 def test_what_is_exported_can_be_imported(client, library):
@@ -137,13 +124,13 @@ def test_a_source_is_read_no_faster_than_the_service_takes_it():
 
     def stall(server, connection):
         stalled.set()
-        server.over.wait(SECONDS)
+        server.over.wait(PATIENCE_SECONDS)
 
     with scripted(stall) as server:
         client = Client(server.url)
         sending = threading.Thread(target=_ignoring, args=(client.stream_documents, "library", documents()))
         sending.start()
-        assert stalled.wait(SECONDS)
+        assert stalled.wait(PATIENCE_SECONDS)
         seen = -1
 
         def stands_still():
@@ -152,7 +139,7 @@ def test_a_source_is_read_no_faster_than_the_service_takes_it():
             return before == seen > 0
 
         eventually(stands_still)
-    sending.join(SECONDS)
+    sending.join(PATIENCE_SECONDS)
     assert taken < 50_000
 
 
@@ -163,18 +150,17 @@ def _ignoring(method, *arguments):
         return
 
 
-def test_an_export_that_breaks_off_is_noticed(talk):
-    answer = said(LINE * 2, Content_Type="application/x-ndjson", X_Document_Count=3)
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [
+        ("export_documents", said(LINE * 2, Content_Type="application/x-ndjson", X_Document_Count=3)),
+        ("changes", said(b'{"revision":2,"op":"delete","id":"a"}\n', Content_Type="application/x-ndjson")),
+    ],
+)
+def test_an_export_that_breaks_off_is_noticed_by_its_count_and_changes_by_their_last_line(talk, method, answer):
     with scripted(answer) as server, pytest.raises(UnusableAnswerError) as short:
-        talk(server.url, "export_documents", "library")
+        talk(server.url, method, "library")
     assert short.value.code == "stream_cut_short"
-
-
-def test_changes_without_their_last_line_were_cut_off(talk):
-    line = b'{"revision":2,"op":"delete","id":"a"}\n'
-    with scripted(said(line, Content_Type="application/x-ndjson")) as server, pytest.raises(UnusableAnswerError) as cut:
-        talk(server.url, "changes", "library")
-    assert cut.value.code == "stream_cut_short"
 
 
 def test_a_stream_that_cannot_begin_fails_with_its_error(talk):
@@ -197,7 +183,7 @@ def test_events_arrive_one_by_one(talk):
 
     def speak(server, connection):
         connection.sendall(heads + b'data: {"delta": "So"}\n\n')
-        assert arrived.wait(SECONDS)
+        assert arrived.wait(PATIENCE_SECONDS)
         connection.sendall(b'data: {"done": true}\n\n')
 
     async def heard(url):

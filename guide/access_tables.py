@@ -1,6 +1,6 @@
 """Make the tables of `docs/access.md` of the table of access.
 
-    .venv/bin/python -m tests.docs.access_tables
+    .venv/bin/python -m guide.access_tables
 
 writes them into the page.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from schemas.access.table import ROUTES, TOOLS, Access
 
-PAGE = Path(__file__).parents[2] / "docs" / "access.md"
+PAGE = Path(__file__).parents[1] / "docs" / "access.md"
 ROUTES_HEAD = "| Route | Asks for | Names its collection in |\n|---|---|---|\n"
 TOOLS_HEAD = "| Tool | Asks for | Names its collection in |\n|---|---|---|\n"
 

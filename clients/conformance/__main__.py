@@ -12,9 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from clients.conformance import typescript
+from clients.conformance.examined import examined_server
 from interfaces.commands.scratch_service import command
-from tests.conformance import typescript
-from tests.conformance.examined import examined_server
 from tests.support.live import live_service
 
 NODE = "node@22"

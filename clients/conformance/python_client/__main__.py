@@ -12,7 +12,7 @@ import tempfile
 import venv
 from pathlib import Path
 
-from tests.conformance.python_client.documented import program
+from clients.conformance.python_client.documented import program
 from tests.support.live import live_service
 
 PROJECT = Path(__file__).parents[3]

@@ -13,7 +13,7 @@ import venv
 import zipfile
 from pathlib import Path
 
-from tests.conformance.chroma_clients.clients import Client
+from clients.conformance.chroma_clients.clients import Client
 
 ASKING = Path(__file__).with_name("asking")
 SECONDS = 900

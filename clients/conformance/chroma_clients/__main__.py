@@ -16,8 +16,8 @@ from pathlib import Path
 import requests
 import yaml
 
-from tests.conformance.chroma_clients.clients import CLIENTS, Client
-from tests.conformance.chroma_clients.environments import command, outcomes
+from clients.conformance.chroma_clients.clients import CLIENTS, Client
+from clients.conformance.chroma_clients.environments import command, outcomes
 from tests.support.chroma import ChromaServer
 from tests.support.live import live_service
 
