@@ -4,9 +4,8 @@ import threading
 
 import pytest
 
+from tests.support.live import PATIENCE_SECONDS
 from wrapper.coalescing import Coalescer, GivenUpError, Ticket
-
-SECONDS = 20.0
 
 
 class Batches:
@@ -21,7 +20,7 @@ class Batches:
         numbers = [ticket.request for ticket in tickets]
         self.seen.append(numbers)
         self.under_way.set()
-        assert self.go.wait(SECONDS)
+        assert self.go.wait(PATIENCE_SECONDS)
         for ticket in tickets:
             if ticket.request == "end":
                 raise SystemExit
@@ -43,14 +42,14 @@ def together(combiner, batches, requests):
 
     threads = [threading.Thread(target=do, args=(place,), daemon=True) for place in range(len(requests))]
     threads[0].start()
-    assert batches.under_way.wait(SECONDS)
+    assert batches.under_way.wait(PATIENCE_SECONDS)
     for waiting, thread in enumerate(threads[1:]):
         thread.start()
         while combiner.waiting <= waiting:
             assert thread.is_alive()
     batches.go.set()
     for thread in threads:
-        thread.join(SECONDS)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
     return outcomes[1:]
 
@@ -103,12 +102,12 @@ def test_a_request_that_waits_too_long_leaves_without_taking_a_turn(batches):
     combiner = Coalescer(batches.run, most=4)
     first = threading.Thread(target=combiner.do, args=(0,))
     first.start()
-    assert batches.under_way.wait(SECONDS)
+    assert batches.under_way.wait(PATIENCE_SECONDS)
     with pytest.raises(GivenUpError):
         combiner.do(1, begun_within_seconds=0.001)
     assert combiner.waiting == 0
     batches.go.set()
-    first.join(SECONDS)
+    first.join(PATIENCE_SECONDS)
     assert combiner.do(2, begun_within_seconds=0.001) == 4
     assert batches.seen == [[0], [2]]
 

@@ -10,6 +10,7 @@ from cryptography.fernet import Fernet
 
 from schemas.errors import ConfigurationError
 from schemas.settings import AccessSettings
+from tests.support.live import PATIENCE_SECONDS
 from wrapper.secret_key import KEY_FILE, KeyFile, secret_keys
 
 
@@ -42,7 +43,7 @@ def test_many_that_start_together_have_one_key(tmp_path):
 
     def start():
         file = KeyFile(tmp_path)
-        together.wait(20)
+        together.wait(PATIENCE_SECONDS)
         file.make()
         keys.append(file())
 
@@ -50,7 +51,7 @@ def test_many_that_start_together_have_one_key(tmp_path):
     for each in threads:
         each.start()
     for each in threads:
-        each.join(20)
+        each.join(PATIENCE_SECONDS)
     assert (len(keys), len(set(keys))) == (16, 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == [KEY_FILE]
 

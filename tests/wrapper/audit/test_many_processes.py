@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.live import PATIENCE_SECONDS
 from tests.wrapper.audit.conftest import entries, lines_of
 from wrapper.audit.file_names import files_in
 
@@ -19,7 +20,6 @@ PROJECT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("appending_process.py")
 LINES = 10_000
 MAX_BYTES = 50_000
-ANSWER_SECONDS = 120
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def written_by(folder, *, killed=0):
 def test_four_processes_at_once_lose_no_line_across_rotations(appending, folder):
     running = [appending(f"p{number}", LINES) for number in range(4)]
     for each in running:
-        each.communicate(timeout=ANSWER_SECONDS)
+        each.communicate(timeout=PATIENCE_SECONDS)
     assert [each.returncode for each in running] == [0] * 4
     assert written_by(folder) == {f"p{number}": list(range(LINES)) for number in range(4)}
     assert entries(folder)[1] == 0
@@ -69,10 +69,10 @@ def test_a_process_that_is_killed_leaves_the_others_and_all_that_it_acknowledged
             doomed.stdout.readline()
         doomed.send_signal(signal.SIGKILL)
         whole = [int(line) for line in doomed.stdout.readlines() if line.endswith("\n")]
-        doomed.wait(ANSWER_SECONDS)
+        doomed.wait(PATIENCE_SECONDS)
         acknowledged[f"doomed{number}"] = max(whole, default=50 * (number + 1) - 1)
     for each in others:
-        each.communicate(timeout=ANSWER_SECONDS)
+        each.communicate(timeout=PATIENCE_SECONDS)
     found = written_by(folder, killed=len(acknowledged))
     assert entries(folder)[1] <= len(acknowledged)
     for number in range(2):

@@ -58,7 +58,9 @@ def test_no_route_answers_to(client, headers, status, code):
 )
 def test_only_the_services_own_names_its_pages_and_allowed_origins_may_call(client, host, origin, status):
     headers = {"Host": host} if origin is None else {"Host": host, "Origin": origin}
-    assert client.get("/live", headers=headers).status_code == status
+    answer = client.get("/live", headers=headers)
+    readable_by = ORIGIN if origin == ORIGIN else None
+    assert (answer.status_code, answer.headers.get("Access-Control-Allow-Origin")) == (status, readable_by)
 
 
 def test_a_preflight_of_a_foreign_page_is_refused(client):

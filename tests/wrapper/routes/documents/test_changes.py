@@ -10,6 +10,7 @@ import pytest
 
 from schemas.records import Since
 from schemas.storage.reembedding import EmbeddingModelDiffersError
+from tests.support.live import PATIENCE_SECONDS
 from wrapper.stores.following import Following
 from wrapper.web.lanes import FOLLOWERS, Lane
 
@@ -153,15 +154,15 @@ def test_who_waits_is_answered_when_something_changes(client, filled, app):
         return False
 
     def wait():
-        waiting.wait(name, Since(2), 60, is_gone)
+        waiting.wait(name, Since(2), 10 * PATIENCE_SECONDS, is_gone)
         done.set()
 
     thread = threading.Thread(target=wait)
     thread.start()
-    assert looked.wait(30)
+    assert looked.wait(PATIENCE_SECONDS)
     assert not done.is_set()
     assert client.delete(f"/collections/{name}/documents", json={"ids": ["a"]}).status_code == 200
-    assert done.wait(30)
+    assert done.wait(PATIENCE_SECONDS)
     thread.join()
 
 

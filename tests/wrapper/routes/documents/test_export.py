@@ -8,6 +8,7 @@ import orjson
 import pytest
 import requests
 
+from tests.support.live import PATIENCE_SECONDS
 from wrapper.catalog.reads import DOCUMENTS_AT_ONCE
 
 
@@ -92,7 +93,7 @@ def test_a_reader_that_goes_away_harms_nobody(live, session):
     for start in range(0, len(given), 20):
         assert session.post(documents, json={"documents": given[start : start + 20]}).status_code == 201
     for _ in range(40):
-        with requests.get(f"{live.url}/collections/left-alone/export", stream=True, timeout=60) as answer:
+        with requests.get(f"{live.url}/collections/left-alone/export", stream=True, timeout=PATIENCE_SECONDS) as answer:
             assert answer.raw.read(100)
     for _ in range(40):
         assert session.get(documents, params={"limit": 1}).json()["total"] == len(given)

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 
 
 def _document(number, **fields):
@@ -169,7 +169,7 @@ def test_a_stream_that_breaks_off_is_resumed(live, collection, chunked):
             else:
                 gone.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + half)
             gone.shutdown(socket.SHUT_WR)
-            gone.settimeout(60)
+            gone.settimeout(PATIENCE_SECONDS)
             answer = b"".join(iter(lambda: gone.recv(1 << 16), b""))
         assert b'"code":"body_cut_short"' in answer
         assert b" 500 documents are stored" in answer
