@@ -74,34 +74,6 @@ def test_good_names_are_accepted(client, name):
     assert client.delete(f"/collections/{name}").status_code == 200
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        None,
-        "",
-        "ab",
-        "a" * 513,
-        "-abc",
-        "abc-",
-        ".abc",
-        "a..b",
-        "a b",
-        "a/b",
-        "ünïcode",
-        "abc\n",
-        "192.168.1.1",
-        7,
-        ["a"],
-    ],
-)
-def test_bad_names_are_refused(client, name):
-    count = len(client.get("/collections").json["collections"])
-    answer = client.post("/collections", json={"name": name})
-    assert answer.status_code == 400
-    assert (answer.json["code"], answer.json["details"]) == ("invalid_name", {"field": "name"})
-    assert len(client.get("/collections").json["collections"]) == count
-
-
 @pytest.mark.parametrize("name", ["rag-wrapper-owner", "trial-7", "rebuild-7-None", "docs-replaced-0123abcd"])
 def test_a_name_that_the_service_uses_in_the_engine_is_refused(client, chroma, name):
     answer = client.post("/collections", json={"name": name})
@@ -117,23 +89,6 @@ def test_an_existing_name_is_a_conflict(client, filled, unchanged):
         answer = client.post("/collections", json={"name": name, "metadata": {"other": True}})
     assert answer.status_code == 409
     assert (answer.json["code"], answer.json["details"]["field"]) == ("collection_exists", "name")
-
-
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"metric": "euclid"}, "metric"),
-        ({"metric": 7}, "metric"),
-        ({"metadata": []}, "metadata"),
-        ({"metadata": "text"}, "metadata"),
-        ({"metadata": {"a": {"b": 1} | {}}, "metric": ["l2"]}, "metric"),
-    ],
-)
-def test_a_faulty_field_is_named_and_nothing_is_created(client, collection, fields, field):
-    answer = client.post("/collections", json={"name": collection, **fields})
-    assert answer.status_code == 400
-    assert answer.json["details"]["field"] == field
-    assert client.get(f"/collections/{collection}").status_code == 404
 
 
 def test_metadata_numbers_that_are_not_finite_are_refused(client, collection):
@@ -165,28 +120,6 @@ def test_without_a_limit_all_collections_of_a_prefix_are_listed(client, collecti
     answer = client.get(f"/collections?prefix={collection}").json
     assert answer.keys() == {"collections"}
     assert [each["name"] for each in answer["collections"]] == [f"{collection}-a", f"{collection}-b"]
-
-
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
-        ("limit=0", "limit"),
-        ("limit=-1", "limit"),
-        ("limit=x", "limit"),
-        ("limit=1.5", "limit"),
-        ("cursor=x", "cursor"),
-        ("cursor=", "cursor"),
-        ("cursor=WyIiLCJhXHUwMDAwYiJd", "cursor"),  # ["", "a\u0000b"]
-        ("cursor=WyIiLDdd", "cursor"),  # ["", 7]
-        ("cursor=WyJhIiwiYmJiIl0", "cursor"),  # made for the prefix "a"
-        ("prefix=%00", "prefix"),
-        ("prefix=team-*", "prefix"),
-        ("prefix=" + 513 * "a", "prefix"),
-    ],
-)
-def test_bad_pages_of_collections_are_refused(client, query, field):
-    answer = client.get(f"/collections?{query}")
-    assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
 
 
 @pytest.mark.parametrize("limit", [1000, 1001, 10**12])
@@ -290,24 +223,6 @@ def test_merge_false_replaces(client, filled, merge):
     name = filled(metadata={"old": 1})
     answer = client.put(f"/collections/{name}/metadata?merge={merge}", json={"metadata": {"new": 1}})
     assert answer.json["metadata"] == {"new": 1}
-
-
-@pytest.mark.parametrize(
-    ("query", "body", "field"),
-    [
-        ("", {}, "metadata"),
-        ("", {"metadata": None}, "metadata"),
-        ("", {"metadata": [1]}, "metadata"),
-        ("", {"metadata": "x"}, "metadata"),
-        ("?merge=maybe", {"metadata": {}}, "merge"),
-    ],
-)
-def test_a_faulty_metadata_update_changes_nothing(client, filled, unchanged, query, body, field):
-    name = filled(metadata={"kept": True})
-    with unchanged(name):
-        answer = client.put(f"/collections/{name}/metadata{query}", json=body)
-    assert answer.status_code == 400
-    assert answer.json["details"]["field"] == field
 
 
 def test_a_deleted_collection_is_gone_and_its_name_is_free(client, chroma, filled):

@@ -95,35 +95,6 @@ def test_a_patch_that_changes_nothing_makes_no_new_revision(patch, client, fille
     assert client.get(f"/collections/{name}").json["revision"] == 2
 
 
-@pytest.mark.parametrize(
-    ("body", "details"),
-    [
-        ({}, {"field": "text"}),
-        ({"text": None, "unknown": 1}, {"field": "text"}),
-        ({"text": 7}, {"field": "text"}),
-        ({"metadata": [1]}, {"field": "metadata"}),
-        ({"metadata": "x"}, {"field": "metadata"}),
-        ({"embedding": []}, {"field": "embedding"}),
-        ({"embedding": ["1"]}, {"field": "embedding"}),
-        ({"embedding": [1, 2, 3]}, {"field": "embedding", "expected": 2, "actual": 3}),
-        ({"text": "good", "embedding": [1]}, {"field": "embedding", "expected": 2, "actual": 1}),
-    ],
-)
-def test_a_faulty_patch_is_located_and_changes_nothing(patch, client, filled, unchanged, body, details):
-    name = filled([_document(0)])
-    with unchanged(name):
-        answer = patch(name, body)
-    assert (answer.status_code, answer.json["details"]) == (400, details)
-    assert client.get(f"/collections/{name}/documents/doc-0").json["text"] == "text 0"
-
-
-@pytest.mark.parametrize("body", [[], "x", 7, None])
-def test_a_patch_must_be_an_object(patch, filled, unchanged, body):
-    name = filled([_document(0)])
-    with unchanged(name):
-        assert patch(name, body).status_code == 400
-
-
 def test_patching_a_missing_document_is_not_found(patch, filled, unchanged):
     name = filled()
     with unchanged(name):
@@ -162,33 +133,6 @@ def test_deleting_nothing_makes_no_new_revision(delete, filled, unchanged, body)
     with unchanged(name):
         answer = delete(name, body)
     assert (answer.status_code, answer.json["count"]) == (200, 0)
-
-
-@pytest.mark.parametrize(
-    ("body", "field", "pointer"),
-    [
-        ({}, "ids", None),
-        ({"ids": None, "where": None}, "ids", None),
-        ({"ids": ["doc-0"], "where": {"page": 1}}, "ids", None),
-        ({"where": {}}, "where", None),
-        ({"where": {"page": {"$like": 1}}}, "where", "/page/$like"),
-        ({"where": [1]}, "where", ""),
-        ({"where": "page"}, "where", ""),
-    ],
-)
-def test_a_faulty_deletion_is_located_and_deletes_nothing(delete, filled, unchanged, body, field, pointer):
-    name = filled([_document(0, page=1)])
-    with unchanged(name):
-        answer = delete(name, body)
-    assert answer.status_code == 400
-    assert answer.json["details"]["field"] == field
-    assert answer.json["details"].get("pointer") == pointer
-
-
-def test_a_deletion_without_a_body_deletes_nothing(client, filled, unchanged):
-    name = filled([_document(0)])
-    with unchanged(name):
-        assert client.delete(f"/collections/{name}/documents").status_code == 400
 
 
 def test_the_largest_number_of_ids_is_deleted_at_once(delete, client, filled):

@@ -44,13 +44,6 @@ def test_include_embedding_adds_vectors(page, client, filled):
     assert by_ids["documents"] == [one]
 
 
-def test_an_unknown_part_is_refused(page, client, filled):
-    name = filled([_document(0)])
-    for answer in (page(name, include="vectors"), client.get(f"/collections/{name}/documents/doc-0?include=vectors")):
-        assert answer.status_code == 400
-        assert answer.json["details"]["field"] == "include"
-
-
 def test_search_by_ids_answers_in_their_order(client, filled):
     name = filled([_document(number, even=number % 2 == 0) for number in range(5)])
     url = f"/collections/{name}/documents/search"
@@ -69,25 +62,6 @@ def test_search_takes_more_ids_than_a_page_holds(client, filled):
     assert (answer.json["count"], answer.json["total"]) == (1_000, 1_100)
     rest = client.post(f"/collections/{name}/documents/search", json={"ids": ids, "offset": 1_000})
     assert _ids(rest.json) == ids[1_000:]
-
-
-@pytest.mark.parametrize(
-    ("ids", "details"),
-    [
-        ("doc-0", {"field": "ids"}),
-        ({"a": 1}, {"field": "ids"}),
-        ([1], {"field": "ids", "index": 0}),
-        (["a", ""], {"field": "ids", "index": 1}),
-        (["a", None], {"field": "ids", "index": 1}),
-    ],
-)
-def test_faulty_ids_are_located(client, filled, unchanged, ids, details):
-    name = filled([_document(0)])
-    with unchanged(name):
-        for method, route in (("POST", "documents/search"), ("DELETE", "documents"), ("POST", "gather")):
-            answer = client.open(f"/collections/{name}/{route}", method=method, json={"ids": ids, "by": "a"})
-            assert answer.status_code == 400
-            assert answer.json["details"] == details
 
 
 def test_a_filter_longer_than_a_request_line_may_be_sent_to_search(client, filled):

@@ -252,47 +252,6 @@ def test_nothing_to_gather_is_an_empty_answer(gather, filled, fields):
     assert (answer.status_code, answer.json["groups"]) == (200, [])
 
 
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"ids": ["a1"]}, "by"),
-        ({"ids": ["a1"], "by": None}, "by"),
-        ({"ids": ["a1"], "by": ""}, "by"),
-        ({"ids": ["a1"], "by": 7}, "by"),
-        ({"ids": ["a1"], "by": []}, "by"),
-        ({"ids": ["a1"], "by": ["section", ""]}, "by"),
-        ({"ids": ["a1"], "by": ["section", 7]}, "by"),
-        ({"ids": ["a1"], "by": ["a", "b", "c", "d", "e"]}, "by"),
-        ({"by": "section"}, "ids"),
-        ({"by": "section", "ids": ["a1"], "where": {}}, "ids"),
-        ({"by": "section", "ids": ["a1"], "limit": 0}, "limit"),
-        ({"by": "section", "ids": ["a1"], "limit": "all"}, "limit"),
-        ({"by": "section", "ids": ["a1"], "before": -1}, "before"),
-        ({"by": "section", "ids": ["a1"], "before": 101}, "before"),
-        ({"by": "section", "ids": ["a1"], "after": "2"}, "after"),
-        ({"by": "section", "ids": ["a1"], "after": 1.5}, "after"),
-        ({"by": "section", "ids": ["a1"], "text": 1}, "text"),
-        ({"by": "section", "ids": ["a1"], "order_by": 7}, "order_by"),
-        ({"by": "section", "ids": ["a1"], "order_by": ["-"]}, "order_by"),
-    ],
-)
-def test_a_faulty_gather_is_located(gather, query, filled, unchanged, fields, field):
-    name = filled(DOCUMENTS)
-    with unchanged(name):
-        answer = gather(name, **fields)
-        assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
-        if field not in ("ids",):
-            within = query(name, {key: value for key, value in fields.items() if key != "ids"})
-            assert (within.status_code, within.json["details"]["field"]) == (400, f"gather.{field}")
-
-
-@pytest.mark.parametrize("value", [7, "section", [], [{"by": "section"}], True])
-def test_a_gather_that_is_not_an_object_is_refused(query, filled, value):
-    answer = query(filled(DOCUMENTS), value)
-    assert answer.status_code == 400
-    assert answer.json["details"]["field"].startswith("gather")
-
-
 def test_null_equals_absent_inside_gather(query, filled):
     answer = query(filled(DOCUMENTS), {"by": "section", "order_by": None, "limit": None, "unknown": 1}, top_k=1)
     assert _groups(answer) == [("b", 1, [("b1", True)], 1, True)]

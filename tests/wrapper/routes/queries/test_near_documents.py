@@ -55,13 +55,6 @@ class TestNear:
         answer = asked(client, docs, ids=["east", "nobody"])
         assert (answer.status_code, answer.json["details"]["id"]) == (404, "nobody")
 
-    @pytest.mark.parametrize(
-        "body", [{"ids": []}, {"ids": ["a"] * 101}, {"ids": "a"}, {"ids": ["a"], "query_embedding": [1.0, 0.0]}]
-    )
-    def test_what_is_wrong_is_named(self, client, docs, body):
-        answer = asked(client, docs, **body)
-        assert (answer.status_code, answer.json["details"]["field"]) == (400, "ids")
-
     def test_without_anything_to_be_near_the_answer_says_who_embeds(self, client, docs):
         answer = asked(client, docs, query="where is north?")
         assert answer.status_code == 400
@@ -78,44 +71,6 @@ class TestQueries:
     def test_the_collection_may_be_in_the_body(self, client, docs):
         body = {"collection": docs, "queries": [{"query_embedding": [1.0, 0.0]}]}
         assert ids(client.post("/query", json=body).json["answers"][0])[0] == "east"
-
-    @pytest.mark.parametrize(
-        ("question", "field"),
-        [
-            ({}, "queries.1.query_embedding"),
-            ({"query_embedding": [True]}, "queries.1.query_embedding"),
-            ({"query_embedding": [1.0, 0.0], "top_k": 0}, "queries.1.top_k"),
-            ({"query_embedding": [1.0, 0.0], "where": {"$x": 1}}, "queries.1.where"),
-            ({"query_embedding": [1.0, 0.0], "gather": {}}, "queries.1.gather.by"),
-            ({"query_embedding": [1.0, 0.0], "topk": 1}, "queries.1.topk"),
-            ("text", "queries.1"),
-        ],
-    )
-    def test_what_is_wrong_is_named_with_its_place(self, client, docs, question, field):
-        answer = asked(client, docs, queries=[{"query_embedding": [1.0, 0.0]}, question])
-        assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
-
-    @pytest.mark.parametrize(
-        "body",
-        [
-            {"queries": []},
-            {"queries": [{"query_embedding": [1.0, 0.0]}] * 101},
-            {"queries": [{"query_embedding": [1.0, 0.0], "top_k": 1000}] * 11},
-            {"queries": {}},
-        ],
-    )
-    def test_the_list_is_bounded(self, client, docs, body):
-        answer = asked(client, docs, **body)
-        assert (answer.status_code, answer.json["details"]["field"]) == (400, "queries")
-
-    @pytest.mark.parametrize(
-        ("field", "value"),
-        [("query_embedding", [1.0, 0.0]), ("where", {"k": 1}), ("top_k", 1), ("include", ["embedding"])],
-    )
-    def test_nothing_of_a_question_goes_beside_it(self, client, docs, field, value):
-        body = {"queries": [{"query_embedding": [1.0, 0.0]}], field: value}
-        answer = asked(client, docs, **body)
-        assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
 
 
 class TestMany:

@@ -132,23 +132,6 @@ def test_filters_narrow_the_results(search):
     assert answer.json["total"] == 1
 
 
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({}, "query"),
-        ({"query": None}, "query"),
-        ({"query": 7}, "query"),
-        ({"query": ["backups"]}, "query"),
-        ({"query": "x", "top_k": 0}, "top_k"),
-        ({"query": "x", "top_k": "x"}, "top_k"),
-        ({"query": "x", "where": {"a": {"$x": 1}}}, "where"),
-    ],
-)
-def test_a_fault_is_located(client, corpus, fields, field):
-    answer = client.post(f"/collections/{corpus}/text-search", json=fields)
-    assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
-
-
 def test_the_default_is_three_results(client, corpus):
     answer = client.post(f"/collections/{corpus}/text-search", json={"query": "backups user café std", "top_k": None})
     assert len(_ids(answer)) == 3

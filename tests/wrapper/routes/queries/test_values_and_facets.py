@@ -44,12 +44,6 @@ def test_metadata_values_are_sorted_distinct_strings(client, name, field, values
     assert (answer.status_code, answer.json) == (200, {"field": field, "values": values, "count": len(values)})
 
 
-@pytest.mark.parametrize("query", ["", "?field="])
-def test_metadata_values_need_a_field(client, name, query):
-    answer = client.get(f"/collections/{name}/metadata-values{query}")
-    assert (answer.status_code, answer.json["details"]["field"]) == (400, "field")
-
-
 @pytest.fixture
 def facets(client, name):
     def facets(fields, where=None, **arguments):
@@ -101,18 +95,3 @@ def test_no_match_gives_empty_facets(facets):
         "total": 0,
         "revision": 2,
     }
-
-
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
-        ("", "fields"),
-        ("?fields=", "fields"),
-        ("?fields=,", "fields"),
-        ("?fields=a&limit=0", "limit"),
-        ("?fields=a&limit=x", "limit"),
-    ],
-)
-def test_a_fault_is_located(client, name, query, field):
-    answer = client.get(f"/collections/{name}/facets{query}")
-    assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
