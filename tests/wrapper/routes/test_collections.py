@@ -41,20 +41,6 @@ def test_top_level_embedding_fields_win_over_metadata(client, collection):
     assert client.post("/collections", json=body).json["metadata"] == expected
 
 
-def test_null_equals_absent_and_unknown_fields_are_ignored(client, collection):
-    body = {
-        "name": collection,
-        "embedding_provider": None,
-        "embedding_model": None,
-        "metadata": None,
-        "metric": None,
-        "shards": 7,
-    }
-    answer = client.post("/collections", json=body)
-    assert answer.status_code == 201
-    assert (answer.json["metadata"], answer.json["metric"]) == ({}, "cosine")
-
-
 def test_metadata_comes_back_as_it_was_given(client, filled):
     assert client.get(f"/collections/{filled(metadata=NESTED)}").json["metadata"] == NESTED
 
@@ -146,12 +132,6 @@ def test_collections_are_listed_by_name_with_their_counts(client, collection):
         "metric": "cosine",
         "revision": 2,
     }
-
-
-@pytest.mark.parametrize("name", ["no-such-collection", "x", "not%20a%20name", "%2e%2e"])
-def test_a_missing_collection_is_not_found(client, name):
-    answer = client.get(f"/collections/{name}")
-    assert answer.status_code == 404
 
 
 def test_a_missing_collection_is_reported_in_the_contracts_words(client):

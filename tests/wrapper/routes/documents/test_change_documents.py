@@ -83,12 +83,6 @@ def test_the_text_index_follows_a_patch(patch, client, filled):
     assert client.post(search, json={"query": "text"}).json["total"] == 0
 
 
-def test_null_parts_of_a_patch_count_as_absent(patch, filled):
-    name = filled([_document(0, page=1)])
-    answer = patch(name, {"text": "new", "metadata": None, "embedding": None})
-    assert answer.json == {"id": "doc-0", "text": "new", "metadata": {"page": 1}}
-
-
 def test_a_patch_that_changes_nothing_makes_no_new_revision(patch, client, filled):
     name = filled([_document(0, page=1)])
     assert patch(name, {"text": "text 0", "metadata": {"page": 1, "nobody": None}}).status_code == 200

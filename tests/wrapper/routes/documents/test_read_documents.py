@@ -79,15 +79,6 @@ def test_a_request_line_of_almost_32_kilobytes_is_read(client, filled):
     assert client.get(f"/collections/{name}/documents?where={where}").json["total"] == 1
 
 
-def test_one_document_is_read_by_its_id(client, filled):
-    name = filled([_document(7, page=1)])
-    assert client.get(f"/collections/{name}/documents/doc-7").json == {
-        "id": "doc-7",
-        "text": "text 7",
-        "metadata": {"page": 1},
-    }
-
-
 def test_a_missing_document_is_not_found(client, filled):
     name = filled()
     answer = client.get(f"/collections/{name}/documents/nobody")
@@ -104,15 +95,6 @@ def test_any_id_is_reached_by_its_encoded_path(client, filled, document_id):
     path = f"/collections/{name}/documents/{quote(document_id, safe='')}"
     assert client.get(path).json["id"] == document_id
     assert client.patch(path, json={"text": "new"}).json == {"id": document_id, "text": "new", "metadata": {}}
-
-
-@pytest.mark.parametrize("word", ["count", "search", "all"])
-def test_ids_that_are_names_of_routes_are_reached_by_ids(client, filled, word):
-    name = filled([{**_document(0), "id": word}])
-    found = client.post(f"/collections/{name}/documents/search", json={"ids": [word]}).json["documents"]
-    assert [each["id"] for each in found] == [word]
-    answer = client.patch(f"/collections/{name}/documents/{word}", json={"text": "new"})
-    assert answer.status_code == 405
 
 
 def test_the_count_is_that_of_the_matches(client, filled):

@@ -72,19 +72,6 @@ def test_groups_have_the_best_distance_and_hits_their_own(query, filled):
             assert document["text"] == f"text {document['id']}"
 
 
-def test_order_by_may_be_one_string_and_descending(query, filled):
-    answer = query(filled(DOCUMENTS), {"by": "section", "order_by": "-place"}, top_k=2)
-    assert _groups(answer)[1][2] == [("a3", False), ("a2", False), ("a1", True)]
-
-
-def test_without_an_order_groups_are_in_order_of_insertion(query, filled):
-    assert _groups(query(filled(DOCUMENTS), {"by": "section"}, top_k=2))[1][2] == [
-        ("a2", False),
-        ("a1", True),
-        ("a3", False),
-    ]
-
-
 def test_limit_cuts_groups_and_says_so(query, filled):
     answer = query(filled(DOCUMENTS), {"by": "section", "order_by": "place", "limit": 2}, top_k=3)
     assert _groups(answer)[1] == ("a", 2, [("a1", True), ("a3", True)], 3, False)
@@ -106,14 +93,6 @@ def test_the_hit_is_always_inside_the_limit(gather, filled):
     assert (group["total"], group["complete"]) == (100, False)
 
 
-def test_of_several_hits_the_best_ones_are_inside_the_limit(gather, filled):
-    name = filled(BOOK)
-    (group,) = gather(name, ids=["p-84", "p-03", "p-50"], by="book", order_by="page", limit=2).json["groups"]
-    assert [(each["id"], each["hit"]) for each in group["documents"]] == [("p-03", True), ("p-84", True)]
-    (group,) = gather(name, ids=["p-84", "p-03"], by="book", order_by="page", limit=5).json["groups"]
-    assert _ids(group) == ["p-02", "p-03", "p-83", "p-84", "p-85"]
-
-
 def test_a_window_gives_the_neighbours_of_each_hit(gather, filled):
     name = filled(BOOK)
     fields = {"by": "book", "order_by": "page"}
@@ -130,20 +109,6 @@ def test_a_window_gives_the_neighbours_of_each_hit(gather, filled):
 def test_a_window_of_a_vector_query(query, filled):
     answer = query(filled(BOOK), {"by": "book", "order_by": "page", "before": 1, "after": 1}, top_k=1)
     assert _groups(answer) == [("p", 1, [("p-00", True), ("p-01", False)], 100, False)]
-
-
-def test_groups_may_share_several_fields(gather, filled):
-    name = filled(BOOK)
-    answer = gather(name, ids=["p-60", "p-10", "p-61"], by=["book", "part"], order_by="page")
-    assert [(each["key"], each["rank"], each["total"]) for each in answer.json["groups"]] == [
-        (["p", 1], 1, 50),
-        (["p", 0], 2, 50),
-    ]
-
-
-def test_a_hit_that_lacks_one_of_several_fields_stands_alone(gather, filled):
-    alone = gather(filled(DOCUMENTS), ids=["lone", "a1"], by=["section", "place"])
-    assert [(each["key"], _ids(each)) for each in alone.json["groups"]] == [(None, ["lone"]), (["a", 1], ["a1"])]
 
 
 def test_ids_that_no_document_has_are_named(gather, filled):
@@ -183,15 +148,6 @@ def test_a_hit_without_the_field_is_a_group_of_its_own(query, filled):
     assert _groups(answer) == [(None, 1, [("lone", True)], 1, True)]
 
 
-def test_a_field_that_no_document_has_makes_a_group_of_each_hit(query, filled):
-    answer = query(filled(DOCUMENTS), {"by": "nothing"}, top_k=3)
-    assert [(group[0], group[2]) for group in _groups(answer)] == [
-        (None, [("b1", True)]),
-        (None, [("a1", True)]),
-        (None, [("a3", True)]),
-    ]
-
-
 def test_the_filter_chooses_hits_not_their_group(query, filled):
     answer = query(filled(DOCUMENTS), {"by": "section", "order_by": "place"}, where={"place": 3}, top_k=5)
     assert _groups(answer) == [("a", 1, [("a1", False), ("a2", False), ("a3", True)], 3, True)]
@@ -201,14 +157,6 @@ def test_max_distance_leaves_out_groups_without_a_hit(query, filled):
     assert [group[0] for group in _groups(query(filled(DOCUMENTS), {"by": "section"}, top_k=9, max_distance=0.05))] == [
         "b",
         "a",
-    ]
-
-
-def test_keys_are_typed(gather, filled):
-    name = filled(DOCUMENTS)
-    assert [(group[0], len(group[2])) for group in _groups(gather(name, ids=["string", "number"], by="section"))] == [
-        ("7", 1),
-        (7, 2),
     ]
 
 
@@ -239,11 +187,6 @@ def test_a_filter_with_too_many_matches_is_refused_not_cut(gather, filled):
     assert answer.status_code == 400
     assert answer.json["code"] == "too_many_matches"
     assert answer.json["details"] == {"field": "where", "limit": 1000, "total": 1001}
-
-
-def test_groups_may_be_formed_by_a_nested_field(gather, filled):
-    name = filled([_document(str(number), [1, 0], at={"page": number // 2}) for number in range(4)])
-    assert [(group[0], group[3]) for group in _groups(gather(name, ids=["3", "0"], by="at.page"))] == [(1, 2), (0, 2)]
 
 
 @pytest.mark.parametrize("fields", [{"ids": []}, {"ids": ["nobody"]}, {"where": {"place": 99}}])

@@ -126,12 +126,6 @@ def test_total_counts_all_matches(search):
     assert answer.json["total"] == 5
 
 
-def test_filters_narrow_the_results(search):
-    answer = search("backups", where={"letters": {"$gt": 45}})
-    assert _ids(answer) == ["backup"]
-    assert answer.json["total"] == 1
-
-
 def test_the_default_is_three_results(client, corpus):
     answer = client.post(f"/collections/{corpus}/text-search", json={"query": "backups user café std", "top_k": None})
     assert len(_ids(answer)) == 3

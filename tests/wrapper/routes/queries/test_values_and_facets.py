@@ -82,16 +82,3 @@ def test_several_facets_among_the_matches_of_a_filter(facets):
         "kind": {"values": _values(("B", 1), ("a", 1), ("b", 1)), "distinct": 3, "min": "B", "max": "b"},
         "page": {"values": _values((2, 2), (2.5, 1)), "distinct": 2, "min": 2, "max": 2.5},
     }
-
-
-def test_limit_cuts_values_but_not_the_totals(facets):
-    answer = facets("page", limit=1).json
-    assert answer["facets"]["page"] == {"values": _values((2, 2)), "distinct": 3, "min": 2, "max": 10}
-
-
-def test_no_match_gives_empty_facets(facets):
-    assert facets("kind", {"kind": "nobody"}).json == {
-        "facets": {"kind": {"values": [], "distinct": 0}},
-        "total": 0,
-        "revision": 2,
-    }
