@@ -20,6 +20,11 @@ DOCUMENTS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def name(shared_collection):
+    return shared_collection(DOCUMENTS)
+
+
 @pytest.fixture
 def query(client):
     def query(name, gather, embedding=(1.0, 0.0), **fields):
@@ -52,8 +57,7 @@ def _groups(answer):
     ]
 
 
-def test_each_hit_returns_its_group_once_ranked_by_its_best_hit(query, filled):
-    name = filled(DOCUMENTS)
+def test_each_hit_returns_its_group_once_ranked_by_its_best_hit(query, name):
     answer = query(name, {"by": "section", "order_by": ["place"]}, top_k=3)
     assert [each["id"] for each in answer.json["results"]] == ["b1", "a1", "a3"]
     assert _groups(answer) == [
@@ -62,8 +66,8 @@ def test_each_hit_returns_its_group_once_ranked_by_its_best_hit(query, filled):
     ]
 
 
-def test_groups_have_the_best_distance_and_hits_their_own(query, filled):
-    answer = query(filled(DOCUMENTS), {"by": "section"}, top_k=3).json
+def test_groups_have_the_best_distance_and_hits_their_own(query, name):
+    answer = query(name, {"by": "section"}, top_k=3).json
     distances = {each["id"]: each["distance"] for each in answer["results"]}
     assert [group["best_distance"] for group in answer["groups"]] == [distances["b1"], distances["a1"]]
     for group in answer["groups"]:
@@ -72,8 +76,8 @@ def test_groups_have_the_best_distance_and_hits_their_own(query, filled):
             assert document["text"] == f"text {document['id']}"
 
 
-def test_limit_cuts_groups_and_says_so(query, filled):
-    answer = query(filled(DOCUMENTS), {"by": "section", "order_by": "place", "limit": 2}, top_k=3)
+def test_limit_cuts_groups_and_says_so(query, name):
+    answer = query(name, {"by": "section", "order_by": "place", "limit": 2}, top_k=3)
     assert _groups(answer)[1] == ("a", 2, [("a1", True), ("a3", True)], 3, False)
 
 
@@ -111,16 +115,14 @@ def test_a_window_of_a_vector_query(query, filled):
     assert _groups(answer) == [("p", 1, [("p-00", True), ("p-01", False)], 100, False)]
 
 
-def test_ids_that_no_document_has_are_named(gather, filled):
-    name = filled(DOCUMENTS)
+def test_ids_that_no_document_has_are_named(gather, name):
     answer = gather(name, ids=["nobody", "a1", "nothing", "nobody"], by="section").json
     assert answer["missing"] == ["nobody", "nothing"]
     assert gather(name, ids=["a1"], by="section").json["missing"] == []
     assert "missing" not in gather(name, where={}, by="section").json
 
 
-def test_fields_that_no_document_has_are_named(gather, query, filled):
-    name = filled(DOCUMENTS)
+def test_fields_that_no_document_has_are_named(gather, query, name):
     named = [f"No document has the field '{field}' that gather names" for field in ("chapter", "page")]
     rule = {"by": ["chapter", "section"], "order_by": ["page", "place"]}
     assert gather(name, ids=["a1"], **rule).json["warnings"] == named
@@ -143,25 +145,24 @@ def test_text_joins_a_group_without_what_neighbours_repeat(gather, query, filled
     assert "text" not in gather(name, ids=["0"], by="s").json["groups"][0]
 
 
-def test_a_hit_without_the_field_is_a_group_of_its_own(query, filled):
-    answer = query(filled(DOCUMENTS), {"by": "section"}, [0.8, 0.4], top_k=1)
+def test_a_hit_without_the_field_is_a_group_of_its_own(query, name):
+    answer = query(name, {"by": "section"}, [0.8, 0.4], top_k=1)
     assert _groups(answer) == [(None, 1, [("lone", True)], 1, True)]
 
 
-def test_the_filter_chooses_hits_not_their_group(query, filled):
-    answer = query(filled(DOCUMENTS), {"by": "section", "order_by": "place"}, where={"place": 3}, top_k=5)
+def test_the_filter_chooses_hits_not_their_group(query, name):
+    answer = query(name, {"by": "section", "order_by": "place"}, where={"place": 3}, top_k=5)
     assert _groups(answer) == [("a", 1, [("a1", False), ("a2", False), ("a3", True)], 3, True)]
 
 
-def test_max_distance_leaves_out_groups_without_a_hit(query, filled):
-    assert [group[0] for group in _groups(query(filled(DOCUMENTS), {"by": "section"}, top_k=9, max_distance=0.05))] == [
+def test_max_distance_leaves_out_groups_without_a_hit(query, name):
+    assert [group[0] for group in _groups(query(name, {"by": "section"}, top_k=9, max_distance=0.05))] == [
         "b",
         "a",
     ]
 
 
-def test_given_ids_can_be_gathered_around(gather, filled):
-    name = filled(DOCUMENTS)
+def test_given_ids_can_be_gathered_around(gather, name):
     answer = gather(name, ids=["a3", "nobody", "lone", "b1", "a1"], by="section", order_by="place")
     assert answer.json["revision"] == 2
     assert _groups(answer) == [
@@ -172,8 +173,8 @@ def test_given_ids_can_be_gathered_around(gather, filled):
     assert all(group.get("best_distance") is None for group in answer.json["groups"])
 
 
-def test_the_matches_of_a_filter_can_be_gathered_around(gather, filled):
-    answer = gather(filled(DOCUMENTS), where={"place": 1}, by="section", order_by=["place"], limit=1)
+def test_the_matches_of_a_filter_can_be_gathered_around(gather, name):
+    answer = gather(name, where={"place": 1}, by="section", order_by=["place"], limit=1)
     assert [(group[0], group[1], group[3], group[4]) for group in _groups(answer)] == [
         ("a", 1, 3, False),
         ("b", 2, 1, True),
@@ -190,11 +191,11 @@ def test_a_filter_with_too_many_matches_is_refused_not_cut(gather, filled):
 
 
 @pytest.mark.parametrize("fields", [{"ids": []}, {"ids": ["nobody"]}, {"where": {"place": 99}}])
-def test_nothing_to_gather_is_an_empty_answer(gather, filled, fields):
-    answer = gather(filled(DOCUMENTS), by="section", **fields)
+def test_nothing_to_gather_is_an_empty_answer(gather, name, fields):
+    answer = gather(name, by="section", **fields)
     assert (answer.status_code, answer.json["groups"]) == (200, [])
 
 
-def test_null_equals_absent_inside_gather(query, filled):
-    answer = query(filled(DOCUMENTS), {"by": "section", "order_by": None, "limit": None, "unknown": 1}, top_k=1)
+def test_null_equals_absent_inside_gather(query, name):
+    answer = query(name, {"by": "section", "order_by": None, "limit": None, "unknown": 1}, top_k=1)
     assert _groups(answer) == [("b", 1, [("b1", True)], 1, True)]

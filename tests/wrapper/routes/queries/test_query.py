@@ -23,6 +23,11 @@ DOCUMENTS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def name(shared_collection):
+    return shared_collection(DOCUMENTS)
+
+
 @pytest.fixture
 def query(client):
     def query(name, embedding=(1.0, 0.0), **fields):
@@ -56,8 +61,7 @@ def test_an_answer_names_its_query_and_plan(query, filled):
     }
 
 
-def test_the_collection_may_be_named_in_the_body(client, query, filled):
-    name = filled(DOCUMENTS)
+def test_the_collection_may_be_named_in_the_body(client, query, name):
     answer = client.post("/query", json={"collection": name, "query_embedding": [1, 0]})
     assert answer.json == query(name).json
     nowhere = client.post("/query", json={"query_embedding": [1, 0]})
@@ -98,15 +102,14 @@ def test_distances_and_scores_of_each_metric(query, chroma, filled, metric, wher
         assert theirs["distances"][0] == pytest.approx([each["distance"] for each in results], abs=1e-5)
 
 
-def test_top_k_is_three_by_default_and_null_equals_absent(query, filled):
-    name = filled(DOCUMENTS)
+def test_top_k_is_three_by_default_and_null_equals_absent(query, name):
     nothing = dict.fromkeys(("top_k", "where", "max_distance", "include", "gather", "query", "unknown"))
     assert len(_ids(query(name))) == len(_ids(query(name, **nothing))) == 3
 
 
 @pytest.mark.parametrize(("top_k", "found"), [(1, 1), (4, 4), (5, 4), (1000, 4)])
-def test_top_k_bounds_the_results(query, filled, top_k, found):
-    assert len(_ids(query(filled(DOCUMENTS), top_k=top_k))) == found
+def test_top_k_bounds_the_results(query, name, top_k, found):
+    assert len(_ids(query(name, top_k=top_k))) == found
 
 
 def test_equal_distances_are_in_order_of_insertion(query, filled):
@@ -116,16 +119,14 @@ def test_equal_distances_are_in_order_of_insertion(query, filled):
 
 
 @pytest.mark.parametrize("where", [None, {"page": {"$gt": 0}}])
-def test_max_distance_leaves_out_farther_documents(query, filled, where):
-    name = filled(DOCUMENTS)
+def test_max_distance_leaves_out_farther_documents(query, name, where):
     assert _ids(query(name, top_k=4, max_distance=0.4, where=where)) == ["doc-0", "doc-1"]
     assert _ids(query(name, top_k=4, max_distance=0, where=where)) == ["doc-0"]
     assert _ids(query(name, top_k=4, max_distance=-1, where=where)) == []
     assert len(_ids(query(name, top_k=4, max_distance=1e308, where=where))) == 4
 
 
-def test_filters_narrow_the_results_and_name_their_plan(query, filled):
-    name = filled(DOCUMENTS)
+def test_filters_narrow_the_results_and_name_their_plan(query, name):
     answer = query(name, top_k=4, where={"page": {"$gte": 2}})
     assert _ids(answer) == ["doc-1", "doc-2", "doc-3"]
     assert answer.json["plan"] == "exact"
@@ -189,30 +190,28 @@ def test_answers_of_an_index_have_its_recall(app, client, query, filled, monkeyp
     assert lowest()["collection"] != name or lowest()["filtered_recall"] == index()["filtered_recall_at_10"]
 
 
-def test_include_embedding_adds_vectors(query, filled):
-    name = filled(DOCUMENTS)
+def test_include_embedding_adds_vectors(query, name):
     assert query(name, top_k=1, include=["embedding"]).json["results"][0]["embedding"] == [1.0, 0.0]
     assert "embedding" not in query(name, top_k=1).json["results"][0]
     answer = query(name, include=["vector"])
     assert (answer.status_code, answer.json["details"]["field"]) == (400, "include")
 
 
-def test_the_query_embedding_may_be_base64(client, filled):
+def test_the_query_embedding_may_be_base64(client, name):
     encoded = base64.b64encode(struct.pack("<2f", 0.0, 1.0)).decode()
-    answer = client.post(f"/collections/{filled(DOCUMENTS)}/query", json={"query_embedding": encoded, "top_k": 1})
+    answer = client.post(f"/collections/{name}/query", json={"query_embedding": encoded, "top_k": 1})
     assert _ids(answer) == ["doc-2"]
 
 
-def test_a_query_needs_an_embedding(client, filled):
-    answer = client.post(f"/collections/{filled(DOCUMENTS)}/query", json={"query": "words only"})
+def test_a_query_needs_an_embedding(client, name):
+    answer = client.post(f"/collections/{name}/query", json={"query": "words only"})
     assert answer.status_code == 400
     message = answer.json["message"]
     assert message.startswith("query_embedding is required: this route does not embed")
     assert all(route in message for route in ("/api/search", "/api/rag/search"))
 
 
-def test_a_wrong_dimension_is_refused_with_both_numbers(query, filled):
-    name = filled(DOCUMENTS)
+def test_a_wrong_dimension_is_refused_with_both_numbers(query, name):
     answer = query(name, [1, 2, 3])
     assert (answer.status_code, answer.json["code"]) == (400, "dimension_mismatch")
     assert answer.json["details"] == {"field": "query_embedding", "expected": 2, "actual": 3}
