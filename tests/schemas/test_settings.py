@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,17 @@ import pytest
 from schemas.errors import ConfigurationError
 from schemas.settings import (
     AccessSettings,
+    OidcSettings,
     WrapperSettings,
     apply_config_file,
     read_access_settings,
+    read_oidc_settings,
     read_registry_settings,
     read_retrieval_settings,
     read_wrapper_settings,
 )
+from schemas.settings.backup_times import BackupTimes
+from schemas.settings.oidc import may_be_asked
 
 
 @pytest.fixture(autouse=True)
@@ -240,3 +245,116 @@ def test_the_settings_of_retrieval_are_read_and_typed(environ):
     assert (read.context_categories, read.text_fallback) == (("law", "tax"), False)
     assert (read.breaker_threshold, read.breaker_timeout_seconds) == (3, 1.5)
     assert read.own_collections == ("rag-documents", "rag-rules", "rag-context")
+
+
+def test_there_is_no_issuer_unless_one_is_named():
+    assert read_oidc_settings() == OidcSettings()
+    assert not read_oidc_settings().has_users
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    [
+        "https://login.example",
+        "https://company.eu.auth0.com/",
+        "https://login.example:8443/realms/company",
+        "http://127.0.0.1:8080/realms/a",
+        "http://localhost:8080",
+        "http://[::1]:8080",
+    ],
+)
+def test_an_issuer_stays_as_it_is_written(environ, issuer):
+    environ |= {"RAG_OIDC_ISSUER": issuer, "RAG_OIDC_AUDIENCE": " https://rag.example/mcp , rag,"}
+    read = read_oidc_settings()
+    assert (read.oidc_issuer, read.oidc_audience) == (issuer, ("https://rag.example/mcp", "rag"))
+    assert read.has_users
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    [
+        "login.example",
+        "http://login.example",
+        "http://10.0.0.7:8080",
+        "http://127.0.0.1.evil.example",
+        "http://localhost.evil.example",
+        "https://",
+        "https://me:secret@login.example",
+        "https://login.example?p=x",
+        "https://login.example#x",
+        "https://login.example/a b",
+        "https://login.example\\@127.0.0.1",
+        "https://log\u0456n.example",
+        "ftp://login.example",
+        "https://[login",
+        f"https://login.example/{'x' * 1_000}",
+    ],
+)
+def test_an_issuer_that_cannot_be_trusted_stops_the_start(environ, issuer):
+    environ |= {"RAG_OIDC_ISSUER": issuer, "RAG_OIDC_AUDIENCE": "rag"}
+    with pytest.raises(ConfigurationError, match="RAG_OIDC_ISSUER: Must be an https URL") as raised:
+        read_oidc_settings()
+    assert "secret" not in raised.value.message
+
+
+@pytest.mark.parametrize("audience", [None, "", " , "])
+def test_an_issuer_needs_an_audience(environ, audience):
+    environ["RAG_OIDC_ISSUER"] = "https://login.example"
+    if audience is not None:
+        environ["RAG_OIDC_AUDIENCE"] = audience
+    with pytest.raises(ConfigurationError, match="RAG_OIDC_AUDIENCE must name"):
+        read_oidc_settings()
+
+
+@pytest.mark.parametrize("name", ["RAG_OIDC_AUDIENCE", "RAG_OIDC_CLAIMS"])
+def test_without_an_issuer_the_others_mean_nothing(environ, name):
+    environ[name] = "x"
+    with pytest.raises(ConfigurationError, match="mean nothing without RAG_OIDC_ISSUER"):
+        read_oidc_settings()
+
+
+def test_the_configuration_file_may_set_them(tmp_path):
+    file = tmp_path / "rag.yaml"
+    file.write_text("oidc_issuer: https://login.example\noidc_audience: [a, b]\n")
+    apply_config_file(file)
+    assert read_oidc_settings() == OidcSettings("https://login.example", ("a", "b"))
+
+
+def test_keys_may_be_anywhere_that_is_safe():
+    assert may_be_asked("https://www.keys.example/certs?a=b")
+    assert not may_be_asked("http://www.keys.example/certs")
+    assert not may_be_asked("https://")
+
+
+NOON = datetime(2026, 11, 25, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"), [("24h", 24), ("24", 24), ("30m", 0.5), ("7d", 168), ("1w", 168), ("3600s", 1)]
+)
+def test_a_span_counts_from_the_last_one(text, hours):
+    assert BackupTimes.parse(text).due_at(NOON, NOON) == NOON + timedelta(hours=hours)
+
+
+@pytest.mark.parametrize(
+    ("last", "due"),
+    [
+        (NOON, datetime(2026, 11, 26, 3, 30, tzinfo=UTC)),
+        (NOON - timedelta(hours=10), datetime(2026, 11, 25, 3, 30, tzinfo=UTC)),
+        (datetime(2026, 11, 25, 3, 30, tzinfo=UTC), datetime(2026, 11, 26, 3, 30, tzinfo=UTC)),
+        (datetime(2026, 11, 25, 5, 0, tzinfo=timezone(timedelta(hours=2))), datetime(2026, 11, 25, 3, 30, tzinfo=UTC)),
+    ],
+)
+def test_a_time_of_the_day_is_the_next_one_after_the_last(last, due):
+    assert BackupTimes.parse("03:30").due_at(last, NOON) == due
+
+
+def test_the_first_one_is_due_at_once():
+    for text in ("24h", "03:30"):
+        assert BackupTimes.parse(text).due_at(None, NOON) == NOON
+
+
+@pytest.mark.parametrize("text", ["", "0h", "soon", "24:00", "3:30", "-1h", "1.5h", "03:60", "9999999h"])
+def test_other_texts_say_no_time(text):
+    with pytest.raises(ValueError, match="must be a span"):
+        BackupTimes.parse(text)

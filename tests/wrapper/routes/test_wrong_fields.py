@@ -3,6 +3,8 @@
 What each field takes is tried with the schemas; here are the faults that people make, on each route that reads.
 """
 
+from urllib.parse import quote
+
 import pytest
 
 ONE = {"query_embedding": [1.0, 0.0]}
@@ -10,7 +12,7 @@ DOCUMENTS = [
     {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1.0, 0.0]},
     {"id": "b", "text": "two", "metadata": {"page": 2}, "embedding": [0.0, 1.0]},
 ]
-NO_NUMBERS = ("-1", "abc", "1.5", "--5", "+-1", "1e3", "0x10", "٣", "", "9" * 400)
+NO_NUMBERS = ("-1", "abc", "1.5", "--5", "+-1", "+", " 7", "7 ", "1e3", "0x10", "٣", "", "9" * 400)
 NO_IDS = [
     ({"ids": "doc-0"}, {"field": "ids"}),
     ({"ids": {"a": 1}}, {"field": "ids"}),
@@ -21,7 +23,7 @@ NO_IDS = [
 NO_VECTORS = (None, [], {}, "x", "", "AAAA", 7, True, ["1", 2], [True, 0], [None, 1], [[1, 0]], [1e39, 0])
 NO_GATHERS = [
     *(({"by": by}, "by") for by in (None, "", 7, [], ["page", ""], ["page", 7], ["a", "b", "c", "d", "e"])),
-    *(({"limit": limit}, "limit") for limit in (0, "all")),
+    *(({"limit": limit}, "limit") for limit in (0, "7", "all")),
     *(({"before": before}, "before") for before in (-1, 101)),
     *(({"after": after}, "after") for after in ("2", 1.5)),
     *(({"order_by": order_by}, "order_by") for order_by in (7, ["-"])),
@@ -59,7 +61,7 @@ WRONG = {
         ("?merge=maybe", "merge"),
     ],
     "GET /collections/NAME/documents": [
-        *((f"?{name}={text}", name) for name in ("limit", "offset") for text in NO_NUMBERS),
+        *((f"?{name}={quote(text)}", name) for name in ("limit", "offset") for text in NO_NUMBERS),
         *((f"?order_by={order}", "order_by") for order in ("-", "a,-,b", ",".join(f"f{n}" for n in range(9)))),
         ("?limit=0", "limit"),
         ("?include=vectors", "include"),
@@ -71,7 +73,7 @@ WRONG = {
         *(
             ({name: value}, name)
             for name in ("limit", "offset")
-            for value in (-1, 1.5, *NO_NUMBERS, [1], {"a": 1}, True)
+            for value in (-1, 1.5, "7", *NO_NUMBERS, [1], {"a": 1}, True)
         ),
         *NO_IDS,
         ({"limit": 0}, "limit"),
@@ -80,8 +82,8 @@ WRONG = {
     ],
     "POST /collections/NAME/query": [
         *(({"query_embedding": vector}, "query_embedding") for vector in NO_VECTORS),
-        *(({"top_k": top_k}, "top_k") for top_k in (0, -1, 1.5, "many", True, [1], {}, "--1")),
-        *(({"max_distance": distance}, "max_distance") for distance in ("0.5", True, [0.5], {})),
+        *(({"top_k": top_k}, "top_k") for top_k in (0, -1, 1.5, "3", "many", True, [1], {}, "--1")),
+        *(({"max_distance": distance}, "max_distance") for distance in ("0.5", True, False, [0.5], {})),
         *(({"gather": {"by": "page", **gather}}, f"gather.{field}") for gather, field in NO_GATHERS),
         *(({"gather": gather}, {"field": "gather"}) for gather in (7, "page", [], [{"by": "page"}], True)),
         *(({"query_embedding": None, "ids": ids}, "ids") for ids in ([], ["a"] * 101, "a")),
@@ -115,7 +117,7 @@ WRONG = {
     ],
     "POST /collections/NAME/text-search": [
         *(({"query": query}, "query") for query in (None, 7, ["backups"], "a" * 10_001, '"' + "word " * 65 + '"')),
-        *(({"top_k": top_k}, "top_k") for top_k in (0, "x")),
+        *(({"top_k": top_k}, "top_k") for top_k in (0, "3", "x")),
         ({"where": {"a": {"$x": 1}}}, "where"),
     ],
     "GET /collections/NAME/metadata-values": [("", "field"), ("?field=", "field")],
@@ -149,7 +151,7 @@ WRONG = {
         ({"embedding": [1, 2, 3]}, {"field": "embedding", "expected": 2, "actual": 3}),
         ({"text": "good", "embedding": [1]}, {"field": "embedding", "expected": 2, "actual": 1}),
         *(({"uri": uri}, {"field": "uri"}) for uri in (5, "x" * 2_049)),
-        *((body, {}) for body in ([], "x", 7)),
+        *((body, {}) for body in ([], "x", 7, True)),
     ],
     "PATCH /collections/NAME/documents": [
         ({"where": None}, "where"),
