@@ -1,4 +1,4 @@
-"""When a key was last used, by a clock of the test's own, on both databases: it is written once a minute at most."""
+"""When a key was last used, by a clock of the test's own: it is written once a minute at most."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
 from schemas.errors import UnauthorizedError, UnavailableError
 from schemas.settings import AccessSettings
-from tests.wrapper.access.conftest import at
+from tests.wrapper.access.conftest import at, on_both
 from wrapper.access.authentication import Authentication
 from wrapper.access.stored_keys import StoredKeys
 
@@ -58,6 +58,7 @@ def last_used(stored, key):
     return stored.one(key.id).last_used_at
 
 
+@on_both()
 def test_a_use_is_noted_once_a_minute_at_most(stored, clock):
     key, _ = stored.create("used", READS)
     assert last_used(stored, key) is None
