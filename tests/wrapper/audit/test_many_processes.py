@@ -17,9 +17,24 @@ from tests.wrapper.audit.conftest import entries, lines_of
 from wrapper.audit.file_names import files_in
 
 PROJECT = Path(__file__).parents[3]
-PROGRAM = Path(__file__).with_name("appending_process.py")
-LINES = 10_000
-MAX_BYTES = 50_000
+APPENDING = """
+import sys
+from itertools import count
+from pathlib import Path
+
+from schemas.storage.audit import AuditEvent
+from wrapper.audit.audit_log import AuditLog
+
+folder, name, most, max_bytes = sys.argv[1:]
+log = AuditLog(Path(folder), max_bytes=int(max_bytes), requests_at_once=16)
+for number in range(int(most)) if most != "0" else count():
+    log.check()
+    log.append(AuditEvent("POST", "/collections", 201, key_id=name, count=number), checked=True)
+    print(number, flush=True)
+"""
+"""It prints the number of each line once that is written. A `most` of 0 means until it is killed."""
+LINES = 3_000
+MAX_BYTES = 15_000
 
 
 @pytest.fixture
@@ -29,7 +44,7 @@ def appending(folder, processes):
 
         def start(name, count):
             process = subprocess.Popen(
-                [sys.executable, PROGRAM, folder, name, str(count), str(MAX_BYTES)],
+                [sys.executable, "-c", APPENDING, folder, name, str(count), str(MAX_BYTES)],
                 stdout=subprocess.PIPE,
                 text=True,
                 env={**os.environ, "PYTHONPATH": str(PROJECT)},
