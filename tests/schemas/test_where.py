@@ -220,7 +220,7 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=300, derandomize=True, database=None)
+@settings(max_examples=300)
 @given(JSON)
 def test_anything_is_a_filter_or_refused_with_its_place(source):
     try:
