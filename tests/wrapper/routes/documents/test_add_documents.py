@@ -71,17 +71,19 @@ def test_a_different_order_of_metadata_keys_is_not_a_change(add, filled):
     assert add(name, [_document(metadata={"b": {"d": 2, "c": 1}, "a": 1})]).json["unchanged"] == 1
 
 
-def test_replace_replaces_metadata_whole(add, filled, stored):
+@pytest.mark.parametrize(
+    ("on_conflict", "counts", "left"),
+    [
+        ("replace", (1, 1, 0), {"text": "new", "metadata": {"both": 2}}),
+        ("skip", (1, 0, 1), {"text": "text 0", "metadata": {"old": 1, "both": 1}}),
+    ],
+)
+def test_an_existing_document_is_replaced_whole_or_kept(add, filled, stored, on_conflict, counts, left):
     name = filled([_document(metadata={"old": 1, "both": 1})])
-    add(name, [_document(metadata={"both": 2})], on_conflict="replace")
-    assert stored(name)["doc-0"]["metadata"] == {"both": 2}
-
-
-def test_skip_keeps_existing_documents(add, filled, stored):
-    name = filled([_document(metadata={"old": 1})])
-    answer = add(name, [_document(text="new"), _document(1)], on_conflict="skip").json
-    assert (answer["created"], answer["updated"], answer["unchanged"]) == (1, 0, 1)
-    assert stored(name)["doc-0"] == {"text": "text 0", "metadata": {"old": 1}, "embedding": [1.0, 0.0]}
+    new = _document(text="new", metadata={"both": 2})
+    answer = add(name, [new, _document(1)], on_conflict=on_conflict).json
+    assert (answer["created"], answer["updated"], answer["unchanged"]) == counts
+    assert stored(name)["doc-0"] == {**left, "embedding": [1.0, 0.0]}
 
 
 def test_error_stores_nothing_when_an_id_exists(add, filled, unchanged):
@@ -89,10 +91,8 @@ def test_error_stores_nothing_when_an_id_exists(add, filled, unchanged):
     with unchanged(name):
         answer = add(name, [_document(0), _document(1), _document(2)], on_conflict="error")
     assert answer.status_code == 409
-    assert (answer.json["code"], answer.json["details"]) == (
-        "document_exists",
-        {"index": 1, "id": "doc-1", "indexes": [1]},
-    )
+    told = {"index": 1, "id": "doc-1", "indexes": [1]}
+    assert (answer.json["code"], answer.json["details"]) == ("document_exists", told)
 
 
 def test_an_unknown_on_conflict_is_refused(add, filled, unchanged):
@@ -192,16 +192,12 @@ FAULTS = {
     "no array": (None, "documents_required", {"field": "documents"}),
     "an empty array": ([], "documents_required", {"field": "documents"}),
     "an object": ({"text": "x"}, "documents_required", {"field": "documents"}),
-    "a string": ("x", "documents_required", {"field": "documents"}),
     "an item that is no object": ([_document(), 7], "invalid_document", {"field": "documents", "index": 1}),
-    "null as an item": ([None], "invalid_document", {"field": "documents", "index": 0}),
     "no text": ([_document(), {"embedding": [1, 2]}], "invalid_text", {"field": "text", "index": 1}),
-    "null text": ([_document(text=None)], "invalid_text", {"field": "text", "index": 0}),
     "text that is no string": ([_document(text=7)], "invalid_text", {"field": "text", "index": 0}),
     "an empty id": ([_document(id="")], "invalid_id", {"field": "id", "index": 0}),
     "an id that is no string": ([_document(), _document(id=7)], "invalid_id", {"field": "id", "index": 1}),
     "metadata that is a list": ([_document(metadata=[1])], "invalid_metadata", {"field": "metadata", "index": 0}),
-    "metadata that is a string": ([_document(metadata="x")], "invalid_metadata", {"field": "metadata", "index": 0}),
     "more fields than metadata may have": (
         [_document(), _document(1, metadata={f"k{n}": n for n in range(2_001)})],
         "invalid_metadata",
@@ -220,14 +216,8 @@ FAULTS = {
     "no embedding": ([_document(embedding=None)], "embedding_required", {"field": "embedding", "index": 0}),
     "an empty embedding": ([_document(embedding=[])], "invalid_embedding", {"field": "embedding", "index": 0}),
     "a numeral": ([_document(embedding=[1, "2"])], "invalid_embedding", {"field": "embedding", "index": 0}),
-    "a boolean": ([_document(embedding=[True, 2])], "invalid_embedding", {"field": "embedding", "index": 0}),
-    "null in an embedding": ([_document(embedding=[None])], "invalid_embedding", {"field": "embedding", "index": 0}),
-    "nested embedding": ([_document(embedding=[[1], [2]])], "invalid_embedding", {"field": "embedding", "index": 0}),
-    "an object as embedding": ([_document(embedding={})], "invalid_embedding", {"field": "embedding", "index": 0}),
     "beyond float32": ([_document(embedding=[1e39, 0])], "invalid_embedding", {"field": "embedding", "index": 0}),
     "no base64": ([_document(embedding="not base64!")], "invalid_embedding", {"field": "embedding", "index": 0}),
-    "half a float": ([_document(embedding="AAAAAAA=")], "invalid_embedding", {"field": "embedding", "index": 0}),
-    "empty base64": ([_document(embedding="")], "invalid_embedding", {"field": "embedding", "index": 0}),
     "NaN in base64": (
         [_document(embedding=base64.b64encode(struct.pack("<2f", 1, float("nan"))).decode())],
         "invalid_embedding",
