@@ -21,7 +21,7 @@ def spare():
 
 @pytest.fixture
 def filled(client, spare):
-    """`filled(documents, **body)` makes a collection of these documents and returns its name."""
+    """`filled(documents, **body)` makes a collection of these documents and returns its name; it may make several."""
 
     def fill(documents=(), **body):
         name = spare()
@@ -88,10 +88,10 @@ class TestRename:
         before = client.get(f"/collections/{docs}").json
         assert client.patch(f"/collections/{docs}", json={"name": docs}).json["revision"] == before["revision"]
 
-    @pytest.mark.parametrize("name", ["x", "a..b", 7, None, "1.2.3.4"])
-    def test_a_name_that_no_collection_can_have_is_refused(self, client, docs, name):
-        answer = client.patch(f"/collections/{docs}", json={"name": name})
-        assert (answer.status_code, answer.json["details"]["field"]) == (400, "name")
+    def test_a_name_that_no_collection_can_have_is_refused(self, client, docs):
+        for name in ("x", "a..b", 7, None, "1.2.3.4"):
+            answer = client.patch(f"/collections/{docs}", json={"name": name})
+            assert (answer.status_code, answer.json["details"]["field"]) == (400, "name"), name
 
     def test_another_state_than_expected_is_refused(self, client, docs, spare):
         answer = client.patch(f"/collections/{docs}", json={"name": spare()}, headers={"If-Match": '"x.1"'})

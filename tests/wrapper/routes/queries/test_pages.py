@@ -87,20 +87,12 @@ def _forged(content):
     return base64.urlsafe_b64encode(orjson.dumps(content)).decode().rstrip("=")
 
 
-@pytest.mark.parametrize(
-    "cursor",
-    [
-        "x",
-        "ünï",
-        "====",
-        "WzFd",
-        *map(_forged, [7, [], ["x", 10**18 * 18, []], ["x", -1, []], ["x", None, 7], {"a": 1}]),
-    ],
-)
-def test_an_invalid_cursor_is_refused(page, filled, cursor):
-    answer = page(filled([_document(0)]), cursor=cursor)
-    assert answer.status_code == 400
-    assert answer.json["details"]["field"] == "cursor"
+def test_an_invalid_cursor_is_refused(page, filled):
+    name = filled([_document(0)])
+    forged = map(_forged, [7, [], ["x", 10**18 * 18, []], ["x", -1, []], ["x", None, 7], {"a": 1}])
+    for cursor in ("x", "ünï", "====", "WzFd", *forged):
+        answer = page(name, cursor=cursor)
+        assert (answer.status_code, answer.json["details"]["field"]) == (400, "cursor"), cursor
 
 
 def _content(cursor):
