@@ -14,6 +14,7 @@ from schemas.access.callers import Limits, Scope
 from schemas.settings import AccessSettings, WrapperSettings
 from tests.support.catalogues import one_database
 from tests.support.contract import CheckedClient
+from tests.wrapper.access.forked import Clock
 from tests.wrapper.audit.conftest import lines_of
 from wrapper import create_app
 from wrapper.catalog.catalog import Catalog
@@ -41,6 +42,12 @@ class LimitedApp:
     def plain_client(self):
         """Return a client that does not compare answers with the description, nor read them to their end."""
         return FlaskClient(self.app, self.app.response_class)
+
+
+@pytest.fixture
+def clock():
+    """A clock of seconds of the test's own."""
+    return Clock()
 
 
 @pytest.fixture(params=["sqlite"])

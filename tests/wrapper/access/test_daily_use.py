@@ -11,6 +11,7 @@ from schemas.access.callers import Caller, Kind, Limits, Scope
 from schemas.errors import TooManyRequestsError
 from tests.support.catalogues import one_database
 from tests.wrapper.access.conftest import at, on_both
+from tests.wrapper.access.forked import Clock
 from wrapper.access.daily_use import DailyUse
 from wrapper.access.limits import Standing
 from wrapper.catalog.catalog import Catalog
@@ -28,17 +29,9 @@ def open_catalog(request):
         yield open_catalog
 
 
-class Day:
-    def __init__(self):
-        self.now = at(2026, 11, 23, 18)
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def day():
-    return Day()
+    return Clock(at(2026, 11, 23, 18))
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from schemas.access.callers import ANYBODY, Scope
 from schemas.errors import UnavailableError
 from schemas.settings import AccessSettings
 from tests.support.live import PATIENCE_SECONDS, eventually
-from tests.wrapper.access.forked import Clock
 from wrapper.access.authentication import FRESH_SECONDS, STALE_SECONDS, Authentication, KeyMemory
 from wrapper.access.stored_keys import StoredKeys
 from wrapper.catalog.catalog import Catalog
@@ -74,11 +73,6 @@ class WatchedLock:
 
     def release(self) -> None:
         self._lock.release()
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture

@@ -11,19 +11,13 @@ from schemas.access.callers import Scope
 from schemas.errors import UnauthorizedError, UnavailableError
 from schemas.settings import AccessSettings
 from tests.wrapper.access.conftest import at, on_both
+from tests.wrapper.access.forked import Clock
 from wrapper.access.authentication import Authentication
 from wrapper.access.stored_keys import StoredKeys
 
 READS = Grant(frozenset({Scope.READ}))
 MINUTE = timedelta(minutes=1)
 MOMENT = timedelta(milliseconds=1)
-
-
-class Clock:
-    now = at(2026, 11, 23, 18)
-
-    def __call__(self):
-        return self.now
 
 
 class CountedKeys(StoredKeys):
@@ -41,7 +35,7 @@ class CountedKeys(StoredKeys):
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(at(2026, 11, 23, 18))
 
 
 @pytest.fixture

@@ -12,22 +12,16 @@ from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
 from schemas.errors import ConflictError, InvalidInputError
 from tests.wrapper.access.conftest import at, on_both
+from tests.wrapper.access.forked import Clock
 from wrapper.access.stored_keys import StoredKeys
 
 READS = Grant(frozenset({Scope.READ}))
 DAY = timedelta(days=1)
 
 
-class Clock:
-    now = at(2026, 11, 23, 18)
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(at(2026, 11, 23, 18))
 
 
 @pytest.fixture

@@ -61,10 +61,6 @@ def test_an_export_that_the_caller_already_has_is_not_sent_again(client, filled)
     assert client.get(f"/collections/{name}").json["count"] == 1
 
 
-def test_an_unknown_collection_is_404(client):
-    assert client.get("/collections/nobody/export").status_code == 404
-
-
 def test_writes_during_an_export_are_not_in_it(client, app, filled):
     given = _documents(DOCUMENTS_AT_ONCE * 2)
     name = filled(given)

@@ -154,3 +154,5 @@ def test_answers_to_posted_reads_carry_the_revision_too(client, filled, etag):
     }.items():
         answer = client.post(f"/collections/{name}/{route}", json=body)
         assert (answer.json["revision"], answer.headers["ETag"]) == (2, etag(name)), route
+        missing = client.post(f"/collections/nobody/{route}", json=body)
+        assert (missing.status_code, missing.json["code"]) == (404, "collection_not_found"), route
