@@ -9,7 +9,7 @@ import pytest
 
 from schemas.errors import AuditUnwritableError
 from tests.wrapper.audit.conftest import event, lines_of
-from wrapper.audit.file_names import FileName, files_in
+from wrapper.audit.file_names import files_in
 
 
 def names(folder):
@@ -113,15 +113,3 @@ def test_a_folder_that_cannot_be_made_is_told_without_its_path(tmp_path, open_lo
         with pytest.raises(AuditUnwritableError) as refused:
             attempt(open_log())
         assert refused.value.message == "The audit log cannot be written to: File exists"
-
-
-def test_names_of_files_sort_as_text_in_the_order_of_time(clock):
-    first = FileName(clock().date(), 1)
-    made = [first]
-    for number in range(30):
-        clock.pass_by(days=number % 3 == 0)
-        made.append(made[-1].after(clock().date()))
-    assert made == sorted(made)
-    assert [str(each) for each in made] == sorted(map(str, made))
-    assert [FileName.parse(str(each)) for each in made] == made
-    assert FileName.parse("audit-2026-13-01-0001.jsonl") is None

@@ -12,7 +12,6 @@ from schemas.errors import AuditUnwritableError
 from schemas.settings import AccessSettings
 from tests.wrapper.audit.conftest import lines_of
 from wrapper.audit.audit_log import AuditLog
-from wrapper.audit.refusals import LINES
 
 DOCUMENTS = [{"id": f"d{number}", "text": "secret words", "embedding": [number, 1.0]} for number in range(450)]
 
@@ -98,25 +97,6 @@ def test_failed_writes_and_denials_have_a_line(client, lines):
         ("GET", "/collections", "read", None, None, 403),
         ("GET", "unknown", None, None, None, 421),
     ]
-
-
-def test_who_is_not_known_puts_nothing_long_into_a_line(open_client, lines, tmp_path):
-    with open_client(access=AccessSettings(access="keys", api_key="k" * 40)) as client:
-        for _ in range(LINES + 5):
-            assert client.get("/collections/" + "%C3%A9" * 630).status_code == 401
-            assert client.get("/live", headers={"Host": "evil.example"}).status_code == 421
-        assert client.delete("/collections/none", headers={"Authorization": f"Bearer {'k' * 40}"}).status_code == 404
-    *refused, known, count = lines()
-    assert (len(refused), count["repeated"]) == (LINES, LINES + 10)
-    assert {each["collection"] for each in [*refused, count]} == {None}
-    assert (known["key_id"], known["collection"]) == ("bootstrap", "none")
-
-
-def test_below_the_floor_who_is_not_known_leaves_no_line(open_client, lines):
-    with open_client(disk_floor_mb=10**9) as client:
-        client.get("/live", headers={"Host": "evil.example"})
-        assert client.post("/collections", json={"name": "handbook"}).status_code == 507
-    assert [(line["method"], line["status"]) for line in lines()] == [("POST", 507)]
 
 
 def test_a_key_in_the_wrong_place_is_not_written_down(client, lines):

@@ -259,16 +259,3 @@ def test_metadata_may_be_nested_32_levels_deep_and_no_deeper(add, filled, stored
     assert add(name, [_document(metadata={"a": deep})]).status_code == 400
     assert add(name, [_document(metadata=deep)]).status_code == 201
     assert stored(name)["doc-0"]["metadata"] == deep
-
-
-@pytest.mark.parametrize("document_id", ["a/b", "ä b", "\x00", "'; DROP", "x" * 5_000, "\U0001f600", "%2F", " "])
-def test_any_text_may_be_an_id(add, client, filled, document_id):
-    name = filled()
-    assert add(name, [_document(id=document_id), _document(1)]).json["ids"] == [document_id, "doc-1"]
-    assert add(name, [_document(id=document_id)]).json["unchanged"] == 1
-    assert add(name, [_document(id=document_id, text="new")]).json["updated"] == 1
-    found = client.post(f"/collections/{name}/documents/search", json={"ids": [document_id]}).json["documents"]
-    assert [(each["id"], each["text"]) for each in found] == [(document_id, "new")]
-    nearest = client.post(f"/collections/{name}/query", json={"query_embedding": [1, 0], "top_k": 1}).json["results"]
-    assert nearest[0]["id"] == document_id
-    assert client.delete(f"/collections/{name}/documents", json={"ids": [document_id]}).json["count"] == 1

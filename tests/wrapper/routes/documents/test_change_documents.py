@@ -92,13 +92,6 @@ def test_deleting_by_ids_counts_the_documents_that_existed(delete, client, chrom
     assert {each["id"] for each in nearest} == {"doc-0", "doc-2"}
 
 
-def test_deleting_by_filter_deletes_the_matches(delete, client, filled):
-    name = filled([_document(number, page=number) for number in range(5)])
-    answer = delete(name, {"where": {"page": {"$gte": 2, "$ne": 3}}})
-    assert answer.json["count"] == 2
-    assert _ids(client, name) == ["doc-0", "doc-1", "doc-3"]
-
-
 def test_deleting_nothing_makes_no_new_revision(delete, filled, unchanged):
     name = filled([_document(0)])
     with unchanged(name):

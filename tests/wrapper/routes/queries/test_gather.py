@@ -97,19 +97,6 @@ def test_the_hit_is_always_inside_the_limit(gather, filled):
     assert (group["total"], group["complete"]) == (100, False)
 
 
-def test_a_window_gives_the_neighbours_of_each_hit(gather, filled):
-    name = filled(BOOK)
-    fields = {"by": "book", "order_by": "page"}
-    (group,) = gather(name, ids=["p-84", "p-02"], before=2, after=1, **fields).json["groups"]
-    assert _ids(group) == ["p-00", "p-01", "p-02", "p-03", "p-82", "p-83", "p-84", "p-85"]
-    (group,) = gather(name, ids=["p-99"], after=5, **fields).json["groups"]
-    assert _ids(group) == ["p-99"]
-    (group,) = gather(name, ids=["p-10", "p-12"], before=2, after=2, **fields).json["groups"]
-    assert _ids(group) == ["p-08", "p-09", "p-10", "p-11", "p-12", "p-13", "p-14"]
-    (group,) = gather(name, ids=["p-10"], before=100, after=100, limit=2, **fields).json["groups"]
-    assert _ids(group) == ["p-09", "p-10"]
-
-
 def test_a_window_of_a_vector_query(query, filled):
     answer = query(filled(BOOK), {"by": "book", "order_by": "page", "before": 1, "after": 1}, top_k=1)
     assert _groups(answer) == [("p", 1, [("p-00", True), ("p-01", False)], 100, False)]

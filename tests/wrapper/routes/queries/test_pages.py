@@ -64,25 +64,6 @@ def test_pages_by_cursor_show_each_document_once_in_order(page, walk, filled):
         assert len(set(everything)) == len(everything), arguments
 
 
-def test_order_is_typed_and_missing_values_are_last_in_both_directions(page, filled):
-    values = {
-        "text": "b",
-        "capital": "B",
-        "ten": 10,
-        "two": 2,
-        "half": 2.5,
-        "true": True,
-        "false": False,
-        "umlaut": "ä",
-    }
-    documents = [{**_document(0), "id": name, "metadata": {"v": value}} for name, value in values.items()]
-    lacking = [{**_document(0), "id": "null", "metadata": {"v": None}}, {**_document(0), "id": "none", "metadata": {}}]
-    name = filled([lacking[0], *documents, lacking[1]])
-    upwards = ["false", "true", "two", "half", "ten", "capital", "text", "umlaut"]
-    assert _ids(page(name, order_by="v").json) == [*upwards, "null", "none"]
-    assert _ids(page(name, order_by="-v").json) == [*reversed(upwards), "null", "none"]
-
-
 def _forged(content):
     return base64.urlsafe_b64encode(orjson.dumps(content)).decode().rstrip("=")
 
