@@ -51,7 +51,7 @@ def test_every_event_is_one_bounded_line_of_printable_ascii(given_event):
     assert line.endswith(b"\n")
     assert all(0x20 <= byte < 0x7F or byte == 0x7F for byte in line[:-1])
     entry = from_line(line)
-    assert (entry.time, entry.event.method, entry.event.route) == (NOON, given_event.method, given_event.route)
+    assert entry.time == NOON
     assert (entry.event.status, entry.event.count, entry.event.cut, entry.event.repeated) == (
         given_event.status,
         given_event.count,

@@ -120,23 +120,16 @@ def test_the_documentation_needs_no_other_host(client):
         ("swagger.svg", "image/svg+xml"),
     ],
 )
-def test_assets_are_served_and_cached(client, file, mimetype):
+def test_assets_are_served_and_cached_and_nothing_else(client, file, mimetype):
     answer = client.get(f"/docs/assets/{file}", buffered=True)
     assert (answer.status_code, answer.mimetype) == (200, mimetype)
     assert len(answer.data) > 100
+    assert file.endswith(".js") or not re.findall(r"@import|url\(\s*['\"]?(?:https?:)?//", answer.text), "another host"
     again = client.get(f"/docs/assets/{file}", headers={"If-None-Match": answer.headers["ETag"]}, buffered=True)
     assert again.status_code == 304
     assert "max-age" in answer.headers["Cache-Control"]
-
-
-def test_assets_load_nothing_from_another_host(client):
-    styles = client.get("/docs/assets/swagger-ui.css", buffered=True).text
-    assert not re.findall(r"@import|url\(\s*['\"]?(?:https?:)?//", styles)
-
-
-@pytest.mark.parametrize("file", ["index.html", "..", "%2e%2e%2fswagger.html", "swagger-ui.css.map"])
-def test_other_assets_are_not_found(client, file):
-    assert client.get(f"/docs/assets/{file}").status_code == 404
+    for other in ("index.html", "..", "%2e%2e%2fswagger.html", f"{file}.map"):
+        assert client.get(f"/docs/assets/{other}").status_code == 404, other
 
 
 @pytest.mark.parametrize(
@@ -160,15 +153,10 @@ def test_an_unknown_route_answers_with_the_error_body(client, path):
     ("method", "path", "allowed"),
     [
         ("PUT", "/collections", ["GET", "HEAD", "OPTIONS", "POST"]),
-        ("POST", "/collections/abc", ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH"]),
         ("GET", "/collections/abc/metadata", ["OPTIONS", "PATCH", "PUT"]),
-        ("PUT", "/collections/abc/documents", ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST"]),
-        ("GET", "/collections/abc/documents/search", ["OPTIONS", "POST"]),
         ("GET", "/collections/abc/documents/all", ["DELETE", "OPTIONS"]),
         ("POST", "/collections/abc/documents/doc-1", ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "PUT"]),
-        ("GET", "/collections/abc/gather", ["OPTIONS", "POST"]),
         ("DELETE", "/query", ["GET", "HEAD", "OPTIONS", "POST"]),
-        ("POST", "/health", ["GET", "HEAD", "OPTIONS"]),
     ],
 )
 def test_a_method_that_a_route_lacks_is_405_with_allow(client, method, path, allowed):
