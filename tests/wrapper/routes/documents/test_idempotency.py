@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import orjson
 import pytest
 
+from wrapper.web import line_streams
+
 DOCUMENTS = [
     {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1.0, 0.0]},
     {"id": "b", "text": "two", "metadata": {"page": 2}, "embedding": [0.0, 1.0]},
@@ -172,8 +174,9 @@ def test_concurrent_repeats_are_one_write(app, filled, key):
     assert app.test_client().get(f"/collections/{name}").json["count"] == 1
 
 
-@pytest.mark.parametrize("lines", [2, 1_200])
-def test_a_repeated_stream_stores_its_lines_once_under_the_same_ids(client, filled, key, lines):
+@pytest.mark.parametrize("lines", [2, 25])
+def test_a_repeated_stream_stores_its_lines_once_under_the_same_ids(client, filled, key, monkeypatch, lines):
+    monkeypatch.setattr(line_streams, "LINES_PER_TRANSACTION", 10)
     name = filled()
     body = "".join(f'{{"text": "line {number}", "embedding": [1, {number}]}}\n' for number in range(lines))
     how = {"data": body, "content_type": "application/x-ndjson", "headers": {"Idempotency-Key": key}}

@@ -9,6 +9,7 @@ import socket
 import pytest
 
 from tests.support.live import PATIENCE_SECONDS, eventually
+from wrapper.web import line_streams
 
 
 def _document(number, **fields):
@@ -67,17 +68,18 @@ def test_a_repeated_import_writes_the_missing_documents(client, filled, send):
         (_lines({"id": "x", "text": "x", "embedding": [1]}), "dimension_mismatch"),
     ],
 )
-def test_the_first_bad_line_ends_an_import_and_a_repeat_continues_it(client, filled, send, bad, code):
+def test_the_first_bad_line_ends_an_import_and_a_repeat_continues_it(client, filled, send, monkeypatch, bad, code):
+    monkeypatch.setattr(line_streams, "LINES_PER_TRANSACTION", 50)
     name = filled([_document(0)])
-    good = [_document(number) for number in range(1_200)]
-    answer = send(name, _lines(*good[:1_100]) + bad.rstrip() + b"\n" + _lines(*good[1_100:]))
+    good = [_document(number) for number in range(120)]
+    answer = send(name, _lines(*good[:110]) + bad.rstrip() + b"\n" + _lines(*good[110:]))
     assert (answer.status_code, answer.json["code"]) == (400, code)
-    assert answer.json["details"]["line"] == 1_101
+    assert answer.json["details"]["line"] == 111
     stored = client.get(f"/collections/{name}").json["count"]
-    assert answer.json["details"]["count"] == stored == 1_000
-    assert "1000 documents are stored" in answer.json["message"]
-    assert send(name, _lines(*good)).json["unchanged"] == 1_000
-    assert client.get(f"/collections/{name}").json["count"] == 1_200
+    assert answer.json["details"]["count"] == stored == 100
+    assert "100 documents are stored" in answer.json["message"]
+    assert send(name, _lines(*good)).json["unchanged"] == 100
+    assert client.get(f"/collections/{name}").json["count"] == 120
 
 
 BODY = _lines(_document(0), _document(1))

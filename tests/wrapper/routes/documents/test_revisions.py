@@ -4,6 +4,8 @@ import uuid
 
 import pytest
 
+from wrapper.web import line_streams
+
 DOCUMENTS = [
     {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1.0, 0.0]},
     {"id": "b", "text": "two", "metadata": {"page": 2}, "embedding": [0.0, 1.0]},
@@ -130,9 +132,10 @@ def test_a_write_wants_a_strong_tag_or_a_star(client, filled, etag, expected, st
     assert client.get(f"/collections/{name}").json["revision"] == (3 if status == 200 else 2)
 
 
-def test_a_stream_obeys_if_match(client, filled, etag, unchanged):
+def test_a_stream_obeys_if_match(client, filled, etag, unchanged, monkeypatch):
+    monkeypatch.setattr(line_streams, "LINES_PER_TRANSACTION", 10)
     name = filled(DOCUMENTS)
-    lines = "\n".join(f'{{"id": "c{number}", "text": "three", "embedding": [0.5, 0.5]}}' for number in range(1_200))
+    lines = "\n".join(f'{{"id": "c{number}", "text": "three", "embedding": [0.5, 0.5]}}' for number in range(25))
 
     def send(expected):
         how = {"content_type": "application/x-ndjson", "headers": {"If-Match": expected}}
@@ -141,7 +144,7 @@ def test_a_stream_obeys_if_match(client, filled, etag, unchanged):
     with unchanged(name):
         assert send('"other"').status_code == 412
     stored = send(etag(name))
-    assert (stored.status_code, stored.json["count"]) == (201, 1_200)
+    assert (stored.status_code, stored.json["count"]) == (201, 25)
 
 
 def test_answers_to_posted_reads_carry_the_revision_too(client, filled, etag):
