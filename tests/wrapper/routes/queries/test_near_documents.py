@@ -13,9 +13,9 @@ DOCUMENTS = [
 ]
 
 
-@pytest.fixture
-def docs(filled):
-    return filled(DOCUMENTS)
+@pytest.fixture(scope="module")
+def docs(shared_collection):
+    return shared_collection(DOCUMENTS)
 
 
 def asked(client, name, **body):
@@ -35,7 +35,8 @@ class TestNear:
         assert ids(answer) == ["north-east"]
         assert answer["results"][0]["distance"] == pytest.approx(0, abs=1e-6)
 
-    def test_what_has_no_direction_does_not_count_beside_what_has_one(self, client, docs):
+    def test_what_has_no_direction_does_not_count_beside_what_has_one(self, client, filled):
+        docs = filled(DOCUMENTS)
         lines = b"".join(
             orjson.dumps({"id": each, "text": "", "embedding": [0.0, 0.0]}) + b"\n" for each in ("zero", "nought")
         )

@@ -174,12 +174,6 @@ def test_a_query_needs_an_embedding(client, name):
     assert all(route in message for route in ("/api/search", "/api/rag/search"))
 
 
-@pytest.mark.parametrize("metric", ["l2", "ip"])
-def test_a_zero_vector_may_be_asked_where_distances_do_not_need_a_direction(query, filled, metric):
-    answer = query(filled([*DOCUMENTS, _document(4, [0.0, 0.0])], metric=metric), [0.0, 0.0], top_k=10)
-    assert (answer.status_code, len(answer.json["results"])) == (200, 5)
-
-
 @pytest.mark.parametrize("metric", ["cosine", "l2", "ip"])
 def test_huge_vectors_are_answered_in_finite_numbers(query, filled, metric):
     name = filled([_document(0, [3e38, 3e38]), _document(1, [-3e38, 3e38]), _document(2, [1.0, 1.0])], metric=metric)
