@@ -80,11 +80,6 @@ def test_a_batch_is_kept_column_by_column():
     assert (len(batch), batch.dimension) == (3, 2)
 
 
-def test_made_ids_differ():
-    assert new_id().startswith("doc_")
-    assert new_id() != new_id()
-
-
 def test_a_line_of_a_stream_has_no_index():
     with pytest.raises(InvalidInputError) as caught:
         parse_document({"embedding": [1]}, None, new_id)

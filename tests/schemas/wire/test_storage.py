@@ -6,13 +6,11 @@ from schemas.errors import InvalidInputError
 from schemas.records import GatherSpec, OrderBy
 from schemas.wire.body import load
 from schemas.wire.fields import where_from_text
-from schemas.wire.storage.collection import NewCollection
 from schemas.wire.storage.document import (
     PAGE_ARGUMENTS,
     SHOWN_ARGUMENTS,
     WRITING_ARGUMENTS,
     Page,
-    Patch,
     Search,
 )
 from schemas.wire.storage.query import Query
@@ -39,10 +37,6 @@ def test_orders(given, order):
     assert load(Page(), {"order_by": given})["order_by"] == order
 
 
-def test_null_equals_absent_and_unknown_fields_are_ignored():
-    assert load(Query(), {"query_embedding": [1], "top_k": None, "shards": 7})["top_k"] == 3
-
-
 def test_gather_becomes_a_record():
     loaded = load(Query(), {"query_embedding": [1], "gather": {"by": "a", "order_by": "-b", "limit": 7}})
     assert loaded["gather"] == GatherSpec(("a",), (OrderBy("b", descending=True),), 7)
@@ -54,17 +48,6 @@ def test_searches_by_ids_have_a_page_of_their_own():
     assert load(Search(), {"ids": ["a"], "limit": 7})["limit"] == 7
     with pytest.raises(InvalidInputError, match="goes without ids"):
         load(Search(), {"ids": ["a"], "cursor": "x"})
-
-
-def test_a_patch_changes_something():
-    with pytest.raises(InvalidInputError, match="one of text, metadata, embedding"):
-        load(Patch(), {"text": None})
-    assert load(Patch(), {"text": ""})["patch"].text == ""
-
-
-def test_top_level_embedding_fields_are_folded_into_metadata():
-    given = {"name": "abc", "embedding_model": "m", "metadata": {"embedding_model": "loses", "hnsw:space": "l2"}}
-    assert load(NewCollection(), given) == {"name": "abc", "metadata": {"embedding_model": "m"}, "metric": "cosine"}
 
 
 def test_filters_and_parts_of_a_query_string():

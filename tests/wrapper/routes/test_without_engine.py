@@ -55,13 +55,6 @@ def test_vector_queries_scan_the_catalogue_and_say_so(client, url):
         assert answer["plan"] == "scan"
 
 
-def test_a_repeat_with_the_key_gets_the_first_answer_while_the_engine_is_away(client, url):
-    headers = {"Idempotency-Key": "k"}
-    answers = [client.post(f"{url}/documents", json={"documents": DOCUMENTS}, headers=headers) for _ in range(2)]
-    assert [answer.status_code for answer in answers] == [202, 202]
-    assert answers[0].json == answers[1].json
-
-
 def test_health_is_degraded_with_200(client, url):
     client.post(f"{url}/documents", json={"documents": DOCUMENTS})
     eventually(lambda: client.get("/health").json["engine"]["status"] == "unresponsive")

@@ -139,15 +139,6 @@ def test_replace_where_deletes_nothing_when_the_documents_are_refused(add, fille
         assert add(name, [_document(1)], replace_where='{"a": 1}', on_conflict="error").status_code == 409
 
 
-def test_embeddings_may_be_base64_of_little_endian_float32(add, filled, stored):
-    values = [0.1, -2.5, 1e-20, 3e38]
-    encoded = base64.b64encode(struct.pack("<4f", *values)).decode()
-    name = filled()
-    assert add(name, [_document(0, embedding=encoded), _document(1, embedding=values)]).status_code == 201
-    found = stored(name)
-    assert found["doc-0"]["embedding"] == found["doc-1"]["embedding"] == pytest.approx(values)
-
-
 METADATA = {
     "string": "text",
     "empty": "",

@@ -164,10 +164,3 @@ def test_a_document_whose_id_is_a_route_is_read_replaced_and_deleted_by_ids(dele
     assert [(each["id"], each["text"]) for each in found] == [(word, "changed")]
     assert delete(name, [word]).json["count"] == 1
     assert _ids(client, name) == ["doc-1"]
-
-
-def test_a_document_deleted_and_added_again_goes_last(delete, client, filled):
-    name = filled([_document(0), _document(1)])
-    delete(name, ["doc-0"])
-    client.post(f"/collections/{name}/documents", json={"documents": [_document(0)]})
-    assert _ids(client, name) == ["doc-1", "doc-0"]

@@ -94,11 +94,6 @@ def test_a_revision_that_the_collection_never_had_is_too_old(client, filled, ask
     assert answer.json["details"] == {"field": "since", "oldest": 0}
 
 
-def test_a_collection_that_is_not_there_has_no_changes(client):
-    answer = client.get("/collections/nowhere/changes", query_string={"wait": 60})
-    assert (answer.status_code, answer.json["code"]) == (404, "collection_not_found")
-
-
 def test_a_copy_whose_embeddings_are_of_another_model_is_told_so(client, filled, follow):
     name = filled(BOTH)
 

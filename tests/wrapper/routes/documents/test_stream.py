@@ -143,13 +143,6 @@ def test_a_long_stream_goes_in_transactions_of_500_also_when_it_is_gzip(stream, 
     assert client.get(f"/collections/{name}").json["count"] == 1_750
 
 
-def test_an_id_given_twice_is_written_twice_and_the_last_stays(stream, client, filled):
-    name = filled()
-    answer = stream(name, [_line(0), _line(1), _line(0, text="last")]).json
-    assert (answer["count"], answer["created"], answer["updated"]) == (3, 2, 1)
-    assert client.get(f"/collections/{name}/documents/doc-0").json["text"] == "last"
-
-
 @pytest.mark.parametrize(
     ("on_conflict", "text", "counts", "refused"),
     [

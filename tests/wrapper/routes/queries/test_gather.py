@@ -76,11 +76,6 @@ def test_groups_have_the_best_distance_and_hits_their_own(query, name):
             assert document["text"] == f"text {document['id']}"
 
 
-def test_limit_cuts_groups_and_says_so(query, name):
-    answer = query(name, {"by": "section", "order_by": "place", "limit": 2}, top_k=3)
-    assert _groups(answer)[1] == ("a", 2, [("a1", True), ("a3", True)], 3, False)
-
-
 BOOK = [
     _document(f"p-{number:02}", [1.0, number / 100], book="p", page=number, part=number // 50) for number in range(100)
 ]
@@ -132,21 +127,9 @@ def test_text_joins_a_group_without_what_neighbours_repeat(gather, query, filled
     assert "text" not in gather(name, ids=["0"], by="s").json["groups"][0]
 
 
-def test_a_hit_without_the_field_is_a_group_of_its_own(query, name):
-    answer = query(name, {"by": "section"}, [0.8, 0.4], top_k=1)
-    assert _groups(answer) == [(None, 1, [("lone", True)], 1, True)]
-
-
 def test_the_filter_chooses_hits_not_their_group(query, name):
     answer = query(name, {"by": "section", "order_by": "place"}, where={"place": 3}, top_k=5)
     assert _groups(answer) == [("a", 1, [("a1", False), ("a2", False), ("a3", True)], 3, True)]
-
-
-def test_max_distance_leaves_out_groups_without_a_hit(query, name):
-    assert [group[0] for group in _groups(query(name, {"by": "section"}, top_k=9, max_distance=0.05))] == [
-        "b",
-        "a",
-    ]
 
 
 def test_given_ids_can_be_gathered_around(gather, name):
@@ -181,8 +164,3 @@ def test_a_filter_with_too_many_matches_is_refused_not_cut(gather, filled):
 def test_nothing_to_gather_is_an_empty_answer(gather, name, fields):
     answer = gather(name, by="section", **fields)
     assert (answer.status_code, answer.json["groups"]) == (200, [])
-
-
-def test_null_equals_absent_inside_gather(query, name):
-    answer = query(name, {"by": "section", "order_by": None, "limit": None, "unknown": 1}, top_k=1)
-    assert _groups(answer) == [("b", 1, [("b1", True)], 1, True)]

@@ -56,11 +56,6 @@ class TestNear:
         answer = asked(client, docs, ids=["east", "nobody"])
         assert (answer.status_code, answer.json["details"]["id"]) == (404, "nobody")
 
-    def test_without_anything_to_be_near_the_answer_says_who_embeds(self, client, docs):
-        answer = asked(client, docs, query="where is north?")
-        assert answer.status_code == 400
-        assert "this route does not embed" in answer.json["message"]
-
 
 class TestQueries:
     def test_each_has_its_answer_in_their_order(self, client, docs):
