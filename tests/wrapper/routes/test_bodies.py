@@ -180,29 +180,8 @@ ODD_QUERIES = [
     "a" * 30_000,
 ]
 ODD_HEADERS = ["", '"', '"""', "W/", ",,,", "*, *", "x" * 5_000, "é", "null", 'W/W/"1"']
-ODD_ROUTES = [
-    "",
-    "/documents",
-    "/documents/count",
-    "/documents/x",
-    "/facets?fields=a",
-    "/projection",
-    "/changes?wait=60",
-]
-ODD_NAMES = [
-    "no-such-collection",
-    "%00",
-    "%FF",
-    "%F4%8F%BF%BF",
-    "..",
-    ".",
-    "%2e%2e",
-    "a" * 3_000,
-    "%25",
-    "*",
-    "'",
-    "{name}",
-]
+ODD_NAMES = ["%00", "%FF", "%F4%8F%BF%BF", "..", ".", "%2e%2e", "a" * 3_000, "%25", "*", "'", "{name}"]
+OF_A_COLLECTION = ["documents", "documents/count", "documents/x", "facets?fields=a", "projection", "changes?wait=60"]
 
 
 def test_odd_query_strings_cause_no_failure(client, name):
@@ -219,5 +198,5 @@ def test_odd_headers_cause_no_failure(client, filled, header):
 
 
 def test_odd_names_in_paths_are_not_found(client):
-    for segment, route in product(ODD_NAMES, ODD_ROUTES):
-        assert client.get(f"/collections/{segment}{route}").status_code == 404, (segment, route)
+    for segment, route in product(ODD_NAMES, OF_A_COLLECTION):
+        assert client.get(f"/collections/{segment}/{route}").status_code == 404, (segment, route)

@@ -131,19 +131,6 @@ def test_if_match_applies_to_the_collection_before_the_import(client, filled, se
     assert send(name, BODY, If_Match=etag).status_code == 200
 
 
-def test_a_repeat_with_the_same_key_gets_the_first_answer(client, filled, send):
-    name = filled()
-    first = send(name, BODY, Idempotency_Key=name).json
-    assert (first["created"], send(name, BODY, Idempotency_Key=name).json) == (2, first)
-    assert send(name, BODY[:-1] + b" ", Idempotency_Key=name).status_code == 409
-
-
-def test_an_import_needs_a_collection_and_lines(client, filled, send):
-    assert send("nowhere-to-be-found", BODY).json["code"] == "collection_not_found"
-    answer = client.post(f"/collections/{filled()}/import", json={"documents": []})
-    assert (answer.status_code, answer.json["details"]) == (415, {"allowed": ["application/x-ndjson"]})
-
-
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_stream_that_breaks_off_is_resumed(live, collection, chunked):
     body = _lines(*(_document(number, text="x" * 1_000) for number in range(1_500)))

@@ -73,12 +73,6 @@ def test_top_k_is_three_by_default_and_null_equals_absent(query, name):
     assert len(_ids(query(name))) == len(_ids(query(name, **nothing))) == 3
 
 
-def test_equal_distances_are_in_order_of_insertion(query, filled):
-    name = filled([_document(number, [1.0, 1.0]) for number in (5, 3, 9, 1)])
-    assert _ids(query(name, top_k=3)) == ["doc-5", "doc-3", "doc-9"]
-    assert _ids(query(name, top_k=3, where={"page": {"$exists": False}})) == ["doc-5", "doc-3", "doc-9"]
-
-
 @pytest.mark.parametrize("where", [None, {"page": {"$gt": 0}}])
 def test_max_distance_leaves_out_farther_documents(query, name, where):
     assert _ids(query(name, top_k=4, max_distance=0.4, where=where)) == ["doc-0", "doc-1"]
@@ -99,26 +93,6 @@ def test_an_empty_collection_gives_no_results(query, filled):
     answer = query(filled(), [0.1, 0.2, 0.3], gather={"by": "page"})
     assert (answer.status_code, answer.json["results"], answer.json["plan"]) == (200, [], "empty")
     assert answer.json["groups"] == []
-
-
-def test_broad_filters_over_many_documents_go_through_the_index(app, query, filled, monkeypatch):
-    planner = app.extensions["rag.service"].store.query.__self__
-    monkeypatch.setattr(planner, "_held", None)
-    monkeypatch.setattr(planner, "_exact_ms", 0.0)
-    generator = np.random.default_rng(7)
-    vectors = generator.normal(size=(3_000, 8)).round(4)
-    name = filled([_document(number, row.tolist(), even=number % 2 == 0) for number, row in enumerate(vectors)])
-    asked = generator.normal(size=8)
-    similarity = vectors @ asked / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(asked))
-    for where, of, plans in (
-        (None, range(3_000), {"index"}),
-        ({"even": True}, range(0, 3_000, 2), {"index+filter", "exact"}),
-        ({"even": {"$ne": True}}, range(1, 3_000, 2), {"index+filter", "exact"}),
-    ):
-        answer = query(name, asked.tolist(), top_k=10, where=where)
-        nearest = sorted(of, key=lambda number: -similarity[number])[:10]
-        assert answer.json["plan"] in plans
-        assert len(set(_ids(answer)) & {f"doc-{number}" for number in nearest}) >= 9
 
 
 def test_answers_of_an_index_have_its_recall(app, client, query, filled, monkeypatch):

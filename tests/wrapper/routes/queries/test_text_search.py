@@ -75,11 +75,6 @@ def test_total_counts_all_matches(search):
     assert answer.json["total"] == 5
 
 
-def test_the_default_is_three_results(client, corpus):
-    answer = client.post(f"/collections/{corpus}/text-search", json={"query": "backups user café std", "top_k": None})
-    assert len(_ids(answer)) == 3
-
-
 def test_changed_and_deleted_texts_are_not_found(client, filled):
     name = filled([{"id": key, "text": text, "embedding": [1, 0]} for key, text in TEXTS.items()])
     url = f"/collections/{name}"
