@@ -57,15 +57,6 @@ def test_ids_are_in_the_order_of_the_request_and_made_where_missing(add, filled)
     assert second != third
 
 
-def test_created_updated_and_unchanged_are_counted(add, filled):
-    name = filled([_document(0), _document(1)])
-    answer = add(name, [_document(0), _document(1, text="new"), _document(2)]).json
-    assert (answer["count"], answer["created"], answer["updated"], answer["unchanged"]) == (3, 1, 1, 1)
-    assert answer["revision"] == 3
-    again = add(name, [_document(0), _document(1, text="new"), _document(2)]).json
-    assert (again["created"], again["updated"], again["unchanged"], again["revision"]) == (0, 0, 3, 3)
-
-
 def test_a_different_order_of_metadata_keys_is_not_a_change(add, filled):
     name = filled([_document(metadata={"a": 1, "b": {"c": 1, "d": 2}})])
     assert add(name, [_document(metadata={"b": {"d": 2, "c": 1}, "a": 1})]).json["unchanged"] == 1
