@@ -34,6 +34,48 @@ def test_a_tree_written_as_a_filter_is_parsed_into_the_same_tree(where):
     assert repr(parse_where(to_json(tree))) == repr(tree)  # compared by its text, because 1, 1.0 and True are equal
 
 
+NAMED = (
+    *({"n": value} for value in (1, 1.5, 2, 2**53 + 1, "1", False, None, [1, "x", True, 2.5], [])),
+    {"n": "apple", "date": "2026-11-21"},
+    {"n": True, "date": "2026-09-01"},
+    {"n": {"a": {"b": 7}}, "list": [{"a": 1}]},
+    {"n.a": "literal", "n": {"a": "path"}},
+    {},
+    {"": 1, "a/b": 2, "~t": 3, "a b": 4, "'": 5, "ü": 6},
+)
+ASKED = [
+    *(
+        {"n": each}
+        for each in (1, 1.0, "1", True, False, 2**53 + 1, 2**53, float(2**53), "APPLE", "", {"$ne": "nobody"})
+    ),
+    *({"n": {"$gt": 1, **upper}} for upper in ({"$lte": 2}, {"$lt": 2}, {"$lte": 2, "$lt": 2}, {"$lt": 1}, {"$ne": 2})),
+    *({"n": {"$gte": "1", "$lt": upper}} for upper in (2, "b")),
+    *({"n": {"$lt": upper}} for upper in (-1e300, "apple")),
+    *({"date": bound} for bound in ({"$gte": "2026-10-01"}, {"$lt": "2026-10"})),
+    *({"n": {operator: []}} for operator in ("$in", "$nin")),
+    *({"n": {operator: [1, "apple", True, 1, 1.0]}} for operator in ("$in", "$nin")),
+    *({"n": {"$contains": value}} for value in (1, True, 2.5, "ap")),
+    *({"n": {"$not": inner}} for inner in ({"$eq": 1}, {"$gt": 1, "$lt": 3})),
+    *({path: {"$exists": there}} for path in ("n", "n.a", "n.a.b.c") for there in (True, False)),
+    {"n.a.b": 7},
+    {"n.a": "literal"},
+    {"$and": [{"n": {"$gte": 1}}, {"n": {"$lt": 2}}, {"date": {"$exists": False}}]},
+    {"$not": {"n": {"$gte": 1, "$lt": 2}}},
+    {"$or": [{"n": 1}, {"n": "1"}, {"n": 1.0}]},
+    {"$or": [{"n": 1}, {}]},
+    {"$and": [{}, {"n": 1}]},
+    {"$or": [{"n": {"$in": []}}, {"n": {"$in": []}}]},
+    {"$not": {}},
+    {"$not": {"$not": {"n": 1}}},
+    {"$not": {"$or": [{"n": {"$exists": True}}, {"": 1}]}},
+    {"n": {"$gte": 1}, "$or": [{"n": 1}, {"n": 2}]},
+    {"a/b": 2, "~t": 3, "a b": 4, "'": 5, "ü": 6},
+    {"'; DROP TABLE documents; --": 1},
+]
+"""Filters of every kind, for documents that they tell apart."""
+
+
+@example(_documents(NAMED), ASKED)
 @given(documents(most=10), st.lists(FILTERS, min_size=1, max_size=6))
 def test_every_statement_selects_what_the_model_selects(catalog, stored, found, wheres):
     model, name = to_collection(found), stored(found)

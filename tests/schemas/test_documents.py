@@ -80,37 +80,7 @@ def test_a_batch_is_kept_column_by_column():
     assert (len(batch), batch.dimension) == (3, 2)
 
 
-def test_made_ids_differ():
-    assert new_id().startswith("doc_")
-    assert new_id() != new_id()
-
-
-@pytest.mark.parametrize("source", [None, [], {}, "x", 7])
-def test_a_batch_is_an_array(source):
-    with pytest.raises(InvalidInputError, match="Documents array is required"):
-        parse_documents(source)
-
-
-def test_all_documents_must_bring_an_embedding():
-    with pytest.raises(InvalidInputError) as caught:
-        parse_documents([GOOD, {"text": "x", "embedding": None}])
-    assert caught.value.message == "All documents must include pre-computed embeddings"
-    assert caught.value.details == {"field": "embedding", "index": 1}
-
-
 def test_a_line_of_a_stream_has_no_index():
     with pytest.raises(InvalidInputError) as caught:
         parse_document({"embedding": [1]}, None, new_id)
     assert caught.value.details == {"field": "text"}
-
-
-def test_dimensions_must_agree():
-    with pytest.raises(InvalidInputError) as caught:
-        parse_documents([GOOD, {**GOOD, "embedding": [1, 2, 3]}])
-    assert caught.value.details == {"field": "embedding", "index": 1, "expected": 2, "actual": 3}
-
-
-def test_an_id_may_come_once():
-    with pytest.raises(InvalidInputError) as caught:
-        parse_documents([{**GOOD, "id": "a"}, {**GOOD, "id": "b"}, {**GOOD, "id": "a"}])
-    assert caught.value.details == {"field": "id", "index": 2, "first_index": 0}

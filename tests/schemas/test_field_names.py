@@ -83,11 +83,11 @@ def test_a_name_that_nearly_fits_is_refused_with_the_one_meant(schema, name, mea
     assert caught.value.message == f"Unknown field '{name}': did you mean '{meant}'?"
 
 
-@pytest.mark.parametrize("name", ["where_document", "namespace"])
-def test_a_field_that_is_asked_in_another_way_here_is_refused_with_that_way(name, unknown):
-    with pytest.raises(UnknownFieldError) as caught:
-        check_names({name: 1}, names_of(QUERY), unknown)
-    assert caught.value.details["suggestion"] == field_names.NOT_HERE[name]
+def test_a_field_that_is_asked_in_another_way_here_is_refused_with_that_way(unknown):
+    for name in ("where_document", "namespace"):
+        with pytest.raises(UnknownFieldError, match=name) as caught:
+            check_names({name: 1}, names_of(QUERY), unknown)
+        assert caught.value.details["suggestion"] == field_names.NOT_HERE[name]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Metadata objects, merge patches and collection names."""
+"""Metadata objects and merge patches."""
 
 import pytest
 
@@ -15,7 +15,6 @@ from schemas.metadata import (
     merge_patch,
     without_reserved,
 )
-from schemas.names import check_collection_name
 
 
 def _deep(levels):
@@ -119,37 +118,6 @@ def test_merging_leaves_its_operands_alone():
 def test_the_engines_keys_are_left_out():
     given = {"hnsw:space": "l2", "chroma:x": 1, "hnsw": 1, "x:hnsw:": 2}
     assert without_reserved(given) == {"hnsw": 1, "x:hnsw:": 2}
-
-
-@pytest.mark.parametrize("name", ["abc", "a" * 512, "A.b-c_d9", "1.2.3", "256.1.1.1", "01.2.3.4", "a.b"])
-def test_good_names(name):
-    assert check_collection_name(name) == name
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        None,
-        "",
-        7,
-        [],
-        "ab",
-        "a" * 513,
-        "_ab",
-        "ab_",
-        "a..b",
-        "a b",
-        "abc\n",
-        "äbc",
-        "1.2.3.4",
-        "255.255.255.255",
-        "a/b",
-    ],
-)
-def test_bad_names(name):
-    with pytest.raises(InvalidInputError) as caught:
-        check_collection_name(name)
-    assert (caught.value.code, caught.value.details) == ("invalid_name", {"field": "name"})
 
 
 def test_the_bound_of_a_collections_metadata_in_bytes():

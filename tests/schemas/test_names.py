@@ -1,9 +1,9 @@
-"""Names of collections as questions name them."""
+"""Names of collections, and as questions name them."""
 
 import pytest
 
 from schemas.errors import InvalidInputError
-from schemas.names import are_within, asked_collections, matches_pattern
+from schemas.names import are_within, asked_collections, check_collection_name, matches_pattern
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,8 @@ def test_a_wrong_name_is_refused_by_field_and_position(given, code, details):
 
 
 def test_a_pattern_is_the_beginning_of_names():
-    assert [matches_pattern(name, "docs-*") for name in ("docs-1", "docs-", "docs", "my-docs-1")] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    found = [name for name in ("docs-1", "docs-", "docs", "my-docs-1") if matches_pattern(name, "docs-*")]
+    assert found == ["docs-1", "docs-"]
     assert matches_pattern("anything", "*")
     assert not matches_pattern("docs-1", "docs")
 
@@ -69,3 +65,29 @@ def test_a_pattern_is_the_beginning_of_names():
 )
 def test_what_names_stand_for_is_within_patterns_that_stand_for_all_of_it(names, patterns, within):
     assert are_within(names, patterns) is within
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        None,
+        "",
+        7,
+        [],
+        "ab",
+        "a" * 513,
+        "_ab",
+        "ab_",
+        "a..b",
+        "a b",
+        "abc\n",
+        "äbc",
+        "1.2.3.4",
+        "255.255.255.255",
+        "a/b",
+    ],
+)
+def test_bad_names(name):
+    with pytest.raises(InvalidInputError) as caught:
+        check_collection_name(name)
+    assert (caught.value.code, caught.value.details) == ("invalid_name", {"field": "name"})

@@ -1,4 +1,4 @@
-"""A view that is sent along only takes rights away."""
+"""A view that is sent along only takes rights away; the table of access, where it has reasons of its own."""
 
 import base64
 from dataclasses import replace
@@ -9,6 +9,7 @@ import pytest
 from schemas.access.callers import Caller, Kind, Limits, Scope
 from schemas.access.narrowing import narrowed, view_sent
 from schemas.access.owners import OPEN
+from schemas.access.table import ROUTES
 from schemas.errors import InvalidInputError
 from schemas.where import all_of, parse_where
 
@@ -72,3 +73,9 @@ def test_a_view_that_cannot_be_read_is_refused(told):
     with pytest.raises(InvalidInputError) as refused:
         narrowed(KEY, f"{HERE} {told}", HERE)
     assert refused.value.details["field"] == "RAG-Within"
+
+
+def test_only_who_may_make_connections_is_told_which_variables_are_set():
+    telling = [each for each in ROUTES if "/env-vars" in each or each.endswith("/api/connections/validate")]
+    assert len(telling) == 4
+    assert {ROUTES[each].needs for each in telling} == {Scope.CONNECT}

@@ -1,5 +1,8 @@
 """Settings: defaults, the environment, the file, and sentences that name what is wrong."""
 
+import os
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -7,31 +10,37 @@ import pytest
 from schemas.errors import ConfigurationError
 from schemas.settings import (
     AccessSettings,
+    OidcSettings,
     WrapperSettings,
     apply_config_file,
     read_access_settings,
+    read_oidc_settings,
     read_registry_settings,
     read_retrieval_settings,
     read_wrapper_settings,
 )
+from schemas.settings.backup_times import BackupTimes
+from schemas.settings.oidc import may_be_asked
 
 
 @pytest.fixture(autouse=True)
 def environ(monkeypatch):
     """The environment without settings; a test's changes are undone afterwards."""
-    import os
-
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
     monkeypatch.setattr(os, "environ", kept)
     return kept
 
 
-def test_defaults_are_those_of_the_record():
-    read, default = read_wrapper_settings(), WrapperSettings()
-    assert read.data_dir == default.data_dir.resolve()
-    for field in WrapperSettings.__dataclass_fields__:
-        if field != "data_dir":
-            assert getattr(read, field) == getattr(default, field)
+def test_each_setting_is_read_from_its_own_variable_or_is_that_of_the_record(environ):
+    default = WrapperSettings()
+    read = replace(read_wrapper_settings(), data_dir=default.data_dir)
+    assert read == default
+    numbers = {each.name: getattr(default, each.name) + 1 for each in fields(default) if each.type in ("int", "float")}
+    numbers["recall"] -= 1.5
+    for name, number in numbers.items():
+        environ[f"RAG_{name.upper()}"] = f"{number}"
+        assert replace(read_wrapper_settings(), data_dir=default.data_dir) == replace(default, **{name: number}), name
+        del environ[f"RAG_{name.upper()}"]
 
 
 def test_the_environment_is_read_and_typed(environ):
@@ -50,57 +59,73 @@ def test_the_environment_is_read_and_typed(environ):
     assert (read.chroma_url, read.log_level, read.recall) == ("http://chroma:8000", "debug", 0.95)
 
 
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("RAG_PORT", "0"),
-        ("RAG_PORT", "65536"),
-        ("RAG_PORT", "many"),
-        ("RAG_HOST", ""),
-        ("RAG_WORKERS", "0"),
-        ("RAG_RECALL", "1.01"),
-        ("RAG_RECALL", "-0.1"),
-        ("RAG_RECALL", "99 %"),
-        ("RAG_THREADS", "1"),
-        ("RAG_MAX_BODY_MB", "0"),
-        ("RAG_DISK_FLOOR_MB", "-1"),
-        ("RAG_WRITE_WAIT_SECONDS", "-1"),
-        ("RAG_LOG_LEVEL", "loud"),
-        ("RAG_LOG_FORMAT", "xml"),
-        ("RAG_CHROMA_URL", "chroma:8000"),
-        ("RAG_CHROMA_URL", "https://"),
-        ("RAG_CHROMA_URL", "http://chroma:99999"),
-        ("RAG_CHROMA_URL", "https://user:s3cret@chroma:8000"),
-        ("RAG_CHROMA_URL", "https://chroma:8000/?token=s3cret"),
-        ("RAG_CHROMA_TOKEN", "s3cret"),
-        ("RAG_CHROMA_TENANT", "ab"),
-        ("RAG_CHROMA_DATABASE", "of-no-server"),
-        ("RAG_ADOPT", "perhaps"),
-        ("RAG_CATALOG_URL", "mysql://somewhere"),
-    ],
-)
-def test_a_wrong_value_names_its_variable(environ, variable, value):
+WRONG_STORAGE = [
+    ("RAG_PORT", "0"),
+    ("RAG_PORT", "65536"),
+    ("RAG_PORT", "many"),
+    ("RAG_HOST", ""),
+    ("RAG_WORKERS", "0"),
+    ("RAG_RECALL", "1.01"),
+    ("RAG_RECALL", "-0.1"),
+    ("RAG_RECALL", "99 %"),
+    ("RAG_THREADS", "1"),
+    ("RAG_MAX_BODY_MB", "0"),
+    ("RAG_DISK_FLOOR_MB", "-1"),
+    ("RAG_WRITE_WAIT_SECONDS", "-1"),
+    ("RAG_LOG_LEVEL", "loud"),
+    ("RAG_LOG_FORMAT", "xml"),
+    ("RAG_CHROMA_URL", "chroma:8000"),
+    ("RAG_CHROMA_URL", "https://"),
+    ("RAG_CHROMA_URL", "http://chroma:99999"),
+    ("RAG_CHROMA_URL", "https://user:s3cret@chroma:8000"),
+    ("RAG_CHROMA_URL", "https://chroma:8000/?token=s3cret"),
+    ("RAG_CHROMA_TOKEN", "s3cret"),
+    ("RAG_CHROMA_TENANT", "ab"),
+    ("RAG_CHROMA_DATABASE", "of-no-server"),
+    ("RAG_ADOPT", "perhaps"),
+    ("RAG_CATALOG_URL", "mysql://somewhere"),
+]
+WRONG_SERVER = [
+    ("RAG_CHROMA_TOKEN", "s3cret\nX-Other: 1"),
+    ("RAG_CHROMA_TOKEN", "s3crét"),
+    ("RAG_CHROMA_TOKEN_HEADER", "X Token"),
+    ("RAG_CHROMA_CA_FILE", "/nowhere/ca.pem"),
+    ("RAG_CHROMA_CA_FILE", __file__),
+]
+"""What would be right without a Chroma server, which could not be asked with it."""
+WRONG_HOSTS = [
+    ("RAG_CORS_ORIGINS", "*"),
+    ("RAG_CORS_ORIGINS", "https://a.example,https://.*\\.corp\\.example"),
+    ("RAG_CORS_ORIGINS", "https://a.example/"),
+    ("RAG_ALLOWED_HOSTS", "http://rag.example"),
+    ("RAG_ALLOWED_HOSTS", "rag.example,*"),
+]
+WRONG_RETRIEVAL = [
+    ("RAG_CONTEXT_CATEGORIES", ""),
+    ("RAG_CONTEXT_CONTENT_TYPES", ","),
+    ("RAG_CONTEXT_COLLECTION", "x"),
+    ("RAG_TEXT_FALLBACK", "perhaps"),
+    ("RAG_BREAKER_THRESHOLD", "0"),
+    ("RAG_BREAKER_TIMEOUT_SECONDS", "-1"),
+    ("RAG_CONTEXT_VECTOR_SECONDS", "0"),
+    ("RAG_METRICS_DAYS", "0"),
+    ("RAG_READ_SECONDS", "0"),
+    ("RAG_READ_MEMORY_MB", "16"),
+    ("RAG_READ_OUTPUT_MB", "0"),
+    ("RAG_MIN_RELEVANCE", "1.5"),
+]
+
+
+@pytest.mark.parametrize(("variable", "value"), [*WRONG_STORAGE, *WRONG_SERVER, *WRONG_HOSTS, *WRONG_RETRIEVAL])
+def test_a_wrong_value_names_its_variable_and_is_not_repeated_where_it_is_secret(environ, variable, value):
+    if (variable, value) in WRONG_SERVER:
+        environ["RAG_CHROMA_URL"] = "https://chroma:8000"
     environ[variable] = value
-    with pytest.raises(ConfigurationError, match=variable) as wrong:
-        read_wrapper_settings()
-    assert "s3cret" not in str(wrong.value)
-
-
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("RAG_CHROMA_TOKEN", "s3cret\nX-Other: 1"),
-        ("RAG_CHROMA_TOKEN", "s3crét"),
-        ("RAG_CHROMA_TOKEN_HEADER", "X Token"),
-        ("RAG_CHROMA_CA_FILE", "/nowhere/ca.pem"),
-        ("RAG_CHROMA_CA_FILE", __file__),
-    ],
-)
-def test_settings_that_no_chroma_server_could_be_asked_with_stop_the_start(environ, variable, value):
-    environ |= {"RAG_CHROMA_URL": "https://chroma:8000", variable: value}
-    with pytest.raises(ConfigurationError, match=variable) as wrong:
-        read_wrapper_settings()
-    assert "s3cr" not in str(wrong.value)
+    said = ": '.*' is not an? (host|origin): " if (variable, value) in WRONG_HOSTS else ""
+    read = read_retrieval_settings if (variable, value) in WRONG_RETRIEVAL else read_wrapper_settings
+    with pytest.raises(ConfigurationError, match=f"{variable}{said}") as refused:
+        read()
+    assert "s3cr" not in str(refused.value)
 
 
 def test_no_token_is_in_the_representation_of_settings(environ):
@@ -167,9 +192,6 @@ def test_the_least_relevance_is_the_models_unless_it_is_set(environ):
     assert (read.min_relevance, read.retrieve_min_relevance) == (None, None)
     environ["RAG_MIN_RELEVANCE"] = "0"
     assert read_retrieval_settings().min_relevance == 0.0
-    environ["RAG_MIN_RELEVANCE"] = "1.5"
-    with pytest.raises(ConfigurationError, match="RAG_MIN_RELEVANCE"):
-        read_retrieval_settings()
 
 
 def test_the_models_limit_is_the_longest_chunk_unless_a_shorter_one_is_said(environ, tmp_path):
@@ -225,39 +247,114 @@ def test_the_settings_of_retrieval_are_read_and_typed(environ):
     assert read.own_collections == ("rag-documents", "rag-rules", "rag-context")
 
 
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("RAG_CONTEXT_CATEGORIES", ""),
-        ("RAG_CONTEXT_CONTENT_TYPES", ","),
-        ("RAG_CONTEXT_COLLECTION", "x"),
-        ("RAG_TEXT_FALLBACK", "perhaps"),
-        ("RAG_BREAKER_THRESHOLD", "0"),
-        ("RAG_BREAKER_TIMEOUT_SECONDS", "-1"),
-        ("RAG_CONTEXT_VECTOR_SECONDS", "0"),
-        ("RAG_METRICS_DAYS", "0"),
-        ("RAG_READ_SECONDS", "0"),
-        ("RAG_READ_MEMORY_MB", "16"),
-        ("RAG_READ_OUTPUT_MB", "0"),
-    ],
-)
-def test_a_wrong_value_of_retrieval_names_its_variable(environ, variable, value):
-    environ[variable] = value
-    with pytest.raises(ConfigurationError, match=variable):
-        read_retrieval_settings()
+def test_there_is_no_issuer_unless_one_is_named():
+    assert read_oidc_settings() == OidcSettings()
+    assert not read_oidc_settings().has_users
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"),
+    "issuer",
     [
-        ("RAG_CORS_ORIGINS", "*"),
-        ("RAG_CORS_ORIGINS", "https://a.example,https://.*\\.corp\\.example"),
-        ("RAG_CORS_ORIGINS", "https://a.example/"),
-        ("RAG_ALLOWED_HOSTS", "http://rag.example"),
-        ("RAG_ALLOWED_HOSTS", "rag.example,*"),
+        "https://login.example",
+        "https://company.eu.auth0.com/",
+        "https://login.example:8443/realms/company",
+        "http://127.0.0.1:8080/realms/a",
+        "http://localhost:8080",
+        "http://[::1]:8080",
     ],
 )
-def test_a_host_or_origin_that_means_nothing_stops_the_start(monkeypatch, variable, value):
-    monkeypatch.setenv(variable, value)
-    with pytest.raises(ConfigurationError, match=f"{variable}: '.*' is not an? (host|origin): "):
-        read_wrapper_settings()
+def test_an_issuer_stays_as_it_is_written(environ, issuer):
+    environ |= {"RAG_OIDC_ISSUER": issuer, "RAG_OIDC_AUDIENCE": " https://rag.example/mcp , rag,"}
+    read = read_oidc_settings()
+    assert (read.oidc_issuer, read.oidc_audience) == (issuer, ("https://rag.example/mcp", "rag"))
+    assert read.has_users
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    [
+        "login.example",
+        "http://login.example",
+        "http://10.0.0.7:8080",
+        "http://127.0.0.1.evil.example",
+        "http://localhost.evil.example",
+        "https://",
+        "https://me:secret@login.example",
+        "https://login.example?p=x",
+        "https://login.example#x",
+        "https://login.example/a b",
+        "https://login.example\\@127.0.0.1",
+        "https://log\u0456n.example",
+        "ftp://login.example",
+        "https://[login",
+        f"https://login.example/{'x' * 1_000}",
+    ],
+)
+def test_an_issuer_that_cannot_be_trusted_stops_the_start(environ, issuer):
+    environ |= {"RAG_OIDC_ISSUER": issuer, "RAG_OIDC_AUDIENCE": "rag"}
+    with pytest.raises(ConfigurationError, match="RAG_OIDC_ISSUER: Must be an https URL") as raised:
+        read_oidc_settings()
+    assert "secret" not in raised.value.message
+
+
+@pytest.mark.parametrize("audience", [None, "", " , "])
+def test_an_issuer_needs_an_audience(environ, audience):
+    environ["RAG_OIDC_ISSUER"] = "https://login.example"
+    if audience is not None:
+        environ["RAG_OIDC_AUDIENCE"] = audience
+    with pytest.raises(ConfigurationError, match="RAG_OIDC_AUDIENCE must name"):
+        read_oidc_settings()
+
+
+@pytest.mark.parametrize("name", ["RAG_OIDC_AUDIENCE", "RAG_OIDC_CLAIMS"])
+def test_without_an_issuer_the_others_mean_nothing(environ, name):
+    environ[name] = "x"
+    with pytest.raises(ConfigurationError, match="mean nothing without RAG_OIDC_ISSUER"):
+        read_oidc_settings()
+
+
+def test_the_configuration_file_may_set_them(tmp_path):
+    file = tmp_path / "rag.yaml"
+    file.write_text("oidc_issuer: https://login.example\noidc_audience: [a, b]\n")
+    apply_config_file(file)
+    assert read_oidc_settings() == OidcSettings("https://login.example", ("a", "b"))
+
+
+def test_keys_may_be_anywhere_that_is_safe():
+    assert may_be_asked("https://www.keys.example/certs?a=b")
+    assert not may_be_asked("http://www.keys.example/certs")
+    assert not may_be_asked("https://")
+
+
+NOON = datetime(2026, 11, 25, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"), [("24h", 24), ("24", 24), ("30m", 0.5), ("7d", 168), ("1w", 168), ("3600s", 1)]
+)
+def test_a_span_counts_from_the_last_one(text, hours):
+    assert BackupTimes.parse(text).due_at(NOON, NOON) == NOON + timedelta(hours=hours)
+
+
+@pytest.mark.parametrize(
+    ("last", "due"),
+    [
+        (NOON, datetime(2026, 11, 26, 3, 30, tzinfo=UTC)),
+        (NOON - timedelta(hours=10), datetime(2026, 11, 25, 3, 30, tzinfo=UTC)),
+        (datetime(2026, 11, 25, 3, 30, tzinfo=UTC), datetime(2026, 11, 26, 3, 30, tzinfo=UTC)),
+        (datetime(2026, 11, 25, 5, 0, tzinfo=timezone(timedelta(hours=2))), datetime(2026, 11, 25, 3, 30, tzinfo=UTC)),
+    ],
+)
+def test_a_time_of_the_day_is_the_next_one_after_the_last(last, due):
+    assert BackupTimes.parse("03:30").due_at(last, NOON) == due
+
+
+def test_the_first_one_is_due_at_once():
+    for text in ("24h", "03:30"):
+        assert BackupTimes.parse(text).due_at(None, NOON) == NOON
+
+
+@pytest.mark.parametrize("text", ["", "0h", "soon", "24:00", "3:30", "-1h", "1.5h", "03:60", "9999999h"])
+def test_other_texts_say_no_time(text):
+    with pytest.raises(ValueError, match="must be a span"):
+        BackupTimes.parse(text)

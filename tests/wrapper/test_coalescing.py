@@ -4,9 +4,8 @@ import threading
 
 import pytest
 
+from tests.support.live import PATIENCE_SECONDS
 from wrapper.coalescing import Coalescer, GivenUpError, Ticket
-
-SECONDS = 20.0
 
 
 class Batches:
@@ -21,7 +20,7 @@ class Batches:
         numbers = [ticket.request for ticket in tickets]
         self.seen.append(numbers)
         self.under_way.set()
-        assert self.go.wait(SECONDS)
+        assert self.go.wait(PATIENCE_SECONDS)
         for ticket in tickets:
             if ticket.request == "end":
                 raise SystemExit
@@ -43,14 +42,14 @@ def together(combiner, batches, requests):
 
     threads = [threading.Thread(target=do, args=(place,), daemon=True) for place in range(len(requests))]
     threads[0].start()
-    assert batches.under_way.wait(SECONDS)
+    assert batches.under_way.wait(PATIENCE_SECONDS)
     for waiting, thread in enumerate(threads[1:]):
         thread.start()
         while combiner.waiting <= waiting:
             assert thread.is_alive()
     batches.go.set()
     for thread in threads:
-        thread.join(SECONDS)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
     return outcomes[1:]
 
@@ -67,48 +66,44 @@ def test_one_alone_is_done_at_once(batches):
     assert batches.seen == [[2], [3]]
 
 
-def test_those_that_come_meanwhile_go_together_in_order(batches):
-    outcomes = together(Coalescer(batches.run, most=4), batches, [0, 1, 2, 3, 4, 5, 6])
-    assert outcomes == [1, 4, 9, 16, 25, 36]
-    assert batches.seen == [[0], [1, 2, 3, 4], [5, 6]]
+def of_one_parity(one, other):
+    return one % 2 == other % 2
 
 
-def test_only_what_is_alike_goes_together(batches):
-    combiner = Coalescer(batches.run, most=4, alike=lambda one, other: one % 2 == other % 2)
-    assert together(combiner, batches, [0, 1, 2, 3, 4]) == [1, 4, 9, 16]
-    assert batches.seen == [[0], [1, 3], [2, 4]]
-
-
-def test_an_error_is_that_of_its_request(batches):
-    outcomes = together(Coalescer(batches.run, most=4), batches, [0, 1, -2, 3])
-    assert outcomes[0::2] == [1, 9]
-    assert isinstance(outcomes[1], ValueError)
-
-
-def test_a_thread_that_is_ended_takes_nobody_with_it(batches):
-    # The thread that leads the batch with "end" dies of it; the others have their turn.
-    outcomes = together(Coalescer(batches.run, most=4), batches, [0, "end", 2, 3])
-    assert isinstance(outcomes[0], SystemExit)
-    assert outcomes[1:] == [4, 9]
-    assert batches.seen == [[0], ["end", 2, 3], [2, 3]]
-
-
-def test_the_lead_is_free_again_afterwards(batches):
-    combiner = Coalescer(batches.run, most=4)
-    together(combiner, batches, [0, 1, 2])
-    assert combiner.do(7) == 49
+@pytest.mark.parametrize(
+    ("requests", "outcomes", "seen", "alike"),
+    [
+        ([0, 1, 2, 3, 4, 5, 6], [1, 4, 9, 16, 25, 36], [[0], [1, 2, 3, 4], [5, 6]], {}),
+        ([0, 1, 2, 3, 4], [1, 4, 9, 16], [[0], [1, 3], [2, 4]], {"alike": of_one_parity}),
+        ([0, 1, -2, 3], [1, ValueError, 9], [[0], [1, -2, 3]], {}),
+        # The thread that leads the batch with "end" dies of it; the others have their turn.
+        ([0, "end", 2, 3], [SystemExit, 4, 9], [[0], ["end", 2, 3], [2, 3]], {}),
+    ],
+    ids=[
+        "in order",
+        "only what is alike",
+        "an error is that of its request",
+        "a thread that ends takes nobody with it",
+    ],
+)
+def test_those_that_come_meanwhile_go_together(batches, requests, outcomes, seen, alike):
+    combiner = Coalescer(batches.run, most=4, **alike)
+    found = together(combiner, batches, requests)
+    assert [type(each) if isinstance(each, BaseException) else each for each in found] == outcomes
+    assert batches.seen == seen
+    assert combiner.do(7) == 49, "the lead is free again"
 
 
 def test_a_request_that_waits_too_long_leaves_without_taking_a_turn(batches):
     combiner = Coalescer(batches.run, most=4)
     first = threading.Thread(target=combiner.do, args=(0,))
     first.start()
-    assert batches.under_way.wait(SECONDS)
+    assert batches.under_way.wait(PATIENCE_SECONDS)
     with pytest.raises(GivenUpError):
         combiner.do(1, begun_within_seconds=0.001)
     assert combiner.waiting == 0
     batches.go.set()
-    first.join(SECONDS)
+    first.join(PATIENCE_SECONDS)
     assert combiner.do(2, begun_within_seconds=0.001) == 4
     assert batches.seen == [[0], [2]]
 

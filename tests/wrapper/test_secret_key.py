@@ -10,6 +10,7 @@ from cryptography.fernet import Fernet
 
 from schemas.errors import ConfigurationError
 from schemas.settings import AccessSettings
+from tests.support.live import PATIENCE_SECONDS
 from wrapper.secret_key import KEY_FILE, KeyFile, secret_keys
 
 
@@ -42,7 +43,7 @@ def test_many_that_start_together_have_one_key(tmp_path):
 
     def start():
         file = KeyFile(tmp_path)
-        together.wait(20)
+        together.wait(PATIENCE_SECONDS)
         file.make()
         keys.append(file())
 
@@ -50,7 +51,7 @@ def test_many_that_start_together_have_one_key(tmp_path):
     for each in threads:
         each.start()
     for each in threads:
-        each.join(20)
+        each.join(PATIENCE_SECONDS)
     assert (len(keys), len(set(keys))) == (16, 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == [KEY_FILE]
 
@@ -60,9 +61,7 @@ def test_a_file_that_is_open_to_others_is_refused(file, tmp_path, mode):
     file()
     (tmp_path / KEY_FILE).chmod(mode)
     for use in (file, KeyFile(tmp_path), KeyFile(tmp_path).make, KeyFile(tmp_path).check):
-        with pytest.raises(
-            ConfigurationError, match=r"secret\.key in the data directory is open to other users"
-        ) as caught:
+        with pytest.raises(ConfigurationError, match=r"secret\.key in the data directory is open to other") as caught:
             use()
         assert str(tmp_path) not in caught.value.message
     (tmp_path / KEY_FILE).chmod(0o600)
@@ -80,24 +79,17 @@ def test_a_file_without_a_key_is_refused_and_not_replaced(tmp_path, content):
     assert path.read_text() == content
 
 
-def test_a_file_that_cannot_be_read_is_refused(tmp_path):
-    (tmp_path / KEY_FILE).symlink_to(tmp_path / "nowhere")
-    for use in (KeyFile(tmp_path), KeyFile(tmp_path).make, KeyFile(tmp_path).check):
-        with pytest.raises(ConfigurationError, match="is missing or cannot be read"):
-            use()
-
-
-def test_a_directory_that_cannot_be_written_to_is_said(tmp_path):
-    place = tmp_path / "file"
-    place.touch()
-    with pytest.raises(ConfigurationError, match="cannot be written to"):
-        KeyFile(place).make()
-
-
 def test_a_missing_file_stops_no_start_but_opens_nothing(tmp_path):
     KeyFile(tmp_path).check()
     with pytest.raises(ConfigurationError, match="is missing"):
         KeyFile(tmp_path)()
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match="cannot be written to"):
+        KeyFile(tmp_path / "file").make()
+    (tmp_path / KEY_FILE).symlink_to(tmp_path / "nowhere")
+    for use in (KeyFile(tmp_path), KeyFile(tmp_path).make, KeyFile(tmp_path).check):
+        with pytest.raises(ConfigurationError, match="is missing or cannot be read"):
+            use()
 
 
 def test_another_process_sees_a_change_at_once(file, tmp_path):

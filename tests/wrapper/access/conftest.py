@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from flask.testing import FlaskClient
@@ -13,6 +14,8 @@ from schemas.access.callers import Limits, Scope
 from schemas.settings import AccessSettings, WrapperSettings
 from tests.support.catalogues import one_database
 from tests.support.contract import CheckedClient
+from tests.wrapper.access.forked import Clock
+from tests.wrapper.audit.conftest import lines_of
 from wrapper import create_app
 from wrapper.catalog.catalog import Catalog
 
@@ -41,40 +44,66 @@ class LimitedApp:
         return FlaskClient(self.app, self.app.response_class)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture
+def clock():
+    """A clock of seconds of the test's own."""
+    return Clock()
+
+
+@pytest.fixture(params=["sqlite"])
 def catalog(request):
-    """A catalogue of the test's own, on SQLite and on PostgreSQL."""
+    """A catalogue of the test's own, on SQLite; tests marked `on_both` have one on PostgreSQL too."""
     with one_database(request) as open_one:
         catalog = Catalog(open_one())
         catalog.open()
         yield catalog
 
 
+def on_both(fixture="catalog"):
+    """Run a test on PostgreSQL too: one of each store, since only its statements differ."""
+    return pytest.mark.parametrize(fixture, ["sqlite", "postgresql"], indirect=True)
+
+
+@contextmanager
+def app_with_keys(data_dir, **settings):
+    app = create_app(
+        WrapperSettings(
+            data_dir=data_dir,
+            chroma_url=NOBODY,
+            write_wait_seconds=0.0,
+            log_level="error",
+            log_format="json",
+            disk_floor_mb=1,
+            **settings,
+        ),
+        AccessSettings(access="keys", api_key=BOOTSTRAP),
+    )
+    app.test_client_class = CheckedClient
+    try:
+        yield LimitedApp(app)
+    finally:
+        app.extensions["rag.service"].close()
+
+
 @pytest.fixture
 def limited_app(tmp_path):
     """`with limited_app() as app:` gives an app that asks for keys."""
+    return partial(app_with_keys, tmp_path)
 
-    @contextmanager
-    def limited_app(**settings):
-        app = create_app(
-            WrapperSettings(
-                data_dir=tmp_path,
-                chroma_url=NOBODY,
-                write_wait_seconds=0.0,
-                log_level="error",
-                log_format="json",
-                disk_floor_mb=1,
-                **settings,
-            ),
-            AccessSettings(access="keys", api_key=BOOTSTRAP),
-        )
-        app.test_client_class = CheckedClient
-        try:
-            yield LimitedApp(app)
-        finally:
-            app.extensions["rag.service"].close()
 
-    return limited_app
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """An app that asks for keys, for all tests of a module."""
+    with app_with_keys(tmp_path_factory.mktemp("keys")) as service:
+        yield service
+
+
+@pytest.fixture
+def new_lines(service):
+    """`new_lines()`: what the audit log of `service` has got since the test began."""
+    folder = service.app.extensions["rag.service"].settings.data_dir / "audit"
+    before = len(lines_of(folder))
+    return lambda: lines_of(folder)[before:]
 
 
 def at(year, month, day, hour=0, minute=0):

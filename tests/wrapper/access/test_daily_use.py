@@ -1,4 +1,4 @@
-"""What a key may use in a day, by a clock of the test's own, on both databases."""
+"""What a key may use in a day, by a clock of the test's own."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import pytest
 from schemas.access.callers import Caller, Kind, Limits, Scope
 from schemas.errors import TooManyRequestsError
 from tests.support.catalogues import one_database
-from tests.wrapper.access.conftest import at
+from tests.wrapper.access.conftest import at, on_both
+from tests.wrapper.access.forked import Clock
 from wrapper.access.daily_use import DailyUse
 from wrapper.access.limits import Standing
 from wrapper.catalog.catalog import Catalog
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite"])
 def open_catalog(request):
     with one_database(request) as open_one:
 
@@ -28,17 +29,9 @@ def open_catalog(request):
         yield open_catalog
 
 
-class Day:
-    def __init__(self):
-        self.now = at(2026, 11, 23, 18)
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def day():
-    return Day()
+    return Clock(at(2026, 11, 23, 18))
 
 
 @pytest.fixture
@@ -56,6 +49,7 @@ def refusal(work, *arguments):
     return refused.value
 
 
+@on_both("open_catalog")
 def test_chats_are_counted_until_midnight_utc(daily_use, day):
     asking = caller(chats_per_day=2)
     six_hours = 6 * 3_600
@@ -64,17 +58,12 @@ def test_chats_are_counted_until_midnight_utc(daily_use, day):
     error = refusal(daily_use.begin_chat, asking)
     assert (error.code, error.retry_after_seconds) == ("rate_limited", six_hours)
     assert error.details == {"limit": "chats_per_day"}
+    assert error.message == "The key's limit of chat calls a day, 2, is used up until midnight UTC"
     day.now += timedelta(hours=6, seconds=-1)
     assert refusal(daily_use.begin_chat, asking).retry_after_seconds == 1
     day.now += timedelta(seconds=1)
     assert daily_use.begin_chat(asking) == Standing("chats_per_day", 1, 86_400)
     assert daily_use.used(asking.owner) == (0, 1)
-
-
-def test_the_sentence_fits_every_number(daily_use):
-    assert daily_use.begin_chat(caller(chats_per_day=1)) is not None
-    error = refusal(daily_use.begin_chat, caller(chats_per_day=1))
-    assert error.message == "The key's limit of chat calls a day, 1, is used up until midnight UTC"
 
 
 def test_tokens_are_checked_before_and_counted_after(daily_use, day):
@@ -89,17 +78,14 @@ def test_tokens_are_checked_before_and_counted_after(daily_use, day):
     daily_use.check_tokens(asking)
 
 
-def test_callers_without_these_limits_are_not_counted(daily_use):
-    asking = caller(documents=5)
-    assert daily_use.begin_chat(asking) is None
-    daily_use.check_tokens(asking)
-    assert daily_use.used(asking.owner) == (0, 0)
-
-
-def test_callers_are_counted_apart_and_rotated_keys_together(daily_use):
+def test_callers_are_counted_apart_rotated_keys_together_and_those_without_these_limits_not_at_all(daily_use):
     assert daily_use.begin_chat(caller(chats_per_day=1)) is not None
     assert daily_use.begin_chat(caller("key:bbbbbbbb", chats_per_day=1)) is not None
     assert refusal(daily_use.begin_chat, caller(chats_per_day=1))
+    asking = caller("key:cccccccc", documents=5)
+    assert daily_use.begin_chat(asking) is None
+    daily_use.check_tokens(asking)
+    assert daily_use.used(asking.owner) == (0, 0)
 
 
 def test_a_restart_forgets_nothing(open_catalog, day):
@@ -109,6 +95,7 @@ def test_a_restart_forgets_nothing(open_catalog, day):
     assert refusal(DailyUse(open_catalog(), day).begin_chat, asking)
 
 
+@on_both("open_catalog")
 def test_calls_at_the_same_time_by_two_services_never_exceed_the_chats(open_catalog, day):
     services, asking = [DailyUse(open_catalog(), day) for _ in range(2)], caller(chats_per_day=5)
 

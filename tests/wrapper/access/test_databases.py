@@ -6,28 +6,27 @@ import pytest
 
 from schemas.access.callers import ANYBODY, acting_as
 from tests.wrapper.access.conftest import BOOTSTRAP
-from tests.wrapper.audit.conftest import lines_of
 
 ADMIN = {"Authorization": f"Bearer {BOOTSTRAP}"}
 DOCUMENT = {"id": "a", "text": "a", "embedding": [1.0, 0.0]}
 DATABASES = (("acme", "main"), ("acme", "other"), ("globex", "main"))
+QUERIES = ("", *(f"?database={'/'.join(each)}" for each in DATABASES))
 
 
-@pytest.fixture
-def keyed(limited_app):
+@pytest.fixture(scope="module")
+def keyed(service):
     """An app whose databases, the default one too, have a collection `docs` each."""
-    with limited_app() as app:
-        namespaces = app.app.extensions["rag.service"].callers_store.namespaces
-        with acting_as(ANYBODY):
-            for tenant in ("acme", "globex"):
-                namespaces.create_tenant(tenant)
-            for each in DATABASES:
-                namespaces.create_database(*each)
-        client = app.client()
-        for query in ("", *(f"?database={'/'.join(each)}" for each in DATABASES)):
-            client.post(f"/collections{query}", json={"name": "docs"}, headers=ADMIN)
-            client.post(f"/collections/docs/documents{query}", json={"documents": [DOCUMENT]}, headers=ADMIN)
-        yield app
+    namespaces = service.app.extensions["rag.service"].callers_store.namespaces
+    with acting_as(ANYBODY):
+        for tenant in ("acme", "globex"):
+            namespaces.create_tenant(tenant)
+        for each in DATABASES:
+            namespaces.create_database(*each)
+    client = service.client()
+    for query in QUERIES:
+        client.post(f"/collections{query}", json={"name": "docs"}, headers=ADMIN)
+        client.post(f"/collections/docs/documents{query}", json={"documents": [DOCUMENT]}, headers=ADMIN)
+    return service
 
 
 def status(client, headers, path, method="GET", **how):
@@ -55,8 +54,7 @@ class TestReach:
     )
     def test_a_key_reaches_the_collections_of_its_patterns(self, keyed, patterns, reached):
         client, headers = keyed.client(), keyed.key("read", collections=patterns)
-        queries = ("", *(f"?database={'/'.join(each)}" for each in DATABASES))
-        for query, expected in zip(queries, reached, strict=True):
+        for query, expected in zip(QUERIES, reached, strict=True):
             for path in ("/collections/docs", "/collections/docs/documents", "/collections/docs/export"):
                 answer = client.get(f"{path}{query}", headers=headers)
                 code = None if answer.status_code == 200 else answer.json["code"]
@@ -105,26 +103,29 @@ class TestReach:
         made = client.post(f"/collections{main}", json={"name": "team-a"}, headers=headers)
         assert (made.status_code, made.json["name"]) == (201, "team-a")
         assert status(client, headers, f"/collections{main}", "POST", json={"name": "docs"}) == FORBIDDEN
-        renamed = status(client, headers, f"/collections/team-a{main}", "PATCH", json={"name": "docs-2"})
-        assert renamed == FORBIDDEN
-        copied = status(client, headers, f"/collections/team-a/copy{main}", "POST", json={"name": "docs-2"})
-        assert copied == FORBIDDEN
-        aliased = status(client, headers, f"/aliases/now{main}", "PUT", json={"collection": "team-a"})
-        assert aliased == FORBIDDEN
+        for method, path, body in (
+            ("PATCH", "/collections/team-a", {"name": "docs-2"}),
+            ("POST", "/collections/team-a/copy", {"name": "docs-2"}),
+            ("PUT", "/aliases/now", {"collection": "team-a"}),
+        ):
+            assert status(client, headers, f"{path}{main}", method, json=body) == FORBIDDEN, path
         assert status(client, headers, f"/aliases/team-now{main}", "PUT", json={"collection": "team-a"}) == FOUND
         assert status(client, headers, f"/aliases/team-now{main}") == FOUND
         assert status(client, headers, "/aliases/team-now") == (404, "alias_not_found")
+        assert client.delete(f"/collections/team-a{main}", headers=ADMIN).status_code == 200
 
     def test_a_filter_holds_in_every_database(self, keyed):
         client = keyed.client()
         documents = [DOCUMENT | {"id": team, "metadata": {"team": team}} for team in ("red", "blue")]
         where = "?database=acme/main"
-        client.post(f"/collections/docs/documents{where}", json={"documents": documents}, headers=ADMIN)
-        headers = keyed.key("read", collections=("/acme/*",), where={"team": "red"})
-        assert client.get(f"/collections/docs{where}", headers=headers).json["count"] == 1
+        client.post(f"/collections{where}", json={"name": "teams"}, headers=ADMIN)
+        client.post(f"/collections/teams/documents{where}", json={"documents": documents}, headers=ADMIN)
+        headers = keyed.key("read", collections=("/acme/main/teams",), where={"team": "red"})
+        assert client.get(f"/collections/teams{where}", headers=headers).json["count"] == 1
         assert client.get(f"/collections{where}", headers=headers).json["collections"][0]["count"] == 1
-        seen = client.get(f"/collections/docs/documents{where}", headers=headers).json["documents"]
+        seen = client.get(f"/collections/teams/documents{where}", headers=headers).json["documents"]
         assert [each["id"] for each in seen] == ["red"]
+        assert client.delete(f"/collections/teams{where}", headers=ADMIN).status_code == 200
 
     def test_a_quota_counts_what_is_in_all_databases_of_the_key(self, keyed):
         client, headers = keyed.client(), keyed.key("write", collections=("/acme/*",), documents=3)
@@ -135,27 +136,25 @@ class TestReach:
 
 
 class TestAudit:
-    def test_a_line_names_a_collection_in_full(self, keyed, tmp_path):
+    def test_a_line_names_a_collection_in_full(self, keyed, new_lines):
         client, main = keyed.client(), "?database=acme/main"
-        before = len(lines_of(tmp_path / "audit"))
         client.post(f"/collections{main}", json={"name": "new"}, headers=ADMIN)
         client.post(f"/collections/new/documents{main}", json={"documents": [DOCUMENT]}, headers=ADMIN)
         client.patch(f"/collections/new{main}", json={"name": "newer"}, headers=ADMIN)
         client.get(f"/collections/newer/export{main}", headers=ADMIN)
         client.delete(f"/collections/newer{main}", headers=ADMIN)
         new, newer = "/acme/main/new", "/acme/main/newer"
-        told = [each["collection"] for each in lines_of(tmp_path / "audit")[before:]]
+        told = [each["collection"] for each in new_lines()]
         assert told == [new, new, f"{new},{newer}", newer, newer]
         asked = client.get("/api/audit", query_string={"collection": newer}, headers=ADMIN).json["entries"]
         assert [each["method"] for each in asked] == ["DELETE", "GET", "PATCH"]
 
-    def test_a_database_of_others_is_a_denial(self, keyed, tmp_path):
+    def test_a_database_of_others_is_a_denial(self, keyed, new_lines):
         client, headers = keyed.client(), keyed.key("read", collections=("/acme/*",))
-        before = len(lines_of(tmp_path / "audit"))
         client.get("/collections?database=globex/main", headers=headers)
         client.get("/collections/docs?database=globex/main", headers=headers)
         client.get("/collections/docs?database=acme/none", headers=headers)
         client.get("/collections/docs", headers=headers)
-        told = [(each["collection"], each["status"]) for each in lines_of(tmp_path / "audit")[before:]]
+        told = [(each["collection"], each["status"]) for each in new_lines()]
         foreign = "/globex/main/"
         assert told == [(foreign, 404), (f"{foreign}docs,{foreign}", 404), ("docs", 404)]

@@ -15,8 +15,7 @@ from schemas.access.api_keys import Grant
 from schemas.access.callers import ANYBODY, Scope
 from schemas.errors import UnavailableError
 from schemas.settings import AccessSettings
-from tests.support.live import eventually
-from tests.wrapper.access.forked import Clock
+from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.access.authentication import FRESH_SECONDS, STALE_SECONDS, Authentication, KeyMemory
 from wrapper.access.stored_keys import StoredKeys
 from wrapper.catalog.catalog import Catalog
@@ -27,7 +26,6 @@ PROMISED_SECONDS = 2.0
 """How long a change of a key may go unseen (docs/access.md)."""
 WITHOUT_CATALOGUE_SECONDS = 60.0
 """How long known keys count while the catalogue is away."""
-SECONDS = 20.0
 MOMENT = 0.001
 
 
@@ -43,7 +41,7 @@ class SlowKeys(StoredKeys):
 
     def state(self) -> tuple[int, bool]:
         self.times_asked += 1
-        assert self._go.wait(SECONDS)
+        assert self._go.wait(PATIENCE_SECONDS)
         if self.is_away:
             raise UnavailableError("The catalogue is away")
         return super().state()
@@ -71,15 +69,10 @@ class WatchedLock:
         if not blocking:
             return False
         self.waiting += 1
-        return self._lock.acquire(timeout=SECONDS)
+        return self._lock.acquire(timeout=PATIENCE_SECONDS)
 
     def release(self) -> None:
         self._lock.release()
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture
@@ -192,14 +185,14 @@ def test_while_one_thread_asks_others_go_by_what_is_known_until_it_is_stale(stor
         eventually(lambda: stored.times_asked > asked)
         for now in (clock.now, clock.now + STALE_SECONDS - FRESH_SECONDS - 2 * MOMENT):
             clock.now = now
-            assert aside(is_revoked, memory, key_id).result(SECONDS) is False
+            assert aside(is_revoked, memory, key_id).result(PATIENCE_SECONDS) is False
         assert memory._asking.waiting == 0
         clock.now += 2 * MOMENT
         late = aside(is_revoked, memory, key_id)
         eventually(lambda: memory._asking.waiting or late.done())
         assert not asking.done()
         assert not late.done(), "a thread went by what is stale"
-    assert asking.result(SECONDS) is late.result(SECONDS) is True
+    assert asking.result(PATIENCE_SECONDS) is late.result(PATIENCE_SECONDS) is True
     assert stored.times_asked == asked + 1, "whoever waited for another thread did not ask again"
 
 

@@ -1,4 +1,4 @@
-"""When a key was last used, by a clock of the test's own, on both databases: it is written once a minute at most."""
+"""When a key was last used, by a clock of the test's own: it is written once a minute at most."""
 
 from __future__ import annotations
 
@@ -10,20 +10,14 @@ from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
 from schemas.errors import UnauthorizedError, UnavailableError
 from schemas.settings import AccessSettings
-from tests.wrapper.access.conftest import at
+from tests.wrapper.access.conftest import at, on_both
+from tests.wrapper.access.forked import Clock
 from wrapper.access.authentication import Authentication
 from wrapper.access.stored_keys import StoredKeys
 
 READS = Grant(frozenset({Scope.READ}))
 MINUTE = timedelta(minutes=1)
 MOMENT = timedelta(milliseconds=1)
-
-
-class Clock:
-    now = at(2026, 11, 23, 18)
-
-    def __call__(self):
-        return self.now
 
 
 class CountedKeys(StoredKeys):
@@ -41,7 +35,7 @@ class CountedKeys(StoredKeys):
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(at(2026, 11, 23, 18))
 
 
 @pytest.fixture
@@ -58,6 +52,7 @@ def last_used(stored, key):
     return stored.one(key.id).last_used_at
 
 
+@on_both()
 def test_a_use_is_noted_once_a_minute_at_most(stored, clock):
     key, _ = stored.create("used", READS)
     assert last_used(stored, key) is None

@@ -7,13 +7,8 @@ import signal
 
 import pytest
 
-from tests.wrapper.access.forked import Clock, workers
+from tests.wrapper.access.forked import workers
 from wrapper.access.shared_counts import FILE_BYTES, SETS, WAYS, SharedCounts
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture
@@ -46,12 +41,6 @@ def test_the_mean_is_never_exceeded_however_requests_come(counts, clock):
     assert 500 <= taken <= 505
 
 
-def test_callers_do_not_share_a_bucket(counts):
-    assert counts.spend("a", 1, most=1, seconds=1.0)
-    assert counts.spend("b", 1, most=1, seconds=1.0)
-    assert not counts.spend("a", 1, most=1, seconds=1.0)
-
-
 def test_ten_thousand_callers_have_a_bucket_each(counts, clock):
     assert all(counts.spend(f"key:{number}", 1, most=1, seconds=60.0) for number in range(10_000))
     again = sum(counts.spend(f"key:{number}", 1, most=1, seconds=60.0) for number in range(10_000))
@@ -72,27 +61,12 @@ def test_a_clock_that_begins_anew_keeps_nobody_out(counts, clock):
     assert not counts.spend("a", 1, most=1, seconds=60.0)
 
 
-def test_four_processes_have_one_limit(path, clock):
+def test_four_processes_have_one_limit_and_count_what_is_under_way_together(path, clock):
     def work(send, wait):
         mine = SharedCounts(path, clock)
         send("ready")
         wait()
         send(sum(mine.spend("a", 1, most=1_000, seconds=60.0) for _ in range(600)))
-        wait()
-
-    with workers(4, work) as started:
-        assert [read() for _, read, _ in started] == ["ready"] * 4
-        for _, _, go_on in started:
-            go_on()
-        taken = [int(read()) for _, read, _ in started]
-    assert sum(taken) == 1_000
-    assert min(taken) < 600  # else nobody had to share
-
-
-def test_four_processes_count_what_is_under_way_together(path):
-    def work(send, wait):
-        mine = SharedCounts(path)
-        send("ready")
         wait()
         send(sum(mine.begin("a", 10) is not None for _ in range(5)))
         wait()
@@ -100,19 +74,23 @@ def test_four_processes_count_what_is_under_way_together(path):
         send("ended")
         wait()
 
-    with workers(4, work) as started:
-        assert [read() for _, read, _ in started] == ["ready"] * 4
+    def next_lines(started):
         for _, _, go_on in started:
             go_on()
-        held = [int(read()) for _, read, _ in started]
+        return [int(read()) for _, read, _ in started]
+
+    with workers(4, work) as started:
+        assert [read() for _, read, _ in started] == ["ready"] * 4
+        taken = next_lines(started)
+        assert sum(taken) == 1_000
+        assert min(taken) < 600  # else nobody had to share
+        held = next_lines(started)
         assert sum(held) == 10
-        child_with_some = max(range(4), key=held.__getitem__)
-        _, read, go_on = started[child_with_some]
+        _, read, go_on = started[max(range(4), key=held.__getitem__)]
         go_on()
         assert read() == "ended"
-        mine = SharedCounts(path)
-        assert mine.begin("a", 10) == 9
-        assert mine.begin("a", 10) is None
+        mine = SharedCounts(path, clock)
+        assert [mine.begin("a", 10), mine.begin("a", 10)] == [9, None]
         mine.close()
 
 

@@ -1,4 +1,4 @@
-"""Keys by a clock of the test's own, on both databases: their ends, and their rotation."""
+"""Keys by a clock of the test's own, their ends, and their rotation."""
 
 from __future__ import annotations
 
@@ -11,23 +11,17 @@ import pytest
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
 from schemas.errors import ConflictError, InvalidInputError
-from tests.wrapper.access.conftest import at
+from tests.wrapper.access.conftest import at, on_both
+from tests.wrapper.access.forked import Clock
 from wrapper.access.stored_keys import StoredKeys
 
 READS = Grant(frozenset({Scope.READ}))
 DAY = timedelta(days=1)
 
 
-class Clock:
-    now = at(2026, 11, 23, 18)
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(at(2026, 11, 23, 18))
 
 
 @pytest.fixture
@@ -79,6 +73,7 @@ def test_an_end_of_a_grace_is_not_that_of_the_successor_s_successor(stored):
     assert fourth.expires_at is None
 
 
+@on_both()
 def test_of_two_rotations_at_once_one_makes_a_successor(stored):
     first, _ = stored.create("first", READS)
 
@@ -105,6 +100,7 @@ def test_an_end_that_is_over_is_refused_and_an_old_one_may_stay(stored, clock):
     assert stored.change(made.id, lambda before: replace(before, name="ended")).expires_at == made.expires_at
 
 
+@on_both()
 def test_the_last_moment_there_is_can_be_read_again(stored):
     last = datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC)
     made, _ = stored.create("lasts", READS, expires_at=last)

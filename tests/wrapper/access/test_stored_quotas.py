@@ -11,12 +11,15 @@ from tests.wrapper.access.conftest import BOOTSTRAP
 ADMIN = {"X-API-Key": BOOTSTRAP}
 
 
-@pytest.fixture
-def service(limited_app):
-    with limited_app() as service:
-        for name in ("team-a", "team-b", "other"):
-            service.client().post("/collections", headers=ADMIN, json={"name": name})
-        yield service
+@pytest.fixture(autouse=True)
+def collections(service):
+    """Three empty collections, which go with the test."""
+    names = ("team-a", "team-b", "other")
+    for name in names:
+        assert service.client().post("/collections", headers=ADMIN, json={"name": name}).status_code == 201
+    yield
+    for name in names:
+        assert service.client().delete(f"/collections/{name}", headers=ADMIN).status_code == 200
 
 
 def document(document_id, text="text", **metadata):
@@ -46,10 +49,8 @@ def test_a_write_beyond_the_documents_is_refused_whole(service):
 
 def test_collections_that_are_not_the_keys_do_not_count(service):
     add(service, ADMIN, "other", *map(document, range(10)))
-    assert (
-        add(service, service.key("write", collections=("team-*",), documents=1), "team-a", document(1)).status_code
-        == 202
-    )
+    key = service.key("write", collections=("team-*",), documents=1)
+    assert add(service, key, "team-a", document(1)).status_code == 202
     assert add(service, service.key("write", documents=1), "team-b", document(1)).status_code == 507
 
 
@@ -75,13 +76,8 @@ def test_bytes_are_those_of_text_metadata_and_vector(service):
     assert add(service, key, "team-a", document(1, "Grüße", team="a")).status_code == 202
     refused = add(service, key, "team-a", document(2, "Grüße!", team="a"))
     assert refused.status_code == 507
-    assert refused.json["details"] == {
-        "limit": "bytes",
-        "allowed": 2 * size,
-        "held": size,
-        "left": size,
-        "added": size + 1,
-    }
+    told = {"limit": "bytes", "allowed": 2 * size, "held": size, "left": size, "added": size + 1}
+    assert refused.json["details"] == told
     assert add(service, key, "team-a", document(2, "Grüße", team="a")).status_code == 202
 
 
@@ -103,7 +99,7 @@ def test_a_limit_that_was_lowered_lets_what_is_there_be_made_smaller(service):
 
 
 def test_a_repeat_of_a_write_is_answered_as_the_first_was(service):
-    key = service.key("write", collections=("team-a",), documents=1) | {"Idempotency-Key": "once"}
+    key = service.key("write", collections=("team-a",), documents=1) | {"Idempotency-Key": "once within the quota"}
     first = add(service, key, "team-a", document(1))
     again = add(service, key, "team-a", document(1))
     assert (first.status_code, again.status_code) == (202, 202)

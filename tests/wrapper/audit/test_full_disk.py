@@ -14,6 +14,7 @@ import pytest
 
 from schemas.access.callers import ANYBODY, Scope
 from schemas.errors import AuditUnwritableError, NotRecordedError, UnavailableError
+from tests.support.live import PATIENCE_SECONDS
 from tests.wrapper.audit.conftest import entries, event, lines_of
 from wrapper.audit.audit_log import AuditLog
 from wrapper.audit.file_names import files_in
@@ -148,7 +149,11 @@ def test_a_line_of_which_only_a_part_fits_leaves_nothing(tmp_path):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
     done = subprocess.run(
-        [sys.executable, "-c", TOO_LARGE, folder], preexec_fn=bound, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", TOO_LARGE, folder],
+        preexec_fn=bound,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     content = (folder / str(files_in(folder)[0])).read_bytes()

@@ -12,14 +12,29 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.live import PATIENCE_SECONDS
 from tests.wrapper.audit.conftest import entries, lines_of
 from wrapper.audit.file_names import files_in
 
 PROJECT = Path(__file__).parents[3]
-PROGRAM = Path(__file__).with_name("appending_process.py")
-LINES = 10_000
-MAX_BYTES = 50_000
-ANSWER_SECONDS = 120
+APPENDING = """
+import sys
+from itertools import count
+from pathlib import Path
+
+from schemas.storage.audit import AuditEvent
+from wrapper.audit.audit_log import AuditLog
+
+folder, name, most, max_bytes = sys.argv[1:]
+log = AuditLog(Path(folder), max_bytes=int(max_bytes), requests_at_once=16)
+for number in range(int(most)) if most != "0" else count():
+    log.check()
+    log.append(AuditEvent("POST", "/collections", 201, key_id=name, count=number), checked=True)
+    print(number, flush=True)
+"""
+"""It prints the number of each line once that is written. A `most` of 0 means until it is killed."""
+LINES = 3_000
+MAX_BYTES = 15_000
 
 
 @pytest.fixture
@@ -29,7 +44,7 @@ def appending(folder, processes):
 
         def start(name, count):
             process = subprocess.Popen(
-                [sys.executable, PROGRAM, folder, name, str(count), str(MAX_BYTES)],
+                [sys.executable, "-c", APPENDING, folder, name, str(count), str(MAX_BYTES)],
                 stdout=subprocess.PIPE,
                 text=True,
                 env={**os.environ, "PYTHONPATH": str(PROJECT)},
@@ -51,7 +66,7 @@ def written_by(folder, *, killed=0):
 def test_four_processes_at_once_lose_no_line_across_rotations(appending, folder):
     running = [appending(f"p{number}", LINES) for number in range(4)]
     for each in running:
-        each.communicate(timeout=ANSWER_SECONDS)
+        each.communicate(timeout=PATIENCE_SECONDS)
     assert [each.returncode for each in running] == [0] * 4
     assert written_by(folder) == {f"p{number}": list(range(LINES)) for number in range(4)}
     assert entries(folder)[1] == 0
@@ -69,10 +84,10 @@ def test_a_process_that_is_killed_leaves_the_others_and_all_that_it_acknowledged
             doomed.stdout.readline()
         doomed.send_signal(signal.SIGKILL)
         whole = [int(line) for line in doomed.stdout.readlines() if line.endswith("\n")]
-        doomed.wait(ANSWER_SECONDS)
+        doomed.wait(PATIENCE_SECONDS)
         acknowledged[f"doomed{number}"] = max(whole, default=50 * (number + 1) - 1)
     for each in others:
-        each.communicate(timeout=ANSWER_SECONDS)
+        each.communicate(timeout=PATIENCE_SECONDS)
     found = written_by(folder, killed=len(acknowledged))
     assert entries(folder)[1] <= len(acknowledged)
     for number in range(2):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schemas.access.callers import Caller, Kind, Scope
+from tests.wrapper.access.forked import Clock
 from tests.wrapper.audit.conftest import entries, lines_of
 from wrapper.audit.noted import Noted
 from wrapper.audit.recording import Asked, Recorder
@@ -14,20 +15,9 @@ READ = Asked("GET", "/collections/{name}", Scope.READ)
 WRITE = Asked("POST", "/collections", Scope.MANAGE)
 
 
-class Seconds:
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-    def pass_a_minute(self):
-        self.now += MINUTE_SECONDS
-
-
 @pytest.fixture
 def seconds():
-    return Seconds()
+    return Clock()
 
 
 @pytest.fixture
@@ -55,11 +45,11 @@ def test_unknown_callers_have_so_many_lines_together_and_then_a_count(recorder, 
         recorder.record((READ, WRITE)[number % 2], noted, None, (401, 421)[number % 2])
     assert len(lines_of(folder)) == LINES
     assert {line["collection"] for line in lines_of(folder)} == {None}
-    seconds.pass_a_minute()
+    seconds.now += MINUTE_SECONDS
     recorder.tell_refusals()
     assert told(folder)[LINES:] == [(f"made{LINES + 39:04}", 421, 40)]
     assert entries(folder)[0][0].event.repeated == 40
-    seconds.pass_a_minute()
+    seconds.now += MINUTE_SECONDS
     recorder.tell_refusals()
     recorder.record(READ, Noted(), None, 401)
     assert told(folder)[LINES + 1 :] == [(None, 401, None)]
@@ -68,7 +58,7 @@ def test_unknown_callers_have_so_many_lines_together_and_then_a_count(recorder, 
 def test_the_count_comes_before_the_next_line_or_at_the_end(recorder, folder, seconds):
     for _ in range(LINES + 2):
         recorder.record(READ, Noted(), None, 401)
-    seconds.pass_a_minute()
+    seconds.now += MINUTE_SECONDS
     for _ in range(LINES + 3):
         recorder.record(READ, Noted(), None, 401)
     recorder.close()
@@ -104,11 +94,11 @@ def test_below_the_floor_unknown_callers_are_only_counted(recorder, folder, seco
     for _ in range(3):
         recorder.record(WRITE, Noted(), None, 401)
     recorder.record(WRITE, Noted(), key("known000"), 403)
-    seconds.pass_a_minute()
+    seconds.now += MINUTE_SECONDS
     recorder.record(WRITE, Noted(), None, 401)
     assert told(folder) == [("known000", 403, None)]
     disk["has_room"] = True
-    seconds.pass_a_minute()
+    seconds.now += MINUTE_SECONDS
     recorder.tell_refusals()
     assert told(folder)[1:] == [(None, 401, 4)]
 
@@ -119,10 +109,10 @@ def test_a_count_that_cannot_be_written_is_kept(recorder, folder, seconds, tmp_p
     recorder.audit_log.close()
     folder.rename(tmp_path / "kept")
     folder.write_text("in the way")
-    seconds.pass_a_minute()
+    seconds.now += MINUTE_SECONDS
     recorder.tell_refusals()
     folder.unlink()
-    seconds.pass_a_minute()
+    seconds.now += MINUTE_SECONDS
     recorder.tell_refusals()
     assert told(folder) == [("hammers0", 429, 2)]
 

@@ -3,10 +3,11 @@
 import gzip
 import json
 import socket
+import zlib
 
 import pytest
 
-from tests.support.contract import Contract
+from tests.support.live import PATIENCE_SECONDS
 
 DOCUMENT = {"id": "a", "text": "one", "embedding": [1.0, 0.0]}
 LIMIT_BYTES = 8 << 20
@@ -85,7 +86,7 @@ def test_requests_that_come_before_the_answers_are_answered_in_order(live, name)
     sent += f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
     sent += f"GET /collections/{name} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
     received = bytearray()
-    with socket.create_connection(("127.0.0.1", live.port), timeout=60) as client:
+    with socket.create_connection(("127.0.0.1", live.port), timeout=PATIENCE_SECONDS) as client:
         client.sendall(sent[:-30])
         while b'"documents"' not in received:
             content = client.recv(1 << 16)
@@ -107,7 +108,8 @@ def test_a_body_of_exactly_the_limit_is_read(connection, name):
 
 
 def test_a_gzip_bomb_is_refused_before_it_is_unpacked(connection, name):
-    bomb = gzip.compress(b" " * (300 << 20), compresslevel=1)
+    packer = zlib.compressobj(1, wbits=31)
+    bomb = b"".join(packer.compress(b" " * (1 << 20)) for _ in range(64)) + packer.flush()
     answer = connection.ask(
         "POST", f"/collections/{name}/documents", bomb, Content_Type="application/json", Content_Encoding="gzip"
     )
@@ -120,14 +122,3 @@ def test_a_client_that_disconnects_within_its_body_stores_nothing(live, connecti
         head = f"POST /collections/{name}/documents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         gone.sendall(f"{head}Content-Length: 1000\r\n\r\n".encode() + b'{"documents": [{"id": "half"')
     assert connection.ask("GET", f"/collections/{name}").json == shown
-
-
-def test_the_live_service_describes_itself(connection):
-    assert connection.ask("GET", "/openapi.json").json == Contract.load().document
-
-
-def test_six_thousand_documents_and_a_thousand_large_ones_are_stored(connection, name, live):
-    documents = [{"id": f"doc-{number}", "text": "x", "embedding": [1.0, float(number)]} for number in range(6_000)]
-    answer = connection.ask("POST", f"/collections/{name}/documents", {"documents": documents})
-    assert (answer.status, answer.json["count"]) == (201, 6_000)
-    assert connection.ask("GET", f"/collections/{name}/documents/count").json["count"] == 6_001

@@ -146,12 +146,10 @@ class TestAlike:
         }
         assert there - asked == {("GET", "/query"), ("GET", "/aliases")} - asked
 
-    @pytest.mark.parametrize("named", ["default_database", "default_tenant/default_database"])
-    def test_the_default_database_has_a_name_too(self, client, name, named):
+    def test_the_default_database_has_a_name_too_and_errors_name_a_collection_in_full(self, client, databases, name):
         client.post("/collections", json={"name": name})
-        assert client.get(f"/collections/{name}?database={named}").json["name"] == name
-
-    def test_errors_name_a_collection_in_full(self, client, databases, name):
+        for named in ("default_database", "default_tenant/default_database"):
+            assert client.get(f"/collections/{name}?database={named}").json["name"] == name
         answer = client.get(f"/collections/{name}?database={databases}/main")
         assert (answer.status_code, answer.json["code"]) == (404, "collection_not_found")
         assert answer.json["details"] == {"collection": f"/{databases}/main/{name}"}
@@ -244,22 +242,19 @@ class TestApart:
 
 class TestRefused:
     @pytest.mark.parametrize("path", ["/collections", "/collections/docs", "/aliases", "/aliases/now", "/query"])
-    def test_a_database_that_is_not_there_is_named(self, client, databases, path):
+    def test_a_database_that_is_not_there_is_named_and_nothing_made(self, client, databases, name, path):
         for tenant, database in ((databases, "nothing"), (f"{databases}-not", "main"), ("default_tenant", "nothing")):
-            answer = client.get(f"{path}?database={tenant}/{database}")
-            assert (answer.status_code, answer.json["code"]) == (404, "database_not_found")
-            assert answer.json["details"] == {"tenant": tenant, "database": database}
-
-    def test_nothing_is_made_in_a_database_that_is_not_there(self, client, databases, name):
-        answer = client.post(f"/collections?database={databases}/nothing", json={"name": name})
-        assert (answer.status_code, answer.json["code"]) == (404, "database_not_found")
+            there = f"?database={tenant}/{database}"
+            for answer in (client.get(f"{path}{there}"), client.post(f"/collections{there}", json={"name": name})):
+                assert (answer.status_code, answer.json["code"]) == (404, "database_not_found")
+                assert answer.json["details"] == {"tenant": tenant, "database": database}
         assert client.get(f"/collections/{name}").status_code == 404
 
-    @pytest.mark.parametrize("database", ["", "/", "a/b/c", "/main", "main/", "..", "a b", "%00", "x" * 600, "*"])
-    def test_what_is_no_name_of_one_is_refused(self, client, database):
-        answer = client.get(f"/collections?database={database}")
-        assert (answer.status_code, answer.json["code"]) == (400, "invalid_name")
-        assert answer.json["details"] == {"field": "database"}
+    def test_what_is_no_name_of_one_is_refused(self, client):
+        for database in ("", "/", "a/b/c", "/main", "main/", "..", "a b", "%00", "x" * 600, "*"):
+            answer = client.get(f"/collections?database={database}")
+            assert (answer.status_code, answer.json["code"]) == (400, "invalid_name"), database
+            assert answer.json["details"] == {"field": "database"}
 
     def test_a_body_names_no_database(self, client, databases, name):
         answer = client.post("/collections", json={"name": name, "database": databases})

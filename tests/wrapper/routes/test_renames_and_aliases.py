@@ -21,7 +21,7 @@ def spare():
 
 @pytest.fixture
 def filled(client, spare):
-    """`filled(documents, **body)` makes a collection of these documents and returns its name."""
+    """`filled(documents, **body)` makes a collection of these documents and returns its name; it may make several."""
 
     def fill(documents=(), **body):
         name = spare()
@@ -84,24 +84,27 @@ class TestRename:
         assert (answer.status_code, answer.json["code"]) == (409, "collection_exists")
         assert near(client, one) == (200, ["a", "b"])
 
-    def test_the_same_name_changes_nothing(self, client, docs):
+    def test_another_name_of_which_nothing_can_come_changes_nothing(self, client, docs, spare):
         before = client.get(f"/collections/{docs}").json
+        for name in ("x", "a..b", 7, None, "1.2.3.4"):
+            answer = client.patch(f"/collections/{docs}", json={"name": name})
+            assert (answer.status_code, answer.json["details"]["field"]) == (400, "name"), name
+        other_state = client.patch(f"/collections/{docs}", json={"name": spare()}, headers={"If-Match": '"x.1"'})
+        assert other_state.status_code == 412
+        missing = spare()
+        for answer in (
+            client.post(f"/collections/{missing}/copy", json={"name": spare()}),
+            client.put(f"/aliases/{spare()}", json={"collection": missing}),
+        ):
+            assert (answer.status_code, answer.json["details"]["collection"]) == (404, missing)
         assert client.patch(f"/collections/{docs}", json={"name": docs}).json["revision"] == before["revision"]
-
-    @pytest.mark.parametrize("name", ["x", "a..b", 7, None, "1.2.3.4"])
-    def test_a_name_that_no_collection_can_have_is_refused(self, client, docs, name):
-        answer = client.patch(f"/collections/{docs}", json={"name": name})
-        assert (answer.status_code, answer.json["details"]["field"]) == (400, "name")
-
-    def test_another_state_than_expected_is_refused(self, client, docs, spare):
-        answer = client.patch(f"/collections/{docs}", json={"name": spare()}, headers={"If-Match": '"x.1"'})
-        assert answer.status_code == 412
 
 
 class TestCopy:
     def test_a_copy_is_a_collection_of_its_own(self, client, filled, spare):
         source, new = filled(DOCUMENTS, metadata={"language": "en"}, metric="l2"), spare()
-        answer = client.post(f"/collections/{source}/copy", json={"name": new})
+        key = {"Idempotency-Key": uuid.uuid4().hex}
+        answer = client.post(f"/collections/{source}/copy", json={"name": new}, headers=key)
         assert answer.status_code == 201
         assert answer.json == {
             "status": "copied",
@@ -115,6 +118,8 @@ class TestCopy:
             "revision": ANY,
             "indexed": True,
         }
+        again = client.post(f"/collections/{source}/copy", json={"name": new}, headers=key)
+        assert (again.status_code, again.headers["Idempotent-Replayed"], again.json) == (201, "true", answer.json)
         assert answer.json["id"] != client.get(f"/collections/{source}").json["id"]
         client.delete(f"/collections/{source}/documents/all")
         page = client.get(f"/collections/{new}/documents", query_string={"include": "embedding"}).json
@@ -127,18 +132,6 @@ class TestCopy:
         answer = client.post(f"/collections/{one}/copy", json={"name": two})
         assert (answer.status_code, answer.json["code"]) == (409, "collection_exists")
         assert [each["name"] for each in client.get("/collections").json["collections"]] == names
-
-    def test_a_repeat_of_the_key_gets_the_first_answer(self, client, docs, spare):
-        new, key = spare(), {"Idempotency-Key": uuid.uuid4().hex}
-        first = client.post(f"/collections/{docs}/copy", json={"name": new}, headers=key)
-        again = client.post(f"/collections/{docs}/copy", json={"name": new}, headers=key)
-        assert (again.status_code, again.headers["Idempotent-Replayed"]) == (201, "true")
-        assert again.json == first.json
-
-    def test_a_missing_collection_is_named(self, client, spare):
-        missing = spare()
-        answer = client.post(f"/collections/{missing}/copy", json={"name": spare()})
-        assert (answer.status_code, answer.json["details"]["collection"]) == (404, missing)
 
 
 class TestAliases:
@@ -207,10 +200,6 @@ class TestAliases:
         assert client.delete(f"/aliases/{first}").json == {"status": "deleted", "alias": first, "collection": one}
         assert client.delete(f"/aliases/{first}").status_code == 404
         assert client.get(f"/collections/{one}").status_code == 200
-
-    def test_a_missing_collection_gets_none(self, client, spare):
-        answer = client.put(f"/aliases/{spare()}", json={"collection": spare()})
-        assert (answer.status_code, answer.json["code"]) == (404, "collection_not_found")
 
 
 class TestGetOrCreate:

@@ -27,10 +27,17 @@ def test_health_reports_every_part(client, filled):
     eventually(lambda: client.get("/health").json["index_lag"] == 0)
 
 
-@pytest.mark.parametrize(("path", "status"), [("/ready", "ready"), ("/live", "alive")])
-def test_ready_and_live_answer(client, path, status):
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/ready", {"status": "ready"}),
+        ("/live", {"status": "alive"}),
+        ("/", {"service": "rag-wrapper", "docs": "/docs", "openapi": "/openapi.json"}),
+    ],
+)
+def test_the_service_says_that_and_what_it_is(client, path, told):
     answer = client.get(path)
-    assert (answer.status_code, answer.json) == (200, {"status": status})
+    assert (answer.status_code, answer.json | told) == (200, answer.json)
 
 
 def test_metrics_count_requests_and_show_states(client, filled):
@@ -47,7 +54,7 @@ def test_metrics_count_requests_and_show_states(client, filled):
     plans = 'rag_query_plans_total{plan="exact"}'
     assert after[plans] - before.get(plans, 0) >= 3
     assert after["rag_engine_up"] == 1
-    assert after["rag_index_lag"] >= 0
+    eventually(lambda: _metrics(client)["rag_index_lag"] == 0)
     eventually(lambda: _metrics(client)["rag_documents"] >= 1)
     assert after["rag_disk_free_bytes"] > after["rag_disk_floor_bytes"]
     assert not any("no-such-route" in name for name in after)
@@ -61,20 +68,11 @@ def _metrics(client):
     return {name: float(value) for name, _, value in lines}
 
 
-def test_the_live_service_shows_its_metrics(live, session):
-    assert "rag_request_duration_seconds_count" in session.get(f"{live.url}/metrics").text
-
-
-def test_the_served_description_is_the_file(client):
-    for _ in range(2):
-        answer = client.get("/openapi.json")
-        assert (answer.mimetype, answer.json) == ("application/json", Contract.load().document)
-
-
-def test_the_description_is_made_once(client, monkeypatch):
-    client.get("/openapi.json")
+def test_the_served_description_is_the_file_and_made_once(client, monkeypatch):
+    answer = client.get("/openapi.json")
+    assert (answer.mimetype, answer.json) == ("application/json", Contract.load().document)
     monkeypatch.setattr(service, "_description", lambda: pytest.fail("made again"))
-    assert client.get("/openapi.json").status_code == 200
+    assert client.get("/openapi.json").data == answer.data
 
 
 def test_served_routes_and_described_routes_are_equal(app):
@@ -102,11 +100,6 @@ def test_the_storage_proxy_alone_describes_its_own_routes(open_client):
         }
 
 
-def test_the_root_says_what_the_service_is(client):
-    answer = client.get("/").json
-    assert (answer["service"], answer["docs"], answer["openapi"]) == ("rag-wrapper", "/docs", "/openapi.json")
-
-
 def test_the_documentation_needs_no_other_host(client):
     page = client.get("/docs")
     assert page.status_code == 200
@@ -127,23 +120,16 @@ def test_the_documentation_needs_no_other_host(client):
         ("swagger.svg", "image/svg+xml"),
     ],
 )
-def test_assets_are_served_and_cached(client, file, mimetype):
+def test_assets_are_served_and_cached_and_nothing_else(client, file, mimetype):
     answer = client.get(f"/docs/assets/{file}", buffered=True)
     assert (answer.status_code, answer.mimetype) == (200, mimetype)
     assert len(answer.data) > 100
+    assert file.endswith(".js") or not re.findall(r"@import|url\(\s*['\"]?(?:https?:)?//", answer.text), "another host"
     again = client.get(f"/docs/assets/{file}", headers={"If-None-Match": answer.headers["ETag"]}, buffered=True)
     assert again.status_code == 304
     assert "max-age" in answer.headers["Cache-Control"]
-
-
-def test_assets_load_nothing_from_another_host(client):
-    styles = client.get("/docs/assets/swagger-ui.css", buffered=True).text
-    assert not re.findall(r"@import|url\(\s*['\"]?(?:https?:)?//", styles)
-
-
-@pytest.mark.parametrize("file", ["index.html", "..", "%2e%2e%2fswagger.html", "swagger-ui.css.map"])
-def test_other_assets_are_not_found(client, file):
-    assert client.get(f"/docs/assets/{file}").status_code == 404
+    for other in ("index.html", "..", "%2e%2e%2fswagger.html", f"{file}.map"):
+        assert client.get(f"/docs/assets/{other}").status_code == 404, other
 
 
 @pytest.mark.parametrize(
@@ -167,15 +153,10 @@ def test_an_unknown_route_answers_with_the_error_body(client, path):
     ("method", "path", "allowed"),
     [
         ("PUT", "/collections", ["GET", "HEAD", "OPTIONS", "POST"]),
-        ("POST", "/collections/abc", ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH"]),
         ("GET", "/collections/abc/metadata", ["OPTIONS", "PATCH", "PUT"]),
-        ("PUT", "/collections/abc/documents", ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST"]),
-        ("GET", "/collections/abc/documents/search", ["OPTIONS", "POST"]),
         ("GET", "/collections/abc/documents/all", ["DELETE", "OPTIONS"]),
         ("POST", "/collections/abc/documents/doc-1", ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "PUT"]),
-        ("GET", "/collections/abc/gather", ["OPTIONS", "POST"]),
         ("DELETE", "/query", ["GET", "HEAD", "OPTIONS", "POST"]),
-        ("POST", "/health", ["GET", "HEAD", "OPTIONS"]),
     ],
 )
 def test_a_method_that_a_route_lacks_is_405_with_allow(client, method, path, allowed):
@@ -227,13 +208,6 @@ def test_an_allowed_origin_may_read_every_answer_even_errors(client):
         }
 
 
-def test_a_foreign_origin_may_not_read_answers(client):
-    for origin in ("https://elsewhere.example", "null", f"{ORIGIN}.evil.example", ORIGIN.replace("https", "http")):
-        answer = client.get("/health", headers={"Origin": origin})
-        assert answer.status_code == 403
-        assert "Access-Control-Allow-Origin" not in answer.headers
-
-
 def test_a_preflight_is_answered(client):
     asked = {
         "Origin": ORIGIN,
@@ -248,6 +222,7 @@ def test_a_preflight_is_answered(client):
     assert all(name in allowed for name in ("content-type", "if-match", "idempotency-key"))
 
 
-def test_without_a_list_no_origin_is_allowed(live, session):
-    answer = session.get(f"{live.url}/health", headers={"Origin": ORIGIN})
-    assert (answer.status_code, answer.json()["code"]) == (403, "origin_not_allowed")
+def test_without_a_list_no_origin_is_allowed(open_client):
+    with open_client() as client:
+        answer = client.get("/health", headers={"Origin": ORIGIN})
+        assert (answer.status_code, answer.json["code"]) == (403, "origin_not_allowed")

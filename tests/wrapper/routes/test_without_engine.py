@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from schemas.errors import UnavailableError
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.catalog.catalog import Catalog
 from wrapper.engine.client import EngineClient
 
@@ -27,20 +27,6 @@ def url(client):
     return "/collections/abc"
 
 
-def test_writes_are_202_and_their_documents_are_found(client, url):
-    added = client.post(f"{url}/documents", json={"documents": DOCUMENTS})
-    assert (added.status_code, added.json["indexed"], added.json["created"]) == (202, False, 2)
-    assert client.patch(f"{url}/documents/a", json={"text": "new"}).status_code == 202
-    streamed = client.post(
-        f"{url}/documents", data='{"text": "c", "embedding": [1, 1]}', content_type="application/x-ndjson"
-    )
-    assert (streamed.status_code, streamed.json["indexed"]) == (202, False)
-    deleted = client.delete(f"{url}/documents", json={"ids": ["b"]})
-    assert (deleted.status_code, deleted.json["count"]) == (202, 1)
-    assert client.get(f"{url}/documents/a").json["text"] == "new"
-    assert client.get(url).json["count"] == 2
-
-
 def test_a_repeat_without_a_key_is_not_indexed_before_its_original(client, url):
     for counted in ("created", "unchanged"):
         answer = client.post(f"{url}/documents", json={"documents": DOCUMENTS})
@@ -55,20 +41,12 @@ def test_vector_queries_scan_the_catalogue_and_say_so(client, url):
         assert answer["plan"] == "scan"
 
 
-def test_a_repeat_with_the_key_gets_the_first_answer_while_the_engine_is_away(client, url):
-    headers = {"Idempotency-Key": "k"}
-    answers = [client.post(f"{url}/documents", json={"documents": DOCUMENTS}, headers=headers) for _ in range(2)]
-    assert [answer.status_code for answer in answers] == [202, 202]
-    assert answers[0].json == answers[1].json
-
-
 def test_health_is_degraded_with_200(client, url):
     client.post(f"{url}/documents", json={"documents": DOCUMENTS})
     eventually(lambda: client.get("/health").json["engine"]["status"] == "unresponsive")
     answer = client.get("/health")
     assert (answer.status_code, answer.json["status"]) == (200, "degraded")
-    assert answer.json["engine"]["mode"] == "remote"
-    assert answer.json["engine"]["age_seconds"] >= 0
+    assert (answer.json["engine"]["mode"], "age_seconds" in answer.json["engine"]) == ("remote", True)
     assert answer.json["catalog"] == {"status": "healthy", "kind": "sqlite"}
     assert answer.json["index_lag"] == 2
     assert client.get("/ready").status_code == 200
@@ -100,7 +78,7 @@ def test_health_does_not_wait_for_the_engine(monkeypatch, open_client):
     monkeypatch.setattr(EngineClient, "heartbeat", hang)
     with open_client() as client:
         try:
-            assert asked.wait(20)
+            assert asked.wait(PATIENCE_SECONDS)
             for path in ("/live", "/ready", "/health", "/metrics"):
                 assert client.get(path).status_code == 200
         finally:
@@ -130,11 +108,3 @@ def test_writes_are_refused_below_the_disk_floor_and_reads_go_on(open_client):
         assert client.get(url).json == before
         assert client.get(f"{url}/documents").json["total"] == 2
         assert client.post(f"{url}/query", json={"query_embedding": [1, 0]}).status_code == 200
-
-
-def test_the_body_limit_is_a_setting(open_client):
-    with open_client(max_body_mb=1) as client:
-        answer = client.post("/collections", data=b" " * (1 << 20) + b"{}", content_type="application/json")
-        assert answer.status_code == 413
-        assert answer.json["details"] == {"limit_bytes": 1 << 20}
-        assert "1 MB" in answer.json["message"]

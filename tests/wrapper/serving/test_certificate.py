@@ -122,14 +122,14 @@ def test_a_certificate_is_warned_of_before_and_after_its_time(tmp_path):
     assert "not valid before 2020-04-27" in early
 
 
-def test_unchanged_files_are_left_alone(certificate, looked):
+def test_a_replaced_pair_is_taken_up_when_it_is_time_to_look(certificate, looked, tmp_path):
     before = certificate.context
-    assert looked(times=5) == []
+    assert looked(times=5) == [], "unchanged files are left alone"
     assert certificate.context is before
-
-
-def test_a_replaced_pair_is_taken_up(certificate, looked, tmp_path):
     new = write_pair(tmp_path)
+    for _ in range(5):
+        certificate.look()
+    assert certificate.context is before
     assert looked(times=3) == ["the certificate was replaced"]
     assert served(certificate.context)[0] == new.serial
 
@@ -152,14 +152,6 @@ def test_a_file_that_is_gone_while_it_is_taken_up_leaves_the_certificate(certifi
 
     monkeypatch.setattr("wrapper.serving.certificate.validity_warnings", gone)
     assert looked(times=3) == []
-    assert certificate.context is before
-
-
-def test_the_clock_decides_when_to_look(certificate, clock, tmp_path):
-    write_pair(tmp_path)
-    before = certificate.context
-    for _ in range(5):
-        certificate.look()
     assert certificate.context is before
 
 

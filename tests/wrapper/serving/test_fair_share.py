@@ -36,9 +36,11 @@ def _share(counts, clock, connections):
     return share
 
 
-def test_a_worker_with_no_more_connections_than_another_takes_the_next():
+def test_a_worker_alone_or_with_no_more_connections_than_another_takes_the_next():
     counts, clock = ConnectionCounts(4), Clock()
-    one, _ = _share(counts, clock, 3), _share(counts, clock, 3)
+    one = _share(counts, clock, 3)
+    assert not one.leaves_to_others(3)
+    _share(counts, clock, 3)
     assert not one.leaves_to_others(3)
     assert not one.leaves_to_others(2)
 
@@ -54,12 +56,6 @@ def test_a_worker_with_more_connections_leaves_the_next_to_the_other_for_a_momen
     assert one.leaves_to_others(4)  # the next one
     other.tell(4)
     assert not one.leaves_to_others(4)
-
-
-def test_a_worker_alone_takes_all():
-    counts, clock = ConnectionCounts(4), Clock()
-    one = _share(counts, clock, 7)
-    assert not one.leaves_to_others(7)
 
 
 def test_a_worker_that_has_not_begun_or_has_ended_is_not_waited_for():

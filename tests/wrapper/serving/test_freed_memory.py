@@ -1,11 +1,29 @@
+"""What a worker does about its memory, and how many threads its numeric library has."""
+
+from __future__ import annotations
+
 import gc
+import os
 import subprocess
 import sys
 import weakref
 
 import pytest
 
+from tests.support.live import PATIENCE_SECONDS
 from wrapper.serving import freed_memory
+
+needs_glibc = pytest.mark.skipif(freed_memory._c_function("malloc_stats") is None, reason="there is no glibc")
+
+
+def run(script, **environ):
+    """Run a script in a process of its own."""
+    ours = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True, env={**ours, **environ}
+    )
+    return done.stdout.split(), done.stderr
 
 
 class Node:
@@ -40,8 +58,29 @@ def test_memory_freed_by_requests_that_may_be_large_is_given_back_once(monkeypat
         gc.enable()
 
 
-def test_giving_back_what_is_not_held_does_no_harm():
-    freed_memory.trim()
+TRIMMED = """
+import ctypes, os
+from wrapper.serving.freed_memory import trim
+
+def resident_mb():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+library = ctypes.CDLL(None)
+library.malloc.restype = ctypes.c_void_p
+library.free.argtypes = [ctypes.c_void_p]
+blocks = [library.malloc(3_000) for _ in range(30_000)]
+for each in blocks[:-1]:
+    library.free(each)
+held = resident_mb()
+trim()
+print(held - resident_mb())
+"""
+
+
+@needs_glibc
+def test_what_lies_before_something_that_stays_is_given_back():
+    (given_back_mb,), _ = run(TRIMMED)
+    assert int(given_back_mb) > 50
 
 
 KEPT = """
@@ -57,8 +96,7 @@ print(gc.isenabled(), gc.get_freeze_count() > was_kept, any(each is kept for eac
 
 
 def test_what_is_kept_is_left_out_of_the_collections_that_go_on():
-    told = subprocess.run([sys.executable, "-c", KEPT], capture_output=True, text=True, check=True, timeout=60)
-    assert told.stdout.split() == ["True", "True", "False"]
+    assert run(KEPT)[0] == ["True", "True", "False"]
 
 
 IN_THREADS = """
@@ -88,12 +126,26 @@ library.malloc_stats()
 """
 
 
-def _arenas(command: str) -> int:
-    script = IN_THREADS.replace("COMMAND", repr(command))
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
-    return done.stderr.count("Arena ")
-
-
-@pytest.mark.skipif(freed_memory._c_function("malloc_stats") is None, reason="there is no glibc")
+@needs_glibc
 def test_threads_share_few_arenas():
-    assert _arenas("bound_arenas") <= freed_memory.ARENAS < _arenas("as it is")
+    bound, free = (
+        run(IN_THREADS.replace("COMMAND", repr(command)))[1].count("Arena ") for command in ("bound_arenas", "as it is")
+    )
+    assert bound <= freed_memory.ARENAS < free
+
+
+NUMERIC_WORK = """
+import os
+import sys
+import wrapper.serving.gunicorn_config
+import interfaces.compose
+import numpy
+matrix = numpy.ones((2_000, 2_000), dtype="f4")
+matrix @ matrix
+print(len(os.listdir("/proc/self/task")), file=sys.__stdout__)  # what is printed otherwise is a line of the log
+"""
+
+
+def test_the_numeric_library_of_a_worker_has_one_thread(tmp_path):
+    """More would wait for each other, spinning: a hundred simultaneous questions took three times as long."""
+    assert run(NUMERIC_WORK, RAG_DATA_DIR=str(tmp_path))[0] == ["1"]

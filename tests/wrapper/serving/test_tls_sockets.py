@@ -9,14 +9,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.wrapper.serving.certificates import write_pair
 from wrapper.serving.certificate import tls_context
 from wrapper.serving.tls_sockets import TlsSocket
 from wrapper.web.slow_clients import Patience
 
 LARGE = bytes(range(256)) * (1 << 16)
-SECONDS = 20
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +78,7 @@ def connect(context, pair):
 
         def start(seconds=600.0):
             listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            plain = stack.enter_context(socket.create_connection(listening.getsockname(), timeout=SECONDS))
+            plain = stack.enter_context(socket.create_connection(listening.getsockname(), timeout=PATIENCE_SECONDS))
             ours = stack.enter_context(TlsSocket(listening.accept()[0].detach(), Patience(seconds, 1), context))
             ours.setblocking(False)
             return ours, Client(plain, pair)

@@ -67,21 +67,16 @@ def test_headers_of_every_error_stay(asked):
     assert asked(UnauthorizedError("Who asks?")).headers["WWW-Authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize("path", ["/other", "/other/", "/other/unknown"])
-def test_paths_that_are_none_are_told_of_in_the_same_words(asked, path):
-    answer = asked(None, path)
-    assert (answer.status_code, answer.json["name"]) == (404, "NotFoundError")
-
-
-def test_so_are_wrong_methods_and_defects(asked):
+def test_paths_that_are_none_wrong_methods_and_defects_are_told_of_in_the_same_words(asked):
+    for path in ("/other", "/other/", "/other/unknown"):
+        answer = asked(None, path)
+        assert (answer.status_code, answer.json["name"]) == (404, "NotFoundError"), path
     refused = asked(None, method="POST")
     assert (refused.status_code, refused.json["name"]) == (405, "WrongMethodError")
     assert "GET" in refused.headers["Allow"]
     failed = asked(ZeroDivisionError())
-    assert (failed.status_code, failed.json) == (
-        500,
-        {"name": "RagError", "said": "Internal server error", "status": 500},
-    )
+    told = {"name": "RagError", "said": "Internal server error", "status": 500}
+    assert (failed.status_code, failed.json) == (500, told)
 
 
 def test_what_only_begins_like_it_is_not_below(asked):

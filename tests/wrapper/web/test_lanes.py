@@ -1,14 +1,15 @@
 """Requests that wait for the same thing wait for each other, and for no others."""
 
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 import pytest
 
 from schemas.errors import BusyError
 from schemas.settings import WrapperSettings
-from tests.support.live import eventually
-from wrapper.web.lanes import Lane, Lanes, Places, Width, threads, widths
+from tests.support.live import PATIENCE_SECONDS, eventually
+from wrapper.web.lanes import Lane, Lanes, Places, Width, threads
 
 
 def _stays():
@@ -36,7 +37,7 @@ def ask():
 
     yield start
     for thread in made:
-        thread.join(20)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
 
 
@@ -97,11 +98,15 @@ def test_a_full_lane_does_not_concern_the_others():
 
 
 def test_a_place_is_given_back_once():
-    lanes = Lanes(WrapperSettings(service_threads=1))
-    for _ in range(3):
-        leave = lanes.enter(Lane.SERVICE, _stays)
-        leave()
-        leave()
+    lanes = Lanes(WrapperSettings(service_threads=1, max_queue=0))
+    first = lanes.enter(Lane.SERVICE, _stays)
+    first()
+    first()
+    second = lanes.enter(Lane.SERVICE, _stays)
+    first()
+    with pytest.raises(BusyError):
+        lanes.enter(Lane.SERVICE, _stays)
+    second()
 
 
 def test_embedding_elsewhere_waits_in_the_lane_of_other_services():
@@ -132,5 +137,14 @@ def test_other_services_are_asked_within_a_limit():
 
 
 def test_there_is_a_thread_for_all_that_lanes_may_hold():
-    settings = WrapperSettings()
-    assert threads(settings) > sum(each.at_once + each.waiting for each in widths(settings).values())
+    settings = WrapperSettings(max_queue=0)
+    lanes, held = Lanes(settings), 0
+    for lane in set(Lane) - {Lane.LIFE}:
+        with suppress(BusyError):
+            while True:
+                lanes.enter(lane, _stays)
+                held += 1
+    assert held > settings.threads + settings.service_threads
+    assert threads(settings) > held
+    lanes_with_a_queue = len(list(lanes.held()))
+    assert threads(replace(settings, max_queue=3)) == threads(settings) + 3 * lanes_with_a_queue

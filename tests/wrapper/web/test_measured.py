@@ -7,6 +7,7 @@ import threading
 import pytest
 from flask import Flask, Response, g
 
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.logs import logs_of
 from wrapper.observing import metrics
 from wrapper.observing.recent import RecentRequests
@@ -37,7 +38,7 @@ def client(go_on):
 
     def parts():
         yield b"first"
-        assert go_on.wait(30)
+        assert go_on.wait(PATIENCE_SECONDS)
         yield b"second"
 
     def broken():

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from schemas.errors import BusyError, PayloadTooLargeError
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.web import parsing_budget
 from wrapper.web.parsing_budget import MAX_VALUES, ParsingBudget, count_values, parsed_bytes
 
@@ -61,7 +61,7 @@ def test_a_body_that_does_not_fit_in_waits_its_turn():
     def parse(name, content):
         with budget.room_for(content):
             came.append(name)
-            gate.wait(20)
+            gate.wait(PATIENCE_SECONDS)
 
     with budget.room_for(large):
         first = threading.Thread(target=parse, args=("large", large))

@@ -57,31 +57,24 @@ def test_ids_are_in_the_order_of_the_request_and_made_where_missing(add, filled)
     assert second != third
 
 
-def test_created_updated_and_unchanged_are_counted(add, filled):
-    name = filled([_document(0), _document(1)])
-    answer = add(name, [_document(0), _document(1, text="new"), _document(2)]).json
-    assert (answer["count"], answer["created"], answer["updated"], answer["unchanged"]) == (3, 1, 1, 1)
-    assert answer["revision"] == 3
-    again = add(name, [_document(0), _document(1, text="new"), _document(2)]).json
-    assert (again["created"], again["updated"], again["unchanged"], again["revision"]) == (0, 0, 3, 3)
-
-
 def test_a_different_order_of_metadata_keys_is_not_a_change(add, filled):
     name = filled([_document(metadata={"a": 1, "b": {"c": 1, "d": 2}})])
     assert add(name, [_document(metadata={"b": {"d": 2, "c": 1}, "a": 1})]).json["unchanged"] == 1
 
 
-def test_replace_replaces_metadata_whole(add, filled, stored):
+@pytest.mark.parametrize(
+    ("on_conflict", "counts", "left"),
+    [
+        ("replace", (1, 1, 0), {"text": "new", "metadata": {"both": 2}}),
+        ("skip", (1, 0, 1), {"text": "text 0", "metadata": {"old": 1, "both": 1}}),
+    ],
+)
+def test_an_existing_document_is_replaced_whole_or_kept(add, filled, stored, on_conflict, counts, left):
     name = filled([_document(metadata={"old": 1, "both": 1})])
-    add(name, [_document(metadata={"both": 2})], on_conflict="replace")
-    assert stored(name)["doc-0"]["metadata"] == {"both": 2}
-
-
-def test_skip_keeps_existing_documents(add, filled, stored):
-    name = filled([_document(metadata={"old": 1})])
-    answer = add(name, [_document(text="new"), _document(1)], on_conflict="skip").json
-    assert (answer["created"], answer["updated"], answer["unchanged"]) == (1, 0, 1)
-    assert stored(name)["doc-0"] == {"text": "text 0", "metadata": {"old": 1}, "embedding": [1.0, 0.0]}
+    new = _document(text="new", metadata={"both": 2})
+    answer = add(name, [new, _document(1)], on_conflict=on_conflict).json
+    assert (answer["created"], answer["updated"], answer["unchanged"]) == counts
+    assert stored(name)["doc-0"] == {**left, "embedding": [1.0, 0.0]}
 
 
 def test_error_stores_nothing_when_an_id_exists(add, filled, unchanged):
@@ -89,10 +82,8 @@ def test_error_stores_nothing_when_an_id_exists(add, filled, unchanged):
     with unchanged(name):
         answer = add(name, [_document(0), _document(1), _document(2)], on_conflict="error")
     assert answer.status_code == 409
-    assert (answer.json["code"], answer.json["details"]) == (
-        "document_exists",
-        {"index": 1, "id": "doc-1", "indexes": [1]},
-    )
+    told = {"index": 1, "id": "doc-1", "indexes": [1]}
+    assert (answer.json["code"], answer.json["details"]) == ("document_exists", told)
 
 
 def test_an_unknown_on_conflict_is_refused(add, filled, unchanged):
@@ -139,21 +130,6 @@ def test_replace_where_deletes_nothing_when_the_documents_are_refused(add, fille
         assert add(name, [_document(1)], replace_where='{"a": 1}', on_conflict="error").status_code == 409
 
 
-def test_embeddings_may_be_base64_of_little_endian_float32(add, filled, stored):
-    values = [0.1, -2.5, 1e-20, 3e38]
-    encoded = base64.b64encode(struct.pack("<4f", *values)).decode()
-    name = filled()
-    assert add(name, [_document(0, embedding=encoded), _document(1, embedding=values)]).status_code == 201
-    found = stored(name)
-    assert found["doc-0"]["embedding"] == found["doc-1"]["embedding"] == pytest.approx(values)
-
-
-def test_integers_are_accepted_as_numbers(add, filled, stored):
-    name = filled()
-    assert add(name, [_document(embedding=[1, -2, 30_000_000_000])]).status_code == 201
-    assert stored(name)["doc-0"]["embedding"] == pytest.approx([1, -2, 3e10])
-
-
 METADATA = {
     "string": "text",
     "empty": "",
@@ -198,16 +174,12 @@ FAULTS = {
     "no array": (None, "documents_required", {"field": "documents"}),
     "an empty array": ([], "documents_required", {"field": "documents"}),
     "an object": ({"text": "x"}, "documents_required", {"field": "documents"}),
-    "a string": ("x", "documents_required", {"field": "documents"}),
     "an item that is no object": ([_document(), 7], "invalid_document", {"field": "documents", "index": 1}),
-    "null as an item": ([None], "invalid_document", {"field": "documents", "index": 0}),
     "no text": ([_document(), {"embedding": [1, 2]}], "invalid_text", {"field": "text", "index": 1}),
-    "null text": ([_document(text=None)], "invalid_text", {"field": "text", "index": 0}),
     "text that is no string": ([_document(text=7)], "invalid_text", {"field": "text", "index": 0}),
     "an empty id": ([_document(id="")], "invalid_id", {"field": "id", "index": 0}),
     "an id that is no string": ([_document(), _document(id=7)], "invalid_id", {"field": "id", "index": 1}),
     "metadata that is a list": ([_document(metadata=[1])], "invalid_metadata", {"field": "metadata", "index": 0}),
-    "metadata that is a string": ([_document(metadata="x")], "invalid_metadata", {"field": "metadata", "index": 0}),
     "more fields than metadata may have": (
         [_document(), _document(1, metadata={f"k{n}": n for n in range(2_001)})],
         "invalid_metadata",
@@ -226,14 +198,8 @@ FAULTS = {
     "no embedding": ([_document(embedding=None)], "embedding_required", {"field": "embedding", "index": 0}),
     "an empty embedding": ([_document(embedding=[])], "invalid_embedding", {"field": "embedding", "index": 0}),
     "a numeral": ([_document(embedding=[1, "2"])], "invalid_embedding", {"field": "embedding", "index": 0}),
-    "a boolean": ([_document(embedding=[True, 2])], "invalid_embedding", {"field": "embedding", "index": 0}),
-    "null in an embedding": ([_document(embedding=[None])], "invalid_embedding", {"field": "embedding", "index": 0}),
-    "nested embedding": ([_document(embedding=[[1], [2]])], "invalid_embedding", {"field": "embedding", "index": 0}),
-    "an object as embedding": ([_document(embedding={})], "invalid_embedding", {"field": "embedding", "index": 0}),
     "beyond float32": ([_document(embedding=[1e39, 0])], "invalid_embedding", {"field": "embedding", "index": 0}),
     "no base64": ([_document(embedding="not base64!")], "invalid_embedding", {"field": "embedding", "index": 0}),
-    "half a float": ([_document(embedding="AAAAAAA=")], "invalid_embedding", {"field": "embedding", "index": 0}),
-    "empty base64": ([_document(embedding="")], "invalid_embedding", {"field": "embedding", "index": 0}),
     "NaN in base64": (
         [_document(embedding=base64.b64encode(struct.pack("<2f", 1, float("nan"))).decode())],
         "invalid_embedding",
@@ -267,14 +233,6 @@ def test_a_fault_is_located_and_nothing_is_stored(client, filled, unchanged, doc
     assert answer.json["details"] == details
 
 
-@pytest.mark.parametrize("body", [[], [_document()], {}, {"docs": []}, "documents", 7, True, None])
-def test_a_body_without_documents_is_refused(client, filled, unchanged, body):
-    name = filled()
-    with unchanged(name):
-        answer = client.post(f"/collections/{name}/documents", json=body)
-    assert (answer.status_code, answer.json["error"]) == (400, "Documents array is required")
-
-
 def test_metadata_may_be_nested_32_levels_deep_and_no_deeper(add, filled, stored):
     deep = {}
     for _ in range(31):
@@ -283,16 +241,3 @@ def test_metadata_may_be_nested_32_levels_deep_and_no_deeper(add, filled, stored
     assert add(name, [_document(metadata={"a": deep})]).status_code == 400
     assert add(name, [_document(metadata=deep)]).status_code == 201
     assert stored(name)["doc-0"]["metadata"] == deep
-
-
-@pytest.mark.parametrize("document_id", ["a/b", "ä b", "\x00", "'; DROP", "x" * 5_000, "\U0001f600", "%2F", " "])
-def test_any_text_may_be_an_id(add, client, filled, document_id):
-    name = filled()
-    assert add(name, [_document(id=document_id), _document(1)]).json["ids"] == [document_id, "doc-1"]
-    assert add(name, [_document(id=document_id)]).json["unchanged"] == 1
-    assert add(name, [_document(id=document_id, text="new")]).json["updated"] == 1
-    found = client.post(f"/collections/{name}/documents/search", json={"ids": [document_id]}).json["documents"]
-    assert [(each["id"], each["text"]) for each in found] == [(document_id, "new")]
-    nearest = client.post(f"/collections/{name}/query", json={"query_embedding": [1, 0], "top_k": 1}).json["results"]
-    assert nearest[0]["id"] == document_id
-    assert client.delete(f"/collections/{name}/documents", json={"ids": [document_id]}).json["count"] == 1

@@ -30,12 +30,18 @@ def _ids(client, name):
 
 
 def test_a_patch_changes_only_the_parts_it_names_and_answers_with_the_document(patch, client, filled):
-    name = filled([_document(0, page=1)])
-    answer = patch(name, {"text": "new"})
-    assert (answer.status_code, answer.json) == (200, {"id": "doc-0", "text": "new", "metadata": {"page": 1}})
-    shown = client.get(f"/collections/{name}/documents/doc-0?include=embedding").json
-    assert shown == {"id": "doc-0", "text": "new", "metadata": {"page": 1}, "embedding": [1.0, 0.0]}
-    assert client.get(f"/collections/{name}").json["revision"] == 3
+    name = filled([_document(0, page=1), _document(1)])
+    url = f"/collections/{name}"
+    answer = patch(name, {"text": "zebra"})
+    assert (answer.status_code, answer.json) == (200, {"id": "doc-0", "text": "zebra", "metadata": {"page": 1}})
+    shown = client.get(f"{url}/documents/doc-0?include=embedding").json
+    assert shown == {"id": "doc-0", "text": "zebra", "metadata": {"page": 1}, "embedding": [1.0, 0.0]}
+    assert [client.post(f"{url}/text-search", json={"query": each}).json["total"] for each in ("zebra", "0")] == [1, 0]
+    assert patch(name, {"embedding": [-1.0, 0.0]}).status_code == 200
+    found = client.post(f"{url}/query", json={"query_embedding": [-1, 0], "top_k": 1}).json["results"]
+    assert (found[0]["id"], found[0]["distance"]) == ("doc-0", pytest.approx(0))
+    assert patch(name, {"text": "zebra", "metadata": {"page": 1, "nobody": None}}).status_code == 200
+    assert client.get(url).json["revision"] == 4, "what changes nothing makes no new revision"
 
 
 def test_a_uri_is_set_changed_and_taken_away(patch, client, filled):
@@ -43,9 +49,6 @@ def test_a_uri_is_set_changed_and_taken_away(patch, client, filled):
     for given, uri in (("file:///a", "file:///a"), (None, "file:///a"), ("file:///b", "file:///b"), ("", None)):
         assert patch(name, {"text": "new", "uri": given}).json.get("uri") == uri
         assert client.get(f"/collections/{name}/documents/doc-0").json.get("uri") == uri
-    for wrong in (5, "x" * 2_049):
-        answer = patch(name, {"uri": wrong})
-        assert (answer.status_code, answer.json["details"]) == (400, {"field": "uri"})
 
 
 def test_metadata_is_patched_deeply_and_null_removes(patch, client, chroma, filled):
@@ -68,62 +71,6 @@ def test_repeated_patches_cannot_exceed_the_bounds_of_metadata(patch, filled, un
     assert patch(name, {"metadata": {f"b{n}": n for n in range(500)}}).status_code == 200
 
 
-def test_an_embedding_is_patched(patch, client, filled):
-    name = filled([_document(0), _document(1)])
-    assert patch(name, {"embedding": [-1.0, 0.0]}).status_code == 200
-    found = client.post(f"/collections/{name}/query", json={"query_embedding": [-1, 0], "top_k": 1}).json["results"]
-    assert (found[0]["id"], found[0]["distance"]) == ("doc-0", pytest.approx(0))
-
-
-def test_the_text_index_follows_a_patch(patch, client, filled):
-    name = filled([_document(0)])
-    patch(name, {"text": "zebra"})
-    search = f"/collections/{name}/text-search"
-    assert client.post(search, json={"query": "zebra"}).json["total"] == 1
-    assert client.post(search, json={"query": "text"}).json["total"] == 0
-
-
-def test_null_parts_of_a_patch_count_as_absent(patch, filled):
-    name = filled([_document(0, page=1)])
-    answer = patch(name, {"text": "new", "metadata": None, "embedding": None})
-    assert answer.json == {"id": "doc-0", "text": "new", "metadata": {"page": 1}}
-
-
-def test_a_patch_that_changes_nothing_makes_no_new_revision(patch, client, filled):
-    name = filled([_document(0, page=1)])
-    assert patch(name, {"text": "text 0", "metadata": {"page": 1, "nobody": None}}).status_code == 200
-    assert client.get(f"/collections/{name}").json["revision"] == 2
-
-
-@pytest.mark.parametrize(
-    ("body", "details"),
-    [
-        ({}, {"field": "text"}),
-        ({"text": None, "unknown": 1}, {"field": "text"}),
-        ({"text": 7}, {"field": "text"}),
-        ({"metadata": [1]}, {"field": "metadata"}),
-        ({"metadata": "x"}, {"field": "metadata"}),
-        ({"embedding": []}, {"field": "embedding"}),
-        ({"embedding": ["1"]}, {"field": "embedding"}),
-        ({"embedding": [1, 2, 3]}, {"field": "embedding", "expected": 2, "actual": 3}),
-        ({"text": "good", "embedding": [1]}, {"field": "embedding", "expected": 2, "actual": 1}),
-    ],
-)
-def test_a_faulty_patch_is_located_and_changes_nothing(patch, client, filled, unchanged, body, details):
-    name = filled([_document(0)])
-    with unchanged(name):
-        answer = patch(name, body)
-    assert (answer.status_code, answer.json["details"]) == (400, details)
-    assert client.get(f"/collections/{name}/documents/doc-0").json["text"] == "text 0"
-
-
-@pytest.mark.parametrize("body", [[], "x", 7, None])
-def test_a_patch_must_be_an_object(patch, filled, unchanged, body):
-    name = filled([_document(0)])
-    with unchanged(name):
-        assert patch(name, body).status_code == 400
-
-
 def test_patching_a_missing_document_is_not_found(patch, filled, unchanged):
     name = filled()
     with unchanged(name):
@@ -137,58 +84,20 @@ def test_deleting_by_ids_counts_the_documents_that_existed(delete, client, chrom
     name = filled([_document(number) for number in range(4)])
     ids = ["doc-1", "nobody", "doc-3", "doc-1"]
     answer = delete(name, ids if bare else {"ids": ids})
-    assert (answer.status_code, answer.json) == (
-        200,
-        {"status": "deleted", "collection": name, "count": 2, "revision": 3},
-    )
+    told = {"status": "deleted", "collection": name, "count": 2, "revision": 3}
+    assert (answer.status_code, answer.json) == (200, told)
     assert _ids(client, name) == ["doc-0", "doc-2"]
     assert chroma.get_collection(name, embedding_function=None).get()["ids"] == ["doc-0", "doc-2"]
     nearest = client.post(f"/collections/{name}/query", json={"query_embedding": [1, 3], "top_k": 9}).json["results"]
     assert {each["id"] for each in nearest} == {"doc-0", "doc-2"}
 
 
-def test_deleting_by_filter_deletes_the_matches(delete, client, filled):
-    name = filled([_document(number, page=number) for number in range(5)])
-    answer = delete(name, {"where": {"page": {"$gte": 2, "$ne": 3}}})
-    assert answer.json["count"] == 2
-    assert _ids(client, name) == ["doc-0", "doc-1", "doc-3"]
-
-
-@pytest.mark.parametrize(
-    "body", [{"ids": []}, [], {"ids": ["nobody"]}, {"where": {"a": 1}}, {"where": {"a": {"$in": []}}}]
-)
-def test_deleting_nothing_makes_no_new_revision(delete, filled, unchanged, body):
+def test_deleting_nothing_makes_no_new_revision(delete, filled, unchanged):
     name = filled([_document(0)])
     with unchanged(name):
-        answer = delete(name, body)
-    assert (answer.status_code, answer.json["count"]) == (200, 0)
-
-
-@pytest.mark.parametrize(
-    ("body", "field", "pointer"),
-    [
-        ({}, "ids", None),
-        ({"ids": None, "where": None}, "ids", None),
-        ({"ids": ["doc-0"], "where": {"page": 1}}, "ids", None),
-        ({"where": {}}, "where", None),
-        ({"where": {"page": {"$like": 1}}}, "where", "/page/$like"),
-        ({"where": [1]}, "where", ""),
-        ({"where": "page"}, "where", ""),
-    ],
-)
-def test_a_faulty_deletion_is_located_and_deletes_nothing(delete, filled, unchanged, body, field, pointer):
-    name = filled([_document(0, page=1)])
-    with unchanged(name):
-        answer = delete(name, body)
-    assert answer.status_code == 400
-    assert answer.json["details"]["field"] == field
-    assert answer.json["details"].get("pointer") == pointer
-
-
-def test_a_deletion_without_a_body_deletes_nothing(client, filled, unchanged):
-    name = filled([_document(0)])
-    with unchanged(name):
-        assert client.delete(f"/collections/{name}/documents").status_code == 400
+        for body in ({"ids": []}, [], {"ids": ["nobody"]}, {"where": {"a": 1}}, {"where": {"a": {"$in": []}}}):
+            answer = delete(name, body)
+            assert (answer.status_code, answer.json["count"]) == (200, 0), body
 
 
 def test_the_largest_number_of_ids_is_deleted_at_once(delete, client, filled):
@@ -198,21 +107,14 @@ def test_the_largest_number_of_ids_is_deleted_at_once(delete, client, filled):
     assert _ids(client, name) == []
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "more"),
-    [
-        ("POST", "documents/search", {}),
-        ("POST", "gather", {"by": "page"}),
-        ("DELETE", "documents", {}),
-    ],
-)
-def test_more_ids_than_the_largest_number_are_refused(client, filled, unchanged, method, path, more):
+def test_more_ids_than_the_largest_number_are_refused(client, filled, unchanged):
     name = filled([_document(0)])
     ids = [f"nobody-{number}" for number in range(MAX_IDS)] + ["doc-0"]
     with unchanged(name):
-        answer = client.open(f"/collections/{name}/{path}", method=method, json={"ids": ids, **more})
-    assert (answer.status_code, answer.json["code"]) == (400, "too_many_ids")
-    assert answer.json["details"] == {"field": "ids", "limit": MAX_IDS, "actual": MAX_IDS + 1}
+        for method, path in (("POST", "documents/search"), ("POST", "gather"), ("DELETE", "documents")):
+            answer = client.open(f"/collections/{name}/{path}", method=method, json={"ids": ids, "by": "page"})
+            assert (answer.status_code, answer.json["code"]) == (400, "too_many_ids"), path
+            assert answer.json["details"] == {"field": "ids", "limit": MAX_IDS, "actual": MAX_IDS + 1}
 
 
 @pytest.mark.parametrize(
@@ -226,6 +128,10 @@ def test_more_ids_than_the_largest_number_are_refused(client, filled, unchanged,
 )
 def test_a_filter_that_matches_everything_empties_a_collection_only_with_all(delete, client, filled, unchanged, where):
     name = filled([_document(number, page=number) for number in range(3)])
+    with unchanged(name):
+        assert delete(name, {"where": {}}, query_string={"all": "true"}).status_code == 400, (
+            "an empty filter never does"
+        )
     for query in ({}, {"all": "false"}):
         with unchanged(name):
             answer = delete(name, {"where": where}, query_string=query)
@@ -239,13 +145,6 @@ def test_a_filter_that_matches_everything_empties_a_collection_only_with_all(del
     assert client.get(f"/collections/{name}").json["dimension"] == 2
     again = delete(name, {"where": where})
     assert (again.status_code, again.json["count"]) == (200, 0)
-
-
-def test_an_empty_filter_deletes_nothing_even_with_all(delete, filled, unchanged):
-    name = filled([_document(0)])
-    with unchanged(name):
-        answer = delete(name, {"where": {}}, query_string={"all": "true"})
-    assert (answer.status_code, answer.json["details"]["field"]) == (400, "where")
 
 
 @pytest.mark.parametrize("word", ["count", "search", "all"])
@@ -265,10 +164,3 @@ def test_a_document_whose_id_is_a_route_is_read_replaced_and_deleted_by_ids(dele
     assert [(each["id"], each["text"]) for each in found] == [(word, "changed")]
     assert delete(name, [word]).json["count"] == 1
     assert _ids(client, name) == ["doc-1"]
-
-
-def test_a_document_deleted_and_added_again_goes_last(delete, client, filled):
-    name = filled([_document(0), _document(1)])
-    delete(name, ["doc-0"])
-    client.post(f"/collections/{name}/documents", json={"documents": [_document(0)]})
-    assert _ids(client, name) == ["doc-1", "doc-0"]

@@ -44,13 +44,6 @@ def test_include_embedding_adds_vectors(page, client, filled):
     assert by_ids["documents"] == [one]
 
 
-def test_an_unknown_part_is_refused(page, client, filled):
-    name = filled([_document(0)])
-    for answer in (page(name, include="vectors"), client.get(f"/collections/{name}/documents/doc-0?include=vectors")):
-        assert answer.status_code == 400
-        assert answer.json["details"]["field"] == "include"
-
-
 def test_search_by_ids_answers_in_their_order(client, filled):
     name = filled([_document(number, even=number % 2 == 0) for number in range(5)])
     url = f"/collections/{name}/documents/search"
@@ -71,25 +64,6 @@ def test_search_takes_more_ids_than_a_page_holds(client, filled):
     assert _ids(rest.json) == ids[1_000:]
 
 
-@pytest.mark.parametrize(
-    ("ids", "details"),
-    [
-        ("doc-0", {"field": "ids"}),
-        ({"a": 1}, {"field": "ids"}),
-        ([1], {"field": "ids", "index": 0}),
-        (["a", ""], {"field": "ids", "index": 1}),
-        (["a", None], {"field": "ids", "index": 1}),
-    ],
-)
-def test_faulty_ids_are_located(client, filled, unchanged, ids, details):
-    name = filled([_document(0)])
-    with unchanged(name):
-        for method, route in (("POST", "documents/search"), ("DELETE", "documents"), ("POST", "gather")):
-            answer = client.open(f"/collections/{name}/{route}", method=method, json={"ids": ids, "by": "a"})
-            assert answer.status_code == 400
-            assert answer.json["details"] == details
-
-
 def test_a_filter_longer_than_a_request_line_may_be_sent_to_search(client, filled):
     name = filled([_document(number, n=number) for number in range(3)])
     where = {"n": {"$in": list(range(10_000))}}
@@ -103,15 +77,6 @@ def test_a_request_line_of_almost_32_kilobytes_is_read(client, filled):
     name = filled([_document(0, n="x")])
     where = quote(json.dumps({"n": {"$in": ["x", "y" * 32_000]}}))
     assert client.get(f"/collections/{name}/documents?where={where}").json["total"] == 1
-
-
-def test_one_document_is_read_by_its_id(client, filled):
-    name = filled([_document(7, page=1)])
-    assert client.get(f"/collections/{name}/documents/doc-7").json == {
-        "id": "doc-7",
-        "text": "text 7",
-        "metadata": {"page": 1},
-    }
 
 
 def test_a_missing_document_is_not_found(client, filled):
@@ -132,18 +97,7 @@ def test_any_id_is_reached_by_its_encoded_path(client, filled, document_id):
     assert client.patch(path, json={"text": "new"}).json == {"id": document_id, "text": "new", "metadata": {}}
 
 
-@pytest.mark.parametrize("word", ["count", "search", "all"])
-def test_ids_that_are_names_of_routes_are_reached_by_ids(client, filled, word):
-    name = filled([{**_document(0), "id": word}])
-    found = client.post(f"/collections/{name}/documents/search", json={"ids": [word]}).json["documents"]
-    assert [each["id"] for each in found] == [word]
-    answer = client.patch(f"/collections/{name}/documents/{word}", json={"text": "new"})
-    assert answer.status_code == 405
-
-
 def test_the_count_is_that_of_the_matches(client, filled):
     name = filled([_document(number, even=number % 2 == 0) for number in range(7)])
     assert client.get(f"/collections/{name}/documents/count").json == {"count": 7, "revision": 2}
     assert client.get(f'/collections/{name}/documents/count?where={{"even":true}}').json["count"] == 4
-    refused = client.get(f"/collections/{name}/documents/count?where=x")
-    assert (refused.status_code, refused.json["details"]) == (400, {"field": "where"})

@@ -66,13 +66,6 @@ def send(request, opened):
     return send
 
 
-def test_a_stream_that_need_not_wait_is_stored_at_once_and_says_that_the_index_lacks_it(send, waits):
-    seen = waits(lambda entry: False)
-    answer, success = send(wait="commit")
-    assert (answer.status_code, answer.json["indexed"], answer.json["count"]) == (success, False, LINES)
-    assert seen == []
-
-
 def test_a_stream_that_waits_runs_a_few_parts_ahead_and_ends_when_the_index_has_it_all(send, waits):
     seen = waits(lambda entry: True)
     answer, success = send()
@@ -82,12 +75,6 @@ def test_a_stream_that_waits_runs_a_few_parts_ahead_and_ends_when_the_index_has_
     ahead = [stored - LINES_PER_PART * place for place, (_, stored) in enumerate(seen[:-1])]
     assert ahead == [LINES_PER_PART * (PARTS_BEHIND + 1)] * (PARTS - PARTS_BEHIND)
     assert entries[-1] - entries[0] == PARTS - 1
-
-
-def test_a_stream_that_waits_in_vain_says_so(send, waits):
-    waits(lambda entry: False)
-    answer, _ = send()
-    assert (answer.status_code, answer.json["indexed"], answer.json["count"]) == (202, False, LINES)
 
 
 def test_what_the_engine_cannot_take_is_named_whatever_part_it_is_in(send, waits, monkeypatch):

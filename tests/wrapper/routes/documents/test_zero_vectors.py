@@ -2,8 +2,6 @@
 
 import pytest
 
-METRICS_WITHOUT_DIRECTION = ["l2", "ip"]
-
 
 def _document(number, embedding=(1.0, 0.5)):
     return {"id": f"d{number}", "text": f"text {number}", "metadata": {}, "embedding": list(embedding)}
@@ -49,10 +47,13 @@ def test_a_query_with_a_zero_vector_is_refused(client, filled):
     _refused(client.post(f"/collections/{name}/query", json={"query_embedding": [0.0, 0.0]}), field="query_embedding")
 
 
-@pytest.mark.parametrize("metric", METRICS_WITHOUT_DIRECTION)
-def test_other_metrics_accept_zero_vectors(client, filled, metric):
+@pytest.mark.parametrize("metric", ["l2", "ip"])
+def test_other_metrics_accept_zero_vectors_and_questions(client, filled, metric):
     name = filled([_document(0), _document(1, (0.0, 0.0))], metric=metric)
-    assert client.patch(f"/collections/{name}/documents/d0", json={"embedding": [0.0, 0.0]}).status_code == 200
+    url = f"/collections/{name}"
+    assert client.patch(f"{url}/documents/d0", json={"embedding": [0.0, 0.0]}).status_code == 200
+    answer = client.post(f"{url}/query", json={"query_embedding": [0.0, 0.0]})
+    assert (answer.status_code, len(answer.json["results"])) == (200, 2)
 
 
 def test_a_vector_however_short_has_a_direction(client, filled):

@@ -20,6 +20,11 @@ DOCUMENTS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def name(shared_collection):
+    return shared_collection(DOCUMENTS)
+
+
 @pytest.fixture
 def query(client):
     def query(name, gather, embedding=(1.0, 0.0), **fields):
@@ -52,8 +57,7 @@ def _groups(answer):
     ]
 
 
-def test_each_hit_returns_its_group_once_ranked_by_its_best_hit(query, filled):
-    name = filled(DOCUMENTS)
+def test_each_hit_returns_its_group_once_ranked_by_its_best_hit(query, name):
     answer = query(name, {"by": "section", "order_by": ["place"]}, top_k=3)
     assert [each["id"] for each in answer.json["results"]] == ["b1", "a1", "a3"]
     assert _groups(answer) == [
@@ -62,32 +66,14 @@ def test_each_hit_returns_its_group_once_ranked_by_its_best_hit(query, filled):
     ]
 
 
-def test_groups_have_the_best_distance_and_hits_their_own(query, filled):
-    answer = query(filled(DOCUMENTS), {"by": "section"}, top_k=3).json
+def test_groups_have_the_best_distance_and_hits_their_own(query, name):
+    answer = query(name, {"by": "section"}, top_k=3).json
     distances = {each["id"]: each["distance"] for each in answer["results"]}
     assert [group["best_distance"] for group in answer["groups"]] == [distances["b1"], distances["a1"]]
     for group in answer["groups"]:
         for document in group["documents"]:
             assert document.get("distance") == distances.get(document["id"])
             assert document["text"] == f"text {document['id']}"
-
-
-def test_order_by_may_be_one_string_and_descending(query, filled):
-    answer = query(filled(DOCUMENTS), {"by": "section", "order_by": "-place"}, top_k=2)
-    assert _groups(answer)[1][2] == [("a3", False), ("a2", False), ("a1", True)]
-
-
-def test_without_an_order_groups_are_in_order_of_insertion(query, filled):
-    assert _groups(query(filled(DOCUMENTS), {"by": "section"}, top_k=2))[1][2] == [
-        ("a2", False),
-        ("a1", True),
-        ("a3", False),
-    ]
-
-
-def test_limit_cuts_groups_and_says_so(query, filled):
-    answer = query(filled(DOCUMENTS), {"by": "section", "order_by": "place", "limit": 2}, top_k=3)
-    assert _groups(answer)[1] == ("a", 2, [("a1", True), ("a3", True)], 3, False)
 
 
 BOOK = [
@@ -106,56 +92,19 @@ def test_the_hit_is_always_inside_the_limit(gather, filled):
     assert (group["total"], group["complete"]) == (100, False)
 
 
-def test_of_several_hits_the_best_ones_are_inside_the_limit(gather, filled):
-    name = filled(BOOK)
-    (group,) = gather(name, ids=["p-84", "p-03", "p-50"], by="book", order_by="page", limit=2).json["groups"]
-    assert [(each["id"], each["hit"]) for each in group["documents"]] == [("p-03", True), ("p-84", True)]
-    (group,) = gather(name, ids=["p-84", "p-03"], by="book", order_by="page", limit=5).json["groups"]
-    assert _ids(group) == ["p-02", "p-03", "p-83", "p-84", "p-85"]
-
-
-def test_a_window_gives_the_neighbours_of_each_hit(gather, filled):
-    name = filled(BOOK)
-    fields = {"by": "book", "order_by": "page"}
-    (group,) = gather(name, ids=["p-84", "p-02"], before=2, after=1, **fields).json["groups"]
-    assert _ids(group) == ["p-00", "p-01", "p-02", "p-03", "p-82", "p-83", "p-84", "p-85"]
-    (group,) = gather(name, ids=["p-99"], after=5, **fields).json["groups"]
-    assert _ids(group) == ["p-99"]
-    (group,) = gather(name, ids=["p-10", "p-12"], before=2, after=2, **fields).json["groups"]
-    assert _ids(group) == ["p-08", "p-09", "p-10", "p-11", "p-12", "p-13", "p-14"]
-    (group,) = gather(name, ids=["p-10"], before=100, after=100, limit=2, **fields).json["groups"]
-    assert _ids(group) == ["p-09", "p-10"]
-
-
 def test_a_window_of_a_vector_query(query, filled):
     answer = query(filled(BOOK), {"by": "book", "order_by": "page", "before": 1, "after": 1}, top_k=1)
     assert _groups(answer) == [("p", 1, [("p-00", True), ("p-01", False)], 100, False)]
 
 
-def test_groups_may_share_several_fields(gather, filled):
-    name = filled(BOOK)
-    answer = gather(name, ids=["p-60", "p-10", "p-61"], by=["book", "part"], order_by="page")
-    assert [(each["key"], each["rank"], each["total"]) for each in answer.json["groups"]] == [
-        (["p", 1], 1, 50),
-        (["p", 0], 2, 50),
-    ]
-
-
-def test_a_hit_that_lacks_one_of_several_fields_stands_alone(gather, filled):
-    alone = gather(filled(DOCUMENTS), ids=["lone", "a1"], by=["section", "place"])
-    assert [(each["key"], _ids(each)) for each in alone.json["groups"]] == [(None, ["lone"]), (["a", 1], ["a1"])]
-
-
-def test_ids_that_no_document_has_are_named(gather, filled):
-    name = filled(DOCUMENTS)
+def test_ids_that_no_document_has_are_named(gather, name):
     answer = gather(name, ids=["nobody", "a1", "nothing", "nobody"], by="section").json
     assert answer["missing"] == ["nobody", "nothing"]
     assert gather(name, ids=["a1"], by="section").json["missing"] == []
     assert "missing" not in gather(name, where={}, by="section").json
 
 
-def test_fields_that_no_document_has_are_named(gather, query, filled):
-    name = filled(DOCUMENTS)
+def test_fields_that_no_document_has_are_named(gather, query, name):
     named = [f"No document has the field '{field}' that gather names" for field in ("chapter", "page")]
     rule = {"by": ["chapter", "section"], "order_by": ["page", "place"]}
     assert gather(name, ids=["a1"], **rule).json["warnings"] == named
@@ -178,42 +127,12 @@ def test_text_joins_a_group_without_what_neighbours_repeat(gather, query, filled
     assert "text" not in gather(name, ids=["0"], by="s").json["groups"][0]
 
 
-def test_a_hit_without_the_field_is_a_group_of_its_own(query, filled):
-    answer = query(filled(DOCUMENTS), {"by": "section"}, [0.8, 0.4], top_k=1)
-    assert _groups(answer) == [(None, 1, [("lone", True)], 1, True)]
-
-
-def test_a_field_that_no_document_has_makes_a_group_of_each_hit(query, filled):
-    answer = query(filled(DOCUMENTS), {"by": "nothing"}, top_k=3)
-    assert [(group[0], group[2]) for group in _groups(answer)] == [
-        (None, [("b1", True)]),
-        (None, [("a1", True)]),
-        (None, [("a3", True)]),
-    ]
-
-
-def test_the_filter_chooses_hits_not_their_group(query, filled):
-    answer = query(filled(DOCUMENTS), {"by": "section", "order_by": "place"}, where={"place": 3}, top_k=5)
+def test_the_filter_chooses_hits_not_their_group(query, name):
+    answer = query(name, {"by": "section", "order_by": "place"}, where={"place": 3}, top_k=5)
     assert _groups(answer) == [("a", 1, [("a1", False), ("a2", False), ("a3", True)], 3, True)]
 
 
-def test_max_distance_leaves_out_groups_without_a_hit(query, filled):
-    assert [group[0] for group in _groups(query(filled(DOCUMENTS), {"by": "section"}, top_k=9, max_distance=0.05))] == [
-        "b",
-        "a",
-    ]
-
-
-def test_keys_are_typed(gather, filled):
-    name = filled(DOCUMENTS)
-    assert [(group[0], len(group[2])) for group in _groups(gather(name, ids=["string", "number"], by="section"))] == [
-        ("7", 1),
-        (7, 2),
-    ]
-
-
-def test_given_ids_can_be_gathered_around(gather, filled):
-    name = filled(DOCUMENTS)
+def test_given_ids_can_be_gathered_around(gather, name):
     answer = gather(name, ids=["a3", "nobody", "lone", "b1", "a1"], by="section", order_by="place")
     assert answer.json["revision"] == 2
     assert _groups(answer) == [
@@ -224,8 +143,8 @@ def test_given_ids_can_be_gathered_around(gather, filled):
     assert all(group.get("best_distance") is None for group in answer.json["groups"])
 
 
-def test_the_matches_of_a_filter_can_be_gathered_around(gather, filled):
-    answer = gather(filled(DOCUMENTS), where={"place": 1}, by="section", order_by=["place"], limit=1)
+def test_the_matches_of_a_filter_can_be_gathered_around(gather, name):
+    answer = gather(name, where={"place": 1}, by="section", order_by=["place"], limit=1)
     assert [(group[0], group[1], group[3], group[4]) for group in _groups(answer)] == [
         ("a", 1, 3, False),
         ("b", 2, 1, True),
@@ -241,58 +160,7 @@ def test_a_filter_with_too_many_matches_is_refused_not_cut(gather, filled):
     assert answer.json["details"] == {"field": "where", "limit": 1000, "total": 1001}
 
 
-def test_groups_may_be_formed_by_a_nested_field(gather, filled):
-    name = filled([_document(str(number), [1, 0], at={"page": number // 2}) for number in range(4)])
-    assert [(group[0], group[3]) for group in _groups(gather(name, ids=["3", "0"], by="at.page"))] == [(1, 2), (0, 2)]
-
-
 @pytest.mark.parametrize("fields", [{"ids": []}, {"ids": ["nobody"]}, {"where": {"place": 99}}])
-def test_nothing_to_gather_is_an_empty_answer(gather, filled, fields):
-    answer = gather(filled(DOCUMENTS), by="section", **fields)
+def test_nothing_to_gather_is_an_empty_answer(gather, name, fields):
+    answer = gather(name, by="section", **fields)
     assert (answer.status_code, answer.json["groups"]) == (200, [])
-
-
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"ids": ["a1"]}, "by"),
-        ({"ids": ["a1"], "by": None}, "by"),
-        ({"ids": ["a1"], "by": ""}, "by"),
-        ({"ids": ["a1"], "by": 7}, "by"),
-        ({"ids": ["a1"], "by": []}, "by"),
-        ({"ids": ["a1"], "by": ["section", ""]}, "by"),
-        ({"ids": ["a1"], "by": ["section", 7]}, "by"),
-        ({"ids": ["a1"], "by": ["a", "b", "c", "d", "e"]}, "by"),
-        ({"by": "section"}, "ids"),
-        ({"by": "section", "ids": ["a1"], "where": {}}, "ids"),
-        ({"by": "section", "ids": ["a1"], "limit": 0}, "limit"),
-        ({"by": "section", "ids": ["a1"], "limit": "all"}, "limit"),
-        ({"by": "section", "ids": ["a1"], "before": -1}, "before"),
-        ({"by": "section", "ids": ["a1"], "before": 101}, "before"),
-        ({"by": "section", "ids": ["a1"], "after": "2"}, "after"),
-        ({"by": "section", "ids": ["a1"], "after": 1.5}, "after"),
-        ({"by": "section", "ids": ["a1"], "text": 1}, "text"),
-        ({"by": "section", "ids": ["a1"], "order_by": 7}, "order_by"),
-        ({"by": "section", "ids": ["a1"], "order_by": ["-"]}, "order_by"),
-    ],
-)
-def test_a_faulty_gather_is_located(gather, query, filled, unchanged, fields, field):
-    name = filled(DOCUMENTS)
-    with unchanged(name):
-        answer = gather(name, **fields)
-        assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
-        if field not in ("ids",):
-            within = query(name, {key: value for key, value in fields.items() if key != "ids"})
-            assert (within.status_code, within.json["details"]["field"]) == (400, f"gather.{field}")
-
-
-@pytest.mark.parametrize("value", [7, "section", [], [{"by": "section"}], True])
-def test_a_gather_that_is_not_an_object_is_refused(query, filled, value):
-    answer = query(filled(DOCUMENTS), value)
-    assert answer.status_code == 400
-    assert answer.json["details"]["field"].startswith("gather")
-
-
-def test_null_equals_absent_inside_gather(query, filled):
-    answer = query(filled(DOCUMENTS), {"by": "section", "order_by": None, "limit": None, "unknown": 1}, top_k=1)
-    assert _groups(answer) == [("b", 1, [("b1", True)], 1, True)]

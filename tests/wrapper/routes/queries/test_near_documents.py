@@ -13,9 +13,9 @@ DOCUMENTS = [
 ]
 
 
-@pytest.fixture
-def docs(filled):
-    return filled(DOCUMENTS)
+@pytest.fixture(scope="module")
+def docs(shared_collection):
+    return shared_collection(DOCUMENTS)
 
 
 def asked(client, name, **body):
@@ -35,7 +35,8 @@ class TestNear:
         assert ids(answer) == ["north-east"]
         assert answer["results"][0]["distance"] == pytest.approx(0, abs=1e-6)
 
-    def test_what_has_no_direction_does_not_count_beside_what_has_one(self, client, docs):
+    def test_what_has_no_direction_does_not_count_beside_what_has_one(self, client, filled):
+        docs = filled(DOCUMENTS)
         lines = b"".join(
             orjson.dumps({"id": each, "text": "", "embedding": [0.0, 0.0]}) + b"\n" for each in ("zero", "nought")
         )
@@ -55,18 +56,6 @@ class TestNear:
         answer = asked(client, docs, ids=["east", "nobody"])
         assert (answer.status_code, answer.json["details"]["id"]) == (404, "nobody")
 
-    @pytest.mark.parametrize(
-        "body", [{"ids": []}, {"ids": ["a"] * 101}, {"ids": "a"}, {"ids": ["a"], "query_embedding": [1.0, 0.0]}]
-    )
-    def test_what_is_wrong_is_named(self, client, docs, body):
-        answer = asked(client, docs, **body)
-        assert (answer.status_code, answer.json["details"]["field"]) == (400, "ids")
-
-    def test_without_anything_to_be_near_the_answer_says_who_embeds(self, client, docs):
-        answer = asked(client, docs, query="where is north?")
-        assert answer.status_code == 400
-        assert "this route does not embed" in answer.json["message"]
-
 
 class TestQueries:
     def test_each_has_its_answer_in_their_order(self, client, docs):
@@ -79,54 +68,14 @@ class TestQueries:
         body = {"collection": docs, "queries": [{"query_embedding": [1.0, 0.0]}]}
         assert ids(client.post("/query", json=body).json["answers"][0])[0] == "east"
 
-    @pytest.mark.parametrize(
-        ("question", "field"),
-        [
-            ({}, "queries.1.query_embedding"),
-            ({"query_embedding": [True]}, "queries.1.query_embedding"),
-            ({"query_embedding": [1.0, 0.0], "top_k": 0}, "queries.1.top_k"),
-            ({"query_embedding": [1.0, 0.0], "where": {"$x": 1}}, "queries.1.where"),
-            ({"query_embedding": [1.0, 0.0], "gather": {}}, "queries.1.gather.by"),
-            ({"query_embedding": [1.0, 0.0], "topk": 1}, "queries.1.topk"),
-            ("text", "queries.1"),
-        ],
-    )
-    def test_what_is_wrong_is_named_with_its_place(self, client, docs, question, field):
-        answer = asked(client, docs, queries=[{"query_embedding": [1.0, 0.0]}, question])
-        assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
-
-    @pytest.mark.parametrize(
-        "body",
-        [
-            {"queries": []},
-            {"queries": [{"query_embedding": [1.0, 0.0]}] * 101},
-            {"queries": [{"query_embedding": [1.0, 0.0], "top_k": 1000}] * 11},
-            {"queries": {}},
-        ],
-    )
-    def test_the_list_is_bounded(self, client, docs, body):
-        answer = asked(client, docs, **body)
-        assert (answer.status_code, answer.json["details"]["field"]) == (400, "queries")
-
-    @pytest.mark.parametrize(
-        ("field", "value"),
-        [("query_embedding", [1.0, 0.0]), ("where", {"k": 1}), ("top_k", 1), ("include", ["embedding"])],
-    )
-    def test_nothing_of_a_question_goes_beside_it(self, client, docs, field, value):
-        body = {"queries": [{"query_embedding": [1.0, 0.0]}], field: value}
-        answer = asked(client, docs, **body)
-        assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
-
 
 class TestMany:
-    @pytest.mark.parametrize("top_k", [1_001, 10**6, 10**15])
-    def test_more_than_one_request_gets_is_cut_and_said(self, client, docs, top_k):
-        answer = asked(client, docs, query_embedding=[1.0, 0.0], top_k=top_k).json
-        assert len(answer["results"]) == 4
-        (warning,) = answer["warnings"]
-        assert warning.startswith("top_k is 1,000")
-
-    def test_pages_say_it_too(self, client, docs):
+    def test_more_than_one_request_gets_is_cut_and_said(self, client, docs):
+        for top_k in (1_001, 10**6, 10**15):
+            answer = asked(client, docs, query_embedding=[1.0, 0.0], top_k=top_k).json
+            assert len(answer["results"]) == 4
+            (warning,) = answer["warnings"]
+            assert warning.startswith("top_k is 1,000")
         answer = client.get(f"/collections/{docs}/documents", query_string={"limit": 5_000}).json
         assert answer["warnings"] == ["limit is 1,000 instead of 5,000: one request gets no more"]
 

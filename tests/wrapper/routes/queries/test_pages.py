@@ -49,35 +49,6 @@ def test_a_limit_bounds_the_page(page, filled, limit, count):
     assert (answer["next_cursor"] is None) == (count == 120)
 
 
-@pytest.mark.parametrize("field", ["limit", "offset"])
-def test_invalid_numbers_are_refused(client, filled, field):
-    name = filled([_document(0)])
-    for value in (-1, "abc", 1.5, "--5", "+-1", "1e3", "0x10", "٣", "", "9" * 400, [1, 2], {"a": 1}, True):
-        answers = [client.post(f"/collections/{name}/documents/search", json={field: value})]
-        if not isinstance(value, list | dict):
-            answers.append(client.get(f"/collections/{name}/documents", query_string={field: value}))
-        for answer in answers:
-            assert answer.status_code == 400, value
-            assert answer.json["details"]["field"] == field
-
-
-def test_a_limit_of_zero_is_refused(page, filled):
-    assert page(filled(), limit=0).status_code == 400
-
-
-def test_offsets_beyond_the_end_give_an_empty_page(page, filled):
-    answer = page(filled([_document(0)]), offset=5).json
-    assert (answer["documents"], answer["count"], answer["total"], answer["next_cursor"]) == ([], 0, 1, None)
-
-
-def test_pages_by_offset_show_each_document_once(page, filled):
-    name = filled([_document(number, odd=number % 2) for number in range(25)])
-    for where in ({}, {"odd": 1}, {"odd": {"$ne": 1}}):
-        total = page(name, where=where).json["total"]
-        pages = [_ids(page(name, where=where, limit=4, offset=offset).json) for offset in range(0, total, 4)]
-        assert [each for ids in pages for each in ids] == _ids(page(name, where=where).json)
-
-
 def test_pages_by_cursor_show_each_document_once_in_order(page, walk, filled):
     documents = [
         _document(number, **({"rank": number * 7 % 10} if number % 4 else {}), kind="abc"[number % 3])
@@ -93,96 +64,16 @@ def test_pages_by_cursor_show_each_document_once_in_order(page, walk, filled):
         assert len(set(everything)) == len(everything), arguments
 
 
-def test_order_is_typed_and_missing_values_are_last_in_both_directions(page, filled):
-    values = {
-        "text": "b",
-        "capital": "B",
-        "ten": 10,
-        "two": 2,
-        "half": 2.5,
-        "true": True,
-        "false": False,
-        "umlaut": "ä",
-    }
-    documents = [{**_document(0), "id": name, "metadata": {"v": value}} for name, value in values.items()]
-    lacking = [{**_document(0), "id": "null", "metadata": {"v": None}}, {**_document(0), "id": "none", "metadata": {}}]
-    name = filled([lacking[0], *documents, lacking[1]])
-    upwards = ["false", "true", "two", "half", "ten", "capital", "text", "umlaut"]
-    assert _ids(page(name, order_by="v").json) == [*upwards, "null", "none"]
-    assert _ids(page(name, order_by="-v").json) == [*reversed(upwards), "null", "none"]
-
-
-def test_order_by_several_fields_and_a_nested_one(page, filled):
-    name = filled(
-        [
-            _document(0, a={"b": 2}, c="x"),
-            _document(1, a={"b": 1}, c="x"),
-            _document(2, a={"b": 1}, c="y"),
-            _document(3, c="z"),
-        ]
-    )
-    assert _ids(page(name, order_by="a.b,-c").json) == ["doc-2", "doc-1", "doc-0", "doc-3"]
-    assert _ids(page(name, order_by="-a.b,c").json) == ["doc-0", "doc-1", "doc-2", "doc-3"]
-
-
-def test_equal_values_are_in_order_of_insertion_whatever_the_direction(page, filled):
-    name = filled([_document(number, same=1) for number in range(5)])
-    for order_by in ("same", "-same", "nothing"):
-        assert _ids(page(name, order_by=order_by).json) == [f"doc-{number}" for number in range(5)]
-
-
-def test_order_by_may_be_a_list_in_a_body(client, filled):
-    name = filled([_document(0, a=1), _document(1, a=2)])
-    answer = client.post(f"/collections/{name}/documents/search", json={"order_by": ["-a"]}).json
-    assert _ids(answer) == ["doc-1", "doc-0"]
-
-
-@pytest.mark.parametrize("order_by", ["-", "a,-,b", ",".join(f"f{number}" for number in range(9))])
-def test_a_faulty_order_is_refused(page, filled, order_by):
-    answer = page(filled(), order_by=order_by)
-    assert answer.status_code == 400
-    assert answer.json["details"]["field"] == "order_by"
-
-
-def test_a_cursor_stands_for_a_position_so_deletions_skip_nothing(page, client, filled):
-    name = filled([_document(number) for number in range(6)])
-    first = page(name, limit=2).json
-    client.delete(f"/collections/{name}/documents", json={"ids": ["doc-0", "doc-1"]})
-    assert _ids(page(name, limit=2, cursor=first["next_cursor"]).json) == ["doc-2", "doc-3"]
-
-
-def test_a_cursor_of_another_filter_or_order_is_refused(page, filled):
-    name = filled([_document(number, a=number) for number in range(6)])
-    cursor = page(name, limit=2, where={"a": {"$gte": 0}}, order_by="a").json["next_cursor"]
-    for other in (
-        {"where": {"a": {"$gte": 1}}, "order_by": "a"},
-        {"where": {"a": {"$gte": 0}}, "order_by": "-a"},
-        {"where": {"a": {"$gte": 0}}},
-        {},
-    ):
-        answer = page(name, cursor=cursor, **other)
-        assert answer.status_code == 400
-        assert (answer.json["code"], answer.json["details"]) == ("invalid_cursor", {"field": "cursor"})
-
-
 def _forged(content):
     return base64.urlsafe_b64encode(orjson.dumps(content)).decode().rstrip("=")
 
 
-@pytest.mark.parametrize(
-    "cursor",
-    [
-        "x",
-        "ünï",
-        "====",
-        "WzFd",
-        *map(_forged, [7, [], ["x", 10**18 * 18, []], ["x", -1, []], ["x", None, 7], {"a": 1}]),
-    ],
-)
-def test_an_invalid_cursor_is_refused(page, filled, cursor):
-    answer = page(filled([_document(0)]), cursor=cursor)
-    assert answer.status_code == 400
-    assert answer.json["details"]["field"] == "cursor"
+def test_an_invalid_cursor_is_refused(page, filled):
+    name = filled([_document(0)])
+    forged = map(_forged, [7, [], ["x", 10**18 * 18, []], ["x", -1, []], ["x", None, 7], {"a": 1}])
+    for cursor in ("x", "ünï", "====", "WzFd", *forged):
+        answer = page(name, cursor=cursor)
+        assert (answer.status_code, answer.json["details"]["field"]) == (400, "cursor"), cursor
 
 
 def _content(cursor):
@@ -199,10 +90,10 @@ def test_a_cursor_that_was_changed_is_refused(page, filled):
         assert (answer.status_code, answer.json["code"]) == (400, "invalid_cursor")
 
 
-def test_a_cursor_does_not_tell_how_many_documents_come_before(page, filled):
+def test_a_cursor_does_not_tell_how_many_documents_come_before(client, filled):
     """Some of them may be hidden from its reader."""
-    name = filled([_document(number) for number in range(120)])
-    cursors = [page(name, limit=1, offset=offset).json["next_cursor"] for offset in range(118)]
+    url = f"/collections/{filled([_document(number) for number in range(120)])}/documents"
+    cursors = [client.get(f"{url}?limit=1&offset={offset}").json["next_cursor"] for offset in range(118)]
     assert {len(each) for each in cursors} == {len(cursors[0])}
     for nearby in pairwise(cursors):
         same = sum(one == other for one, other in zip(*map(_content, nearby), strict=True))

@@ -91,17 +91,3 @@ def test_documents_that_do_not_differ_lie_in_one_place(client, filled, documents
     assert (answer.json["total"], answer.json["explained"]) == (len(documents), [0, 0])
     for axis in "xy":
         assert answer.json["points"][axis] == [0] * len(documents)
-
-
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [("?limit=0", "limit"), ("?limit=x", "limit"), ("?where={", "where"), ('?where={"a":{"$no":1}}', "where")],
-)
-def test_a_fault_is_located(client, name, query, field):
-    answer = client.get(f"/collections/{name}/projection{query}")
-    assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
-
-
-def test_a_collection_that_is_not_there_has_no_map(client):
-    answer = client.get("/collections/nobody/projection")
-    assert (answer.status_code, answer.json["code"]) == (404, "collection_not_found")

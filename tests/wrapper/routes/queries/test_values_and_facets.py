@@ -44,12 +44,6 @@ def test_metadata_values_are_sorted_distinct_strings(client, name, field, values
     assert (answer.status_code, answer.json) == (200, {"field": field, "values": values, "count": len(values)})
 
 
-@pytest.mark.parametrize("query", ["", "?field="])
-def test_metadata_values_need_a_field(client, name, query):
-    answer = client.get(f"/collections/{name}/metadata-values{query}")
-    assert (answer.status_code, answer.json["details"]["field"]) == (400, "field")
-
-
 @pytest.fixture
 def facets(client, name):
     def facets(fields, where=None, **arguments):
@@ -88,31 +82,3 @@ def test_several_facets_among_the_matches_of_a_filter(facets):
         "kind": {"values": _values(("B", 1), ("a", 1), ("b", 1)), "distinct": 3, "min": "B", "max": "b"},
         "page": {"values": _values((2, 2), (2.5, 1)), "distinct": 2, "min": 2, "max": 2.5},
     }
-
-
-def test_limit_cuts_values_but_not_the_totals(facets):
-    answer = facets("page", limit=1).json
-    assert answer["facets"]["page"] == {"values": _values((2, 2)), "distinct": 3, "min": 2, "max": 10}
-
-
-def test_no_match_gives_empty_facets(facets):
-    assert facets("kind", {"kind": "nobody"}).json == {
-        "facets": {"kind": {"values": [], "distinct": 0}},
-        "total": 0,
-        "revision": 2,
-    }
-
-
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
-        ("", "fields"),
-        ("?fields=", "fields"),
-        ("?fields=,", "fields"),
-        ("?fields=a&limit=0", "limit"),
-        ("?fields=a&limit=x", "limit"),
-    ],
-)
-def test_a_fault_is_located(client, name, query, field):
-    answer = client.get(f"/collections/{name}/facets{query}")
-    assert (answer.status_code, answer.json["details"]["field"]) == (400, field)

@@ -1,0 +1,3 @@
+from tests.properties.profiles import load_profile
+
+load_profile()
