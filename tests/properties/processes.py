@@ -27,8 +27,8 @@ from wrapper.writing import Writing
 STATEMENTS = ("run", "run_many", "insert", "row", "rows", "value")
 KILLED = 9
 PATIENCE = 200
-STEP = 1 if "RAG_SOAK_EACH" in os.environ else 3
-"""Of the steps at which a process may die, every third is tried in a usual run, and in a soak each."""
+STEP = 1 if "RAG_SOAK_EACH" in os.environ else 7
+"""Of the steps at which a process may die, every seventh is tried in a usual run, and in a soak each."""
 
 
 class Crash(BaseException):

@@ -109,11 +109,14 @@ class Service(RuleBasedStateMachine):
         self.engine.delete_collection(name)
         self.process.restarts_asked += 1
 
-    @rule(name=NAMES, seed=st.integers(0, 50), where=FILTERED | st.just({}), top_k=st.integers(1, 4))
-    def query(self, name, seed, where, top_k):
-        collection = self.model.get(name)
-        if collection is None or collection.dimension is None:
-            return
+    def searchable(self):
+        return sorted(name for name, each in self.model.items() if each.dimension is not None)
+
+    @precondition(searchable)
+    @rule(data=st.data(), seed=st.integers(0, 50), where=FILTERED | st.just({}), top_k=st.integers(1, 4))
+    def query(self, data, seed, where, top_k):
+        name = data.draw(st.sampled_from(self.searchable()))
+        collection = self.model[name]
         query = embedding(seed + 100, collection.dimension)
         found = self.process.planner.query(name, query, top_k=top_k, where=parse_where(where))
         expected = collection.nearest(query, top_k, where)
@@ -138,4 +141,4 @@ class Service(RuleBasedStateMachine):
 
 
 TestService = Service.TestCase
-TestService.settings = settings(max_examples=30, stateful_step_count=25)
+TestService.settings = settings(stateful_step_count=25)
