@@ -56,13 +56,19 @@ def worker_of(session_port, service):
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
         if fields[1].endswith(wanted[0]) and fields[2].endswith(wanted[1]):
-            inodes.add(f"socket:[{fields[9]}]")
-    for pid in workers(service):
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(OSError):
-                if os.readlink(link) in inodes:
-                    return pid
-    return None
+            inodes.add(fields[9])
+    return next((pid for pid in workers(service) if sockets(pid) & inodes), None)
+
+
+def sockets(pid):
+    """Return the inodes of the sockets that a process has open, as the kernel's tables of connections name them."""
+    found = set()
+    for link in Path(f"/proc/{pid}/fd").glob("*"):
+        with suppress(OSError):  # closed meanwhile
+            target = os.readlink(link)
+            if target.startswith("socket:["):
+                found.add(target[8:-1])
+    return found
 
 
 def all_of(service):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from interfaces.commands.scratch_service import processes_in
+from tests.durability.processes import sockets
 from tests.durability.workload import Writer, create, running, written
 from tests.support.live import PATIENCE_SECONDS, start_service
 
@@ -21,15 +22,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="this
 
 def peers_of(pids):
     """Return the addresses to which sockets of these processes are connected or connecting."""
-    inodes = set()
-    for pid in pids:
-        for link in Path(f"/proc/{pid}/fd").glob("*"):
-            try:
-                target = os.readlink(link)
-            except OSError:
-                continue  # closed meanwhile
-            if target.startswith("socket:["):
-                inodes.add(target[8:-1])
+    inodes = set().union(*(sockets(pid) for pid in pids))
     found = set()
     for table in TABLES:
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:

@@ -1,10 +1,7 @@
 """Chroma directories and servers that other people made with 0.6 or 1.x are adopted and served."""
 
-import os
 import shutil
 import signal
-import sqlite3
-from contextlib import closing, suppress
 
 import numpy as np
 import pytest
@@ -14,10 +11,8 @@ from tests.durability.foreign.foreign_collections import DOCUMENTS, document, ve
 from tests.durability.foreign.old_chroma import OLD, NotInstalledError, install, write_directory
 from tests.durability.workload import all_documents, ask, create, documents
 from tests.support.chroma import ChromaServer
-from tests.support.live import PATIENCE_SECONDS, chroma_client, eventually, live_service, spawn_service
+from tests.support.live import PATIENCE_SECONDS, chroma_client, eventually, live_service
 from wrapper.distances import exact_distances
-
-MANY = 600
 
 
 @pytest.fixture(scope="session")
@@ -37,11 +32,6 @@ def written_by_old(old_chroma, tmp_path_factory):
 @pytest.fixture(scope="session")
 def written_by_ours(tmp_path_factory):
     return write_directory(tmp_path_factory.mktemp("ours") / "chroma")
-
-
-@pytest.fixture(scope="session")
-def many_documents(tmp_path_factory):
-    return write_directory(tmp_path_factory.mktemp("many") / "chroma", str(MANY))
 
 
 @pytest.fixture(scope="module", params=["old", "ours"])
@@ -68,20 +58,6 @@ def bring(tmp_path):
         shutil.copytree(directory, tmp_path / "data" / "chroma")
 
     return copy
-
-
-@pytest.fixture
-def spawn(tmp_path):
-    """`spawn()` starts a service without waiting for it."""
-    spawned = []
-
-    def start():
-        spawned.append(spawn_service(tmp_path, {"exact_ms": 0, "recall": 0}))
-        return spawned[-1]
-
-    yield start
-    for service in reversed(spawned):
-        service.stop()
 
 
 def _collections(service):
@@ -217,33 +193,6 @@ def test_all_collections_are_adopted_again_without_the_catalogue(serve):
     assert after == before
     assert list(all_documents(f"{service.url}/collections/library")) == held
     assert _query(service, "library", given[7]["embedding"], 1)[0]["id"] == given[7]["id"]
-
-
-def _taken_in(service):
-    """Return how many documents the catalogue file holds."""
-    with suppress(sqlite3.Error):
-        uri = f"file:{service.data_dir}/catalog.sqlite?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True)) as connection:
-            return connection.execute("SELECT count(*) FROM documents").fetchone()[0]
-    return 0
-
-
-def test_an_adoption_killed_halfway_is_completed(many_documents, bring, spawn):
-    bring(many_documents)
-    # How far it has come is chance here; tests/wrapper/indexing/test_adoption_crashes.py kills it at chosen steps.
-    for part in (1, 100, 300):
-        service = spawn()
-        eventually(lambda part=part, s=service: _taken_in(s) >= part)
-        os.killpg(service.process.pid, signal.SIGKILL)
-        service.stop(signal.SIGKILL)
-    service = spawn()
-    service.wait_until_healthy()
-    found = _adopted(service, "many")
-    assert (found["many"]["count"], found["many"]["metric"]) == (MANY, "l2")
-    held = list(all_documents(f"{service.url}/collections/many"))
-    assert [each["id"] for each in held] == [f"d{number}" for number in range(MANY)]
-    stored = vectors("l2", MANY)
-    _assert_nearest(service, "many", "l2", [each["id"] for each in held], stored, stored[77] + 0.01)
 
 
 def test_collections_of_a_foreign_server_are_adopted(written_by_ours, serve, tmp_path):

@@ -7,12 +7,11 @@ from contextlib import ExitStack, contextmanager
 import pytest
 import requests
 
-from tests.support.live import eventually, live_service
+from tests.support.live import PATIENCE_SECONDS, eventually, live_service
 from wrapper.routes.document import CUT
 
 THREADS = 8
 PATIENT_SECONDS, IMPATIENT_SECONDS = 600, 2
-ANSWER_SECONDS = 60
 TEXT = "x" * 2_000_000
 HEAD = b"GET /collections HTTP/1.1\r\nHost: localhost\r\n"
 BODY = b'POST /collections HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 4000\r\n\r\n{"name": "'
@@ -78,7 +77,7 @@ def _clients(service, number, start, drips=b""):
 def _connected(service):
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    client.settimeout(ANSWER_SECONDS)
+    client.settimeout(PATIENCE_SECONDS)
     client.connect(("127.0.0.1", service.port))
     return client
 
@@ -106,8 +105,8 @@ SLOW = {
 def test_other_clients_are_answered_while_slow_ones_drip(patient, start, drips):
     with _clients(patient, THREADS, start, drips):
         for path in ("/collections", "/collections/large/documents/count", "/live", "/ready", "/health"):
-            assert requests.get(patient.url + path, timeout=ANSWER_SECONDS).status_code == 200
-    assert requests.get(f"{patient.url}/collections", timeout=ANSWER_SECONDS).status_code == 200
+            assert requests.get(patient.url + path, timeout=PATIENCE_SECONDS).status_code == 200
+    assert requests.get(f"{patient.url}/collections", timeout=PATIENCE_SECONDS).status_code == 200
 
 
 @pytest.mark.parametrize("kind", ["head", "body", "stream"])
@@ -129,7 +128,7 @@ def test_a_client_that_does_not_read_is_cut_off(impatient):
     """The threads that served the three clients become free, and what they read for them is not kept."""
     with _clients(impatient, THREADS, EXPORT):
         for _ in range(3):
-            requests.get(f"{impatient.url}/collections", timeout=ANSWER_SECONDS)
+            requests.get(f"{impatient.url}/collections", timeout=PATIENCE_SECONDS)
         with _connected(impatient) as client:
             client.sendall(EXPORT.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
             assert len(_rest(client)) > 10 * len(TEXT)
