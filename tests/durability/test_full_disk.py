@@ -1,4 +1,4 @@
-"""A disk that fills up refuses writes and harms nothing, and is used again as soon as it has room."""
+"""A disk that is full refuses writes and harms nothing, and is used again as soon as it has room."""
 
 import shutil
 import subprocess
@@ -10,14 +10,13 @@ import pytest
 import requests
 
 from tests.durability.workload import (
+    Reader,
     Writer,
-    ask,
     assert_each_write_has_its_line,
     assert_nothing_is_lost,
     create,
     documents,
     healed,
-    nearest,
     running,
     written,
 )
@@ -26,7 +25,6 @@ from tests.support.live import PATIENCE_SECONDS, eventually, start_service
 from wrapper.access.room_to_revoke import FILE_NAME
 
 DISK_MB = 160
-FLOOR_MB = 40
 STORED_WRITES = 60
 REFUSED_WRITES = 40
 
@@ -61,47 +59,13 @@ def serve_on_small_disk(tmp_path):
                 service.stop()
 
 
-def fill(disk, *, leaving_mb=0):
-    """Write a file that leaves only this much room."""
+def fill(disk):
+    """Write a file that leaves no room."""
     filler = disk / "filler"
     with filler.open("ab", buffering=0) as file, suppress(OSError):
-        while (left := shutil.disk_usage(disk).free - (leaving_mb << 20)) > 0:
+        while (left := shutil.disk_usage(disk).free) > 0:
             file.write(bytes(min(left, 1 << 20)))
     return filler
-
-
-def test_writes_are_refused_below_the_floor_while_reads_go_on_and_accepted_above_it(serve_on_small_disk):
-    service = serve_on_small_disk(disk_floor_mb=FLOOR_MB)
-    given = documents(50, seed=1)
-    create(service, "kept", given)
-    disk = service.data_dir.parent
-    filler = fill(disk, leaving_mb=FLOOR_MB // 2)
-    base = f"{service.url}/collections/kept"
-    late = {"documents": documents(2, seed=2)}
-    with service.session() as session:
-
-        def refused():
-            return session.post(f"{base}/documents", json=late, timeout=PATIENCE_SECONDS).status_code == 507
-
-        eventually(refused)
-        for method, path, body in (
-            ("DELETE", "/documents", {"ids": [given[0]["id"]]}),
-            ("PATCH", f"/documents/{given[0]['id']}", {"text": "changed"}),
-            ("PUT", "/metadata", {"metadata": {"topic": "new"}}),
-        ):
-            answer = session.request(method, f"{base}{path}", json=body, timeout=PATIENCE_SECONDS)
-            assert (answer.status_code, answer.json()["code"]) == (507, "disk_floor_reached"), answer.text
-        health = ask(service, "GET", "/health")
-        assert health["disk"]["free_mb"] < health["disk"]["floor_mb"] == FLOOR_MB
-        assert ask(service, "GET", f"/collections/kept/documents/{given[0]['id']}")["text"] == given[0]["text"]
-        assert nearest(service, "kept", given[7]["embedding"])[0] == [given[7]["id"]]
-        filler.unlink()
-
-        def taken():
-            return session.post(f"{base}/documents", json=late, timeout=PATIENCE_SECONDS).status_code == 201
-
-        eventually(taken)
-        assert ask(service, "GET", "/collections/kept")["count"] == len(given) + 2
 
 
 def test_a_disk_full_to_the_last_byte_loses_nothing_and_recovers_when_it_has_room(serve_on_small_disk):
@@ -111,18 +75,7 @@ def test_a_disk_full_to_the_last_byte_loses_nothing_and_recovers_when_it_has_roo
     create(service, "filled")
     disk = service.data_dir.parent
     writers = [Writer(service, "filled", number) for number in range(4)]
-    answered = []
-
-    def read(stopping):
-        number = 0
-        with requests.Session() as session:
-            while not stopping.is_set():
-                number = (number + 1) % len(given)
-                query = {"query_embedding": given[number]["embedding"], "top_k": 1}
-                url = f"{service.url}/collections/fixed/query"
-                found = session.post(url, json=query, timeout=PATIENCE_SECONDS)
-                assert [each["id"] for each in found.json()["results"]] == [given[number]["id"]], found.text
-                answered.append(found.status_code)
+    reader = Reader(service, "fixed", given)
 
     def keep_filled(stopping):
         while not (stopping.is_set() or emptied.is_set()):
@@ -130,18 +83,19 @@ def test_a_disk_full_to_the_last_byte_loses_nothing_and_recovers_when_it_has_roo
             emptied.wait(0.2)
 
     emptied = threading.Event()
-    with running([*(writer.run for writer in writers), read]) as stopping:
+    with running([*(writer.run for writer in writers), reader.run]) as stopping:
         written(writers, STORED_WRITES, stopping, complaint=service.tail)
         with running([keep_filled]):
             eventually(
                 lambda: stopping.is_set() or sum(len(writer.refused) for writer in writers) > REFUSED_WRITES,
                 complaint=service.tail,
             )
-            answered_when_full = len(answered)
-            eventually(lambda: stopping.is_set() or len(answered) > answered_when_full + 20)
+            answered_when_full = len(reader.latencies)
+            eventually(lambda: stopping.is_set() or len(reader.latencies) > answered_when_full + 20)
             emptied.set()
         (disk / "filler").unlink()
         written(writers, STORED_WRITES, stopping, complaint=service.tail)
+    assert (reader.violations, reader.cut) == ([], 0)
     healed(service)
     refusals = {refusal.split(": ")[1][:3] for writer in writers for refusal in writer.refused}
     assert refusals <= {"507", "503"}, refusals

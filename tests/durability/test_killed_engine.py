@@ -5,7 +5,7 @@ import signal
 
 from tests.durability.workload import (
     GATHERED_FROM_THE_CATALOGUE,
-    BruteForce,
+    Reader,
     Writer,
     assert_nothing_is_lost,
     create,
@@ -15,7 +15,7 @@ from tests.durability.workload import (
     running,
     written,
 )
-from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.support.live import eventually
 
 ROUNDS = 3
 
@@ -26,30 +26,17 @@ def test_an_engine_killed_during_writes_recovers_and_no_acknowledged_write_is_lo
     fixed = documents(300, seed=1)
     create(service, "fixed", fixed)
     writers = [Writer(service, "killed", number) for number in range(4)]
-    truth, plans, wrong = BruteForce(fixed), [], []
-
-    def query(stopping):
-        with service.session() as session:
-            while not stopping.is_set():
-                before = service.engine_pid
-                vector = fixed[len(plans) % len(fixed)]["embedding"]
-                body = {"query_embedding": vector, "top_k": 5}
-                url = f"{service.url}/collections/fixed/query"
-                found = session.post(url, json=body, timeout=PATIENCE_SECONDS).json()
-                plans.append((before, found["plan"]))
-                if [each["id"] for each in found["results"]] != truth.nearest(vector, 5):
-                    wrong.append(found)
-
-    with running([*(writer.run for writer in writers), query]) as stopping:
+    reader = Reader(service, "fixed", fixed)
+    with running([*(writer.run for writer in writers), reader.run]) as stopping:
         for _ in range(ROUNDS):
             written(writers, 40, stopping)
             engine = eventually(lambda: service.engine_pid)
             os.kill(engine, signal.SIGKILL)
             eventually(lambda engine=engine: service.engine_pid not in (None, engine), complaint=service.tail)
     healed(service)
-    assert not wrong
-    assert {plan for _, plan in plans} & GATHERED_FROM_THE_CATALOGUE
-    assert all(plan in GATHERED_FROM_THE_CATALOGUE for engine, plan in plans if engine is None)
+    assert not reader.violations
+    assert {plan for *_, plan in reader.plans} & GATHERED_FROM_THE_CATALOGUE
+    assert all(plan in GATHERED_FROM_THE_CATALOGUE for before, _, plan in reader.plans if before is None)
     assert not [refusal for writer in writers for refusal in writer.refused]
     assert_nothing_is_lost(service, "killed", writers)
 

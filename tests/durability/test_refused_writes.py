@@ -45,4 +45,6 @@ def test_below_the_disk_floor_nothing_is_stored_and_reads_go_on(serve, tmp_path)
         assert [answer.status_code for answer in refused] == [507] * 7
         assert {answer.json()["code"] for answer in refused} == {"disk_floor_reached"}
     assert ask(full, "GET", "/collections/kept") == before
+    disk = ask(full, "GET", "/health")["disk"]
+    assert disk["free_mb"] < disk["floor_mb"] == 1_000_000_000
     assert nearest(full, "kept", given[0]["embedding"])[0] == [given[0]["id"]]

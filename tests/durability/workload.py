@@ -207,7 +207,8 @@ class Reader:
     """One client that asks for documents of a collection that nobody changes: by id, by filter and by vector.
 
     `latencies` are the seconds of answered requests, `cut` counts requests whose connection ended with a killed
-    process, and `violations` holds answers that were wrong.
+    process, and `violations` holds answers that were wrong. `plans` has for each vector query the engine's process before
+    it and after it, and the plan of its answer.
     """
 
     service: LiveService
@@ -215,6 +216,7 @@ class Reader:
     given: list[dict]
     latencies: list[float] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
+    plans: list[tuple[int | None, int | None, str]] = field(default_factory=list)
     cut: int = 0
 
     def run(self, stopping: threading.Event) -> None:
@@ -244,9 +246,10 @@ class Reader:
             body = {"where": {"number": document["metadata"]["number"]}}
             answer = session.post(f"{base}/documents/search", json=body, timeout=PATIENCE_SECONDS)
             return [each["id"] for each in answer.json().get("documents", ())]
-        body = {"query_embedding": document["embedding"], "top_k": 1}
-        answer = session.post(f"{base}/query", json=body, timeout=PATIENCE_SECONDS)
-        return [each["id"] for each in answer.json().get("results", ())]
+        body, engine = {"query_embedding": document["embedding"], "top_k": 1}, self.service.engine_pid
+        answer = session.post(f"{base}/query", json=body, timeout=PATIENCE_SECONDS).json()
+        self.plans.append((engine, self.service.engine_pid, answer.get("plan")))
+        return [each["id"] for each in answer.get("results", ())]
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from contextlib import closing
 
 import pytest
 
+from tests.durability.workload import ask
 from tests.support.live import PATIENCE_SECONDS, eventually
 
 SEARCHES = int(os.environ.get("RAG_SOAK_SEARCHES", "600"))
@@ -24,17 +25,16 @@ TOPICS = ("backups", "holidays", "travel", "invoices", "passwords", "printers", 
 @pytest.mark.timeout(300 + SEARCHES // 10)
 def test_every_search_is_answered_and_counted(serve):
     service = serve(workers=2)
-    with service.session() as session:
-        for topic in TOPICS:
-            body = {"content": f"What there is to know of {topic}.", "sessionId": topic, "source": "tests"}
-            assert session.post(f"{service.url}/tools/rag_context_index", json=body).status_code == 200
+    for topic in TOPICS:
+        body = {"content": f"What there is to know of {topic}.", "sessionId": topic, "source": "tests"}
+        ask(service, "POST", "/tools/rag_context_index", json=body)
 
     # After this many searches by vector in a row, every worker has loaded the model.
     eventually(lambda: all(_search(service, "warm up", n)["fallbackLevel"] == 1 for n in range(10)))
     before = _statistics(service)
     answers, slowest, faults = [], [0.0], []
 
-    def ask(client):
+    def search(client):
         with service.session() as session:
             for number in range(SEARCHES // CLIENTS):
                 topic = TOPICS[(client + number) % len(TOPICS)]
@@ -51,7 +51,7 @@ def test_every_search_is_answered_and_counted(serve):
                 if answer.status_code != 200 or contents != [f"What there is to know of {topic}."]:
                     faults.append(found)
 
-    clients = [threading.Thread(target=ask, args=(client,)) for client in range(CLIENTS)]
+    clients = [threading.Thread(target=search, args=(client,)) for client in range(CLIENTS)]
     for client in clients:
         client.start()
     for part in (4, 2):
@@ -82,10 +82,8 @@ def test_every_search_is_answered_and_counted(serve):
 
 
 def _search(service, query, number):
-    with service.session() as session:
-        return session.post(f"{service.url}/tools/rag_context_search", json={"query": f"{query} {number}"}).json()
+    return ask(service, "POST", "/tools/rag_context_search", json={"query": f"{query} {number}"})
 
 
 def _statistics(service):
-    with service.session() as session:
-        return session.get(f"{service.url}/tools/rag_context_stats").json()
+    return ask(service, "GET", "/tools/rag_context_stats")

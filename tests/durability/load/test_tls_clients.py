@@ -12,14 +12,13 @@ import requests
 import trustme
 from cryptography.x509 import load_der_x509_certificate
 
+from tests.durability.load.large import EXPORT, TEXT, create_large, rest
 from tests.support.live import PATIENCE_SECONDS, eventually, live_service
 from tests.wrapper.serving.certificates import write_pair
 
 THREADS = 8
 WAIT_SECONDS = 2
-TEXT = "x" * 2_000_000
 HEAD = b"POST /collections HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 4000\r\n"
-EXPORT = b"GET /collections/large/export HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +32,7 @@ def service(tmp_path_factory, authority, processes):
     pair = write_pair(directory, authority=authority)
     settings = {"workers": 2, "threads": THREADS, "client_wait_seconds": WAIT_SECONDS, "trusted_proxies": "127.0.0.1"}
     with live_service(directory, **settings, **pair.settings) as service:
-        with service.session() as session:
-            assert session.post(f"{service.url}/collections", json={"name": "large"}).status_code == 201
-            for number in range(10):
-                document = {"id": f"d{number}", "text": TEXT, "embedding": [1.0, number]}
-                url = f"{service.url}/collections/large/documents"
-                assert session.post(url, json={"documents": [document]}).status_code == 201
+        create_large(service)
         yield service
 
 
@@ -56,16 +50,6 @@ def secure(service, number=1):
     context = ssl.create_default_context(cafile=service.authority)
     with plain(service, number) as sockets, ExitStack() as stack:
         yield [stack.enter_context(context.wrap_socket(each, server_hostname="localhost")) for each in sockets]
-
-
-def rest(client):
-    received = bytearray()
-    try:
-        while content := client.recv(1 << 16):
-            received += content
-    except (ConnectionResetError, ssl.SSLEOFError):
-        pass
-    return bytes(received)
 
 
 def get(service, path, **options):
