@@ -37,14 +37,6 @@ def test_an_engine_killed_during_writes_recovers_and_no_acknowledged_write_is_lo
     assert not reader.violations
     assert {plan for *_, plan in reader.plans} & GATHERED_FROM_THE_CATALOGUE
     assert all(plan in GATHERED_FROM_THE_CATALOGUE for before, _, plan in reader.plans if before is None)
+    eventually(lambda: nearest(service, "fixed", fixed[7]["embedding"]) == ([fixed[7]["id"]], "index"))
     assert not [refusal for writer in writers for refusal in writer.refused]
     assert_nothing_is_lost(service, "killed", writers)
-
-
-def test_writes_are_indexed_again_after_the_engines_death(serve):
-    service = serve()
-    given = documents(50, seed=2)
-    create(service, "healing", given)
-    os.kill(service.engine_pid, signal.SIGKILL)
-    healed(service)
-    assert nearest(service, "healing", given[7]["embedding"]) == ([given[7]["id"]], "index")
