@@ -29,7 +29,7 @@ test-all: $(DEVELOPED) lint
 
 soak: $(DEVELOPED)
 	RAG_SOAK_ROUNDS=60 $(BIN)/python -m pytest -s tests/durability/test_random_kills.py
-	$(BIN)/python -m tests.durability.chroma_clients
+	RAG_SOAK_CLIENTS=30 $(BIN)/python -m pytest -s tests/durability/chroma_clients
 	RAG_SOAK_LINES=1000000 $(BIN)/python -m pytest -s tests/durability/load/test_memory.py
 	RAG_SOAK_SEARCHES=10000 $(BIN)/python -m pytest -s tests/durability/load/test_context_searches.py
 	RAG_SOAK_HOSTILE=1000000 $(BIN)/python -m pytest -s tests/fuzz/test_hostile.py

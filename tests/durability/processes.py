@@ -1,12 +1,15 @@
-"""Find the processes of a running service by asking the kernel."""
+"""Find the processes of a running service by asking the kernel, measure and kill them."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 from contextlib import suppress
 from pathlib import Path
 
+from interfaces.commands.scratch_service import processes_in
+from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.engine.keeper.state import read_state
 
 
@@ -53,19 +56,55 @@ def worker_of(session_port, service):
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
         if fields[1].endswith(wanted[0]) and fields[2].endswith(wanted[1]):
-            inodes.add(f"socket:[{fields[9]}]")
-    for pid in workers(service):
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(OSError):
-                if os.readlink(link) in inodes:
-                    return pid
-    return None
+            inodes.add(fields[9])
+    return next((pid for pid in workers(service) if sockets(pid) & inodes), None)
+
+
+def sockets(pid):
+    """Return the inodes of the sockets that a process has open, as the kernel's tables of connections name them."""
+    found = set()
+    for link in Path(f"/proc/{pid}/fd").glob("*"):
+        with suppress(OSError):  # closed meanwhile
+            target = os.readlink(link)
+            if target.startswith("socket:["):
+                found.add(target[8:-1])
+    return found
+
+
+def all_of(service):
+    """Return the processes of a service: the master, its workers, the keeper and the engine."""
+    found = (service.process.pid, *workers(service), keeper(service), service.engine_pid)
+    return [pid for pid in found if pid is not None]
+
+
+def kill_everything(service):
+    """Kill all processes of a service at once, and wait until they are gone."""
+    kill(*all_of(service))
+    service.process.wait(PATIENCE_SECONDS)
+    eventually(lambda: not processes_in(service.data_dir))
 
 
 def kill(*pids):
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+def resident_mb(pid):
+    return _memory_mb(pid, "VmRSS")
+
+
+def peak_mb(pid):
+    """Return the highest resident memory since `forget_peak`."""
+    return _memory_mb(pid, "VmHWM")
+
+
+def forget_peak(pid):
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def _memory_mb(pid, name):
+    return int(re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1]) >> 10
 
 
 def is_stopped(pid):

@@ -9,10 +9,12 @@ from contextlib import closing
 
 from tests.durability.workload import (
     BruteForce,
+    ask,
     assert_engine_equals_catalogue,
     create,
     documents,
     healed,
+    nearest,
 )
 from tests.support.live import eventually
 from wrapper.engine.keeper.index_files import SPARE_BYTES
@@ -76,21 +78,16 @@ def test_damaged_indexes_are_rebuilt_and_queries_are_right_all_the_while(serve):
     truth = {name: BruteForce(batch) for name, batch in given.items()}
     again = serve()
     plans = {name: [] for name in given}
-    with again.session() as session:
 
-        def all_indexed():
-            for name, batch in given.items():
-                vector = batch[len(plans[name]) * 7 % DOCUMENTS]["embedding"]
-                query = {"query_embedding": vector, "top_k": 5}
-                found = session.post(f"{again.url}/collections/{name}/query", json=query, timeout=15).json()
-                assert [each["id"] for each in found["results"]] == truth[name].nearest(vector, 5), (
-                    name,
-                    found["plan"],
-                )
-                plans[name].append(found["plan"])
-            return all(plan[-1] == "index" for plan in plans.values())
+    def all_indexed():
+        for name, batch in given.items():
+            vector = batch[len(plans[name]) * 7 % DOCUMENTS]["embedding"]
+            found, plan = nearest(again, name, vector, 5)
+            assert found == truth[name].nearest(vector, 5), (name, plan)
+            plans[name].append(plan)
+        return all(plan[-1] == "index" for plan in plans.values())
 
-        eventually(all_indexed, complaint=lambda: f"{plans}\n{again.tail()}")
+    eventually(all_indexed, complaint=lambda: f"{plans}\n{again.tail()}")
     healed(again)
     for name in given:
         assert_engine_equals_catalogue(again, name)
@@ -117,12 +114,8 @@ def test_a_runaway_index_file_is_stopped_and_the_index_rebuilt(serve):
     healed(service)
     assert_engine_equals_catalogue(service, "running")
     truth = BruteForce(given)
-    with service.session() as session:
-        for number in range(0, DOCUMENTS, 50):
-            query = {"query_embedding": given[number]["embedding"], "top_k": 5}
-            found = session.post(f"{service.url}/collections/running/query", json=query, timeout=15).json()
-            assert found["plan"] == "index"
-            assert [each["id"] for each in found["results"]] == truth.nearest(given[number]["embedding"], 5)
+    for each in given[::50]:
+        assert nearest(service, "running", each["embedding"], 5) == (truth.nearest(each["embedding"], 5), "index")
     assert all(links.stat().st_size <= 2 * sound for links in (service.data_dir / "chroma").glob("*/link_lists.bin"))
 
 
@@ -134,16 +127,12 @@ def test_a_missing_chroma_directory_is_rebuilt(serve):
     assert service.stop() == 0
     shutil.rmtree(service.data_dir / "chroma")
     again = serve()
-    with again.session() as session:
-        for name, batch in given.items():
-            eventually(
-                lambda name=name: session.get(f"{again.url}/collections/{name}/index").json()["state"] == "ready",
-                complaint=again.tail,
-            )
-            assert session.get(f"{again.url}/collections/{name}").json()["count"] == len(batch)
-        query = {"query_embedding": given["many"][9]["embedding"], "top_k": 1}
-        found = session.post(f"{again.url}/collections/many/query", json=query, timeout=15).json()
-    assert ([each["id"] for each in found["results"]], found["plan"]) == ([given["many"][9]["id"]], "index")
+    for name, batch in given.items():
+        eventually(
+            lambda name=name: ask(again, "GET", f"/collections/{name}/index")["state"] == "ready", complaint=again.tail
+        )
+        assert ask(again, "GET", f"/collections/{name}")["count"] == len(batch)
+    assert nearest(again, "many", given["many"][9]["embedding"]) == ([given["many"][9]["id"]], "index")
     healed(again)
     for name in given:
         assert_engine_equals_catalogue(again, name)

@@ -1,4 +1,4 @@
-"""A disk that fills up refuses writes and harms nothing, and is used again as soon as it has room."""
+"""A disk that is full refuses writes and harms nothing, and is used again as soon as it has room."""
 
 import shutil
 import subprocess
@@ -9,14 +9,22 @@ from itertools import count
 import pytest
 import requests
 
-from tests.durability.workload import Writer, assert_nothing_is_lost, create, documents, healed, running
+from tests.durability.workload import (
+    Reader,
+    Writer,
+    assert_each_write_has_its_line,
+    assert_nothing_is_lost,
+    create,
+    documents,
+    healed,
+    running,
+    written,
+)
 from tests.support.commands import run_command
-from tests.support.live import eventually, start_service
+from tests.support.live import PATIENCE_SECONDS, eventually, start_service
 from wrapper.access.room_to_revoke import FILE_NAME
 
 DISK_MB = 160
-FLOOR_MB = 40
-ANSWER_SECONDS = 30
 STORED_WRITES = 60
 REFUSED_WRITES = 40
 
@@ -51,50 +59,13 @@ def serve_on_small_disk(tmp_path):
                 service.stop()
 
 
-def fill(disk, *, leaving_mb=0):
-    """Write a file that leaves only this much room."""
+def fill(disk):
+    """Write a file that leaves no room."""
     filler = disk / "filler"
     with filler.open("ab", buffering=0) as file, suppress(OSError):
-        while (left := shutil.disk_usage(disk).free - (leaving_mb << 20)) > 0:
+        while (left := shutil.disk_usage(disk).free) > 0:
             file.write(bytes(min(left, 1 << 20)))
     return filler
-
-
-def test_writes_are_refused_below_the_floor_while_reads_go_on_and_accepted_above_it(serve_on_small_disk):
-    service = serve_on_small_disk(disk_floor_mb=FLOOR_MB)
-    given = documents(50, seed=1)
-    create(service, "kept", given)
-    disk = service.data_dir.parent
-    filler = fill(disk, leaving_mb=FLOOR_MB // 2)
-    base = f"{service.url}/collections/kept"
-    late = {"documents": documents(2, seed=2)}
-    with service.session() as session:
-
-        def refused():
-            return session.post(f"{base}/documents", json=late, timeout=ANSWER_SECONDS).status_code == 507
-
-        eventually(refused)
-        for method, path, body in (
-            ("DELETE", "/documents", {"ids": [given[0]["id"]]}),
-            ("PATCH", f"/documents/{given[0]['id']}", {"text": "changed"}),
-            ("PUT", "/metadata", {"metadata": {"topic": "new"}}),
-        ):
-            answer = session.request(method, f"{base}{path}", json=body, timeout=ANSWER_SECONDS)
-            assert (answer.status_code, answer.json()["code"]) == (507, "disk_floor_reached"), answer.text
-        health = session.get(f"{service.url}/health", timeout=ANSWER_SECONDS).json()
-        assert health["disk"]["free_mb"] < health["disk"]["floor_mb"] == FLOOR_MB
-        read = session.get(f"{base}/documents/{given[0]['id']}", timeout=ANSWER_SECONDS).json()
-        assert read["text"] == given[0]["text"]
-        query = {"query_embedding": given[7]["embedding"], "top_k": 1}
-        found = session.post(f"{base}/query", json=query, timeout=ANSWER_SECONDS).json()
-        assert [each["id"] for each in found["results"]] == [given[7]["id"]]
-        filler.unlink()
-
-        def taken():
-            return session.post(f"{base}/documents", json=late, timeout=ANSWER_SECONDS).status_code == 201
-
-        eventually(taken)
-        assert session.get(base, timeout=ANSWER_SECONDS).json()["count"] == len(given) + 2
 
 
 def test_a_disk_full_to_the_last_byte_loses_nothing_and_recovers_when_it_has_room(serve_on_small_disk):
@@ -104,18 +75,7 @@ def test_a_disk_full_to_the_last_byte_loses_nothing_and_recovers_when_it_has_roo
     create(service, "filled")
     disk = service.data_dir.parent
     writers = [Writer(service, "filled", number) for number in range(4)]
-    answered = []
-
-    def read(stopping):
-        number = 0
-        with requests.Session() as session:
-            while not stopping.is_set():
-                number = (number + 1) % len(given)
-                query = {"query_embedding": given[number]["embedding"], "top_k": 1}
-                url = f"{service.url}/collections/fixed/query"
-                found = session.post(url, json=query, timeout=ANSWER_SECONDS)
-                assert [each["id"] for each in found.json()["results"]] == [given[number]["id"]], found.text
-                answered.append(found.status_code)
+    reader = Reader(service, "fixed", given)
 
     def keep_filled(stopping):
         while not (stopping.is_set() or emptied.is_set()):
@@ -123,71 +83,62 @@ def test_a_disk_full_to_the_last_byte_loses_nothing_and_recovers_when_it_has_roo
             emptied.wait(0.2)
 
     emptied = threading.Event()
-    with running([*(writer.run for writer in writers), read]) as stopping:
-        eventually(
-            lambda: stopping.is_set() or sum(writer.stored for writer in writers) > STORED_WRITES,
-            complaint=service.tail,
-        )
+    with running([*(writer.run for writer in writers), reader.run]) as stopping:
+        written(writers, STORED_WRITES, stopping, complaint=service.tail)
         with running([keep_filled]):
             eventually(
                 lambda: stopping.is_set() or sum(len(writer.refused) for writer in writers) > REFUSED_WRITES,
                 complaint=service.tail,
             )
-            answered_when_full = len(answered)
-            eventually(lambda: stopping.is_set() or len(answered) > answered_when_full + 20)
+            answered_when_full = len(reader.latencies)
+            eventually(lambda: stopping.is_set() or len(reader.latencies) > answered_when_full + 20)
             emptied.set()
         (disk / "filler").unlink()
-        stored = sum(writer.stored for writer in writers)
-        eventually(
-            lambda: stopping.is_set() or sum(writer.stored for writer in writers) > stored + STORED_WRITES,
-            complaint=service.tail,
-        )
-    healed(service, seconds=90)
+        written(writers, STORED_WRITES, stopping, complaint=service.tail)
+    assert (reader.violations, reader.cut) == ([], 0)
+    healed(service)
     refusals = {refusal.split(": ")[1][:3] for writer in writers for refusal in writer.refused}
     assert refusals <= {"507", "503"}, refusals
     assert_nothing_is_lost(service, "filled", writers)
+    assert_each_write_has_its_line(service, writers)
 
 
 def test_keys_are_revoked_on_a_disk_without_a_free_byte_and_erasing_is_refused(serve_on_small_disk):
-    admin_key = "an-administrators-key-for-tests"
-    service = serve_on_small_disk(disk_floor_mb=0, api_key=admin_key)
-    admin = {"Authorization": f"Bearer {admin_key}"}
-    made = [
-        requests.post(f"{service.url}/api/keys", json={"name": "k", "scopes": ["read"]}, headers=admin, timeout=30)
-        for _ in range(2)
-    ]
-    ids = [each.json()["id"] for each in made]
+    admin = "an-administrators-key-for-tests"
+    service = serve_on_small_disk(disk_floor_mb=0, api_key=admin)
+    disk, seeds = service.data_dir.parent, count(2)
+
+    def status(method, path, body=None, key=admin):
+        headers = {"Authorization": f"Bearer {key}"}
+        answer = requests.request(method, service.url + path, json=body, headers=headers, timeout=PATIENCE_SECONDS)
+        answers.append(answer)
+        return answer.status_code
+
+    answers = []
+    for _ in range(2):
+        assert status("POST", "/api/keys", {"name": "k", "scopes": ["read"]}) == 201
+    made = [answer.json() for answer in answers]
     given = documents(5, seed=1)
-    answer = requests.post(f"{service.url}/collections", json={"name": "kept"}, headers=admin, timeout=30)
-    assert answer.status_code == 201
-    written = f"{service.url}/collections/kept/documents"
-    assert requests.post(written, json={"documents": given}, headers=admin, timeout=30).status_code == 201
+    assert status("POST", "/collections", {"name": "kept"}) == 201
+    assert status("POST", "/collections/kept/documents", {"documents": given}) == 201
     eventually(lambda: (service.data_dir / FILE_NAME).stat().st_size > 0)
-    filler, seeds = fill(service.data_dir.parent), count(2)
+    filler = fill(disk)
 
     def refused():
         """Fill up what was given back, and write until there is no room for it."""
-        fill(service.data_dir.parent)
+        fill(disk)
         body = {"documents": documents(50, seed=next(seeds))}
-        return requests.post(written, json=body, headers=admin, timeout=ANSWER_SECONDS).status_code == 507
+        return status("POST", "/collections/kept/documents", body) == 507
 
     eventually(refused)
     erase = {"collection": "kept", "document": given[0]["id"]}
-    answer = requests.post(f"{service.url}/api/erase", json=erase, headers=admin, timeout=ANSWER_SECONDS)
-    assert answer.status_code == 507, answer.text
-    assert requests.delete(f"{service.url}/api/keys/{ids[0]}", headers=admin, timeout=30).status_code == 200
-    fill(service.data_dir.parent)
-    by_command = run_command("keys", "revoke", ids[1], data_dir=service.data_dir)
+    assert status("POST", "/api/erase", erase) == 507
+    assert status("DELETE", f"/api/keys/{made[0]['id']}") == 200
+    fill(disk)
+    by_command = run_command("keys", "revoke", made[1]["id"], data_dir=service.data_dir)
     assert by_command.returncode == 0, by_command.stderr
-    for key in made:
-        headers = {"Authorization": f"Bearer {key.json()['key']}"}
-        eventually(
-            lambda headers=headers: (
-                requests.get(f"{service.url}/api/me", headers=headers, timeout=30).status_code == 401
-            ),
-        )
+    for each in made:
+        eventually(lambda key=each["key"]: status("GET", "/api/me", key=key) == 401)
     filler.unlink()
-    eventually(
-        lambda: requests.post(f"{service.url}/api/erase", json=erase, headers=admin, timeout=300).status_code == 200,
-    )
+    eventually(lambda: status("POST", "/api/erase", erase) == 200)
     assert "Traceback" not in service.log.read_text()

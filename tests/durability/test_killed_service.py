@@ -8,7 +8,16 @@ import pytest
 
 from schemas.storage.write_waits import COMMIT, INDEX
 from tests.durability.processes import alive, is_stopped, keeper, kill, leader, workers
-from tests.durability.workload import Writer, assert_nothing_is_lost, create, documents, healed, running
+from tests.durability.workload import (
+    Writer,
+    assert_nothing_is_lost,
+    create,
+    documents,
+    healed,
+    nearest,
+    running,
+    written,
+)
 from tests.support.live import eventually
 from wrapper.engine.keeper.state import read_state
 
@@ -34,11 +43,6 @@ class _Stranger:
         return True
 
 
-def _enough(writers, stopping, more=40):
-    stored = sum(writer.stored for writer in writers)
-    eventually(lambda: stopping.is_set() or sum(writer.stored for writer in writers) > stored + more)
-
-
 @pytest.mark.parametrize(
     ("spare_the_engine", "wait"),
     [(False, INDEX), (True, INDEX), (False, COMMIT)],
@@ -49,7 +53,7 @@ def test_a_new_start_finds_everything_acknowledged(serve, tmp_path, spare_the_en
     create(service, "kept")
     writers = [Writer(service, "kept", number) for number in range(4)]
     with running(writer.run for writer in writers) as stopping:
-        _enough(writers, stopping)
+        written(writers, 40, stopping)
         engine, keeper_pid = service.engine_pid, keeper(service)
         address = None if spare_the_engine else read_state(service.data_dir).url
         master, its_workers = service.process.pid, workers(service)
@@ -81,7 +85,7 @@ def test_a_killed_worker_is_replaced_and_another_takes_over_draining(serve):
     eventually(lambda: len(workers(service)) == 2)
     with running(writer.run for writer in writers) as stopping:
         for kill_the_leader in (True, False, True):
-            _enough(writers, stopping)
+            written(writers, 40, stopping)
             first = eventually(lambda: leader(service))
             (doomed,) = [pid for pid in workers(service) if (pid == first) == kill_the_leader]
             kill(doomed)
@@ -89,7 +93,7 @@ def test_a_killed_worker_is_replaced_and_another_takes_over_draining(serve):
             eventually(lambda: len(workers(service)) == 2, complaint=service.tail)
             now = eventually(lambda: leader(service))
             assert (now == first) != kill_the_leader
-        _enough(writers, stopping)
+        written(writers, 40, stopping)
     healed(service)
     assert not [refusal for writer in writers for refusal in writer.refused]
     assert_nothing_is_lost(service, "workers", writers)
@@ -104,7 +108,4 @@ def test_a_killed_keeper_is_replaced(serve):
     eventually(lambda: not alive(engine))
     eventually(lambda: keeper(service) not in (None, first), complaint=service.tail)
     healed(service)
-    with service.session() as session:
-        query = {"query_embedding": given[3]["embedding"], "top_k": 1}
-        found = session.post(f"{service.url}/collections/kept/query", json=query, timeout=15).json()
-    assert (found["results"][0]["id"], found["plan"]) == (given[3]["id"], "index")
+    assert nearest(service, "kept", given[3]["embedding"]) == ([given[3]["id"]], "index")

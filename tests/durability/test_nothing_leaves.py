@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from interfaces.commands.scratch_service import processes_in
-from tests.durability.workload import Writer, create, running
-from tests.support.live import eventually, start_service
+from tests.durability.processes import sockets
+from tests.durability.workload import Writer, create, running, written
+from tests.support.live import PATIENCE_SECONDS, start_service
 
 TABLES = {"tcp": 8, "udp": 8, "tcp6": 32, "udp6": 32}
 SOMEWHERE_ELSE = ("192.0.2.1", 53)
@@ -21,15 +22,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="this
 
 def peers_of(pids):
     """Return the addresses to which sockets of these processes are connected or connecting."""
-    inodes = set()
-    for pid in pids:
-        for link in Path(f"/proc/{pid}/fd").glob("*"):
-            try:
-                target = os.readlink(link)
-            except OSError:
-                continue  # closed meanwhile
-            if target.startswith("socket:["):
-                inodes.add(target[8:-1])
+    inodes = set().union(*(sockets(pid) for pid in pids))
     found = set()
     for table in TABLES:
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
@@ -71,10 +64,10 @@ def test_no_process_of_the_service_connects_to_anywhere_else(tmp_path):
             create(service, "here")
             writer = Writer(service, "here", 1)
             with running([writer.run]) as stopping:
-                eventually(lambda: stopping.is_set() or writer.stored > 100)
+                written([writer], 100, stopping)
             with service.session() as session:
                 for path in ("/health", "/docs", "/metrics", "/openapi.json"):
-                    assert session.get(f"{service.url}{path}", timeout=10).status_code == 200
+                    assert session.get(f"{service.url}{path}", timeout=PATIENCE_SECONDS).status_code == 200
         finally:
             service.stop()
     finally:

@@ -9,8 +9,17 @@ import pytest
 import requests
 
 from interfaces.commands.scratch_service import command
-from tests.durability.workload import Writer, assert_nothing_is_lost, create, documents, healed, running
-from tests.support.live import chroma_client_at, eventually, start_service
+from tests.durability.workload import (
+    Writer,
+    assert_nothing_is_lost,
+    create,
+    documents,
+    healed,
+    nearest,
+    running,
+    written,
+)
+from tests.support.live import PATIENCE_SECONDS, chroma_client_at, start_service
 from tests.support.postgres import PASSWORD, postgres_server
 
 TOGETHER = "together"
@@ -47,15 +56,12 @@ def pair(postgres, chroma_server, start):
 
 def _kill(service):
     os.killpg(service.process.pid, signal.SIGKILL)
-    service.process.wait(30)
+    service.process.wait(PATIENCE_SECONDS)
 
 
-def _nearest(session, service, vector):
-    answer = session.post(
-        f"{service.url}/collections/{TOGETHER}/query", json={"query_embedding": vector, "top_k": 1}, timeout=60
-    )
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"][0]["id"], answer.json()["plan"]
+def _each_written(writers, more, stopping):
+    for writer in writers:
+        written([writer], more, stopping, complaint=writer.service.tail)
 
 
 def test_each_service_finds_what_the_other_stored(pair):
@@ -66,16 +72,23 @@ def test_each_service_finds_what_the_other_stored(pair):
             (document,) = documents(1, seed=number)
             path = f"/collections/{TOGETHER}/documents"
             key = {"Idempotency-Key": f"key-{number}"}
-            first = session.post(f"{writing.url}{path}", json={"documents": [document]}, headers=key, timeout=60)
+            first = session.post(
+                f"{writing.url}{path}", json={"documents": [document]}, headers=key, timeout=PATIENCE_SECONDS
+            )
             assert first.status_code == 201, first.text
-            assert session.get(f"{reading.url}{path}/{document['id']}", timeout=60).json()["text"] == document["text"]
-            assert _nearest(session, reading, document["embedding"])[0] == document["id"]
-            again = session.post(f"{reading.url}{path}", json={"documents": [document]}, headers=key, timeout=60)
+            assert (
+                session.get(f"{reading.url}{path}/{document['id']}", timeout=PATIENCE_SECONDS).json()["text"]
+                == document["text"]
+            )
+            assert nearest(reading, TOGETHER, document["embedding"])[0] == [document["id"]]
+            again = session.post(
+                f"{reading.url}{path}", json={"documents": [document]}, headers=key, timeout=PATIENCE_SECONDS
+            )
             assert (again.status_code, again.json()) == (201, first.json())
-            counted = session.get(f"{reading.url}/collections/{TOGETHER}", timeout=60).json()
+            counted = session.get(f"{reading.url}/collections/{TOGETHER}", timeout=PATIENCE_SECONDS).json()
             assert counted["count"] == number + 1
         for service in pair:
-            report = session.get(f"{service.url}/health", timeout=60)
+            report = session.get(f"{service.url}/health", timeout=PATIENCE_SECONDS)
             assert report.json()["catalog"] == {"status": "healthy", "kind": "postgresql"}
             assert PASSWORD not in report.text
             assert PASSWORD not in service.log.read_text()
@@ -88,10 +101,9 @@ def test_either_service_may_be_killed_and_nothing_is_lost(pair, chroma_server, f
     create(victim, TOGETHER)
     writers = [Writer(victim, TOGETHER, 1), Writer(survivor, TOGETHER, 2, read_back=True)]
     with running([writer.run for writer in writers]) as stopping:
-        eventually(lambda: stopping.is_set() or min(w.stored for w in writers) > 10, complaint=victim.tail)
+        _each_written(writers, 10, stopping)
         _kill(victim)
-        before = writers[1].stored
-        eventually(lambda: stopping.is_set() or writers[1].stored > before + 20, complaint=survivor.tail)
+        _each_written(writers[1:], 20, stopping)
     assert not writers[1].refused
     assert not writers[1].violations
     healed(survivor)
@@ -106,27 +118,13 @@ def test_nothing_is_lost_when_the_database_is_restarted_under_load(own_postgres,
         writers = [Writer(service, TOGETHER, number) for number, service in enumerate(services, 1)]
         with running([writer.run for writer in writers]) as stopping:
             for mode in ("fast", "immediate"):
-                stored = [writer.stored for writer in writers]
-                eventually(
-                    lambda stored=stored: (
-                        stopping.is_set()
-                        or all(writer.stored > before + 10 for writer, before in zip(writers, stored, strict=True))
-                    ),
-                    complaint=services[0].tail,
-                )
+                _each_written(writers, 10, stopping)
                 own_postgres.stop(mode)
-                answer = requests.get(f"{services[0].url}/collections", timeout=30)
+                answer = requests.get(f"{services[0].url}/collections", timeout=PATIENCE_SECONDS)
                 assert (answer.status_code, answer.json()["code"]) == (503, "catalog_unavailable")
                 assert int(answer.headers["Retry-After"]) > 0
                 own_postgres.start()
-            stored = [writer.stored for writer in writers]
-            eventually(
-                lambda: (
-                    stopping.is_set()
-                    or all(writer.stored > before + 10 for writer, before in zip(writers, stored, strict=True))
-                ),
-                complaint=services[0].tail,
-            )
+            _each_written(writers, 10, stopping)
         for service, writer in zip(services, writers, strict=True):
             # A refusal says nothing about what is stored.
             assert all(" 503 " in refused and "catalog_unavailable" in refused for refused in writer.refused)
@@ -142,7 +140,12 @@ def test_a_second_service_with_an_engine_of_its_own_is_refused(postgres, start, 
         for settings in ({}, {"RAG_CHROMA_URL": "http://127.0.0.1:9"}):
             environ = {**os.environ, "RAG_CATALOG_URL": url, "RAG_DATA_DIR": str(tmp_path / "second"), "RAG_PORT": "9"}
             refused = subprocess.run(
-                command("serve"), env={**environ, **settings}, capture_output=True, text=True, timeout=60, check=False
+                command("serve"),
+                env={**environ, **settings},
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_SECONDS,
+                check=False,
             )
             assert refused.returncode != 0
             assert "Another service with an engine of its own uses this catalogue" in refused.stderr

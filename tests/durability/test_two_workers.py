@@ -1,11 +1,12 @@
 """The workers of one service see each other's writes."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
 from tests.durability.processes import leader, worker_of, workers
-from tests.durability.workload import create, documents
+from tests.durability.workload import ask, create, documents
 from tests.support.live import eventually, live_service
 
 ASKED = 12
@@ -36,26 +37,17 @@ def test_writes_through_each_worker_are_answered_when_the_index_has_them(service
     eventually(lambda: len(workers(service)) == 2)
     first = eventually(lambda: leader(service))
     reached = {True: 0, False: 0}
-    sessions = [service.session() for _ in range(16)]
-    for number, session in enumerate(sessions):
-        url = f"{service.url}/collections/released/documents"
-        for step in range(4):
-            given = documents(1, seed=number * 10 + step, writer=number)
-            # The timeout is half the time after which a writer that nobody releases would check for itself.
-            answer = session.post(url, json={"documents": given}, timeout=10)
-            assert answer.status_code == 201, answer.text
-            found = session.post(
-                f"{service.url}/collections/released/query",
-                json={"query_embedding": given[0]["embedding"], "top_k": 1},
-                timeout=10,
-            ).json()
-            assert (found["results"][0]["id"], found["plan"]) == (given[0]["id"], "index")
-        (connection,) = session.get_adapter(url).poolmanager.pools._container.values()
-        kept = connection.pool.get_nowait()
-        reached[worker_of(kept.sock.getsockname()[1], service) == first] += 1
-        connection.pool.put_nowait(kept)
-    for session in sessions:
-        session.close()
+    with ExitStack() as stack:
+        connections = [stack.enter_context(service.one_connection()) for _ in range(16)]
+        for number, connection in enumerate(connections):
+            for step in range(4):
+                given = documents(1, seed=number * 10 + step, writer=number)
+                added = connection.ask("POST", "/collections/released/documents", {"documents": given})
+                assert added.status == 201, added.json
+                query = {"query_embedding": given[0]["embedding"], "top_k": 1}
+                found = connection.ask("POST", "/collections/released/query", query).json
+                assert (found["results"][0]["id"], found["plan"]) == (given[0]["id"], "index")
+            reached[worker_of(connection.local_port, service) == first] += 1
     assert min(reached.values()) > 0, reached
 
 
@@ -66,20 +58,17 @@ def test_no_worker_answers_from_a_deleted_collection(service):
         metadata = {"source": "handbook", "doc_type": "ops", "last_update_date": "2025-10-02"}
         documents = [{"document_id": None, "filename": "keys.md", "content": text, "metadata": metadata}]
         body = {"documents": documents, "collection": "keys"}
-        with service.session() as session:
-            assert session.post(f"{service.url}/api/rag/documents:batch", json=body).json()["errors"] == []
-            return session.get(f"{service.url}/collections/keys").json()["revision"]
+        assert ask(service, "POST", "/api/rag/documents:batch", json=body)["errors"] == []
+        return ask(service, "GET", "/collections/keys")["revision"]
 
-    def ask(_):
+    def told(_):
         body = {"query": "the key of the house", "context_key": "a:b", "collection": "keys", "min_relevance": 0}
-        with service.session() as session:
-            (found,) = session.post(f"{service.url}/api/rag/retrieve", json=body).json()["document_chunks"]
-            return found["text"]
+        (found,) = ask(service, "POST", "/api/rag/retrieve", json=body)["document_chunks"]
+        return found["text"]
 
     with ThreadPoolExecutor(4) as pool:
         revision = fill("The key of the house lies under the red stone.")
-        assert all("red stone" in text for text in pool.map(ask, range(ASKED)))
-        with service.session() as session:
-            assert session.delete(f"{service.url}/collections/keys").status_code == 200
+        assert all("red stone" in text for text in pool.map(told, range(ASKED)))
+        ask(service, "DELETE", "/collections/keys")
         assert fill("The key of the house hangs in the kitchen.") == revision
-        assert all("kitchen" in text for text in pool.map(ask, range(ASKED)))
+        assert all("kitchen" in text for text in pool.map(told, range(ASKED)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
@@ -40,21 +40,6 @@ WRONG: tuple[Any, ...] = (
 """One value of each kind that a field may be given instead of the one it takes."""
 
 
-def of_the_description() -> dict[str, list[Made]]:
-    """Return requests by operation of openapi.yaml and by tool: the correct one, and one with each wrong value in the
-    place of each parameter and each field, nested ones included."""
-    contract = Contract.load()
-    made: dict[str, list[Made]] = {}
-    for template, item in contract.document["paths"].items():
-        for method in (each for each in item if each.upper() in METHODS):
-            operation = _Operation(contract, template, method)
-            requests = [*operation.as_it_is(), *operation.parameters(), *operation.bodies(), *operation.lines()]
-            made[operation.name] = requests
-    for tool in TOOLS:
-        made[f"tool {tool}"] = list(_tool(tool))
-    return made
-
-
 class _Operation:
     def __init__(self, contract: Contract, template: str, method: str) -> None:
         self.name = f"{method.upper()} {template}"
@@ -64,6 +49,9 @@ class _Operation:
         self._template = template
         self._owners = (self._at[:2], self._at)
         self._name = "nothing" if self.name in DELETING_ALL else COLLECTION
+
+    def requests(self) -> list[Made]:
+        return [*self.as_it_is(), *self.parameters(), *self.bodies(), *self.lines()]
 
     def as_it_is(self) -> Iterator[Made]:
         example = self._example("application/json")
@@ -179,3 +167,18 @@ def _written(value: Any) -> bytes:
 
 def _shown(value: Any) -> str:
     return ascii(value)[:40]
+
+
+def _described() -> Iterator[tuple[str, Callable[[], list[Made]]]]:
+    contract = Contract.load()
+    for template, item in contract.document["paths"].items():
+        for method in (each for each in item if each.upper() in METHODS):
+            operation = _Operation(contract, template, method)
+            yield operation.name, operation.requests
+    for tool in TOOLS:
+        yield f"tool {tool}", lambda tool=tool: list(_tool(tool))
+
+
+DESCRIBED = dict(_described())
+"""What makes the requests to each operation of openapi.yaml and each tool: the correct one, and one with each wrong value
+in the place of each parameter and each field, nested ones included."""

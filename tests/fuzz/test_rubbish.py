@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.properties.profiles import at_most
+
 DOCUMENT = {"id": "a", "text": "one", "metadata": {"page": 1, "tags": ["x", 2]}, "embedding": [1.0, 0.0]}
 WHERE = {
     "$and": [{"page": {"$gte": 1, "$in": [1, "x"]}}, {"$or": [{"tags": {"$contains": "x"}}, {"$not": {"a.b": 1}}]}]
@@ -109,41 +111,42 @@ broken = st.one_of(
 )
 
 
+def _state(client, name):
+    """Return the description and the export of a collection, and the names of all collections."""
+    listed = {each["name"]: each for each in client.get("/collections").json["collections"]}
+    return listed[name], client.get(f"/collections/{name}/export").get_data(), listed.keys()
+
+
 def _fresh(client, name):
-    """Return the description and the export of the collection with its one document, recreated when an earlier example
-    has changed it."""
+    """Make the collection with its one document, unless it is as an earlier example found it."""
     path = f"/collections/{name}"
-    if client.get(path).get_json().get("revision") != 2:
+    if client.get(path).json.get("revision") != 2:
         client.delete(path)
         assert client.post("/collections", json={"name": name}).status_code == 201
         assert client.post(f"{path}/documents", json={"documents": [DOCUMENT]}).status_code == 201
-    return client.get(path).json, client.get(f"{path}/export").get_data()
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
+@at_most(10)
 @given(data=st.data())
 def test_rubbish_in_a_body_is_refused_and_stores_nothing(client, collection, kind, data):
     method, path, valid = REQUESTS[kind]
-    before = _fresh(client, collection)
+    _fresh(client, collection)
+    before = _state(client, collection)
     content = data.draw(near(valid).map(_written) | broken)
-    others = {each["name"] for each in client.get("/collections").json["collections"]}
     answer = client.open(path.replace("NAME", collection), method=method, data=content, content_type="application/json")
     assert answer.status_code < 500, answer.json
     if kind == "create" and answer.status_code == 201:
         client.delete(f"/collections/{answer.json['name']}")
     if answer.status_code >= 400:
-        found = (
-            client.get(f"/collections/{collection}").json,
-            client.get(f"/collections/{collection}/export").get_data(),
-        )
-        assert found == before
-        assert {each["name"] for each in client.get("/collections").json["collections"]} == others
+        assert _state(client, collection) == before
 
 
 lines = st.lists(near(DOCUMENT).map(_written) | st.just(_written(DOCUMENT)) | broken, max_size=8).map(b"\n".join)
 
 
 @pytest.mark.parametrize("route", ["documents", "import"])
+@at_most(10)
 @given(content=lines)
 def test_rubbish_in_a_stream_is_counted(client, collection, route, content):
     _fresh(client, collection)
@@ -157,6 +160,7 @@ def test_rubbish_in_a_stream_is_counted(client, collection, route, content):
 
 
 @pytest.mark.parametrize("route", ["documents?where=", "documents/count?where=", "facets?fields=page&where="])
+@at_most(10)
 @given(where=near(WHERE).map(_written) | broken)
 def test_rubbish_as_a_filter_is_refused(client, collection, route, where):
     _fresh(client, collection)

@@ -15,7 +15,7 @@ import numpy as np
 from providers.contract_tests.model import distances
 from schemas.records import Metadata, Vector
 from wrapper.engine.encoding import LISTS_KEY, decode_metadata, encode_collection_metadata, encode_metadata, removable
-from wrapper.engine.failures import EngineCollectionMissingError, EngineConflictError
+from wrapper.engine.failures import EngineCollectionMissingError, EngineConflictError, EngineRefusedError
 from wrapper.engine.records import EngineCollection, EngineRecords
 
 
@@ -110,6 +110,8 @@ class FakeEngine:
         all_new: bool = False,
     ) -> None:
         held = self._held(engine_id)
+        if held.dimension not in (None, embeddings.shape[1]):
+            raise EngineRefusedError(f"The engine takes vectors of {held.dimension} numbers here")
         held.dimension = embeddings.shape[1]
         records = held.records
         assert len(set(ids)) == len(ids) == len(embeddings)

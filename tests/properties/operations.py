@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from hypothesis import strategies as st
 
 from providers.contract_tests.model import Json, ModelDocument, matches
@@ -206,7 +205,3 @@ OPERATIONS = st.one_of(
 STORIES = st.tuples(st.lists(CREATIONS, min_size=1, max_size=1), st.lists(OPERATIONS, min_size=2, max_size=7)).map(
     lambda parts: parts[0] + parts[1]
 )
-
-
-def vector_of(values: list[float]) -> np.ndarray:
-    return np.array(values, dtype="<f4")

@@ -6,16 +6,19 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+EXAMPLES = 25
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+
 
 def load_profile() -> None:
     """Use the same examples in every run, so that a failure is caused by a change and not by chance.
 
-    `HYPOTHESIS_PROFILE=search` looks further.
+    `HYPOTHESIS_PROFILE=search` looks further, each time at other examples.
     """
     settings.register_profile(
         "ci",
         deadline=None,
-        max_examples=25,
+        max_examples=EXAMPLES,
         derandomize=True,
         database=None,
         suppress_health_check=[
@@ -26,4 +29,10 @@ def load_profile() -> None:
         ],
     )
     settings.register_profile("search", settings.get_profile("ci"), max_examples=2_000, derandomize=False)
-    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+    settings.load_profile(PROFILE)
+
+
+def at_most(examples: int) -> settings:
+    """Return settings for a test whose examples take long: it tries so many in a usual run, and in a search as many times
+    more as the others."""
+    return settings(max_examples=examples * settings.default.max_examples // EXAMPLES)

@@ -33,26 +33,8 @@ PACKAGES = ("schemas", "wrapper", "providers", "registry", "retrieval", "interfa
 OPENINGS = ("", "---\ntitle: x", "title:", '"', "${a")
 UNITS = (
     *' \t\n\r_"`*#>-|\\[<&~=.’。aA1é',
-    *(
-        "${",
-        "$",
-        "}",
-        "::",
-        "->",
-        ". ",
-        '.")',
-        "aB",
-        "a_",
-        "a.",
-        " \n",
-        "\n\n",
-        "](",
-        "- ",
-        "> ",
-        "a:\n",
-        "---\n",
-        "'a",
-    ),
+    *("${", "$", "}", "::", "->", ". ", '.")', "aB", "a_", "a."),
+    *(" \n", "\n\n", "](", "- ", "> ", "a:\n", "---\n", "'a"),
 )
 COMPARED_WHOLE = {
     "registry.placeholders.addresses_in_values._DRIVER",

@@ -1,14 +1,13 @@
 """Every plan of a vector query answers as the model does: over a fake index with many examples, over Chroma and HTTP
-with fewer."""
+with one."""
 
 from __future__ import annotations
 
-import uuid
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.contract_tests.model import ModelDocument
@@ -208,32 +207,16 @@ def _forced(app, plan):
         planner._costs, planner._index, planner._held = costs, index, held
 
 
-@pytest.fixture
-def indexed(app, client):
-    """`indexed(documents, metric)` creates a collection that the service and its engine hold."""
-
-    def make(found, metric):
-        name = f"plans-{uuid.uuid4().hex[:12]}"
-        assert client.post("/collections", json={"name": name, "metric": metric}).status_code == 201
-        if found:
-            wire = [
-                {"id": each.id, "text": each.text, "metadata": each.metadata, "embedding": each.embedding.tolist()}
-                for each in found
-            ]
-            added = client.post(f"/collections/{name}/documents", json={"documents": wire})
-            assert (added.status_code, added.json["indexed"]) == (201, True)
-            store = app.extensions["rag.service"].store
-            eventually(lambda: store.collection(name).index_state == "ready")
-        return name
-
-    return make
-
-
-@settings(max_examples=20)
-@given(documents(most=14), st.lists(FILTERS, min_size=2, max_size=2), METRICS, st.integers(1, 6), st.integers(0, 2**16))
-def test_the_service_answers_alike_by_every_route_and_plan(app, client, indexed, found, wheres, metric, top_k, seed):
-    model, name, query = to_collection(found, metric), indexed(found, metric), embedding(seed)
-    for where in [{}, *wheres]:
+def test_the_service_answers_alike_by_every_route_and_plan(app, client, filled):
+    found = [ModelDocument(f"d{n}", f"text {n}", {"a": n % 2}, embedding(n)) for n in range(60)]
+    wire = [
+        {"id": each.id, "text": each.text, "metadata": each.metadata, "embedding": each.embedding.tolist()}
+        for each in found
+    ]
+    name, model, query = filled(wire), to_collection(found), embedding(5)
+    eventually(lambda: app.extensions["rag.service"].store.collection(name).index_state == "ready")
+    for plan in PLANS:
+        where = {} if plan == "index" else {"a": 1}
         expected = [each.id for each in model.matching(where)]
         listed = client.get(f"/collections/{name}/documents", query_string={"where": app.json.dumps(where)})
         searched = client.post(f"/collections/{name}/documents/search", json={"where": where})
@@ -242,28 +225,14 @@ def test_the_service_answers_alike_by_every_route_and_plan(app, client, indexed,
             assert answer.json["total"] == answer.json["count"] == len(expected)
         counted = client.get(f"/collections/{name}/documents/count", query_string={"where": app.json.dumps(where)})
         assert counted.json["count"] == len(expected)
-        nearest = model.nearest(query, top_k, where)
-        for plan in PLANS:
-            with _forced(app, plan):
-                asked = {"query_embedding": query.tolist(), "top_k": top_k, "where": where}
-                answer = client.post(f"/collections/{name}/query", json=asked).json
-            assert (answer["plan"] == "scan") == (plan == "scan" and expected != [])
-            assert [each["id"] for each in answer["results"]] == [each for each, _ in nearest]
-            assert [each["distance"] for each in answer["results"]] == pytest.approx([far for _, far in nearest])
-            by_id = {each.id: each for each in found}
-            for each in answer["results"]:
-                assert (each["text"], each["metadata"]) == (by_id[each["id"]].text, by_id[each["id"]].metadata)
-    client.delete(f"/collections/{name}")
-
-
-def test_all_plans_are_taken_by_the_service(app, client, indexed):
-    found = [ModelDocument(f"d{n}", "", {"a": n % 2}, embedding(n)) for n in range(60)]
-    name, model = indexed(found, "cosine"), to_collection(found)
-    for plan in PLANS:
-        where = {} if plan == "index" else {"a": 1}
         with _forced(app, plan):
-            asked = {"query_embedding": embedding(5).tolist(), "top_k": 5, "where": where}
+            asked = {"query_embedding": query.tolist(), "top_k": 5, "where": where}
             answer = client.post(f"/collections/{name}/query", json=asked).json
+        nearest = model.nearest(query, 5, where)
         assert answer["plan"] == plan
-        expected = [each for each, _ in model.nearest(np.asarray(embedding(5)), 5, where)]
-        assert [each["id"] for each in answer["results"]] == expected
+        assert [each["id"] for each in answer["results"]] == [each for each, _ in nearest]
+        assert [each["distance"] for each in answer["results"]] == pytest.approx([far for _, far in nearest])
+        by_id = {each.id: each for each in found}
+        for each in answer["results"]:
+            assert (each["text"], each["metadata"]) == (by_id[each["id"]].text, by_id[each["id"]].metadata)
+    client.delete(f"/collections/{name}")

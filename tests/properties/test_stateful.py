@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from schemas.where import parse_where
 from tests.properties.consistency import catalog_state, check_engine, check_tables, model_state
 from tests.properties.fake_engine import FakeEngine
-from tests.properties.operations import CREATIONS, FILTERED, NAMES, OPERATIONS
+from tests.properties.operations import ADDITIONS, CREATIONS, FILTERED, NAMES, OPERATIONS
 from tests.properties.processes import Process
 from tests.properties.strategies import embedding
 from wrapper.engine.failures import (
@@ -56,9 +56,10 @@ class Service(RuleBasedStateMachine):
         if self.failures and self.failures[0][1]:
             raise self.failures.pop(0)[0]("injected after it was done")
 
-    @initialize(creation=CREATIONS)
-    def create(self, creation):
-        self.write(creation)
+    @initialize(creations=st.tuples(CREATIONS, CREATIONS), additions=st.lists(ADDITIONS, min_size=2, max_size=4))
+    def begin(self, creations, additions):
+        for operation in (*creations, *additions):
+            self.write(operation)
 
     @rule(operation=OPERATIONS)
     def write(self, operation):
@@ -109,17 +110,21 @@ class Service(RuleBasedStateMachine):
         self.engine.delete_collection(name)
         self.process.restarts_asked += 1
 
-    @rule(name=NAMES, seed=st.integers(0, 50), where=FILTERED | st.just({}), top_k=st.integers(1, 4))
-    def query(self, name, seed, where, top_k):
-        collection = self.model.get(name)
-        if collection is None or collection.dimension is None:
-            return
-        query = embedding(seed + 100, collection.dimension)
-        found = self.process.planner.query(name, query, top_k=top_k, where=parse_where(where))
-        expected = collection.nearest(query, top_k, where)
-        assert {match.document.id for match in found.matches} == {each for each, _ in expected} or [
-            round(match.distance, 9) for match in found.matches
-        ] == [round(distance, 9) for _, distance in expected]
+    def searchable(self):
+        return sorted(name for name, each in self.model.items() if each.dimension is not None)
+
+    @precondition(searchable)
+    @rule(data=st.data(), seeds=st.lists(st.integers(0, 50), min_size=1, max_size=3), where=FILTERED)
+    def query(self, data, seeds, where):
+        name, top_k = data.draw(st.sampled_from(self.searchable())), data.draw(st.integers(1, 4))
+        collection = self.model[name]
+        for seed, asked in ((seed, asked) for seed in seeds for asked in ({}, where)):
+            query = embedding(seed + 100, collection.dimension)
+            found = self.process.planner.query(name, query, top_k=top_k, where=parse_where(asked))
+            expected = collection.nearest(query, top_k, asked)
+            assert {match.document.id for match in found.matches} == {each for each, _ in expected} or [
+                round(match.distance, 9) for match in found.matches
+            ] == [round(distance, 9) for _, distance in expected]
 
     @invariant()
     def catalogue_equals_model(self):
@@ -138,4 +143,4 @@ class Service(RuleBasedStateMachine):
 
 
 TestService = Service.TestCase
-TestService.settings = settings(max_examples=30, stateful_step_count=25)
+TestService.settings = settings(stateful_step_count=25)

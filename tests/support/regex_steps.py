@@ -23,20 +23,19 @@ class Steps:
     def __init__(self, pattern: re.Pattern[Any], text: Any) -> None:
         self.count = 0
         self._text = text
-        self._tree = parser.parse(pattern.pattern, pattern.flags & ~re.LOCALE)
-        self._flags = self._tree.state.flags
+        self._tree, self._flags = _parsed(pattern)
 
     def find_all(self) -> int:
         """Return the number of steps of a complete `finditer`."""
         place = 0
         while place <= len(self._text):
-            end = next(self._match(list(self._tree), 0, place), None)
+            end = next(self._match(self._tree, 0, place), None)
             place = place + 1 if end is None or end == place else end
         return self.count
 
     def match_first(self) -> int:
         """Return the number of steps of every way that `fullmatch` can try."""
-        for _ in self._match(list(self._tree), 0, 0):
+        for _ in self._match(self._tree, 0, 0):
             pass
         return self.count
 
@@ -59,7 +58,7 @@ class Steps:
         # One iterator for each repetition so far: `re` backtracks through them in the same way.
         stack: list[tuple[int, Iterator[int]]] = []
         at, turns = place, 0
-        body = list(inner)
+        body = inner.data
         if op is ops.MIN_REPEAT:
             yield from self._lazily(nodes, index, place, 0, least, most, body)
             return
@@ -96,10 +95,10 @@ class Steps:
 
     def _ends(self, op: Any, argument: Any, place: int) -> Iterator[int]:
         if op is ops.SUBPATTERN:
-            yield from self._match(list(argument[3]), 0, place)
+            yield from self._match(argument[3].data, 0, place)
         elif op is ops.BRANCH:
             for branch in argument[1]:
-                yield from self._match(list(branch), 0, place)
+                yield from self._match(branch.data, 0, place)
         elif op in (ops.ASSERT, ops.ASSERT_NOT):
             if self._asserted(*argument, place) is (op is ops.ASSERT):
                 yield place
@@ -111,7 +110,14 @@ class Steps:
 
     def _asserted(self, direction: int, inner: Any, place: int) -> bool:
         begin = place if direction > 0 else place - inner.getwidth()[0]
-        return begin >= 0 and next(self._match(list(inner), 0, begin), None) is not None
+        return begin >= 0 and next(self._match(inner.data, 0, begin), None) is not None
+
+
+@cache
+def _parsed(pattern: re.Pattern[Any]) -> tuple[list[Any], int]:
+    """Return the nodes of a pattern and its flags."""
+    tree = parser.parse(pattern.pattern, pattern.flags & ~re.LOCALE)
+    return tree.data, tree.state.flags
 
 
 class Kinds:
@@ -119,8 +125,7 @@ class Kinds:
     place by place, take the same number of steps."""
 
     def __init__(self, pattern: re.Pattern[Any]) -> None:
-        tree = parser.parse(pattern.pattern, pattern.flags & ~re.LOCALE)
-        flags = tree.state.flags
+        tree, flags = _parsed(pattern)
         word = re.compile(r"\w" if isinstance(pattern.pattern, str) else rb"\w", flags)
         self._newline = "\n" if isinstance(pattern.pattern, str) else b"\n"
         self._tests = [
@@ -157,12 +162,13 @@ def _anchored(kind: Any, flags: int, text: Any, place: int) -> bool:
     return re.compile(pattern, flags).match(text, place) is not None
 
 
-_TESTS: dict[tuple[str, str, int], Callable[[Any], bool]] = {}
+_TESTS: dict[tuple[int, Any, int], Callable[[Any], bool]] = {}
 
 
 def _one_character(op: Any, argument: Any, flags: int) -> Callable[[Any], bool]:
-    """Return whether a node of the tree takes this character, according to `re`'s own compiler."""
-    key = (str(op), str(argument), flags)
+    """Return whether a node of the tree takes this character, according to `re`'s own compiler. A list is known by its
+    place in memory, which no other has, since trees are kept."""
+    key = (op, id(argument) if isinstance(argument, list) else argument, flags)
     if key not in _TESTS:
         state = parser.State()
         state.flags = flags

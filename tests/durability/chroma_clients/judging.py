@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from tests.durability.chroma_clients.writers import SHARED, Record, State, Writer
+from tests.durability.workload import MISSED_BY_INDEX
 
 PAGE = 2_000
 ASKED = 40
 FEW = 3
-MISSED_BY_INDEX = 0.05
-"""The share of records that an index, which is approximate, may fail to find by their own vectors."""
 
 
 def found_by(client: Any) -> State:

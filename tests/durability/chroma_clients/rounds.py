@@ -1,22 +1,56 @@
-"""Rounds of writing, killing, starting again and reading."""
+"""Rounds of writing, killing, starting again and reading, of this service and of a stock `chroma run`."""
 
 from __future__ import annotations
 
 import random
+import signal
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import chromadb.errors
 
 from tests.durability.chroma_clients.judging import complaints_about, found_by
 from tests.durability.chroma_clients.writers import SHARED, Bed, Writer
+from tests.durability.processes import kill_everything
 from tests.durability.workload import running
-from tests.support.live import chroma_client_at, eventually
+from tests.support.chroma import ChromaServer
+from tests.support.live import LiveService, chroma_client_at, eventually, start_service
 
 WRITERS = 4
 READS = 2
 """How often a server is read after a kill: one that fails once may answer from then on."""
 FAILURES = (chromadb.errors.ChromaError, AssertionError)
+
+
+class Ours:
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._service: LiveService | None = None
+
+    @property
+    def url(self) -> str:
+        assert self._service is not None
+        return self._service.url
+
+    def start(self) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._service = start_service(self._directory, access="open")
+
+    def kill(self) -> None:
+        kill_everything(self._service)
+
+    def stop(self) -> None:
+        if self._service is not None:
+            self._service.stop()
+
+
+class Stock(ChromaServer):
+    def kill(self) -> None:
+        self.stop()
+
+    def stop(self, number: int = signal.SIGKILL) -> None:
+        super().stop(number)
 
 
 def prepared(server: Any) -> list[Writer]:
@@ -29,13 +63,13 @@ def prepared(server: Any) -> list[Writer]:
 
 def one_round(server: Any, writers: Sequence[Writer], generator: random.Random, longest_seconds: float) -> list[str]:
     """Kill a server at a random moment of its clients' writing, start it again, and return what is wrong then."""
-    told = _acknowledged(writers)
+    told = acknowledged(writers)
 
     def runner(writer: Writer) -> Any:
         return lambda stopping: writer.run(server.url, stopping)
 
     with running([runner(writer) for writer in writers]) as stopping:
-        eventually(lambda: _acknowledged(writers) > told or stopping.is_set())
+        eventually(lambda: acknowledged(writers) > told or stopping.is_set())
         stopping.wait(generator.uniform(0.0, longest_seconds))
         server.kill()
     server.start()
@@ -63,5 +97,5 @@ def _write(client: Any) -> None:
     shared.delete(ids=["probe"])
 
 
-def _acknowledged(writers: Sequence[Writer]) -> int:
+def acknowledged(writers: Sequence[Writer]) -> int:
     return sum(writer.acknowledged for writer in writers)

@@ -10,10 +10,10 @@ import numpy as np
 
 from tests.durability.workload import running
 from tests.support.commands import RUN_MAIN, run_command
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 
-KILLS = 12
-LONGEST_LIFE_SECONDS = 3.0
+KILLS = 6
+LONGEST_LIFE_SECONDS = 1.5
 IDS = [f"d{number}" for number in range(600)]
 
 
@@ -76,7 +76,9 @@ class SourceWriter:
         }
 
     def _ask(self, method, path, body):
-        answer = self.session.request(method, f"{self._service.url}/collections{path}", json=body, timeout=60)
+        answer = self.session.request(
+            method, f"{self._service.url}/collections{path}", json=body, timeout=PATIENCE_SECONDS
+        )
         assert answer.status_code < 300, answer.text
 
 
@@ -84,12 +86,12 @@ SHARES = {"add": 0.6, "delete": 0.76, "delete_matching": 0.86, "patch": 0.94, "e
 
 
 def place_of(service, session):
-    answer = session.get(f"{service.url}/collections/copy", timeout=60)
+    answer = session.get(f"{service.url}/collections/copy", timeout=PATIENCE_SECONDS)
     return answer.json()["metadata"].get("mirror") if answer.status_code == 200 else None
 
 
 def exported(service, session, name):
-    answer = session.get(f"{service.url}/collections/{name}/export", timeout=60)
+    answer = session.get(f"{service.url}/collections/{name}/export", timeout=PATIENCE_SECONDS)
     return sorted(answer.content.splitlines())
 
 

@@ -1,4 +1,4 @@
-"""Write collections as other programs make them: `python foreign_collections.py DIRECTORY [scale]`.
+"""Write collections as other programs make them: `python foreign_collections.py DIRECTORY`.
 
 It uses whatever chromadb the interpreter finds, of 0.6 or 1.x. The tests import it to know what must come out.
 """
@@ -85,25 +85,5 @@ def write(directory):
         with_lists.add(ids=["z"], embeddings=[[1.0, 1.0]], uris=["file:///z"])
 
 
-def write_many(directory, count):
-    """Write one collection of many documents, so that a test can interrupt its adoption."""
-    import chromadb
-    from chromadb.config import Settings
-
-    client = chromadb.PersistentClient(directory, settings=Settings(anonymized_telemetry=False))
-    collection = client.create_collection("many", embedding_function=None)
-    embeddings = vectors("l2", count)
-    for start in range(0, count, 1000):
-        numbers = range(start, min(start + 1000, count))
-        collection.add(
-            ids=[f"d{number}" for number in numbers],
-            embeddings=embeddings[start : start + 1000].tolist(),
-            metadatas=[{"n": number, "part": number % 10} for number in numbers],
-        )
-
-
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
-        write_many(sys.argv[1], int(sys.argv[2]))
-    else:
-        write(sys.argv[1])
+    write(sys.argv[1])

@@ -54,14 +54,12 @@ def install(directory: Path) -> Path:
     return target
 
 
-def write_directory(directory: Path, *arguments: str, old: Path | None = None) -> Path:
+def write_directory(directory: Path, *, old: Path | None = None) -> Path:
     """Write a Chroma directory with the collections of `foreign_collections.py`, by our chromadb or by the `old`
     one."""
     environ = {**os.environ, "ANONYMIZED_TELEMETRY": "False"}
     if old is not None:
         environ["PYTHONPATH"] = str(old)
-    made = subprocess.run(
-        [sys.executable, str(WRITER), str(directory), *arguments], env=environ, capture_output=True, text=True
-    )
+    made = subprocess.run([sys.executable, str(WRITER), str(directory)], env=environ, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     return directory

@@ -1,11 +1,7 @@
 """Chroma directories and servers that other people made with 0.6 or 1.x are adopted and served."""
 
-import os
 import shutil
 import signal
-import sqlite3
-from contextlib import closing, suppress
-from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -13,12 +9,10 @@ import requests
 
 from tests.durability.foreign.foreign_collections import DOCUMENTS, document, vectors
 from tests.durability.foreign.old_chroma import OLD, NotInstalledError, install, write_directory
-from tests.durability.workload import all_documents, create, documents
+from tests.durability.workload import all_documents, ask, create, documents
 from tests.support.chroma import ChromaServer
-from tests.support.live import chroma_client, eventually, live_service, spawn_service
+from tests.support.live import PATIENCE_SECONDS, chroma_client, eventually, live_service
 from wrapper.distances import exact_distances
-
-MANY = 6000
 
 
 @pytest.fixture(scope="session")
@@ -38,11 +32,6 @@ def written_by_old(old_chroma, tmp_path_factory):
 @pytest.fixture(scope="session")
 def written_by_ours(tmp_path_factory):
     return write_directory(tmp_path_factory.mktemp("ours") / "chroma")
-
-
-@pytest.fixture(scope="session")
-def many_documents(tmp_path_factory):
-    return write_directory(tmp_path_factory.mktemp("many") / "chroma", str(MANY))
 
 
 @pytest.fixture(scope="module", params=["old", "ours"])
@@ -71,23 +60,8 @@ def bring(tmp_path):
     return copy
 
 
-@pytest.fixture
-def spawn(tmp_path):
-    """`spawn()` starts a service without waiting for it."""
-    spawned = []
-
-    def start():
-        spawned.append(spawn_service(tmp_path, {"exact_ms": 0, "recall": 0}))
-        return spawned[-1]
-
-    yield start
-    for service in reversed(spawned):
-        service.stop()
-
-
 def _collections(service):
-    found = requests.get(f"{service.url}/collections", timeout=15).json()["collections"]
-    return {each["name"]: each for each in found}
+    return {each["name"]: each for each in ask(service, "GET", "/collections")["collections"]}
 
 
 def _said(service):
@@ -108,15 +82,13 @@ def _adopted(service, *names):
     return found
 
 
-def _query(service, name, vector, top_k=10, plan="index"):
-    """Return the answer once it comes from the index."""
+def _query(service, name, vector, top_k=10):
+    """Return what is found once it comes from the index."""
     body = {"query_embedding": np.asarray(vector, dtype=float).tolist(), "top_k": top_k}
 
     def answered():
-        with service.session() as session:
-            answer = session.post(f"{service.url}/collections/{name}/query", json=body, timeout=15)
-        assert answer.status_code == 200, answer.text
-        return answer.json()["plan"] == plan and answer.json()
+        answer = ask(service, "POST", f"/collections/{name}/query", json=body)
+        return answer["plan"] == "index" and answer["results"]
 
     return eventually(answered, complaint=lambda: _said(service))
 
@@ -124,7 +96,7 @@ def _query(service, name, vector, top_k=10, plan="index"):
 def _assert_nearest(service, name, metric, ids, stored, asked):
     expected = exact_distances(asked, stored, metric)
     nearest = np.argsort(expected, kind="stable")[:10]
-    found = _query(service, name, asked)["results"]
+    found = _query(service, name, asked)
     assert [each["id"] for each in found] == [ids[row] for row in nearest]
     assert np.allclose([each["distance"] for each in found], expected[nearest], rtol=1e-4, atol=1e-4)
 
@@ -133,34 +105,31 @@ def test_everything_is_served_as_it_was(served):
     service = served
     found = _adopted(service, "empty-one", "misleading", *(f"by-{metric}" for metric in DOCUMENTS))
     questions = np.random.default_rng(5).normal(size=(5, 8)).astype(np.float32)
-    with service.session() as session:
-        for metric, number in DOCUMENTS.items():
-            name, given = f"by-{metric}", [document(metric, each) for each in range(number)]
-            assert (found[name]["metric"], found[name]["count"], found[name]["dimension"]) == (metric, number, 8)
-            shown = {key: value for key, value in found[name]["metadata"].items() if not key.startswith("hnsw:")}
-            assert shown == {"owner": "somebody", "level": 1.5, "number": 3, "truth": True}
-            held = list(all_documents(f"{service.url}/collections/{name}"))
-            assert [(each["id"], each["text"], each["metadata"]) for each in held] == [
-                (document_id, text or "", metadata or {}) for document_id, text, metadata in given
-            ]
-            stored = vectors(metric)
-            assert np.allclose([each["embedding"] for each in held], stored, rtol=1e-5, atol=1e-5)
-            for where, matches in (
-                ({"b": True}, [each for each in given if each[2] and each[2]["b"]]),
-                (
-                    {"n": {"$gte": 100}, "s": "日本語"},
-                    [e for e in given if e[2] and e[2]["n"] >= 100 and e[2]["n"] % 4 == 1],
-                ),
-                ({"f": {"$lt": 1.5}}, [each for each in given if each[2] and each[2]["f"] < 1.5]),
-            ):
-                body = {"where": where, "limit": 1000}
-                answer = session.post(
-                    f"{service.url}/collections/{name}/documents/search", json=body, timeout=15
-                ).json()
-                assert answer["total"] == len(matches)
-                assert [each["id"] for each in answer["documents"]] == [each[0] for each in matches][:1000]
-            for asked in questions:
-                _assert_nearest(service, name, metric, [each[0] for each in given], stored, asked)
+    for metric, number in DOCUMENTS.items():
+        name, given = f"by-{metric}", [document(metric, each) for each in range(number)]
+        assert (found[name]["metric"], found[name]["count"], found[name]["dimension"]) == (metric, number, 8)
+        shown = {key: value for key, value in found[name]["metadata"].items() if not key.startswith("hnsw:")}
+        assert shown == {"owner": "somebody", "level": 1.5, "number": 3, "truth": True}
+        held = list(all_documents(f"{service.url}/collections/{name}"))
+        assert [(each["id"], each["text"], each["metadata"]) for each in held] == [
+            (document_id, text or "", metadata or {}) for document_id, text, metadata in given
+        ]
+        stored = vectors(metric)
+        assert np.allclose([each["embedding"] for each in held], stored, rtol=1e-5, atol=1e-5)
+        for where, matches in (
+            ({"b": True}, [each for each in given if each[2] and each[2]["b"]]),
+            (
+                {"n": {"$gte": 100}, "s": "日本語"},
+                [e for e in given if e[2] and e[2]["n"] >= 100 and e[2]["n"] % 4 == 1],
+            ),
+            ({"f": {"$lt": 1.5}}, [each for each in given if each[2] and each[2]["f"] < 1.5]),
+        ):
+            body = {"where": where, "limit": 1000}
+            answer = ask(service, "POST", f"/collections/{name}/documents/search", json=body)
+            assert answer["total"] == len(matches)
+            assert [each["id"] for each in answer["documents"]] == [each[0] for each in matches][:1000]
+        for asked in questions:
+            _assert_nearest(service, name, metric, [each[0] for each in given], stored, asked)
     assert (found["misleading"]["metric"], found["misleading"]["metadata"]) == ("cosine", {"version": 2})
     ids = [str(number) for number in range(200)]
     _assert_nearest(service, "misleading", "cosine", ids, vectors("ip", 200), questions[0])
@@ -176,11 +145,11 @@ def test_everything_is_served_as_it_was(served):
         "b": ({"v": 2}, [5.0, 5.0]),
         "c": ({"v": 1}, [1.0, 1.0]),
     }
-    report = requests.get(f"{service.url}/health", timeout=15).json()
+    report = ask(service, "GET", "/health")
     assert "adopting" not in report
     assert "left_out" not in report
     shown = "rag_collections_adopting 0.0"
-    eventually(lambda: shown in requests.get(f"{service.url}/metrics", timeout=15).text)
+    eventually(lambda: shown in requests.get(f"{service.url}/metrics", timeout=PATIENCE_SECONDS).text)
 
 
 def test_lists_uris_and_converted_values_are_served(written_by_ours, bring, serve):
@@ -195,86 +164,15 @@ def test_lists_uris_and_converted_values_are_served(written_by_ours, bring, serv
         "y": {"tags": ["red"], "huge": pytest.approx(2.0**70, rel=1e-12)},
         "z": {},
     }
-    with service.session() as session:
-        body = {"where": {"tags": {"$contains": "blue"}}}
-        found = session.post(f"{service.url}/collections/with-lists/documents/search", json=body, timeout=15).json()
-        assert [each["id"] for each in found["documents"]] == ["x"]
-        assert session.delete(f"{service.url}/collections/with-lists", timeout=15).status_code == 200
-        # Chroma gives the lists of deleted collections to later documents.
-        create(service, "later", documents(20, seed=1))
+    body = {"where": {"tags": {"$contains": "blue"}}}
+    found = ask(service, "POST", "/collections/with-lists/documents/search", json=body)
+    assert [each["id"] for each in found["documents"]] == ["x"]
+    ask(service, "DELETE", "/collections/with-lists")
+    # Chroma gives the lists of deleted collections to later documents.
+    create(service, "later", documents(20, seed=1))
     with chroma_client(service.data_dir) as engine:
         later = engine.get_collection("later", embedding_function=None).get(include=["metadatas"])["metadatas"]
     assert all(each.keys() == {"number"} for each in later)
-
-
-@pytest.mark.parametrize("metric", DOCUMENTS)
-def test_an_adopted_collection_takes_writes_like_any_other(served, metric):
-    service = served
-    name = f"by-{metric}"
-    _adopted(service, name)
-    stored, new = vectors(metric), np.random.default_rng(9).normal(size=(40, 8)).astype(np.float32) * 2
-    ids = [document(metric, each)[0] for each in range(len(stored))]
-    base = f"{service.url}/collections/{name}"
-    with service.session() as session:
-        added = [
-            {"id": f"new {number}", "text": "new", "metadata": {"new": True}, "embedding": vector.tolist()}
-            for number, vector in enumerate(new)
-        ]
-        replaced = {"id": ids[1], "text": "replaced", "metadata": {"other": 1}, "embedding": new[0].tolist()}
-        answer = session.post(f"{base}/documents", json={"documents": [*added, replaced]}, timeout=30)
-        assert answer.status_code == 201, answer.text
-        patched = session.patch(
-            f"{base}/documents/{quote(ids[2], safe='')}", json={"metadata": {"n": None, "more": "x"}}, timeout=30
-        )
-        assert patched.status_code == 200, patched.text
-        assert session.delete(f"{base}/documents", json={"ids": [ids[3]]}, timeout=30).json()["count"] == 1
-        changed = session.put(f"{base}/metadata", json={"metadata": {"mine": 1}}, timeout=30)
-        assert changed.status_code == 200, changed.text
-    rows = [row for row in range(len(stored)) if row not in (1, 3)]
-    all_ids = [*(ids[row] for row in rows), *(each["id"] for each in added), ids[1]]
-    matrix = np.concatenate([stored[rows], new, new[:1]])
-    for asked in np.random.default_rng(6).normal(size=(5, 8)).astype(np.float32):
-        _assert_nearest(service, name, metric, all_ids, matrix, asked)
-    with chroma_client(service.data_dir) as engine:
-        held = engine.get_collection(name, embedding_function=None)
-        assert held.count() == len(all_ids)
-        assert {key: value for key, value in held.metadata.items() if not key.startswith(("hnsw:", "rag:"))} == {
-            "mine": 1
-        }
-        both = held.get(ids=[ids[1], ids[2]], include=["metadatas"])
-        metadatas = dict(zip(both["ids"], both["metadatas"], strict=True))
-        assert metadatas[ids[1]] == {"other": 1}
-        assert metadatas[ids[2]] == {**{k: v for k, v in document(metric, 2)[2].items() if k != "n"}, "more": "x"}
-
-
-def test_a_deleted_adopted_collection_never_comes_back(written, bring, serve):
-    bring(written)
-    service = serve()
-    _adopted(service, "by-l2", "by-ip")
-    with service.session() as session:
-        assert session.delete(f"{service.url}/collections/by-l2", timeout=30).status_code == 200
-    with chroma_client(service.data_dir) as engine:
-        assert "by-l2" not in [each.name for each in engine.list_collections()]
-    service.stop()
-    service = serve()
-    assert "by-l2" not in _adopted(service, "by-ip")
-
-
-def test_a_collection_with_a_name_of_ours_is_set_aside(written_by_ours, serve, tmp_path):
-    service = serve()
-    given = documents(5, seed=1)
-    create(service, "shared-name", given)
-    service.stop()
-    shutil.rmtree(tmp_path / "data" / "chroma")
-    shutil.copytree(written_by_ours, tmp_path / "data" / "chroma")
-    service = serve()
-    found = _adopted(service, "by-l2")
-    assert found["shared-name"]["count"] == 5
-    assert not [name for name in found if "replaced" in name]
-    assert _query(service, "shared-name", given[3]["embedding"], 1)["results"][0]["id"] == given[3]["id"]
-    with chroma_client(service.data_dir) as engine:
-        (aside,) = [each.name for each in engine.list_collections() if each.name.startswith("shared-name-replaced-")]
-        assert engine.get_collection(aside, embedding_function=None).get()["ids"] == ["theirs"]
 
 
 def test_all_collections_are_adopted_again_without_the_catalogue(serve):
@@ -294,60 +192,7 @@ def test_all_collections_are_adopted_again_without_the_catalogue(serve):
             del each["revision"], each["id"]
     assert after == before
     assert list(all_documents(f"{service.url}/collections/library")) == held
-    assert _query(service, "library", given[7]["embedding"], 1)["results"][0]["id"] == given[7]["id"]
-
-
-def _taken_in(service):
-    """Return how many documents the catalogue file holds."""
-    with suppress(sqlite3.Error):
-        uri = f"file:{service.data_dir}/catalog.sqlite?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=5)) as connection:
-            return connection.execute("SELECT count(*) FROM documents").fetchone()[0]
-    return 0
-
-
-def test_an_adoption_killed_halfway_is_completed(many_documents, bring, spawn):
-    bring(many_documents)
-    reached = 0
-    for part in (1, 1000, 3000):
-        service = spawn()
-        reached = eventually(lambda part=part, s=service: (n := _taken_in(s)) >= part and n)
-        os.killpg(service.process.pid, signal.SIGKILL)
-        service.stop(signal.SIGKILL)
-    assert reached < MANY
-    service = spawn()
-    service.wait_until_healthy()
-    found = _adopted(service, "many")
-    assert (found["many"]["count"], found["many"]["metric"]) == (MANY, "l2")
-    held = list(all_documents(f"{service.url}/collections/many"))
-    assert [each["id"] for each in held] == [f"d{number}" for number in range(MANY)]
-    stored = vectors("l2", MANY)
-    _assert_nearest(service, "many", "l2", [each["id"] for each in held], stored, stored[77] + 0.01)
-
-
-def test_health_and_reads_tell_of_an_adoption_in_progress(many_documents, bring, spawn):
-    """Freeze the engine halfway, so that there is time to ask."""
-    bring(many_documents)
-    service = spawn()
-    eventually(lambda: _taken_in(service) > 0)
-    os.kill(service.engine_pid, signal.SIGSTOP)
-    base = f"{service.url}/collections/many"
-    with service.session() as session:
-        report = session.get(f"{service.url}/health", timeout=5).json()
-        assert report["status"] == "degraded"
-        (progress,) = report["adopting"]
-        assert (progress["collection"], progress["of"]) == ("many", MANY)
-        assert 0 < progress["documents"] < MANY
-        assert session.get(base, timeout=5).json()["adopting"] is True
-        assert session.get(f"{base}/documents/d7", timeout=5).json()["metadata"] == {"n": 7, "part": 7}
-        refused = session.post(f"{base}/documents", json={"documents": documents(1, seed=1)}, timeout=5)
-        assert (refused.status_code, refused.json()["code"]) == (503, "collection_adopting")
-        assert int(refused.headers["Retry-After"]) > 0
-        assert f"of {MANY} documents" in refused.json()["error"]
-        shown = "rag_collections_adopting 1.0"
-        eventually(lambda: shown in session.get(f"{service.url}/metrics", timeout=5).text)
-    found = _adopted(service, "many")
-    assert found["many"]["count"] == MANY
+    assert _query(service, "library", given[7]["embedding"], 1)[0]["id"] == given[7]["id"]
 
 
 def test_collections_of_a_foreign_server_are_adopted(written_by_ours, serve, tmp_path):

@@ -19,6 +19,17 @@ def held(chroma, collection):
     return read
 
 
+@pytest.fixture
+def add(client, collection):
+    """`add(*documents, where=…)` adds documents to the test's collection, and replaces those that a filter matches."""
+
+    def post(*documents, where=""):
+        path = f"/collections/{collection}/documents{where and f'?replace_where={where}'}"
+        assert client.post(path, json={"documents": documents}).status_code == 201
+
+    return post
+
+
 def _document(document_id, text, embedding, **metadata):
     return {"id": document_id, "text": text, "metadata": metadata, "embedding": embedding}
 
@@ -38,55 +49,41 @@ def test_documents_are_seen_as_they_were_given(filled, held, chroma):
     assert seen.query(query_embeddings=[[1.0, 0.1]], n_results=2, where={"page": 2})["ids"] == [["b"]]
 
 
-def test_a_replaced_document_keeps_no_old_key(filled, held, client):
-    name = filled([_document("a", "old", [1.0, 0.0], draft=True, page=1)])
-    answer = client.post(
-        f"/collections/{name}/documents", json={"documents": [_document("a", "new", [0.0, 1.0], page=2)]}
-    )
-    assert answer.status_code == 201
+def test_a_replaced_document_keeps_no_old_key(filled, held, add):
+    filled([_document("a", "old", [1.0, 0.0], draft=True, page=1)])
+    add(_document("a", "new", [0.0, 1.0], page=2))
     assert held() == {"a": ("new", {"page": 2}, [0.0, 1.0])}
-    answer = client.post(f"/collections/{name}/documents", json={"documents": [_document("a", "new", [0.0, 1.0])]})
-    assert answer.status_code == 201
-    text, metadata, _ = held()["a"]
-    assert (text, metadata) == ("new", None)
+    add(_document("a", "new", [0.0, 1.0]))
+    assert held() == {"a": ("new", None, [0.0, 1.0])}
 
 
-def test_a_patch_a_delete_and_a_swap_are_seen(filled, held, client):
+def test_a_patch_a_delete_and_a_swap_are_seen(filled, held, client, add):
     name = filled([_document(each, each, [1.0, 0.0], source="s", page=1) for each in ("a", "b", "c")])
     patched = client.patch(f"/collections/{name}/documents/a", json={"text": "A", "metadata": {"page": None, "new": 1}})
     assert patched.status_code == 200
     assert client.delete(f"/collections/{name}/documents", json={"ids": ["b"]}).status_code == 200
     assert held() == {"a": ("A", {"source": "s", "new": 1}, [1.0, 0.0]), "c": ("c", {"source": "s", "page": 1}, [1, 0])}
-    swapped = client.post(
-        f'/collections/{name}/documents?replace_where={{"source":"s"}}',
-        json={"documents": [_document("c", "C", [0.0, 1.0], source="s"), _document("d", "D", [0.0, 1.0], source="s")]},
-    )
-    assert swapped.status_code == 201
+    given = [_document(each, each.upper(), [0.0, 1.0], source="s") for each in ("c", "d")]
+    add(*given, where='{"source":"s"}')
     assert held() == {"c": ("C", {"source": "s"}, [0.0, 1.0]), "d": ("D", {"source": "s"}, [0.0, 1.0])}
 
 
-def test_an_emptied_collection_takes_another_dimension(filled, held, client, chroma):
+def test_an_emptied_collection_takes_another_dimension(filled, held, client, chroma, add):
     name = filled([_document("a", "two", [1.0, 0.0], page=1)], metadata={"kept": "yes"})
     assert client.delete(f"/collections/{name}/documents/all").status_code == 200
     assert held() == {}
-    again = client.post(
-        f"/collections/{name}/documents", json={"documents": [_document("a", "three", [0.0, 0.0, 1.0], page=2)]}
-    )
-    assert again.status_code == 201
+    add(_document("a", "three", [0.0, 0.0, 1.0], page=2))
     assert held() == {"a": ("three", {"page": 2}, [0.0, 0.0, 1.0])}
     assert chroma.get_collection(name, embedding_function=None).metadata["kept"] == "yes"
 
 
-def test_a_deleted_collection_is_gone_and_may_be_created_again(filled, held, client, chroma):
+def test_a_deleted_collection_is_gone_and_may_be_created_again(filled, held, client, chroma, add):
     name = filled([_document("a", "first", [1.0, 0.0], page=1)], metric="l2")
     assert client.delete(f"/collections/{name}").status_code == 200
     with pytest.raises(NotFoundError):
         chroma.get_collection(name, embedding_function=None)
     assert client.post("/collections", json={"name": name, "metadata": {"new": True}}).status_code == 201
-    added = client.post(
-        f"/collections/{name}/documents", json={"documents": [_document("b", "second", [0.0, 0.0, 1.0])]}
-    )
-    assert added.status_code == 201
+    add(_document("b", "second", [0.0, 0.0, 1.0]))
     assert list(held()) == ["b"]
     seen = chroma.get_collection(name, embedding_function=None)
     assert seen.metadata["new"] is True

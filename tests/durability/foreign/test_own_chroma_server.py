@@ -9,15 +9,16 @@ import signal
 import subprocess
 import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import requests
 
 from interfaces.commands.scratch_service import command
-from tests.durability.workload import create, documents
+from tests.durability.workload import add, ask, create, documents, nearest
 from tests.support.chroma import ChromaServer
-from tests.support.live import eventually, free_port, live_service
+from tests.support.live import PATIENCE_SECONDS, eventually, free_port, live_service
 from tests.support.tls_proxy import token_proxy
 from wrapper.engine.client import EngineClient
 from wrapper.engine.server_access import EngineAccess
@@ -25,16 +26,17 @@ from wrapper.engine.tenant_claim import CATALOGUE, OWNER_MARK, EngineOwnedError,
 from wrapper.indexing.engine_collections import NAME_TAKEN
 
 TENANT, DATABASE = "acme", "handbooks"
-SECONDS = 60
 ALL_METHODS = ["GET", "POST", "PUT", "DELETE"]
+REDIRECT = {"Location": "https://elsewhere.example/api/v2"}
 REFUSALS = {
-    "401": (401, b"token expired", {}, "RAG_CHROMA_TOKEN"),
-    "403": (403, b'{"error":"AuthError","message":"Forbidden"}', {}, "RAG_CHROMA_TENANT"),
-    "quota": (422, b'{"error":"QuotaError","message":"Quota exceeded: 300 records"}', {}, "quota"),
-    "429": (429, b'{"error":"RateLimitError","message":"slower"}', {}, "fewer requests"),
-    "redirect": (301, b"", {"Location": "https://elsewhere.example/api/v2"}, "https://elsewhere.example"),
-    "proxy": (500, b"<html>upstream fell over</html>", {}, "does not take requests now"),
+    "401 to everything": (ALL_METHODS, 401, b"token expired", {}, "RAG_CHROMA_TOKEN"),
+    "403 to writes": (["POST"], 403, b'{"error":"AuthError","message":"Forbidden"}', {}, "RAG_CHROMA_TENANT"),
+    "quota for writes": (["POST"], 422, b'{"error":"QuotaError","message":"Quota exceeded: 300 records"}', {}, "quota"),
+    "429 to writes": (["POST"], 429, b'{"error":"RateLimitError","message":"slower"}', {}, "fewer requests"),
+    "redirect of everything": (ALL_METHODS, 301, b"", REDIRECT, "https://elsewhere.example"),
+    "500 of a proxy": (["POST"], 500, b"<html>upstream fell over</html>", {}, "does not take requests now"),
 }
+"""The methods that the server refuses, its answer, and what the service says about it."""
 
 
 @pytest.fixture(scope="module")
@@ -74,22 +76,22 @@ def service(proxy, tmp_path_factory):
 
 def _in_chroma(chroma, name):
     base = f"{chroma.url}/api/v2/tenants/{TENANT}/databases/{DATABASE}/collections"
-    found = requests.get(f"{base}/{name}", timeout=30)
+    found = requests.get(f"{base}/{name}", timeout=PATIENCE_SECONDS)
     if found.status_code == 404:
         return None
-    return requests.get(f"{base}/{found.json()['id']}/count", timeout=30).json()
+    return requests.get(f"{base}/{found.json()['id']}/count", timeout=PATIENCE_SECONDS).json()
 
 
-def _health(session, service):
-    return session.get(f"{service.url}/health", timeout=30).json()
+def _health(service):
+    return ask(service, "GET", "/health")
 
 
-def _healthy(session, service):
+def _healthy(service):
     """Return the report once it says healthy. On a busy machine one check of the engine may take too long, so it is
     repeated."""
     return eventually(
-        lambda: (report := _health(session, service))["status"] == "healthy" and report,
-        complaint=lambda: json.dumps(_health(session, service)),
+        lambda: (report := _health(service))["status"] == "healthy" and report,
+        complaint=lambda: json.dumps(_health(service)),
     )
 
 
@@ -97,75 +99,63 @@ def test_the_server_is_asked_with_the_token_in_its_tenant_and_database(chroma, p
     create(service, "kept", documents(20, seed=1))
     assert _in_chroma(chroma, "kept") == 20
     assert all(path.startswith(f"/api/v2/tenants/{TENANT}/databases") for path in proxy.passed if "collections" in path)
-    with service.session() as session:
-        assert _healthy(session, service)["engine"]["status"] == "ready"
+    assert _healthy(service)["engine"]["status"] == "ready"
 
 
-@pytest.mark.parametrize(
-    ("kind", "methods"),
-    [*((kind, ["POST"]) for kind in REFUSALS), ("401", ALL_METHODS), ("redirect", ALL_METHODS)],
-    ids=[*(f"{kind} to writes" for kind in REFUSALS), "401 to everything", "redirect of everything"],
-)
-def test_refused_writes_wait_and_health_says_why(chroma, proxy, service, kind, methods):
-    status, body, headers, sentence = REFUSALS[kind]
-    name = f"refused-{status}-{len(methods)}"
+@pytest.mark.parametrize("kind", REFUSALS)
+def test_refused_writes_wait_and_health_says_why(chroma, proxy, service, kind):
+    methods, status, body, headers, sentence = REFUSALS[kind]
+    name = f"refused-{status}"
     create(service, name, documents(3, seed=2))
     late = documents(4, seed=3)
-    with service.session() as session:
-        with proxy.refusing(status, body, methods=methods, **headers):
-            added = session.post(f"{service.url}/collections/{name}/documents", json={"documents": late}, timeout=30)
-            assert (added.status_code, added.json()["indexed"]) == (202, False)
-            assert "set_aside" not in added.json()
-            query = {"query_embedding": late[2]["embedding"], "top_k": 1}
-            found = session.post(f"{service.url}/collections/{name}/query", json=query, timeout=30).json()
-            assert found["results"][0]["id"] == late[2]["id"]
 
-            def told():
-                report = _health(session, service)
-                said = [report["engine"].get("message", "")]
-                said += [each["reason"] for each in report.get("standing_still", ()) if each["collection"] == name]
-                return report["status"] == "degraded" and any(sentence in each for each in said)
+    def told():
+        report = _health(service)
+        said = [report["engine"].get("message", "")]
+        said += [each["reason"] for each in report.get("standing_still", ()) if each["collection"] == name]
+        return report["status"] == "degraded" and any(sentence in each for each in said)
 
-            eventually(told, complaint=lambda: json.dumps(_health(session, service)))
-        eventually(lambda: _in_chroma(chroma, name) == 7, complaint=service.tail)
-        eventually(lambda: _health(session, service)["status"] == "healthy", complaint=service.tail)
-        assert session.get(f"{service.url}/collections/{name}/index", timeout=30).json()["standing_still"] is None
+    with proxy.refusing(status, body, methods=methods, **headers):
+        added = add(service, name, late, status=202)
+        assert added["indexed"] is False
+        assert "set_aside" not in added
+        assert nearest(service, name, late[2]["embedding"])[0] == [late[2]["id"]]
+        eventually(told, complaint=lambda: json.dumps(_health(service)))
+    eventually(lambda: _in_chroma(chroma, name) == 7, complaint=service.tail)
+    _healthy(service)
+    assert ask(service, "GET", f"/collections/{name}/index")["standing_still"] is None
 
 
 def test_a_document_too_large_for_the_server_is_set_aside_and_still_found(chroma, service):
     create(service, "sizes", documents(5, seed=4))
     large = documents(2, seed=5)
     large[1]["text"] = "too large " * 4_400_000
-    with service.session() as session:
-        answer = session.post(f"{service.url}/collections/sizes/documents", json={"documents": large}, timeout=120)
-        if answer.json()["indexed"] is False and "set_aside" not in answer.json():
-            # Setting it aside took longer than a write waits here, so the write is sent again.
-            eventually(
-                lambda: session.get(f"{service.url}/collections/sizes/index", timeout=60).json()["set_aside"][
-                    "documents"
-                ],
-                complaint=service.tail,
-            )
-            answer = session.post(f"{service.url}/collections/sizes/documents", json={"documents": large}, timeout=120)
-        assert (answer.status_code, answer.json()["set_aside"]) == (202, [large[1]["id"]])
-        assert _in_chroma(chroma, "sizes") == 6
-        for document in large:
-            query = {"query_embedding": document["embedding"], "top_k": 1, "include": []}
-            found = session.post(f"{service.url}/collections/sizes/query", json=query, timeout=60).json()
-            assert found["results"][0]["id"] == document["id"]
-        report = _healthy(session, service)
-        [first] = report["set_aside"]["first"]
-        assert (first["collection"], first["id"]) == ("sizes", large[1]["id"])
-        assert "413" in first["reason"]
-        body = {"ids": [large[1]["id"]]}
-        assert session.delete(f"{service.url}/collections/sizes/documents", json=body, timeout=60).json()["count"] == 1
-        assert "set_aside" not in _health(session, service)
+    added = add(service, "sizes", large, status=None)
+    if added["indexed"] is False and "set_aside" not in added:
+        # Setting it aside took longer than a write waits here, so the write is sent again.
+        eventually(
+            lambda: ask(service, "GET", "/collections/sizes/index")["set_aside"]["documents"], complaint=service.tail
+        )
+        added = add(service, "sizes", large, status=202)
+    assert added["set_aside"] == [large[1]["id"]]
+    assert _in_chroma(chroma, "sizes") == 6
+    for document in large:
+        query = {"query_embedding": document["embedding"], "top_k": 1, "include": []}
+        found = ask(service, "POST", "/collections/sizes/query", json=query)
+        assert found["results"][0]["id"] == document["id"]
+    [first] = _healthy(service)["set_aside"]["first"]
+    assert (first["collection"], first["id"]) == ("sizes", large[1]["id"])
+    assert "413" in first["reason"]
+    assert ask(service, "DELETE", "/collections/sizes/documents", json={"ids": [large[1]["id"]]})["count"] == 1
+    assert "set_aside" not in _health(service)
 
 
 def test_a_second_service_with_another_catalogue_is_refused_at_the_start(proxy, service, tmp_path):
     environ = {f"RAG_{name.upper()}": str(value) for name, value in _settings(proxy).items()}
     environ |= {"RAG_DATA_DIR": str(tmp_path / "second"), "RAG_PORT": str(free_port()), "PATH": os.environ["PATH"]}
-    ended = subprocess.run(command("serve"), env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        command("serve"), env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
     said = ended.stdout + ended.stderr
     assert ended.returncode != 0
     assert "rag-wrapper-owner" in said
@@ -175,42 +165,37 @@ def test_a_second_service_with_another_catalogue_is_refused_at_the_start(proxy, 
 
 def test_only_one_of_two_services_that_claim_a_database_at_once_gets_it(chroma):
     for number in range(5):
-        access = EngineAccess(tenant=TENANT, database=f"contested-{number}")
-        barrier, owners, refused = threading.Barrier(4), [], []
+        access, barrier = EngineAccess(tenant=TENANT, database=f"contested-{number}"), threading.Barrier(4)
 
-        def contend(access=access, barrier=barrier, owners=owners, refused=refused):
+        def contend(access=access, barrier=barrier):
             engine, catalogue = EngineClient(lambda: chroma.url, access=access), str(uuid.uuid4())
-            barrier.wait(SECONDS)
+            barrier.wait(PATIENCE_SECONDS)
             try:
                 claim(engine, catalogue)
-                owners.append(catalogue)
                 claim(engine, catalogue)
-            except EngineOwnedError as error:
-                refused.append(error)
+                return True
+            except EngineOwnedError:
+                return False
             finally:
                 engine.close()
 
-        contenders = [threading.Thread(target=contend) for _ in range(4)]
-        for each in contenders:
-            each.start()
-        for each in contenders:
-            each.join(SECONDS)
-        assert (len(owners), len(refused)) == (1, 3)
+        with ThreadPoolExecutor(4) as pool:
+            owns = [contender.result(PATIENCE_SECONDS) for contender in [pool.submit(contend) for _ in range(4)]]
+        assert sorted(owns) == [False, False, False, True]
 
 
 def test_an_engine_claimed_by_another_service_is_left_alone_until_it_is_ours_again(chroma, service):
     create(service, "ours", documents(3, seed=6))
     base = f"{chroma.url}/api/v2/tenants/{TENANT}/databases/{DATABASE}/collections"
-    mark = requests.get(f"{base}/{OWNER_MARK}", timeout=30).json()
+    mark = requests.get(f"{base}/{OWNER_MARK}", timeout=PATIENCE_SECONDS).json()
     other = {"new_metadata": {**mark["metadata"], CATALOGUE: str(uuid.uuid4())}}
-    assert requests.put(f"{base}/{mark['id']}", json=other, timeout=30).status_code == 200
-    with service.session() as session:
-        health = eventually(lambda: (report := _health(session, service))["engine"]["status"] == "refusing" and report)
-        assert OWNER_MARK in health["engine"]["message"]
-        assert health["status"] == "degraded"
-        ours = {"new_metadata": mark["metadata"]}
-        assert requests.put(f"{base}/{mark['id']}", json=ours, timeout=30).status_code == 200
-        eventually(lambda: _health(session, service)["status"] == "healthy", complaint=service.tail)
+    assert requests.put(f"{base}/{mark['id']}", json=other, timeout=PATIENCE_SECONDS).status_code == 200
+    health = eventually(lambda: (report := _health(service))["engine"]["status"] == "refusing" and report)
+    assert OWNER_MARK in health["engine"]["message"]
+    assert health["status"] == "degraded"
+    ours = {"new_metadata": mark["metadata"]}
+    assert requests.put(f"{base}/{mark['id']}", json=ours, timeout=PATIENCE_SECONDS).status_code == 200
+    _healthy(service)
 
 
 def test_foreign_collections_are_left_alone_until_adoption_is_allowed(chroma, tmp_path):
@@ -234,49 +219,37 @@ def test_foreign_collections_are_left_alone_until_adoption_is_allowed(chroma, tm
         "workers": 1,
     }
     given = documents(4, seed=7)
-    with live_service(tmp_path, adopt="off", **settings) as service, service.session() as session:
+    with live_service(tmp_path, adopt="off", **settings) as service:
         create(service, "ours", given)
         for name in ("taken", "hollow"):
-            assert session.post(f"{service.url}/collections", json={"name": name}, timeout=30).status_code == 201
-            body = {"documents": given}
-            added = session.post(f"{service.url}/collections/{name}/documents", json=body, timeout=30)
-            assert (added.status_code, added.json()["indexed"]) == (202, False)
+            create(service, name)
+            assert add(service, name, given, status=202)["indexed"] is False
             state = eventually(
-                lambda name=name: (
-                    (index := session.get(f"{service.url}/collections/{name}/index", timeout=30).json())[
-                        "standing_still"
-                    ]
-                    and index
-                ),
+                lambda name=name: ask(service, "GET", f"/collections/{name}/index")["standing_still"],
                 complaint=service.tail,
             )
-            assert state["standing_still"]["reason"] == NAME_TAKEN
-            query = {"query_embedding": given[2]["embedding"], "top_k": 1}
-            found = session.post(f"{service.url}/collections/{name}/query", json=query, timeout=30).json()
-            assert (found["results"][0]["id"], found["plan"]) == (given[2]["id"], "scan")
-        assert {each["collection"] for each in _health(session, service)["standing_still"]} == {"taken", "hollow"}
-        assert _names(session, service) == {"ours", "taken", "hollow"}
+            assert state["reason"] == NAME_TAKEN
+            assert nearest(service, name, given[2]["embedding"]) == ([given[2]["id"]], "scan")
+        assert {each["collection"] for each in _health(service)["standing_still"]} == {"taken", "hollow"}
+        assert _names(service) == {"ours", "taken", "hollow"}
         # Deleting our collection of that name deletes no foreign one; we get the name at the next try after it becomes
         # free.
-        assert session.delete(f"{service.url}/collections/hollow", timeout=30).status_code == 200
-        eventually(lambda: _health(session, service)["index_lag"] <= 2, complaint=service.tail)
+        ask(service, "DELETE", "/collections/hollow")
+        eventually(lambda: _health(service)["index_lag"] <= 2, complaint=service.tail)
         assert {name: held for name, held in _held(others).items() if name in before} == before
         others.rename_collection(before["taken"][0].id, "moved")
         # Between getting its name and its documents, nothing stands still.
         eventually(
-            lambda: (found := _health(session, service))["status"] == "healthy" and found["index_lag"] == 0,
+            lambda: (found := _health(service))["status"] == "healthy" and found["index_lag"] == 0,
             complaint=service.tail,
         )
         assert len(others.get(others.get_collection("taken").id).ids) == len(given)
-    with live_service(tmp_path, adopt="on", **settings) as service, service.session() as session:
+    with live_service(tmp_path, adopt="on", **settings) as service:
+        everybodys = {"ours", "taken", "theirs", "moved", "hollow"}
         eventually(
-            lambda: (
-                _names(session, service) == {"ours", "taken", "theirs", "moved", "hollow"}
-                and _health(session, service)["status"] == "healthy"
-            ),
-            complaint=service.tail,
+            lambda: _names(service) == everybodys and _health(service)["status"] == "healthy", complaint=service.tail
         )
-        stored = session.get(f"{service.url}/collections/theirs/documents/b", timeout=30).json()
+        stored = ask(service, "GET", "/collections/theirs/documents/b")
         assert (stored["text"], stored["metadata"]) == ("B", {"n": 1})
     others.close()
 
@@ -290,12 +263,12 @@ def _held(engine):
     }
 
 
-def _names(session, service):
-    return {each["name"] for each in session.get(f"{service.url}/collections", timeout=30).json()["collections"]}
+def _names(service):
+    return {each["name"] for each in ask(service, "GET", "/collections")["collections"]}
 
 
 def test_the_token_is_in_no_log_and_no_answer(proxy, service):
     assert proxy.token not in service.log.read_text()
     with service.session() as session:
         for path in ("/health", "/metrics", "/collections/kept/index"):
-            assert proxy.token not in session.get(f"{service.url}{path}", timeout=30).text
+            assert proxy.token not in session.get(f"{service.url}{path}", timeout=PATIENCE_SECONDS).text

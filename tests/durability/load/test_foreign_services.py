@@ -7,11 +7,10 @@ from contextlib import suppress
 import pytest
 import requests
 
-from tests.support.live import START_SECONDS, eventually, spawn_service
+from tests.support.live import PATIENCE_SECONDS, eventually, spawn_service
 from tests.support.raw_server import RawServer
 
 AT_ONCE, WAITING = 8, 4
-ANSWER_SECONDS = 60
 VECTOR = [1.0, 0.0]
 
 
@@ -20,7 +19,7 @@ class Held:
 
     def __init__(self):
         self.go = threading.Event()
-        self.server = RawServer(lambda server, connection: self.go.wait(ANSWER_SECONDS))
+        self.server = RawServer(lambda server, connection: self.go.wait(PATIENCE_SECONDS))
 
     def stop(self):
         self.go.set()
@@ -47,8 +46,8 @@ def service(tmp_path_factory, held):
         "chat_url": held.server.url,
         "embedding_model": "m",
         "chat_model": "m",
-        "retrieve_seconds": ANSWER_SECONDS,
-        "collect_seconds": ANSWER_SECONDS,
+        "retrieve_seconds": PATIENCE_SECONDS,
+        "collect_seconds": PATIENCE_SECONDS,
     }
     # The service is not healthy, because its embedding service is held, but it serves.
     service = spawn_service(tmp_path_factory.mktemp("foreign"), settings)
@@ -61,7 +60,7 @@ def service(tmp_path_factory, held):
 
 def _is_ready(service):
     with suppress(requests.ConnectionError):
-        return requests.get(f"{service.url}/ready", timeout=START_SECONDS).status_code == 200
+        return requests.get(f"{service.url}/ready", timeout=PATIENCE_SECONDS).status_code == 200
     return False
 
 
@@ -107,41 +106,40 @@ def _hold(service, url, held, ask):
     with ThreadPoolExecutor(AT_ONCE + WAITING + 1) as pool:
         asked = [pool.submit(call, number) for number in range(AT_ONCE + WAITING + 1)]
         try:
-            assert refused.wait(ANSWER_SECONDS)
+            assert refused.wait(PATIENCE_SECONDS)
             _storage_goes_on(service, url)
             assert sum(not each.done() for each in asked) == AT_ONCE + WAITING
         finally:
             held.go.set()
         for each in asked:
-            each.result(ANSWER_SECONDS)
+            each.result(PATIENCE_SECONDS)
 
 
-def test_storage_answers_while_embeddings_are_held(service, url, held):
-    def ingest(session, number):
-        body = {"source": "wiki", "path": f"p{number}", "title": "t", "text": f"some text {number}"}
-        return session.post(f"{service.url}/api/rag/ingest", json=body, timeout=ANSWER_SECONDS)
-
-    _hold(service, url, held, ingest)
+def _ingested(number):
+    return "/api/rag/ingest", {"source": "wiki", "path": f"p{number}", "title": "t", "text": f"some text {number}"}
 
 
-def test_storage_answers_while_tools_wait_for_embeddings(service, url, held):
-    def call(session, number):
-        arguments = {"content": f"some text {number}", "category": "strategy"}
-        body = {"name": "rag_context_index", "arguments": arguments}
-        return session.post(f"{service.url}/tools/rag_context_index", json=body, timeout=ANSWER_SECONDS)
-
-    _hold(service, url, held, call)
+def _indexed(number):
+    arguments = {"content": f"some text {number}", "category": "strategy"}
+    return "/tools/rag_context_index", {"name": "rag_context_index", "arguments": arguments}
 
 
-def test_storage_answers_while_a_chat_is_held(service, url, held):
-    def chat(session, number):
-        return session.post(f"{service.url}/api/chat", json={"message": f"hello {number}"}, timeout=ANSWER_SECONDS)
+def _said(number):
+    return "/api/chat", {"message": f"hello {number}"}
 
-    _hold(service, url, held, chat)
+
+@pytest.mark.parametrize("request_of", [_ingested, _indexed, _said], ids=["embeddings", "embeddings of tools", "chat"])
+def test_storage_answers_while_models_are_held(service, url, held, request_of):
+    def post(session, number):
+        path, body = request_of(number)
+        return session.post(service.url + path, json=body, timeout=PATIENCE_SECONDS)
+
+    _hold(service, url, held, post)
 
 
 def test_storage_answers_while_another_store_is_held(service, url, held, connection):
     def collections(session, number):
-        return session.get(f"{service.url}/api/connections/{connection}/collections", timeout=ANSWER_SECONDS)
+        listing = f"{service.url}/api/connections/{connection}/collections"
+        return session.get(listing, timeout=PATIENCE_SECONDS)
 
     _hold(service, url, held, collections)

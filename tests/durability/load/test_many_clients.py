@@ -4,9 +4,9 @@ import orjson
 import pytest
 
 from tests.durability.workload import (
-    ANSWER_SECONDS,
     DIMENSION,
     Writer,
+    ask,
     assert_nothing_is_lost,
     create,
     documents,
@@ -39,9 +39,7 @@ def test_eight_clients_read_their_own_writes_and_counts_are_exact(service, colle
     assert sum(writer.indexed for writer in writers) == sum(writer.stored for writer in writers)
     healed(service)
     assert_nothing_is_lost(service, collection, writers)
-    with service.session() as session:
-        report = session.get(f"{service.url}/collections/{collection}", timeout=15).json()
-    assert report["count"] == sum(len(writer.kept) for writer in writers)
+    assert ask(service, "GET", f"/collections/{collection}")["count"] == sum(len(writer.kept) for writer in writers)
 
 
 def test_a_reader_during_writes_sees_whole_requests_only(service, collection, load_seconds):
@@ -59,11 +57,11 @@ def test_a_reader_during_writes_sees_whole_requests_only(service, collection, lo
                 batch = documents(BATCH, seed=version, marker=marker, version=version)
                 if version % 3:
                     swap = {"replace_where": orjson.dumps({"marker": marker}).decode()}
-                    answer = session.post(url, params=swap, json={"documents": batch}, timeout=ANSWER_SECONDS)
+                    answer = session.post(url, params=swap, json={"documents": batch})
                     assert answer.status_code == 201, answer.text
                 else:
                     doomed = {"where": {"marker": marker}}
-                    assert session.delete(url, json=doomed, timeout=ANSWER_SECONDS).status_code == 200
+                    assert session.delete(url, json=doomed).status_code == 200
 
     def read(stopping):
         turn = 0
@@ -71,7 +69,7 @@ def test_a_reader_during_writes_sees_whole_requests_only(service, collection, lo
             while not stopping.is_set():
                 turn += 1
                 filters = orjson.dumps({"marker": markers[turn % len(markers)]}).decode()
-                page = session.get(url, params={"where": filters, "limit": 1000}, timeout=ANSWER_SECONDS).json()
+                page = session.get(url, params={"where": filters, "limit": 1000}).json()
                 versions = {document["metadata"]["version"] for document in page["documents"]}
                 numbers = {document["metadata"]["number"] for document in page["documents"]}
                 whole = (page["total"], page["count"], len(versions), len(numbers))
@@ -87,9 +85,7 @@ def test_a_reader_during_writes_sees_whole_requests_only(service, collection, lo
                     "top_k": BATCH * 2,
                     "where": {"marker": "m1"},
                 }
-                found = session.post(
-                    f"{url.removesuffix('/documents')}/query", json=body, timeout=ANSWER_SECONDS
-                ).json()
+                found = session.post(f"{url.removesuffix('/documents')}/query", json=body).json()
                 versions = {match["metadata"]["version"] for match in found["results"]}
                 if (len(found["results"]), len(versions)) not in ((0, 0), (BATCH, 1)):
                     torn.append((found["plan"], len(found["results"]), versions))

@@ -6,14 +6,12 @@
 import itertools
 import os
 import random
-import re
-from pathlib import Path
 
 import orjson
 import pytest
 import requests
 
-from tests.durability.processes import workers
+from tests.durability.processes import forget_peak, peak_mb, workers
 from tests.support.live import live_service
 
 LINES = int(os.environ.get("RAG_SOAK_LINES", "12000"))
@@ -33,9 +31,8 @@ class Peaks:
     def take(self, what):
         found = []
         for pid in workers(self._service):
-            status = Path(f"/proc/{pid}/status").read_text()
-            found.append(int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) >> 10)
-            Path(f"/proc/{pid}/clear_refs").write_text("5")
+            found.append(peak_mb(pid))
+            forget_peak(pid)
         print(f"{what}: {max(found)} MB")
         return max(found)
 

@@ -12,11 +12,10 @@ import pytest
 import requests
 
 from tests.durability.processes import workers
-from tests.support.live import eventually, live_service
+from tests.support.live import PATIENCE_SECONDS, eventually, live_service
 
 THREADS, QUEUE = 8, 6
 WRITES_HELD = THREADS - 2 + QUEUE
-ANSWER_SECONDS = 90
 SIGNS = ("/health", "/ready", "/live", "/metrics")
 
 
@@ -50,7 +49,7 @@ def test_writes_beyond_the_queue_are_refused_and_reads_go_on(service, session_of
 
     def write(number):
         with service.session() as session:
-            answer = session.post(f"{url}/documents", json=_document(number, large), timeout=ANSWER_SECONDS)
+            answer = session.post(f"{url}/documents", json=_document(number, large), timeout=PATIENCE_SECONDS)
         if answer.status_code == 503:
             refused.release()
         return answer
@@ -61,9 +60,9 @@ def test_writes_beyond_the_queue_are_refused_and_reads_go_on(service, session_of
         try:
             answers = [pool.submit(write, number) for number in range(writers)]
             for _ in range(writers - WRITES_HELD):
-                assert refused.acquire(timeout=20)
+                assert refused.acquire(timeout=PATIENCE_SECONDS)
             for path in (f"{url}/documents", f"{url}/documents/count", *(service.url + sign for sign in SIGNS)):
-                assert session_of.get(path, timeout=20).status_code == 200
+                assert session_of.get(path, timeout=PATIENCE_SECONDS).status_code == 200
         finally:
             holder.execute("ROLLBACK")
             holder.close()
@@ -86,10 +85,10 @@ def test_a_storm_is_answered_to_the_last_request(service, session_of, url):
             start.wait()
             for turn in range(each):
                 if turn % 2:
-                    answer = session.get(f"{url}/documents", params={"limit": 50}, timeout=ANSWER_SECONDS)
+                    answer = session.get(f"{url}/documents", params={"limit": 50}, timeout=PATIENCE_SECONDS)
                 else:
                     body = _document(number * each + turn, "word " * 5_000)
-                    answer = session.post(f"{url}/documents", json=body, timeout=ANSWER_SECONDS)
+                    answer = session.post(f"{url}/documents", json=body, timeout=PATIENCE_SECONDS)
                 assert answer.status_code != 503 or answer.headers["Retry-After"]
                 statuses.append(answer.status_code)
         return statuses
@@ -97,7 +96,7 @@ def test_a_storm_is_answered_to_the_last_request(service, session_of, url):
     with ThreadPoolExecutor(clients) as pool:
         answers = [pool.submit(storm, number) for number in range(clients)]
         for sign in SIGNS:
-            assert session_of.get(service.url + sign, timeout=ANSWER_SECONDS).status_code == 200
+            assert session_of.get(service.url + sign, timeout=PATIENCE_SECONDS).status_code == 200
         statuses = [status for answer in answers for status in answer.result()]
     assert len(statuses) == clients * each
     assert set(statuses) <= {200, 201, 202, 503}
@@ -121,5 +120,5 @@ def test_a_worker_that_cannot_open_another_file_goes_on(service, session_of, url
         eventually(lambda: len(os.listdir(f"/proc/{worker}/fd")) >= limit, complaint=service.tail)
         for _ in range(3):
             assert session_of.get(f"{service.url}/live").status_code == 200
-    assert requests.get(url, timeout=ANSWER_SECONDS).status_code == 200
+    assert requests.get(url, timeout=PATIENCE_SECONDS).status_code == 200
     assert workers(service) == [worker]

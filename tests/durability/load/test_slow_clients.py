@@ -7,31 +7,24 @@ from contextlib import ExitStack, contextmanager
 import pytest
 import requests
 
-from tests.support.live import eventually, live_service
+from tests.durability.load.large import EXPORT, TEXT, create_large, rest
+from tests.support.live import PATIENCE_SECONDS, eventually, live_service
 from wrapper.routes.document import CUT
 
 THREADS = 8
 PATIENT_SECONDS, IMPATIENT_SECONDS = 600, 2
-ANSWER_SECONDS = 60
-TEXT = "x" * 2_000_000
 HEAD = b"GET /collections HTTP/1.1\r\nHost: localhost\r\n"
 BODY = b'POST /collections HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 4000\r\n\r\n{"name": "'
 STREAM = (
     b"POST /collections/large/documents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
     b'Transfer-Encoding: chunked\r\n\r\n4\r\n{"id\r\n'
 )
-EXPORT = b"GET /collections/large/export HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @contextmanager
 def _service(directory, seconds, **settings):
     with live_service(directory, workers=1, threads=THREADS, client_wait_seconds=seconds, **settings) as service:
-        with service.session() as session:
-            assert session.post(f"{service.url}/collections", json={"name": "large"}).status_code == 201
-            for number in range(10):
-                document = {"id": f"d{number}", "text": TEXT, "embedding": [1.0, number]}
-                url = f"{service.url}/collections/large/documents"
-                assert session.post(url, json={"documents": [document]}).status_code == 201
+        create_large(service)
         yield service
 
 
@@ -78,19 +71,9 @@ def _clients(service, number, start, drips=b""):
 def _connected(service):
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    client.settimeout(ANSWER_SECONDS)
+    client.settimeout(PATIENCE_SECONDS)
     client.connect(("127.0.0.1", service.port))
     return client
-
-
-def _rest(client):
-    received = bytearray()
-    try:
-        while content := client.recv(1 << 16):
-            received += content
-    except ConnectionResetError:
-        pass
-    return bytes(received)
 
 
 SLOW = {
@@ -106,15 +89,15 @@ SLOW = {
 def test_other_clients_are_answered_while_slow_ones_drip(patient, start, drips):
     with _clients(patient, THREADS, start, drips):
         for path in ("/collections", "/collections/large/documents/count", "/live", "/ready", "/health"):
-            assert requests.get(patient.url + path, timeout=ANSWER_SECONDS).status_code == 200
-    assert requests.get(f"{patient.url}/collections", timeout=ANSWER_SECONDS).status_code == 200
+            assert requests.get(patient.url + path, timeout=PATIENCE_SECONDS).status_code == 200
+    assert requests.get(f"{patient.url}/collections", timeout=PATIENCE_SECONDS).status_code == 200
 
 
 @pytest.mark.parametrize("kind", ["head", "body", "stream"])
 def test_a_client_that_sends_too_slowly_gets_408_and_is_cut_off(impatient, kind):
     with _clients(impatient, 3, *SLOW[kind]) as clients:
         for client in clients:
-            answer = _rest(client)
+            answer = rest(client)
             assert answer.startswith(b"HTTP/1.1 408 ")
             assert b"Connection: close" in answer
             assert b'"code":"client_too_slow"' in answer
@@ -122,24 +105,24 @@ def test_a_client_that_sends_too_slowly_gets_408_and_is_cut_off(impatient, kind)
 
 def test_a_client_that_sends_nothing_is_cut_off(impatient):
     with _clients(impatient, 3, b"") as clients:
-        assert [_rest(client) for client in clients] == [b"", b"", b""]
+        assert [rest(client) for client in clients] == [b"", b"", b""]
 
 
 def test_a_client_that_does_not_read_is_cut_off(impatient):
     """The threads that served the three clients become free, and what they read for them is not kept."""
     with _clients(impatient, THREADS, EXPORT):
         for _ in range(3):
-            requests.get(f"{impatient.url}/collections", timeout=ANSWER_SECONDS)
+            requests.get(f"{impatient.url}/collections", timeout=PATIENCE_SECONDS)
         with _connected(impatient) as client:
             client.sendall(EXPORT.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
-            assert len(_rest(client)) > 10 * len(TEXT)
+            assert len(rest(client)) > 10 * len(TEXT)
 
 
 def test_an_export_that_is_not_read_holds_its_snapshot_for_a_limited_time(patient):
     before = patient.log.read_text().count(CUT)
     with _clients(patient, 3, EXPORT) as clients:
         eventually(lambda: patient.log.read_text().count(CUT) == before + 3)
-        assert all(len(_rest(client)) < 10 * len(TEXT) for client in clients)
+        assert all(len(rest(client)) < 10 * len(TEXT) for client in clients)
 
 
 def test_a_client_that_is_merely_slow_is_heard_to_the_end(patient):
@@ -147,4 +130,4 @@ def test_a_client_that_is_merely_slow_is_heard_to_the_end(patient):
     head = b"POST /collections HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
     start = head + b"Content-Length: %d\r\n\r\n" % len(body)
     with _clients(patient, 1, start, body) as (client,):
-        assert _rest(client).startswith(b"HTTP/1.1 201 ")
+        assert rest(client).startswith(b"HTTP/1.1 201 ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import ssl
 from contextlib import ExitStack, closing, contextmanager
@@ -13,15 +12,13 @@ import requests
 import trustme
 from cryptography.x509 import load_der_x509_certificate
 
-from tests.support.live import eventually, live_service
+from tests.durability.load.large import EXPORT, TEXT, create_large, rest
+from tests.support.live import PATIENCE_SECONDS, eventually, live_service
 from tests.wrapper.serving.certificates import write_pair
 
 THREADS = 8
 WAIT_SECONDS = 2
-ANSWER_SECONDS = 60
-TEXT = "x" * 2_000_000
 HEAD = b"POST /collections HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 4000\r\n"
-EXPORT = b"GET /collections/large/export HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +32,7 @@ def service(tmp_path_factory, authority, processes):
     pair = write_pair(directory, authority=authority)
     settings = {"workers": 2, "threads": THREADS, "client_wait_seconds": WAIT_SECONDS, "trusted_proxies": "127.0.0.1"}
     with live_service(directory, **settings, **pair.settings) as service:
-        with service.session() as session:
-            assert session.post(f"{service.url}/collections", json={"name": "large"}).status_code == 201
-            for number in range(10):
-                document = {"id": f"d{number}", "text": TEXT, "embedding": [1.0, number]}
-                url = f"{service.url}/collections/large/documents"
-                assert session.post(url, json={"documents": [document]}).status_code == 201
+        create_large(service)
         yield service
 
 
@@ -48,7 +40,7 @@ def service(tmp_path_factory, authority, processes):
 def plain(service, number=1):
     with ExitStack() as stack:
         yield [
-            stack.enter_context(socket.create_connection(("127.0.0.1", service.port), timeout=ANSWER_SECONDS))
+            stack.enter_context(socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_SECONDS))
             for _ in range(number)
         ]
 
@@ -60,18 +52,8 @@ def secure(service, number=1):
         yield [stack.enter_context(context.wrap_socket(each, server_hostname="localhost")) for each in sockets]
 
 
-def rest(client):
-    received = bytearray()
-    try:
-        while content := client.recv(1 << 16):
-            received += content
-    except (ConnectionResetError, ssl.SSLEOFError):
-        pass
-    return bytes(received)
-
-
 def get(service, path, **options):
-    return requests.get(service.url + path, timeout=ANSWER_SECONDS, verify=service.authority, **options)
+    return requests.get(service.url + path, timeout=PATIENCE_SECONDS, verify=service.authority, **options)
 
 
 def serial(service):
@@ -108,18 +90,8 @@ def test_clients_that_do_not_read_are_cut_off_and_others_get_the_whole(service):
         assert len(get(service, "/collections/large/export").content) > 10 * len(TEXT)
 
 
-def test_requests_that_come_at_once_are_answered_in_order(service):
-    asked = {"/live": b"200", "/nowhere": b"404", "/collections/large": b"200", "/collections/nowhere": b"404"}
-    request = "GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: {}\r\n\r\n"
-    with secure(service) as (client,):
-        client.sendall("".join(request.format(path, "keep-alive") for path in asked).encode())
-        client.sendall(request.format("/ready", "close").encode())
-        answers = rest(client)
-    assert re.findall(rb"HTTP/1.1 (\d+) ", answers) == [*asked.values(), b"200"]
-
-
 def test_http_without_tls_is_told_so(service):
-    answer = requests.get(f"http://127.0.0.1:{service.port}/live", timeout=ANSWER_SECONDS)
+    answer = requests.get(f"http://127.0.0.1:{service.port}/live", timeout=PATIENCE_SECONDS)
     assert (answer.status_code, answer.json()["code"]) == (400, "tls_required")
 
 
@@ -134,7 +106,7 @@ def test_the_services_own_origin_is_https(service):
 def test_a_trusted_proxy_is_believed_about_the_scheme_and_a_stranger_is_not(service, live):
     def status(called, ca_file, scheme):
         headers = {"Origin": f"{scheme}://127.0.0.1:{called.port}", "X-Forwarded-Proto": scheme}
-        return requests.get(f"{called.url}/live", headers=headers, timeout=ANSWER_SECONDS, verify=ca_file).status_code
+        return requests.get(f"{called.url}/live", headers=headers, timeout=PATIENCE_SECONDS, verify=ca_file).status_code
 
     assert status(service, service.authority, "http") == 200
     assert status(live, None, "https") == 403
@@ -145,19 +117,10 @@ def test_a_trusted_proxy_does_not_say_which_part_of_a_path_is_a_prefix(service):
     assert (answer.status_code, answer.json()["code"]) == (404, "route_not_found")
 
 
-def test_old_versions_of_tls_are_refused(service):
-    context = ssl.create_default_context(cafile=service.authority)
-    with pytest.deprecated_call():
-        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
-    context.set_ciphers("ALL:@SECLEVEL=0")
-    with plain(service) as (client,), pytest.raises((ssl.SSLError, ConnectionResetError)):
-        context.wrap_socket(client, server_hostname="localhost")
-
-
 def test_a_new_certificate_is_served_and_open_connections_go_on(service, authority):
     before = serial(service)
     context = ssl.create_default_context(cafile=service.authority)
-    with closing(HTTPSConnection("localhost", service.port, timeout=ANSWER_SECONDS, context=context)) as kept:
+    with closing(HTTPSConnection("localhost", service.port, timeout=PATIENCE_SECONDS, context=context)) as kept:
 
         def asked():
             kept.request("GET", "/collections")

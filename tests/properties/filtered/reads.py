@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from schemas.errors import RagError
-from schemas.records import Collection, Document, Facet, GatherSpec, Group, OrderBy
+from schemas.records import Collection, Document, Facet, GatherSpec, Group, Match, OrderBy, TextMatch
 from schemas.where import parse_where
 from tests.properties.strategies import FILTERS, ORDERS, PATHS, embedding
 from wrapper.scoped_store import ScopedStore
@@ -82,7 +82,7 @@ def reads(draw: st.DrawFn) -> Read:
 def asked(read: Read, store: ScopedStore, name: str) -> Any:
     """Return the answer, or the error without what names the collection."""
     try:
-        return read[1](store, name)
+        return _plain(read[1](store, name))
     except RagError as error:
         details = {key: value for key, value in error.details.items() if key != "collection"}
         return type(error).__name__, error.code, error.message.replace(name, "…"), details
@@ -103,7 +103,7 @@ def _page(draw: st.DrawFn) -> Any:
                 cursor=cursor,
                 with_embeddings=shows,
             )
-            pages.append((_documents(found.documents), found.total, found.unknown_fields))
+            pages.append((found.documents, found.total, found.unknown_fields))
             cursor = found.next_cursor
             if cursor is None:
                 return pages
@@ -117,7 +117,7 @@ def _skipping(draw: st.DrawFn) -> Any:
 
     def read(store: ScopedStore, name: str) -> Any:
         found, _ = store.page(name, parse_where(where), limit=limit, offset=offset, order_by=_orders(order))
-        return _documents(found.documents), found.total, found.next_cursor is None, found.unknown_fields
+        return found.documents, found.total, found.next_cursor is None, found.unknown_fields
 
     return (where, order, limit, offset), read
 
@@ -128,14 +128,14 @@ def _by_ids(draw: st.DrawFn) -> Any:
     def read(store: ScopedStore, name: str) -> Any:
         found, _ = store.page(name, parse_where(where), limit=limit, ids=ids)
         some, _ = store.documents(name, ids, parse_where(where), with_embeddings=True)
-        return _documents(found.documents), found.total, _documents(some)
+        return found.documents, found.total, some
 
     return (ids, where), read
 
 
 def _one(draw: st.DrawFn) -> Any:
     wanted = draw(IDS)
-    return wanted, lambda store, name: _document(store.document(name, wanted, with_embeddings=True)[0])
+    return wanted, lambda store, name: store.document(name, wanted, with_embeddings=True)[0]
 
 
 def _counted(draw: st.DrawFn) -> Any:
@@ -148,15 +148,14 @@ def _facets(draw: st.DrawFn) -> Any:
     limit = draw(st.integers(1, 20))
 
     def read(store: ScopedStore, name: str) -> Any:
-        found, total, _ = store.facets(name, fields, parse_where(where), limit=limit)
-        return {field: _facet(each) for field, each in found.items()}, total
+        return store.facets(name, fields, parse_where(where), limit=limit)[:2]
 
     return (fields, where, limit), read
 
 
 def _values(draw: st.DrawFn) -> Any:
     field = draw(FIELD_NAMES)
-    return field, lambda store, name: _typed(store.distinct_values(name, field)[0])
+    return field, lambda store, name: store.distinct_values(name, field)[0]
 
 
 def _words(draw: st.DrawFn) -> Any:
@@ -164,8 +163,7 @@ def _words(draw: st.DrawFn) -> Any:
 
     def read(store: ScopedStore, name: str) -> Any:
         # Asked again, until the words are held in memory.
-        answers = [store.text_search(name, query, parse_where(where), limit=limit) for _ in range(3)]
-        return [([(_document(each.document), each.score) for each in found], total) for found, total, _ in answers]
+        return [store.text_search(name, query, parse_where(where), limit=limit)[:2] for _ in range(3)]
 
     return (query, where, limit), read
 
@@ -185,8 +183,7 @@ def _nearest(draw: st.DrawFn) -> Any:
             gather_by=spec,
             with_embeddings=True,
         )
-        matches = [(_document(each.document), each.distance, each.score) for each in found.matches]
-        return matches, _groups(found.groups), found.unknown_fields
+        return found.matches, found.groups, found.unknown_fields
 
     return (where, top_k, seed, dimension, farthest, spec), read
 
@@ -198,7 +195,7 @@ def _gathered(draw: st.DrawFn) -> Any:
 
     def read(store: ScopedStore, name: str) -> Any:
         found = store.gather(name, spec, ids=ids, where=None if where is None else parse_where(where))
-        return _groups(found.groups), found.missing, found.unknown_fields
+        return found.groups, found.missing, found.unknown_fields
 
     return (spec, ids, where), read
 
@@ -206,7 +203,7 @@ def _gathered(draw: st.DrawFn) -> Any:
 def _exported(draw: st.DrawFn) -> Any:
     def read(store: ScopedStore, name: str) -> Any:
         with store.export(name) as (collection, blocks):
-            return collection.count, [_document(each) for block in blocks for each in block]
+            return collection.count, [each for block in blocks for each in block]
 
     return "", read
 
@@ -215,7 +212,7 @@ def _described(draw: st.DrawFn) -> Any:
     def read(store: ScopedStore, name: str) -> Any:
         [listed] = [each for each in store.collections() if each.name == name]
         [named] = store.collections_named([name, "no such"])
-        return _collection(store.collection(name)), _collection(listed), _collection(named)
+        return store.collection(name), listed, named
 
     return "", read
 
@@ -236,41 +233,28 @@ _READS: dict[str, Callable[[st.DrawFn], Any]] = {
 }
 
 
-def _document(found: Document) -> Any:
-    vector = None if found.embedding is None else np.asarray(found.embedding).tolist()
-    return found.id, found.text, found.metadata_json, vector
+SHOWN: dict[type, tuple[str, ...]] = {
+    Collection: ("count", "dimension", "metadata", "metric"),
+    Document: ("id", "text", "metadata_json", "embedding"),
+    Facet: ("values", "distinct", "minimum", "maximum"),
+    Group: ("key", "rank", "documents", "places", "hits", "total", "best_distance", "text"),
+    Match: ("document", "distance", "score"),
+    TextMatch: ("document", "score"),
+}
+"""What two stores that hold the same documents say alike of each."""
 
 
-def _documents(found: list[Document]) -> Any:
-    return [_document(each) for each in found]
-
-
-def _groups(found: list[Group] | None) -> Any:
-    return found and [
-        (
-            _typed(each.key),
-            each.rank,
-            _documents(each.documents),
-            each.places,
-            each.hits,
-            each.total,
-            each.best_distance,
-            each.text,
-        )
-        for each in found
-    ]
-
-
-def _facet(found: Facet) -> Any:
-    return _typed(found.values), found.distinct, _typed(found.minimum), _typed(found.maximum)
-
-
-def _collection(found: Collection) -> Any:
-    return found.count, found.dimension, found.metadata, found.metric
-
-
-def _typed(value: Any) -> str:
-    return repr(value)  # 1, 1.0 and True are equal in Python
+def _plain(value: Any) -> Any:
+    """Return what is compared of an answer; numbers as they are written, because 1, 1.0 and True are equal in Python."""
+    if type(value) in SHOWN:
+        return [_plain(getattr(value, name)) for name in SHOWN[type(value)]]
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value if isinstance(value, set | frozenset) else repr(value)
 
 
 def admin_export(store: ScopedStore, name: str) -> list[Document]:

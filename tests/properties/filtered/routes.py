@@ -9,7 +9,6 @@ import orjson
 from hypothesis import strategies as st
 
 from tests.properties.filtered.reads import QUESTIONS
-from tests.properties.filtered.store_routes import routes_of
 
 ADMIN = "administrator-of-the-tests"
 TEXTS, RULES, CONTEXT, VECTORS, HIDDEN = "rag-documents", "rag-rules", "rag-context", "vectors", "hidden"
@@ -247,6 +246,35 @@ def _searched(ask: Asking, name: str) -> dict[str, Any]:
     return {"searches": [search]}
 
 
+STORE = "/v1/vector_stores/{vector_store_id}"
+
+
+def _of_stores() -> dict[str, Callable[[Asking], tuple[str, Any]]]:
+    """Return what asks the routes of vector stores."""
+
+    def of(tail=""):
+        return lambda ask: (f"/v1/vector_stores/{ask.draw(COLLECTIONS)}{tail}", {})
+
+    def of_file(tail=""):
+        return lambda ask: (f"/v1/vector_stores/{ask.draw(COLLECTIONS)}/files/{ask.document()}{tail}", {})
+
+    def listing(ask):
+        query = {"limit": ask.draw(st.integers(1, 4)), "order": ask.draw(st.sampled_from(("asc", "desc")))}
+        return f"/v1/vector_stores/{ask.draw(COLLECTIONS)}/files", {"query_string": query}
+
+    return {
+        f"POST {STORE}/search": lambda ask: (
+            f"/v1/vector_stores/{ask.draw(COLLECTIONS)}/search",
+            {"json": {"query": ask.draw(QUESTIONS), "max_num_results": ask.draw(st.integers(1, 5))}},
+        ),
+        "GET /v1/vector_stores": lambda ask: ("/v1/vector_stores", {}),
+        f"GET {STORE}": of(),
+        f"GET {STORE}/files": listing,
+        f"GET {STORE}/files/{{file_id}}": of_file(),
+        f"GET {STORE}/files/{{file_id}}/content": of_file("/content"),
+    }
+
+
 ROUTES: dict[str, Callable[[Asking], tuple[str, Any]]] = {
     "GET /collections": lambda ask: ("/collections", {"query_string": ask.draw(st.sampled_from(({}, {"limit": 2})))}),
     "GET /collections/{name}": _of("", lambda ask, name: {}, is_read=True),
@@ -322,7 +350,7 @@ ROUTES: dict[str, Callable[[Asking], tuple[str, Any]]] = {
         },
     ),
     "POST /dify/retrieval": lambda ask: ("/dify/retrieval", {"json": _of_dify(ask)}),
-    **routes_of(COLLECTIONS),
+    **_of_stores(),
     "POST /tools/{tool}": _posted,
     "GET /tools/{tool}": _in_query,
     "POST /mcp": _called,

@@ -79,26 +79,6 @@ def test_every_filter_by_text_selects_what_reading_does(catalog, stored, data, t
     assert _selected(catalog, name, Not(HasId(tuple(some)))) == [each.id for each in found if each.id not in some]
 
 
-def test_a_text_that_was_replaced_is_found_by_its_new_parts_alone(catalog, stored):
-    name = stored(
-        [ModelDocument("d", "the old words", {}, embedding(1)), ModelDocument("e", "others", {}, embedding(2))]
-    )
-    batch = DocumentBatch(["d"], ["the new words"], [{}], embedding(3)[np.newaxis])
-    catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
-    assert _selected(catalog, name, {TEXT: {"$contains": "old wor"}}) == []
-    assert _selected(catalog, name, {TEXT: {"$contains": "new wor"}}) == ["d"]
-    catalog.commit(lambda transaction: writes.delete_documents(transaction, name, ids=["d"]))
-    assert _selected(catalog, name, {TEXT: {"$contains": "new wor"}}) == []
-    with catalog.read() as transaction:
-        assert (
-            transaction.value(
-                "SELECT count(*) FROM text_signatures WHERE collection_key = ?",
-                (find_collection(transaction, name).key,),
-            )
-            == 1
-        )
-
-
 def test_a_pattern_meets_what_earlier_writes_of_the_same_transaction_have_left(catalog, stored):
     """The catalogue commits the writes of several callers together."""
     name = stored([ModelDocument(each, "alpha", {}, embedding(n)) for n, each in enumerate(["p", "q"])])

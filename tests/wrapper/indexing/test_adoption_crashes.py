@@ -1,6 +1,6 @@
 """An adoption killed at any step loses nothing and stores nothing twice, and a deleted collection never comes back.
 
-A usual run kills at every third step, `make soak` at each.
+A usual run kills at every seventh step, `make soak` at each.
 """
 
 from __future__ import annotations
