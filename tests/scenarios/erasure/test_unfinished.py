@@ -1,0 +1,211 @@
+"""What else has the words of an erasure, and what is left of another one, does not keep it from its receipt."""
+
+import os
+import shutil
+import sys
+import uuid
+
+import pytest
+
+from schemas.access.callers import ANYBODY, acting_as
+from schemas.contracts.watchers import WatcherReport
+from tests.scenarios.erasure.erasing import add, asker, erase, left, send, store, upload
+from tests.wrapper.audit.conftest import lines_of
+from wrapper.backups.making import only_backup, opened_maker
+from wrapper.backups.manifest import Reason
+from wrapper.backups.places import KEPT_FOLDER
+from wrapper.erasing import kept_backups
+
+STILL_THERE = "still has words of them"
+
+
+def words_of(word):
+    """Return the text of a stored piece."""
+    return f"Piece 0 of {word}, with words of its own."
+
+
+@pytest.fixture
+def stray(folder):
+    """A file that is nobody's."""
+    file = folder / f"stray-{uuid.uuid4().hex}"
+    yield file
+    file.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def asked(client, collection, word, other):
+    """The erasure of twenty stored pieces."""
+    store(client, collection, word, other)
+    return {"collection": collection, "where": {"of": word}}
+
+
+def test_an_upload_that_waits_with_the_same_words_is_named(client, asked, folder, collection, word, other, jobs_wait):
+    jobs_wait()
+    words = "".join(f"Piece {number} of {word}, with words of its own.\n\n" for number in range(20))
+    job = send(client, f"{collection}-b", other, words)
+    receipt = erase(client, **asked)
+    assert (receipt["chunks"], receipt["also_in"]) == (20, [f"upload job '{job}'"])
+
+
+def upload_page(client, collection, other, name, hidden):
+    """Store a page whose file has words that nobody finds, and return its id."""
+    page = f"<html><body><!-- {hidden} --><p>The page {name} of {other}.</p></body></html>"
+    return upload(client, collection, other, page, f"{other}{name}.html")
+
+
+def test_originals_of_documents_that_stay_are_named_when_they_have_the_same_words(
+    client, asked, folder, collection, word, other
+):
+    documents = [upload_page(client, f"{collection}-b", other, name, words_of(word)) for name in ("a", "b")]
+    upload_page(client, f"{collection}-b", other, "c", "Other words.")
+    receipt = erase(client, **asked)
+    named = [f"original of document '{each}' in collection '{collection}-b'" for each in documents]
+    assert (receipt["chunks"], sorted(receipt["also_in"])) == (20, sorted(named))
+
+
+def test_originals_of_no_stored_document_are_left(client, asked, folder, collection, word, other):
+    document = upload_page(client, f"{collection}-b", other, "a", "Other words.")
+    (original,) = (folder / "originals").glob(f"*/{document}-*")
+    files = {
+        "of another document": original.with_name(original.name.replace(document, str(uuid.uuid4()))),
+        "with another content": original.with_name(f"{document}-{'0' * 64}"),
+        "of another collection": folder / "originals" / str(uuid.uuid4()) / original.name,
+    }
+    for stray, file in files.items():
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(words_of(word))
+        assert left(client, **asked) == {"originals": STILL_THERE}, stray
+        file.unlink()
+    assert erase(client, **asked)["also_in"] == []
+
+
+def test_a_file_below_uploads_that_no_job_has_is_told(client, asked, folder, collection, word, other, jobs_wait):
+    jobs_wait()
+    job = send(client, f"{collection}-b", other, words_of(word))
+    waiting = folder / "uploads" / job / "0"
+    stray = waiting.with_name("9")
+    stray.write_bytes(waiting.read_bytes())
+    assert left(client, **asked) == {"uploads": STILL_THERE}
+    stray.unlink()
+    assert erase(client, **asked)["also_in"] == [f"upload job '{job}'"]
+
+
+def test_a_file_whose_name_is_no_text_is_told(client, asked, folder, collection, word, other):
+    stray = os.path.join(os.fsencode(folder), b"backup-\xff.txt")
+    with open(stray, "w") as file:
+        file.write(words_of(word))
+    assert left(client, **asked) == {"backup-\\xff.txt": STILL_THERE}
+    assert erase(client, collection=collection, document=f"{other}id0")["chunks"] == 1
+    os.unlink(stray)
+    assert erase(client, **asked)["chunks"] == 20
+
+
+def test_what_is_left_of_one_erasure_does_not_make_another_fail(client, asked, stray, collection, word, other):
+    store(client, f"{collection}-b", f"{word}c", other)
+    stray.write_text(words_of(word))
+    for _ in range(2):
+        assert left(client, **asked) == {stray.name: STILL_THERE}
+
+    assert erase(client, collection=f"{collection}-b", where={"of": f"{word}c"})["chunks"] == 20
+    assert erase(client, collection=collection, document=f"{other}id0")["chunks"] == 1
+    assert left(client, **asked)
+
+    stray.unlink()
+    assert erase(client, **asked)["chunks"] == 20
+
+
+def test_what_is_left_of_a_filter_is_told_to_the_same_one_and_to_its_documents_alone(
+    app, client, asked, stray, collection, word, other, monkeypatch
+):
+    stray.write_text(words_of(word))
+    first = {"collection": collection, "where": {"of": word, "title": f"{word}title"}}
+    same = {**first, "where": {"$and": [{"title": f"{word}title"}, {"of": {"$eq": word}}]}, "all": True}
+    storage, renewed = app.extensions["rag.layers"].erasure.erasure._storage, []
+
+    def renew(name, *, until):
+        renewed.append(name)
+        return type(storage).renew_index(storage, name, until=until)
+
+    monkeypatch.setattr(storage, "renew_index", renew)
+    assert left(client, **first)
+
+    assert erase(client, collection=collection, where={"of": "nothing"})["chunks"] == 0
+    assert erase(client, collection=collection, where={"of": other, "title": {"$ne": "x"}}, all=True)["chunks"] == 20
+    assert erase(client, collection=collection, document=f"{other}id0")["chunks"] == 0
+    for told in (first, same, {"collection": collection, "document": f"{word}id3"}):
+        assert left(client, **told) == {stray.name: STILL_THERE}
+    assert renewed == [collection] * 7  # once by each
+
+    stray.unlink()
+    assert erase(client, **same)["chunks"] == 20
+
+
+def test_files_that_cannot_be_searched_leave_the_erasure_unfinished(client, asked, folder, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/bin/false")
+        assert [*left(client, **asked)] == ["files"]
+    assert erase(client, **asked)["chunks"] == 20
+
+
+@pytest.mark.parametrize("still_unfinished", [True, False])
+def test_what_was_stored_after_an_unfinished_erasure_stays(
+    client, folder, stray, collection, word, other, still_unfinished
+):
+    words = {collection: word, f"{collection}-again": f"{word}c"}
+    for name, each in words.items():
+        store(client, name, each, other)
+    stray.write_text("\n".join(words_of(each) for each in words.values()))
+    asked = [{"collection": name, "document": f"{each}id0"} for name, each in words.items()]
+    for each in asked:
+        assert left(client, **each) == {stray.name: STILL_THERE}
+    assert client.delete(f"/collections/{collection}-again").status_code == 200
+    later = {"text": "What was stored later.", "embedding": [1.0, 2.0, 3.0, 4.0]}
+    for name, each in words.items():
+        add(client, name, {"id": f"{each}id0", **later})
+    if not still_unfinished:
+        stray.unlink()
+    for _ in range(2):
+        assert erase(client, collection=collection, document=f"{other}none")["chunks"] == 0
+    for name, each in words.items():
+        assert client.get(f"/collections/{name}/documents/{each}id0").json["text"] == later["text"]
+    stray.unlink(missing_ok=True)
+    erase(client, collection=collection, document=f"{other}none")
+
+
+def test_what_a_user_made_after_an_unfinished_erasure_stays(app, client, folder, stray, collection, word):
+    layers, user = app.extensions["rag.layers"], asker(word)
+
+    def report(watcher):
+        told = WatcherReport("a", "watching", collection, "2026-01-01T00:00:00Z")
+        layers.watchers.report(watcher, told, asker=user)
+
+    with acting_as(ANYBODY):
+        session = layers.notes.start("first", asker=user)
+        layers.notes.note(words_of(word), session.id, asker=user)
+    report(f"{word}-first")
+    stray.write_text(words_of(word))
+    assert left(client, user=user.owner)
+    report(f"{word}-second")
+    assert erase(client, user=asker("somebody-else").owner)["documents"] == 0
+    watchers = [each["name"] for each in client.get("/api/watchers").json["watchers"]]
+    assert [each for each in watchers if word in each] == [f"{word}-second"]
+    (line,) = [each for each in lines_of(folder / "audit") if each.get("subject") == user.owner]
+    assert (line["route"], line["status"], line["count"]) == ("/api/erase", 503, 1)
+    stray.unlink()
+    erase(client, user=user.owner)
+
+
+def test_the_receipt_tells_of_backups_from_before(app, client, asked, folder, collection, word, monkeypatch):
+    kept = folder / KEPT_FOLDER
+    kept.mkdir()
+    with opened_maker(app.extensions["rag.service"].settings, None) as maker:
+        maker.make(maker.new_target(kept, Reason.MIGRATION), Reason.MIGRATION, whole=False)
+    with only_backup(folder), monkeypatch.context() as patch:
+        patch.setattr(kept_backups, "WAIT_SECONDS", 0.0)
+        refused = client.post("/api/erase", json=asked)
+    assert (refused.status_code, refused.json["code"]) == (409, "backup_under_way")
+    assert client.get(f"/collections/{collection}/documents/{word}id0").status_code == 200
+    receipt = erase(client, **asked)
+    (line,) = [each for each in receipt["files"] if each["place"] == "backups"]
+    assert line["done"].startswith("not erased: 1 from before")
+    shutil.rmtree(kept)
