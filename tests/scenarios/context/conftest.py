@@ -8,12 +8,15 @@ from jsonschema import Draft202012Validator
 from schemas.settings import RetrievalSettings
 from schemas.tool_schemas import read_tool_schemas
 from tests.scenarios.context.tools import INDEX, RETRY, SEARCH, THRESHOLD
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.model_server import Answer
 
 
 @pytest.fixture(scope="module")
 def app(app_of_models):
-    retrieval = RetrievalSettings(breaker_threshold=THRESHOLD, context_vector_seconds=2.0)
+    retrieval = RetrievalSettings(
+        breaker_threshold=THRESHOLD, context_vector_seconds=PATIENCE_SECONDS, context_text_seconds=PATIENCE_SECONDS
+    )
     return app_of_models(chats=False, retrieval=retrieval)
 
 

@@ -1,5 +1,7 @@
 """Contract *storage*, "Collection Metadata Storage"."""
 
+from tests.scenarios.databases import ON_BOTH
+
 METADATA = {"title_field": "heading", "match_threshold": 0.4, "provider": "a provider nobody knows"}
 
 
@@ -31,6 +33,7 @@ def test_retrieve_collection_with_metadata(client, filled):
     assert answer.json["metadata"] == METADATA
 
 
+@ON_BOTH
 def test_update_collection_metadata(client, chroma, filled):
     """WHEN PUT `/collections/{collection_name}/metadata` is called with new metadata THEN it updates the collection
     metadata and returns success."""

@@ -2,12 +2,15 @@
 
 import pytest
 
+from tests.scenarios.databases import ON_BOTH
+
 DOCUMENTS = [
     {"id": "backups-1", "text": "Backups are kept for 30 days.", "metadata": {"page": 1}, "embedding": [0.6, 0.8, 0.0]},
     {"id": "backups-2", "text": "They are encrypted.", "metadata": {"page": 2}, "embedding": [0.0, 0.5, -0.5]},
 ]
 
 
+@ON_BOTH
 def test_add_documents_with_pre_computed_embeddings(client, chroma, filled):
     """WHEN POST `/collections/{collection_name}/documents` is called with documents containing `text`, `metadata`, and
     `embedding` fields THEN it stores documents in ChromaDB with provided embeddings and returns success with document
