@@ -5,6 +5,7 @@ import uuid
 
 from schemas.access.owners import USER_OWNER, Asker
 from schemas.settings import RetrievalSettings
+from tests.scenarios import traces
 from tests.support.commands import files_holding
 from tests.support.live import eventually
 
@@ -105,26 +106,10 @@ def files_with(app, word):
 
 
 def tables_with(app, word):
-    catalog = app.extensions["rag.service"].catalog.freely
-    every = "SELECT name FROM sqlite_master WHERE type = 'table'"
-    if catalog.kind != "sqlite":
-        every = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
-    with catalog.read() as transaction:
-        tables = [name for (name,) in transaction.rows(every)]
-        return [name for name in tables if _holds(transaction, name, word)]
+    return traces.tables_with(app.extensions["rag.service"].catalog, word)
 
 
 def check_gone(app, word):
     """Fail where a word is in any table or file."""
     assert tables_with(app, word) == []
     assert files_with(app, word) == []
-
-
-def _holds(transaction, table, word):
-    return any(word in _readable(value) for row in transaction.rows(f"SELECT * FROM {table}") for value in row)
-
-
-def _readable(value):
-    if isinstance(value, bytes | memoryview):
-        return bytes(value).replace(b"\0", b"").decode("latin-1").lower()
-    return str(value).lower()

@@ -134,16 +134,26 @@ def test_an_erasure_changes_no_outcomes_of_other_collections(client, folder, col
     assert (is_replayed(again), again.json) == (True, first.json)
 
 
-def test_an_ingestion_whose_document_is_erased_stores_nothing_when_it_is_repeated(app, client, folder, word):
-    asked = {"source": "web", "path": f"/{word}", "title": "Plan", "text": f"The plan of {word} is a secret."}
+@pytest.mark.parametrize("path", ["/api/rag/ingest", "/tools/rag_context_index"])
+def test_a_repeat_stores_nothing_of_a_text_that_was_deleted_and_erased(app, client, folder, word, path):
+    text = f"The plan of {word} is a secret."
+    collection, body = {
+        "/api/rag/ingest": ("rag-documents", {"source": "web", "path": "/a", "title": word, "text": text}),
+        "/tools/rag_context_index": ("rag-context", {"content": text, "source": word, "contentType": "code"}),
+    }[path]
+    place = f"/collections/{collection}/documents"
 
     def ingest():
-        return client.post("/api/rag/ingest", json=asked, headers={"Idempotency-Key": f"ingest-{word[:4]}"})
+        return client.post(path, json=body, headers={"Idempotency-Key": f"{folder.name}{path}"}).json
 
-    document = ingest().json["documentId"]
-    erase(client, collection="rag-documents", document=document, all=True)
+    document = ingest()["documentId"]
+    (chunk,) = client.post(f"{place}/search", json={"where": {"document_id": document}}).json["documents"]
+    deleted = client.delete(place, json={"ids": [chunk["id"]]})
+    assert deleted.status_code == 200, deleted.json
+    erase(client, collection=collection, document=document)
     again = ingest()
-    assert (again.status_code, again.json["documentId"]) == (200, "")
+    assert (again["documentId"], again.get("vectorIds", [])) == ("", [])
+    assert client.get(f"{place}/{chunk['id']}").status_code == 404
     assert tables_with(app, word) == []
 
 
@@ -170,25 +180,6 @@ def test_the_ids_of_pieces_that_were_gone_before_the_erasure_go(app, client, fol
     assert (write(word), write(other)) == ([], ids[other])
     for each in ids[word]:
         check_gone(app, each)
-
-
-def test_the_ids_of_pieces_of_an_indexed_text_go_when_it_was_deleted_before(client, folder, word):
-    about = {"source": "chat", "contentType": "code", "sessionId": "a", "agent": "b"}
-    asked = {"content": f"The plan of {word}.", **about}
-
-    def index():
-        key = {"Idempotency-Key": f"index-{word}"}
-        return client.post("/tools/rag_context_index", json=asked, headers=key).json
-
-    first = index()
-    place = f"/collections/rag-context/documents/{first['vectorIds'][0]}"
-    assert client.get(place).status_code == 200
-    deleted = client.delete("/collections/rag-context/documents", json={"ids": first["vectorIds"]})
-    assert deleted.status_code == 200, deleted.json
-    erase(client, collection="rag-context", document=first["documentId"])
-    again = index()
-    assert (again["vectorIds"], again["documentId"], again["chunksIndexed"]) == ([], "", 0)
-    assert client.get(place).status_code == 404
 
 
 def test_the_outcome_of_a_stream_names_none_of_its_documents_when_one_was_erased_meanwhile(

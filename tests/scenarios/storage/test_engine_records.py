@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.apps import running_app
 from tests.support.commands import files_holding
 from tests.support.live import eventually
 
 SECRET = "zqsecret"
 NAME = "held"
-
-
-@pytest.fixture
-def open_app(tmp_path, processes):
-    return lambda **settings: running_app(tmp_path / "data", **settings)
 
 
 def add(client, *numbers):
@@ -50,21 +43,8 @@ def rebuild(client, **asked):
     return client.get(f"/collections/{NAME}/index").json["records"]
 
 
-def test_a_service_of_vectors_gives_the_engine_no_text_and_no_metadata(open_app):
-    with open_app(engine_records="vectors") as app:
-        client = app.test_client()
-        assert client.post("/collections", json={"name": NAME}).status_code == 201
-        add(client, *range(20))
-        add(client, 3, 20)
-        assert client.get(f"/collections/{NAME}/index").json["records"] == "vectors"
-        assert found(client, 7) == ("7", f"The {SECRET} plan 7", "7")
-        assert engine_files(app) == []
-        assert rebuild(client) == "vectors"
-        assert engine_files(app) == []
-
-
-def test_what_the_engine_had_goes_with_the_rebuild_and_another_word_rebuilds_nothing(open_app):
-    with open_app() as app:
+def test_what_the_engine_had_goes_with_the_rebuild_and_another_word_rebuilds_nothing(tmp_path, processes):
+    with running_app(tmp_path / "data") as app:
         client = app.test_client()
         assert client.post("/collections", json={"name": NAME}).status_code == 201
         add(client, *range(20))
