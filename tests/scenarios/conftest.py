@@ -6,9 +6,17 @@ import pytest
 
 from schemas.settings import RetrievalSettings
 from tests.support.apps import running_app
+from tests.support.model_server import model_server
 
 WRITING = RetrievalSettings(mcp_write=True)
 """The setting that offers all of MCP's tools."""
+
+
+@pytest.fixture(scope="session")
+def models():
+    """A stub of the models that all scenarios share, so that they can share services too."""
+    with model_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

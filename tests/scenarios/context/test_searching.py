@@ -62,26 +62,14 @@ class TestSearching:
         assert found == ["The near one.", "The middle one.", "The far one."]
         assert [each["content"] for each in search("asked", limit=2)["results"]] == found[:2]
 
-    @pytest.mark.parametrize(
-        ("name", "value", "other"),
-        [
-            ("category", "casino", "bugfix"),
-            ("game", "FireKirin", "OrionStars"),
-            ("contentType", "code", "chat"),
-            ("sessionId", "mine", "yours"),
-        ],
-    )
-    def test_filters_select_documents(self, call, session_id, name, value, other):
-        top_level = {"contentType", "sessionId"}
-
-        def put(content, given):
-            placed = {name: given} if name in top_level else {"metadata": {name: given}}
+    @pytest.mark.parametrize("name", ["category", "game", "contentType", "sessionId"])
+    def test_filters_select_documents(self, call, session_id, name):
+        value, other = {"category": ("casino", "bugfix"), "contentType": ("code", "chat")}.get(
+            name, (f"{session_id}-mine", f"{session_id}-yours")
+        )
+        for content, told in (("wanted", {name: value}), ("unwanted", {name: other}), ("without", {})):
+            placed = told if name in ("contentType", "sessionId") else {"metadata": told}
             call(INDEX, content=f"{session_id} {content}", source=session_id, **placed)
-
-        value, other = (f"{session_id}-{each}" if name in ("game", "sessionId") else each for each in (value, other))
-        put("wanted", value)
-        put("unwanted", other)
-        call(INDEX, content=f"{session_id} without", source=session_id)
         found = call(SEARCH, query=f"{session_id} wanted", limit=20, **{name: value})["results"]
         assert [each["content"] for each in found if session_id in each["content"]] == [f"{session_id} wanted"]
 

@@ -9,11 +9,6 @@ from tests.scenarios.documents.texts import BACKUPS, HOLIDAY, fault
 from tests.support.injections import MARKERS, looks_like_a_marker
 
 
-@pytest.fixture(scope="module")
-def talking(app_of_models):
-    return app_of_models()
-
-
 @pytest.fixture
 def talk(talking, models_up):
     client = talking.test_client()

@@ -14,17 +14,11 @@ UNRELATED = {"role": "user", "content": "Does the moon sing?"}
 
 
 @pytest.fixture(scope="module")
-def talking(app_of_models):
-    """The models of these tests are not calibrated, so the service has to be told what is relevant."""
-    return app_of_models(retrieval=RetrievalSettings(min_relevance=0.5))
-
-
-@pytest.fixture(scope="module")
 def guessing(app_of_models):
     return app_of_models(retrieval=RetrievalSettings(chat_without_sources="answer"))
 
 
-def talker(app, models):
+def talker(app, models, **least):
     client, source = app.test_client(), uuid.uuid4().hex
     models.meanings = {"How long": [1, 0], "Backups": [0.96, 0.28], "Employees": [0.8, 0.6], "moon": [0, 0, 1]}
     for path, text in (("/a", BACKUPS), ("/b", HOLIDAY)):
@@ -32,7 +26,7 @@ def talker(app, models):
         assert client.post("/api/rag/ingest", json={**body, "metadata": {"page": 7}}).status_code == 200
 
     def send(question=QUESTION, **body):
-        body = {"messages": [question], "useRag": True, "ragFilters": {"source": source}, **body}
+        body = {"messages": [question], "useRag": True, "ragFilters": {"source": source}, **least, **body}
         answer = client.post("/api/chat", json=body)
         assert answer.status_code == 200, answer.json
         return answer.json
@@ -43,7 +37,8 @@ def talker(app, models):
 
 @pytest.fixture
 def talk(talking, models_up):
-    return talker(talking, models_up)
+    """The models of these tests are not calibrated, so the service has to be told what is relevant."""
+    return talker(talking, models_up, min_relevance=0.5)
 
 
 @pytest.fixture

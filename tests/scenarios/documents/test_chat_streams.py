@@ -11,11 +11,6 @@ from tests.support.model_server import Answer, as_events, as_json, chat_answer
 QUESTION = "How long are backups kept?"
 
 
-@pytest.fixture(scope="module")
-def talking(app_of_models):
-    return app_of_models()
-
-
 @pytest.fixture
 def talk(talking, models_up):
     client = talking.test_client()

@@ -9,14 +9,9 @@ import pytest
 
 from tests.scenarios.erasure.erasing import SETTINGS
 from tests.support.apps import models_of, running_app
-from tests.support.model_server import model_server
+from tests.support.live import eventually
 
-
-@pytest.fixture(scope="session")
-def models():
-    """A stub of the models that all tests of erasure share."""
-    with model_server() as server:
-        yield server
+UNDER_WAY = ("queued", "running")
 
 
 @pytest.fixture(scope="session")
@@ -42,10 +37,15 @@ def app_on_postgresql(tmp_path_factory, settings, postgres):
 
 @pytest.fixture
 def folder(app) -> Path:
-    """The data directory. Nothing of an erasure is under way in it after the test."""
-    folder = app.extensions["rag.service"].settings.data_dir
-    yield folder
-    assert not (folder / "erasures-under-way").exists()
+    """The data directory."""
+    return app.extensions["rag.service"].settings.data_dir
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_under_way_afterwards(request):
+    folder = request.getfixturevalue("folder") if "app" in request.fixturenames else None
+    yield
+    assert folder is None or not (folder / "erasures-under-way").exists()
 
 
 def new_word(end):
@@ -70,10 +70,14 @@ def other(models_up):
 
 
 @pytest.fixture
-def jobs_wait(app, monkeypatch):
-    """`jobs_wait()`: from now on, jobs wait until the test has ended."""
-    jobs = app.extensions["rag.layers"].job_runner._jobs
-    return lambda: monkeypatch.setattr(jobs, "take", lambda: None)
+def jobs_wait(app):
+    """`jobs_wait()`: from now on, jobs wait until the test has ended, and then they end too."""
+    runner = app.extensions["rag.layers"].job_runner
+    with pytest.MonkeyPatch.context() as patch:
+        yield lambda: patch.setattr(runner._jobs, "take", lambda: None)
+    runner.call()
+    jobs = app.test_client()
+    eventually(lambda: {each["status"] for each in jobs.get("/api/jobs").json["jobs"]}.isdisjoint(UNDER_WAY))
 
 
 @pytest.fixture

@@ -54,9 +54,7 @@ def send(app, collection, word):
 
 
 @ON_BOTH
-def test_a_document_that_is_stored_again_while_it_is_erased_is_whole(
-    client, folder, collection, word, pieces, send, beside
-):
+def test_a_document_that_is_stored_again_while_it_is_erased_is_whole(client, collection, word, pieces, send, beside):
     stored = beside(send)
     receipt = erase(client, collection=collection, where={"of": word})
     assert (stored().status_code, receipt["chunks"]) == (201, 20)
@@ -66,7 +64,7 @@ def test_a_document_that_is_stored_again_while_it_is_erased_is_whole(
 
 @ON_BOTH
 def test_a_document_that_would_stop_matching_while_it_is_erased_is_gone_by_then(
-    app, client, folder, collection, word, pieces, beside
+    app, client, collection, word, pieces, beside
 ):
     changed, place = {"metadata": {"of": "something else"}}, f"/collections/{collection}/documents/{word}id7"
     updated = beside(lambda: app.test_client().patch(place, json=changed))
@@ -100,7 +98,7 @@ def kill(client, collection, word, monkeypatch):
 
 
 def test_an_erasure_that_was_killed_before_it_deleted_has_done_nothing(
-    client, folder, collection, word, other, pieces, send, kill
+    client, collection, word, other, pieces, send, kill
 ):
     """What was found then may be something else by the time of the next erasure."""
     kill(PendingErasures, "keep")
@@ -111,9 +109,7 @@ def test_an_erasure_that_was_killed_before_it_deleted_has_done_nothing(
     assert erase(client, collection=collection, where={"of": word})["chunks"] == 0
 
 
-def test_an_erasure_that_was_killed_after_it_had_deleted_is_gone_on_with(
-    client, folder, collection, word, pieces, send, kill
-):
+def test_an_erasure_that_was_killed_after_it_had_deleted_is_gone_on_with(client, collection, word, pieces, send, kill):
     kill(StorageErasure, "delete")
     assert send().status_code == 201
     receipt = erase(client, collection=collection, where={"of": word})

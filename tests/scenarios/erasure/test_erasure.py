@@ -103,7 +103,7 @@ def test_documents_that_match_are_in_no_file_after_their_erasure(app, client, fo
     assert (again["documents"], again["chunks"]) == (0, 0)
 
 
-def test_a_document_that_was_deleted_before_can_still_be_erased(app, client, folder, collection, word, other):
+def test_a_document_that_was_deleted_before_can_still_be_erased(app, client, collection, word, other):
     document = upload(client, collection, word)
     upload(client, collection, other)
     ask(client, collection, word)
@@ -115,7 +115,7 @@ def test_a_document_that_was_deleted_before_can_still_be_erased(app, client, fol
     check_gone(app, word)
 
 
-def test_a_kept_file_is_in_no_file_after_the_erasure_of_its_document(app, client, folder, word, other):
+def test_a_kept_file_is_in_no_file_after_the_erasure_of_its_document(app, client, word, other):
     """A file that is kept for its owner goes with the document that was made of it."""
     made = client.post("/v1/vector_stores", json={"name": "kept"}).json
     place, files = f"/v1/vector_stores/{made['id']}/files", {}
@@ -140,9 +140,7 @@ def test_a_kept_file_is_in_no_file_after_the_erasure_of_its_document(app, client
 
 
 @ON_BOTH
-def test_what_belongs_to_a_user_is_in_no_file_after_its_erasure(
-    app, client, folder, collection, word, other, jobs_wait
-):
+def test_what_belongs_to_a_user_is_in_no_file_after_its_erasure(app, client, collection, word, other, jobs_wait):
     upload(client, collection, other)
     ask(client, collection, other)
     stored = app.extensions["rag.access"].stored
@@ -195,7 +193,7 @@ def _tables_of(app, owner):
         return [each for each in tables if transaction.row(f"SELECT 1 FROM {each} WHERE owner = ?", (owner,))]
 
 
-def test_an_erasure_that_was_killed_is_gone_on_with(app, client, folder, collection, word, other):
+def test_an_erasure_that_was_killed_is_gone_on_with(app, client, collection, word, other):
     store(client, collection, word, other)
     erasing = app.extensions["rag.layers"].erasure.erasure
     request = ErasureRequest(collection=collection, where=Equals("of", word))
@@ -239,7 +237,7 @@ def test_a_document_that_a_waiting_upload_would_store_again_is_not_erased(client
     assert client.get(f"/api/documents/{document}?collection={collection}").status_code == 200
 
 
-def test_a_receipt_names_what_else_has_the_same_words(client, folder, collection, word, other):
+def test_a_receipt_names_what_else_has_the_same_words(client, collection, word, other):
     store(client, collection, word)
     store(client, f"{collection}-b", word, other)
     refused = client.post("/api/erase", json={"collection": collection, "where": {"of": word}})
@@ -248,7 +246,7 @@ def test_a_receipt_names_what_else_has_the_same_words(client, folder, collection
     assert (receipt["chunks"], receipt["also_in"]) == (20, [f"collection '{collection}-b'"])
 
 
-def test_a_read_that_keeps_the_old_state_is_told(app, client, folder, collection, word, other, monkeypatch):
+def test_a_read_that_keeps_the_old_state_is_told(app, client, collection, word, other, monkeypatch):
     store(client, collection, word, other)
     storage = app.extensions["rag.layers"].erasure.erasure._storage
     asked = {"collection": collection, "where": {"of": word}}

@@ -31,9 +31,7 @@ def two_sections(word):
 
 
 @ON_BOTH
-def test_a_document_keeps_its_original_when_only_its_former_chunks_match(
-    app, client, folder, collection, word, other, reembed
-):
+def test_a_document_keeps_its_original_when_only_its_former_chunks_match(app, client, collection, word, other, reembed):
     document = upload(client, collection, word, two_sections(word), **FIRST)
     former = client.get(f"/api/documents/{document}?collection={collection}").json["chunks"]
     ask(client, collection, word)
@@ -59,7 +57,7 @@ def test_a_document_keeps_its_original_when_only_its_former_chunks_match(
 
 
 def test_a_conversation_about_another_document_with_the_same_letterhead_stays(
-    app, client, folder, collection, word, other, reembed
+    app, client, collection, word, other, reembed
 ):
     letterhead = f"All that is told in this letter of {other} is told in confidence. " * 5
     upload(client, collection, other, f"{letterhead}The plan of {word}.", **FIRST)
@@ -77,7 +75,7 @@ def test_a_conversation_about_another_document_with_the_same_letterhead_stays(
 
 
 def test_a_document_of_which_nothing_is_left_but_former_chunks_is_erased_as_a_whole(
-    app, client, folder, collection, word, reembed
+    app, client, collection, word, reembed
 ):
     document = upload(client, collection, word, two_sections(word), **FIRST)
     reembed()
@@ -95,7 +93,7 @@ def test_a_document_of_which_nothing_is_left_but_former_chunks_is_erased_as_a_wh
     assert files_with(app, word) == []
 
 
-def test_a_receipt_names_no_collection_that_nobody_may_name(client, folder, collection, other, reembed):
+def test_a_receipt_names_no_collection_that_nobody_may_name(client, collection, other, reembed):
     text = {"text": f"The words of {other} are in both.", "embedding": [1, 2, 3]}
     add(client, collection, *({"id": of, "metadata": {"of": of}, **text} for of in ("ada", "bob")))
     reembed()

@@ -97,7 +97,7 @@ def test_what_a_user_uploads_while_they_are_erased_is_stored(collection, upload,
 
 
 def test_the_names_of_uploads_go_with_their_documents_when_their_job_is_gone(
-    app, client, folder, collection, upload, word, other
+    app, client, collection, upload, word, other
 ):
     first = upload(client, collection)
     document = next(each["document_id"] for each in _ended(client, first) if word in each["name"])
@@ -112,7 +112,7 @@ def test_the_names_of_uploads_go_with_their_documents_when_their_job_is_gone(
     assert (is_replayed(again), _names(again)) == (True, [f"{other}name.md"])
 
 
-def test_an_erasure_changes_no_outcomes_of_other_collections(client, folder, collection, upload):
+def test_an_erasure_changes_no_outcomes_of_other_collections(client, collection, upload):
     names = (collection, f"{collection}-b")
 
     def write(name):
@@ -158,7 +158,7 @@ def test_a_repeat_stores_nothing_of_a_text_that_was_deleted_and_erased(app, clie
 
 
 @pytest.mark.parametrize("is_left", [False, True])
-def test_the_ids_of_pieces_that_were_gone_before_the_erasure_go(app, client, folder, collection, word, other, is_left):
+def test_the_ids_of_pieces_that_were_gone_before_the_erasure_go(app, client, collection, word, other, is_left):
     """Once replaced by fewer or deleted, nothing tells whose pieces they were: neither ids that are made of the
     document's nor others."""
     ids = {word: [chunk_id(word, 0), chunk_id(word, 700), f"{word}-2"], other: [chunk_id(other, 0)]}
@@ -183,7 +183,7 @@ def test_the_ids_of_pieces_that_were_gone_before_the_erasure_go(app, client, fol
 
 
 def test_the_outcome_of_a_stream_names_none_of_its_documents_when_one_was_erased_meanwhile(
-    app, client, folder, collection, word, other, monkeypatch
+    app, client, collection, word, other, monkeypatch
 ):
     monkeypatch.setattr(line_streams, "LINES_PER_TRANSACTION", 5)
     assert client.post("/collections", json={"name": collection}).status_code == 201
@@ -209,7 +209,7 @@ def test_the_outcome_of_a_stream_names_none_of_its_documents_when_one_was_erased
 
 
 def test_the_outcome_of_a_batch_names_no_document_when_one_was_erased_meanwhile(
-    app, client, folder, collection, word, other, models_up, monkeypatch
+    app, client, collection, word, other, models_up, monkeypatch
 ):
     """Its warnings repeat names and headings."""
     metadata = {"source": "Core Rules", "doc_type": "core-rules", "last_update_date": "2025-10-02"}

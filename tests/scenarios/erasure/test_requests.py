@@ -12,7 +12,7 @@ def stored(client, collection):
     return lambda: client.get(f"/collections/{collection}/documents?limit=100").json["documents"]
 
 
-def test_a_chunk_is_not_erased_without_its_document(client, folder, collection, stored, word, other):
+def test_a_chunk_is_not_erased_without_its_document(client, collection, stored, word, other):
     document = upload(client, collection, word)
     upload(client, collection, other)
     (chunk,) = [each["id"] for each in stored() if each["metadata"]["document_id"] == document]
@@ -27,7 +27,7 @@ def test_a_chunk_is_not_erased_without_its_document(client, folder, collection, 
     assert len(stored()) == 1
 
 
-def test_a_document_with_the_id_of_a_chunk_of_another_is_erased(client, folder, collection, stored):
+def test_a_document_with_the_id_of_a_chunk_of_another_is_erased(client, collection, stored):
     """An id that names a document means that one, whatever else has it."""
     of_b = {"id": "a", "text": "A chunk of b.", "metadata": {"document_id": "b"}, "embedding": [1.0, 2.0]}
     of_a = {"id": "c", "text": "A chunk of a.", "metadata": {"document_id": "a"}, "embedding": [2.0, 1.0]}
@@ -36,7 +36,7 @@ def test_a_document_with_the_id_of_a_chunk_of_another_is_erased(client, folder, 
     assert [each["id"] for each in stored()] == ["a"]
 
 
-def test_documents_of_another_database_are_erased_by_its_full_name(app, client, folder, collection, word):
+def test_documents_of_another_database_are_erased_by_its_full_name(app, client, collection, word):
     with acting_as(ANYBODY):
         app.extensions["rag.service"].callers_store.namespaces.create_database("default_tenant", collection)
     places, full = ("", f"?database={collection}"), f"/default_tenant/{collection}/{collection}"
@@ -57,7 +57,7 @@ def test_documents_of_another_database_are_erased_by_its_full_name(app, client, 
     assert (malformed.status_code, malformed.json["details"]) == (400, {"field": "collection"})
 
 
-def test_topics_of_others_go_with_a_user_only_when_they_may_be_about_their_notes(app, client, folder, word, other):
+def test_topics_of_others_go_with_a_user_only_when_they_may_be_about_their_notes(app, client, word, other):
     layers = app.extensions["rag.layers"]
     ada, bob = asker(word), asker(other)
 

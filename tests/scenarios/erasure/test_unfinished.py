@@ -33,7 +33,7 @@ def asked(client, collection, word, other):
     return {"collection": collection, "where": {"of": word}}
 
 
-def test_an_upload_that_waits_with_the_same_words_is_named(client, asked, folder, collection, word, other, jobs_wait):
+def test_an_upload_that_waits_with_the_same_words_is_named(client, asked, collection, word, other, jobs_wait):
     jobs_wait()
     words = "".join(f"Piece {number} of {word}, with words of its own.\n\n" for number in range(20))
     job = send(client, f"{collection}-b", other, words)
@@ -48,7 +48,7 @@ def upload_page(client, collection, other, name, hidden):
 
 
 def test_originals_of_documents_that_stay_are_named_when_they_have_the_same_words(
-    client, asked, folder, collection, word, other
+    client, asked, collection, word, other
 ):
     documents = [upload_page(client, f"{collection}-b", other, name, words_of(word)) for name in ("a", "b")]
     upload_page(client, f"{collection}-b", other, "c", "Other words.")
@@ -103,7 +103,7 @@ def test_what_is_left_of_a_filter_is_told_to_the_same_one_and_to_its_documents_a
     assert erase(client, **same)["chunks"] == 20
 
 
-def test_files_that_cannot_be_searched_leave_the_erasure_unfinished(client, asked, folder, monkeypatch):
+def test_files_that_cannot_be_searched_leave_the_erasure_unfinished(client, asked, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", "/bin/false")
         assert [*left(client, **asked)] == ["files"]
@@ -111,9 +111,7 @@ def test_files_that_cannot_be_searched_leave_the_erasure_unfinished(client, aske
 
 
 @pytest.mark.parametrize("still_unfinished", [True, False])
-def test_what_was_stored_after_an_unfinished_erasure_stays(
-    client, folder, stray, collection, word, other, still_unfinished
-):
+def test_what_was_stored_after_an_unfinished_erasure_stays(client, stray, collection, word, other, still_unfinished):
     words = {collection: word, f"{collection}-again": f"{word}c"}
     for name, each in words.items():
         store(client, name, each, other)

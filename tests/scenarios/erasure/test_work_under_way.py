@@ -37,7 +37,7 @@ def count(app, table, where="1 = 1"):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_answer_made_from_a_document_that_is_erased_meanwhile_is_given_and_not_kept(
-    app, client, folder, collection, word, other, meanwhile, stream
+    app, client, collection, word, other, meanwhile, stream
 ):
     document = upload(client, collection, word)
     upload(client, collection, other)
@@ -55,7 +55,7 @@ def test_an_answer_made_from_a_document_that_is_erased_meanwhile_is_given_and_no
     assert client.get(f"/api/chat/{other}talk").status_code == 200
 
 
-def test_what_a_user_asks_while_they_are_erased_is_not_kept(app, client, folder, word, ada, meanwhile):
+def test_what_a_user_asks_while_they_are_erased_is_not_kept(app, client, word, ada, meanwhile):
     layers = app.extensions["rag.layers"]
     question = ChatRequest((Message("user", f"I am {word}."),))
     asked = CollectRequest(f"I am {word}.", "", "", ())
@@ -81,7 +81,7 @@ def test_what_a_user_asks_while_they_are_erased_is_not_kept(app, client, folder,
 
 @pytest.mark.parametrize("path", ["/api/chat", "/api/rag/ingest", "/tools/rag_context_search"])
 def test_a_request_that_waits_for_its_turn_while_its_user_is_erased_is_refused(
-    app, client, folder, word, models_up, monkeypatch, path
+    app, client, word, models_up, monkeypatch, path
 ):
     """It was sent before, and what it would keep came after the receipt."""
     body = {
@@ -118,7 +118,7 @@ def test_a_request_that_waits_for_its_turn_while_its_user_is_erased_is_refused(
 
 
 @pytest.mark.parametrize("supersedes", [False, True])
-def test_a_note_of_a_user_who_is_erased_meanwhile_is_refused(app, folder, word, ada, meanwhile, supersedes):
+def test_a_note_of_a_user_who_is_erased_meanwhile_is_refused(app, word, ada, meanwhile, supersedes):
     notes = app.extensions["rag.layers"].notes
     with acting_as(ANYBODY):
         session = notes.start("session", asker=ada)
@@ -130,7 +130,7 @@ def test_a_note_of_a_user_who_is_erased_meanwhile_is_refused(app, folder, word, 
     check_gone(app, word)
 
 
-def test_a_session_that_a_user_starts_while_they_are_erased_stays(app, client, folder, word, ada, monkeypatch):
+def test_a_session_that_a_user_starts_while_they_are_erased_stays(app, client, word, ada, monkeypatch):
     notes, find = app.extensions["rag.layers"].notes, StorageErasure.collections_with
     started = []
 
@@ -151,7 +151,7 @@ def test_a_session_that_a_user_starts_while_they_are_erased_stays(app, client, f
 
 
 def test_a_note_in_place_of_one_that_is_being_erased_is_refused_from_its_deletion_on(
-    app, folder, word, ada, meanwhile, monkeypatch
+    app, word, ada, meanwhile, monkeypatch
 ):
     """It would bring that one back, and other places may not have been reached for seconds."""
     notes = app.extensions["rag.layers"].notes
@@ -185,7 +185,7 @@ def test_a_note_in_place_of_one_that_is_being_erased_is_refused_from_its_deletio
 
 
 def test_what_is_found_while_something_is_erased_is_not_kept_as_an_answer(
-    app, client, folder, collection, word, other, meanwhile
+    app, client, collection, word, other, meanwhile
 ):
     upload(client, collection, word)
     doomed = upload(client, collection, other)

@@ -43,7 +43,7 @@ def test_a_stream_of_old_vectors_ends_where_the_collection_was_switched(
     monkeypatch.setattr(line_streams, "LINES_PER_TRANSACTION", 5)
     name = filled(DIMENSION)
     lines = [
-        orjson.dumps({"id": f"n{n}", "text": f"New {n}", "embedding": [1.0] * DIMENSION}) + b"\n" for n in range(12)
+        orjson.dumps({"id": f"n{n}", "text": f"New {n}", "embedding": [1.0] * DIMENSION}) + b"\n" for n in range(200)
     ]
 
     def switch():
