@@ -6,7 +6,7 @@ import pytest
 
 from retrieval.erasing.pending import PendingErasures
 from tests.scenarios.databases import ON_BOTH
-from tests.scenarios.erasure.erasing import check_gone, erase, store
+from tests.scenarios.erasure.erasing import check_gone, erase, files_with, store
 from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.erasing.storage_erasure import StorageErasure
 
@@ -85,8 +85,8 @@ def kill(client, collection, word, monkeypatch):
     def kill(owner, name):
         method = getattr(owner, name)
 
-        def ending(*given):
-            method(*given)
+        def ending(*given, **told):
+            method(*given, **told)
             raise Killed
 
         with monkeypatch.context() as patch:
@@ -109,9 +109,14 @@ def test_an_erasure_that_was_killed_before_it_deleted_has_done_nothing(
     assert erase(client, collection=collection, where={"of": word})["chunks"] == 0
 
 
-def test_an_erasure_that_was_killed_after_it_had_deleted_is_gone_on_with(client, collection, word, pieces, send, kill):
-    kill(StorageErasure, "delete")
+def test_an_erasure_that_was_killed_after_it_had_deleted_is_gone_on_with(
+    app, client, collection, word, pieces, send, kill
+):
+    for step in ("delete", "renew_index", "clean_engine", "rewrite_catalogue"):
+        kill(StorageErasure, step)
+        assert pieces() == [], step
     assert send().status_code == 201
     receipt = erase(client, collection=collection, where={"of": word})
     assert (receipt["chunks"], receipt["documents"]) == (20, 20)
     assert len(pieces()) == 20
+    assert files_with(app, f"of {word}, with words") == []

@@ -2,7 +2,6 @@
 
 import io
 import json
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -14,8 +13,6 @@ from schemas.contracts.chat import ChatRequest, Message
 from schemas.contracts.collect import CollectRequest
 from schemas.contracts.jobs import Wanted
 from schemas.contracts.watchers import FailedFile, WatcherReport
-from schemas.storage.erasure import ErasureRequest
-from schemas.where import Equals
 from tests.scenarios.databases import ON_BOTH
 from tests.scenarios.erasure.erasing import (
     ask,
@@ -191,38 +188,6 @@ def _tables_of(app, owner):
         tables = [table for (table,) in transaction.rows(columns)]
         assert len(tables) > 5
         return [each for each in tables if transaction.row(f"SELECT 1 FROM {each} WHERE owner = ?", (owner,))]
-
-
-def test_an_erasure_that_was_killed_is_gone_on_with(app, client, collection, word, other):
-    store(client, collection, word, other)
-    erasing = app.extensions["rag.layers"].erasure.erasure
-    request = ErasureRequest(collection=collection, where=Equals("of", word))
-    for broken_at in ("renew_index", "clean_engine", "rewrite_catalogue"):
-        with _killed_at(erasing, broken_at), pytest.raises(KilledError), acting_as(ANYBODY):
-            erasing.erase(request)
-        assert client.get(f"/collections/{collection}/documents/{word}id0").status_code == 404
-
-    receipt = erase(client, collection=collection, where={"of": word})
-
-    assert (receipt["documents"], receipt["chunks"]) == (20, 20)
-    check_that_the_others_are_there(client, collection, other)
-    assert files_with(app, word) == []
-
-
-class KilledError(Exception):
-    pass
-
-
-@contextmanager
-def _killed_at(erasing, step):
-    """Let an erasure end at this step, as if its process were killed."""
-
-    def die(*_, **__):
-        raise KilledError
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(erasing._storage, step, die)
-        yield
 
 
 def test_a_document_that_a_waiting_upload_would_store_again_is_not_erased(client, collection, word, jobs_wait):
