@@ -39,15 +39,6 @@ def test_the_repeat_gets_the_first_answer(client, bodies, key):
     assert client.post("/api/rag/ingest", json=bodies["/api/rag/ingest"]).json["status"] == "unchanged"
 
 
-def test_the_repeat_warns_of_the_request_and_of_its_documents_in_one_list(client, bodies, key):
-    batch = bodies["/api/rag/documents:batch"]
-    long = {**batch["documents"][0], "content": "# Long\n\n" + "word " * 9_000}
-    body = {"documents": [long], "colour": "green"}
-    first, again = (client.post("/api/rag/documents:batch", json=body, headers=key) for _ in range(2))
-    assert [each.split()[0] for each in first.json["warnings"]] == [f"{long['filename']}:", "Unknown"]
-    assert again.data == first.data
-
-
 def test_the_key_of_another_request_is_a_conflict_and_that_of_a_failed_one_is_free(client, bodies, key):
     body = bodies["/api/rag/ingest"]
     assert client.post("/api/rag/ingest", json={**body, "text": " "}, headers=key).status_code == 400

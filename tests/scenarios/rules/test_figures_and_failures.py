@@ -112,3 +112,11 @@ def test_a_batch_that_could_not_be_embedded_is_tried_again_under_its_key(client,
     assert (stored.json["documents_processed"], stored.json["failures"]) == (1, [])
     assert "Idempotent-Replayed" not in stored.headers
     assert (again.headers["Idempotent-Replayed"], again.data) == ("true", stored.data)
+
+
+def test_a_repeated_batch_warns_of_the_request_and_of_its_documents_in_one_list(client, collection):
+    long = rule("long.md", "# Long\n\n" + "word " * 9_000)
+    body, key = {"documents": [long], "collection": collection, "colour": "green"}, {"Idempotency-Key": collection}
+    first, again = (client.post("/api/rag/documents:batch", json=body, headers=key) for _ in range(2))
+    assert [each.split()[0] for each in first.json["warnings"]] == ["long.md:", "Unknown"]
+    assert (again.headers["Idempotent-Replayed"], again.data) == ("true", first.data)
