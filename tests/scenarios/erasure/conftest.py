@@ -21,18 +21,24 @@ def settings(models):
 
 
 @pytest.fixture(scope="session")
-def app_on_sqlite(tmp_path_factory, settings, processes):
+def erasing_on_sqlite(tmp_path_factory, settings, processes):
     with running_app(tmp_path_factory.mktemp("sqlite"), **settings) as app:
         yield app
 
 
 @pytest.fixture(scope="session")
-def app_on_postgresql(tmp_path_factory, settings, postgres):
+def erasing_on_postgresql(tmp_path_factory, settings, postgres):
     with (
         postgres.catalogue() as url,
         running_app(tmp_path_factory.mktemp("postgresql"), catalog_url=url, **settings) as app,
     ):
         yield app
+
+
+@pytest.fixture(scope="session", params=["sqlite"])
+def app(request, processes):
+    """The service on one database; it goes on while others are asked."""
+    return request.getfixturevalue(f"erasing_on_{request.param}")
 
 
 @pytest.fixture
