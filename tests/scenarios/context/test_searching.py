@@ -15,6 +15,7 @@ from tests.scenarios.context.tools import (
     SEARCH,
     SIX_KEYS,
     STATS,
+    THRESHOLD,
     TIMEOUT,
     parses,
 )
@@ -144,6 +145,8 @@ class TestFallback:
         for number in range(8):
             index(f"Filler number {number} of this session.")
         refusing()
+        levels = {search(f"zebra {number}")["fallbackLevel"] for number in range(THRESHOLD + 1)}
+        assert levels == {2}, "it is no failure for the breaker"
         found = [each["content"] for each in search("zebra")["results"]]
         assert found == ["The zebra is an animal of Africa.", "First of all, something else."]
 
@@ -202,13 +205,15 @@ class TestStatistics:
 
 
 class TestHealth:
-    def test_health_is_healthy_when_every_part_is(self, call):
+    def test_health_is_healthy_when_every_part_is(self, call, client):
         eventually(lambda: call(HEALTH)["healthy"])
         answer = call(HEALTH)
         assert (answer["healthy"], answer["status"], answer["circuitBreakerOpen"]) == (True, "healthy", False)
         parts = [answer[name] for name in ("storage", "vectorStore", "embedding", "textSearch")]
         assert all(part["healthy"] and part["latencyMs"] < 1e3 * PATIENCE_SECONDS for part in parts)
         assert answer["indexedDocuments"] == call(STATS)["totalDocuments"]
+        said = client.get("/health").json
+        assert (said["healthy"], said["circuitBreakerOpen"]) == (True, False)
 
     def test_a_part_that_is_down_is_named_with_200(self, call, refusing):
         refusing()

@@ -64,6 +64,17 @@ def test_replacing_a_document_leaves_no_stale_metadata_that_matches_filters(clie
     assert chroma.get_collection(name, embedding_function=None).get()["metadatas"] == [{"page": 2}]
 
 
+def test_an_emptied_collection_takes_another_dimension(client, chroma, filled):
+    name = filled([_document()], metadata={"language": "en"})
+    assert client.delete(f"/collections/{name}/documents/all").json["count_deleted"] == 1
+    added = client.post(f"/collections/{name}/documents", json={"documents": [_document(embedding=[0.5] * 7)]})
+    assert added.status_code == 201
+    assert client.get(f"/collections/{name}").json["dimension"] == 7
+    assert [each["id"] for each in _query(client, name, [0.5] * 7)] == ["doc-0"]
+    stored = chroma.get_collection(name, embedding_function=None)
+    assert (stored.count(), stored.metadata) == (1, {"language": "en"})
+
+
 def test_unknown_collections_are_not_found_whatever_the_route(client, collection):
     paths = {
         "GET": ["", "/documents", "/documents/count", "/documents/doc-0", "/metadata-values?field=page"],
@@ -155,3 +166,13 @@ def test_a_client_that_retries_a_failure_with_the_same_ids_stores_them_once(clie
     assert [answer.json["ids"] for answer in answers] == [[f"doc-{number}" for number in range(5)]] * 3
     assert [(answer.json["created"], answer.json["unchanged"]) for answer in answers] == [(5, 0), (0, 5), (0, 5)]
     assert client.get(f"/collections/{name}/documents").json["total"] == 5
+
+
+def test_a_browser_sends_1000_documents_of_1536_dimensions(client, filled):
+    name = filled()
+    rows = [[(number * 7 + place) % 1000 / 1000 - 0.5 for place in range(1536)] for number in range(1000)]
+    documents = [{"id": f"doc-{number}", "text": "x", "embedding": row} for number, row in enumerate(rows)]
+    answer = client.post(f"/collections/{name}/documents", json={"documents": documents})
+    assert (answer.status_code, answer.json["count"]) == (201, 1000)
+    assert client.get(f"/collections/{name}").json["dimension"] == 1536
+    assert _query(client, name, rows[500], top_k=1)[0]["distance"] == pytest.approx(0.0, abs=1e-6)
