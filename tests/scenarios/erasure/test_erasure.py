@@ -4,7 +4,6 @@ import io
 import json
 
 import numpy as np
-import pytest
 
 from schemas.access.api_keys import Grant
 from schemas.access.callers import ANYBODY, Scope, acting_as
@@ -42,15 +41,9 @@ def check_that_the_others_are_there(client, collection, other):
     assert client.post(f"/collections/{collection}/query", json=query).json["results"][0]["id"] == stored["id"]
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_an_uploaded_document_is_in_no_file_after_its_erasure(
-    request, tmp_path, settings, processes, collection, word, other, kind
-):
+def test_an_uploaded_document_is_in_no_file_after_its_erasure(tmp_path, settings, processes, collection, word, other):
     """Nor when the service has ended, nor after its next start."""
-    told = dict(settings)
-    if kind == "postgresql":
-        told["catalog_url"] = request.getfixturevalue("catalogue_url")
-    with running_app(tmp_path / "data", **told) as app:
+    with running_app(tmp_path / "data", **settings) as app:
         client = app.test_client()
         document = upload(client, collection, word)
         upload(client, collection, other)
@@ -71,15 +64,9 @@ def test_an_uploaded_document_is_in_no_file_after_its_erasure(
         assert client.get(f"/api/chat/{word}talk").status_code == 404
     assert files_with(app, word) == []
     assert files_with(app, other)
-    with running_app(tmp_path / "data", **told) as app:
+    with running_app(tmp_path / "data", **settings) as app:
         check_that_the_others_are_there(app.test_client(), collection, other)
         assert tables_with(app, word) == []
-
-
-@pytest.fixture
-def catalogue_url(postgres):
-    with postgres.catalogue() as url:
-        yield url
 
 
 @ON_BOTH
