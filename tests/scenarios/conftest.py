@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schemas.settings import RetrievalSettings
-from tests.support.apps import running_app
+from tests.support.apps import models_of, running_app
 from tests.support.model_server import model_server
 
 WRITING = RetrievalSettings(mcp_write=True)
@@ -38,3 +38,10 @@ def app_on_postgresql(tmp_path_factory, postgres):
 def app(request, processes):
     """The service on one database; it goes on while others are asked."""
     return request.getfixturevalue(f"app_on_{request.param}")
+
+
+@pytest.fixture(scope="session")
+def talking(tmp_path_factory, models, processes):
+    """A service whose embeddings and chats come from the stub."""
+    with running_app(tmp_path_factory.mktemp("talking"), registry=models_of(models)) as app:
+        yield app

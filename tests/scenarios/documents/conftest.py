@@ -5,14 +5,6 @@ import uuid
 import pytest
 
 from tests.scenarios.documents.texts import BACKUPS
-from tests.support.apps import models_of, running_app
-
-
-@pytest.fixture(scope="session")
-def talking(tmp_path_factory, models, processes):
-    """A service whose embeddings and chats come from the stub."""
-    with running_app(tmp_path_factory.mktemp("talking"), registry=models_of(models)) as app:
-        yield app
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ pytestmark = pytest.mark.usefixtures("models_up")
 
 
 @pytest.fixture(scope="module")
-def app(app_of_models):
-    return app_of_models(chats=False)
+def app(talking):
+    return talking
 
 
 def post(client, path, status=200, **body):
