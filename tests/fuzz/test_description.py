@@ -35,7 +35,7 @@ def test_the_service_does_what_its_description_says(live, session, tmp_path):
     run = subprocess.run(
         [sys.executable, "-m", "schemathesis.cli", "--config-file", HERE / "schemathesis.toml", "run", OPENAPI]
         + ["--url", live.url, "--max-examples", EXAMPLES, "--no-color", "--no-shrink"]
-        # It writes whole databases anew and restarts the engine: tests/scenarios/test_erasure.py has it alone.
+        # It writes whole databases anew and restarts the engine: tests/scenarios/erasure has it alone.
         + ["--exclude-operation-id", "erase"]
         + (["--seed", SEED] if SEED else ["--generation-deterministic"]),
         cwd=tmp_path,

@@ -1,25 +1,47 @@
-"""Run every scenario twice: on SQLite and on PostgreSQL."""
+"""Run scenarios on SQLite, and those that are marked `ON_BOTH` on PostgreSQL too."""
 
 from __future__ import annotations
 
 import pytest
 
 from schemas.settings import RetrievalSettings
-from tests.support.apps import running_app
+from tests.support.apps import models_of, running_app
+from tests.support.model_server import model_server
 
 WRITING = RetrievalSettings(mcp_write=True)
 """The setting that offers all of MCP's tools."""
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
-def app(request, tmp_path_factory, processes):
-    data_dir = tmp_path_factory.mktemp(request.param)
-    if request.param == "sqlite":
-        with running_app(data_dir, retrieval=WRITING) as app:
-            yield app
-        return
+@pytest.fixture(scope="session")
+def models():
+    """A stub of the models that all scenarios share, so that they can share services too."""
+    with model_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def app_on_sqlite(tmp_path_factory, processes):
+    with running_app(tmp_path_factory.mktemp("sqlite"), retrieval=WRITING) as app:
+        yield app
+
+
+@pytest.fixture(scope="session")
+def app_on_postgresql(tmp_path_factory, postgres):
     with (
-        request.getfixturevalue("postgres").catalogue() as url,
-        running_app(data_dir, retrieval=WRITING, catalog_url=url) as app,
+        postgres.catalogue() as url,
+        running_app(tmp_path_factory.mktemp("postgresql"), retrieval=WRITING, catalog_url=url) as app,
     ):
+        yield app
+
+
+@pytest.fixture(scope="session", params=["sqlite"])
+def app(request, processes):
+    """The service on one database; it goes on while others are asked."""
+    return request.getfixturevalue(f"app_on_{request.param}")
+
+
+@pytest.fixture(scope="session")
+def talking(tmp_path_factory, models, processes):
+    """A service whose embeddings and chats come from the stub."""
+    with running_app(tmp_path_factory.mktemp("talking"), registry=models_of(models)) as app:
         yield app

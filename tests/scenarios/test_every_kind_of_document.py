@@ -9,13 +9,12 @@ import requests
 from retrieval.reading.kinds import KINDS
 from tests.support.commands import RUN_MAIN
 from tests.support.documents.library import library
-from tests.support.live import eventually, start_service
+from tests.support.live import PATIENCE_SECONDS, eventually, start_service
 
 WAYS = ("loaded", "watched", "uploaded")
 DAMAGED = {"broken.pdf": b"%PDF-1.7 of nothing", "picture.png": b"\x89PNG\r\n", ".hidden.md": b"# Hidden"}
 OF_THE_WAY = {"created_at", "updated_at", "folder", "given", "content_hash"}
 """Metadata that say when a document came, and of a watched one, from which folder; two are hashes of that."""
-SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -43,19 +42,19 @@ def reports(service, folder):
 
     def run(command, *arguments):
         line = [*RUN_MAIN, command, *arguments, str(folder), "--url", service.url]
-        done = subprocess.run(line, env=environ, capture_output=True, text=True, timeout=SECONDS, check=False)
+        done = subprocess.run(line, env=environ, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
         return done.returncode, done.stdout + done.stderr
 
     files = [("file", (f"library/{path.name}", path.read_bytes())) for path in sorted(folder.glob("[!.]*"))]
-    answer = requests.post(f"{service.url}/api/documents?collection=uploaded", files=files, timeout=SECONDS)
+    answer = requests.post(f"{service.url}/api/documents?collection=uploaded", files=files, timeout=PATIENCE_SECONDS)
     assert answer.status_code == 202, answer.text
     job = f"{service.url}/api/jobs/{answer.json()['job']['id']}"
     reports = {
         "loaded": run("load", "--collection", "loaded", "--verbose", "--full-speed"),
         "watched": run("watch", "--once", "--collection", "watched"),
     }
-    eventually(lambda: requests.get(job, timeout=SECONDS).json()["status"] == "done")
-    return {**reports, "uploaded": (answer.json(), requests.get(job, timeout=SECONDS).json())}
+    eventually(lambda: requests.get(job, timeout=PATIENCE_SECONDS).json()["status"] == "done")
+    return {**reports, "uploaded": (answer.json(), requests.get(job, timeout=PATIENCE_SECONDS).json())}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +62,7 @@ def stored(service, reports):
     """`stored(way)`: the chunks of a collection by id."""
 
     def read(way):
-        answer = requests.get(f"{service.url}/collections/{way}/documents?limit=1000", timeout=SECONDS).json()
+        answer = requests.get(f"{service.url}/collections/{way}/documents?limit=1000", timeout=PATIENCE_SECONDS).json()
         assert answer["total"] == len(answer["documents"])
         return {each["id"]: each for each in answer["documents"]}
 
@@ -113,7 +112,7 @@ def test_each_question_is_answered_by_the_right_place_in_the_first_three(service
     missed = []
     for made in library():
         body = {"query": made.question, "collections": [way], "limit": 3}
-        results = requests.post(f"{service.url}/api/search", json=body, timeout=SECONDS).json()["results"]
+        results = requests.post(f"{service.url}/api/search", json=body, timeout=PATIENCE_SECONDS).json()["results"]
         places = [each["metadata"] for each in results if each["metadata"]["source"] == f"library/{made.name}"]
         if not any(_is(place, made.place) for place in places):
             missed.append((made.name, made.question, [each["metadata"]["source"] for each in results], places))

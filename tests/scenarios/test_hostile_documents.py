@@ -19,14 +19,13 @@ from interfaces.cli import main
 from retrieval.reading import KINDS
 from tests.durability.processes import children, leader
 from tests.support.documents import hostile, samples
-from tests.support.live import eventually, live_service
+from tests.support.live import PATIENCE_SECONDS, eventually, live_service
 from tests.support.model_server import model_server
 
 LIMITS = {"read_seconds": 2, "read_memory_mb": 256}
 LEAVES = f"evil-{uuid.uuid4().hex}"
 """The name of a file that only a member of an archive has."""
 TRUNCATED = ("pdf", "docx", "pptx", "xlsx", "odt", "ods", "odp", "epub", "ipynb")
-SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -121,15 +120,15 @@ def nothing_left(listener, tmp_path):
 
 def test_each_hostile_file_of_an_upload_is_one_error(service, folder, refused, harmless, nothing_left):
     files = [("file", (path.name, path.read_bytes())) for path in sorted(folder.iterdir())]
-    answer = requests.post(f"{service.url}/api/documents?collection=uploaded", files=files, timeout=SECONDS)
+    answer = requests.post(f"{service.url}/api/documents?collection=uploaded", files=files, timeout=PATIENCE_SECONDS)
     [drawing] = [each for each in answer.json()["files"] if each["status"] == "refused"]
     assert (drawing["name"], drawing["code"]) == ("drawing.svg", "unsupported_kind")
     place = f"{service.url}/api/jobs/{answer.json()['job']['id']}"
 
     def ended():
         question = {"query": "Is there a sound file?", "limit": 1}
-        assert requests.post(f"{service.url}/api/search", json=question, timeout=SECONDS).status_code == 200
-        job = requests.get(place, timeout=SECONDS).json()
+        assert requests.post(f"{service.url}/api/search", json=question, timeout=PATIENCE_SECONDS).status_code == 200
+        job = requests.get(place, timeout=PATIENCE_SECONDS).json()
         return job if job["status"] not in ("queued", "running") else None
 
     job = eventually(ended, complaint=service.tail)
@@ -143,7 +142,7 @@ def test_each_hostile_file_of_an_upload_is_one_error(service, folder, refused, h
     helpers = children(leader(service, "jobs.lock"))
     assert [each for helper in helpers for each in children(helper)] == []
     assert [each.name for each in (service.data_dir / "uploads").iterdir()] == ["home"]
-    chunks = requests.get(f"{service.url}/collections/uploaded/documents?limit=100", timeout=SECONDS).json()
+    chunks = requests.get(f"{service.url}/collections/uploaded/documents?limit=100", timeout=PATIENCE_SECONDS).json()
     assert not any(word in each["text"] for each in chunks["documents"] for word in ("alert", "Shell", "root:"))
 
 
@@ -159,5 +158,5 @@ def test_each_hostile_file_of_a_load_is_one_error(service, folder, environ, refu
     ]
     errors = [name for name, _, _ in lines if name.removeprefix("box/") not in (*harmless, "passed over")]
     assert sorted(errors) == sorted(f"box/{name}" for name in refused)
-    listed = requests.get(f"{service.url}/api/documents?collection=loaded&limit=100", timeout=SECONDS).json()
+    listed = requests.get(f"{service.url}/api/documents?collection=loaded&limit=100", timeout=PATIENCE_SECONDS).json()
     assert {each["name"] for each in listed["documents"]} == set(harmless)

@@ -8,13 +8,19 @@ from jsonschema import Draft202012Validator
 from schemas.settings import RetrievalSettings
 from schemas.tool_schemas import read_tool_schemas
 from tests.scenarios.context.tools import INDEX, RETRY, SEARCH, THRESHOLD
+from tests.support.apps import models_of, running_app
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.model_server import Answer
 
 
-@pytest.fixture(scope="module")
-def app(app_of_models):
-    retrieval = RetrievalSettings(breaker_threshold=THRESHOLD, context_vector_seconds=2.0)
-    return app_of_models(chats=False, retrieval=retrieval)
+@pytest.fixture(scope="session")
+def app(tmp_path_factory, models, processes):
+    retrieval = RetrievalSettings(
+        breaker_threshold=THRESHOLD, context_vector_seconds=PATIENCE_SECONDS, context_text_seconds=PATIENCE_SECONDS
+    )
+    registry = models_of(models, chats=False)
+    with running_app(tmp_path_factory.mktemp("context"), registry=registry, retrieval=retrieval) as app:
+        yield app
 
 
 @pytest.fixture

@@ -52,16 +52,8 @@ class TestTransport:
 
     def test_a_csharp_clients_request_with_nulls_is_answered(self, call, index, session_id):
         index()
-        answer = call(
-            SEARCH,
-            query="retry logic",
-            limit=5,
-            category=None,
-            sessionId=session_id,
-            contentType=None,
-            game=None,
-            agent=None,
-        )
+        absent = dict.fromkeys(("category", "contentType", "game", "agent"))
+        answer = call(SEARCH, query="retry logic", limit=5, sessionId=session_id, **absent)
         assert [each["content"] for each in answer["results"]] == [RETRY]
 
     def test_arguments_may_be_named_as_mcp_writes_them(self, client, index, session_id):
@@ -72,19 +64,17 @@ class TestTransport:
             assert [each["content"] for each in answer.json["results"]] == [RETRY]
         assert client.post(f"/tools/{STATS}", json={"name": STATS, "arguments": None}).status_code == 200
 
-    @pytest.mark.parametrize(
-        ("body", "field"),
-        [({"name": INDEX, "arguments": {"query": "x"}}, "name"), ({"arguments": ["x"]}, "arguments")],
-    )
-    def test_a_call_of_another_tool_or_shape_is_refused(self, client, body, field):
-        answer = client.post(f"/tools/{SEARCH}", json=body)
-        assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
-
-    @pytest.mark.parametrize("body", [b"[]", b'"x"', b"7", b"null", b"{"])
-    def test_a_body_that_is_not_an_object_is_refused(self, client, body):
-        for tool in (SEARCH, HEALTH):
-            answer = client.post(f"/tools/{tool}", data=body, content_type="application/json")
-            assert (answer.status_code, answer.json["fallback"]) == (400, False)
+    def test_a_call_of_another_tool_or_shape_is_refused(self, client):
+        for body, field in (
+            ({"name": INDEX, "arguments": {"query": "x"}}, "name"),
+            ({"arguments": ["x"]}, "arguments"),
+        ):
+            answer = client.post(f"/tools/{SEARCH}", json=body)
+            assert (answer.status_code, answer.json["details"]["field"]) == (400, field)
+        for body in (b"[]", b'"x"', b"7", b"null", b"{"):
+            for tool in (SEARCH, HEALTH):
+                answer = client.post(f"/tools/{tool}", data=body, content_type="application/json")
+                assert (answer.status_code, answer.json["fallback"]) == (400, False), body
 
     def test_tools_that_only_read_may_be_called_with_get(self, client, index, session_id):
         index()
@@ -95,23 +85,21 @@ class TestTransport:
         answer = client.get(f"/tools/{INDEX}?content=x")
         assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
 
-    def test_health_says_healthy(self, client):
-        assert client.get("/health").json["healthy"] is True
-        assert client.get("/health").json["circuitBreakerOpen"] is False
-
 
 class TestArguments:
     """The arguments, §4."""
+
+    BLANK = "query must be a text of 1 to 1000 characters that is not blank"
 
     @pytest.mark.parametrize(
         ("arguments", "field", "sentence"),
         [
             ({}, "query", "query is required"),
             ({"query": None}, "query", "query is required"),
-            ({"query": ""}, "query", "query must be a text of 1 to 1000 characters that is not blank"),
-            ({"query": " \n"}, "query", "query must be a text of 1 to 1000 characters that is not blank"),
-            ({"query": "x" * 1001}, "query", "query must be a text of 1 to 1000 characters that is not blank"),
-            ({"query": 7}, "query", "query must be a text of 1 to 1000 characters that is not blank"),
+            ({"query": ""}, "query", BLANK),
+            ({"query": " \n"}, "query", BLANK),
+            ({"query": "x" * 1001}, "query", BLANK),
+            ({"query": 7}, "query", BLANK),
             ({"query": "x", "limit": 0}, "limit", "limit must be at least 1"),
             ({"query": "x", "limit": 21}, "limit", "limit must be at most 20"),
             ({"query": "x", "limit": "5"}, "limit", "limit must be an integer"),
@@ -175,14 +163,14 @@ class TestIndexing:
         assert call(STATS)["totalDocuments"] == before + 1
         assert len(search("retry logic")["results"]) == 1
 
-    def test_the_same_content_with_other_metadata_is_updated(self, index, search):
+    def test_the_same_content_with_other_metadata_is_updated_and_of_another_session_or_source_another_document(
+        self, index, search
+    ):
         first = index(metadata={"category": "bugfix"})
         assert index(metadata={"category": "architecture"})["documentId"] == first["documentId"]
         assert [each["metadata"]["category"] for each in search("retry logic")["results"]] == ["architecture"]
-
-    def test_the_same_content_of_another_session_or_source_is_another_document(self, index):
-        documents = {index()["documentId"], index(sessionId="another")["documentId"], index(source="b")["documentId"]}
-        assert len(documents) == 3
+        others = {index(sessionId="another")["documentId"], index(source="b")["documentId"]}
+        assert len({first["documentId"], *others}) == 3
 
     @pytest.mark.parametrize(("kind", "at_most"), [("documentation", 512), ("code", 256)])
     def test_long_texts_become_chunks(self, index, client, kind, at_most):
@@ -207,13 +195,11 @@ class TestIndexing:
         assert search("jackpot")["results"] == []
         assert call(INDEX, **arguments)["success"] is True
 
-    def test_the_agent_may_be_named_beside_the_metadata(self, index, search):
-        index(agent="oracle", metadata={"tags": ["a"]})
-        assert search("retry")["results"][0]["metadata"]["agent"] == "oracle"
-
     def test_other_metadata_is_kept_and_cannot_replace_the_contracts_fields(self, index, search, session_id):
-        index(metadata={"ticket": {"id": 7}, "source": "elsewhere", "document_id": "x", "sessionId": "y", "game": None})
+        """The agent may also be named beside the metadata."""
+        forged = {"source": "elsewhere", "document_id": "x", "sessionId": "y", "game": None}
+        index(agent="oracle", metadata={"ticket": {"id": 7}, **forged})
         found = search("retry")["results"][0]
         assert (found["source"], found["metadata"]["ticket"]) == ("tests", {"id": 7})
-        assert found["metadata"]["sessionId"] == session_id
+        assert (found["metadata"]["sessionId"], found["metadata"]["agent"]) == (session_id, "oracle")
         assert "game" not in found["metadata"]

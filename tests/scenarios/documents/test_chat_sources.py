@@ -14,17 +14,11 @@ UNRELATED = {"role": "user", "content": "Does the moon sing?"}
 
 
 @pytest.fixture(scope="module")
-def talking(app_of_models):
-    """The models of these tests are not calibrated, so the service has to be told what is relevant."""
-    return app_of_models(retrieval=RetrievalSettings(min_relevance=0.5))
-
-
-@pytest.fixture(scope="module")
 def guessing(app_of_models):
     return app_of_models(retrieval=RetrievalSettings(chat_without_sources="answer"))
 
 
-def talker(app, models):
+def talker(app, models, **least):
     client, source = app.test_client(), uuid.uuid4().hex
     models.meanings = {"How long": [1, 0], "Backups": [0.96, 0.28], "Employees": [0.8, 0.6], "moon": [0, 0, 1]}
     for path, text in (("/a", BACKUPS), ("/b", HOLIDAY)):
@@ -32,7 +26,7 @@ def talker(app, models):
         assert client.post("/api/rag/ingest", json={**body, "metadata": {"page": 7}}).status_code == 200
 
     def send(question=QUESTION, **body):
-        body = {"messages": [question], "useRag": True, "ragFilters": {"source": source}, **body}
+        body = {"messages": [question], "useRag": True, "ragFilters": {"source": source}, **least, **body}
         answer = client.post("/api/chat", json=body)
         assert answer.status_code == 200, answer.json
         return answer.json
@@ -43,7 +37,8 @@ def talker(app, models):
 
 @pytest.fixture
 def talk(talking, models_up):
-    return talker(talking, models_up)
+    """The models of these tests are not calibrated, so the service has to be told what is relevant."""
+    return talker(talking, models_up, min_relevance=0.5)
 
 
 @pytest.fixture
@@ -87,7 +82,8 @@ class TestCitations:
 
     def test_without_rag_there_is_nothing_to_check(self, talk, says):
         says("So [1].")
-        answer = talk(useRag=False)
+        answer = talk(UNRELATED, useRag=False)
+        assert answer["data"]["message"] == "So [1]."
         assert {"citations", "relevance"}.isdisjoint(answer)
 
     def test_the_model_is_told_how_to_cite_after_the_block(self, talk, chats):
@@ -115,13 +111,8 @@ class TestNothingRelevant:
         assert [each["title"] for each in talk(min_relevance=0.9)["ragSources"]] == ["T/a"]
         assert talk(min_relevance=0.97)["data"]["message"] == NOTHING_FOUND
         assert len(talk(UNRELATED, min_relevance=0)["ragSources"]) == 2
-
-    def test_no_documents_at_all_are_nothing_relevant(self, talk):
-        answer = talk(ragFilters={"source": "nobodys"})
-        assert (answer["data"]["message"], answer["relevance"]) == (NOTHING_FOUND, None)
-
-    def test_a_chat_without_rag_is_answered(self, talk):
-        assert talk(UNRELATED, useRag=False)["data"]["message"] == "So it is."
+        nothing = talk(ragFilters={"source": "nobodys"})
+        assert (nothing["data"]["message"], nothing["relevance"]) == (NOTHING_FOUND, None)
 
     def test_the_model_answers_where_the_operator_wants_it(self, guess, chats):
         answer = guess(UNRELATED)

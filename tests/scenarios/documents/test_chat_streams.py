@@ -11,11 +11,6 @@ from tests.support.model_server import Answer, as_events, as_json, chat_answer
 QUESTION = "How long are backups kept?"
 
 
-@pytest.fixture(scope="module")
-def talking(app_of_models):
-    return app_of_models()
-
-
 @pytest.fixture
 def talk(talking, models_up):
     client = talking.test_client()
@@ -35,15 +30,6 @@ def events(answer):
     assert parts.pop() == ""
     assert all(part.startswith("data: ") and "\n" not in part for part in parts)
     return [json.loads(part.removeprefix("data: ")) for part in parts]
-
-
-def spoilt(answer):
-    """Return the sentence of the error that ends an answer, after the one piece before it."""
-    *deltas, last = events(answer)
-    assert deltas == [{"delta": "Half"}]
-    assert set(last) >= {"error", "message", "detail", "code", "details"}
-    assert (last["error"], last["code"]) == ("Service Unavailable", "chat_unavailable")
-    return last["message"]
 
 
 HALF = {"choices": [{"delta": {"content": "Half"}}]}
@@ -89,47 +75,31 @@ class TestStreams:
     def test_without_the_wish_the_answer_is_one_piece(self, talk, wrong):
         assert talk(message="Hello?", **wrong).json["data"]["message"] == "So it is."
 
-    @pytest.mark.parametrize(
-        ("broken", "said"),
-        [
-            (lambda: as_events(HALF), "only a part"),
-            (lambda: as_events(HALF, {"error": {"message": "out of memory"}}), "out of memory"),
-            (lambda: as_events(HALF, "{nonsense"), "unexpected"),
-            (lambda: as_events(HALF, "[1]"), "unexpected"),
-            (
-                lambda: Answer(200, as_events(HALF).body + b": drip\n\n", {"Content-Length": "100000"}),
-                "broke the connection off",
-            ),
-        ],
-        ids=["ended", "error", "nonsense", "list", "cut"],
-    )
-    def test_what_breaks_after_the_first_piece_is_the_last_event_and_not_remembered(self, talk, models, broken, said):
+    def test_what_breaks_after_the_first_piece_is_the_last_event_and_not_remembered(self, talk, models):
         name = uuid.uuid4().hex
-        models.script = [broken()]
-        assert said in spoilt(talk(message="Hello?", stream=True, conversationId=name))
-        assert talk.client.get(f"/api/chat/{name}").status_code == 404
+        for broken, said in (
+            (as_events(HALF), "only a part"),
+            (as_events(HALF, {"error": {"message": "out of memory"}}), "out of memory"),
+            (as_events(HALF, "{nonsense"), "unexpected"),
+        ):
+            models.script = [broken]
+            *deltas, last = events(talk(message="Hello?", stream=True, conversationId=name))
+            assert deltas == [{"delta": "Half"}]
+            assert set(last) >= {"error", "message", "detail", "code", "details"}
+            assert (last["error"], last["code"]) == ("Service Unavailable", "chat_unavailable")
+            assert said in last["message"]
+            assert talk.client.get(f"/api/chat/{name}").status_code == 404
 
-    @pytest.mark.parametrize(
-        "first", [as_events({"error": {"message": "full"}}), as_events("[1]"), as_events("[DONE]")]
-    )
-    def test_what_breaks_before_the_first_piece_has_a_status(self, talk, models, first):
-        models.script = [first]
-        answer = talk(message="Hello?", stream=True)
-        assert (answer.status_code, answer.json["code"]) == (503, "chat_unavailable")
-
-    def test_a_model_that_wants_a_pause_says_for_how_long(self, talk, models):
+    def test_what_breaks_before_the_first_piece_has_a_status(self, talk, models):
+        """That of the answer in one piece; a model that wants a pause says for how long."""
+        for first in (as_events({"error": {"message": "full"}}), as_events("[1]"), as_events("[DONE]")):
+            models.script = [first]
+            answer = talk(message="Hello?", stream=True)
+            assert (answer.status_code, answer.json["code"]) == (503, "chat_unavailable")
         models.script = [as_json({"error": "slow down"}, 429, **{"Retry-After": "77"})]
         answer = talk(message="Hello?", stream=True)
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "77")
-
-    def test_a_model_that_is_down_and_a_wrong_body_are_answered_as_ever(self, talk, models):
         assert talk(message="Hello?", stream=True, ragTopK=21).status_code == 400
-        assert talk(message="Hello?", options={"stream": True}).status_code == 400
-        models.is_down = True
-        answer = talk(message="Hello?", stream=True)
-        assert (answer.status_code, answer.json["error"]) == (503, "Service Unavailable")
-
-    def test_with_the_embeddings_down_a_stream_with_rag_is_a_503(self, talk, models):
         models.script = [Answer(500, b"{}")] * 20  # more than are tried, whoever else asks meanwhile
         answer = talk(message=f"never embedded {uuid.uuid4()}", stream=True, useRag=True)
         assert (answer.status_code, answer.json["code"]) == (503, "embedding_unavailable")

@@ -31,15 +31,16 @@ class TestDocuments:
         assert deleted.json == told
         assert [each["metadata"]["path"] for each in search()["results"]] == ["/b"]
 
-    def test_an_update_keeps_the_time_of_creation(self, ingest, client):
-        document_id = ingest()["documentId"]
+    def test_an_update_keeps_the_time_of_creation(self, ingest, client, source):
+        def listed():
+            (found,) = client.get("/api/rag/documents", query_string={"source": source}).json["documents"]
+            return found
+
+        ingest()
+        before = listed()
         ingest(text=HOLIDAY)
-        cursor, known = None, None
-        while known is None:
-            page = client.get("/api/rag/documents", query_string={"cursor": cursor} if cursor else {}).json
-            known = next((each for each in page["documents"] if each["documentId"] == document_id), None)
-            cursor = page["nextCursor"]
-        assert known["createdAt"] <= known["updatedAt"]
+        after = listed()
+        assert after["createdAt"] == before["createdAt"] == before["updatedAt"] < after["updatedAt"]
 
     def test_documents_are_listed_by_source_path_and_tag(self, ingest, client, source):
         ingest("/a", tags=["red", "green"])
@@ -59,11 +60,8 @@ class TestDocuments:
         assert (answer.status_code, fault(answer.json)[0]) == (400, "source")
 
     def test_a_document_found_in_another_collection_is_deleted_there(self, client, search, source, collection):
-        rule = {
-            "filename": f"{source}.md",
-            "content": BACKUPS,
-            "metadata": {"source": source, "doc_type": "ops", "last_update_date": "2026-01-31"},
-        }
+        told = {"source": source, "doc_type": "ops", "last_update_date": "2026-01-31"}
+        rule = {"filename": f"{source}.md", "content": BACKUPS, "metadata": told}
         batch = {"documents": [rule], "collection": collection}
         assert client.post("/api/rag/documents:batch", json=batch).json["documents_failed"] == 0
         [found] = search()["results"]
@@ -93,39 +91,26 @@ class TestDocuments:
 
     def test_an_id_in_several_collections_is_a_conflict_that_names_them(self, client, collection, source):
         names = [f"{collection}-{number}" for number in (1, 2)]
-        rule = {
-            "document_id": str(uuid.uuid4()),
-            "filename": "a.md",
-            "content": BACKUPS,
-            "metadata": {"source": source, "doc_type": "ops", "last_update_date": "2026-01-31"},
-        }
+        told = {"source": source, "doc_type": "ops", "last_update_date": "2026-01-31"}
+        rule = {"document_id": str(uuid.uuid4()), "filename": "a.md", "content": BACKUPS, "metadata": told}
         for name in names:
             client.post("/api/rag/documents:batch", json={"documents": [rule], "collection": name})
         path = f"/api/rag/documents/{rule['document_id']}"
         answer = client.delete(path)
-        assert (answer.status_code, answer.json["error"], answer.json["code"]) == (
-            409,
-            "Conflict",
-            "ambiguous_document",
-        )
+        refused = (answer.status_code, answer.json["error"], answer.json["code"])
+        assert refused == (409, "Conflict", "ambiguous_document")
         assert answer.json["details"]["allowed"] == names
         for name in names:
             assert client.delete(path, query_string={"collection": name}).json["collection"] == name
-        assert client.delete(path).status_code == 404
+        gone = client.delete(path)
+        refused = (gone.status_code, gone.json["error"], gone.json["code"])
+        assert refused == (404, "Not found", "document_not_found")
         missing = client.delete(path, query_string={"collection": "there-is-none"})
         assert (missing.status_code, missing.json["code"]) == (404, "collection_not_found")
 
-    def test_a_missing_document_is_not_found(self, client):
-        answer = client.delete("/api/rag/documents/nothing")
-        assert (answer.status_code, answer.json["error"], answer.json["code"]) == (
-            404,
-            "Not found",
-            "document_not_found",
-        )
-
     def test_metrics_count_documents_and_chunks(self, ingest, client):
         before = client.get("/api/rag/metrics").json
-        added = ingest(text="".join(SENTENCE.format(number) for number in range(300)))
+        added = ingest(text="".join(SENTENCE.format(number) for number in range(40)))
         after = client.get("/api/rag/metrics").json
         assert after["documents"] == before["documents"] + 1
         assert after["chunks"] == before["chunks"] + added["chunkCount"]

@@ -2,20 +2,15 @@
 
 import pytest
 
-from registry.embedding.queries import QueryEmbeddings
-from retrieval.rules.pipeline import RAGPipeline
-from schemas.access.callers import ANYBODY, acting_as
-from schemas.contracts.rule_documents import RetrieveRequest
 from schemas.errors import UnavailableError
-from schemas.settings import RetrievalSettings
-from tests.scenarios.rules.texts import BARRICADES, MOVEMENT, WEAPONS, rule, sections
+from tests.scenarios.rules.texts import MOVEMENT, WEAPONS, rule, sections
 
 pytestmark = pytest.mark.usefixtures("models_up")
 
 
 @pytest.fixture(scope="module")
-def app(app_of_models):
-    return app_of_models(chats=False)
+def app(talking):
+    return talking
 
 
 def post(client, path, status=200, **body):
@@ -61,21 +56,14 @@ def test_an_embedding_service_that_dies_during_reingestion_keeps_the_old_version
     assert len(models.requests) - asked == 3, "three attempts"
     assert (result["documents_processed"], result["documents_failed"], result["errors"]) == (2, 1, ["b.md"])
     assert result["failures"][0]["code"] == "embedding_unavailable"
+    unknown = post(client, "/api/rag/retrieve", status=503, **{**ask, "query": "never asked before"})
+    assert (unknown["error"], unknown["code"]) == ("Service Unavailable", "embedding_unavailable")
     models.is_down = False
     after = post(client, "/api/rag/retrieve", **ask)
     assert after == before, "nothing has changed, so the answer is the one that was kept"
     assert sorted(chunk["text"] for chunk in after["document_chunks"]) == sorted(
         each["content"].strip() for each in first
     )
-
-
-def test_an_embedding_failure_is_not_reported_as_a_failure_of_the_store(client, models, collection):
-    documents = [rule("a.md", BARRICADES[0])]
-    post(client, "/api/rag/documents:batch", documents=documents, collection=collection)
-    models.is_down = True
-    body = {"query": "never asked before", "context_key": "a:b", "collection": collection}
-    answer = post(client, "/api/rag/retrieve", status=503, **body)
-    assert (answer["error"], answer["code"]) == ("Service Unavailable", "embedding_unavailable")
 
 
 def test_a_store_that_fails_at_the_second_document_keeps_the_first(app, client, collection, monkeypatch):
@@ -100,34 +88,17 @@ def test_a_store_that_fails_at_the_second_document_keeps_the_first(app, client, 
     assert {each["text"] for each in stored} == {"## One\n\nNew one.", "## Two\n\nOld two."}
 
 
-def test_every_worker_gives_the_same_answer(app, client, collection):
-    """Two pipelines over one database, as two workers have them, give the same context_id."""
-    from registry.embedding.cache import EmbeddingCache
-    from retrieval.result_cache import ResultCache
-    from retrieval.search.choosing import CollectionChoice
-    from retrieval.search.corpus import Corpus
-    from retrieval.search.oracles.semantic import SemanticOracle
-    from retrieval.text_collections import TextCollections
-
-    post(client, "/api/rag/documents:batch", documents=[rule("a.md", BARRICADES[0])], collection=collection)
-    connections = app.extensions["rag.layers"].connections
-    choice = CollectionChoice(Corpus(connections), connections, own=())
-    semantic = SemanticOracle(QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=60)))
-    now = [1_000.0]
-
-    def worker():
-        cache = ResultCache(app.extensions["rag.service"].catalog, ttl_seconds=300, clock=lambda: now[0])
-        texts = TextCollections(connections, choice, semantic, limit_seconds=10)
-        return RAGPipeline(texts, cache, RetrievalSettings())
-
-    one, two = worker(), worker()
-    request = RetrieveRequest("a question", "a:b", min_relevance=0, collections=(collection,))
-    with acting_as(ANYBODY):
-        first = one.retrieve(request)
-        now[0] += 300
-        assert two.retrieve(request) == first
-        now[0] += 0.001
-        assert two.retrieve(request).context_id != first.context_id
+def test_an_answer_is_kept_for_its_time(app, client, collection, monkeypatch):
+    cache = app.extensions["rag.layers"].pipeline._cache
+    now = [cache._clock()]
+    monkeypatch.setattr(cache, "_clock", lambda: now[0])
+    post(client, "/api/rag/documents:batch", documents=[rule("a.md", WEAPONS)], collection=collection)
+    asked = {"query": "a question", "context_key": "a:b", "min_relevance": 0, "collection": collection}
+    first = post(client, "/api/rag/retrieve", **asked)
+    now[0] += cache._ttl_seconds
+    assert post(client, "/api/rag/retrieve", **asked) == first
+    now[0] += 0.01
+    assert post(client, "/api/rag/retrieve", **asked)["context_id"] != first["context_id"]
 
 
 def test_a_batch_that_could_not_be_embedded_is_tried_again_under_its_key(client, models):
@@ -141,3 +112,11 @@ def test_a_batch_that_could_not_be_embedded_is_tried_again_under_its_key(client,
     assert (stored.json["documents_processed"], stored.json["failures"]) == (1, [])
     assert "Idempotent-Replayed" not in stored.headers
     assert (again.headers["Idempotent-Replayed"], again.data) == ("true", stored.data)
+
+
+def test_a_repeated_batch_warns_of_the_request_and_of_its_documents_in_one_list(client, collection):
+    long = rule("long.md", "# Long\n\n" + "word " * 9_000)
+    body, key = {"documents": [long], "collection": collection, "colour": "green"}, {"Idempotency-Key": collection}
+    first, again = (client.post("/api/rag/documents:batch", json=body, headers=key) for _ in range(2))
+    assert [each.split()[0] for each in first.json["warnings"]] == ["long.md:", "Unknown"]
+    assert (again.headers["Idempotent-Replayed"], again.data) == ("true", first.data)

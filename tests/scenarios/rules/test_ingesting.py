@@ -29,7 +29,7 @@ def test_unchanged_documents_are_not_embedded_again(ingest, chunks):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "field"),
+    ("wrong", "complaint"),
     [
         ({"source": None}, "metadata.source"),
         ({"doc_type": None}, "metadata.doc_type"),
@@ -37,23 +37,18 @@ def test_unchanged_documents_are_not_embedded_again(ingest, chunks):
         ({"last_update_date": None}, "metadata.last_update_date"),
         ({"last_update_date": "yesterday"}, "metadata.last_update_date"),
         ({"source": 7}, "metadata.source"),
+        ({"document_id": "no-uuid"}, "document_id must be a UUID"),
+        ({"document_id": ""}, "document_id must be a UUID"),
+        ({"document_id": ["x"]}, "document_id must be a UUID"),
     ],
 )
-def test_invalid_document_error_skips_the_document_and_stores_its_siblings(ingest, chunks, wrong, field):
+def test_invalid_document_error_skips_the_document_and_stores_its_siblings(ingest, chunks, wrong, complaint):
     result = ingest(rule("good.md", BARRICADES[0]), rule("bad.md", BARRICADES[1], **wrong), rule("c.md", BARRICADES[2]))
     assert (result["documents_processed"], result["documents_failed"]) == (2, 1)
     assert result["errors"] == ["bad.md"]
     assert (result["failures"][0]["index"], result["failures"][0]["code"]) == (1, "invalid_document")
-    assert field in result["failures"][0]["message"]
+    assert complaint in result["failures"][0]["message"]
     assert {each["metadata"]["path"] for each in chunks()} == {"good.md", "c.md"}
-
-
-@pytest.mark.parametrize("wrong", ["no-uuid", "", 7, ["x"]])
-def test_a_document_id_that_is_not_a_uuid_refuses_only_that_document(ingest, chunks, wrong):
-    result = ingest(rule("good.md", BARRICADES[0]), rule("bad.md", BARRICADES[1], wrong))
-    assert (result["documents_processed"], result["documents_failed"], result["errors"]) == (1, 1, ["bad.md"])
-    assert result["failures"][0]["message"] == "document_id must be a UUID"
-    assert {each["metadata"]["path"] for each in chunks()} == {"good.md"}
 
 
 def test_replace_missing_keeps_the_old_version_of_a_refused_document(ingest, chunks):
@@ -75,11 +70,9 @@ def test_contract_keys_cannot_be_forged(ingest, chunks):
 
 
 def test_replace_missing_deletes_what_is_not_in_the_batch(ingest, chunks):
+    """Also where nothing is stored, when there is nothing to delete."""
+    nothing = ingest(rule("bad.md", BARRICADES[0], source=None), replace_missing=True)
+    assert (nothing["documents_processed"], nothing["errors"]) == (0, ["bad.md"])
     ingest(*(rule(f"{number}.md", content) for number, content in enumerate(BARRICADES)))
     ingest(rule("0.md", BARRICADES[0]), rule("bad.md", BARRICADES[1], source=None), replace_missing=True)
     assert {each["metadata"]["path"] for each in chunks()} == {"0.md"}
-
-
-def test_replace_missing_works_where_nothing_is_stored(ingest):
-    result = ingest(rule("bad.md", BARRICADES[0], source=None), replace_missing=True)
-    assert (result["documents_processed"], result["errors"]) == (0, ["bad.md"])

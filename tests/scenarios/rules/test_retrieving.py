@@ -1,7 +1,7 @@
 """Contract *rules*, over HTTP, with real MiniLM embeddings: what is retrieved, and how it is described."""
 
 import uuid
-from datetime import date
+from datetime import UTC, date, datetime
 from itertools import pairwise
 
 import pytest
@@ -89,22 +89,16 @@ def test_settings_fill_in_what_a_question_leaves_open(app, client, collection, i
         assert len(pipeline.retrieve(asked).document_chunks) == 2
 
 
-@pytest.mark.parametrize("query", ["", "  \n", "x" * 2001])
-def test_invalid_query_error(retrieve, query):
-    answer = retrieve(query, status=400)
-    assert (answer["error"], answer["code"], answer["details"]["field"]) == (
-        "Validation error",
-        "invalid_query",
-        "query",
-    )
-
-
-def test_a_query_of_2000_characters_is_answered(ingest, retrieve):
+def test_invalid_query_error(ingest, retrieve):
+    for query in ("", "  \n", "x" * 2001):
+        answer = retrieve(query, status=400)
+        named = (answer["error"], answer["code"], answer["details"]["field"])
+        assert named == ("Validation error", "invalid_query", "query"), query[:10]
     ingest(rule("a.md", BARRICADES[0]))
     assert retrieve("x" * 2000)["document_chunks"] == []
 
 
-@pytest.mark.parametrize("said", ["novel", 7, None, ["ops"]])
+@pytest.mark.parametrize("said", ["novel", None, ["ops"]])
 def test_an_unknown_doc_type_is_answered_as_one_of_the_contracts(app, client, collection, retrieve, said):
     vector = app.extensions["rag.layers"].connections.open("default", "embedding").embed(["Dice."])[0].tolist()
     client.post("/collections", json={"name": collection})
@@ -119,20 +113,18 @@ def test_an_unknown_doc_type_is_answered_as_one_of_the_contracts(app, client, co
     date.fromisoformat(chunk["metadata"]["last_update_date"])
 
 
-def test_document_type_is_an_alias_of_doc_type(ingest, retrieve):
-    ingest(rule("a.md", BARRICADES[0], doc_type=None, document_type="ops"))
-    assert retrieve("barricade", min_relevance=0)["document_chunks"][0]["metadata"]["doc_type"] == "ops"
-
-
-def test_a_whole_document_has_a_section(ingest, retrieve):
-    ingest(rule("given.md", PHASES, section="Mine"))
+def test_a_whole_document_has_a_section_and_document_type_is_an_alias_of_doc_type(ingest, retrieve):
+    ingest(rule("given.md", PHASES, section="Mine", doc_type=None, document_type="ops"))
     ingest(rule("first-h2.md", PHASES.replace("model", "soldier")))
     ingest(rule("heading.md", "# Only One\n\nModels walk here."))
-    assert set(sections(retrieve("models walk", min_relevance=0))) == {"Mine", "Movement Phase", "Only One"}
+    context = retrieve("models walk", min_relevance=0)
+    assert set(sections(context)) == {"Mine", "Movement Phase", "Only One"}
+    types = {each["metadata"]["section"]: each["metadata"]["doc_type"] for each in context["document_chunks"]}
+    assert (types["Mine"], types["Only One"]) == ("ops", "core-rules")
 
 
 def test_documents_stored_under_one_contract_are_found_under_the_other(client):
-    token = uuid.uuid4().hex
+    token, before = uuid.uuid4().hex, str(datetime.now(UTC).date())
     text = f"The quokka {token} is a small marsupial of Rottnest Island."
     stored = {"source": "zoo", "path": f"{token}.md", "title": "Quokka", "text": text}
     document_id = client.post("/api/rag/ingest", json=stored).json["documentId"]
@@ -141,9 +133,7 @@ def test_documents_stored_under_one_contract_are_found_under_the_other(client):
     assert first["text"] == text
     assert first["document_id"] == str(uuid.UUID(document_id))
     assert (first["metadata"]["source"], first["metadata"]["doc_type"]) == ("zoo", "faq")
-    assert first["metadata"]["last_update_date"] == str(date.today()) or date.fromisoformat(
-        first["metadata"]["last_update_date"]
-    )
+    assert first["metadata"]["last_update_date"] in (before, str(datetime.now(UTC).date()))
     found = client.post("/api/search", json={"query": f"quokka {token}"}).json["results"][0]
     assert (found["doc_id"], found["collection"]) == (document_id, "rag-documents")
     client.delete(f"/api/rag/documents/{document_id}")

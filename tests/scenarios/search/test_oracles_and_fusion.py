@@ -58,17 +58,10 @@ def test_semantic_finds_a_text_that_shares_no_word(search):
     assert search("grow vegetables", oracles=["lexical"])["results"] == []
 
 
-@pytest.mark.parametrize("query", ["std::env", "getUserName", "env var", "GETUSERNAME"])
-def test_lexical_works_for_code(search, query):
+def test_lexical_works_for_code(search):
     """Contract *search*, 2.7a: the lexical oracle was broken for code queries."""
-    assert ids(search(query, oracles=["lexical"])) == ["env"]
-
-
-@pytest.mark.parametrize("query", ['"', "(", "NEAR(a, b)", "*", "a* OR", "-", ":", "\0", "'; --", "!?", "}{"])
-def test_no_query_breaks_an_oracle(search, query):
-    answer = search(query)
-    assert {each["status"] for each in answer["receipt"]["oracles"].values()} == {"ok"}
-    assert answer["receipt"]["oracles"]["lexical"]["count"] < len(TEXTS)
+    for query in ("std::env", "getUserName", "env var", "GETUSERNAME"):
+        assert ids(search(query, oracles=["lexical"])) == ["env"], query
 
 
 def test_rrf_rewards_what_several_oracles_find(search):
@@ -89,23 +82,21 @@ def test_oracle_ablation(search):
     assert search("invoices", weights={"lexical": 0})["results"][0]["sources"] == ["semantic"]
 
 
-def test_the_persona_joins_in_when_there_are_notes(app, client, search, embed):
+def test_the_persona_joins_in_when_there_are_notes(client, search, embed):
     """WHEN the session knowledge has notes THEN the persona contributes, AND notes that were replaced never appear."""
-    notes = "rag-notes"
     texts = ["We send invoices on paper only.", "We send invoices by mail only, never on paper."]
+    told = ({"id": "replaced", "metadata": {"superseded_by": "newer"}}, {"id": "newer", "metadata": {}})
+    vectors = embed(texts).tolist()
+    notes = [
+        {**each, "text": text, "embedding": vector} for each, text, vector in zip(told, texts, vectors, strict=True)
+    ]
     assert search("invoices", oracles=["persona"])["receipt"]["oracles"]["persona"]["status"] == "unavailable"
-    assert client.post("/collections", json={"name": notes}).status_code == 201
+    assert client.post("/collections", json={"name": "rag-notes"}).status_code == 201
     try:
-        documents = [
-            {"id": "replaced", "text": texts[0], "metadata": {"superseded_by": "newer"}},
-            {"id": "newer", "text": texts[1], "metadata": {}},
-        ]
-        for document, vector in zip(documents, embed(texts).tolist(), strict=True):
-            document["embedding"] = vector
-        client.post(f"/collections/{notes}/documents", json={"documents": documents})
+        client.post("/collections/rag-notes/documents", json={"documents": notes})
         answer = client.post("/api/search", json={"query": "How do we send invoices?"}).json
         assert answer["receipt"]["oracles"]["persona"]["status"] == "ok"
         found = [(each["doc_id"], each["collection"]) for each in answer["results"] if "persona" in each["sources"]]
-        assert found == [("newer", notes)]
+        assert found == [("newer", "rag-notes")]
     finally:
-        client.delete(f"/collections/{notes}")
+        client.delete("/collections/rag-notes")

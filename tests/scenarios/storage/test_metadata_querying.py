@@ -4,41 +4,43 @@ import json
 
 import pytest
 
+from tests.scenarios.databases import ON_BOTH
+
+pytestmark = ON_BOTH
 KINDS = ("heading", "paragraph", "code", "list")
 
 
-def _documents(number):
-    """Return documents of five chapters, in sections of ten and of four kinds, in order."""
-    return [
-        {
-            "id": f"doc-{index}",
-            "text": f"text {index}",
-            "metadata": {
-                "section_id": f"section-{index // 10}",
-                "chapter_id": str(index % 5),
-                "chapter": str(index % 5),
-                "doc_type": KINDS[index % 4],
-            },
-            "embedding": [1.0, float(index)],
-        }
-        for index in range(number)
-    ]
+DOCUMENTS = [
+    {
+        "id": f"doc-{index}",
+        "text": f"text {index}",
+        "metadata": {
+            "section_id": f"section-{index // 10}",
+            "chapter_id": str(index % 5),
+            "chapter": str(index % 5),
+            "doc_type": KINDS[index % 4],
+        },
+        "embedding": [1.0, float(index)],
+    }
+    for index in range(1_200)
+]
+"""Documents of five chapters, in sections of ten and of four kinds, in order."""
+
+
+@pytest.fixture(scope="module")
+def libraries(shared_collection):
+    """The names of a collection of the first 40 documents and of one of all."""
+    return {number: shared_collection(DOCUMENTS[:number]) for number in (40, len(DOCUMENTS))}
 
 
 @pytest.fixture
-def documents():
-    return _documents(40)
+def get(client, libraries):
+    """`get(where, of=40)` sends GET for the documents of a collection that holds so many."""
 
-
-@pytest.fixture
-def get(client, filled, documents):
-    """Send GET for the documents of a collection that holds `documents`; `where` is given as an object."""
-    name = filled(documents)
-
-    def get(where=None, **arguments):
+    def get(where=None, *, of=40, **arguments):
         if where is not None:
             arguments["where"] = json.dumps(where)
-        answer = client.get(f"/collections/{name}/documents", query_string=arguments)
+        answer = client.get(f"/collections/{libraries[of]}/documents", query_string=arguments)
         assert answer.status_code == 200
         return answer.json
 
@@ -49,13 +51,13 @@ def _ids(answer):
     return [document["id"] for document in answer["documents"]]
 
 
-def test_simple_equality_filter(get, documents):
+def test_simple_equality_filter(get):
     """WHEN client requests `where={"section_id":"intro"}` THEN the endpoint returns all documents where `section_id`
     equals "intro" AND response includes `{documents: [...], count: N, total: N}` AND each document includes `{id, text,
     metadata}`."""
     answer = get({"section_id": "section-2"})
     assert (answer["count"], answer["total"]) == (10, 10)
-    wanted = [{key: each[key] for key in ("id", "text", "metadata")} for each in documents[20:30]]
+    wanted = [{key: each[key] for key in ("id", "text", "metadata")} for each in DOCUMENTS[20:30]]
     assert answer["documents"] == wanted
 
 
@@ -85,48 +87,37 @@ def test_logical_or_operator(get):
     assert {document["metadata"]["chapter"] for document in answer["documents"]} == {"1", "3"}
 
 
-class TestManyDocuments:
-    @pytest.fixture
-    def documents(self):
-        return _documents(500)
-
-    def test_no_filter_provided(self, get, documents):
-        """GIVEN a collection with 500 documents WHEN client requests the documents without `where` parameter THEN the
-        endpoint returns first 100 documents (default limit) AND response includes `count: 100`."""
-        answer = get()
-        assert answer["count"] == 100
-        assert answer["total"] == 500
-        assert _ids(answer) == [document["id"] for document in documents[:100]]
-
-    def test_pagination_with_limit_and_offset(self, get, documents):
-        """GIVEN a metadata query matches 250 documents WHEN client requests `limit=50&offset=100` THEN the endpoint returns
-        documents 101-150 AND response includes `count: 50`."""
-        answer = get({"doc_type": {"$in": ["heading", "code"]}}, limit=50, offset=100)
-        assert (answer["count"], answer["total"]) == (50, 250)
-        matches = [each["id"] for each in documents if each["metadata"]["doc_type"] in ("heading", "code")]
-        assert _ids(answer) == matches[100:150]
+def test_no_filter_provided(get):
+    """GIVEN a collection with 500 documents WHEN client requests the documents without `where` parameter THEN the
+    endpoint returns first 100 documents (default limit) AND response includes `count: 100`."""
+    answer = get(of=1_200)
+    assert answer["count"] == 100
+    assert answer["total"] == 1_200
+    assert _ids(answer) == [document["id"] for document in DOCUMENTS[:100]]
 
 
-class TestMoreThanAPage:
-    @pytest.fixture
-    def documents(self):
-        return _documents(1200)
-
-    def test_limit_enforcement(self, get):
-        """GIVEN client requests documents with excessive limit WHEN client requests `limit=5000` (exceeds max of 1000) THEN
-        the endpoint enforces max limit of 1000 AND returns at most 1000 documents."""
-        answer = get(limit=5000)
-        assert answer["count"] == len(answer["documents"]) == 1000
-        assert answer["total"] == 1200
+def test_pagination_with_limit_and_offset(get):
+    """GIVEN a metadata query matches 250 documents WHEN client requests `limit=50&offset=100` THEN the endpoint returns
+    documents 101-150 AND response includes `count: 50`."""
+    answer = get({"doc_type": {"$in": ["heading", "code"]}}, of=1_200, limit=50, offset=100)
+    assert (answer["count"], answer["total"]) == (50, 600)
+    matches = [each["id"] for each in DOCUMENTS if each["metadata"]["doc_type"] in ("heading", "code")]
+    assert _ids(answer) == matches[100:150]
 
 
-def test_empty_results(client, filled, documents):
+def test_limit_enforcement(get):
+    """GIVEN client requests documents with excessive limit WHEN client requests `limit=5000` (exceeds max of 1000) THEN
+    the endpoint enforces max limit of 1000 AND returns at most 1000 documents."""
+    answer = get(of=1_200, limit=5000)
+    assert answer["count"] == len(answer["documents"]) == 1000
+    assert answer["total"] == 1_200
+
+
+def test_empty_results(get):
     """WHEN client requests filter with non-existent metadata value THEN the endpoint returns `{documents: [], count: 0,
     total: 0}` AND HTTP status is 200 (not an error condition)."""
-    name = filled(documents)
-    answer = client.get(f"/collections/{name}/documents", query_string={"where": '{"section_id":"nowhere"}'})
-    assert answer.status_code == 200
-    assert (answer.json["documents"], answer.json["count"], answer.json["total"]) == ([], 0, 0)
+    answer = get({"section_id": "nowhere"})
+    assert (answer["documents"], answer["count"], answer["total"]) == ([], 0, 0)
 
 
 def test_collection_not_found(client):

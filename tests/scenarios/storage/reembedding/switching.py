@@ -19,6 +19,15 @@ def add(client, name, *numbers):
     assert answer.status_code in (201, 202), answer.json
 
 
+def upload(client, name, file):
+    """Upload some words as a Markdown file, and return how its job ended."""
+    headers = {"X-Filename": file, "Content-Type": "text/markdown"}
+    told = client.post(f"/api/documents?collection={name}", data=b"# A\n\nWords.", headers=headers)
+    job = f"/api/jobs/{told.json['job']['id']}"
+    eventually(lambda: client.get(job).json["status"] == "done")
+    return client.get(job).json
+
+
 def reembed(client, name, **asked):
     return client.post(f"/collections/{name}/reembed", json=asked)
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenarios.storage.reembedding.switching import (
-    OLD_DIMENSION,
-    add,
-    complete,
-    nearest,
-    reembed,
-    state,
-)
+from tests.scenarios.databases import ON_BOTH
+from tests.scenarios.storage.reembedding.switching import OLD_DIMENSION, add, complete, nearest, reembed, state, upload
 from tests.support.live import eventually
 from tests.support.model_server import DIMENSION, vector
 
 
+@ON_BOTH
 def test_the_collection_is_switched_to_the_new_vectors_and_back(client, name, connection):
     before = client.get(f"/collections/{name}")
     answer = reembed(client, name, connection=connection)
@@ -48,6 +43,7 @@ def test_the_collection_is_switched_to_the_new_vectors_and_back(client, name, co
     assert client.get(f"/collections/{name}/reembed").status_code == 404
 
 
+@ON_BOTH
 def test_nothing_is_lost_that_is_written_while_the_model_does_not_answer(client, name, connection, models_up):
     models_up.is_down = True
     reembed(client, name, connection=connection)
@@ -66,17 +62,6 @@ def test_nothing_is_lost_that_is_written_while_the_model_does_not_answer(client,
     assert (refused.status_code, refused.json["code"]) == (409, "reembedding_no_way_back")
     kept = reembed(client, name, connection=connection)
     assert (kept.status_code, kept.json["code"]) == (409, "reembedding_old_vectors_kept")
-
-
-def test_what_no_model_can_do_fails_with_a_sentence_and_goes_on_when_it_is_asked_again(client, name, connection):
-    textless = {"documents": [{"id": "empty", "text": " ", "embedding": [1.0, 1.0, 1.0]}]}
-    assert client.post(f"/collections/{name}/documents", json=textless).status_code in (201, 202)
-    reembed(client, name, connection=connection)
-    eventually(lambda: state(client, name)["status"] == "failed")
-    assert "'empty' has no text" in state(client, name)["error"]
-    client.delete(f"/collections/{name}/documents/empty")
-    assert reembed(client, name, connection=connection).json["status"] == "running"
-    complete(client, name)
 
 
 def test_a_connection_that_is_gone_or_has_another_model_ends_it(client, name, connection, models_up):
@@ -110,14 +95,6 @@ def test_a_wrong_request_is_refused(client, name, asked, status, code, field):
     assert reembed(client, "nowhere", connection="default").json["code"] == "collection_not_found"
 
 
-def test_a_deleted_collection_leaves_nothing(client, name, connection, models_up):
-    models_up.is_down = True
-    reembed(client, name, connection=connection)
-    assert client.delete(f"/collections/{name}").status_code == 200
-    assert reembed(client, name, connection=connection).status_code == 404
-    assert client.get("/health").json["status"] == "healthy"
-
-
 def test_a_vector_that_the_collection_cannot_have_is_told_by_its_own_name(client, name, connection, models_up):
     models_up.meanings["Text 3"] = [0.0]
     reembed(client, name, connection=connection)
@@ -127,10 +104,7 @@ def test_a_vector_that_the_collection_cannot_have_is_told_by_its_own_name(client
 
 def test_documents_tell_the_model_that_their_vectors_are_of_now(client, filled, connect, connection):
     name = filled(DIMENSION, embedding_connection=connect("older"))
-    headers = {"X-Filename": "a.md", "Content-Type": "text/markdown"}
-    told = client.post(f"/api/documents?collection={name}", data=b"# A\n\nWords.", headers=headers)
-    job = f"/api/jobs/{told.json['job']['id']}"
-    eventually(lambda: client.get(job).json["status"] == "done")
+    upload(client, name, "a.md")
 
     def models():
         found = client.get("/api/rag/documents", query_string={"collection": name}).json["documents"]

@@ -8,6 +8,7 @@ import pytest
 from providers.base import ProviderContext
 from providers.local import LocalProvider
 from providers.rag_wrapper.provider import RagWrapperProvider
+from retrieval.ingest import collection_writer
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.drafts import Draft
 from retrieval.ingest.identity import document_id
@@ -16,7 +17,6 @@ from retrieval.ingest.profiles import chunking_of
 from retrieval.reading import DocumentReader
 from retrieval.watching.watched_documents import stored_files
 from schemas.access.callers import SERVICE, acting_as
-from schemas.bounds import MAX_PAGE
 from schemas.errors import ConflictError
 from schemas.settings import RetrievalSettings
 from schemas.where import Equals
@@ -26,17 +26,24 @@ from tests.scenarios.storage.reembedding.switching import (
     all_are_embedded_by_the_stub,
     complete,
     reembed,
+    upload,
 )
-from tests.support.live import eventually
 from tests.support.model_server import DIMENSION, as_json
 from tests.wrapper.web.line_bodies import Lines
+from wrapper.web import line_streams
+
+PAGE = 40
+"""How many documents of a collection are read at once."""
 
 
 @pytest.mark.parametrize("path", ["documents", "import"])
-def test_a_stream_of_old_vectors_ends_where_the_collection_was_switched(app, client, filled, connection, path):
+def test_a_stream_of_old_vectors_ends_where_the_collection_was_switched(
+    app, client, filled, connection, monkeypatch, path
+):
+    monkeypatch.setattr(line_streams, "LINES_PER_TRANSACTION", 5)
     name = filled(DIMENSION)
     lines = [
-        orjson.dumps({"id": f"n{n}", "text": f"New {n}", "embedding": [1.0] * DIMENSION}) + b"\n" for n in range(1_200)
+        orjson.dumps({"id": f"n{n}", "text": f"New {n}", "embedding": [1.0] * DIMENSION}) + b"\n" for n in range(200)
     ]
 
     def switch():
@@ -71,61 +78,41 @@ def test_an_upload_embedded_before_the_switch_is_embedded_again(
         return as_json({"data": data, "model": "older"})
 
     models_up.script.append(switched)
-    headers = {"X-Filename": "late.md", "Content-Type": "text/markdown"}
-    told = client.post(f"/api/documents?collection={name}", data=b"# Late\n\nWords.", headers=headers)
-    job = f"/api/jobs/{told.json['job']['id']}"
-    eventually(lambda: client.get(job).json["status"] == "done")
-    assert [each["status"] for each in client.get(job).json["files"]] == ["done"], client.get(job).json
+    job = upload(client, name, "late.md")
+    assert [each["status"] for each in job["files"]] == ["done"], job
     assert client.get(f"/collections/{name}").json["count"] == 6
     assert all_are_embedded_by_the_stub(client, name)
-    [chunk] = client.post(f"/collections/{name}/documents/search", json={"where": {"source": "late.md"}}).json[
-        "documents"
-    ]
+    late = {"where": {"source": "late.md"}}
+    [chunk] = client.post(f"/collections/{name}/documents/search", json=late).json["documents"]
     assert chunk["metadata"]["embedding_model"] == "newer"
 
 
-@pytest.mark.parametrize("media_type", ["application/json", "application/x-ndjson"])
-def test_vectors_that_are_said_to_be_of_another_model_are_refused(client, name, media_type):
-    document = {"id": "new", "text": "New", "embedding": [1.0, 0.0, 0.0]}
-    body = orjson.dumps({"documents": [document]} if media_type == "application/json" else document)
-
-    def answer(model):
-        asked = {"embedding_model": model}
-        return client.post(f"/collections/{name}/documents", query_string=asked, data=body, content_type=media_type)
-
-    refused = answer("newer")
-    assert (refused.status_code, refused.json["code"]) == (409, "embedding_model_differs"), refused.json
-    assert client.get(f"/collections/{name}").json["count"] == 5
-    assert answer("older").status_code in (201, 202)
-    client.patch(f"/collections/{name}/metadata", json={"metadata": {"embedding_model": None}})
-    assert answer("newer").status_code in (200, 201, 202)
-
-
-@pytest.mark.parametrize("route", ["PUT", "PATCH", "import"])
+@pytest.mark.parametrize("route", ["documents", "lines of documents", "import", "PUT", "PATCH"])
 def test_any_write_of_a_vector_that_is_said_to_be_of_another_model_is_refused(client, name, route):
     document = {"id": "d1", "text": "New", "embedding": [1.0, 0.0, 0.0]}
+    place, lines = f"/collections/{name}", {"data": orjson.dumps(document), "content_type": "application/x-ndjson"}
+    method, path, sent = {
+        "documents": ("POST", "/documents", {"json": {"documents": [document]}}),
+        "lines of documents": ("POST", "/documents", lines),
+        "import": ("POST", "/import", lines),
+        "PUT": ("PUT", "/documents/d1", {"json": {**document, "metadata": {}}}),
+        "PATCH": ("PATCH", "/documents/d1", {"json": {"text": "New", "embedding": [1.0, 0.0, 0.0]}}),
+    }[route]
 
     def answer(model):
-        asked = {"embedding_model": model}
-        if route == "import":
-            lines = {"data": orjson.dumps(document), "content_type": "application/x-ndjson"}
-            return client.post(f"/collections/{name}/import", query_string=asked, **lines)
-        path, body = f"/collections/{name}/documents/d1", {**document, "metadata": {}}
-        if route == "PATCH":
-            del body["id"]
-        return client.open(path, method=route, query_string=asked, json=body)
+        return client.open(f"{place}{path}", method=method, query_string={"embedding_model": model}, **sent)
 
-    before = client.get(f"/collections/{name}/documents/d1").json
+    before = client.get(f"{place}/documents/d1").json
     for model in ("newer", ""):
         refused = answer(model)
         assert (refused.status_code, refused.json["code"]) == (409, "embedding_model_differs"), refused.json
-        assert client.get(f"/collections/{name}/documents/d1").json == before
+        assert client.get(f"{place}/documents/d1").json == before
     stored = answer("older")
-    assert stored.status_code in (200, 202), stored.json
+    assert stored.status_code in (200, 201, 202), stored.json
     assert "warnings" not in stored.json
-    assert client.get(f"/collections/{name}/documents/d1").json["text"] == "New"
-    client.patch(f"/collections/{name}/metadata", json={"metadata": {"embedding_model": None}})
-    assert answer("").status_code in (200, 202)
+    assert client.get(f"{place}/documents/d1").json["text"] == "New"
+    client.patch(f"{place}/metadata", json={"metadata": {"embedding_model": None}})
+    assert answer("").status_code in (200, 201, 202)
 
 
 @pytest.mark.parametrize("is_recorded", [True, False])
@@ -204,6 +191,7 @@ def test_what_is_embedded_already_keeps_its_vector_when_the_collection_is_switch
 def test_what_is_stored_is_read_again_where_the_collection_is_switched_between_two_pages(
     provider, client, filled, connection, monkeypatch, read
 ):
+    monkeypatch.setattr(collection_writer, "MAX_PAGE", PAGE)
     name, switches = filled(DIMENSION), []
     documents = [
         {
@@ -212,7 +200,7 @@ def test_what_is_stored_is_read_again_where_the_collection_is_switched_between_t
             "metadata": {"folder": "docs", "chunk_index": 0, "path": str(n), "document_id": document_id(f"docs/{n}")},
             "embedding": [1.0] * DIMENSION,
         }
-        for n in range(MAX_PAGE + 1)
+        for n in range(PAGE + 1)
     ]
     assert client.post(f"/collections/{name}/documents", json={"documents": documents}).status_code in (201, 202)
     reembed(client, name, connection=connection)
@@ -228,5 +216,5 @@ def test_what_is_stored_is_read_again_where_the_collection_is_switched_between_t
         return found
 
     monkeypatch.setattr(type(provider), "documents", switching)
-    assert len(read(writer)) == MAX_PAGE + 1
+    assert len(read(writer)) == PAGE + 1
     assert (len(switches), writer.embedding.model) == (1, "newer")

@@ -1,40 +1,48 @@
-"""An erasure finds what was stored under other settings than it has itself."""
+"""Commands and services erase what was stored under other settings than they have themselves."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
 
 from schemas.access.callers import ANYBODY, acting_as
-from schemas.access.owners import USER_OWNER, Asker
 from schemas.contracts.collect import CollectRequest
-from tests.scenarios.test_erasure import CANARY, SETTINGS
+from tests.scenarios.erasure.erasing import SETTINGS, asker
 from tests.support.apps import models_of, running_app
 from tests.support.commands import files_holding, run_command
 from wrapper.secret_key import KeyFile
 
-ADA, BOB = Asker(f"{USER_OWNER}ada"), Asker(f"{USER_OWNER}bob")
+WORD = "zqcanarya"
+ADA, BOB = asker("ada"), asker("bob")
 
 
-@pytest.fixture
-def left_by_ada(tmp_path, models_up, processes):
+@pytest.fixture(scope="module")
+def stored_by_ada(tmp_path_factory, models, processes):
     """A data directory with Ada's topic, and with notes of hers in two collections, one of them with notes of Bob's."""
+    folder = tmp_path_factory.mktemp("left") / "data"
     settings = (
         (replace(SETTINGS, notes_collection="first-notes"), [ADA]),
         (replace(SETTINGS, notes_collection="other-notes"), [ADA, BOB]),
     )
     for retrieval, askers in settings:
         with (
-            running_app(tmp_path / "data", registry=models_of(models_up, topic="rule"), retrieval=retrieval) as app,
+            running_app(folder, registry=models_of(models, topic="rule"), retrieval=retrieval) as app,
             acting_as(ANYBODY),
         ):
             layers = app.extensions["rag.layers"]
-            for asker in askers:
-                session = layers.notes.start("session", asker=asker)
-                layers.notes.note(f"I am {CANARY if asker == ADA else 'Bob'}.", session.id, asker=asker)
-            asked = CollectRequest(f"I am {CANARY}.", "", "", ())
+            for each in askers:
+                session = layers.notes.start("session", asker=each)
+                layers.notes.note(f"I am {WORD if each == ADA else 'Bob'}.", session.id, asker=each)
+            asked = CollectRequest(f"I am {WORD}.", "", "", ())
             layers.conversations.follow("talk", asked, owner=ADA.owner)
-    return tmp_path / "data"
+    return folder
+
+
+@pytest.fixture
+def left_by_ada(stored_by_ada, tmp_path):
+    """A copy of it for the test alone."""
+    return shutil.copytree(stored_by_ada, tmp_path / "data")
 
 
 def test_a_service_that_keeps_no_topics_erases_those_of_earlier_starts(left_by_ada, models_up):
@@ -45,38 +53,27 @@ def test_a_service_that_keeps_no_topics_erases_those_of_earlier_starts(left_by_a
         assert (answer.json["receipt"]["documents"], removed["topics"], removed["sessions"]) == (2, 1, 2)
         notes = app.test_client().get("/collections/other-notes/documents").json["documents"]
         assert [each["text"] for each in notes] == ["I am Bob."]
-    assert files_holding(left_by_ada, CANARY, ADA.owner.encode().hex()) == []
+    assert files_holding(left_by_ada, WORD, ADA.owner.encode().hex()) == []
 
 
-def test_the_command_takes_a_file_of_settings_and_finds_the_notes_without_their_name(left_by_ada, tmp_path):
+def test_commands_take_a_file_of_settings_and_one_finds_the_notes_without_their_name(left_by_ada, tmp_path):
     settings = tmp_path / "rag.yaml"
     settings.write_text(f"data_dir: {left_by_ada}\n")
+    (left_by_ada / "audit").mkdir(exist_ok=True)
+    commands = (("keys", "list"), ("audit",), ("secrets", "list"))
+    for command in commands:
+        assert run_command(*command, "--config", settings).returncode == 0, command
+        assert run_command(*command, data_dir=tmp_path / "none").returncode == 2, command
 
     erased = run_command("erase", "--user", ADA.owner, "--config", settings, "--json")
 
     assert erased.returncode == 0, erased.stderr
     assert json.loads(erased.stdout)["receipt"]["documents"] == 2
-    assert files_holding(left_by_ada, CANARY) == []
-
-
-def test_the_command_makes_no_catalogue_where_the_settings_name_another_one(left_by_ada, tmp_path):
-    (left_by_ada / "catalog.sqlite").rename(tmp_path / "other.sqlite")
-    refused = run_command("erase", "--user", ADA.owner, "--data-dir", left_by_ada)
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert f"No data is in {left_by_ada}" in refused.stderr
-    assert not (left_by_ada / "catalog.sqlite").exists()
-
-
-@pytest.mark.parametrize("command", [("keys", "list"), ("audit",), ("secrets", "list")])
-def test_commands_on_a_data_directory_take_a_file_of_settings(left_by_ada, tmp_path, command):
-    settings = tmp_path / "rag.yaml"
-    settings.write_text(f"data_dir: {left_by_ada}\n")
-    (left_by_ada / "audit").mkdir(exist_ok=True)
-    assert run_command(*command, "--config", settings).returncode == 0
-    assert run_command(*command, data_dir=tmp_path / "none").returncode == 2
+    assert files_holding(left_by_ada, WORD) == []
     settings.write_text("nonsense: 1\n")
-    wrong = run_command(*command, "--config", settings)
-    assert (wrong.returncode, "unknown setting" in wrong.stderr) == (2, True)
+    for command in commands:
+        wrong = run_command(*command, "--config", settings)
+        assert (wrong.returncode, "unknown setting" in wrong.stderr) == (2, True), command
 
 
 def test_commands_take_no_other_catalogue_for_that_of_the_service(left_by_ada, tmp_path):
@@ -97,7 +94,9 @@ def test_commands_take_no_other_catalogue_for_that_of_the_service(left_by_ada, t
         assert "this is not the catalogue with which the service of" in refused.stderr
     stale.unlink()
     for command in commands:
-        assert run_command(*command, data_dir=left_by_ada).returncode == 2
+        refused = run_command(*command, data_dir=left_by_ada)
+        assert (refused.returncode, refused.stdout) == (2, "")
+    assert f"No data is in {left_by_ada}" in refused.stderr
     assert (stale.exists(), KeyFile(left_by_ada)()) == (False, key)
     stale.write_bytes(left)
     with running_app(left_by_ada):
@@ -105,12 +104,11 @@ def test_commands_take_no_other_catalogue_for_that_of_the_service(left_by_ada, t
     for command in commands:
         done = run_command(*command, data_dir=left_by_ada)
         assert done.returncode == 0, done.stderr
-    assert files_holding(left_by_ada, CANARY) == []
+    assert files_holding(left_by_ada, WORD) == []
 
 
-def test_the_log_of_a_command_is_no_part_of_what_it_prints(left_by_ada):
+def test_the_log_of_a_command_is_no_part_of_what_it_prints(stored_by_ada):
     url = "postgresql://nobody:secret-word@127.0.0.1:9/none"
-    for command in (("secrets", "list", "--json"), ("keys", "list", "--json")):
-        failed = run_command(*command, data_dir=left_by_ada, catalog_url=url)
-        assert (failed.returncode, failed.stdout) == (2, "")
-        assert "secret-word" not in failed.stderr
+    failed = run_command("secrets", "list", "--json", data_dir=stored_by_ada, catalog_url=url)
+    assert (failed.returncode, failed.stdout) == (2, "")
+    assert "secret-word" not in failed.stderr

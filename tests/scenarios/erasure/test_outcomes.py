@@ -1,0 +1,241 @@
+"""What idempotency keys keep tells nothing of what is erased, and repeats still do nothing."""
+
+import json
+from io import BytesIO
+
+import pytest
+
+from retrieval.ingest.identity import chunk_id
+from schemas.access.api_keys import Grant
+from schemas.access.callers import Scope
+from schemas.settings import AccessSettings
+from tests.scenarios.erasure.erasing import add, check_gone, erase, files_of, tables_with
+from tests.support.apps import HeldBody, running_app
+from wrapper.erasing.storage_erasure import StorageErasure
+from wrapper.web import line_streams
+
+
+@pytest.fixture
+def upload(word, other):
+    """`upload(client, collection)` uploads two files with the one key of the collection."""
+
+    def upload(client, collection):
+        files = [(f"# About {each}\n\nThe plan of {each} is secret.\n", f"{each}name.md") for each in (word, other)]
+        answer = client.post(
+            "/api/documents",
+            query_string={"collection": collection},
+            data={"file": [(BytesIO(text.encode()), name) for text, name in files]},
+            headers={"Idempotency-Key": f"upload-{collection}"},
+        )
+        assert answer.status_code == 202, answer.json
+        return answer
+
+    return upload
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory, settings, processes):
+    """A service that knows who asks."""
+    with running_app(tmp_path_factory.mktemp("closed"), **settings, access=AccessSettings()) as app:
+        yield app
+
+
+@pytest.fixture
+def with_key(closed):
+    """`with_key(scope)`: a client that has a key, and the key."""
+
+    def with_key(scope):
+        key, text = closed.extensions["rag.access"].stored.create(scope.name, Grant(frozenset({scope})))
+        client = closed.test_client()
+        client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {text}"
+        return client, key
+
+    return with_key
+
+
+def _ended(client, answer):
+    return files_of(client, answer.json["job"]["id"])
+
+
+def _names(answer):
+    return [each["name"] for each in answer.json["files"]]
+
+
+def is_replayed(answer):
+    return answer.headers.get("Idempotent-Replayed") == "true"
+
+
+def test_the_names_of_a_users_uploads_go_and_a_repeat_uploads_nothing(closed, collection, upload, with_key, word):
+    (ada, key), (admin, _) = with_key(Scope.WRITE), with_key(Scope.ADMIN)
+    _ended(ada, upload(ada, collection))
+    assert {"idempotency_keys", "job_files"} <= set(tables_with(closed, word))
+
+    erase(admin, user=key.id)
+
+    # The documents belong to their collection.
+    assert {"idempotency_keys", "job_files"}.isdisjoint(tables_with(closed, word))
+    again = upload(ada, collection)
+    assert (is_replayed(again), _names(again)) == (True, [])
+
+
+def test_what_a_user_uploads_while_they_are_erased_is_stored(collection, upload, with_key, monkeypatch):
+    """It came after what was theirs was removed, and before the receipt."""
+    (ada, key), (admin, _) = with_key(Scope.WRITE), with_key(Scope.ADMIN)
+    clean, uploaded = StorageErasure.clean_engine, []
+
+    def cleaning(storage, *, until):
+        uploaded.append(upload(ada, collection))
+        return clean(storage, until=until)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StorageErasure, "clean_engine", cleaning)
+        erase(admin, user=key.id)
+    assert [each["status"] for each in _ended(ada, uploaded[0])] == ["done", "done"]
+    assert admin.get(f"/collections/{collection}").json["count"] == 2
+    again = upload(ada, collection)
+    assert (is_replayed(again), again.json) == (True, uploaded[0].json)
+
+
+def test_the_names_of_uploads_go_with_their_documents_when_their_job_is_gone(
+    app, client, collection, upload, word, other
+):
+    first = upload(client, collection)
+    document = next(each["document_id"] for each in _ended(client, first) if word in each["name"])
+    catalog, job = app.extensions["rag.service"].catalog, first.json["job"]["id"]
+    for gone in ("DELETE FROM job_files WHERE job_id = ?", "DELETE FROM jobs WHERE id = ?"):
+        catalog.commit(lambda transaction, gone=gone: transaction.run(gone, (job,)))
+
+    erase(client, collection=collection, document=document)
+
+    check_gone(app, word)
+    again = upload(client, collection)
+    assert (is_replayed(again), _names(again)) == (True, [f"{other}name.md"])
+
+
+def test_an_erasure_changes_no_outcomes_of_other_collections(client, collection, upload):
+    names = (collection, f"{collection}-b")
+
+    def write(name):
+        documents = [{"id": each, "text": name, "embedding": [1.0, 2.0]} for each in ("doc-1", name, "queued")]
+        return add(client, name, *documents, key=f"write-{name}")
+
+    for name in names:
+        write(name)
+    first = upload(client, f"{collection}-c")
+    _ended(client, first)
+
+    for document in ("doc-1", "queued", collection):
+        erase(client, collection=collection, document=document)
+
+    assert write(collection).json["ids"] == []
+    assert client.get(f"/collections/{collection}").json["count"] == 0
+    assert write(names[1]).json["ids"] == ["doc-1", names[1], "queued"]
+    again = upload(client, f"{collection}-c")
+    assert (is_replayed(again), again.json) == (True, first.json)
+
+
+@pytest.mark.parametrize("path", ["/api/rag/ingest", "/tools/rag_context_index"])
+def test_a_repeat_stores_nothing_of_a_text_that_was_deleted_and_erased(app, client, folder, word, path):
+    text = f"The plan of {word} is a secret."
+    collection, body = {
+        "/api/rag/ingest": ("rag-documents", {"source": "web", "path": "/a", "title": word, "text": text}),
+        "/tools/rag_context_index": ("rag-context", {"content": text, "source": word, "contentType": "code"}),
+    }[path]
+    place = f"/collections/{collection}/documents"
+
+    def ingest():
+        return client.post(path, json=body, headers={"Idempotency-Key": f"{folder.name}{path}"}).json
+
+    document = ingest()["documentId"]
+    (chunk,) = client.post(f"{place}/search", json={"where": {"document_id": document}}).json["documents"]
+    deleted = client.delete(place, json={"ids": [chunk["id"]]})
+    assert deleted.status_code == 200, deleted.json
+    erase(client, collection=collection, document=document)
+    again = ingest()
+    assert (again["documentId"], again.get("vectorIds", [])) == ("", [])
+    assert client.get(f"{place}/{chunk['id']}").status_code == 404
+    assert tables_with(app, word) == []
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+def test_the_ids_of_pieces_that_were_gone_before_the_erasure_go(app, client, collection, word, other, is_left):
+    """Once replaced by fewer or deleted, nothing tells whose pieces they were: neither ids that are made of the
+    document's nor others."""
+    ids = {word: [chunk_id(word, 0), chunk_id(word, 700), f"{word}-2"], other: [chunk_id(other, 0)]}
+    keys = {word: f"{collection}-erased", other: f"{collection}-stays"}
+
+    def write(document):
+        text = {"metadata": {"document_id": document}, "embedding": [1.0, 2.0]}
+        made = ({"id": each, "text": f"The plan {each}.", **text} for each in ids[document])
+        return add(client, collection, *made, key=keys[document]).json["ids"]
+
+    for document in (word, other):
+        assert write(document) == ids[document]
+    gone = ids[word][1:] if is_left else ids[word]
+    deleted = client.delete(f"/collections/{collection}/documents", json={"ids": gone})
+    assert (deleted.status_code, deleted.json["count"]) == (200, len(gone))
+
+    erase(client, collection=collection, document=word)
+
+    assert (write(word), write(other)) == ([], ids[other])
+    for each in ids[word]:
+        check_gone(app, each)
+
+
+def test_the_outcome_of_a_stream_names_none_of_its_documents_when_one_was_erased_meanwhile(
+    app, client, collection, word, other, monkeypatch
+):
+    monkeypatch.setattr(line_streams, "LINES_PER_TRANSACTION", 5)
+    assert client.post("/collections", json={"name": collection}).status_code == 201
+    ids = [f"{word if number == 0 else other}{number}" for number in range(10)]
+    lines = [
+        json.dumps({"id": each, "text": f"The plan {each}.", "embedding": [1.0, 2.0]}).encode() + b"\n" for each in ids
+    ]
+
+    def send(then=lambda: None):
+        return client.post(
+            f"/collections/{collection}/documents",
+            environ_overrides=HeldBody(lines, then).environ,
+            content_type="application/x-ndjson",
+            headers={"Idempotency-Key": f"stream-{collection}"},
+        )
+
+    first = send(lambda: erase(app.test_client(), collection=collection, document=ids[0]))
+    assert (first.status_code, first.json["count"], first.json["ids"]) == (201, len(ids), ids)
+    again = send()
+    assert (is_replayed(again), again.json["count"], "ids" in again.json) == (True, len(ids), False)
+    assert client.get(f"/collections/{collection}").json["count"] == len(ids) - 1
+    check_gone(app, word)
+
+
+def test_the_outcome_of_a_batch_names_no_document_when_one_was_erased_meanwhile(
+    app, client, collection, word, other, models_up, monkeypatch
+):
+    """Its warnings repeat names and headings."""
+    metadata = {"source": "Core Rules", "doc_type": "core-rules", "last_update_date": "2025-10-02"}
+    part = f"### Part\n\n{'word ' * 20_000}\n\n"
+    batch = {
+        "collection": collection,
+        "documents": [
+            {"filename": f"{word}.md", "content": f"## About {word}\n\n{part * 2}", "metadata": metadata},
+            {"filename": f"{other}.md", "content": f"## About {other}\n\nThe plan.", "metadata": metadata},
+        ],
+    }
+    usual, receipts = models_up.routes["/v1/embeddings"], []
+
+    def answer(body):
+        if other in str(body) and not receipts:
+            where = {"doc_type": "core-rules"}
+            receipts.append(erase(app.test_client(), collection=collection, where=where, all=True))
+        return usual(body)
+
+    def send():
+        key = {"Idempotency-Key": f"batch-{collection}"}
+        return client.post("/api/rag/documents:batch", json=batch, headers=key)
+
+    monkeypatch.setitem(models_up.routes, "/v1/embeddings", answer)
+    first = send()
+    assert (first.status_code, word in first.text, len(receipts)) == (200, True, 1)
+    again = send()
+    assert (is_replayed(again), again.json["warnings"]) == (True, [])
+    check_gone(app, word)

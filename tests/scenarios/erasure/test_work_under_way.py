@@ -1,0 +1,197 @@
+"""What is under way while something is erased does not store it again afterwards."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from schemas.access.api_keys import Grant
+from schemas.access.callers import ANYBODY, Scope, acting_as
+from schemas.contracts.chat import ChatRequest, Message
+from schemas.contracts.collect import CollectRequest
+from schemas.errors import ConflictError, NotFoundError
+from tests.scenarios.erasure.erasing import (
+    SETTINGS,
+    ask,
+    asker,
+    check_gone,
+    erase,
+    files_with,
+    upload,
+)
+from tests.support.live import PATIENCE_SECONDS, eventually
+from wrapper.erasing.storage_erasure import StorageErasure
+from wrapper.web.lanes import Lane
+
+
+@pytest.fixture
+def ada(collection):
+    """A user whom no other test knows."""
+    return asker(collection)
+
+
+def count(app, table, where="1 = 1"):
+    with app.extensions["rag.service"].catalog.read() as transaction:
+        return transaction.row(f"SELECT count(*) FROM {table} WHERE {where}")[0]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_made_from_a_document_that_is_erased_meanwhile_is_given_and_not_kept(
+    app, client, collection, word, other, meanwhile, stream
+):
+    document = upload(client, collection, word)
+    upload(client, collection, other)
+    ask(client, collection, word)
+    meanwhile(lambda: erase(app.test_client(), collection=collection, document=document))
+    chat = {"message": f"What is {word}?", "useRag": True, "collections": [collection], "ragTopK": 1}
+
+    answer = client.post("/api/chat", json={**chat, "conversationId": f"{word}late", "stream": stream})
+
+    assert answer.status_code == 200
+    assert '"message":"So it is."' in answer.get_data(as_text=True)
+    assert word in answer.get_data(as_text=True)
+    check_gone(app, word)
+    ask(client, collection, other)
+    assert client.get(f"/api/chat/{other}talk").status_code == 200
+
+
+def test_what_a_user_asks_while_they_are_erased_is_not_kept(app, client, word, ada, meanwhile):
+    layers = app.extensions["rag.layers"]
+    question = ChatRequest((Message("user", f"I am {word}."),))
+    asked = CollectRequest(f"I am {word}.", "", "", ())
+    asks = (
+        lambda: layers.chat.answer(question, asker=ada),
+        lambda: layers.conversations.follow("talk", asked, owner=ada.owner),
+    )
+
+    def kept():
+        return [count(app, table, f"owner = '{ada.owner}'") for table in ("chat_messages", "conversation_topics")]
+
+    for ask_model in asks:
+        meanwhile(lambda: erase(app.test_client(), user=ada.owner))
+        with acting_as(ANYBODY):
+            ask_model()
+        assert kept() == [0, 0]
+        assert files_with(app, word) == []
+    for ask_model in asks:
+        with acting_as(ANYBODY):
+            ask_model()
+    assert kept() == [2, 1]
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/rag/ingest", "/tools/rag_context_search"])
+def test_a_request_that_waits_for_its_turn_while_its_user_is_erased_is_refused(
+    app, client, word, models_up, monkeypatch, path
+):
+    """It was sent before, and what it would keep came after the receipt."""
+    body = {
+        "/api/chat": {"message": f"I am {word}.", "conversationId": word},
+        "/api/rag/ingest": {"source": "web", "path": f"/{word}", "title": "Plan", "text": f"I am {word}."},
+        "/tools/rag_context_search": {"query": f"I am {word}.", "sessionId": word},
+    }[path]
+    scopes = frozenset((Scope.READ, Scope.WRITE, Scope.CHAT))
+    key, text = app.extensions["rag.access"].stored.create("ada", Grant(scopes))
+    usual, busy, free = models_up.routes["/v1/chat/completions"], threading.Event(), threading.Event()
+    lane = app.extensions["rag.lanes"]._places[Lane.SERVICE]
+
+    def answer(body):
+        busy.set()
+        assert free.wait(PATIENCE_SECONDS)
+        return usual(body)
+
+    def send(path, body):
+        return app.test_client().post(path, json=body, headers={"Authorization": f"Bearer {text}"})
+
+    monkeypatch.setitem(models_up.routes, "/v1/chat/completions", answer)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(send, "/api/chat", {"message": "Hello.", "conversationId": f"{word}first"})
+        assert busy.wait(PATIENCE_SECONDS)
+        waits = pool.submit(send, path, body)
+        eventually(lambda: lane._waiting)
+        erase(client, user=key.id)
+        free.set()
+        assert first.result(PATIENCE_SECONDS).status_code == 200
+        refused = waits.result(PATIENCE_SECONDS)
+    assert (refused.status_code, refused.json["code"], "erased" in refused.text) == (503, "busy", True)
+    check_gone(app, word)
+    assert send(path, body).status_code == 200
+
+
+@pytest.mark.parametrize("supersedes", [False, True])
+def test_a_note_of_a_user_who_is_erased_meanwhile_is_refused(app, word, ada, meanwhile, supersedes):
+    notes = app.extensions["rag.layers"].notes
+    with acting_as(ANYBODY):
+        session = notes.start("session", asker=ada)
+        before = notes.note(f"I am {word}.", session.id, asker=ada).id if supersedes else None
+        meanwhile(lambda: erase(app.test_client(), user=ada.owner), "/v1/embeddings")
+        with pytest.raises(ConflictError) as refused:
+            notes.note(f"I was {word}.", session.id, before, asker=ada)
+    assert refused.value.code == "erased_meanwhile"
+    check_gone(app, word)
+
+
+def test_a_session_that_a_user_starts_while_they_are_erased_stays(app, client, word, ada, monkeypatch):
+    notes, find = app.extensions["rag.layers"].notes, StorageErasure.collections_with
+    started = []
+
+    def finding(storage, where):
+        with acting_as(ANYBODY):
+            started.append(notes.start("another", asker=ada))
+        return find(storage, where)
+
+    with acting_as(ANYBODY), monkeypatch.context() as patch:
+        patch.setattr(StorageErasure, "collections_with", finding)
+        before = notes.start("session", asker=ada)
+        notes.note(f"I am {word}.", before.id, asker=ada)
+        erase(client, user=ada.owner)
+        notes.note("I am somebody else.", started[0].id, asker=ada)
+        with pytest.raises(NotFoundError):
+            notes.note("I am somebody else.", before.id, asker=ada)
+    assert files_with(app, word) == []
+
+
+def test_a_note_in_place_of_one_that_is_being_erased_is_refused_from_its_deletion_on(
+    app, word, ada, meanwhile, monkeypatch
+):
+    """It would bring that one back, and other places may not have been reached for seconds."""
+    notes = app.extensions["rag.layers"].notes
+    deleted, noted, delete = threading.Event(), threading.Event(), StorageErasure.delete
+
+    def deleting(storage, asked, before):
+        removed = delete(storage, asked, before)
+        deleted.set()
+        assert noted.wait(PATIENCE_SECONDS)
+        return removed
+
+    with acting_as(ANYBODY):
+        session = notes.start("session", asker=ada)
+        before = notes.note(f"I am {word}.", session.id, asker=ada)
+    with ThreadPoolExecutor() as pool, monkeypatch.context() as patch:
+        patch.setattr(StorageErasure, "delete", deleting)
+        erasing = []
+
+        def begin():
+            doomed = {"collection": SETTINGS.notes_collection, "document": before.id}
+            erasing.append(pool.submit(erase, app.test_client(), **doomed))
+            assert deleted.wait(PATIENCE_SECONDS)
+
+        meanwhile(begin, "/v1/embeddings")
+        with acting_as(ANYBODY), pytest.raises(ConflictError) as refused:
+            notes.note("I am somebody else.", session.id, before.id, asker=ada)
+        noted.set()
+        erasing[0].result(PATIENCE_SECONDS)
+    assert refused.value.code == "erased_meanwhile"
+    check_gone(app, word)
+
+
+def test_what_is_found_while_something_is_erased_is_not_kept_as_an_answer(
+    app, client, collection, word, other, meanwhile
+):
+    upload(client, collection, word)
+    doomed = upload(client, collection, other)
+    meanwhile(lambda: erase(app.test_client(), collection=collection, document=doomed), "/v1/embeddings")
+    asked = {"query": f"Where is {word}?", "context_key": "a:b", "collection": collection, "min_relevance": 0}
+    before = count(app, "kept_answers")
+    for kept in (0, 1):
+        assert client.post("/api/rag/retrieve", json=asked).status_code == 200
+        assert count(app, "kept_answers") - before == kept
