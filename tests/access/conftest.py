@@ -46,7 +46,9 @@ def _serving(directory, catalog_url=""):
             **({"catalog_url": catalog_url} if catalog_url else {}),
         }
         with live_service(directory, **settings) as service:
-            yield KeyedService(service, ADMIN_KEY, catalog_url)
+            keyed = KeyedService(service, ADMIN_KEY, catalog_url)
+            keyed.fill_contracts()
+            yield keyed
 
 
 @pytest.fixture(scope="session")
@@ -62,3 +64,9 @@ def keyed_on_postgresql(tmp_path_factory, postgres):
     """The same on PostgreSQL, for what depends on the catalogue between the workers."""
     with postgres.catalogue() as url, _serving(tmp_path_factory.mktemp("keyed-on-postgresql"), url) as keyed:
         yield keyed
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def on_either(request, processes):
+    """The service on SQLite and the one on PostgreSQL."""
+    return request.getfixturevalue("keyed" if request.param == "sqlite" else "keyed_on_postgresql")

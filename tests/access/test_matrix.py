@@ -329,7 +329,7 @@ def _check_tools(kind, listed, outcomes):
 
 def test_tools_over_http_ask_for_their_scope(served):
     offered = {each["name"] for each in served.ask("GET", "/tools", served.admin_key).json()["tools"]}
-    assert offered < set(TOOLS)
+    assert {TOOL, "rag_context_index"} <= offered < set(TOOLS)
     with all_faults() as case:
         for call in (each for each in CALLS if each.tool in offered):
             for kind in ALLOWED_WITH:

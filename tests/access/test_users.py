@@ -11,7 +11,7 @@ from tests.access.conftest import ADMIN_KEY
 from tests.access.keyed import CANARY, MINE, THEIRS, KeyedService
 from tests.support.identity.issuer import running_issuer, signing_key
 from tests.support.identity.mcp_login import Kept, logging_in
-from tests.support.live import eventually, free_port, live_service
+from tests.support.live import PATIENCE_SECONDS, eventually, free_port, live_service
 from tests.support.mcp_clients import within_bounds
 
 CLAIMS = """
@@ -125,7 +125,7 @@ def test_a_user_uploads_into_their_own_collections_alone(users, token):
     def upload(collection):
         headers = {"Authorization": f"Bearer {ada}", "Content-Type": "text/plain", "X-Filename": "a.txt"}
         path = f"{users.url}/api/documents?collection={collection}"
-        return requests.post(path, data=b"Planted by ada.", headers=headers, timeout=60)
+        return requests.post(path, data=b"Planted by ada.", headers=headers, timeout=PATIENCE_SECONDS)
 
     for foreign in (THEIRS, "theirs-invented"):
         assert upload(foreign).status_code == 403

@@ -136,6 +136,8 @@ def test_a_directory_that_cannot_be_made_is_one_sentence(command):
         (("--limit", "requests_per_second=inf"), "limits.requests_per_second must be a finite number"),
         (("--limit", f"requests_per_second={'9' * 400}"), "limits.requests_per_second must be a finite number"),
         (("--limit", "documents=1", "--limit", "documents = 2"), "gives documents twice"),
+        (("--limit", "nonsense=3"), "limits.nonsense"),
+        (("--where", '{"a": 1}', "--scope", "write"), "can only read"),
         (("--limit", "burst=5"), "limits.burst must come with requests_per_second"),
         (("--limit", "documents"), "must be NAME=NUMBER, and not 'documents'"),
     ],
