@@ -1,5 +1,5 @@
-"""Whoever holds a request open goes on with the rights of now: their key may end, be narrowed or stay while they send
-it, while it waits for its turn, while models work for it, and while it is answered."""
+"""Whoever holds a request open goes on with the rights of now: their key may end, be narrowed or stay while models
+work for it, and while it is answered."""
 
 from __future__ import annotations
 
@@ -18,44 +18,12 @@ from schemas.access.callers import Scope, acting_as, acting_still, carried, curr
 from schemas.contracts.collect import CollectRequest
 from schemas.errors import UnauthorizedError
 from tests.access.faults import all_faults
+from tests.interfaces.access.asking import ENDS, Asking, code_of
 from tests.interfaces.access.conftest import mcp
-from tests.support.apps import HeldBody
 from tests.support.live import PATIENCE_SECONDS, eventually
-from tests.support.model_server import as_events, chat_answer, openai_answer
+from tests.support.model_server import as_events
 from wrapper.web.callers import PART_BYTES, AnswerBrokenOffError
 
-DOCUMENT = {"id": "a", "text": "The vault opens at nine.", "embedding": [1.0, 0.0]}
-PARTS = b'--X\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\n# Vault\r\n--X--\r\n'
-SENT = {
-    "POST /api/keys": (Scope.ADMIN, {"name": "another", "scopes": ["admin"]}),
-    "PATCH /api/keys/{key}": (Scope.ADMIN, {"limits": {"concurrent": 5}}),
-    "POST /api/keys/{key}/rotate": (Scope.ADMIN, {"grace_seconds": 60}),
-    "POST /api/erase": (Scope.ADMIN, {"collection": "docs", "document": "a"}),
-    "POST /api/connections": (Scope.CONNECT, {"type": "rag", "provider": "local", "config": {}}),
-    "POST /api/connections/llm/test": (Scope.CONNECT, {"provider": "local", "config": {}}),
-    "POST /collections": (Scope.MANAGE, {"name": "another"}),
-    "POST /collections/docs/documents": (Scope.WRITE, {"documents": [{**DOCUMENT, "id": "b"}]}),
-    "POST /collections/docs/documents/search": (Scope.READ, {}),
-    "POST /collections/docs/query": (Scope.READ, {"query_embedding": [1.0, 0.0]}),
-    "POST /collections/docs/text-search": (Scope.READ, {"query": "vault"}),
-    "POST /api/search": (Scope.READ, {"query": "vault", "oracles": ["lexical"], "collections": ["docs"]}),
-    "POST /api/rag/ingest": (Scope.WRITE, {"text": "New.", "title": "New", "source": "s", "path": "p"}),
-    "POST /api/chat": (Scope.CHAT, {"message": "When does the vault open?"}),
-    "POST /tools/session_start": (Scope.WRITE, {"name": "another"}),
-    "POST /mcp": (
-        Scope.WRITE,
-        {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "tools/call",
-            "params": {"name": "session_start", "arguments": {"name": "another"}},
-        },
-    ),
-    "POST /api/documents?collection=docs multipart": (Scope.WRITE, PARTS),
-    "POST /api/documents?collection=docs plain": (Scope.WRITE, b"# Vault"),
-}
-MEDIA_TYPES = {"multipart": "multipart/form-data; boundary=X", "plain": "text/markdown"}
-TABLES = ("api_keys", "connections", "collections", "documents", "note_sessions", "jobs", "chat_messages")
 METADATA = {"source": "house", "doc_type": "ops", "last_update_date": "2026-01-31"}
 RULES = [
     {"filename": f"{n}.md", "content": f"# Rule {n}\n\nThe door opens at {n}.", "metadata": METADATA} for n in range(3)
@@ -73,136 +41,6 @@ NOTES = {"session_note": "note", "session_end": "summary"}
 """The argument that becomes a note, of each tool that keeps one."""
 LONG = "\n\n".join(f"# Part {number}\n\n" + f"Words of part {number}. " * 30 for number in range(100))
 """A Markdown text of a hundred chunks: several calls of the embedding service, also for an upload."""
-ENDS = {
-    "revoked": lambda clocked, key, scope: clocked.revoke(key),
-    "other scopes": lambda clocked, key, scope: clocked.change(key, Scope.CHAT if scope is Scope.READ else Scope.READ),
-    "other collections": lambda clocked, key, scope: clocked.change(key, scope, collections=("other-*",)),
-}
-"""What ends the rights of a key, by what was done."""
-
-
-def code_of(how):
-    return "key_revoked" if how == "revoked" else "key_unknown"
-
-
-class Asking:
-    """A client that asks with a key of its own, and may have something done while a model works for it."""
-
-    def __init__(self, clocked, *scopes):
-        self.clocked, self.client = clocked, clocked.app.test_client()
-        self.scope = scopes[0]
-        self.key, text = clocked.key(*scopes)
-        self.headers = {"Authorization": f"Bearer {text}"}
-        self.text = f"The door {uuid.uuid4()} opens at nine."
-
-    def post(self, path, body, **headers):
-        """Post the body with the client's own text in place of `NEW`."""
-        body = {name: self.text if value == "NEW" else value for name, value in body.items()}
-        return self.client.post(path, json=body, headers={**self.headers, **headers})
-
-    def end(self, how="revoked"):
-        ENDS[how](self.clocked, self.key, self.scope)
-
-    def stay(self):
-        """Change the key in what is none of its rights here."""
-        self.clocked.change(self.key, self.scope, chats_per_day=1)
-
-    def while_models_work(self, then, at=0):
-        """Have `then` done during a call of a model, after `at` others, and return the calls from now on."""
-
-        def answer(asked):
-            then()
-            return openai_answer(asked) if "input" in asked else chat_answer(asked)
-
-        self.clocked.models.requests.clear()
-        self.clocked.models.script += [*[openai_answer] * at, answer]
-        return self.clocked.models.requests
-
-    def traces(self):
-        """Return the collections and tables that have the client's text."""
-        assert not self.clocked.models.script, "the model was not asked"
-        held = "SELECT c.name, d.text FROM documents d JOIN collections c ON c.key = d.collection_key"
-        with self.clocked.app.extensions["rag.service"].catalog.read() as transaction:
-            found = [name for name, text in map(tuple, transaction.rows(held)) if self.text in text]
-            said = str([tuple(row) for row in transaction.rows("SELECT * FROM chat_messages")])
-        return found + ["chat_messages"] * (self.text in said)
-
-
-@pytest.fixture(scope="module")
-def admin(clocked):
-    """`admin(method, path, body)`: the answer to an administrator, who has made a collection and a document."""
-    client = clocked.app.test_client()
-    headers = {"Authorization": f"Bearer {clocked.key(Scope.ADMIN)[1]}"}
-
-    def ask(method, path, body=None):
-        return client.open(path, method=method, json=body, headers=headers)
-
-    assert ask("POST", "/collections", {"name": "docs"}).status_code == 201
-    assert ask("POST", "/collections/docs/documents", {"documents": [DOCUMENT]}).status_code == 202
-    text = {"text": DOCUMENT["text"], "title": "Vault", "source": "house", "path": "vault"}
-    assert ask("POST", "/api/rag/ingest", text).status_code == 200
-    return ask
-
-
-@pytest.fixture
-def reading(clocked, admin):
-    return Asking(clocked, Scope.READ)
-
-
-# While it is sent.
-
-
-def sent(asking, route, body, then):
-    """Return the answer to a request whose last byte comes after `then`."""
-    method, path, *kind = route.replace("{key}", asking.key.id).split(" ")
-    content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return asking.client.open(
-        path,
-        method=method,
-        environ_overrides=HeldBody([content[:-1], content[-1:]], then).environ,
-        content_type=MEDIA_TYPES[kind[0]] if kind else "application/json",
-        headers={"X-Filename": "a.md", **asking.headers},
-    )
-
-
-def state(clocked):
-    """Return the rows that the requests add or change."""
-    with clocked.app.extensions["rag.service"].catalog.read() as transaction:
-        return {name: transaction.rows(f"SELECT * FROM {name}") for name in TABLES}
-
-
-def test_a_request_whose_key_ends_while_it_is_sent_is_refused(clocked, admin):
-    with all_faults() as case:
-        for route, (scope, body) in SENT.items():
-            for how in ("revoked", "other scopes"):
-                with case(route, how):
-                    asking, before = Asking(clocked, scope), {}
-                    answer = sent(
-                        asking, route, body, lambda a=asking, h=how, b=before: (a.end(h), b.update(state(clocked)))
-                    )
-                    assert (answer.status_code, answer.json["code"]) == (401, code_of(how))
-                    assert "vault" not in answer.text
-                    assert state(clocked) == before
-
-
-def test_a_request_whose_key_stays_is_carried_out(clocked, admin):
-    with all_faults() as case:
-        for route, (scope, body) in SENT.items():
-            with case(route):
-                asking = Asking(clocked, scope)
-                if route != "POST /api/erase":  # which needs an engine
-                    assert sent(asking, route, body, asking.stay).status_code != 401
-
-
-def test_a_request_whose_key_ends_while_it_waits_for_its_turn_is_refused(clocked, reading, monkeypatch):
-    lanes = clocked.app.extensions["rag.lanes"]
-    enter = lanes.enter
-    monkeypatch.setattr(lanes, "enter", lambda *asked: (reading.end(), enter(*asked))[1])
-    answer = reading.client.get("/collections/docs/documents", headers=reading.headers)
-    assert (answer.status_code, answer.json["code"]) == (401, "key_revoked")
-
-
-# While models work for it.
 
 
 def test_for_a_key_that_ends_while_a_model_works_nothing_is_told_and_nothing_kept(clocked, admin):

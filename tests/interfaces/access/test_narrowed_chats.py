@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from schemas.settings import AccessSettings
-from tests.support.apps import models_of, running_app
+from schemas.settings import RetrievalSettings
+from tests.interfaces.access.conftest import app_with_keys
+from tests.support.apps import models_of
 from tests.support.live import eventually
 
 ADMIN = {"X-API-Key": "the-key-of-an-administrator"}
@@ -17,10 +18,10 @@ OWN = ["rag-doc*"]
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory, models, processes):
+def app(tmp_path_factory, models):
     """A service with keys, a chat model, and a document in `rag-documents`."""
-    access = AccessSettings(access="keys", api_key=ADMIN["X-API-Key"])
-    with running_app(tmp_path_factory.mktemp("narrowed"), registry=models_of(models), access=access) as app:
+    folder, settings = tmp_path_factory.mktemp("narrowed"), RetrievalSettings()
+    with app_with_keys(folder, models_of(models), settings, api_key=ADMIN["X-API-Key"]) as app:
         document = {"source": "notes", "path": "a.md", "title": "Gateway", "text": SECRET}
         assert app.test_client().post("/api/rag/ingest", json=document, headers=ADMIN).status_code == 200
         yield app

@@ -1,10 +1,9 @@
 """Whose the things are that callers make: for each kind of thing, who may read, list, use, change and delete it, private
-and shared, with real keys on both databases."""
+and shared, with real keys. The tables behind them are tested on both databases."""
 
 from __future__ import annotations
 
 import io
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import SimpleNamespace
@@ -48,24 +47,16 @@ class Asking:
         return self.post("/mcp", json=message).json["result"]
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def callers(request, tmp_path_factory, models, processes):
+@pytest.fixture(scope="module")
+def callers(tmp_path_factory, models, processes):
     """A service with keys: `ada`, `bob` with the same rights, `rotated` (Ada's key after a rotation), `narrow` for the
     collections `narrow*` only, `beside` with the same collections as `narrow`, and `admin`."""
-    with ExitStack() as stack:
-        settings = {}
-        if request.param == "postgresql":
-            postgres = request.getfixturevalue("postgres")
-            settings["catalog_url"] = stack.enter_context(postgres.catalogue())
-        app = stack.enter_context(
-            running_app(
-                tmp_path_factory.mktemp("owners"),
-                registry=models_of(models, topic="rule"),
-                retrieval=RetrievalSettings(mcp_write=True),
-                access=AccessSettings(access="keys", api_key=ADMIN_KEY),
-                **settings,
-            )
-        )
+    with running_app(
+        tmp_path_factory.mktemp("owners"),
+        registry=models_of(models, topic="rule"),
+        retrieval=RetrievalSettings(mcp_write=True),
+        access=AccessSettings(access="keys", api_key=ADMIN_KEY),
+    ) as app:
         stored, client = app.extensions["rag.access"].stored, app.test_client()
 
         def key(name, collections=None):

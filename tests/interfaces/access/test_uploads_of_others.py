@@ -13,8 +13,9 @@ from schemas.access.api_keys import Grant
 from schemas.access.callers import Limits, Scope
 from schemas.contracts.jobs import Job, JobNotFoundError, Wanted
 from schemas.errors import CollectionForbiddenError, ScopeMissingError, UnauthorizedError
-from schemas.settings import AccessSettings
-from tests.support.apps import running_app
+from schemas.settings import RetrievalSettings
+from tests.interfaces.access.conftest import app_with_keys
+from tests.support.apps import models_of
 from tests.support.live import eventually
 
 ADMIN = {"X-API-Key": "administrator-of-the-tests"}
@@ -22,9 +23,9 @@ FILE = {"Content-Type": "text/plain", "X-Filename": "planted.txt"}
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory, processes):
-    access = AccessSettings(access="keys", api_key=ADMIN["X-API-Key"])
-    with running_app(tmp_path_factory.mktemp("uploads"), access=access) as app:
+def app(tmp_path_factory, models):
+    folder, settings = tmp_path_factory.mktemp("uploads"), RetrievalSettings()
+    with app_with_keys(folder, models_of(models), settings, api_key=ADMIN["X-API-Key"]) as app:
         client = app.test_client()
         for name in ("team-a-docs", "team-b-docs"):
             assert client.post("/collections", json={"name": name}, headers=ADMIN).status_code == 201

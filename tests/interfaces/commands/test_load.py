@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -85,14 +86,13 @@ def test_what_is_in_error_or_passed_over_is_named_and_only_errors_are_exit_code_
     done = load(tmp_path, "--collection", "docs", "--max-file-mb", 1)
     assert done.returncode == 1
     assert done.stdout == "docs: 3 chunks from 2 files: 1 created, 2 unchanged, 2 passed over, 2 errors\n"
-    assert [line.partition(": ")[0] for line in done.stderr.splitlines()][:2] == [
-        f"{tmp_path.name}/large.md",
-        f"{tmp_path.name}/b.jsonl:2",
-    ]
+    named = {line.partition(": ")[0] for line in done.stderr.splitlines()}
+    assert named >= {f"{tmp_path.name}/large.md", f"{tmp_path.name}/b.jsonl:2"}
 
 
-@pytest.mark.parametrize(("name", "returncode"), [("b.jsonl", 1), ("pictures", 2)])
+@pytest.mark.parametrize(("name", "returncode"), [("b.jsonl", 1), ("pictures", 0)])
 def test_of_many_the_first_are_named_and_all_when_asked(load, tmp_path, name, returncode):
+    (tmp_path / "guide.md").write_text(GUIDE)
     if name == "b.jsonl":
         (tmp_path / name).write_text("bad\n" * 60)
     for number in range(60 if name == "pictures" else 0):
@@ -105,7 +105,7 @@ def test_of_many_the_first_are_named_and_all_when_asked(load, tmp_path, name, re
 def test_a_load_gives_way_unless_at_full_speed(tmp_path):
     probe = "import os; from interfaces.commands.priority import give_way as g; g(); print(os.nice(0))"
     shown = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    assert shown.stdout == "10\n"
+    assert int(shown.stdout) == min(19, os.nice(0) + 10)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_load_gives_way_unless_at_full_speed(tmp_path):
         (["--url", "nonsense"], "URL"),
         (["--collection", "x"], "Collection name"),
         (["--embedding-provider", "psychic"], "'psychic'"),
-        (["--embedding-url", "http://127.0.0.1:1/v1"], "http://127.0.0.1:1"),
+        (["--embedding-url", "http://127.0.0.1:1/v1"], "embedding service"),
         (["--connection", "mine"], "--connection"),
         (["--max-tokens", "3"], "--max-tokens"),
         (["missing"], "missing"),
@@ -144,15 +144,17 @@ def test_progress_is_drawn_on_a_terminal_only_and_off_stdout(settings, tmp_path)
     command = (*RUN_MAIN, "load", str(tmp_path), "--collection", "docs")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
     environ |= {f"RAG_{name.upper()}": value for name, value in settings.items()} | {"TERM": "xterm", "COLUMNS": "100"}
-    result = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=follower, env=environ, timeout=PATIENCE_SECONDS, check=False
-    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, env=environ)
     os.close(follower)
-    drawn = os.read(leader, 1 << 16).decode()
+    drawn = b""
+    with suppress(OSError):  # the other end is closed
+        while part := os.read(leader, 1 << 16):
+            drawn += part
     os.close(leader)
-    assert result.stdout == b"docs: 2 chunks from 1 file: 2 created\n"
-    assert "100%" in drawn
-    assert "2 chunks" in drawn
+    said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert said == b"docs: 2 chunks from 1 file: 2 created\n"
+    assert b"100%" in drawn
+    assert b"2 chunks" in drawn
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,7 @@ from interfaces.commands.work import mirroring as command
 from retrieval.mirroring import SourceMissingError, Step
 from schemas.errors import ConfigurationError, RagError, UnavailableError
 from tests.support.commands import RUN_MAIN
-from tests.support.live import eventually
-
-SECONDS = 60.0
+from tests.support.live import PATIENCE_SECONDS, eventually
 
 
 @pytest.fixture
@@ -99,7 +97,7 @@ def test_it_follows_until_it_is_stopped(live, session, filled, exported, tmp_pat
         eventually(lambda: f"{copy}: 1 deleted" in log.read_text(), complaint=log.read_text)
         assert exported(copy) == exported(filled)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(SECONDS) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
     finally:
         process.kill()
         process.wait()

@@ -13,10 +13,8 @@ from click.testing import CliRunner
 
 from interfaces.cli import main
 from tests.support.commands import RUN_MAIN
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.support.model_server import Answer, model_server
-
-SECONDS = 30.0
 
 
 @pytest.fixture
@@ -53,7 +51,7 @@ def command(live, models, collection):
 def run(command, tmp_path):
     def run(*arguments):
         line, environ = command(*arguments)
-        return subprocess.run(line, env=environ, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+        return subprocess.run(line, env=environ, capture_output=True, text=True, check=False, cwd=tmp_path)
 
     return run
 
@@ -81,10 +79,10 @@ def watching(command, session, live, tmp_path):
             yield status
             process.send_signal(signal.SIGTERM)
             try:
-                code = process.wait(SECONDS)
+                code = process.wait(PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGABRT)  # faulthandler says where it hangs
-                code = process.wait(SECONDS)
+                code = process.wait(PATIENCE_SECONDS)
             assert code == 0, log.read_text()
         finally:
             process.kill()
