@@ -1,17 +1,17 @@
 """Connections that the configuration file declares."""
 
 import os
-import subprocess
 
 import pytest
 import yaml
 
 from interfaces import secrets_warnings
-from interfaces.commands.scratch_service import command
 from interfaces.start_checks import look_before_start
 from registry.placeholders.resolving import Placeholders
 from schemas.settings import RegistrySettings
-from tests.support.live import PATIENCE_SECONDS, live_service
+from tests.interfaces.environ import environ
+from tests.support.commands import run_command
+from tests.support.live import live_service
 from tests.support.logs import logs_of
 
 GOOD = {
@@ -57,9 +57,8 @@ def test_a_declared_connection_is_there_for_all_and_cannot_be_changed(tmp_path, 
     ],
 )
 def test_one_that_is_no_good_stops_the_start_with_a_sentence(tmp_path, monkeypatch, connection, sentence):
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
-    file = str(file_of(tmp_path, books=connection))
-    monkeypatch.setattr(os, "environ", kept | {"RAG_DATA_DIR": str(tmp_path / "data"), "RAG_CONFIG_FILE": file})
+    settings = environ(data_dir=tmp_path / "data", config_file=file_of(tmp_path, books=connection))
+    monkeypatch.setattr(os, "environ", settings)
     (problem,) = look_before_start().problems
     assert sentence in problem
     assert "sk-planted" not in problem
@@ -67,15 +66,7 @@ def test_one_that_is_no_good_stops_the_start_with_a_sentence(tmp_path, monkeypat
 
 def test_as_a_process_it_ends_with_the_sentence_and_no_traceback(tmp_path, processes):
     path = file_of(tmp_path, books={**GOOD, "config": {"api_key": "sk-planted"}})
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
-    done = subprocess.run(
-        [*command("serve"), "--config", path],
-        env={**environ, "RAG_DATA_DIR": str(tmp_path / "data")},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
+    done = run_command("serve", "--config", path, data_dir=tmp_path / "data")
     assert (done.returncode, done.stdout) == (1, "")
     assert "API key is a secret" in done.stderr
     assert "Traceback" not in done.stderr

@@ -21,6 +21,7 @@ from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
 from schemas.errors import ConfigurationError
 from schemas.settings import RegistrySettings, WrapperSettings, read_registry_settings, read_wrapper_settings
+from tests.interfaces.environ import environ as clean_environ
 from tests.support.live import PATIENCE_SECONDS, command, free_port
 from tests.wrapper.serving.certificates import write_pair
 from wrapper.access.directory_keys import has_keys, open_keys
@@ -41,8 +42,7 @@ print(allow_open_files(3_000), *resource.getrlimit(resource.RLIMIT_NOFILE))
 @pytest.fixture(autouse=True)
 def environ(monkeypatch, tmp_path):
     """An environment with a data directory and a port of the test's own and no other settings."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
-    kept |= {"RAG_DATA_DIR": str(tmp_path / "data"), "RAG_PORT": str(free_port())}
+    kept = clean_environ(data_dir=tmp_path / "data", port=free_port())
     monkeypatch.setattr(os, "environ", kept)
     return kept
 

@@ -7,7 +7,6 @@ import pytest
 
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
-from schemas.errors import InvalidInputError
 from schemas.settings import AccessSettings, RetrievalSettings
 from tests.support.apps import running_app
 from tests.support.live import eventually
@@ -133,11 +132,6 @@ def test_a_key_whose_filter_was_changed_does_not_get_304(app, client, document):
     after = client.get(PLACE, headers=headers)
     assert after.json["total"] == 1
     assert after.json["documents"] != before.json["documents"]
-
-
-def test_a_filtered_key_cannot_be_one_that_writes():
-    with pytest.raises(InvalidInputError, match="can only read"):
-        Grant(frozenset({Scope.READ, Scope.WRITE}), where={"a": 1})
 
 
 def test_a_search_does_not_tell_how_many_documents_were_compared(app, client, reader, document, monkeypatch):

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from interfaces.cli import main
 from schemas.settings import WrapperSettings
+from tests.interfaces.environ import environ
 from tests.support.commands import RUN_MAIN, run_command
 from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.backups.archive import ArchiveWriter, read_head
@@ -208,10 +209,9 @@ def test_a_schedule_makes_them_until_it_is_stopped(backed_up, tmp_path):
     data_dir, file = backed_up
     folder = tmp_path / "scheduled"
     ahead = dated_ahead(file, folder)
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
     process = subprocess.Popen(
         [*RUN_MAIN, "backup", str(folder), "--schedule", "1s", "--keep", "1"],
-        env=environ | {"RAG_DATA_DIR": str(data_dir), "RAG_DISK_FLOOR_MB": "1"},
+        env=environ(data_dir=data_dir, disk_floor_mb=1),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )

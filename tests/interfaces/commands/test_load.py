@@ -12,6 +12,7 @@ from contextlib import suppress
 import pytest
 
 from interfaces.service_address import service_url
+from tests.interfaces.environ import environ
 from tests.retrieval.stub_service import StubService, running
 from tests.support.commands import RUN_MAIN, run_command
 from tests.support.live import PATIENCE_SECONDS
@@ -142,9 +143,8 @@ def test_progress_is_drawn_on_a_terminal_only_and_off_stdout(settings, tmp_path)
     (tmp_path / "guide.md").write_text(GUIDE)
     leader, follower = pty.openpty()
     command = (*RUN_MAIN, "load", str(tmp_path), "--collection", "docs")
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
-    environ |= {f"RAG_{name.upper()}": value for name, value in settings.items()} | {"TERM": "xterm", "COLUMNS": "100"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, env=environ)
+    shown = environ(**settings) | {"TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, env=shown)
     os.close(follower)
     drawn = b""
     with suppress(OSError):  # the other end is closed
@@ -158,7 +158,7 @@ def test_progress_is_drawn_on_a_terminal_only_and_off_stdout(settings, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("environ", "url"),
+    ("settings", "url"),
     [
         ({}, "http://127.0.0.1:5006"),
         ({"RAG_HOST": "", "RAG_PORT": ""}, "http://127.0.0.1:5006"),
@@ -167,5 +167,5 @@ def test_progress_is_drawn_on_a_terminal_only_and_off_stdout(settings, tmp_path)
         ({"RAG_HOST": "rag.example"}, "http://rag.example:5006"),
     ],
 )
-def test_the_service_is_where_its_settings_say(environ, url):
-    assert service_url(environ) == url
+def test_the_service_is_where_its_settings_say(settings, url):
+    assert service_url(settings) == url

@@ -1,6 +1,5 @@
 """`rag-wrapper mcp` as a process: hostile input, its end, and its standard output."""
 
-import os
 import signal
 import socket
 import subprocess
@@ -13,6 +12,7 @@ import pytest
 
 from interfaces.commands.scratch_service import processes_in
 from schemas.access.table import TOOLS
+from tests.interfaces.environ import environ
 from tests.support.commands import RUN_MAIN
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.support.mcp_clients import called, over_stdio, text_of, within_bounds
@@ -26,11 +26,6 @@ INITIALIZE = {
 }
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 SECONDS = PATIENCE_SECONDS
-
-
-def environ(**settings):
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
-    return clean | {f"RAG_{name.upper()}": str(value) for name, value in settings.items()}
 
 
 def request(number, method, **params):
