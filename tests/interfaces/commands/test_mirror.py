@@ -76,14 +76,6 @@ def test_what_cannot_be_copied_is_said(run_live, live, filled, arguments, senten
     assert "Traceback" not in refused.stderr
 
 
-def test_a_collection_with_documents_of_its_own_is_left_alone(run_live, live, session, filled, exported):
-    other = f"{filled}-other"
-    assert session.post(f"{live.url}/collections/{filled}/copy", json={"name": other}).status_code == 201
-    refused = run_live("mirror", live.url, filled, "--as", other, "--once")
-    assert refused.returncode == 2
-    assert "is no copy of" in refused.stderr
-
-
 def test_it_follows_until_it_is_stopped(live, session, filled, exported, tmp_path):
     copy = f"{filled}-copy"
     log = tmp_path / "mirror.log"
