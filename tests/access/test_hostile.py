@@ -17,7 +17,7 @@ import requests
 import urllib3
 
 from schemas.access.narrowing import HEADER
-from tests.access.asking import RULE
+from tests.access.asking import BODIES, RULE
 from tests.access.faults import all_faults
 from tests.access.keyed import CANARY, MINE, PROMISED_SECONDS, THEIRS
 from tests.support.live import PATIENCE_SECONDS, eventually
@@ -88,10 +88,7 @@ def test_what_is_not_exactly_one_key_is_none(keyed):
 def test_a_key_in_the_query_string_or_the_body_is_no_key(keyed):
     key = keyed.admin_key
     for parameter in ("api_key", "key", "token", "access_token"):
-        assert (
-            requests.get(f"{keyed.url}/collections", params={parameter: key}, timeout=PATIENCE_SECONDS).status_code
-            == 401
-        )
+        assert keyed.ask("GET", f"/collections?{parameter}={key}").status_code == 401
     body = {"query_embedding": [1, 0], "collection": MINE, "api_key": key, "key": key}
     assert keyed.ask("POST", "/query", None, body).status_code == 401
 
@@ -189,20 +186,9 @@ def test_a_connection_to_the_service_itself_gives_no_more_than_the_caller_has(ke
         listed = keyed.ask("GET", "/api/connections/itself/collections", keyed.keys["mine"])
         assert listed.status_code == 200, listed.text
         assert {each["name"][:4] for each in listed.json()["collections"]} == {"mine"}
-        asked = {
-            "userMessage": "door",
-            "topic": "",
-            "currentTopic": "",
-            "selectedCollections": [
-                {
-                    "service": "itself",
-                    "name": name,
-                    "embedding_connection": "default",
-                    "embedding_model": "all-MiniLM-L6-v2",
-                }
-                for name in (THEIRS, MINE)
-            ],
-        }
+        asked = dict(BODIES["POST /api/collect"])
+        [entry] = asked["selectedCollections"]
+        asked["selectedCollections"] = [{**entry, "service": "itself", "name": name} for name in (THEIRS, MINE)]
         answer = keyed.ask("POST", "/api/collect", keyed.keys["mine"], asked)
         theirs, _ = answer.json()["receipt"]["collections"]
         assert theirs["status"] == "failed"

@@ -354,9 +354,9 @@ def test_the_logs_have_no_key_no_secret_and_no_text(keyed):
     word, secret = (f"{name}{uuid.uuid4().hex}" for name in ("word", "secret"))
     made = keyed.new_key(name="told", scopes=["read"])
     rotated = keyed.ask("POST", f"/api/keys/{made['id']}/rotate", keyed.admin_key, {}).json()
-    for status, method, path, body, headers in telling(f"The {word} lies under the red stone.", word, secret):
-        answer = keyed.ask(method, path, keyed.keys["mine"], body, **headers)
-        assert answer.status_code in status, (path, answer.text)
+    for told in telling(f"The {word} lies under the red stone.", word, secret):
+        answer = keyed.ask(told.method, told.path, keyed.keys["mine"], told.body, **told.headers)
+        assert answer.status_code in told.statuses, (told.path, answer.text)
     jobs = [each["id"] for each in keyed.ask("GET", "/api/jobs", keyed.keys["mine"]).json()["jobs"]]
     for job in jobs:
         eventually(lambda job=job: _has_ended(keyed, job))
