@@ -6,24 +6,19 @@ import pytest
 
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
-from schemas.settings import RetrievalSettings
 from tests.access.faults import all_faults
-from tests.interfaces.access.conftest import app_with_keys, mcp
-from tests.support.apps import models_of
+from tests.interfaces.access.conftest import mcp
 
-ADMIN = {"X-API-Key": "administrator-of-the-tests"}
 MINE, THEIRS, OF_NOBODY = "mine-docs", "theirs-docs", "mine-nothing"
 NO_SESSION = "5f2f2a57-8e2f-4f0e-9d43-0d3c9c5d7f11"
 TEXT = {"path": "a.md", "content": "The door opens at nine."}
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory, models):
-    folder, settings = tmp_path_factory.mktemp("denied"), RetrievalSettings(mcp_write=True)
-    with app_with_keys(folder, models_of(models), settings, api_key=ADMIN["X-API-Key"]) as app:
-        for name in (MINE, THEIRS, "rag-documents", "rag-context"):
-            assert app.test_client().post("/collections", json={"name": name}, headers=ADMIN).status_code == 201
-        yield app
+def app(clocked, admin):
+    for name in (MINE, THEIRS, "rag-context"):
+        assert admin("POST", "/collections", {"name": name}).status_code == 201
+    return clocked.app
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import pytest
 
 from schemas.access.api_keys import Grant
@@ -34,19 +32,9 @@ class World:
         return sum(request.path.endswith(what) for request in self.server.requests)
 
 
-@contextmanager
-def running_world(directory, **registry):
-    with (
-        model_server() as server,
-        app_with_keys(directory, models_of(server, **registry), RetrievalSettings()) as app,
-    ):
-        yield World(app, server)
-
-
 @pytest.fixture
-def world(tmp_path):
-    with running_world(tmp_path) as world:
-        yield world
+def world(clocked):
+    return World(clocked.app, clocked.models)
 
 
 def test_chat_calls_are_refused_beyond_the_limit(world):
@@ -111,7 +99,11 @@ def test_a_search_by_meaning_alone_is_refused_without_tokens_wherever_it_is_aske
 
 def test_a_model_decides_on_topics_only_for_who_may_chat_and_as_often_as_they_may(tmp_path):
     asked = {"userMessage": "How do tomatoes grow?", "conversationId": "c", "selectedCollections": []}
-    with running_world(tmp_path, topic="chat") as world:
+    with (
+        model_server() as server,
+        app_with_keys(tmp_path, models_of(server, topic="chat"), RetrievalSettings()) as app,
+    ):
+        world = World(app, server)
         for scopes, limits, times, chats in (
             (["read"], {}, 2, 0),
             (["read", "chat"], {}, 2, 2),
