@@ -227,9 +227,11 @@ def has_local_model():
 
 @pytest.mark.skipif(not has_local_model(), reason="the local embedding model is not installed: see docs/providers.md")
 def test_the_demo_succeeds_on_a_part_of_this_projects_documentation(processes, tmp_path):
-    """One page is enough: to embed more proves no more."""
+    """Two pages are enough: to embed more proves no more."""
     project = Path(__file__).parents[3]
-    shutil.copy(project / "README.md", tmp_path / "README.md")
+    (tmp_path / "docs").mkdir()
+    for name in ("README.md", "docs/how-to.md"):
+        shutil.copy(project / name, tmp_path / name)
     command = [sys.executable, "-m", "interfaces.commands.demo", tmp_path]
     result = subprocess.run(
         command, capture_output=True, text=True, timeout=PATIENCE_SECONDS * 2, cwd=project, check=False
