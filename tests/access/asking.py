@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ RULE = {
     "metadata": {"source": "handbook", "doc_type": "ops", "last_update_date": "2025-10-02"},
 }
 NAME = "{name}"
+PART = re.compile(r"\{(\w+)\}")
 VECTOR = {"query_embedding": [1.0, 0.0]}
 CHROMA = "/api/v2/tenants/{tenant}/databases/{database}/collections"
 BODIES: dict[str, Any] = {
@@ -108,31 +110,17 @@ def request_to(route: str, collection: str | None = MINE, document: str = "nobod
     query = QUERIES.get(route, "")
     if query and (collection is not None or NAME not in query):
         path += f"?{query}"
-    path = (
-        path.replace("{vector_store_id}", NAME)
-        .replace(NAME, collection or "")
-        .replace("{document_id}", document)
-        .replace("{tool}", TOOL)
-    )
     database = "default_database" if "/collections" in path else "nobody"
-    path = path.replace("{alias}", "mine-alias").replace("{tenant}", "default_tenant").replace("{database}", database)
-    for part in (
-        "provider",
-        "collection_id",
-        "rest",
-        "connection_id",
-        "conversation_id",
-        "job_id",
-        "judgement_id",
-        "bench_id",
-        "key_id",
-        "backup_id",
-        "model",
-        "file",
-        "file_id",
-        "batch_id",
-    ):
-        path = path.replace(f"{{{part}}}", "nobody")
+    known = {
+        "name": collection or "",
+        "vector_store_id": collection or "",
+        "document_id": document,
+        "tool": TOOL,
+        "alias": "mine-alias",
+        "tenant": "default_tenant",
+        "database": database,
+    }
+    path = PART.sub(lambda part: known.get(part[1], "nobody"), path)
     body = _with_name(BODIES.get(route, {} if method in ("POST", "PUT", "PATCH") else None), collection)
     return Request(method, path, body, HEADERS.get(route, {}))
 

@@ -9,8 +9,6 @@ import pytest
 from tests.access.keyed import CANARY
 from tests.support.commands import run_command
 
-on_sqlite = pytest.mark.parametrize("keyed", ["sqlite"], indirect=True)
-"""What commands do over HTTP is the same on both databases."""
 TEXT = "The library lends books for three weeks. Late books cost ten cents a day."
 
 
@@ -33,28 +31,17 @@ def folder(tmp_path):
     return library
 
 
-@on_sqlite
-def test_files_are_loaded_watched_searched_exported_and_imported_with_a_key(keyed, run, folder, tmp_path):
+def test_files_are_loaded_searched_and_exported_with_a_key(keyed, run, folder, tmp_path):
     loaded = run("mine", "load", folder, "--collection", "mine-library", "--full-speed")
     assert loaded.returncode == 0, loaded.stderr
     found = run("mine", "search", "How long may I keep a book?", "--json")
     assert found.returncode == 0, found.stderr
     assert "three weeks" in found.stdout
     assert CANARY not in found.stdout
-    (folder / "hours.md").write_text("# Hours\n\nThe library opens at ten.\n")
-    watched = run("mine", "watch", folder, "--collection", "mine-library", "--once")
-    assert watched.returncode == 0, watched.stderr
-    listed = run("mine", "collections")
-    assert "mine-library" in listed.stdout
-    assert CANARY not in listed.stdout
-    status = run("mine", "status", "--json")
-    assert status.returncode == 0, status.stderr
-    exported = run("mine", "export", tmp_path / "export", "--collection", "mine-library")
+    exported = run("mine", "export", tmp_path / "export")
     assert exported.returncode == 0, exported.stderr
-    assert keyed.ask("DELETE", "/collections/mine-library", keyed.keys["mine"]).status_code == 200
-    imported = run("mine", "import", tmp_path / "export")
-    assert imported.returncode == 0, imported.stderr
-    assert keyed.ask("GET", "/collections/mine-library", keyed.keys["mine"]).json()["count"] >= 2
+    assert (tmp_path / "export" / "mine-library.ndjson").exists()
+    assert not list((tmp_path / "export").glob(f"*{CANARY}*"))
     audited = run("admin", "audit", "--json", "--limit", "1000")
     assert audited.returncode == 0, audited.stderr
     assert "mine-library" in audited.stdout
@@ -62,10 +49,7 @@ def test_files_are_loaded_watched_searched_exported_and_imported_with_a_key(keye
     assert keyed.ask("DELETE", "/collections/mine-library", keyed.keys["mine"]).status_code == 200
 
 
-@on_sqlite
-@pytest.mark.parametrize(
-    "command", [("collections",), ("search", "anything"), ("check", "mine-docs"), ("export", "out")]
-)
+@pytest.mark.parametrize("command", [("collections",), ("check", "mine-docs")])
 def test_without_a_key_the_sentence_says_where_it_is_taken_from(run, command):
     done = run(None, *command)
     assert done.returncode == 2
@@ -73,7 +57,6 @@ def test_without_a_key_the_sentence_says_where_it_is_taken_from(run, command):
     assert "Traceback" not in done.stderr
 
 
-@on_sqlite
 def test_the_status_for_a_key_that_is_no_administrators_says_what_it_may_know(run):
     for kind in ("read", "chat"):
         done = run(kind, "status")
@@ -84,25 +67,18 @@ def test_the_status_for_a_key_that_is_no_administrators_says_what_it_may_know(ru
     assert "catalogue" in run("admin", "status").stdout
 
 
-@on_sqlite
-@pytest.mark.parametrize(
-    ("kind", "sentence"),
-    [(None, "RAG_API_KEY"), ("wrong", "is unknown"), ("revoked", "was revoked"), ("read", "needs the scope 'write'")],
-)
+@pytest.mark.parametrize(("kind", "sentence"), [(None, "RAG_API_KEY"), ("read", "needs the scope 'write'")])
 def test_a_watcher_that_is_refused_at_first_ends(run, folder, kind, sentence):
     done = run(kind, "watch", folder)
     assert (done.returncode, sentence in done.stderr) == (2, True), done.stderr
     assert "Traceback" not in done.stderr
 
 
-@on_sqlite
-@pytest.mark.parametrize(("kind", "sentence"), [(None, "RAG_API_KEY"), ("wrong", "is unknown")])
-def test_a_relay_whose_key_is_refused_ends(run, kind, sentence):
-    done = run(kind, "mcp")
-    assert (done.returncode, sentence in done.stderr, done.stdout) == (2, True, "")
+def test_a_relay_whose_key_is_refused_ends(run):
+    done = run("wrong", "mcp")
+    assert (done.returncode, "is unknown" in done.stderr, done.stdout) == (2, True, "")
 
 
-@on_sqlite
 @pytest.mark.parametrize(
     ("content", "more", "sentence"),
     [("", {}, "RAG_API_KEY_FILE: the file is empty"), ("k", {"api_key": "k"}, "are both set: one is enough")],
@@ -113,25 +89,21 @@ def test_commands_refuse_keys_of_the_settings_as_the_service_does(keyed, tmp_pat
     assert (done.returncode, sentence in done.stderr, done.stderr.count("\n")) == (2, True, 1)
 
 
-@on_sqlite
 def test_a_foreign_collection_is_not_found_by_commands(keyed, run):
     done = run("mine", "search", "door", "--collection", f"theirs-{CANARY}")
     assert done.returncode == 2
     assert "not found" in done.stderr
 
 
-@on_sqlite
 def test_a_key_is_no_argument(run, keyed):
     done = run_command("keys", "revoke", keyed.keys["mine"], data_dir=keyed.service.data_dir)
     assert done.returncode == 2
     assert keyed.keys["mine"] not in done.stderr + done.stdout
 
 
-def test_keys_are_managed_beside_the_running_service(keyed):
-    if keyed.catalog_url:
-        settings = {"data_dir": keyed.service.data_dir, "catalog_url": keyed.catalog_url}
-    else:
-        settings = {"data_dir": keyed.service.data_dir}
+def test_keys_are_managed_beside_the_running_service(on_either):
+    keyed = on_either
+    settings = {"data_dir": keyed.service.data_dir, "catalog_url": keyed.catalog_url}
     made = run_command("keys", "create", "by hand", "--scope", "read", "--collection", "mine*", "--json", **settings)
     assert made.returncode == 0, made.stderr
     key = json.loads(made.stdout)
@@ -149,8 +121,3 @@ def test_keys_are_managed_beside_the_running_service(keyed):
         ("COMMAND", "keys create", None, key["id"]),
     ]
     assert key["key"] not in told.stdout
-    unknown = run_command("keys", "create", "x", "--scope", "read", "--limit", "nonsense=3", **settings)
-    assert (unknown.returncode, "limits.nonsense" in unknown.stderr) == (2, True)
-    filtered = run_command("keys", "create", "x", "--scope", "write", "--where", '{"a": 1}', **settings)
-    assert filtered.returncode == 2
-    assert "can only read" in filtered.stderr

@@ -17,9 +17,10 @@ import requests
 import urllib3
 
 from schemas.access.narrowing import HEADER
-from tests.access.asking import RULE
+from tests.access.asking import BODIES, RULE
+from tests.access.faults import all_faults
 from tests.access.keyed import CANARY, MINE, PROMISED_SECONDS, THEIRS
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.catalog.postgres.database import PostgresDatabase
 from wrapper.engine.keeper.state import read_state
 
@@ -35,64 +36,66 @@ def _me(keyed, **headers):
     return keyed.ask("GET", "/api/me", **headers)
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        lambda key: {"Authorization": f"Bearer {key}"},
-        lambda key: {"Authorization": f"bearer   {key}"},
-        lambda key: {"Authorization": f"BEARER {key}"},
-        lambda key: {"Authorization": _basic("anybody", key)},
-        lambda key: {"Authorization": _basic("", key).replace("Basic", "basic")},
-        lambda key: {"X_API_Key": key},
-        lambda key: {"x_api_key": f"{key} , {key}"},
-        lambda key: {"api_key": key},
-        lambda key: {"X_Chroma_Token": key},
-        lambda key: {"X_API_Key": key, "Authorization": f"Bearer {key}", "X_Chroma_Token": key},
-    ],
-)
-def test_a_key_is_taken_from_any_header_that_clients_know(keyed, headers):
-    answer = _me(keyed, **headers(keyed.keys["mine"]))
-    assert (answer.status_code, answer.json()["name"]) == (200, "mine")
+CARRIED = [
+    lambda key: {"Authorization": f"Bearer {key}"},
+    lambda key: {"Authorization": f"bearer   {key}"},
+    lambda key: {"Authorization": f"BEARER {key}"},
+    lambda key: {"Authorization": _basic("anybody", key)},
+    lambda key: {"Authorization": _basic("", key).replace("Basic", "basic")},
+    lambda key: {"X_API_Key": key},
+    lambda key: {"x_api_key": f"{key} , {key}"},
+    lambda key: {"api_key": key},
+    lambda key: {"X_Chroma_Token": key},
+    lambda key: {"X_API_Key": key, "Authorization": f"Bearer {key}", "X_Chroma_Token": key},
+]
+NOT_CARRIED = [
+    (lambda key: {"Authorization": f"Bearer {key}", "X_API_Key": OTHER}, "key_ambiguous"),
+    (lambda key: {"api_key": f"{key},{OTHER}"}, "key_ambiguous"),
+    (lambda key: {"Authorization": f"Bearer {key}, Bearer {OTHER}"}, "key_ambiguous"),
+    (lambda key: {"Authorization": _basic("x", key), "X_Chroma_Token": key.upper()}, "key_ambiguous"),
+    (lambda key: {"Authorization": key}, "key_unknown"),
+    (lambda key: {"Authorization": f"Digest {key}"}, "key_unknown"),
+    (lambda key: {"Authorization": "Bearer"}, "key_unknown"),
+    (lambda key: {"Authorization": "Basic !!!"}, "key_unknown"),
+    (lambda key: {"Authorization": _basic(key, "")}, "key_unknown"),
+    (lambda key: {"Authorization": f"Bearer {key.upper()}"}, "key_unknown"),
+    (lambda key: {"Authorization": f"Bearer {key}="}, "key_unknown"),
+    (lambda key: {"Authorization": f"Bearer {key[:-1]}"}, "key_unknown"),
+    (lambda key: {"Authorization": f"Bearer {key}\xe9"}, "key_unknown"),
+    (lambda key: {"X_API_Key": "x" * 8_000}, "key_unknown"),
+    (lambda key: {"X_API_Key": "a.b.c"}, "key_unknown"),
+    (lambda key: {"X_API_Key": ","}, "key_missing"),
+]
 
 
-@pytest.mark.parametrize(
-    ("headers", "code"),
-    [
-        (lambda key: {"Authorization": f"Bearer {key}", "X_API_Key": OTHER}, "key_ambiguous"),
-        (lambda key: {"api_key": f"{key},{OTHER}"}, "key_ambiguous"),
-        (lambda key: {"Authorization": f"Bearer {key}, Bearer {OTHER}"}, "key_ambiguous"),
-        (lambda key: {"Authorization": _basic("x", key), "X_Chroma_Token": key.upper()}, "key_ambiguous"),
-        (lambda key: {"Authorization": key}, "key_unknown"),
-        (lambda key: {"Authorization": f"Digest {key}"}, "key_unknown"),
-        (lambda key: {"Authorization": "Bearer"}, "key_unknown"),
-        (lambda key: {"Authorization": "Basic !!!"}, "key_unknown"),
-        (lambda key: {"Authorization": _basic(key, "")}, "key_unknown"),
-        (lambda key: {"Authorization": f"Bearer {key.upper()}"}, "key_unknown"),
-        (lambda key: {"Authorization": f"Bearer {key}="}, "key_unknown"),
-        (lambda key: {"Authorization": f"Bearer {key[:-1]}"}, "key_unknown"),
-        (lambda key: {"Authorization": f"Bearer {key}\xe9"}, "key_unknown"),
-        (lambda key: {"X_API_Key": "x" * 8_000}, "key_unknown"),
-        (lambda key: {"X_API_Key": "a.b.c"}, "key_unknown"),
-        (lambda key: {"X_API_Key": ","}, "key_missing"),
-    ],
-)
-def test_what_is_not_exactly_one_key_is_none(keyed, headers, code):
-    answer = _me(keyed, **headers(keyed.keys["mine"]))
-    assert (answer.status_code, answer.json()["code"]) == (401, code)
-    assert keyed.keys["mine"] not in answer.text
+def test_a_key_is_taken_from_any_header_that_clients_know(keyed):
+    with all_faults() as case:
+        for number, headers in enumerate(CARRIED):
+            with case(number):
+                answer = _me(keyed, **headers(keyed.keys["mine"]))
+                assert (answer.status_code, answer.json()["name"]) == (200, "mine")
+
+
+def test_what_is_not_exactly_one_key_is_none(keyed):
+    with all_faults() as case:
+        for number, (headers, code) in enumerate(NOT_CARRIED):
+            with case(number, code):
+                answer = _me(keyed, **headers(keyed.keys["mine"]))
+                assert (answer.status_code, answer.json()["code"]) == (401, code)
+                assert keyed.keys["mine"] not in answer.text
 
 
 def test_a_key_in_the_query_string_or_the_body_is_no_key(keyed):
     key = keyed.admin_key
     for parameter in ("api_key", "key", "token", "access_token"):
-        assert requests.get(f"{keyed.url}/collections", params={parameter: key}, timeout=30).status_code == 401
+        assert keyed.ask("GET", f"/collections?{parameter}={key}").status_code == 401
     body = {"query_embedding": [1, 0], "collection": MINE, "api_key": key, "key": key}
     assert keyed.ask("POST", "/query", None, body).status_code == 401
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
+def test_smuggled_headers_carry_no_key(keyed):
+    """Names with underscores and blanks, folded lines and the headers of others are dropped or refused."""
+    for lines in (
         "X_API_Key: {key}",
         "X-API-Key : {key}",
         "X-API-Key:\r\n {key}",
@@ -100,13 +103,10 @@ def test_a_key_in_the_query_string_or_the_body_is_no_key(keyed):
         "X-Forwarded-Authorization: Bearer {key}",
         "Proxy-Authorization: Bearer {key}",
         "Cookie: api_key={key}",
-    ],
-)
-def test_smuggled_headers_carry_no_key(keyed, lines):
-    """Names with underscores and blanks, folded lines and the headers of others are dropped or refused."""
-    answered = _raw(keyed, "GET /collections HTTP/1.1\r\n" + lines.format(key=keyed.admin_key))
-    assert answered.split(b" ")[1] in (b"400", b"401")
-    assert CANARY.encode() not in answered
+    ):
+        answered = _raw(keyed, "GET /collections HTTP/1.1\r\n" + lines.format(key=keyed.admin_key))
+        assert answered.split(b" ")[1] in (b"400", b"401"), lines
+        assert CANARY.encode() not in answered, lines
 
 
 def test_two_headers_of_one_name_with_different_keys_are_ambiguous(keyed):
@@ -136,19 +136,10 @@ def test_an_idempotent_answer_is_for_the_caller_who_got_it(keyed):
     )
 
 
-def test_gather_stays_with_what_the_key_sees(keyed):
-    spec = {"ids": ["open", "shut"], "by": "group", "text": True}
-    found = keyed.ask("POST", f"/collections/{MINE}/gather", keyed.keys["filtered"], spec).json()
-    assert [each["id"] for group in found["groups"] for each in group["documents"]] == ["open"]
-    assert found["missing"] == ["shut"]
-    assert "mirror" not in str(found)
-    whole = keyed.ask("POST", f"/collections/{MINE}/gather", keyed.keys["mine"], spec).json()
-    assert "mirror" in str(whole)
-
-
 def test_a_kept_answer_is_for_callers_who_see_the_same(keyed):
+    hidden = f"hidden-{uuid.uuid4().hex}"
     stored = [{**RULE, "filename": "open.md", "content": "The door opens at nine."}]
-    stored += [{**RULE, "filename": "shut.md", "content": f"The door of {CANARY} opens at night."}]
+    stored += [{**RULE, "filename": "shut.md", "content": f"The door of {hidden} opens at night."}]
     for document, is_public in zip(stored, (True, False), strict=True):
         document["metadata"] = {**RULE["metadata"], "public": is_public}
     batch = {"documents": stored, "collection": "mine-texts"}
@@ -158,12 +149,12 @@ def test_a_kept_answer_is_for_callers_who_see_the_same(keyed):
 
     def told(key, asked, more=named):
         answer = keyed.ask("POST", "/api/rag/retrieve", key, {"query": asked, **more})
-        return answer.status_code, answer.json().get("context_id"), CANARY in answer.text
+        return answer.status_code, answer.json().get("context_id"), hidden in answer.text
 
-    for asked, has_canary in (("When does the door open?", True), ("The door opens at nine.", False)):
-        named["max_chunks"] = 2 if has_canary else 1
+    for asked, is_hidden in (("When does the door open?", True), ("The door opens at nine.", False)):
+        named["max_chunks"] = 2 if is_hidden else 1
         status, kept, shown = told(keyed.keys["mine"], asked)
-        assert (status, shown) == (200, has_canary)
+        assert (status, shown) == (200, is_hidden)
         assert [told(keyed.keys["mine"], asked) for _ in range(4)] == [(200, kept, shown)] * 4, "nothing was kept"
         status, own, shown = told(keyed.keys["filtered"], asked)
         assert (status, own != kept, shown) == (200, True, False)
@@ -171,23 +162,7 @@ def test_a_kept_answer_is_for_callers_who_see_the_same(keyed):
         assert told(elsewhere, asked) == (404, None, False)
         status, others, shown = told(elsewhere, asked, {"context_key": "kept", "min_relevance": 0})
         assert (status, others in (kept, own), shown) == (200, False, False)
-
-
-def test_notes_are_their_owners(keyed):
-    notes, other = (keyed.new_key(name=name, scopes=["write"])["key"] for name in ("notes", "no notes"))
-    session = keyed.call_tool(notes, "session_start", name="mine")["structuredContent"]["session_id"]
-    noted = keyed.call_tool(notes, "session_note", note=f"A note of {CANARY}-note", session_id=session)
-    assert not noted.get("isError"), noted
-    assert keyed.call_tool(other, "session_note", note="into a foreign session", session_id=session)["isError"]
-    for path, body in (
-        ("/collections/rag-notes/documents/search", {}),
-        ("/collections/rag-notes/text-search", {"query": "note"}),
-        ("/api/search", {"query": "note", "oracles": ["persona"], "min_relevance": 0}),
-    ):
-        assert f"{CANARY}-note" not in keyed.ask("POST", path, other, body).text, path
-    assert f"{CANARY}-note" in keyed.ask("POST", "/collections/rag-notes/documents/search", notes, {}).text
-    stolen = {"documents": [{"id": "x", "text": "forged", "metadata": {"owner": "key:x"}, "embedding": [0.0] * 384}]}
-    assert keyed.ask("POST", "/collections/rag-notes/documents", other, stolen).status_code == 403
+    assert keyed.ask("DELETE", "/collections/mine-texts", keyed.admin_key).status_code == 200
 
 
 def test_a_view_that_is_sent_along_only_narrows(keyed):
@@ -211,20 +186,9 @@ def test_a_connection_to_the_service_itself_gives_no_more_than_the_caller_has(ke
         listed = keyed.ask("GET", "/api/connections/itself/collections", keyed.keys["mine"])
         assert listed.status_code == 200, listed.text
         assert {each["name"][:4] for each in listed.json()["collections"]} == {"mine"}
-        asked = {
-            "userMessage": "door",
-            "topic": "",
-            "currentTopic": "",
-            "selectedCollections": [
-                {
-                    "service": "itself",
-                    "name": name,
-                    "embedding_connection": "default",
-                    "embedding_model": "all-MiniLM-L6-v2",
-                }
-                for name in (THEIRS, MINE)
-            ],
-        }
+        asked = dict(BODIES["POST /api/collect"])
+        [entry] = asked["selectedCollections"]
+        asked["selectedCollections"] = [{**entry, "service": "itself", "name": name} for name in (THEIRS, MINE)]
         answer = keyed.ask("POST", "/api/collect", keyed.keys["mine"], asked)
         theirs, _ = answer.json()["receipt"]["collections"]
         assert theirs["status"] == "failed"
@@ -234,6 +198,7 @@ def test_a_connection_to_the_service_itself_gives_no_more_than_the_caller_has(ke
 
 
 def test_an_export_breaks_off_when_its_key_is_revoked(keyed):
+    before = keyed.service.log.stat().st_size
     many = [{"id": f"n{number}", "text": "x" * 20_000, "embedding": [float(number), 1.0]} for number in range(500)]
     assert keyed.ask("POST", "/collections", keyed.admin_key, {"name": "mine-long"}).status_code == 201
     for at in range(0, len(many), 250):
@@ -246,7 +211,10 @@ def test_an_export_breaks_off_when_its_key_is_revoked(keyed):
     # Small buffers: the rest of the answer has to wait at the service.
     narrow = urllib3.PoolManager(socket_options=[(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)])
     path = f"{keyed.url}/collections/mine-long/export"
-    with narrow, narrow.request("GET", path, headers=headers, preload_content=False, timeout=60) as export:
+    with (
+        narrow,
+        narrow.request("GET", path, headers=headers, preload_content=False, timeout=PATIENCE_SECONDS) as export,
+    ):
         pieces = export.stream(1_000)
         assert next(pieces)
         assert keyed.ask("DELETE", f"/api/keys/{made['id']}", keyed.admin_key).status_code == 200
@@ -255,12 +223,15 @@ def test_an_export_breaks_off_when_its_key_is_revoked(keyed):
         eventually(lambda: time.monotonic() > revoked_at + PROMISED_SECONDS)
         with pytest.raises(urllib3.exceptions.ProtocolError):
             sum(map(len, pieces))
-    written = eventually(lambda: "an answer broke off" in (log := keyed.service.log.read_text()) and log)
+    written = eventually(
+        lambda: "an answer broke off" in (log := keyed.service.log.read_bytes()[before:].decode()) and log
+    )
     assert "Traceback" not in written
     assert keyed.ask("DELETE", "/collections/mine-long", keyed.admin_key).status_code == 200
 
 
-def test_changes_of_a_key_reach_every_worker(keyed):
+def test_changes_of_a_key_reach_every_worker(on_either):
+    keyed = on_either
     made = keyed.new_key(name="changes", scopes=["read"], collections=["mine*"])
     assert keyed.ask("GET", f"/collections/{THEIRS}", made["key"]).status_code == 404
     change = {"collections": ["theirs*"]}
@@ -276,7 +247,9 @@ def test_changes_of_a_key_reach_every_worker(keyed):
     assert keyed.ask("POST", f"/api/keys/{made['id']}/rotate", keyed.admin_key, {}).status_code == 409
 
 
-def test_a_key_for_connections_reaches_no_server_that_holds_the_documents(keyed):
+def test_a_key_for_connections_reaches_no_server_that_holds_the_documents(on_either):
+    keyed = on_either
+
     def refused(host, port):
         body = {"type": "rag", "provider": "chromadb", "config": {"url": f"http://{host}:{port}"}}
         answers = [keyed.ask("POST", "/api/connections/test", keyed.keys["connect"], body) for _ in range(6)]
@@ -295,38 +268,8 @@ def test_a_key_for_connections_reaches_no_server_that_holds_the_documents(keyed)
     eventually(lambda: read_state(keyed.service.data_dir).ready)
 
 
-def test_a_key_for_connections_chooses_no_folder(keyed):
-    body = {"type": "rag", "provider": "qdrant", "config": {"path": "books"}}
-    for method, path, asked in (
-        ("POST", "/api/connections", {"id": "folder", **body}),
-        ("POST", "/api/connections/test", body),
-        ("POST", "/api/connections/validate", body),
-    ):
-        answer = keyed.ask(method, path, keyed.keys["connect"], asked)
-        assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing")
-        assert answer.json()["details"] == {"scope": "admin", "field": "config.path"}
-
-
-def test_a_key_is_rotated_once(keyed):
-    made = keyed.new_key(name="rotates", scopes=["read"])
-    rotate = f"/api/keys/{made['id']}/rotate"
-    successor = keyed.ask("POST", rotate, keyed.admin_key, {}).json()
-    refused = keyed.ask("POST", rotate, keyed.admin_key, {})
-    assert (refused.status_code, refused.json()["code"]) == (409, "api_key_rotated")
-    assert refused.json()["details"] == {"id": made["id"], "successor": successor["id"]}
-
-
-@pytest.mark.parametrize("ends_at", ["2020-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
-def test_a_key_does_not_end_in_the_past_nor_after_all_time(keyed, ends_at):
-    wanted = {"name": "ends", "scopes": ["read"], "expires_at": ends_at}
-    assert keyed.ask("POST", "/api/keys", keyed.admin_key, wanted).json()["details"] == {"field": "expires_at"}
-    made = keyed.new_key(name="ends", scopes=["read"])
-    change = keyed.ask("PATCH", f"/api/keys/{made['id']}", keyed.admin_key, {"expires_at": ends_at})
-    assert change.status_code == 400
-
-
 def _raw(keyed, head):
-    with socket.create_connection(("127.0.0.1", keyed.service.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", keyed.service.port), timeout=PATIENCE_SECONDS) as connection:
         connection.sendall(f"{head}\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
         received = b""
         while piece := connection.recv(65_536):
@@ -334,24 +277,20 @@ def _raw(keyed, head):
     return received
 
 
-@pytest.mark.parametrize(
-    ("head", "status"),
-    [
-        ("{key} /live HTTP/1.1", 400),
-        ("GET{key} /live", 400),
-        ("GET /live HTTP/1.1\r\n{key}", 400),
-        ("GET /live HTTP/1.1\r\nX-Key {key}: yes", 400),
-        ("GET /live HTTP/1.1\r\nTransfer-Encoding: {key}", 400),
-        ("GET /live HTTP/1.1\r\nX-Much: " + "{key}" * 500, 431),
-    ],
-)
-def test_what_is_no_http_is_refused_in_the_services_words_without_its_keys(keyed, head, status):
+def test_what_is_no_http_is_refused_in_the_services_words_without_its_keys(keyed):
     key = keyed.keys["mine"]
-    answer = _raw(keyed, head.format(key=key)).decode()
-    assert answer.startswith(f"HTTP/1.1 {status} ")
-    told = orjson.loads(answer.partition("\r\n\r\n")[2])
-    assert told["code"] == ("headers_too_large" if status == 431 else "malformed_request")
-    assert key not in answer
+    for head, status, code in (
+        ("{key} /live HTTP/1.1", 400, "malformed_request"),
+        ("GET{key} /live", 400, "malformed_request"),
+        ("GET /live HTTP/1.1\r\n{key}", 400, "malformed_request"),
+        ("GET /live HTTP/1.1\r\nX-Key {key}: yes", 400, "malformed_request"),
+        ("GET /live HTTP/1.1\r\nTransfer-Encoding: {key}", 400, "malformed_request"),
+        ("GET /live HTTP/1.1\r\nX-Much: " + "{key}" * 500, 431, "headers_too_large"),
+    ):
+        answer = _raw(keyed, head.format(key=key)).decode()
+        assert answer.startswith(f"HTTP/1.1 {status} "), head
+        assert orjson.loads(answer.partition("\r\n\r\n")[2])["code"] == code, head
+        assert key not in answer, head
 
 
 def test_no_answer_repeats_a_key_that_stands_in_the_wrong_place(keyed):
@@ -370,7 +309,7 @@ def test_no_answer_repeats_a_key_that_stands_in_the_wrong_place(keyed):
     warned = keyed.ask("GET", f"/collections?{key}=1", key)
     assert warned.json()["warnings"]
     assert key not in warned.text
-    assert key not in requests.get(f"{keyed.url}/live", headers={"Host": key}, timeout=30).text
+    assert key not in requests.get(f"{keyed.url}/live", headers={"Host": key}, timeout=PATIENCE_SECONDS).text
 
 
 def test_neither_log_has_a_key_that_stood_in_the_wrong_place(keyed):

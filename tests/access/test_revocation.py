@@ -11,12 +11,12 @@ import orjson
 import pytest
 import requests
 
+from tests.access.conftest import ADMIN_KEY
 from tests.access.keyed import MINE, PROMISED_SECONDS
 from tests.durability.processes import worker_of, workers
 from tests.support.chroma import ChromaServer
-from tests.support.live import eventually, live_service
+from tests.support.live import PATIENCE_SECONDS, eventually, live_service
 
-ADMIN_KEY = "an-administrators-key-for-tests"
 WORKERS = 4
 
 
@@ -65,7 +65,7 @@ def test_a_revocation_reaches_each_worker_of_two_services(postgres, tmp_path, pr
     ):
         admin = {"Authorization": f"Bearer {ADMIN_KEY}"}
         made = requests.post(
-            f"{one.url}/api/keys", json={"name": "k", "scopes": ["read"]}, headers=admin, timeout=30
+            f"{one.url}/api/keys", json={"name": "k", "scopes": ["read"]}, headers=admin, timeout=PATIENCE_SECONDS
         ).json()
         connections = [each for service in (one, two) for each in _connection_to_each_worker(service, stack)]
 
@@ -73,7 +73,10 @@ def test_a_revocation_reaches_each_worker_of_two_services(postgres, tmp_path, pr
             return connection.ask("GET", "/api/me", Authorization=f"Bearer {made['key']}").status
 
         assert [status_by(each) for each in connections] == [200] * 2 * WORKERS
-        assert requests.delete(f"{two.url}/api/keys/{made['id']}", headers=admin, timeout=30).status_code == 200
+        assert (
+            requests.delete(f"{two.url}/api/keys/{made['id']}", headers=admin, timeout=PATIENCE_SECONDS).status_code
+            == 200
+        )
         revoked_at = time.monotonic()
         refused = set()
         while len(refused) < len(connections):
@@ -108,7 +111,7 @@ def test_who_waits_for_changes_is_told_nothing_once_their_key_has_no_right_to_it
     secret = {"id": "late", "text": "late", "metadata": {"public": False}, "embedding": [1.0, 1.0]}
     added = keyed.ask("POST", f"/collections/{MINE}/documents", keyed.admin_key, {"documents": [secret]})
     assert added.status_code in (201, 202)
-    waiting.join(90)
+    waiting.join(PATIENCE_SECONDS)
     assert len(answers) == 1
     assert b"late" not in answers[0]
     assert keyed.ask("DELETE", f"/collections/{MINE}/documents/late", keyed.admin_key).status_code == 200

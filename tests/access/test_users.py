@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 import pytest
-import requests
 
 from tests.access.conftest import ADMIN_KEY
 from tests.access.keyed import CANARY, MINE, THEIRS, KeyedService
@@ -69,45 +68,31 @@ def test_a_token_is_worth_what_the_table_makes_of_its_claims(users, token):
     me = users.ask("GET", "/api/me", token(groups=["authors"])).json()
     assert (me["id"], me["name"], me["kind"]) == ("user:ada", "Ada", "user")
     assert (me["scopes"], me["collections"], me["where"]) == (["read", "write", "chat"], ["mine*"], None)
-    for claims, rights in (
-        ({}, (["read"], ["mine*"])),
-        ({"groups": ["operators"], "teams": ["all"]}, (["admin"], None)),
-        ({"groups": ["unheard-of"]}, ([], ["mine*"])),
-        ({"teams": ["unheard-of"]}, (["read"], [])),
-        ({"teams": None}, (["read"], [])),
+    for claims, status in (
+        ({"groups": ["operators"]}, 403),  # administrators have all collections
+        ({"groups": ["operators"], "teams": ["all"]}, 200),
+        ({"groups": ["authors"]}, 403),
     ):
-        me = users.ask("GET", "/api/me", token(**claims)).json()
-        assert (me["scopes"], me["collections"]) == rights
+        assert users.ask("GET", "/api/keys", token(**claims)).status_code == status, claims
 
 
 def test_a_user_sees_and_may_what_a_key_of_the_same_rights_does(users, token):
     reader, author = token(), token(groups=["authors"])
     listed = users.ask("GET", "/collections", reader)
     assert [each["name"] for each in listed.json()["collections"]] == [MINE]
-    for path in (
-        f"/collections/{THEIRS}",
-        f"/collections/{THEIRS}/documents",
-        f"/collections/{THEIRS}/documents/count",
-    ):
-        answer = users.ask("GET", path, reader)
-        assert answer.status_code == 404
-        assert CANARY not in answer.text.replace(THEIRS, "")
+    answer = users.ask("GET", f"/collections/{THEIRS}/documents", reader)
+    assert (answer.status_code, CANARY in answer.text.replace(THEIRS, "")) == (404, False)
     documents = [{"id": "by-a-user", "text": "a", "embedding": [1.0, 0.0]}]
     path = f"/collections/{MINE}/documents"
     assert users.ask("POST", path, reader, {"documents": documents}).json()["code"] == "scope_missing"
     assert users.ask("POST", path, author, {"documents": documents}).status_code in (200, 201, 202)
-    assert users.ask("GET", "/api/keys", author).status_code == 403
 
 
-def test_a_user_is_told_which_scope_the_tool_needs(users, token):
-    note = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "session_start", "arguments": {}}}
-    refused = users.ask("POST", "/mcp", token(), note)
+def test_what_a_user_makes_is_theirs_by_whichever_token(users, token):
+    start = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "session_start", "arguments": {}}}
+    refused = users.ask("POST", "/mcp", token(), start)
     assert (refused.status_code, refused.json()["code"]) == (403, "scope_missing")
     assert 'error="insufficient_scope"' in refused.headers["WWW-Authenticate"]
-    assert users.ask("POST", "/mcp", token(groups=["authors"]), note).json()["result"]
-
-
-def test_what_a_user_makes_is_theirs(users, token):
     ada, bob = (token(groups=["authors"], sub=sub) for sub in ("ada", "bob"))
     session = users.call_tool(ada, "session_start", name="ada's")["structuredContent"]["session_id"]
     note = {"note": "The key is under the mat.", "session_id": session}
@@ -121,15 +106,11 @@ def test_what_a_user_makes_is_theirs(users, token):
 
 def test_a_user_uploads_into_their_own_collections_alone(users, token):
     ada = token(groups=["authors"])
-
-    def upload(collection):
-        headers = {"Authorization": f"Bearer {ada}", "Content-Type": "text/plain", "X-Filename": "a.txt"}
-        path = f"{users.url}/api/documents?collection={collection}"
-        return requests.post(path, data=b"Planted by ada.", headers=headers, timeout=60)
-
+    file = {"Content_Type": "text/plain", "X_Filename": "a.txt"}
     for foreign in (THEIRS, "theirs-invented"):
-        assert upload(foreign).status_code == 403
-    taken = upload("mine-uploads")
+        answer = users.ask("POST", f"/api/documents?collection={foreign}", ada, b"Planted by ada.", **file)
+        assert answer.status_code == 403
+    taken = users.ask("POST", "/api/documents?collection=mine-uploads", ada, b"Planted by ada.", **file)
     assert taken.status_code == 202, taken.text
     path = f"/api/jobs/{taken.json()['job']['id']}"
     eventually(lambda: users.ask("GET", path, ada).json()["status"] == "done")
@@ -137,23 +118,14 @@ def test_a_user_uploads_into_their_own_collections_alone(users, token):
     assert "theirs-invented" not in names
 
 
-def test_administrators_have_all_collections(users, token):
-    assert users.ask("GET", "/api/keys", token(groups=["operators"])).status_code == 403
-    assert users.ask("GET", "/api/keys", token(groups=["operators"], teams=["all"])).status_code == 200
-
-
 def test_what_is_no_token_for_this_service_is_refused(users, issuer, token):
     with running_issuer() as other:
         claims = {"iss": issuer.url, "aud": f"{users.url}/mcp", "groups": ["operators"]}
-        forged = [other.token(key=key, header={"kid": "first"}, **claims) for key in map(signing_key, ("x", "first-x"))]
-    past = int(time.time()) - 3600
+        forged = other.token(key=signing_key("first-x"), header={"kid": "first"}, **claims)
     for wrong, code in (
-        *((each, "key_unknown") for each in forged),
+        (forged, "key_unknown"),
         (token(aud="https://elsewhere.example/mcp"), "key_unknown"),
-        (token(exp=past), "key_expired"),
-        (token(nonce="n", typ="ID"), "key_unknown"),
-        (token()[:-8], "key_unknown"),
-        (token(groups=["operators"]).rpartition(".")[0] + ".", "key_unknown"),
+        (token(exp=int(time.time()) - 3600), "key_expired"),
     ):
         answer = users.ask("GET", "/collections", wrong)
         assert (answer.status_code, answer.json()["code"]) == (401, code), answer.text

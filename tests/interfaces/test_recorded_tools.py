@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from interfaces.recorded_tools import noted_tools, recorded_tools
+from interfaces.recorded_tools import recorded_tools
 from interfaces.tool import Tool
-from schemas.access.callers import ANYBODY, Caller, Kind, Scope, acting_as
+from schemas.access.callers import ANYBODY, acting_as
 from schemas.errors import (
     AuditUnwritableError,
-    BusyError,
-    CollectionForbiddenError,
-    CollectionNotFoundError,
     ConflictError,
-    InvalidInputError,
-    NotFoundError,
 )
 from tests.wrapper.audit.conftest import lines_of
 from wrapper.audit import noted
 from wrapper.audit.audit_log import AuditLog
-from wrapper.audit.noted import begin, end, note_collection
+from wrapper.audit.noted import note_collection
 from wrapper.audit.recording import Recorder
 
 
@@ -85,44 +80,3 @@ def test_a_tool_that_cannot_be_recorded_is_not_run(recorded, tmp_path):
     with pytest.raises(AuditUnwritableError):
         recorded["session_end"]({})
     assert recorded["rag_query"]({}) == {"taken": True}
-
-
-@pytest.fixture
-def learnt():
-    """What is noted of a request."""
-    yield begin()
-    end()
-
-
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        (InvalidInputError("no"), 400),
-        (CollectionForbiddenError("docs"), 403),
-        (NotFoundError("no"), 404),
-        (BusyError("no"), 503),
-        (KeyError("no"), 500),
-    ],
-)
-def test_a_call_within_a_request_notes_the_status_of_its_outcome(learnt, error, status):
-    def fails(arguments):
-        raise error
-
-    tools = noted_tools({"rag_query": tool("rag_query", taken), "session_end": tool("session_end", fails)})
-    with pytest.raises(type(error)):
-        tools["session_end"]({})
-    assert learnt.status == status
-    tools["rag_query"]({})
-    assert learnt.status == 200
-
-
-def test_a_missing_collection_is_noted_where_it_is_not_the_callers(learnt):
-    def fails(arguments):
-        raise CollectionNotFoundError("mine-docs", "theirs", "others")
-
-    (tried,) = noted_tools({"rag_query": tool("rag_query", fails)}).values()
-    for collections, names in ((None, []), (("*",), []), (("mine*",), ["theirs", "others"])):
-        caller = Caller("k", "k", Kind.KEY, frozenset({Scope.READ}), collections=collections)
-        with acting_as(caller), pytest.raises(CollectionNotFoundError):
-            tried({})
-        assert (learnt.names, learnt.is_denied, learnt.status) == (names, bool(names), 404)

@@ -60,11 +60,30 @@ print(sorted({"flask", "numpy", "requests", "sqlalchemy"} & set(sys.modules)))
 """
 
 
+SERVING = """
+import json, os, runpy, sys
+
+class Watch:
+    def find_spec(self, name, *_):
+        if name == "numpy":
+            told["threads"] = os.environ.get("OPENBLAS_NUM_THREADS")
+
+def serving(module, **_):
+    told["module"], told["arguments"], told["folder"] = module, sys.argv[1:], os.getcwd()
+
+told = {}
+sys.meta_path.insert(0, Watch())
+runpy.run_module = serving
+from interfaces.cli import main
+main(["serve"], standalone_mode=False)
+import numpy
+os.write(1, json.dumps(told).encode())
+"""
+
+
 def probed(*arguments):
     """Return (the modules that a master imports, those that the application imports when it is made after that)."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, *arguments], stdout=subprocess.PIPE, text=True, check=True, timeout=120
-    )
+    done = subprocess.run([sys.executable, "-c", PROBE, *arguments], stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
 
 
@@ -82,5 +101,22 @@ def test_workers_import_nothing_that_their_master_could_have_imported(processes,
 
 
 def test_mcp_lists_its_tools_without_what_their_work_needs():
-    done = subprocess.run([sys.executable, "-c", LISTING], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", LISTING], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_process_that_has_checked_becomes_gunicorns_master_and_numpy_works_with_one_thread(
+    tmp_path, monkeypatch, pytestconfig
+):
+    """Whoever imports NumPy first: the variable is there."""
+    monkeypatch.setenv("RAG_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("RAG_PORT", str(free_port()))
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    done = subprocess.run([sys.executable, "-c", SERVING], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "module": "gunicorn",
+        "arguments": ["-c", "python:wrapper.serving.gunicorn_config", "interfaces.compose:create_app()"],
+        "folder": str(pytestconfig.rootpath),
+        "threads": "1",
+    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interfaces.environ import environ
 from tests.support.live import command, eventually, spawn_service
 from tests.wrapper.serving.certificates import write_pair
 
@@ -32,15 +32,13 @@ def service(tmp_path_factory, processes):
         service.stop()
 
 
-def run(service, *arguments, cwd=None, **environ):
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+def run(service, *arguments, cwd=None, **settings):
     done = subprocess.run(
         command(*arguments),
-        env={**kept, **environ},
+        env={**environ(), **settings},
         cwd=cwd or service.data_dir.parent,
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
@@ -78,6 +76,6 @@ def test_another_certificate_at_the_same_address_is_refused(service, tmp_path):
 def test_the_health_check_of_the_image_asks_by_tls(service, running):
     dockerfile = (PROJECT / "Dockerfile").read_text().replace("\\\n", "")
     asks = json.loads(re.search(r"^HEALTHCHECK .*CMD (\[.*\])$", dockerfile, re.MULTILINE)[1])
-    environ = {**os.environ, "RAG_PORT": str(service.port if running else 1), "RAG_TLS_CERT": "cert.pem"}
-    done = subprocess.run([sys.executable, *asks[1:]], env=environ, capture_output=True, timeout=30, check=False)
+    settings = environ(port=service.port if running else 1, tls_cert="cert.pem")
+    done = subprocess.run([sys.executable, *asks[1:]], env=settings, capture_output=True, check=False)
     assert (done.returncode == 0) is running

@@ -9,8 +9,9 @@ import pytest
 
 from interfaces.compose import create_app
 from schemas.access.api_keys import Grant
-from schemas.access.callers import Limits
+from schemas.access.callers import Limits, Scope
 from schemas.settings import AccessSettings, RetrievalSettings, WrapperSettings
+from tests.interfaces.access.asking import DOCUMENT, Asking
 from tests.support.apps import ONE_LOOK, models_of
 from tests.support.contract import CheckedClient
 from tests.support.model_server import model_server
@@ -77,6 +78,27 @@ def clocked(tmp_path_factory):
         app_with_keys(folder, models_of(server), RetrievalSettings(mcp_write=True)) as app,
     ):
         yield ClockedApp(app, server)
+
+
+@pytest.fixture(scope="module")
+def admin(clocked):
+    """`admin(method, path, body)`: the answer to an administrator, who has made a collection and a document."""
+    client = clocked.app.test_client()
+    headers = {"Authorization": f"Bearer {clocked.key(Scope.ADMIN)[1]}"}
+
+    def ask(method, path, body=None):
+        return client.open(path, method=method, json=body, headers=headers)
+
+    assert ask("POST", "/collections", {"name": "docs"}).status_code == 201
+    assert ask("POST", "/collections/docs/documents", {"documents": [DOCUMENT]}).status_code == 202
+    text = {"text": DOCUMENT["text"], "title": "Vault", "source": "house", "path": "vault"}
+    assert ask("POST", "/api/rag/ingest", text).status_code == 200
+    return ask
+
+
+@pytest.fixture
+def reading(clocked, admin):
+    return Asking(clocked, Scope.READ)
 
 
 @pytest.fixture

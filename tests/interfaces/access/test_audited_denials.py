@@ -6,24 +6,19 @@ import pytest
 
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
-from schemas.settings import AccessSettings, RetrievalSettings
+from tests.access.faults import all_faults
 from tests.interfaces.access.conftest import mcp
-from tests.support.apps import running_app
 
-ADMIN = {"X-API-Key": "administrator-of-the-tests"}
 MINE, THEIRS, OF_NOBODY = "mine-docs", "theirs-docs", "mine-nothing"
 NO_SESSION = "5f2f2a57-8e2f-4f0e-9d43-0d3c9c5d7f11"
 TEXT = {"path": "a.md", "content": "The door opens at nine."}
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory, processes):
-    access = AccessSettings(access="keys", api_key=ADMIN["X-API-Key"])
-    data_dir = tmp_path_factory.mktemp("denied")
-    with running_app(data_dir, access=access, retrieval=RetrievalSettings(mcp_write=True)) as app:
-        for name in (MINE, THEIRS, "rag-documents", "rag-context"):
-            assert app.test_client().post("/collections", json={"name": name}, headers=ADMIN).status_code == 201
-        yield app
+def app(clocked, admin):
+    for name in (MINE, THEIRS, "rag-context"):
+        assert admin("POST", "/collections", {"name": name}).status_code == 201
+    return clocked.app
 
 
 @pytest.fixture(scope="module")
@@ -110,22 +105,26 @@ def with_name(value, name):
     return name if value == "{name}" else value
 
 
-@pytest.mark.parametrize(("method", "path", "body", "tool"), ASKING)
-def test_a_collection_that_is_not_the_callers_is_a_denial(client, lines, key, method, path, body, tool):
+def test_a_collection_that_is_not_the_callers_is_a_denial(client, lines, key):
     headers = key(Scope.READ)
-    answers = []
-    for name in (THEIRS, OF_NOBODY):
-        arguments = with_name(body, name)
-        if path == "/mcp":
-            answer = mcp(client, tool, headers, **arguments)
-            assert answer.json["result"]["isError"]
-        else:
-            answer = client.open(path.replace("{name}", name), method=method, json=arguments, headers=headers)
-            assert answer.status_code == 404
-        answers.append(answer.text.replace(name, "NAME"))
-    assert answers[0] == answers[1]
-    (line,) = lines()
-    assert (line["collection"], line["status"], line["scope"], line.get("tool")) == (THEIRS, 404, "read", tool)
+    with all_faults() as case:
+        for method, path, body, tool in ASKING:
+            with case(method, path, tool):
+                answers = []
+                for name in (THEIRS, OF_NOBODY):
+                    arguments = with_name(body, name)
+                    if path == "/mcp":
+                        answer = mcp(client, tool, headers, **arguments)
+                        assert answer.json["result"]["isError"]
+                    else:
+                        place = path.replace("{name}", name)
+                        answer = client.open(place, method=method, json=arguments, headers=headers)
+                        assert answer.status_code == 404
+                    answers.append(answer.text.replace(name, "NAME"))
+                assert answers[0] == answers[1]
+                (line,) = lines()
+                told = (line["collection"], line["status"], line["scope"], line.get("tool"))
+                assert told == (THEIRS, 404, "read", tool)
 
 
 def test_all_that_are_not_the_callers_are_named(client, lines, key):
@@ -152,9 +151,9 @@ def test_one_of_several_is_a_denial_too(client, lines, key):
     assert [told(line) for line in lines()] == [("/api/collect", None, "read", f"{THEIRS},elsewhere", 404)]
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
+def test_what_the_caller_did_not_name_is_no_denial(client, lines, key):
+    headers = key(Scope.READ)
+    for method, path, body in (
         ("GET", "/api/documents", None),
         ("GET", "/api/documents/x", None),
         ("GET", "/api/rag/documents", None),
@@ -167,15 +166,9 @@ def test_one_of_several_is_a_denial_too(client, lines, key):
         ("POST", "/tools/rag_context_search", {"query": "door"}),
         ("POST", "/tools/rag_context_health", {}),
         ("POST", "/tools/rag_context_stats", {}),
-    ],
-)
-def test_what_the_caller_did_not_name_is_no_denial(client, lines, key, method, path, body):
-    client.open(path, method=method, json=body, headers=key(Scope.READ))
-    assert lines() == []
-
-
-@pytest.mark.parametrize("tool", ["rag_query", "rag_context", "rag_collections"])
-def test_tools_that_name_no_collection_are_not_denied(client, lines, key, tool):
-    asked = {"query": "door"} if tool == "rag_query" else {}
-    assert not mcp(client, tool, key(Scope.READ), **asked).json["result"]["isError"]
-    assert lines() == []
+    ):
+        client.open(path, method=method, json=body, headers=headers)
+        assert lines() == [], (path, body)
+    for tool, arguments in (("rag_query", {"query": "door"}), ("rag_context", {}), ("rag_collections", {})):
+        assert not mcp(client, tool, headers, **arguments).json["result"]["isError"]
+        assert lines() == [], tool

@@ -41,19 +41,6 @@ def test_answers_of_mcp_do_not_repeat_it(client):
         assert ADMIN_KEY not in answer.text + str(answer.headers)
 
 
-def test_other_answers_do_not_either(client):
-    for method, path in (("GET", f"/collections/of-{ADMIN_KEY}"), ("GET", f"/{ADMIN_KEY}")):
-        answer = client.open(path, method=method, headers={**HEADERS, "X-Request-ID": ADMIN_KEY})
-        assert answer.status_code == 404
-        assert ADMIN_KEY not in answer.text + str(answer.headers)
-
-
-def test_warnings_do_not_either(client):
-    body = {"query": "what", "oracles": ["lexical"], f"of-{ADMIN_KEY}": 1}
-    answer = client.post("/api/search", json=body, headers=HEADERS)
-    assert answer.json["warnings"] == ["Unknown field 'of-…' is ignored"]
-
-
 @pytest.mark.parametrize("key", KEYS)
 def test_answers_do_not_repeat_what_is_escaped_more_than_once(client, key):
     escaped = f"{key[:2]}%25{ord(key[2]):02X}{key[3:]}"

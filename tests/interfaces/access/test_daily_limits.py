@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import replace
-
 import pytest
 
-from interfaces.compose import create_app
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Limits, Scope
-from schemas.settings import AccessSettings, RetrievalSettings, WrapperSettings
-from tests.support.apps import ONE_LOOK, models_of
-from tests.support.contract import CheckedClient
+from schemas.settings import RetrievalSettings
+from tests.interfaces.access.conftest import app_with_keys, mcp
+from tests.support.apps import models_of
 from tests.support.model_server import model_server
 
-NOBODY = "http://127.0.0.1:9"
+TEXT = {"source": "notes", "path": "a.md", "title": "A", "text": "The gateway rotates its keys every night."}
 
 
 class World:
@@ -23,50 +19,22 @@ class World:
         self.app = app
         self.server = server
 
-    def key(self, **limits):
+    def key(self, *scopes, **limits):
         """Return the headers of a new key."""
-        grant = Grant(frozenset({Scope.MANAGE, Scope.CHAT}), limits=Limits(**limits))
+        grant = Grant(frozenset(map(Scope, scopes or ("manage", "chat"))), limits=Limits(**limits))
         return {"Authorization": f"Bearer {self.app.extensions['rag.access'].stored.create('limited', grant)[1]}"}
 
     def post(self, route, key, **body):
         return self.app.test_client().post(route, headers=key, json=body)
 
-    def embedded(self):
-        return sum(request.path.endswith("/embeddings") for request in self.server.requests)
-
-    def chats(self):
-        return sum(request.path.endswith("/chat/completions") for request in self.server.requests)
+    def asked(self, what):
+        """Return how often models were asked for embeddings, or for chat completions."""
+        return sum(request.path.endswith(what) for request in self.server.requests)
 
 
 @pytest.fixture
-def world(tmp_path):
-    with running_world(tmp_path) as world:
-        yield world
-
-
-@pytest.fixture
-def topical_world(tmp_path):
-    """A world in which the chat model decides on the topics of conversations."""
-    with running_world(tmp_path, topic="chat") as world:
-        yield world
-
-
-@contextmanager
-def running_world(directory, **registry):
-    with model_server() as server:
-        app = create_app(
-            WrapperSettings(
-                data_dir=directory, chroma_url=NOBODY, write_wait_seconds=0.0, log_level="error", log_format="json"
-            ),
-            replace(models_of(server, **registry), health_look_seconds=ONE_LOOK),
-            RetrievalSettings(),
-            AccessSettings(access="keys", api_key="an-administrators-key"),
-        )
-        app.test_client_class = CheckedClient
-        try:
-            yield World(app, server)
-        finally:
-            app.extensions["rag.service"].close()
+def world(clocked):
+    return World(clocked.app, clocked.models)
 
 
 def test_chat_calls_are_refused_beyond_the_limit(world):
@@ -95,55 +63,54 @@ def test_documents_and_questions_are_charged_and_what_is_remembered_is_not(world
     assert world.post("/api/rag/search", key, query="one two three four five").status_code == 200
     after_question, _ = daily_use.used(owner)
     assert after_question > after_document
-    calls = world.embedded()
+    calls = world.asked("/embeddings")
     assert world.post("/api/rag/search", key, query="one two three four five").status_code == 200
-    assert (daily_use.used(owner)[0], world.embedded()) == (after_question, calls)
+    assert (daily_use.used(owner)[0], world.asked("/embeddings")) == (after_question, calls)
     refused = world.post("/api/rag/search", key, query="another question of the same caller")
     assert (refused.status_code, refused.json["code"]) == (429, "rate_limited")
     assert refused.json["details"]["limit"] == "embedded_tokens_per_day"
     another = world.post("/api/rag/ingest", key, source="notes", path="b.md", title="B", text="other words")
     assert (another.status_code, another.json["code"]) == (429, "rate_limited")
-    assert world.embedded() == calls
+    assert world.asked("/embeddings") == calls
 
 
 def test_a_search_by_words_goes_on_without_tokens_and_says_so(world):
-    free, key = world.key(), world.key(embedded_tokens_per_day=0)
-    document = {"source": "notes", "path": "a.md", "title": "A", "text": "The gateway rotates its keys every night."}
-    assert world.post("/api/rag/ingest", free, **document).status_code == 200
+    key = world.key(embedded_tokens_per_day=0)
+    assert world.post("/api/rag/ingest", world.key(), **TEXT).status_code == 200
     answer = world.post("/api/search", key, query="gateway keys")
     assert answer.status_code == 200
-    assert [hit["content"] for hit in answer.json["results"]] == ["The gateway rotates its keys every night."]
+    assert [hit["content"] for hit in answer.json["results"]] == [TEXT["text"]]
     assert "embedded tokens a day" in answer.text
 
 
 def test_a_search_by_meaning_alone_is_refused_without_tokens_wherever_it_is_asked(world):
     key = world.key(embedded_tokens_per_day=0)
-    document = {"source": "notes", "path": "a.md", "title": "A", "text": "The gateway rotates its keys every night."}
-    assert world.post("/api/rag/ingest", world.key(), **document).status_code == 200
+    assert world.post("/api/rag/ingest", world.key(), **TEXT).status_code == 200
     asked = {"query": "gateway keys", "oracles": ["semantic"]}
     refused = [world.post("/api/search", key, **asked), world.post("/api/rag/search", key, query="gateway keys")]
     assert [(each.status_code, each.json["code"]) for each in refused] == [(429, "rate_limited")] * 2
     waits = [int(each.headers["Retry-After"]) for each in refused]
     assert abs(waits[0] - waits[1]) <= 60
     assert refused[0].json["details"]["limit"] == "embedded_tokens_per_day"
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rag_query", "arguments": asked}}
-    result = world.post("/mcp", key, **call).json["result"]
+    result = mcp(world.app.test_client(), "rag_query", key, **asked).json["result"]
     assert result["isError"]
     assert result["content"][0]["text"] == refused[0].json["message"]
 
 
-def test_a_model_decides_on_topics_only_for_who_may_chat_and_as_often_as_they_may(topical_world):
+def test_a_model_decides_on_topics_only_for_who_may_chat_and_as_often_as_they_may(tmp_path):
     asked = {"userMessage": "How do tomatoes grow?", "conversationId": "c", "selectedCollections": []}
-
-    def chats_for(scopes, times, **limits):
-        grant = Grant(frozenset(map(Scope, scopes)), limits=Limits(**limits))
-        text = topical_world.app.extensions["rag.access"].stored.create("asks", grant)[1]
-        before = topical_world.chats()
-        for _ in range(times):
-            answer = topical_world.post("/api/collect", {"Authorization": f"Bearer {text}"}, **asked)
-            assert answer.status_code == 200, answer.text
-        return topical_world.chats() - before
-
-    assert chats_for(["read"], 2) == 0
-    assert chats_for(["read", "chat"], 2) == 2
-    assert chats_for(["read", "chat"], 3, chats_per_day=1) == 1
+    with (
+        model_server() as server,
+        app_with_keys(tmp_path, models_of(server, topic="chat"), RetrievalSettings()) as app,
+    ):
+        world = World(app, server)
+        for scopes, limits, times, chats in (
+            (["read"], {}, 2, 0),
+            (["read", "chat"], {}, 2, 2),
+            (["read", "chat"], {"chats_per_day": 1}, 3, 1),
+        ):
+            key, before = world.key(*scopes, **limits), world.asked("/chat/completions")
+            for _ in range(times):
+                answer = world.post("/api/collect", key, **asked)
+                assert answer.status_code == 200, answer.text
+            assert world.asked("/chat/completions") - before == chats

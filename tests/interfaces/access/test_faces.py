@@ -52,17 +52,6 @@ def test_a_key_that_asks_too_much_is_told_so_in_difys_words(client, clocked):
     assert int(refused.headers["Retry-After"]) >= 1
 
 
-def test_foreign_collections_are_not_there(client, clocked):
-    key, text = clocked.key(Scope.MANAGE)
-    headers = {"Authorization": f"Bearer {text}"}
-    assert client.post("/collections", json={"name": "theirs-faces"}, headers=headers).status_code == 201
-    clocked.change(key, Scope.READ, collections=("mine*",))
-    told = [client.post("/dify/retrieval", json={**QUESTION, "knowledge_id": name}, headers=headers)
-            for name in ("theirs-faces", "nobody-faces")]  # fmt: skip
-    assert [each.status_code for each in told] == [404, 404]
-    assert told[0].text.replace("theirs", "nobody") == told[1].text
-
-
 @pytest.fixture
 def openai(client):
     """`openai(path, headers, **body)`: (status, OpenAI's code, ours) of a request of OpenAI's protocol."""

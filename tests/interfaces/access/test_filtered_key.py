@@ -7,7 +7,6 @@ import pytest
 
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
-from schemas.errors import InvalidInputError
 from schemas.settings import AccessSettings, RetrievalSettings
 from tests.support.apps import running_app
 from tests.support.live import eventually
@@ -133,48 +132,6 @@ def test_a_key_whose_filter_was_changed_does_not_get_304(app, client, document):
     after = client.get(PLACE, headers=headers)
     assert after.json["total"] == 1
     assert after.json["documents"] != before.json["documents"]
-
-
-def test_a_filtered_key_cannot_be_one_that_writes():
-    with pytest.raises(InvalidInputError, match="can only read"):
-        Grant(frozenset({Scope.READ, Scope.WRITE}), where={"a": 1})
-
-
-def test_an_answer_that_was_kept_for_another_is_not_found(app, client, reader):
-    """Also when all that is in it may be seen: that it was kept tells that somebody asked."""
-    said = {"source": "handbook", "doc_type": "ops", "last_update_date": "2025-10-02"}
-    texts = {"open": "The door opens at nine.", "shut": "The safe is behind the mirror."}
-    documents = [
-        {"filename": f"{name}.md", "content": text, "metadata": {**said, "public": name == "open"}}
-        for name, text in texts.items()
-    ]
-    batch = {"documents": documents, "collection": "answers"}
-    assert client.post("/api/rag/documents:batch", json=batch, headers=ADMIN).json["documents_processed"] == 2
-    _, whole = app.extensions["rag.access"].stored.create("w", Grant(frozenset({Scope.READ})))
-    readers = {"whole": {"Authorization": f"Bearer {whole}"}, "part": reader({"public": True})}
-    times = dict.fromkeys(readers, 0)
-
-    def hits(kind, limit):
-        """Ask once more; return (how many answers of this caller's were kept ones, what is in this one)."""
-        asked = {"query": "When does the door open?", "limit": limit, "collections": ["answers"]}
-        found = client.post("/tools/rag_context_search", json=asked, headers=readers[kind]).json
-        times[kind] += 1
-        assert not found["fallback"]
-        stats = eventually(lambda: _counted(client, readers[kind], times[kind]))
-        return round(stats["cacheHitRate"] * stats["totalQueries"]), [each["content"] for each in found["results"]]
-
-    for limit, shown in ((2, list(texts.values())), (1, [texts["open"]])):
-        before, _ = hits("whole", limit)
-        eventually(lambda limit=limit, before=before: hits("whole", limit)[0] > before)
-        assert hits("whole", limit)[1] == shown
-        assert hits("part", limit) == (0, [texts["open"]])
-    eventually(lambda: hits("part", 1)[0] > 0)
-    assert client.delete("/collections/answers", headers=ADMIN).status_code == 200
-
-
-def _counted(client, headers, number):
-    found = client.post("/tools/rag_context_stats", json={}, headers=headers).json
-    return found if found["totalQueries"] == number else None
 
 
 def test_a_search_does_not_tell_how_many_documents_were_compared(app, client, reader, document, monkeypatch):

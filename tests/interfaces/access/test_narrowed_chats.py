@@ -3,97 +3,77 @@ may not read."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
-from schemas.settings import AccessSettings
-from tests.support.apps import models_of, running_app
-from tests.support.live import eventually
+from schemas.access.callers import Scope
 
-ADMIN = {"X-API-Key": "the-key-of-an-administrator"}
 SECRET = "The gateway's code is zebra."
-OWN = ["rag-doc*"]
+OWN = ("rag-doc*",)
+
+
+class Chatting:
+    """Somebody with a key for the collection of the document."""
+
+    def __init__(self, clocked, *scopes):
+        self.clocked, self.client = clocked, clocked.app.test_client()
+        self.key, text = clocked.key(*scopes)
+        self.headers = {"Authorization": f"Bearer {text}"}
+        self.change(*scopes)
+
+    def change(self, *scopes, collections=OWN):
+        self.clocked.change(self.key, *scopes, collections=collections)
+
+    def chat(self, conversation_id, message, **more):
+        body = {"message": message, "conversationId": conversation_id, **more}
+        answer = self.client.post("/api/chat", json=body, headers=self.headers)
+        assert answer.status_code == 200, answer.json
+        return answer.json
+
+    def read(self, name):
+        return self.client.get(f"/api/chat/{name}", headers=self.headers)
+
+    def delete(self, name):
+        return self.client.delete(f"/api/chat/{name}", headers=self.headers)
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory, models, processes):
-    """A service with keys, a chat model, and a document in `rag-documents`."""
-    access = AccessSettings(access="keys", api_key=ADMIN["X-API-Key"])
-    with running_app(tmp_path_factory.mktemp("narrowed"), registry=models_of(models), access=access) as app:
-        document = {"source": "notes", "path": "a.md", "title": "Gateway", "text": SECRET}
-        assert app.test_client().post("/api/rag/ingest", json=document, headers=ADMIN).status_code == 200
-        yield app
-
-
-@pytest.fixture
-def key(app):
-    """`key(*scopes)`: a new key for the collection of the document."""
-    client = app.test_client()
-
-    def make(*scopes):
-        made = client.post("/api/keys", json={"name": "k", "scopes": scopes, "collections": OWN}, headers=ADMIN).json
-        headers = {"Authorization": f"Bearer {made['key']}"}
-
-        def change(**rights):
-            assert client.patch(f"/api/keys/{made['id']}", json=rights, headers=ADMIN).status_code == 200
-
-            def is_known():
-                answer = client.get("/api/me", headers=headers)
-                if answer.status_code == 401:  # the service learnt of the change while it answered
-                    return False
-                me = answer.json
-                return all(sorted(me[name]) == sorted(names) for name, names in rights.items())
-
-            eventually(is_known)
-
-        def chat(conversation_id, message, **more):
-            body = {"message": message, "conversationId": conversation_id, **more}
-            answer = client.post("/api/chat", json=body, headers=headers)
-            assert answer.status_code == 200, answer.json
-            return answer.json
-
-        def rotated():
-            successor = client.post(f"/api/keys/{made['id']}/rotate", headers=ADMIN, json={}).json["key"]
-            return client.get("/api/chat/own1", headers={"Authorization": f"Bearer {successor}"}).json
-
-        return SimpleNamespace(
-            change=change,
-            chat=chat,
-            rotated=rotated,
-            read=lambda name: client.get(f"/api/chat/{name}", headers=headers),
-            delete=lambda name: client.delete(f"/api/chat/{name}", headers=headers),
-        )
-
-    return make
+def documented(clocked, admin):
+    """The service with a document in `rag-documents`."""
+    document = {"source": "notes", "path": "a.md", "title": "Gateway", "text": SECRET}
+    assert admin("POST", "/api/rag/ingest", document).status_code == 200
+    return clocked
 
 
 @pytest.mark.parametrize(
-    "narrowed", [{"collections": ["zz-*"]}, {"scopes": ["chat"]}], ids=lambda narrowed: next(iter(narrowed))
+    ("scopes", "collections"), [(("read", "chat"), ("zz-*",)), (("chat",), OWN)], ids=["collections", "scopes"]
 )
-def test_a_narrowed_key_reads_no_texts_from_its_own_conversations(key, models_up, narrowed):
-    ana = key("read", "chat")
+def test_a_narrowed_key_reads_no_texts_from_its_own_conversations(documented, admin, scopes, collections):
+    ana, models = Chatting(documented, Scope.READ, Scope.CHAT), documented.models
+    narrowed = [Scope(each) for each in scopes]
     asked = ana.chat("own1", "What is the gateway's code?", useRag=True, min_relevance=0)
     assert SECRET in str(asked["ragSources"])
     whole = ana.read("own1").json
     assert SECRET in str(whole)
-    ana.change(**narrowed)
+    ana.change(*narrowed, collections=collections)
     assert (ana.read("own1").status_code, ana.read("own1").json["messages"]) == (200, [])
-    models_up.requests.clear()
+    models.requests.clear()
     ana.chat("own1", "And the door's?")
-    [request] = [each for each in models_up.requests if each.path.endswith("/chat/completions")]
+    [request] = [each for each in models.requests if each.path.endswith("/chat/completions")]
     assert [each["content"] for each in request.body["messages"]] == ["And the door's?"]
     assert [each["content"] for each in ana.read("own1").json["messages"]] == ["And the door's?", "So it is."]
-    ana.change(collections=[*OWN, "zz-*"], scopes=["chat", "read"])
+    ana.change(Scope.CHAT, Scope.READ, collections=(*OWN, "zz-*"))
     assert ana.read("own1").json["messages"][:2] == whole["messages"]
-    assert len(ana.rotated()["messages"]) == 4
-    ana.change(**narrowed)
+    successor = admin("POST", f"/api/keys/{ana.key.id}/rotate", {}).json["key"]
+    rotated = ana.client.get("/api/chat/own1", headers={"Authorization": f"Bearer {successor}"})
+    assert len(rotated.json["messages"]) == 4
+    ana.change(*narrowed, collections=collections)
     assert ana.delete("own1").status_code == 200
     assert ana.read("own1").status_code == 404
 
 
-def test_a_key_that_may_not_read_gets_no_texts_from_what_others_share(key, models_up):
-    ana, bob, reader = key("manage", "chat"), key("chat"), key("read", "chat")
+def test_a_key_that_may_not_read_gets_no_texts_from_what_others_share(documented):
+    ana, bob = Chatting(documented, Scope.MANAGE, Scope.CHAT), Chatting(documented, Scope.CHAT)
+    reader = Chatting(documented, Scope.READ, Scope.CHAT)
     ana.chat("ours1", "What is the gateway's code?", useRag=True, min_relevance=0, shared=True)
     assert SECRET in str(reader.read("ours1").json)
     refused = bob.read("ours1")

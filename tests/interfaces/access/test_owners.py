@@ -1,10 +1,9 @@
 """Whose the things are that callers make: for each kind of thing, who may read, list, use, change and delete it, private
-and shared, with real keys on both databases."""
+and shared, with real keys. The tables behind them are tested on both databases."""
 
 from __future__ import annotations
 
 import io
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import SimpleNamespace
@@ -48,24 +47,16 @@ class Asking:
         return self.post("/mcp", json=message).json["result"]
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def callers(request, tmp_path_factory, models, processes):
+@pytest.fixture(scope="module")
+def callers(tmp_path_factory, models, processes):
     """A service with keys: `ada`, `bob` with the same rights, `rotated` (Ada's key after a rotation), `narrow` for the
     collections `narrow*` only, `beside` with the same collections as `narrow`, and `admin`."""
-    with ExitStack() as stack:
-        settings = {}
-        if request.param == "postgresql":
-            postgres = request.getfixturevalue("postgres")
-            settings["catalog_url"] = stack.enter_context(postgres.catalogue())
-        app = stack.enter_context(
-            running_app(
-                tmp_path_factory.mktemp("owners"),
-                registry=models_of(models, topic="rule"),
-                retrieval=RetrievalSettings(mcp_write=True),
-                access=AccessSettings(access="keys", api_key=ADMIN_KEY),
-                **settings,
-            )
-        )
+    with running_app(
+        tmp_path_factory.mktemp("owners"),
+        registry=models_of(models, topic="rule"),
+        retrieval=RetrievalSettings(mcp_write=True),
+        access=AccessSettings(access="keys", api_key=ADMIN_KEY),
+    ) as app:
         stored, client = app.extensions["rag.access"].stored, app.test_client()
 
         def key(name, collections=None):
@@ -94,40 +85,51 @@ def rows_of(app, sql, *parameters):
         return [tuple(row) for row in transaction.rows(sql, parameters)]
 
 
-class Conversation:
-    name = "Conversation"
+class Kept:
+    """What a route keeps. `listing` names the list that the route gives, and what each in it is called by."""
+
+    route: str
+    listing: tuple[str, str]
+    deleted_by_owner = False
+    """Whether a deletion may name whose thing is meant."""
+
+    @property
+    def name(self):
+        return type(self).__name__
+
+    def read(self, who, made):
+        return who.get(f"{self.route}/{made}").status_code
+
+    def delete(self, who, made, owner=None):
+        named = {"owner": owner} if owner and self.deleted_by_owner else {}
+        return who.delete(f"{self.route}/{made}", query_string=named).status_code
+
+
+class Listed(Kept):
+    def listed(self, who, made):
+        many, called = self.listing
+        return made in {each[called] for each in who.get(f"{self.route}?limit=100").json[many]}
+
+
+class Conversation(Kept):
+    route, deleted_by_owner = "/api/chat", True
 
     def make(self, who, name, shared):
         body = {"message": "Hi", "conversationId": name, **({"shared": True} if shared else {})}
         assert who.post("/api/chat", json=body).status_code == 200
         return name
 
-    def read(self, who, name):
-        return who.get(f"/api/chat/{name}").status_code
 
-    def delete(self, who, name, owner=None):
-        return who.delete(f"/api/chat/{name}", query_string={"owner": owner} if owner else {}).status_code
-
-
-class Watcher:
-    name = "Watcher"
+class Watcher(Listed):
+    route, listing, deleted_by_owner = "/api/watchers", ("watchers", "name"), True
 
     def make(self, who, name, shared):
         assert who.put(f"/api/watchers/{name}", json={**REPORT, "shared": shared}).status_code == 200
         return name
 
-    def read(self, who, name):
-        return who.get(f"/api/watchers/{name}").status_code
 
-    def listed(self, who, name):
-        return name in {each["name"] for each in who.get("/api/watchers").json["watchers"]}
-
-    def delete(self, who, name, owner=None):
-        return who.delete(f"/api/watchers/{name}", query_string={"owner": owner} if owner else {}).status_code
-
-
-class Job:
-    name = "Job"
+class Job(Listed):
+    route, listing = "/api/jobs", ("jobs", "id")
 
     def make(self, who, name, shared):
         data = {"file": (io.BytesIO(b"# A\n\nwords"), f"{name}.md"), "collection": f"narrow-{name}"}
@@ -135,30 +137,15 @@ class Job:
         assert answer.status_code == 202, answer.json
         return answer.json["job"]["id"]
 
-    def read(self, who, made):
-        return who.get(f"/api/jobs/{made}").status_code
 
-    def listed(self, who, made):
-        return made in {each["id"] for each in who.get("/api/jobs?limit=100").json["jobs"]}
-
-    def delete(self, who, made, owner=None):
-        return who.delete(f"/api/jobs/{made}").status_code
-
-
-class OneConnection:
-    name = "Connection"
+class Connection(Listed):
+    route, listing = "/api/connections", ("connections", "id")
 
     def make(self, who, name, shared):
         body = {"id": name, "type": "rag", "provider": "local", "config": {}, "shared": shared}
         answer = who.post("/api/connections", json=body)
         assert answer.status_code == 201, answer.json
         return name
-
-    def read(self, who, made):
-        return who.get(f"/api/connections/{made}").status_code
-
-    def listed(self, who, made):
-        return made in {each["id"] for each in who.get("/api/connections").json["connections"]}
 
     def use(self, who, made):
         statuses = {who.get(f"/api/connections/{made}/{what}").status_code for what in ("health", "collections")}
@@ -175,9 +162,6 @@ class OneConnection:
 
     def change(self, who, made):
         return who.put(f"/api/connections/{made}", json={"config": {}, "display_name": "Changed"}).status_code
-
-    def delete(self, who, made, owner=None):
-        return who.delete(f"/api/connections/{made}").status_code
 
 
 class Session:
@@ -222,7 +206,7 @@ class Note:
         return Session()._status(result)
 
 
-KINDS = (Conversation(), Watcher(), Job(), OneConnection(), Session(), Note())
+KINDS = (Conversation(), Watcher(), Job(), Connection(), Session(), Note())
 CASES = [
     pytest.param(kind, shared, id=f"{kind.name}-{'shared' if shared else 'private'}")
     for kind in KINDS
@@ -296,7 +280,7 @@ def test_a_repeated_request_of_an_administrator_deletes_nobody_else_s(callers):
 
 
 def test_sharing_is_changed_by_the_owner_later(callers):
-    conversation, connection = Conversation(), OneConnection()
+    conversation, connection = Conversation(), Connection()
     conversation.make(callers.ada, "later", False)
     for shared, status in ((True, ALLOWED), (None, ALLOWED), (False, HIDDEN)):
         body = {"message": "And?", "conversationId": "later", **({} if shared is None else {"shared": shared})}
@@ -320,7 +304,7 @@ def test_a_message_to_a_shared_conversation_begins_one_of_one_s_own(callers, mod
 
 
 def test_a_taken_id_tells_nothing_of_the_connection(callers):
-    OneConnection().make(callers.ada, "taken", False)
+    Connection().make(callers.ada, "taken", False)
     body = {"id": "taken", "type": "rag", "provider": "local"}
     answer = callers.bob.post("/api/connections", json=body)
     assert (answer.status_code, answer.json["details"]) == (409, {"connection": "taken"})

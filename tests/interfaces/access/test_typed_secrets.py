@@ -5,29 +5,12 @@ from __future__ import annotations
 import json
 import uuid
 
-import orjson
 import pytest
 import structlog
 
-from tests.registry.hostile import response
+from tests.interfaces.conftest import TYPED
 from tests.support.commands import files_holding
-from tests.support.raw_server import raw_server
 from wrapper.observing.logs import clean_lines
-
-TYPED = "sk-typed-by-a-person-93af"
-LISTED = orjson.dumps({"collections": [{"name": f"of {TYPED}", "count": 1, "metadata": {}}]})
-
-
-@pytest.fixture
-def service_behind():
-    """A small service that answers every request, and keeps them."""
-
-    def speak(server, connection):
-        if server.requests[-1]:
-            connection.sendall(response(LISTED))
-
-    with raw_server(speak) as server:
-        yield server
 
 
 @pytest.fixture

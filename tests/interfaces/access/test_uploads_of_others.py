@@ -2,8 +2,6 @@
 
 import base64
 import io
-from contextlib import nullcontext
-from dataclasses import replace
 
 import orjson
 import pytest
@@ -12,9 +10,10 @@ from interfaces.job_parts import caller_of_job
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Limits, Scope
 from schemas.contracts.jobs import Job, JobNotFoundError, Wanted
-from schemas.errors import CollectionForbiddenError, ScopeMissingError, UnauthorizedError
-from schemas.settings import AccessSettings
-from tests.support.apps import running_app
+from schemas.errors import UnauthorizedError
+from schemas.settings import RetrievalSettings
+from tests.interfaces.access.conftest import app_with_keys
+from tests.support.apps import models_of
 from tests.support.live import eventually
 
 ADMIN = {"X-API-Key": "administrator-of-the-tests"}
@@ -22,9 +21,9 @@ FILE = {"Content-Type": "text/plain", "X-Filename": "planted.txt"}
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory, processes):
-    access = AccessSettings(access="keys", api_key=ADMIN["X-API-Key"])
-    with running_app(tmp_path_factory.mktemp("uploads"), access=access) as app:
+def app(tmp_path_factory, models):
+    folder, settings = tmp_path_factory.mktemp("uploads"), RetrievalSettings()
+    with app_with_keys(folder, models_of(models), settings, api_key=ADMIN["X-API-Key"]) as app:
         client = app.test_client()
         for name in ("team-a-docs", "team-b-docs"):
             assert client.post("/collections", json={"name": name}, headers=ADMIN).status_code == 201
@@ -88,21 +87,6 @@ def test_a_job_of_an_owner_whom_nobody_knows_works_for_nobody(app):
     with pytest.raises(UnauthorizedError):
         caller_of_job(app.extensions["rag.access"], job, "within")
     assert caller_of_job(app.extensions["rag.access"], job, "user:ada").collections == ("team-b-docs",)
-
-
-def test_a_job_works_for_a_key_as_long_as_it_may_write(app):
-    access = app.extensions["rag.access"]
-    key, _ = access.stored.create("uploads", Grant(frozenset({Scope.WRITE}), ("team-a-docs",)))
-    job = Job("j", "queued", "2026-01-01T00:00:00.000Z", None, Wanted("team-a-docs"), ())
-    assert caller_of_job(access, job, f"key:{key.owner}").id == key.id
-    for grant, error in (
-        (Grant(frozenset({Scope.WRITE}), ("team-a-*",)), None),
-        (Grant(frozenset({Scope.WRITE}), ("team-b-*",)), CollectionForbiddenError),
-        (Grant(frozenset({Scope.READ}), ("team-a-docs",)), ScopeMissingError),
-    ):
-        access.stored.change(key.id, lambda before, grant=grant: replace(before, grant=grant))
-        with nullcontext() if error is None else pytest.raises(error):
-            assert caller_of_job(access, job, f"key:{key.owner}").collections == ("team-a-*",)
 
 
 def test_a_job_that_is_gone_works_for_nobody(app):

@@ -14,8 +14,9 @@ from click.testing import CliRunner
 
 from interfaces.cli import main
 from schemas.settings import WrapperSettings
+from tests.interfaces.environ import environ
 from tests.support.commands import RUN_MAIN, run_command
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.backups.archive import ArchiveWriter, read_head
 from wrapper.backups.making import opened_maker
 from wrapper.backups.manifest import Reason, new_id
@@ -93,26 +94,20 @@ def test_that_other_services_have_files_of_their_own_is_told(tmp_path, run_here,
         assert "other services on the database need backups of their own" in put_back.stdout
 
 
-def test_only_so_many_are_kept(backed_up, tmp_path, run_here):
-    data_dir, _ = backed_up
-    for _ in range(3):
-        assert run_here("backup", tmp_path / "some", "--keep", 2, data_dir=data_dir).exit_code == 0
-    assert len(list((tmp_path / "some").iterdir())) == 2
-
-
-def test_a_key_encrypts_and_is_needed_again(backed_up, tmp_path, run_here):
-    data_dir, _ = backed_up
+def test_a_key_encrypts_and_is_needed_again_and_refuses_what_is_plain(backed_up, tmp_path, run_here):
+    data_dir, plain = backed_up
     file, key = tmp_path / "one.ragbackup", tmp_path / "key"
     key.write_text(f"{KEY}\n")
     key.chmod(0o600)
     done = run_here("backup", file, "--key-file", key, "--json", data_dir=data_dir)
     told = json.loads(done.stdout)
-    assert (told["encrypted"], told["verified"], told["file"]) == (True, True, str(file))
-    assert done.stderr == ""
-    refused = run_here("restore", file, "--data-dir", tmp_path / "other")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "give its key" in refused.stderr
+    assert (told["encrypted"], told["verified"], told["file"], done.stderr) == (True, True, str(file), "")
+    for given, settings, said in ((file, {}, "give its key"), (plain, {"backup_key": KEY}, "--unencrypted")):
+        refused = run_here("restore", given, "--data-dir", tmp_path / "other", **settings)
+        assert (refused.exit_code, refused.stdout, said in refused.stderr) == (2, "", True)
+    assert not (tmp_path / "other").exists()
     assert run_here("restore", file, "--data-dir", tmp_path / "other", backup_key=KEY).exit_code == 0
+    assert run_here("restore", plain, "--data-dir", tmp_path / "third", "--unencrypted", backup_key=KEY).exit_code == 0
 
 
 @pytest.mark.parametrize("named", ["--key-file", "RAG_BACKUP_KEY_FILE"])
@@ -133,10 +128,6 @@ def test_a_key_that_every_user_can_read_is_warned_of(backed_up, tmp_path, run_he
 def test_what_a_forged_file_says_does_nothing_to_the_terminal(backed_up, tmp_path, run_here):
     """Such a name of a table is shown by SQLite's own check."""
     _, file = backed_up
-    forged = tmp_path / "forged.ragbackup"
-    with file.open("rb") as opened:
-        content = opened.read()
-    forged.write_bytes(content.replace(b'"release":"', b'"release":"\x1b[2J', 1))
     with sqlite3.connect(tmp_path / "hostile.sqlite") as connection:
         connection.execute('CREATE TABLE "\x1b[2J" (a NOT NULL)')
         connection.execute('INSERT INTO "\x1b[2J" VALUES (1)')
@@ -147,20 +138,9 @@ def test_what_a_forged_file_says_does_nothing_to_the_terminal(backed_up, tmp_pat
         writer = ArchiveWriter(made, read_head(opened)[0], None)
         writer.add("catalog.sqlite", iter([(tmp_path / "hostile.sqlite").read_bytes()]))
         writer.finish()
-    for each in ("forged", "hostile"):
-        done = run_here("restore", tmp_path / f"{each}.ragbackup", "--data-dir", tmp_path / "other")
-        assert done.exit_code == 2
-        assert "\x1b" not in done.stdout + done.stderr
+    done = run_here("restore", tmp_path / "hostile.ragbackup", "--data-dir", tmp_path / "other")
+    assert (done.exit_code, "\x1b" in done.stdout + done.stderr) == (2, False)
     assert "\N{REPLACEMENT CHARACTER}[2J" in done.stderr
-
-
-def test_a_plain_backup_is_refused_where_there_is_a_key(backed_up, tmp_path, run_here):
-    _, file = backed_up
-    refused = run_here("restore", file, "--data-dir", tmp_path / "other", backup_key=KEY)
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "--unencrypted" in refused.stderr
-    assert not (tmp_path / "other").exists()
-    assert run_here("restore", file, "--data-dir", tmp_path / "other", "--unencrypted", backup_key=KEY).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -171,20 +151,16 @@ def test_a_plain_backup_is_refused_where_there_is_a_key(backed_up, tmp_path, run
         (["backup", "{tmp}/x", "--keep", "0"], {}, "--keep"),
         (["backup", "{tmp}/x"], {"backup_key": "short"}, "RAG_BACKUP_KEY must be 32 random bytes"),
         (["backup", "{tmp}/x"], {"backup_key": KEY, "backup_key_file": "/dev/null"}, "both set"),
-        (["backup", "{tmp}/x", "--key-file", "/dev/null"], {}, "--key-file must be 32 random bytes"),
         (["backup", "{tmp}/x"], {"disk_floor_mb": 10**9}, "RAG_DISK_FLOOR_MB"),
         (["backup", "{tmp}/x", "--data-dir", "{tmp}/nowhere"], {}, "no catalogue"),
         (["backup", "/proc/self/x"], {}, "DIR: the backup could not be written"),
-        (["backup", "/dev/null"], {}, "DIR: the backup could not be written: Not a directory"),
         (["backup", "/proc/self/x/one.ragbackup"], {}, "FILE: the backup could not be written"),
         (["backup", "{data}"], {}, "DIR: the data directory is the service's own"),
         (["backup", "{data}/originals"], {}, "DIR: the folder originals of the data directory is the service's own"),
-        (["backup", "{data}/uploads/x"], {}, "DIR: the folder uploads"),
         (["backup", "{data}/replaced-1/one.ragbackup"], {}, "FILE: the folder replaced-1"),
         (["restore", "{file}", "--data-dir", "/proc/self/x"], {}, "RAG_DATA_DIR"),
         (["restore", "{data}/catalog.sqlite", "--data-dir", "{tmp}/other"], {}, "no backup of rag-wrapper"),
         (["restore", "{tmp}/nothing"], {}, "does not exist"),
-        (["backup", "{tmp}/x"], {"backup_every": "never"}, "RAG_BACKUP_EVERY"),
         (["backup", "{tmp}/x"], {"backup_every": "1h"}, "RAG_BACKUP_DIR"),
     ],
 )
@@ -229,10 +205,9 @@ def test_a_schedule_makes_them_until_it_is_stopped(backed_up, tmp_path):
     data_dir, file = backed_up
     folder = tmp_path / "scheduled"
     ahead = dated_ahead(file, folder)
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
     process = subprocess.Popen(
         [*RUN_MAIN, "backup", str(folder), "--schedule", "1s", "--keep", "1"],
-        env=environ | {"RAG_DATA_DIR": str(data_dir), "RAG_DISK_FLOOR_MB": "1"},
+        env=environ(data_dir=data_dir, disk_floor_mb=1),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
@@ -243,7 +218,7 @@ def test_a_schedule_makes_them_until_it_is_stopped(backed_up, tmp_path):
         eventually(lambda: len(now := list(folder.glob("*.ragbackup"))) == 1 and now != first)
     finally:
         process.send_signal(signal.SIGTERM)
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, said
     assert [file.name for file in folder.iterdir() if file.name.startswith(".")] == []
 

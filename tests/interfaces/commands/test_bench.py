@@ -1,6 +1,7 @@
 """`rag-wrapper bench` as a process of its own, against the live service."""
 
 import json
+import os
 import uuid
 from importlib.util import find_spec
 
@@ -90,13 +91,7 @@ def test_with_json_everything_else_is_on_stderr(bench, measured, tmp_path):
         "--json", "--verbose", "--compare", measured[1], "--no-load", "--weight", "lexical=2", "--rrf-k", "5"
     )
     report = json.loads(result.stdout)
-    assert {each["name"] for each in report["compared"]} == {
-        "semantic",
-        "lexical",
-        "fused-scores",
-        "fused-rrf",
-        "fused",
-    }
+    assert [each["name"] for each in report["compared"]] == [run["name"] for run in measured[0]["runs"]]
     assert report["settings"] == {
         "fusion": "smoothed",
         "rrf_k": 5,
@@ -107,20 +102,8 @@ def test_with_json_everything_else_is_on_stderr(bench, measured, tmp_path):
     }
 
 
-def test_an_unknown_oracle_is_named(bench, measured):
-    result = bench("--no-load", "--weight", "psychic=1")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "There is no oracle 'psychic'; there are semantic, lexical, persona" in result.stderr
-
-
-def test_another_folder_is_one_sentence_and_exit_code_2(tmp_path):
-    result = run_command("bench", tmp_path)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr == f"Error: '{tmp_path}' is no query set: it has no corpus.jsonl\n"
-
-
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "named"),
     [
         (["--weight", "lexical"], "'lexical' is not NAME=NUMBER"),
         (["--weight", "lexical=-1"], "'lexical=-1' is not finite or negative"),
@@ -128,10 +111,18 @@ def test_another_folder_is_one_sentence_and_exit_code_2(tmp_path):
         (["--compare", "there-is-none"], "does not exist"),
     ],
 )
-def test_wrong_options_are_named(query_set, arguments, sentence):
+def test_wrong_options_are_named(query_set, arguments, named):
     result = CliRunner().invoke(bench_command, [str(query_set), *arguments])
-    assert result.exit_code == 2
-    assert sentence in result.output
+    assert (result.exit_code, named in result.output) == (2, True)
+
+
+def test_an_unknown_oracle_and_a_folder_that_is_no_query_set_are_named(bench, measured, tmp_path):
+    for result, named in (
+        (bench("--no-load", "--weight", "psychic=1"), "There is no oracle 'psychic'; there are semantic, lexical"),
+        (run_command("bench", tmp_path), f"'{tmp_path}' is no query set: it has no corpus.jsonl"),
+    ):
+        assert (result.returncode, result.stdout) == (2, "")
+        assert named in result.stderr
 
 
 def test_another_file_is_nothing_to_compare_with(tmp_path):
@@ -156,6 +147,10 @@ def test_a_drawing_needs_matplotlib_and_says_so(measured, tmp_path):
     assert "Recall@10" in (tmp_path / "runs.svg").read_text()
 
 
+@pytest.mark.skipif(
+    not os.environ.get("RAG_SOAK_QUALITY"),
+    reason="`make soak` asks it, or who sets RAG_SOAK_QUALITY=1: it takes minutes",
+)
 def test_95_percent_of_twenty_questions_about_our_documentation_are_answered_by_the_first_three(live, tmp_path):
     """The gate of the contract *context*, phase 4, is 85 percent. Only the files that answer a question are loaded: to
     embed all of the documentation takes twice as long."""
@@ -164,7 +159,7 @@ def test_95_percent_of_twenty_questions_about_our_documentation_are_answered_by_
     own_docs.write(tmp_path, documents)
     collection = f"own-docs-{uuid.uuid4().hex[:12]}"
     options = ("--url", live.url, "--collection", collection, "--json")
-    result = run_command("bench", tmp_path, *options, timeout_seconds=240)  # embeds for a minute beside other tests
+    result = run_command("bench", tmp_path, *options, timeout_seconds=1_800)
     with live.session() as session:
         session.delete(f"{live.url}/collections/{collection}")
     assert (result.returncode, result.stderr) == (0, "")

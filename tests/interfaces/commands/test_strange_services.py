@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from interfaces.cli import main
 from providers.contract_tests.failures import STRANGE_BODIES
 from providers.contract_tests.stub_server import serving
+from tests.access.faults import all_faults
 from tests.support.commands import run_command
 
 HALF = json.dumps({"collections": [{"name": "docs"}], "name": "docs", "rebuild": 5, "status": "ready"}).encode()
@@ -44,21 +45,24 @@ def check_sentence(output, url, *others):
     assert any(sentence in output for sentence in sentences), output
 
 
-@pytest.mark.parametrize("content", [*STRANGE_BODIES, HALF])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_says_that_something_else_answers(folder, name, content):
+def test_a_command_says_that_something_else_answers(folder, name):
     given = [argument.format(folder=folder) for argument in COMMANDS[name]]
-    with serving() as stub:
-        stub.answer = (200, {}, content)
-        done = CliRunner().invoke(main, [name.split()[0], *given, "--url", stub.url])
-        assert stub.requests
-    assert isinstance(done.exception, SystemExit), done.exception
-    assert done.exit_code == 2, done.output
-    check_sentence(done.output, stub.url)
+    with serving() as stub, all_faults() as case:
+        for content in (*STRANGE_BODIES, HALF):
+            with case(content):
+                stub.answer = (200, {}, content)
+                stub.requests.clear()
+                done = CliRunner().invoke(main, [name.split()[0], *given, "--url", stub.url])
+                assert stub.requests
+                assert isinstance(done.exception, SystemExit), done.exception
+                assert done.exit_code == 2, done.output
+                check_sentence(done.output, stub.url)
 
 
-@pytest.mark.parametrize("content", [b"<html>", b"{}", HALF])
-@pytest.mark.parametrize("command", ["load", "watch", "validate"])
+@pytest.mark.parametrize(
+    ("command", "content"), [("load", HALF), ("watch", b"{}"), ("validate", HALF), ("validate", b"<html>")]
+)
 def test_a_command_that_embeds_says_that_something_else_answers(folder, command, content, processes):
     given = {"load": (folder / "texts", "--collection", "docs"), "watch": (folder / "texts", "--once"), "validate": ()}
     with serving() as stub:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import uuid
@@ -12,11 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from interfaces.cli import main
-from tests.support.commands import RUN_MAIN
-from tests.support.live import eventually
+from tests.interfaces.environ import environ
+from tests.support.commands import RUN_MAIN, run_command
+from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.support.model_server import Answer, model_server
-
-SECONDS = 30.0
 
 
 @pytest.fixture
@@ -34,32 +32,22 @@ def root(tmp_path):
 
 
 @pytest.fixture
-def command(live, models, collection):
-    """`command(folder, …)`: the command line and the environment."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")} | {
-        "RAG_EMBEDDING_PROVIDER": "openai",
-        "RAG_EMBEDDING_URL": f"{models.url}/v1",
-        "RAG_EMBEDDING_MODEL": "stub",
-        "RAG_DOCUMENTS_COLLECTION": collection,
+def settings(models, collection):
+    return {
+        "embedding_provider": "openai",
+        "embedding_url": f"{models.url}/v1",
+        "embedding_model": "stub",
+        "documents_collection": collection,
     }
 
-    def command(*arguments):
-        return [*RUN_MAIN, "watch", *map(str, arguments), "--url", live.url], environ
 
-    return command
+@pytest.fixture
+def run(live, settings):
+    return lambda *arguments: run_command("watch", *arguments, "--url", live.url, **settings)
 
 
 @pytest.fixture
-def run(command, tmp_path):
-    def run(*arguments):
-        line, environ = command(*arguments)
-        return subprocess.run(line, env=environ, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
-
-    return run
-
-
-@pytest.fixture
-def watching(command, session, live, tmp_path):
+def watching(settings, session, live, tmp_path):
     """`with watching(folder) as status:` runs it for the length of the block, after which it must exit with 0.
 
     `status()` returns what the service knows of it.
@@ -67,10 +55,12 @@ def watching(command, session, live, tmp_path):
 
     @contextmanager
     def watching(folder, *options):
-        line, environ = command(folder, "--debounce-seconds", "0.3", *options)
+        line = [*RUN_MAIN, "watch", str(folder), "--debounce-seconds", "0.3", *options, "--url", live.url]
         log = tmp_path / "watch.log"
         with log.open("wb") as output:
-            process = subprocess.Popen(line, env=environ | {"PYTHONFAULTHANDLER": "1"}, stdout=output, stderr=output)
+            process = subprocess.Popen(
+                line, env=environ(**settings) | {"PYTHONFAULTHANDLER": "1"}, stdout=output, stderr=output
+            )
 
         def status():
             answer = session.get(f"{live.url}/api/watchers/{folder.name}")
@@ -81,10 +71,10 @@ def watching(command, session, live, tmp_path):
             yield status
             process.send_signal(signal.SIGTERM)
             try:
-                code = process.wait(SECONDS)
+                code = process.wait(PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGABRT)  # faulthandler says where it hangs
-                code = process.wait(SECONDS)
+                code = process.wait(PATIENCE_SECONDS)
             assert code == 0, log.read_text()
         finally:
             process.kill()

@@ -20,6 +20,7 @@ from schemas.errors import ForbiddenOriginError, RagError, UnauthorizedError
 from schemas.settings import OidcSettings
 from tests.support.identity.issuer import signing_key
 from tests.support.identity.mcp_login import Kept, logging_in
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.mcp_clients import within_bounds
 from wrapper.web import error_statuses, route_table
 from wrapper.web.error_statuses import SCOPE_MISSING, error_response
@@ -118,10 +119,6 @@ def test_the_official_client_logs_in_by_itself(issuer, guarded):
     assert len(issuer.clients) == 1
     assert within_bounds(who, guarded.url, kept) == "user:ada"
     assert len(kept.logins) == 1, "the token that it keeps is still good"
-
-
-def test_another_user_is_another_caller(issuer, guarded):
-    assert within_bounds(who, guarded.url, Kept()) == "user:ada"
     issuer.user = {"sub": "bob"}
     assert within_bounds(who, guarded.url, Kept()) == "user:bob"
 
@@ -160,20 +157,12 @@ def test_a_client_asks_for_the_scope_that_it_lacks(issuer, guarded):
     assert 'scope="manage"' in said
 
 
-def test_a_token_for_another_service_is_refused(issuer, guarded):
-    token = issuer.token(aud="https://other.example/mcp")
-    answer = requests.post(f"{guarded.url}/mcp", json={}, headers={"Authorization": f"Bearer {token}"}, timeout=20)
-    assert (answer.status_code, answer.json()["code"], answer.json()["details"]) == (
-        401,
-        "key_unknown",
-        {"claim": "aud"},
-    )
-
-
 def test_an_issuer_that_does_not_answer_is_no_fault_of_the_token(issuer, guarded):
     issuer.behaviour.is_down = True
     token = issuer.token(aud=f"{guarded.url}/mcp")
-    answer = requests.post(f"{guarded.url}/mcp", json={}, headers={"Authorization": f"Bearer {token}"}, timeout=20)
+    answer = requests.post(
+        f"{guarded.url}/mcp", json={}, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_SECONDS
+    )
     assert (answer.status_code, answer.json()["code"]) == (503, "identity_unavailable")
     assert "Retry-After" in answer.headers
     assert "WWW-Authenticate" not in answer.headers

@@ -18,7 +18,8 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from interfaces.mcp.handshake import VERSIONS, Begun, answer_to, begin
 from interfaces.mcp.server import tool_server
-from tests.interfaces.mcp.test_stdio import INITIALIZE, SECONDS, answered, environ, lines_of, request
+from tests.interfaces.environ import environ
+from tests.interfaces.mcp.test_stdio import INITIALIZE, SECONDS, answered, lines_of, request
 from tests.support.commands import RUN_MAIN
 
 NESTED = st.recursive(

@@ -1,6 +1,5 @@
 """`rag-wrapper mcp` as a process: hostile input, its end, and its standard output."""
 
-import os
 import signal
 import socket
 import subprocess
@@ -13,8 +12,9 @@ import pytest
 
 from interfaces.commands.scratch_service import processes_in
 from schemas.access.table import TOOLS
+from tests.interfaces.environ import environ
 from tests.support.commands import RUN_MAIN
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.support.mcp_clients import called, over_stdio, text_of, within_bounds
 from tests.wrapper.audit.conftest import lines_of as audit_lines_of
 
@@ -25,12 +25,7 @@ INITIALIZE = {
     "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
 }
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-SECONDS = 60
-
-
-def environ(**settings):
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
-    return clean | {f"RAG_{name.upper()}": str(value) for name, value in settings.items()}
+SECONDS = PATIENCE_SECONDS
 
 
 def request(number, method, **params):
@@ -98,16 +93,18 @@ def test_hostile_lines_are_refused_and_the_server_goes_on(tmp_path):
         {"jsonrpc": "2.0", "id": 3, "result": {}},
         request(4, "tools/guess"),
         request(5, "tools/call"),
+        request(7, "tools/list"),
         orjson.dumps(request(6, "ping")),  # the last line has no end
         max_body_mb=1,
     )
     refused = [each["error"]["code"] for each in answers if each["id"] is None]
     assert refused == list(hostile.values())
     rest = {each["id"]: each for each in answers if each["id"] is not None}
-    assert rest.keys() == {"first", 4, 5, 6}
+    assert rest.keys() == {"first", 4, 5, 6, 7}
     assert rest[4]["error"]["code"] == -32601
     assert rest[5]["error"]["code"] == -32602
     assert rest[6]["result"] == {}
+    assert [tool["name"] for tool in rest[7]["result"]["tools"]] == list(TOOLS)
     assert not (tmp_path / "data").exists(), "nothing was asked of the storage"
 
 
@@ -125,13 +122,6 @@ def test_what_was_asked_before_the_end_of_the_input_is_answered_and_only_that_is
     assert "serving MCP" in log
     assert [each["tool"] for each in audit_lines_of(tmp_path / "data" / "audit")] == ["session_start"]
     eventually(lambda: not processes_in(tmp_path / "data"))
-
-
-def test_tools_are_listed_without_opening_the_directory(tmp_path):
-    answers, _ = answered(tmp_path / "data", request(1, "tools/list"))
-    [listed] = [each["result"]["tools"] for each in answers if each["id"] == 1]
-    assert [tool["name"] for tool in listed] == list(TOOLS)
-    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -153,8 +143,7 @@ def test_a_signal_ends_it_with_0_while_the_service_is_slow_to_say_whether_the_ke
 
 def test_the_end_of_the_input_ends_it_with_0(process):
     process.stdin.close()
-    assert process.wait(SECONDS) == 0
-    assert process.stdout.read() == b""
+    assert (process.wait(SECONDS), process.stdout.read()) == (0, b"")
 
 
 def catches(pid, number):

@@ -74,31 +74,25 @@ def _made(access, **changes):
     return access.stored.create("reader", Grant(READ, ("docs",)), **changes)
 
 
+def _of(*values):
+    return Grant(READ, ("docs",), {"n": {"$ne": values[0]}}) if values else Grant(READ, ("docs",))
+
+
 @pytest.mark.parametrize(
-    "grant",
+    ("before", "after"),
     [
-        Grant(READ, ("other",)),
-        Grant(frozenset({Scope.CHAT}), ("docs",)),
-        Grant(READ, ("docs",), {"n": {"$lt": 3}}),
-        Grant(READ, None),
+        (_of(), Grant(READ, ("other",))),
+        (_of(), Grant(frozenset({Scope.CHAT}), ("docs",))),
+        (_of(), Grant(READ, ("docs",), {"n": {"$lt": 3}})),
+        (_of(), Grant(READ, None)),
+        (_of(1), _of(True)),
     ],
-    ids=["collections", "scopes", "filter", "all collections"],
+    ids=["collections", "scopes", "filter", "all collections", "a value that Python holds equal"],
 )
-def test_a_change_of_a_keys_rights_ends_its_streams(access, exporting, clock, grant):
-    key, text = _made(access)
+def test_a_change_of_a_keys_rights_ends_its_streams(access, exporting, clock, before, after):
+    key, text = access.stored.create("reader", before)
     parts = exporting(text)
-    access.stored.change(key.id, lambda before: replace(before, grant=grant))
-    clock.seconds += FRESH_SECONDS
-    with pytest.raises(AnswerBrokenOffError):
-        list(parts)
-
-
-def test_a_filter_for_another_value_that_python_holds_equal_ends_a_stream(access, exporting, clock):
-    key, text = _made(access)
-    access.stored.change(key.id, lambda before: replace(before, grant=Grant(READ, ("docs",), {"n": {"$ne": 1}})))
-    clock.seconds += FRESH_SECONDS
-    parts = exporting(text)
-    access.stored.change(key.id, lambda before: replace(before, grant=Grant(READ, ("docs",), {"n": {"$ne": True}})))
+    access.stored.change(key.id, lambda key: replace(key, grant=after))
     clock.seconds += FRESH_SECONDS
     with pytest.raises(AnswerBrokenOffError):
         list(parts)
@@ -149,27 +143,6 @@ def test_a_stream_within_a_view_that_was_sent_along_goes_on(access, exporting, c
         list(second)
 
 
-def test_a_write_whose_key_ends_while_its_body_arrives_is_not_made(service, access, clock):
-    client, writer = service.plain_client(), service.key("manage")
-    client.post("/collections", json={"name": "docs"}, headers=writer)
-    key, text = access.stored.create("writer", Grant(frozenset({Scope.WRITE}), ("docs",)))
-    body = [orjson.dumps({"documents": [{"id": "a", "text": "a" * 100_000, "embedding": [1.0, 0.0]}]})]
-
-    def revoke():
-        access.stored.revoke(key.id)
-        clock.seconds += FRESH_SECONDS
-
-    answer = client.post(
-        "/collections/docs/documents",
-        input_stream=Lines(body, revoke),
-        content_type="application/json",
-        content_length=len(body[0]),
-        headers={"Authorization": f"Bearer {text}"},
-    )
-    assert (answer.status_code, answer.json["code"]) == (401, "key_revoked")
-    assert client.get("/collections/docs/documents/count", headers=writer).json["count"] == 0
-
-
 LINES = [orjson.dumps({"id": f"n{n}", "text": "a", "embedding": [1.0, 0.0]}) + b"\n" for n in range(3_000)]
 
 
@@ -197,43 +170,21 @@ def stream(service, access, clock):
     return stream
 
 
-@pytest.mark.parametrize("path", ["documents", "import"])
-def test_a_stream_of_lines_ends_with_its_key(stream, access, path):
-    answer, stored = stream(path, lambda key: access.stored.revoke(key.id))
-    assert (answer.status_code, answer.json["code"]) == (401, "key_revoked")
-    assert 0 < answer.json["details"]["count"] == stored < len(LINES)
+def limited(stored, key):
+    grant = replace(key.grant, limits=Limits(documents=1))
+    stored.change(key.id, lambda before: replace(before, grant=grant))
 
 
 @pytest.mark.parametrize("path", ["documents", "import"])
-def test_a_stream_of_lines_goes_on_within_the_limits_of_now(stream, access, path):
-    def limit(key):
-        grant = replace(key.grant, limits=Limits(documents=1))
-        access.stored.change(key.id, lambda before: replace(before, grant=grant))
-
-    answer, stored = stream(path, limit)
-    assert (answer.status_code, answer.json["code"]) == (507, "quota_exceeded")
+@pytest.mark.parametrize(
+    ("then", "told"),
+    [(lambda stored, key: stored.revoke(key.id), (401, "key_revoked")), (limited, (507, "quota_exceeded"))],
+    ids=["revoked", "limited"],
+)
+def test_a_stream_of_lines_goes_on_with_the_rights_and_limits_of_now(stream, access, path, then, told):
+    answer, stored = stream(path, lambda key: then(access.stored, key))
+    assert (answer.status_code, answer.json["code"]) == told
     assert 0 < answer.json["details"]["count"] == stored < len(LINES)
-
-
-def test_a_repeated_stream_is_not_told_that_the_collection_of_others_is_there(service, access, clock):
-    client, writer = service.plain_client(), service.key("manage")
-    client.post("/collections", json={"name": "docs"}, headers=writer)
-    key, text = access.stored.create("writer", Grant(frozenset({Scope.WRITE}), ("docs",)))
-
-    def send():
-        return client.post(
-            "/collections/docs/documents",
-            data=orjson.dumps({"id": "a", "text": "a", "embedding": [1.0, 0.0]}),
-            content_type="application/x-ndjson",
-            headers={"Authorization": f"Bearer {text}", "Idempotency-Key": "once"},
-        )
-
-    assert [send().status_code for _ in range(2)] == [202, 202]
-    access.stored.change(key.id, lambda before: replace(before, grant=Grant(frozenset({Scope.WRITE}), ("other",))))
-    clock.seconds += FRESH_SECONDS
-    answer = send()
-    assert (answer.status_code, answer.json["code"]) == (404, "collection_not_found")
-    assert "Idempotent-Replayed" not in answer.headers
 
 
 def test_who_asks_an_open_service_within_a_view_has_no_key_that_could_end(access):

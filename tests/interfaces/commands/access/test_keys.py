@@ -118,9 +118,8 @@ def test_below_the_disk_floor_no_key_is_made_and_one_is_revoked(run, created, mo
     assert ids_in(run) == [created["id"]]
 
 
-@pytest.mark.parametrize("command", [("list",), ("create", "ana", "--scope", "read")])
-def test_a_directory_that_cannot_be_made_is_one_sentence(command):
-    done = CliRunner().invoke(main, ["keys", *command, "--data-dir", "/proc/none"])
+def test_a_directory_that_cannot_be_made_is_one_sentence():
+    done = CliRunner().invoke(main, ["keys", "create", "ana", "--scope", "read", "--data-dir", "/proc/none"])
     assert (done.exit_code, done.stderr.count("\n"), "/proc/none" in done.stderr) == (2, 1, True)
 
 
@@ -128,14 +127,13 @@ def test_a_directory_that_cannot_be_made_is_one_sentence(command):
     ("options", "sentence"),
     [
         (("--expires", "999999w"), "is after the year 9999"),
-        (("--expires", "9999-12-31T23:59:59-14:00"), "expires_at must be a time like"),
         (("--expires", "2020-01-01T00:00:00Z"), "expires_at is over already"),
-        (("--expires", "0s"), "expires_at is over already"),
         (("--expires", "2027-01-31T12:00:00"), "expires_at must be a time with a zone"),
         (("--limit", "requests_per_second=nan"), "limits.requests_per_second must be a finite number"),
-        (("--limit", "requests_per_second=inf"), "limits.requests_per_second must be a finite number"),
         (("--limit", f"requests_per_second={'9' * 400}"), "limits.requests_per_second must be a finite number"),
         (("--limit", "documents=1", "--limit", "documents = 2"), "gives documents twice"),
+        (("--limit", "nonsense=3"), "limits.nonsense"),
+        (("--where", '{"a": 1}', "--scope", "write"), "can only read"),
         (("--limit", "burst=5"), "limits.burst must come with requests_per_second"),
         (("--limit", "documents"), "must be NAME=NUMBER, and not 'documents'"),
     ],
@@ -147,14 +145,10 @@ def test_what_no_key_can_have_is_one_sentence(run, created, options, sentence):
     assert ids_in(run) == [created["id"]]
 
 
-@pytest.mark.parametrize("grace", ["999999w", "31d"])
-def test_a_grace_is_of_30_days_at_most(run, created, grace):
-    done = run("rotate", created["id"], "--grace", grace)
+def test_what_cannot_be_rotated_is_one_sentence(run, created):
+    done = run("rotate", created["id"], "--grace", "31d")
     assert (done.exit_code, "grace_seconds must be at most 2592000" in done.stderr) == (2, True)
     assert ids_in(run) == [created["id"]]
-
-
-def test_a_key_that_was_rotated_is_refused_and_its_successor_named(run, created):
     successor = json.loads(run("rotate", created["id"], "--json").stdout)["id"]
     done = run("rotate", created["id"])
     assert (done.exit_code, f"its successor is '{successor}'" in done.stderr) == (2, True)
