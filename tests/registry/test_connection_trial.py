@@ -1,6 +1,7 @@
 """A connection test as a user with honest configurations sees it."""
 
 import threading
+from itertools import count
 
 import pytest
 import structlog
@@ -12,12 +13,11 @@ from registry.provider_registry import ProviderNotFoundError, ProviderRegistry
 from registry.trial_diagnosis import USUAL
 from schemas.connections import CollectionInfo, Fault
 from schemas.errors import UnavailableError
-from tests.registry.hostile import ENVIRON, SECRET, failed_stage, response, try_out, wait_for_ends_of_tests
+from tests.registry.hostile import ENVIRON, SECRET, cut_in, failed_stage, response, try_out, wait_for_ends_of_tests
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.raw_server import raw_server, saying
 
 A_AND_B = tuple({"name": name, "count": 1, "metadata": {}} for name in "ab")
-
-pytestmark = pytest.mark.timeout(60)
 
 
 def verdicts(report):
@@ -26,7 +26,8 @@ def verdicts(report):
 
 def test_a_service_that_works_passes_every_stage():
     with raw_server(saying(response())) as server:
-        report = try_out({"url": f"{server.url}/v1", "model": "m", "api_key": "${RAG_PLANTED_API_KEY}"})
+        config = {"url": f"{server.url}/v1", "model": "m", "api_key": "${RAG_PLANTED_API_KEY}"}
+        report = try_out(config, clock=count().__next__)
         assert set(verdicts(report).values()) == {"passed"}
         assert (report.success, report.provider, report.kind, report.method) == (
             True,
@@ -36,7 +37,8 @@ def test_a_service_that_works_passes_every_stage():
         )
         assert report.details == {"model": "m", "dimension": 2}
         assert (report.collections, report.collections_count) == (None, None)
-        assert all(stage.latency_ms >= 0 and stage.message for stage in report.stages)
+        assert all(stage.message for stage in report.stages)
+        assert [stage.latency_ms for stage in report.stages] == [1_000.0] * 6
         posts = [request for request in server.requests if request]
         assert posts
         assert all(f"Authorization: Bearer {SECRET}".encode() in request for request in posts)
@@ -127,21 +129,9 @@ def test_a_refusal_has_its_type(answer, error_type):
 
 def test_a_server_that_is_busy_for_longer_than_there_is_time_is_not_waited_for():
     with raw_server(saying(response(b"{}", "429 Too Many Requests", Retry_After="25"))) as server:
-        report = try_out({"url": server.url}, seconds=5)
+        report = try_out({"url": server.url}, seconds=20)
         assert len([request for request in server.requests if request]) == 1
     assert report.error_type == "rate_limit"
-
-
-def test_nobody_listens():
-    with raw_server(saying(b"")) as server:
-        url = server.url
-    report = try_out({"url": url})
-    assert (failed_stage(report).name, report.error_type) == ("connect", "network")
-
-
-def test_a_name_that_nobody_knows():
-    report = try_out({"url": "http://service.example"})
-    assert (failed_stage(report).name, report.error_type) == ("address", "network")
 
 
 def test_an_unknown_provider_is_not_found():
@@ -221,11 +211,11 @@ def test_a_provider_that_hangs_where_nothing_can_be_cut_is_given_up():
     released = threading.Event()
 
     def hang(self):
-        released.wait(20)
+        released.wait(PATIENCE_SECONDS)
         return {}
 
     registry = shelf(check=hang)
-    report = try_out({}, kind="rag", provider="shelf", registry=registry, seconds=0.3)
+    report = cut_in("authenticate", {}, kind="rag", provider="shelf", registry=registry)
     assert (failed_stage(report).name, report.error_type) == ("authenticate", "timeout")
     assert registry.provider("rag", "shelf").closed == 0
     released.set()
@@ -237,10 +227,10 @@ def test_a_resolver_that_hangs_is_given_up():
     released = threading.Event()
 
     def hang(host, port, **options):
-        released.wait(20)
+        released.wait(PATIENCE_SECONDS)
         return []
 
-    report = try_out({"url": "http://service.example"}, seconds=0.3, resolve=hang)
+    report = cut_in("address", {"url": "http://service.example"}, resolve=hang)
     assert (failed_stage(report).name, report.error_type) == ("address", "timeout")
     released.set()
     wait_for_ends_of_tests()

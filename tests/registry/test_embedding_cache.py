@@ -13,6 +13,7 @@ from registry.embedding import cache as embedding_cache
 from registry.embedding.cache import EmbeddingCache, EmbeddingKey
 from registry.embedding.shared_files import MAX_FILES, VectorFiles
 from schemas.errors import TooManyRequestsError, UnauthorizedError, UnavailableError
+from tests.support.live import PATIENCE_SECONDS
 
 KEY = EmbeddingKey("default", "configuration", "all-MiniLM-L6-v2", "how to rotate keys")
 VECTOR = np.array([0.6, 0.8], dtype=np.float32)
@@ -36,7 +37,7 @@ class Maker:
     def __call__(self):
         self.calls += 1
         if self._gate is not None:
-            assert self._gate.wait(30)
+            assert self._gate.wait(PATIENCE_SECONDS)
         return VECTOR
 
 
@@ -116,7 +117,7 @@ def test_what_another_caller_is_refused_for_reaches_no_waiter(refusal, monkeypat
 
         def refuse():
             waits.append(pool.submit(cache.get, KEY, make))
-            assert is_waiting.wait(30)
+            assert is_waiting.wait(PATIENCE_SECONDS)
             raise refusal
 
         with pytest.raises(type(refusal)):
@@ -181,7 +182,7 @@ def test_processes_that_ask_at_once_make_one_call(tmp_path):
             stdout=subprocess.PIPE,
             text=True,
         )
-        for _ in range(4)
+        for _ in range(2)
     ]
     for process in processes:
         assert process.stdout.readline() == "ready\n"
@@ -189,7 +190,7 @@ def test_processes_that_ask_at_once_make_one_call(tmp_path):
         process.stdin.write("go\n")
         process.stdin.close()
     for process in processes:
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
         process.stdout.close()
     assert calls.read_text() == "called\n"
 

@@ -18,8 +18,6 @@ OURS = {"/health": {"status": "healthy", "service": "rag-wrapper"}}
 EMBEDS = {"/models": {"object": "list", "data": []}}
 KEY = "${RAG_PLANTED_API_KEY}"
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @contextmanager
 def knowing(paths, tls=None):
@@ -116,9 +114,13 @@ def test_a_certificate_of_an_unknown_authority_is_told(tmp_path):
 def test_a_name_that_nobody_knows_is_told_from_a_port_where_nobody_listens():
     with raw_server(saying(b"")) as server:
         closed = server.url
-    unknown = told(try_out({"url": "http://service.example"}))
-    assert unknown.startswith("The name of the host is not known here. Check how the host is spelt")
-    assert told(try_out({"url": closed})).startswith("Nothing accepts connections at this host and port. ")
+    for url, stage, words in (
+        ("http://service.example", "address", "The name of the host is not known here. Check how the host is spelt"),
+        (closed, "connect", "Nothing accepts connections at this host and port. "),
+    ):
+        report = try_out({"url": url})
+        assert (failed_stage(report).name, report.error_type) == (stage, "network")
+        assert told(report).startswith(words)
 
 
 def test_credentials_that_are_missing_are_told_from_wrong_ones():

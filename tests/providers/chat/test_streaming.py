@@ -20,7 +20,6 @@ from schemas.contracts.chat import Message
 from schemas.errors import ConfigurationError, InvalidInputError, UnavailableError
 from tests.support.raw_server import raw_server, saying, silent
 
-pytestmark = pytest.mark.timeout(60)
 
 HELLO = [Message("user", "Hello?")]
 KEY = "sk-planted-1234"

@@ -13,7 +13,6 @@ from tests.support.raw_server import raw_server, saying
 KEY = "sk-planted"
 BOTH = ["wrapper", "vendor"]
 
-pytestmark = pytest.mark.timeout(60)
 
 
 @pytest.fixture

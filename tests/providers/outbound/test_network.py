@@ -24,7 +24,6 @@ ELSEWHERE = "192.0.2.1"
 OK = HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}"
 PATIENCE = {"timeout": (1, 5), "allow_redirects": False}
 
-pytestmark = pytest.mark.timeout(60)
 
 
 @pytest.fixture(autouse=True)

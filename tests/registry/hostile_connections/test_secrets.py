@@ -9,7 +9,6 @@ from tests.support.notations import METADATA
 from tests.support.raw_server import raw_server, saying
 
 KEY = "${RAG_PLANTED_API_KEY}"
-pytestmark = pytest.mark.timeout(60)
 
 
 @pytest.mark.parametrize(
@@ -52,34 +51,3 @@ def test_a_secret_in_the_host_name_stays_hidden(try_out):
     report = try_out({"url": "${RAG_PLANTED_URL}"})
     assert (failed_stage(report).name, report.error_type) == ("address", "network")
     assert SECRET in ENVIRON["RAG_PLANTED_URL"]
-
-
-def test_a_secret_in_a_field_of_another_type_is_refused(try_out):
-    assert failed_stage(try_out({"batch_size": KEY, "timeout_seconds": KEY})).name == "placeholders"
-
-
-@pytest.mark.parametrize(
-    "placeholder",
-    [
-        "${PATH}",
-        "${HOME}",
-        "${RAG_CATALOG_URL}",
-        "${file:/etc/passwd}",
-        "${file:/proc/self/environ}",
-        "${file:/dev/zero}",
-    ],
-)
-def test_a_placeholder_for_a_forbidden_variable_or_file_is_refused(try_out, placeholder):
-    with raw_server(saying(response())) as server:
-        report = try_out(
-            {"url": server.url, "model": placeholder}, environ={"RAG_CATALOG_URL": "x", "PATH": "/planted-"}
-        )
-        assert failed_stage(report).name == "placeholders"
-        assert server.requests == []
-
-
-def test_a_file_that_never_ends_is_refused(try_out, tmp_path):
-    (tmp_path / "endless").symlink_to("/dev/zero")
-    report = try_out({"model": f"${{file:{tmp_path}/endless}}"}, secret_dirs=[tmp_path])
-    assert failed_stage(report).name == "placeholders"
-    assert str(tmp_path) not in str(report)

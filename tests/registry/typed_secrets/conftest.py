@@ -17,7 +17,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.secret_key import KeyFile
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite"])
 def database(request):
     with one_database(request) as open_one:
         catalog = Catalog(open_one())
