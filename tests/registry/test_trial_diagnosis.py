@@ -1,16 +1,12 @@
 """A failed test says what it is that answers, and what to do next."""
 
-import json
 import ssl
-import threading
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import SimpleNamespace
 
 import pytest
 import trustme
 
 from tests.registry.hostile import SECRET, failed_stage, response, try_out
+from tests.support.http_stub import running
 from tests.support.raw_server import raw_server, saying
 
 CHROMA = {"/api/v2/heartbeat": {"nanosecond heartbeat": 1}}
@@ -19,43 +15,19 @@ EMBEDS = {"/models": {"object": "list", "data": []}}
 KEY = "${RAG_PLANTED_API_KEY}"
 
 
-@contextmanager
+class Knowing:
+    """A service that knows these paths, each with its JSON; `requests` are the paths and headers that came."""
+
+    def __init__(self, paths):
+        self.paths, self.requests, self.url = paths, [], ""
+
+    def answer(self, method, target, headers, body):
+        self.requests.append((target, str(headers)))
+        return (200 if target in self.paths else 404), {}, self.paths.get(target, {})
+
+
 def knowing(paths, tls=None):
-    """Run a server that knows these paths, each with its JSON; `requests` are the paths and headers that came."""
-    requests = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            requests.append((self.path, str(self.headers)))
-            body = json.dumps(paths.get(self.path, {})).encode()
-            self.send_response(200 if self.path in paths else 404)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_POST = do_GET
-
-        def log_message(self, *_):
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_):
-            pass
-
-    server = Server(("127.0.0.1", 0), Handler)
-    if tls is not None:
-        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    serving.start()
-    try:
-        yield SimpleNamespace(url=f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}", requests=requests)
-    finally:
-        server.shutdown()
-        serving.join()
-        server.server_close()
+    return running(Knowing(paths), tls)
 
 
 def told(report):

@@ -20,7 +20,6 @@ from schemas.contracts.chat import Message
 from schemas.errors import ConfigurationError, InvalidInputError, UnavailableError
 from tests.support.raw_server import raw_server, saying, silent
 
-
 HELLO = [Message("user", "Hello?")]
 KEY = "sk-planted-1234"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"

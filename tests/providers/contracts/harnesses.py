@@ -16,8 +16,8 @@ from providers.base import CAPABILITIES, ProviderContext
 from schemas.access.callers import ANYBODY, acting_as
 from tests.properties import strategies
 from tests.providers.contracts.qdrant_server import KEY, QdrantServer
-from tests.retrieval.stub_service import running
 from tests.support.chroma import ChromaServer
+from tests.support.http_stub import running
 
 SMALL_NUMBERS = st.sampled_from((0, 1, 1.0, -1, -1.0, 2, 1.5, -1.5, 0.5, -0.5))
 EXACT_NUMBERS = SMALL_NUMBERS | st.integers(-1000, 1000) | st.integers(-4000, 4000).map(lambda eighths: eighths / 8)

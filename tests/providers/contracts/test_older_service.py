@@ -14,7 +14,8 @@ from schemas.records import METRICS, GatherSpec, OrderBy
 from schemas.scores import score
 from schemas.where import parse_where
 from tests.providers.contracts.old_service import OldService
-from tests.retrieval.stub_service import StubService, running
+from tests.retrieval.stub_service import StubService
+from tests.support.http_stub import running
 
 HTML = (404, {"Content-Type": "text/html"}, b"<!doctype html><title>404 Not Found</title>")
 

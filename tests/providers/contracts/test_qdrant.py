@@ -26,7 +26,7 @@ from schemas.errors import BusyError, InvalidInputError, UnsupportedError
 from schemas.records import DocumentBatch
 from schemas.where import parse_where
 from tests.providers.contracts.qdrant_server import KEY, QdrantServer
-from tests.retrieval.stub_service import running
+from tests.support.http_stub import running
 
 PROCESSES, WRITES = 3, 4
 

@@ -26,7 +26,7 @@ from schemas.contracts.chat import Message
 from schemas.errors import RagError
 from schemas.records import Document, GatherSpec, Group, Match, OrderBy, Page, TextMatch
 from tests.providers.contracts.harnesses import HARNESSES
-from tests.retrieval.stub_service import running
+from tests.support.http_stub import running
 from wrapper.web.error_statuses import status_of
 
 GONE = object()

@@ -14,7 +14,6 @@ KEY = "sk-planted"
 BOTH = ["wrapper", "vendor"]
 
 
-
 @pytest.fixture
 def waits():
     return []

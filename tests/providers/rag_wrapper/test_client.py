@@ -25,7 +25,8 @@ from schemas.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from tests.retrieval.stub_service import StubService, running
+from tests.retrieval.stub_service import StubService
+from tests.support.http_stub import running
 
 
 @pytest.fixture
