@@ -103,9 +103,10 @@ def shelve(app):
         store.delete_collection(name)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite"])
 def catalogs(request):
-    """`catalogs()`: the test's one catalogue, opened each time as by another worker."""
+    """`catalogs()`: the test's one catalogue, opened each time as by another worker. For each store, one test or two ask
+    for both databases."""
     with one_database(request) as open_one:
 
         def open_catalog():

@@ -23,7 +23,7 @@ OTHERS = {
 }
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite"])
 def caches(request):
     with one_database(request) as open_one:
         catalogs = [Catalog(open_one()) for _ in range(2)]
@@ -76,6 +76,7 @@ def test_filters_for_one_and_for_true_are_two(caches):
         assert two.find(ASKED)[0] is None
 
 
+@pytest.mark.parametrize("caches", ["sqlite", "postgresql"], indirect=True)
 def test_an_answer_that_was_being_made_when_all_were_forgotten_is_not_kept(caches):
     one, two = caches
     with acting_as(ADA):

@@ -1,4 +1,4 @@
-"""The history of conversations, on both databases."""
+"""The history of conversations."""
 
 import pytest
 

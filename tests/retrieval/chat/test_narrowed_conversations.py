@@ -97,6 +97,7 @@ def test_an_administrator_is_told_all(say, history):
     assert len(history.conversation("c", asker=ANYBODY.chat_asker).messages) == 2
 
 
+@pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
 def test_keys_that_may_not_read_share_with_each_other_alone(say, history):
     def other(collections, *scopes):
         return Caller("bob", "bob", Kind.KEY, frozenset(scopes), "key:bob", collections).chat_asker
@@ -122,6 +123,7 @@ def test_keys_that_may_not_read_share_with_each_other_alone(say, history):
     assert [sees(each) for each in askers] == [False, True, False, True, False]
 
 
+@pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
 def test_of_messages_whose_collections_were_not_kept_the_reach_decides(catalog):
     catalog.open_part("chat history", STEPS[:5])
     mine = with_rights(("a-*",))

@@ -161,6 +161,7 @@ class TestAllWorkers:
         clock.now += SEEN_SECONDS
         assert second.state() == CLOSED
 
+    @pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
     def test_of_all_workers_one_probes(self, breakers, clock):
         workers = [breakers() for _ in range(4)]
         fail(workers[0])
@@ -185,7 +186,6 @@ class TestAllWorkers:
         assert breakers().enter() is None
 
 
-@pytest.mark.parametrize("catalogs", ["sqlite"], indirect=True)
 class TestWithoutTheDatabase:
     """Runs on SQLite with its file locked by another connection; the kind of failure does not matter to the breaker."""
 

@@ -67,6 +67,7 @@ def stored(catalog, columns):
         return transaction.rows(f"SELECT {columns} FROM search_metrics ORDER BY latency_ms")
 
 
+@pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
 def test_a_row_is_as_it_was_given_with_the_query_cut(workers, catalogs, row):
     metrics = workers()
     metrics.record(
@@ -145,6 +146,7 @@ def test_they_go_from_a_disk_without_room_too(workers, catalogs, clock, tmp_path
     assert stored(catalogs(), "latency_ms") == []
 
 
+@pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
 def test_every_worker_counts_what_all_of_them_answered(workers, row):
     several = [workers() for _ in range(3)]
 

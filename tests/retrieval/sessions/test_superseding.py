@@ -1,4 +1,4 @@
-"""When several notes replace one note at the same time, one succeeds: two workers on one catalogue, both databases."""
+"""When several notes replace one note at the same time, one succeeds: two workers on one catalogue."""
 
 from __future__ import annotations
 
@@ -76,6 +76,7 @@ def worker(catalogs):
     return open_worker
 
 
+@pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
 def test_of_six_callers_in_two_workers_one_supersedes_and_the_others_are_told_which(worker):
     together = Barrier(CALLERS)
     first = worker()

@@ -38,6 +38,7 @@ def watchers(catalogs, clock):
     return Watchers(catalogs(), clock)
 
 
+@pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
 def test_another_worker_finds_a_report(watchers, catalogs, clock):
     told = watchers.report("docs", REPORT, asker=Asker())
     assert (told.name, told.state, told.report) == ("docs", WATCHING, REPORT)
