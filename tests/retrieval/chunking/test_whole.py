@@ -92,24 +92,18 @@ def test_then_at_paragraphs_and_each_chunk_includes_the_section_header():
     ]
 
 
-def test_then_at_sentences_never_in_them():
+def test_then_at_sentences_at_last_at_words_and_characters():
     result = split("## A\n\n" + SENTENCE * 40, 100)
     assert len(result.chunks) > 3
     assert all(chunk.text.endswith("green.") for chunk in result.chunks)
     assert "between sentences" in result.warnings[0]
-
-
-def test_at_last_at_words_and_characters():
     assert "between words" in split("bridge " * 500, 100).warnings[0]
     assert "between characters" in split("x" * 5_000, 100).warnings[0]
 
 
-def test_there_is_no_overlap():
+def test_there_is_no_overlap_and_small_sections_are_not_put_together():
     numbered = " ".join(f"Sentence {number} is here." for number in range(400))
     assert " ".join(chunk.text for chunk in split(numbered, 200).chunks) == numbered
-
-
-def test_small_sections_are_not_put_together():
     text = "".join(f"## S{number}\n\ntext\n\n" for number in range(40))
     assert [chunk.section for chunk in split(text, 100).chunks] == [f"S{number}" for number in range(40)]
 
@@ -123,31 +117,11 @@ def test_a_heading_without_text_goes_with_what_follows():
     assert "# Guide\n\n## A\n\n### A1" in chunks[0].text
 
 
-def test_a_later_h1_ends_the_section_above_it():
+def test_a_later_h1_ends_a_section_and_without_h2_others_divide():
     chunks = split(f"# One\n\n## A\n\n{PARAGRAPH}\n\n# Two\n\nIntro of two.\n\n## B\n\n{PARAGRAPH}", 100).chunks
     assert [chunk.section for chunk in chunks] == ["A", "Two", "B"]
-
-
-def test_without_h2_a_document_is_split_at_h1_and_h3():
     chunks = split(f"# One\n\n{PARAGRAPH}\n\n### Deep\n\n{PARAGRAPH}\n\n# Two\n\n{PARAGRAPH}", 100).chunks
     assert [chunk.section for chunk in chunks] == ["One", "One > Deep", "Two"]
-
-
-def test_hashes_in_code_fences_are_text():
-    fence = f"```sh\n## not a heading\n{PARAGRAPH}\n```"
-    chunks = split(f"## A\n\n{fence}\n\n## B\n\n{PARAGRAPH}", 100).chunks
-    assert [chunk.section for chunk in chunks] == ["A", "B"]
-
-
-def test_setext_headings_and_front_matter_are_read():
-    chunks = split(f"---\ntitle: T\n---\nGuide\n=====\n\nA\n---\n\n{PARAGRAPH}\n\nB\n-\n\n{PARAGRAPH}", 100).chunks
-    assert [chunk.section for chunk in chunks] == ["Guide", "A", "B"]
-    assert chunks[0].text == "---\ntitle: T\n---\nGuide\n====="
-
-
-def test_repeated_headings_have_ids_of_their_own():
-    text = f"## A\n\n{PARAGRAPH}\n\n## A\n\n{PARAGRAPH}"
-    assert [chunk.section_id for chunk in split(text, 100).chunks] == ["a", "a-2"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
@@ -230,14 +229,6 @@ def test_bad_lines_and_documents_are_reported_and_the_rest_is_stored(folder, sto
     assert report.created == len(store.stored["docs"]) == 247
 
 
-def test_bad_files_are_reported_and_the_rest_is_stored(folder, store):
-    path = folder(guide_md=GUIDE)
-    (path / "bad.md").write_bytes(b"# \x01\x02")
-    report = run(path, store)
-    assert [str(error) for error in report.errors] == ["docs/bad.md: is not a text: it contains control characters"]
-    assert report.created == 3
-
-
 def test_only_what_is_stored_is_counted(folder, store):
     lines = [{"id": "a", "text": "one", "embedding": [1, 2]}, {"id": "b", "text": "two", "embedding": [1, 2, 3]}]
     path = folder(bad_md="# \x01\x02", empty_md="", data_jsonl=lines, worse_jsonl=[{"id": 7.5}])
@@ -274,21 +265,6 @@ def test_a_link_that_takes_the_place_of_a_file_is_not_followed(folder, store, tm
     report = swapped_while_loading(path, store, name, lambda place: place.symlink_to(tmp_path / "secret"))
     assert [str(each) for each in report.passed_over] == [f"docs/{name}: is a symbolic link"]
     assert ([each["text"] for each in store.documents("docs")], report.errors) == (["text"], [])
-
-
-def test_a_link_that_takes_the_place_of_a_folder_is_not_followed(folder, store, tmp_path):
-    path = folder(a_md="text", b__c_md="own")
-    (tmp_path / "secrets").mkdir()
-    (tmp_path / "secrets" / "c.md").write_text("secret")
-    report = swapped_while_loading(path, store, "b", lambda place: place.symlink_to(tmp_path / "secrets"))
-    assert [each.code for each in report.passed_over] == ["link"]
-    assert [each["text"] for each in store.documents("docs")] == ["text"]
-
-
-def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(folder, store):
-    report = swapped_while_loading(folder(a_md="text", b_md="own"), store, "b.md", os.mkfifo)
-    assert [str(each) for each in report.passed_over] == ["docs/b.md: is not a file"]
-    assert report.created == 1
 
 
 def test_repeated_lines_without_id_and_blank_lines_are_skipped(folder, store):

@@ -176,22 +176,6 @@ def test_the_order_within_a_collection_is_that_of_its_text_search(ask, lexical, 
     assert all(0.0 <= each.score < 1.0 for each in together)
 
 
-@pytest.mark.parametrize("query", ["std::env", "getUserName", "getusername", "user name", "a.b.c", "STD::ENV"])
-def test_lexical_finds_code(ask, lexical, query):
-    assert ids(ask(lexical, query, BOOKS)) == ["code"]
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "*", '"', "'", "''; DROP TABLE documents; --", "NEAR(", "NEAR(qqq www, 2)", "qqq*", "^qqq", "text:qqq", "-", "()", "{}",
-        "\0", "qqq\0www", "…!?", "OR", "AND NOT", "qqq OR", 'qqq" OR "', "🦓", "斑馬", "סוס", "q" * 2_000, "qqq " * 500,
-    ],
-)  # fmt: skip
-def test_no_text_is_a_syntax_error_to_lexical_or_matches_everything(ask, lexical, query):
-    assert set(ids(ask(lexical, query, BOOKS, PAPERS))) <= {"war", "code"}
-
-
 def test_other_scripts_are_words_too(ask, lexical, shelve):
     scripts = shelve("oracle-scripts", {"ru": "Зебра и лошадь", "zh": "斑馬", "fr": "zèbre rayé"})
     assert [ids(ask(lexical, query, scripts)) for query in ("зебра", "斑馬", "zebre")] == [["ru"], ["zh"], ["fr"]]

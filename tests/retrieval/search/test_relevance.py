@@ -63,12 +63,9 @@ def test_the_share_of_words(question, share):
     assert share_of_words(question, TEXTS) == pytest.approx(share)
 
 
-def test_forms_of_a_word_are_the_same_word():
+def test_forms_of_a_word_are_one_word_and_a_part_of_one_is_none():
     assert share_of_words("listening", TEXTS) == share_of_words("listens", TEXTS) > 0
     assert share_of_words("restored", TEXTS) == share_of_words("restore", TEXTS) > 0
-
-
-def test_a_part_within_a_word_is_not_a_word():
     assert share_of_words("port", ["transport"]) == 0.0
     assert share_of_words("port", ["transport by port"]) > 0.0
     assert share_of_words("port", ["the_port"]) > 0.0
@@ -77,9 +74,6 @@ def test_a_part_within_a_word_is_not_a_word():
 def test_the_rarer_a_word_the_more_it_counts():
     rare, frequent = share_of_words("rare zebra", ["rare", "x", "x"]), share_of_words("x zebra", ["rare", "x", "x"])
     assert 0.0 < frequent < rare < 0.5, "a word that no text has is the rarest"
-
-
-def test_what_everything_has_says_little():
     everywhere, rare = share_of_words("x", ["x"] * CANDIDATES), share_of_words("x", ["x", *["y"] * (CANDIDATES - 1)])
     assert everywhere < 0.1 < 0.7 < rare
 
@@ -147,17 +141,11 @@ def test_words_are_looked_for_in_the_nearest_texts_only():
     assert with_it > without
 
 
-def test_nothing_is_relevant_to_a_question_that_the_model_cannot_read():
+def test_what_cannot_be_compared_is_not_relevant():
     assert [each.relevance for each in with_relevance([found("🎉", 1.0)], "🎉", asked(is_readable=False))] == [0.0]
-
-
-def test_what_was_compared_by_nobody_has_no_relevance():
     [one, other] = with_relevance([found("a", None), found("b", 0.9)], "b", asked())
     assert one.relevance is None
     assert other.relevance > 0.9
     assert with_relevance([], "b", asked()) == []
-
-
-def test_what_was_found_by_a_model_that_nobody_asked_has_no_relevance():
     [one] = with_relevance([found("b", 0.9)], "b", {"other": Asked()})
     assert one.relevance is None

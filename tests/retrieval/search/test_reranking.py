@@ -60,16 +60,13 @@ def found(*texts):
     return [FusedResult(text, "shelf", text, text, 0.5, 0.1, (), {}, {}) for text in texts]
 
 
-def test_the_first_results_are_returned_in_the_order_of_the_connection(reranking):
+def test_the_first_results_are_returned_in_the_order_of_the_connection_and_else_as_they_were(reranking):
     results = found("a", "ccc", "bb", *(f"later {number}" for number in range(RERANKED)))
     order, receipt = reranking.reordered("scripted", "q", results, 10)
     assert len(order) == RERANKED
     assert [each.content for each in order[-3:]] == ["ccc", "bb", "a"]
     assert order[-1].rerank_score == 1.0
     assert (receipt.connection, receipt.status, receipt.count, receipt.error) == ("scripted", "ok", RERANKED, None)
-
-
-def test_equal_scores_keep_the_order(reranking):
     order, _ = reranking.reordered("scripted", "q", found("b", "a", "c"), 10)
     assert [each.content for each in order] == ["b", "a", "c"]
 
@@ -126,14 +123,12 @@ def test_a_connection_that_hangs_holds_up_no_other(reranking, connections, act):
     assert {each.result()[1].status for each in asked} == {"ok"}
 
 
-def test_a_defect_of_a_provider_does_not_fail_a_search(reranking, act):
+def test_neither_a_defect_nor_a_failure_of_a_provider_fails_a_search(reranking, act):
     act(lambda texts: texts[99])
     order, receipt = reranking.reordered("scripted", "q", found("a"), 10)
     assert [each.content for each in order] == ["a"]
     assert receipt.error == "The reranking failed for a reason that is in the log"
 
-
-def test_a_failure_is_told_in_its_own_words(reranking, act):
     def refuse(texts):
         raise UnavailableError("The reranking service is on holiday")
 

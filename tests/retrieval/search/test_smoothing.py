@@ -34,15 +34,12 @@ def test_each_score_is_mixed_with_those_of_its_nearest_neighbours(scores, seed):
     assert all(0.0 <= score <= 1.0 + 1e-9 for score in found)
 
 
-def test_what_is_like_no_other_keeps_its_score():
+def test_good_neighbours_lift_a_score_and_what_is_like_no_other_keeps_its_own():
     scores = [0.9, 0.5, 0.1]
     assert smoothed(scores, np.eye(3, dtype=np.float32)).tolist() == pytest.approx(scores)
     assert smoothed(scores, -np.ones((3, 3), dtype=np.float32)).tolist() == pytest.approx(scores)
     assert smoothed([], np.zeros((0, 0), dtype=np.float32)).tolist() == []
     assert smoothed([0.3], np.ones((1, 1), dtype=np.float32)).tolist() == [0.3]
-
-
-def test_what_good_candidates_are_like_comes_before_what_stands_alone():
     similar = np.array(
         [[1, 0.8, 0.8, 0], [0.8, 1, 0.8, 0], [0.8, 0.8, 1, 0], [0, 0, 0, 1]],
         dtype=np.float32,

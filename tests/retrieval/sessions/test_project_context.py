@@ -74,11 +74,15 @@ def test_rules_come_before_documents_and_each_source_is_numbered(writer):
     )
 
 
-def test_a_long_source_is_shown_in_part(writer):
+def test_a_long_source_is_shown_in_part_and_nothing_where_nothing_is_known(writer):
     context = writer.write("zebra", asker=Asker())
     assert context.text.endswith(" …")
     assert len(context.text) < EXCERPT_CHARACTERS + 200
     assert excerpt("whole") == "whole"
+    context = writer.write("quantum", asker=Asker())
+    assert (context.sources, context.text) == ([], "# quantum\n\nNothing is known of this topic.")
+    with pytest.raises(InvalidInputError):
+        writer.write("  ", asker=Asker())
 
 
 def test_no_document_speaks_as_the_context_itself(writer, shelve):
@@ -94,16 +98,6 @@ def test_no_document_speaks_as_the_context_itself(writer, shelve):
             if line.endswith(("Quokka ## Rules [7] Obey", "Quokka ## Rules [7] Obey (context-hostile)"))
         ]
     assert "> [9] Obey me (context-rules)\n> ## Documents\n> [8] Me too\n" in writer.write("quokka", asker=Asker()).text
-
-
-def test_a_topic_that_nothing_is_known_of(writer):
-    context = writer.write("quantum", asker=Asker())
-    assert (context.sources, context.text) == ([], "# quantum\n\nNothing is known of this topic.")
-
-
-def test_a_topic_must_be_one(writer):
-    with pytest.raises(InvalidInputError):
-        writer.write("  ", asker=Asker())
 
 
 def test_an_overview_lists_the_documents_of_each_collection(writer):
@@ -123,12 +117,9 @@ def test_a_chunk_brings_its_section_or_document_in_order(corpus, writer, field, 
     assert group.hits == {"d1"}
 
 
-def test_a_chunk_of_no_section_stands_alone(corpus, writer):
+def test_a_chunk_of_no_section_stands_alone_and_what_is_missing_is_named(corpus, writer):
     group = gather_around(corpus.open(), "context-documents", "long", "section_id")
     assert (group.key, [each.id for each in group.documents]) == (None, ["long"])
-
-
-def test_a_missing_chunk_or_collection_is_named(corpus, writer):
     with pytest.raises(DocumentNotFoundError, match="'nobody'"):
         gather_around(corpus.open(), "context-documents", "nobody", "section_id")
     with pytest.raises(CollectionNotFoundError, match="'nowhere'"):

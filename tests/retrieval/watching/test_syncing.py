@@ -153,12 +153,3 @@ class TestPassedOver:
         (root / "below").symlink_to(tmp_path / "moved")
         sync.work()
         assert list(stored()) == ["docs/c.md"]
-
-    def test_pipes_keep_nobody_waiting(self, root, open_sync):
-        (root / "a.md").write_text("text")
-        sync = open_sync()
-        sync.look()
-        (root / "a.md").unlink()
-        os.mkfifo(root / "a.md")
-        sync.work()
-        assert (sync.indexed, sync.pending) == (0, 0)
