@@ -240,12 +240,9 @@ def test_documents_carry_title_and_source_by_the_collections_fields(world, colle
     assert result.description == "All about docs"
 
 
-def test_top_k_bounds_the_documents(world, collector):
+def test_top_k_bounds_the_documents_and_a_given_query_text_is_used(world, collector):
     world.add("docs", 0.1, 0.2, 0.3, 0.4)
     assert len(collector.collect(request("docs", top_k=2)).results[0].documents) == 2
-
-
-def test_a_given_query_text_is_used(world, collector):
     world.add("docs", 0.1)
     collected = collector.collect(request("docs", topic="t", current="t", query_text="exactly this"))
     assert world.embedded == [("words-1", "exactly this")]

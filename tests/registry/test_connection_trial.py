@@ -73,15 +73,12 @@ def test_a_value_that_is_no_configuration_fails_too(config):
     assert failed_stage(try_out(config)).name == "config"
 
 
-def test_placeholders_that_cannot_be_resolved_fail_by_pointer():
+def test_placeholders_that_cannot_be_resolved_fail_by_pointer_and_their_values_are_judged():
     report = try_out({"api_key": "${RAG_MISSING_API_KEY}", "model": "${PATH}"})
     stage = failed_stage(report)
     assert (stage.name, report.error_type) == ("placeholders", "invalid_config")
     assert {fault.pointer for fault in stage.faults} == {"/api_key", "/model"}
     assert "RAG_MISSING_API_KEY" in stage.faults[0].message
-
-
-def test_values_of_placeholders_are_judged_too():
     report = try_out({"api_key": "${RAG_PLANTED_API_KEY}"}, environ={"RAG_PLANTED_API_KEY": "x" * 5000})
     stage = failed_stage(report)
     assert [fault.pointer for fault in stage.faults] == ["/api_key"]
@@ -134,17 +131,14 @@ def test_a_server_that_is_busy_for_longer_than_there_is_time_is_not_waited_for()
     assert report.error_type == "rate_limit"
 
 
-def test_an_unknown_provider_is_not_found():
-    with pytest.raises(ProviderNotFoundError):
-        try_out({}, provider="nosuch")
-
-
-def test_a_provider_that_cannot_be_used_here_says_what_to_do():
+def test_a_provider_that_is_unknown_or_cannot_be_used_here_says_so():
     registry = ProviderRegistry()
     registry.register_missing("rag", "absent", "absent is not installed: pip install absent")
     stage = failed_stage(try_out({}, kind="rag", provider="absent", registry=registry))
     assert stage.name == "config"
     assert "pip install absent" in stage.next_step
+    with pytest.raises(ProviderNotFoundError):
+        try_out({}, provider="nosuch")
 
 
 class Shelf(RagProvider):

@@ -29,10 +29,14 @@ def words(connection_id="words", **config):
     return Connection(connection_id, "embedding", "words", config)
 
 
-def test_the_built_in_ones_come_first_and_then_those_made_by_id(connections):
+def test_built_in_ones_come_first_and_cannot_be_changed_or_deleted(connections):
     connections.create(words("b"))
     connections.create(words("a"))
     assert [each.id for each in connections.all()] == ["local", "default", "a", "b"]
+    with pytest.raises(ConflictError, match="built-in"):
+        connections.change("local", config={})
+    with pytest.raises(ConflictError, match="built-in"):
+        connections.delete("local")
 
 
 def test_a_connection_stored_by_one_worker_is_found_by_all(connections, registry, database):
@@ -47,11 +51,14 @@ def test_a_connection_stored_by_one_worker_is_found_by_all(connections, registry
         other.find("words")
 
 
-def test_a_taken_id_is_a_conflict(connections):
+def test_a_taken_id_is_a_conflict_and_so_is_another_kind(connections):
     connections.create(words())
     for taken in ("words", "local"):
         with pytest.raises(ConflictError, match=f"'{taken}' already"):
             connections.create(words(taken))
+    with pytest.raises(ConflictError, match="is of type rag, not embedding") as caught:
+        connections.open("local", "embedding")
+    assert caught.value.details["allowed"] == ["default"]
 
 
 @pytest.mark.parametrize(
@@ -81,13 +88,6 @@ def test_a_wrong_a_giant_and_an_unsafe_configuration_are_refused(connections):
     assert SECRET not in caught.value.message + str(caught.value.details)
 
 
-def test_built_in_ones_cannot_be_changed_or_deleted(connections):
-    with pytest.raises(ConflictError, match="built-in"):
-        connections.change("local", config={})
-    with pytest.raises(ConflictError, match="built-in"):
-        connections.delete("local")
-
-
 @pytest.mark.parametrize("do", [lambda c: c.change("x", config={}), lambda c: c.delete("x"), lambda c: c.find("x")])
 def test_an_unknown_connection_is_not_found(connections, do):
     with pytest.raises(ConnectionNotFoundError, match="Connection 'x' not found"):
@@ -106,7 +106,7 @@ def test_a_secret_is_resolved_at_use_and_shown_only_as_what_it_refers_to(connect
     assert SECRET not in str(stored) + orjson.dumps(spelt.connection(shown)).decode() + str(logs)
 
 
-def test_an_empty_string_removes_a_secret_and_means_none_in_a_new_connection(connections):
+def test_a_secret_is_removed_by_an_empty_string_and_does_not_move_to_another_provider(connections):
     assert connections.create(words(api_key="")).config == {}
     connections.change("words", config={"api_key": "${WORDS_API_KEY}"})
     assert connections.change("words", config={"api_key": ""}).config == {}
@@ -322,12 +322,6 @@ def test_the_connections_of_an_earlier_release_open_as_they_are(connections, dat
     connections.delete("old")
     connections.create(words("old"))
     assert connections.live("old", "embedding").identity != first
-
-
-def test_a_connection_of_another_kind_is_refused_with_the_right_ones(connections):
-    with pytest.raises(ConflictError, match="is of type rag, not embedding") as caught:
-        connections.open("local", "embedding")
-    assert caught.value.details["allowed"] == ["default"]
 
 
 def test_a_provider_that_is_gone_makes_its_connections_unusable_and_hides_all_of_them(registry, database):

@@ -91,11 +91,6 @@ def test_no_caller_waits_beyond_its_deadline():
     assert batches.embed("second", MODEL).shape == (26,)
 
 
-def test_it_works_again_after_a_pause():
-    batches = EmbeddingBatches(LetterEmbedding())
-    assert [batches.embed("a", MODEL).shape for _ in range(3)] == [(26,)] * 3
-
-
 def test_texts_of_one_model_go_together_and_each_gets_the_vector_of_its_own():
     slow = Slow()
     batches = EmbeddingBatches(slow)
@@ -110,13 +105,15 @@ def test_texts_of_one_model_go_together_and_each_gets_the_vector_of_its_own():
     assert all(len({text.partition(":")[0] for text in call}) == 1 for call in slow.calls)
 
 
-def test_there_is_no_thread_without_a_text():
+def test_there_is_no_thread_without_a_text_and_a_new_one_with_the_next():
     slow = Slow()
     slow.gate.set()
     EmbeddingBatches(slow).embed("a", MODEL)
     [thread] = slow.threads
     assert thread is not threading.current_thread()
     eventually(lambda: not thread.is_alive())
+    batches = EmbeddingBatches(LetterEmbedding())
+    assert [batches.embed("a", MODEL).shape for _ in range(3)] == [(26,)] * 3
 
 
 def test_a_text_that_nobody_waits_for_any_more_is_not_embedded():

@@ -47,6 +47,7 @@ def test_the_second_question_is_answered_from_the_cache():
     second, made_second = cache.get(KEY, make)
     assert (made_first, made_second, make.calls) == (True, False, 1)
     np.testing.assert_array_equal(first, second)
+    assert KEY.name == "default:all-MiniLM-L6-v2"
 
 
 @pytest.mark.parametrize(
@@ -65,10 +66,6 @@ def test_another_connection_configuration_model_text_or_view_is_another_embeddin
     cache.get(KEY, make)
     assert cache.get(other, make)[1]
     assert make.calls == 2
-
-
-def test_the_name_of_a_key_is_connection_and_model():
-    assert KEY.name == "default:all-MiniLM-L6-v2"
 
 
 def test_eight_simultaneous_callers_make_one_call():
@@ -126,7 +123,7 @@ def test_what_another_caller_is_refused_for_reaches_no_waiter(refusal, monkeypat
     assert make.calls == 1
 
 
-def test_an_embedding_is_forgotten_after_its_time():
+def test_an_embedding_is_forgotten_after_its_time_or_for_too_many_others():
     clock, make = Clock(), Maker()
     cache = EmbeddingCache(ttl_seconds=60, clock=clock)
     cache.get(KEY, make)
@@ -134,9 +131,6 @@ def test_an_embedding_is_forgotten_after_its_time():
     assert not cache.get(KEY, make)[1]
     clock.now += 2
     assert cache.get(KEY, make)[1]
-
-
-def test_the_cache_is_bounded():
     cache, make = EmbeddingCache(ttl_seconds=60, max_entries=2), Maker()
     for text in ("a", "b", "c"):
         cache.get(KEY._replace(text=text), make)

@@ -47,10 +47,14 @@ def test_another_kind_of_service_is_named_with_its_provider():
         assert {path for path, headers in server.requests if SECRET in headers} == {"/api/v2/version"}
 
 
-def test_a_tenant_that_the_right_service_does_not_know_is_told_from_a_wrong_address():
+def test_a_wrong_tenant_and_a_wrong_scheme_are_told_from_a_wrong_address():
     with knowing({**CHROMA, "/api/v2/version": "1.5.9"}) as server:
         said = told(try_out({"url": server.url}, kind="rag", provider="chromadb"))
     assert said.endswith("Check Tenant and Database.")
+    with knowing(CHROMA) as server:
+        url = server.url.replace("http://", "https://")
+        said = told(try_out({"url": url}, kind="rag", provider="chromadb"))
+    assert said == "The service speaks http, not https. Begin the URL with http://."
 
 
 @pytest.mark.parametrize(
@@ -66,13 +70,6 @@ def test_the_next_step_depends_on_what_answers_nearby(kind, provider, paths, pat
     with knowing(paths) as server:
         said = told(try_out({"url": server.url + path}, kind=kind, provider=provider))
     assert said.endswith(next_step)
-
-
-def test_http_is_told_from_https():
-    with knowing(CHROMA) as server:
-        url = server.url.replace("http://", "https://")
-        said = told(try_out({"url": url}, kind="rag", provider="chromadb"))
-    assert said == "The service speaks http, not https. Begin the URL with http://."
 
 
 def test_a_certificate_of_an_unknown_authority_is_told(tmp_path):

@@ -106,7 +106,7 @@ def test_a_source_that_was_made_anew_is_followed(source, target):
     assert_equal(source, target)
 
 
-def test_a_source_that_has_another_dimension_by_now_is_followed(source, target):
+def test_a_source_that_was_made_anew_is_followed_also_to_another_dimension(source, target):
     mirror = mirror_of(source, target)
     caught_up(mirror)
     source.delete("a", "b", "c")
@@ -160,10 +160,7 @@ def test_an_empty_collection_becomes_a_copy(source, target):
     assert_equal(source, target)
 
 
-@pytest.mark.parametrize(
-    "mark",
-    [None, "text", {}, {"id": "another", "url": URL, "collection": "another", "next": 2}],
-)
+@pytest.mark.parametrize("mark", [None, "text", {}, {"id": "another", "url": URL, "collection": "another", "next": 2}])
 def test_a_collection_with_documents_that_is_no_copy_is_left_alone(source, target, mark):
     target.make("copy", metadata={} if mark is None else {"mirror": mark}, mine="a text")
     with pytest.raises(ConflictError, match="is no copy of 'library'"):

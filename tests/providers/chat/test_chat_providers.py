@@ -85,10 +85,7 @@ def test_an_answer_has_its_text_model_and_tokens(connect, server):
     [(_, authorization, body)] = server.requests
     assert authorization is None
     assert body["model"] == "m"
-    assert body["messages"] == [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Hello?"},
-    ]
+    assert body["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello?"}]
 
 
 def test_temperature_and_length_come_from_the_call_or_else_the_configuration(connect, server):

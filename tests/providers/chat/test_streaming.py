@@ -126,10 +126,7 @@ def test_what_says_nothing_is_passed_over():
         b'data: {"choices":\ndata: [{"delta":{"content":"So."},"finish_reason":null}],"error":null}\n\n'
         b"data\n\ndata: [DONE]"
     )
-    with (
-        raw_server(saying(CUT + said)) as server,
-        OpenAIProvider({"url": server.url, "model": "m"}) as connection,
-    ):
+    with raw_server(saying(CUT + said)) as server, OpenAIProvider({"url": server.url, "model": "m"}) as connection:
         assert list(connection.stream(HELLO)) == ["So.", ChatAnswer("So.", "m")]
 
 
@@ -205,15 +202,14 @@ def endless(protocol, text):
     return speak
 
 
-def test_an_endless_answer_is_given_up_by_its_characters(protocol, connect, monkeypatch):
+def test_an_endless_answer_is_given_up_by_its_characters_and_one_without_text_by_its_bytes(
+    protocol, connect, monkeypatch
+):
     monkeypatch.setattr(base, "MAX_ANSWER_CHARACTERS", 50_000)
     with raw_server(endless(protocol, "x" * 1_000)) as server:
         pieces, error = pieces_then_error(connect(server).stream(HELLO), UnavailableError)
     assert len(pieces) == 50
     assert "more than 50000 characters" in error.message
-
-
-def test_an_endless_answer_without_text_is_given_up_by_its_bytes(protocol, connect, monkeypatch):
     monkeypatch.setattr(VendorDialect, "max_answer_bytes", 100_000)
     with raw_server(endless(protocol, "")) as server:
         assert "100000 bytes" in pieces_then_error(connect(server).stream(HELLO), UnavailableError)[1].message

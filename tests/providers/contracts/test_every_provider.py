@@ -114,13 +114,10 @@ def test_a_missing_capability_is_refused_with_the_providers_that_have_it(provide
         assert {"local", "chromadb-wrapper"} <= set(able)
 
 
-def test_a_missing_part_of_the_program_is_reported_when_connecting(registry):
+def test_a_missing_part_of_the_program_or_library_is_reported_when_connecting(registry):
     for name, config in (("local", {}), ("qdrant", {"path": "folder"})):
         with pytest.raises(ConfigurationError, match="this program has none"):
             registry.connect("rag", name, config, ProviderContext())
-
-
-def test_a_library_is_not_imported_before_it_is_used(registry):
     missing = base.Library("no_such_library", "pip install no-such-library")
     qdrant = registry.entry("qdrant", "rag").provider
     lacking = type("Lacking", (qdrant,), {"libraries": (missing,)})

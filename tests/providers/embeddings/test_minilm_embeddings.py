@@ -7,13 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from providers.embeddings.minilm import (
-    MAX_INPUT_TOKENS,
-    MAX_WINDOWS,
-    WINDOW_TOKENS,
-    MiniLMProvider,
-    batches_by_length,
-)
+from providers.embeddings.minilm import MAX_INPUT_TOKENS, MAX_WINDOWS, WINDOW_TOKENS, MiniLMProvider, batches_by_length
 from providers.embeddings.minilm_int8 import ROW_LIMIT, rounded
 from providers.embeddings.minilm_parts import (
     WEIGHTS_PACKAGE,
@@ -47,10 +41,13 @@ def test_the_library_neither_reports_to_its_maker_nor_marks_the_machine(tmp_path
     assert list(tmp_path.rglob("*")) == []
 
 
-def test_vectors_have_length_one_and_384_numbers(minilm):
+def test_vectors_have_length_one_and_384_numbers_whatever_the_number_of_threads(minilm):
     vectors = minilm.embed(["short", "a somewhat longer text about nothing in particular " * 40])
     assert vectors.shape == (2, 384)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
+    texts = ["one text", "another text that is longer"]
+    with MiniLMProvider({"threads": 1}) as single:
+        np.testing.assert_allclose(single.embed(texts), minilm.embed(texts), atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +69,8 @@ def test_a_longer_text_is_the_mean_of_its_windows_of_256_tokens_weighted_by_thei
     of_first, of_rest, whole = minilm.embed([first, rest, f"{first} {rest}"])
     mean = 254 * of_first + 60 * of_rest
     np.testing.assert_allclose(whole, mean / np.linalg.norm(mean), atol=1e-6)
+    kept, changed = minilm.embed(["river " * 254, "river " * 253 + "volcano"])
+    assert np.abs(kept - changed).max() > 1e-3
 
 
 def test_a_sentence_deep_in_a_long_text_is_found(minilm):
@@ -92,27 +91,12 @@ def test_a_text_is_cut_after_33_windows_and_the_cut_is_logged(minilm, monkeypatc
     assert (entry["texts"], entry["max_input_tokens"]) == (1, 8384)
 
 
-def test_the_last_token_of_a_window_counts(minilm):
-    kept, changed = minilm.embed(["river " * 254, "river " * 253 + "volcano"])
-    assert np.abs(kept - changed).max() > 1e-3
-
-
 def test_batches_hold_texts_of_like_length_within_the_bound():
     lengths = [200, 3, 256, 4, 5, 199]
     batches = list(batches_by_length(lengths, max_tokens=512))
     assert batches == [[1, 3, 4], [5, 0], [2]]
     assert list(batches_by_length([9, 9], max_tokens=1)) == [[0], [1]]
     assert list(batches_by_length([], max_tokens=1)) == []
-
-
-def test_the_number_of_threads_changes_nothing(minilm):
-    texts = ["one text", "another text that is longer"]
-    with MiniLMProvider({"threads": 1}) as single:
-        np.testing.assert_allclose(single.embed(texts), minilm.embed(texts), atol=1e-6)
-
-
-def test_the_weights_are_those_of_upstream():
-    assert hashlib.sha256(weights_file(locate_model()).read_bytes()).hexdigest() == WEIGHTS_SHA256
 
 
 def test_weights_that_differ_in_one_byte_are_refused(tmp_path):
@@ -123,6 +107,7 @@ def test_weights_that_differ_in_one_byte_are_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="sha256 differs") as caught:
         MiniLMProvider({}, model_dir=tmp_path).embed(["hello"])
     assert_says_what_to_install(caught.value)
+    assert hashlib.sha256(weights_file(locate_model()).read_bytes()).hexdigest() == WEIGHTS_SHA256
 
 
 def test_a_directory_of_ones_own_serves_as_well(minilm, tmp_path):

@@ -154,14 +154,8 @@ def test_lines_do_not_depend_on_where_the_pieces_end(parts, places):
     assert list(lines(cut(content, places))) == ([*whole, last] if last else whole)
 
 
-def test_a_line_in_a_thousand_pieces_is_one():
-    assert list(lines(b"x" for _ in range(1_000))) == [b"x" * 1_000]
-
-
-def test_an_event_is_the_data_of_its_lines():
+def test_an_event_is_the_data_of_its_lines_and_blank_lines_hold_none():
     said = b": hello\ndata: one\n\ndata:two\ndata:  three\nid: 7\n\n\ndata\n\nevent: end\n\ndata: four".split(b"\n")
     assert list(event_data(said)) == [b"one", b"two\n three", b"four"]
-
-
-def test_blank_lines_hold_no_value():
+    assert list(lines(b"x" for _ in range(1_000))) == [b"x" * 1_000]
     assert list(not_blank([b"", b"{}", b" \t", b"1"])) == [b"{}", b"1"]

@@ -101,16 +101,13 @@ def test_a_name_with_one_bad_address_is_refused(addresses):
         assert server.requests == []
 
 
-def test_a_name_is_resolved_once_for_a_connection():
+def test_a_name_is_resolved_once_for_a_connection_and_refused_when_it_turns_bad():
     resolve = answering(["127.0.0.1"], [METADATA])
     with raw_server(saying(OK)) as server:
         url = f"http://service.example:{server.port}/"
         assert get(Network(resolve=resolve), url).json() == {}
         assert resolve.asked == 1
         assert b"Host: service.example:" in server.requests[0]
-
-
-def test_a_name_that_turns_bad_is_refused_at_the_next_connection():
     network = Network(resolve=answering(["127.0.0.1"], [METADATA]))
     with raw_server(saying(OK)) as server, network.session(server.url) as session:
         url = f"http://service.example:{server.port}/"
@@ -135,14 +132,11 @@ def test_an_address_that_does_not_accept_is_followed_by_the_next():
         assert get(network, f"http://service.example:{server.port}/").json() == {}
 
 
-def test_an_unknown_name_is_unavailable_and_not_quoted():
+def test_no_error_quotes_a_name_or_says_where_it_leads():
     with pytest.raises(UnavailableError) as caught:
         get(Network(resolve=numbers_only), "http://hunter2.example/")
     assert caught.value.details == {"error_type": "network"}
     assert "hunter2" not in caught.value.message
-
-
-def test_no_error_says_where_a_name_leads():
     with socket.socket() as taken:
         taken.bind(("127.0.0.3", 0))  # bound but not listening: refused
         network = Network(resolve=answering(["127.0.0.3"]))
@@ -172,16 +166,13 @@ def test_the_endless_body_of_a_redirect_is_not_read():
         assert response.status_code == 302
 
 
-def test_no_password_of_netrc_is_sent(monkeypatch, tmp_path):
+def test_neither_a_password_of_netrc_nor_a_cookie_is_sent(monkeypatch, tmp_path):
     netrc = tmp_path / "netrc"
     netrc.write_text("default login me password hunter2\n")
     monkeypatch.setenv("NETRC", str(netrc))
     with raw_server(saying(OK)) as server:
         get(Network(), server.url)
         assert b"Authorization" not in server.requests[0]
-
-
-def test_no_cookie_is_kept():
     with (
         raw_server(saying(HEAD + b"Set-Cookie: a=1; Path=/\r\nConnection: close\r\n\r\n")) as server,
         Network().session(server.url) as session,

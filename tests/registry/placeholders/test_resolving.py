@@ -139,13 +139,10 @@ def test_the_services_own_variables_are_given_to_no_connection():
         assert fault.message.startswith(f"The variable {name} is not among")
 
 
-def test_the_redactor_knows_the_inserted_values(placeholders):
+def test_the_redactor_knows_the_inserted_values_which_are_not_resolved_again(placeholders):
     found = placeholders.resolve({"key": "${OPENAI_API_KEY}", "fine": "sk-literal", "plain": "other"}, SECRETS)
     assert found.redactor("sk-planted sk-literal other") == "*** *** other"
     assert placeholders.said("sk-planted") == "***"
-
-
-def test_a_resolved_value_is_not_resolved_again():
     placeholders = Placeholders({"RAG_A": "${RAG_B} $$", "RAG_B": "planted"})
     assert placeholders.resolve({"a": "${RAG_A}"}, SECRETS).config == {"a": "${RAG_B} $$"}
 
@@ -184,15 +181,12 @@ def test_a_variable_that_is_not_text_is_named():
         Placeholders(environ).resolve({"a": "${RAW_API_KEY}"}, SECRETS)
 
 
-def test_the_operators_patterns_replace_ours():
+def test_the_operators_patterns_replace_ours_and_the_catalogue_stays_closed():
     placeholders = Placeholders({**ENVIRON, "MINE_A": "x"}, patterns=["MINE_*"])
     assert placeholders.available() == ["MINE_A"]
     assert placeholders.faults({"a": "${MINE_A}${OPENAI_API_KEY}"}, SECRETS)[0].message.startswith(
         "The variable OPENAI_API_KEY"
     )
-
-
-def test_the_catalogue_stays_closed_whatever_the_patterns():
     assert Placeholders(ENVIRON, patterns=["*"]).faults({"a": "${RAG_CATALOG_URL}"}, SECRETS)
 
 

@@ -65,17 +65,21 @@ def test_an_invalid_rule_for_secrets_is_named(rule):
         SecretHosts.parse([rule])
 
 
-def test_a_file_is_read_without_its_last_newline(placeholders, secret_dir):
+def test_a_file_is_read_by_a_link_within_or_to_its_directory_without_its_last_newline(placeholders, secret_dir):
     (secret_dir / "windows").write_bytes(b"a\n\r\n")
     for name, content in (("key", "sk-from-file"), ("windows", "a\n")):
         assert placeholders.resolve({"k": f"${{file:{secret_dir}/{name}}}"}, SECRETS).config == {"k": content}
-
-
-def test_a_link_within_the_directory_is_followed(placeholders, secret_dir):
     (secret_dir / "..data").mkdir()
     (secret_dir / "..data" / "inner").write_text("x")
     (secret_dir / "link").symlink_to("..data/inner")
     assert placeholders.resolve({"k": f"${{file:{secret_dir}/link}}"}, SECRETS).config == {"k": "x"}
+    (secret_dir.parent / "alias").symlink_to(secret_dir)
+    placeholders = Placeholders({}, secret_dirs=[secret_dir.parent / "alias"])
+    assert placeholders.resolve({"k": f"${{file:{secret_dir.parent}/alias/key}}"}, SECRETS).config == {
+        "k": "sk-from-file"
+    }
+    assert Placeholders({}, secret_dirs=[]).faults({"k": f"${{file:{secret_dir}/key}}"}, SECRETS)
+    assert Placeholders({}).faults({"k": f"${{file:{Path(__file__)}}}"}, SECRETS)
 
 
 @pytest.mark.parametrize(
@@ -120,19 +124,6 @@ def test_only_a_small_readable_text_file_is_accepted(placeholders, secret_dir, n
     [fault] = placeholders.faults({"k": f"${{file:{secret_dir}/{name}}}"}, SECRETS)
     assert re.match("The file of a placeholder (cannot be read|is not below)", fault.message)
     assert str(secret_dir) not in fault.message
-
-
-def test_the_secret_directory_may_be_a_link_itself(secret_dir):
-    (secret_dir.parent / "alias").symlink_to(secret_dir)
-    placeholders = Placeholders({}, secret_dirs=[secret_dir.parent / "alias"])
-    assert placeholders.resolve({"k": f"${{file:{secret_dir.parent}/alias/key}}"}, SECRETS).config == {
-        "k": "sk-from-file"
-    }
-
-
-def test_without_a_directory_no_file_is_allowed(secret_dir):
-    assert Placeholders({}, secret_dirs=[]).faults({"k": f"${{file:{secret_dir}/key}}"}, SECRETS)
-    assert Placeholders({}).faults({"k": f"${{file:{Path(__file__)}}}"}, SECRETS)
 
 
 def test_a_file_of_the_services_own_is_read_by_no_placeholder(secret_dir):

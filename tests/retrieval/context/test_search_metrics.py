@@ -8,13 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from prometheus_client import REGISTRY
 
-from retrieval.context.search_metrics import (
-    DAY_SECONDS,
-    QUERY_CHARACTERS,
-    TIDY_SECONDS,
-    SearchMetrics,
-    SearchRow,
-)
+from retrieval.context.search_metrics import DAY_SECONDS, QUERY_CHARACTERS, TIDY_SECONDS, SearchMetrics, SearchRow
 from schemas.access.owners import Asker
 from schemas.errors import DiskFloorError
 from tests.support.logs import logs_of

@@ -112,9 +112,11 @@ def test_front_matter_that_cannot_be_read_gives_no_title(inside, below, title):
     assert read(text=front.text, title=front.title).title == title
 
 
-def test_tags_in_the_metadata_given_are_tags_as_those_given_apart():
+def test_tags_and_titles_are_those_given_and_else_those_of_the_file():
     document = read({"metadata": {"tags": ["b", "x"]}, "tags": ["a", "b"]}, metadata={"tags": ["c", "d"]})
     assert document.metadata["tags"] == ["a", "b", "x", "c", "d"]
+    assert (read().title, read().title_is_file_name) == ("One", False)
+    assert (read(text="plain").title, read(text="plain").title_is_file_name) == ("a.pdf", True)
 
 
 FORGED = {"page": "seven", "last_page": 9, "sheet": "x", "slide": 2, "start_line": 99, "team": "x"}
@@ -136,11 +138,6 @@ def test_no_metadata_of_a_file_is_taken_for_the_place_of_a_chunk(given, own):
 
 def places(metadata):
     return {name: value for name, value in metadata.items() if name in FORGED and name != "team"}
-
-
-def test_without_a_title_of_its_own_a_file_has_that_of_its_heading_and_then_its_name():
-    assert (read().title, read().title_is_file_name) == ("One", False)
-    assert (read(text="plain").title, read(text="plain").title_is_file_name) == ("a.pdf", True)
 
 
 @pytest.mark.parametrize(

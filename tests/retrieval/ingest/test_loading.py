@@ -76,7 +76,7 @@ def test_markdown_becomes_chunks_that_say_where_they_are_from(folder, store):
     assert (note["metadata"]["section_id"], note["metadata"]["title"]) == ("docs/sub/note.txt", "note.txt")
 
 
-def test_the_new_collection_knows_its_model_and_where_titles_are(folder, store):
+def test_the_new_collection_knows_its_model_and_what_others_add_to_it_is_no_change(folder, store):
     run(folder(guide_md=GUIDE), store)
     assert store.collection("docs")["metadata"] == {
         "embedding_provider": "letters",
@@ -84,6 +84,11 @@ def test_the_new_collection_knows_its_model_and_where_titles_are(folder, store):
         "title_field": "title",
         "source_field": "source",
     }
+    path = folder(guide_md=GUIDE)
+    run(path, store)
+    for document in store.stored["docs"].values():
+        document["metadata"]["reviewed"] = True
+    assert counts(run(path, store)) == (0, 0, 3, 0)
 
 
 def test_a_second_run_changes_nothing_and_embeds_nothing(folder, store):
@@ -149,14 +154,6 @@ def test_an_emptied_file_leaves_no_chunks(folder, store):
     assert [document["metadata"]["source"] for document in store.documents("docs")] == ["docs/note.txt"]
 
 
-def test_metadata_added_by_others_is_not_a_change(folder, store):
-    path = folder(guide_md=GUIDE)
-    run(path, store)
-    for document in store.stored["docs"].values():
-        document["metadata"]["reviewed"] = True
-    assert counts(run(path, store)) == (0, 0, 3, 0)
-
-
 def test_another_model_is_refused_with_both_names_before_embedding(folder, store):
     path = folder(guide_md=GUIDE)
     run(path, store)
@@ -167,14 +164,11 @@ def test_another_model_is_refused_with_both_names_before_embedding(folder, store
     assert embed.embedded == []
 
 
-def test_a_collection_of_other_dimension_is_refused_at_once(folder, store):
+def test_a_wrong_collection_and_one_of_another_dimension_are_refused_at_once(folder, store):
     store.ensure_collection("docs", {})
     store.add_documents("docs", [{"id": "x", "text": "x", "metadata": {}, "embedding": [1.0, 2.0]}])
     with pytest.raises(ConflictError, match="holds embeddings of 2 dimensions, 'letters-1' makes 26"):
         run(folder(a_md=GUIDE, b_md=GUIDE), store)
-
-
-def test_a_wrong_collection_name_is_refused_at_once(folder, store):
     with pytest.raises(InvalidInputError, match="Collection name"):
         run(folder(guide_md=GUIDE), store, collection="x")
 
@@ -278,7 +272,7 @@ def test_large_sources_are_embedded_and_written_in_batches(folder, store):
     assert store.calls.count("add_documents") == 3 + 1
 
 
-def test_progress_rises_to_all_bytes(folder, store):
+def test_progress_rises_to_all_bytes_in_batches(folder, store):
     path = folder(data_jsonl=[{"text": f"text {number}"} for number in range(250)], guide_md=GUIDE, empty_md="")
     seen = []
     run(path, store, on_progress=seen.append)

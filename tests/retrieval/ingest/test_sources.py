@@ -222,12 +222,16 @@ def root(tmp_path):
     return folder
 
 
-def test_a_file_is_opened_by_its_path_below_a_folder(root):
+def test_a_file_is_opened_by_its_path_below_a_folder_which_may_be_a_link(root):
     with open_regular(root, "below/a.md") as opened:
         assert opened.read() == b"own"
     for path in ("link.md", "other/a.md"):
         with open_regular(root, path, follow_links=True) as opened:
             assert opened.read() == b"own"
+    with open_regular(root / "other", "a.md") as opened:
+        assert opened.read() == b"own"
+    with pytest.raises(FileNotFoundError):
+        open_regular(root, "below/none.md")
 
 
 def opened_below(folder):
@@ -241,26 +245,10 @@ def opened_below(folder):
 
 @pytest.mark.parametrize(
     ("path", "code"),
-    [
-        ("link.md", LINK),
-        ("other/a.md", LINK),
-        ("link.md/a.md", LINK),
-        ("pipe", NOT_A_FILE),
-        ("below", NOT_A_FILE),
-    ],
+    [("link.md", LINK), ("other/a.md", LINK), ("link.md/a.md", LINK), ("pipe", NOT_A_FILE), ("below", NOT_A_FILE)],
 )
 def test_links_pipes_and_folders_are_refused(root, path, code):
     with pytest.raises(UnreadableError) as refused:
         open_regular(root, path)
     assert refused.value.code == code
     assert opened_below(root) == []
-
-
-def test_the_folder_itself_may_be_a_link(root):
-    with open_regular(root / "other", "a.md") as opened:
-        assert opened.read() == b"own"
-
-
-def test_a_missing_file_is_missing(root):
-    with pytest.raises(FileNotFoundError):
-        open_regular(root, "below/none.md")

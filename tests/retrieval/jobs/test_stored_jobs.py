@@ -101,8 +101,7 @@ def test_what_is_told_of_a_file_is_kept(open_jobs):
 
 
 @pytest.mark.parametrize(
-    ("statuses", "outcome"),
-    [(("done", "failed"), "done"), (("unchanged",), "done"), (("failed", "failed"), "failed")],
+    ("statuses", "outcome"), [(("done", "failed"), "done"), (("unchanged",), "done"), (("failed", "failed"), "failed")]
 )
 def test_a_job_is_done_when_any_file_is_stored(open_jobs, statuses, outcome):
     jobs = open_jobs()

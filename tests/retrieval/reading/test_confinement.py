@@ -71,21 +71,15 @@ CALLS = (
 """The last is io_uring, which is a way around all others."""
 
 
-def test_a_confined_process_may_do_none_of_it():
+def test_a_confined_process_may_do_none_of_it_also_in_parsers_written_in_c():
     outcomes = confined(*STATEMENTS)
     assert dict(zip(STATEMENTS, outcomes, strict=True)) == dict.fromkeys(STATEMENTS, "PermissionError")
-
-
-def test_the_kernel_refuses_it_also_to_parsers_written_in_c():
     outcomes = confined(*(f"print(libc.{call}, ctypes.get_errno()); raise MemoryError" for call in CALLS))
     assert dict(zip(CALLS, outcomes[::2], strict=True)) == dict.fromkeys(CALLS, "-1 1")
 
 
-def test_memory_is_bounded_and_code_may_be_imported():
+def test_memory_and_computing_are_bounded_and_code_may_be_imported():
     assert confined("bytearray(1 << 30)", "import xml.dom.minidom") == ["MemoryError", "done"]
-
-
-def test_computing_is_bounded():
     assert confined("while True: pass", seconds=1)[0] in (f"signal {signal.SIGXCPU}", f"signal {signal.SIGKILL}")
 
 

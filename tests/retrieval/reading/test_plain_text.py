@@ -96,12 +96,7 @@ def test_no_line_moves(text):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "# No front matter\n",
-        "---\n\nA rule, then text\n\n---\n",
-        "---\ntitle: never closed\n",
-        "+++\nnever closed\n",
-    ],
+    ["# No front matter\n", "---\n\nA rule, then text\n\n---\n", "---\ntitle: never closed\n", "+++\nnever closed\n"],
 )
 def test_other_texts_are_left_alone(text):
     assert split_front_matter(text) == type(split_front_matter(text))(text)

@@ -74,18 +74,18 @@ def test_who_comes_first():
     assert fuse({}) == fuse({"semantic": []}) == []
 
 
-def test_a_document_has_the_rank_of_its_best_chunk_and_ranks_count_documents():
+def test_a_document_shows_the_chunk_that_counted_most_and_has_its_rank():
     chunks = [result("a", chunk="a1", score=0.9), result("a", chunk="a2", score=0.8), result("b", score=0.7)]
     first, second = fuse({"semantic": chunks})
     assert (first.chunk_id, first.content, first.provenance["semantic"].score) == ("a1", "text of a1", 0.9)
     assert (second.doc_id, second.provenance["semantic"].rank) == ("b", 2)
-
-
-def test_a_document_shows_the_chunk_that_counted_most():
     lexical = [result("x"), result("a", chunk="by words")]
     semantic = [result("a", chunk="by meaning")]
     assert fuse({"lexical": lexical, "semantic": semantic})[0].chunk_id == "by meaning"
     assert fuse({"lexical": lexical, "semantic": semantic}, weights={"lexical": 9.0})[0].chunk_id == "by words"
+    chunks = [result("a", score=0.9, chunk="a1"), result("b", score=0.5), result("a", score=0.1, chunk="a2")]
+    first, second = fuse({"semantic": chunks}, fusion="scores")
+    assert (first.chunk_id, first.score, second.doc_id, second.score) == ("a1", 1.0, "b", 0.0)
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
@@ -158,9 +158,3 @@ def test_scores_beyond_the_first_hundred_do_not_count():
     scores = [each.score for each in fuse({"lexical": found}, fusion="scores")]
     assert scores[0] == 1.0
     assert scores[SCORED - 1 :] == [0.0] * 51
-
-
-def test_of_several_chunks_the_best_is_scored_and_shown():
-    chunks = [result("a", score=0.9, chunk="a1"), result("b", score=0.5), result("a", score=0.1, chunk="a2")]
-    first, second = fuse({"semantic": chunks}, fusion="scores")
-    assert (first.chunk_id, first.score, second.doc_id, second.score) == ("a1", 1.0, "b", 0.0)

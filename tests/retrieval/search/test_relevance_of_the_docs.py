@@ -7,14 +7,7 @@ import re
 
 import pytest
 
-from benchmarks.relevance.calibration import (
-    DOCUMENTATION,
-    FOLDER,
-    best_hits,
-    documentation,
-    own_questions,
-    read_lines,
-)
+from benchmarks.relevance.calibration import DOCUMENTATION, FOLDER, best_hits, documentation, own_questions, read_lines
 from providers.embeddings.minilm import MiniLMProvider
 
 

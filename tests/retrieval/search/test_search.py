@@ -10,11 +10,7 @@ import pytest
 from providers.outbound import deadlines
 from registry.connection_threads import ConnectionThreads
 from registry.embedding.queries import AskedEmbeddings
-from retrieval.search.engine import (
-    PARALLEL,
-    SearchFailedError,
-    UnknownOracleError,
-)
+from retrieval.search.engine import PARALLEL, SearchFailedError, UnknownOracleError
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.semantic import SemanticOracle
 from schemas.contracts.search import InvalidQueryError, SearchRequest
@@ -49,10 +45,11 @@ def test_each_is_asked_for_a_multiple_of_the_limit_within_bounds(make):
     assert oracle.limits == [21, 1000, 50, 200]
 
 
-def test_a_low_limit_does_not_hide_what_oracles_agree_on(make):
+def test_a_low_limit_and_a_long_query_are_no_hindrance(make):
     one = Told("one", *(f"one-{n}" for n in range(39)), "both")
     two = Told("two", *(f"two-{n}" for n in range(39)), "both")
     assert ids(make(one, two, fetch_min=50).search(SearchRequest(QUERY, limit=1))) == ["both"]
+    assert make().search(SearchRequest("zebra " * 333 + "z")).results
 
 
 def test_oracles_are_asked_at_the_same_time(make):
@@ -178,10 +175,6 @@ def test_a_wrong_question_is_refused_by_field(make, change, error, field):
         assert raised.value.details["allowed"] == ["semantic", "lexical", "persona"]
 
 
-def test_the_longest_query_is_answered(make):
-    assert make().search(SearchRequest("zebra " * 333 + "z")).results
-
-
 def test_named_collections_are_searched_together_and_so_are_notes(make):
     answer = make().search(SearchRequest(QUERY, collections=(BOOKS, PAPERS, BOOKS)))
     assert {(each.doc_id, each.collection) for each in answer.results} >= {("zebra", BOOKS), ("zebra", PAPERS)}
@@ -279,14 +272,11 @@ def test_the_fusion_is_the_settings_unless_the_request_names_one(make):
     assert [each.score for each in smoothed.results] == sorted((each.score for each in smoothed.results), reverse=True)
 
 
-def test_the_order_of_a_single_oracle_stays(make):
+def test_the_order_of_a_single_oracle_stays_and_models_are_compared_by_words(make, shelve):
     answer = make(fusion="smoothed").search(SearchRequest(QUERY, oracles=("semantic",)))
     assert answer.receipt.fusion == "rrf"
     places = [each.provenance["semantic"].rank for each in answer.results]
     assert places == sorted(places)
-
-
-def test_candidates_of_different_models_are_compared_by_words(make, shelve):
     strange = shelve("search-strange", {"other": "zebra of another model"}, embedding_model="letters-2")
     answer = make(fusion="smoothed").search(SearchRequest(QUERY, collections=(BOOKS, strange)))
     assert answer.receipt.compared_by == "words"

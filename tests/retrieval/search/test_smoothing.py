@@ -40,10 +40,7 @@ def test_good_neighbours_lift_a_score_and_what_is_like_no_other_keeps_its_own():
     assert smoothed(scores, -np.ones((3, 3), dtype=np.float32)).tolist() == pytest.approx(scores)
     assert smoothed([], np.zeros((0, 0), dtype=np.float32)).tolist() == []
     assert smoothed([0.3], np.ones((1, 1), dtype=np.float32)).tolist() == [0.3]
-    similar = np.array(
-        [[1, 0.8, 0.8, 0], [0.8, 1, 0.8, 0], [0.8, 0.8, 1, 0], [0, 0, 0, 1]],
-        dtype=np.float32,
-    )
+    similar = np.array([[1, 0.8, 0.8, 0], [0.8, 1, 0.8, 0], [0.8, 0.8, 1, 0], [0, 0, 0, 1]], dtype=np.float32)
     scores = smoothed([1.0, 0.9, 0.50, 0.55], similar)
     assert scores[2] > scores[3]
 
@@ -88,12 +85,9 @@ def test_texts_are_compared_by_weighed_words(texts):
         assert words.of(spelt).tolist() == [pytest.approx(row, abs=1e-5) for row in by_hand(texts)]
 
 
-def test_words_that_every_text_has_do_not_count():
+def test_words_that_every_text_has_do_not_count_and_what_is_kept_is_bounded():
     found = WordSimilarity().of(["the heat of it", "the flow of it"])
     assert found.tolist() == [pytest.approx([1, 0]), pytest.approx([0, 1])]
-
-
-def test_what_is_kept_is_bounded():
     words = WordSimilarity(cached_characters=100)
     texts = [f"text number {number} of many" for number in range(50)] + ["x" * 1_000]
     assert words.of(texts).shape == (51, 51)

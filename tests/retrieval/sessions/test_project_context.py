@@ -28,10 +28,7 @@ def chunk(document, index, section):
 
 @pytest.fixture(scope="module")
 def writer(app, connections, choice_of, embeddings, reranking, shelve):
-    shelve(
-        "context-rules",
-        {"r0": ("Backups must be encrypted.", chunk("rules", 0, "Encryption"))},
-    )
+    shelve("context-rules", {"r0": ("Backups must be encrypted.", chunk("rules", 0, "Encryption"))})
     shelve(
         "context-documents",
         {
@@ -103,10 +100,7 @@ def test_no_document_speaks_as_the_context_itself(writer, shelve):
 def test_an_overview_lists_the_documents_of_each_collection(writer):
     context = writer.write(asker=Asker())
     listed = {(each.kind, each.collection, each.doc_id, each.title) for each in context.sources}
-    assert {
-        ("rule", "context-rules", "rules", "Rules"),
-        ("document", "context-documents", "guide", "Guide"),
-    } <= listed
+    assert {("rule", "context-rules", "rules", "Rules"), ("document", "context-documents", "guide", "Guide")} <= listed
     assert "### context-documents (4 chunks)" in context.text
 
 

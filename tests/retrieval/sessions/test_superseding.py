@@ -62,12 +62,7 @@ def worker(catalogs):
     def open_worker(before_write=lambda: None):
         catalog = catalogs()
         writing = Writing(
-            catalog,
-            NoIndex(),
-            free_disk_mb=lambda: 1e9,
-            disk_floor_mb=0,
-            write_wait_seconds=0,
-            waiting_writers=1,
+            catalog, NoIndex(), free_disk_mb=lambda: 1e9, disk_floor_mb=0, write_wait_seconds=0, waiting_writers=1
         )
         store = Store(catalog, Planner(catalog, NoIndex()), NoIndex(), writing, HeldDocuments())
         provider = LocalProvider({}, ProviderContext(storage=store))
