@@ -1,7 +1,5 @@
 """A built-in provider takes four touches: module, schema, line of discovery, harness. Nothing else knows it by name."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -8,7 +8,6 @@ import structlog
 
 from providers.base import Provider, RagProvider
 from registry import connection_trial
-from registry.placeholders.secret_hosts import SecretHosts
 from registry.provider_registry import ProviderNotFoundError, ProviderRegistry
 from registry.trial_diagnosis import USUAL
 from schemas.connections import CollectionInfo, Fault
@@ -29,12 +28,8 @@ def test_a_service_that_works_passes_every_stage():
         config = {"url": f"{server.url}/v1", "model": "m", "api_key": "${RAG_PLANTED_API_KEY}"}
         report = try_out(config, clock=count().__next__)
         assert set(verdicts(report).values()) == {"passed"}
-        assert (report.success, report.provider, report.kind, report.method) == (
-            True,
-            "openai",
-            "embedding",
-            "embed_text",
-        )
+        assert (report.success, report.provider) == (True, "openai")
+        assert (report.kind, report.method) == ("embedding", "embed_text")
         assert report.details == {"model": "m", "dimension": 2}
         assert (report.collections, report.collections_count) == (None, None)
         assert all(stage.message for stage in report.stages)
@@ -95,15 +90,6 @@ def test_placeholders_stand_in_secrets_and_the_url_only():
             stage = failed_stage(try_out({**config, field: "${RAG_PLANTED_API_KEY}"}, environ=environ))
             assert (stage.name, stage.faults[0].pointer) == ("placeholders", f"/{field}")
         assert len(list(filter(None, server.requests))) == asked
-
-
-def test_a_secret_that_is_bound_to_hosts_reaches_no_other():
-    bound = SecretHosts.parse(["RAG_PLANTED_API_KEY=good.example"])
-    with raw_server(saying(response())) as server:
-        report = try_out({"url": server.url, "api_key": "${RAG_PLANTED_API_KEY}"}, secret_hosts=bound)
-        assert (failed_stage(report).name, server.requests) == ("placeholders", [])
-        elsewhere = SecretHosts.parse([f"RAG_PLANTED_API_KEY={server.url.removeprefix('http://')}"])
-        assert try_out({"url": server.url, "api_key": "${RAG_PLANTED_API_KEY}"}, secret_hosts=elsewhere).success
 
 
 @pytest.mark.parametrize(

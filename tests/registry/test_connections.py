@@ -303,27 +303,6 @@ def test_a_connection_made_again_is_not_the_deleted_one(connections):
     assert connections.live("words", "embedding").identity != after.identity
 
 
-def test_the_connections_of_an_earlier_release_open_as_they_are(connections, database):
-    with database.read() as transaction:
-        [(versions,)] = transaction.rows(
-            "SELECT count(*) FROM pragma_table_info('connections') WHERE name = 'generation'"
-        )
-    assert versions == 1
-
-    def old(transaction):
-        columns = "id, type, provider, display_name, config"
-        transaction.run(
-            f"INSERT INTO connections ({columns}) VALUES (?, ?, ?, ?, ?)", ("old", "embedding", "words", None, "{}")
-        )
-
-    database.commit(old)
-    assert connections.find("old").generation == ""
-    first = connections.live("old", "embedding").identity
-    connections.delete("old")
-    connections.create(words("old"))
-    assert connections.live("old", "embedding").identity != first
-
-
 def test_a_provider_that_is_gone_makes_its_connections_unusable_and_hides_all_of_them(registry, database):
     stored = StoredConnections(database)
     stored.add(Connection("old", "rag", "lost", {"url": "http://127.0.0.1:1", "password": SECRET}))

@@ -4,11 +4,11 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from providers.base import CAPABILITIES, Library, ProviderContext, RagProvider, SupportsGather, SupportsSearch
+from providers.base import CAPABILITIES, Library, ProviderContext, RagProvider, SupportsSearch
 from registry.provider_discovery import BUILTINS, Builtin, discover
 from registry.provider_registry import ProviderNotFoundError, ProviderRegistry
 from schemas.connections import KINDS
-from schemas.errors import ConfigurationError, ConflictError, UnsupportedError
+from schemas.errors import ConfigurationError, ConflictError
 
 
 class Shelf(RagProvider):
@@ -83,23 +83,6 @@ def test_a_provider_whose_library_is_missing_is_listed_with_what_to_install():
     assert entry.reason == "no_such_library is not installed: pip install 'rag-wrapper[picky]'"
     with pytest.raises(ConfigurationError, match="pip install"):
         registry.connect("rag", "shelf", {}, ProviderContext())
-
-
-def test_a_missing_capability_is_refused_with_its_name_and_who_has_it():
-    class Able(Shelf, SupportsGather):
-        id = "able"
-
-        def gather(self, collection, ids, spec):
-            return []
-
-    registry = ProviderRegistry()
-    registry.register(Shelf)
-    registry.register(Able)
-    with pytest.raises(UnsupportedError, match="'shelf' cannot do 'gather'; able can") as caught:
-        registry.require(registry.connect("rag", "shelf", {}, ProviderContext()), SupportsGather)
-    assert caught.value.details == {"provider": "shelf", "capability": "gather", "allowed": ["able"]}
-    able = registry.connect("rag", "able", {}, ProviderContext())
-    assert registry.require(able, SupportsGather) is able
 
 
 def test_all_our_own_providers_are_here_and_can_be_used():

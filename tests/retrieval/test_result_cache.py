@@ -1,7 +1,5 @@
 """For whom an answer is kept: two caches over one database, as two workers have them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

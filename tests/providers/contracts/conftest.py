@@ -1,7 +1,5 @@
 """Parametrise the provider tests with every registered provider of documents, each connected to its real backend."""
 
-from __future__ import annotations
-
 import pytest
 
 from registry.provider_discovery import discover

@@ -1,7 +1,5 @@
 """The `chromadb` provider copes with what only a Chroma server has: its metadata, its metrics, its databases."""
 
-from __future__ import annotations
-
 import signal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A wrapper service with the contract's first version is asked for what it can answer; everything else is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 """The `qdrant` provider copes with what only Qdrant has: foreign collections, shared folders, servers of other
 releases."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -27,6 +25,7 @@ from schemas.records import DocumentBatch
 from schemas.where import parse_where
 from tests.providers.contracts.qdrant_server import KEY, QdrantServer
 from tests.support.http_stub import running
+from tests.support.live import PATIENCE_SECONDS
 
 PROCESSES, WRITES = 3, 4
 
@@ -216,7 +215,7 @@ def test_processes_share_a_folder(tmp_path):
         for number in range(PROCESSES)
     ]
     for process in started:
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 0, said.decode()
     found = {each.id for each in provider.documents("docs").documents}
     assert found == {f"{number}-{write}" for number in range(PROCESSES) for write in range(WRITES)}

@@ -1,7 +1,5 @@
 """Answers of a service that are wrong in one place are told as such, wherever the place is."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """Connections of the real OpenAI provider that keep typed secrets under the key file of a data directory."""
 
-from __future__ import annotations
-
 import pytest
 
 from providers.base import ProviderContext

@@ -1,8 +1,6 @@
 """A message is told only to who sees by now all that its owner saw when it was made: to its owner no less, and a shared
 conversation says nothing of collections that those do not see with whom it is shared."""
 
-from __future__ import annotations
-
 import pytest
 
 from retrieval.chat.history import STEPS, ChatHistory, ConversationNotFoundError
@@ -190,13 +188,6 @@ def test_with_those_who_see_all_any_may_be_shared(say, sees):
     say(ANA)
     say(ANA_OF_ALL, shared=True)
     assert [sees(each) for each in (ANA_OF_ALL, BOB, BOARD)] == [4, 0, 4]
-
-
-def test_one_from_before_there_were_reaches_is_shared_with_those_who_see_all_alone(say, sees, history):
-    say(BOARD)
-    history._database.commit(lambda transaction: transaction.run("UPDATE chat_messages SET owner = 'key:ana'"))
-    say(ANA, shared=True)
-    assert sees(BOB) == 0
 
 
 def test_what_was_shared_before_there_were_reaches_is_read_by_those_who_see_all_alone(catalog):

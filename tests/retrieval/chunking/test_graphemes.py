@@ -1,7 +1,5 @@
 """What a reader takes for one character is never cut in two."""
 
-from __future__ import annotations
-
 import pytest
 import regex
 from hypothesis import given, settings

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.embeddings.minilm import MiniLMProvider
-from retrieval.chunking import SplitDocument, split_whole
+from retrieval.chunking import SplitDocument, split_whole, split_windows
 from retrieval.chunking.tokens import token_counter
 from tests.retrieval.chunking.texts import inked_lines, markdown
 
@@ -169,20 +169,29 @@ def test_clear_structure_causes_no_warning(text):
 HOSTILE = ["a", "\n", "#", "#\n", "## x\n", "## x\ny\n", "- a\n", "> ", "[", ". ", "|1|2|\n", "```\n", "中。", "👩‍👩‍👧"]
 
 
+def windows(text, max_tokens):
+    return split_windows(text, tokens=CL100K, max_tokens=max_tokens, overlap_tokens=max_tokens // 10)
+
+
+def whole(text, max_tokens):
+    return split(text, max_tokens).chunks
+
+
+@pytest.mark.parametrize("chunks_of", [whole, windows])
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_hostile_texts_are_split(piece):
-    result = split(piece * (40_000 // len(piece)), 512)
-    assert all(CL100K.count(chunk.text) <= 512 for chunk in result.chunks)
+def test_hostile_texts_are_split(chunks_of, piece):
+    text = piece * (40_000 // len(piece))
+    chunks = chunks_of(text, 512)
+    assert all(CL100K.count(chunk.text) <= 512 for chunk in chunks)
+    assert bool(chunks) == bool(text.strip())
 
 
-@pytest.mark.parametrize("blank", [" ", "\t", "\u2003"])
-def test_indentation_longer_than_a_chunk_is_left_out(blank):
-    assert [chunk.text.strip() for chunk in split("a\n" + blank * 20_000 + "b", 16).chunks] == ["a", "b"]
-
-
-def test_deep_lists_are_split():
-    text = "\n".join("  " * depth + "- item" for depth in range(150))
-    assert all(CL100K.count(chunk.text) <= 512 for chunk in split(text, 512).chunks)
+@pytest.mark.parametrize("chunks_of", [whole, windows])
+def test_indentation_longer_than_a_chunk_is_left_out_and_deep_lists_are_split(chunks_of):
+    for blank in (" ", "\t", "\u2003"):
+        assert [chunk.text.strip() for chunk in chunks_of("a\n" + blank * 20_000 + "b", 64)] == ["a", "b"]
+    deep = "\n".join("  " * depth + "- item" for depth in range(150))
+    assert all(CL100K.count(chunk.text) <= 512 for chunk in chunks_of(deep, 512))
 
 
 def test_a_limit_that_makes_no_sense_is_refused():

@@ -152,23 +152,6 @@ def test_white_space_that_is_too_long_is_not_bridged_and_a_blank_text_has_no_chu
     assert split_windows(" \n\t\n", tokens=CL100K) == []
 
 
-@pytest.mark.parametrize("blank", [" ", "\t", "\u2003"])
-def test_indentation_longer_than_a_chunk_is_left_out(blank):
-    chunks = split_windows("a\n" + blank * 20_000 + "b", tokens=CL100K, max_tokens=64, overlap_tokens=16)
-    assert [chunk.text.strip() for chunk in chunks] == ["a", "b"]
-
-
-HOSTILE = ["a", "\n", "#", "#\n", "- a\n", "> ", "[", ". ", "|1|2|\n", "```\n", "中。", "👩‍👩‍👧"]
-
-
-@pytest.mark.parametrize("piece", HOSTILE)
-def test_hostile_texts_are_split(piece):
-    text = piece * (40_000 // len(piece))
-    chunks = split_windows(text, tokens=CL100K, max_tokens=512, overlap_tokens=50)
-    assert all(CL100K.count(chunk.text) <= 512 for chunk in chunks)
-    assert bool(chunks) == bool(text.strip())
-
-
 @pytest.mark.parametrize(("max_tokens", "overlap_tokens"), [(15, 0), (100, 26), (100, -1)])
 def test_limits_that_make_no_sense_are_refused(max_tokens, overlap_tokens):
     with pytest.raises(ValueError, match="at least 16"):

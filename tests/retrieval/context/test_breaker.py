@@ -1,8 +1,6 @@
 """The circuit breaker of the contract *context*: its threshold, its times to the millisecond, one for all workers, and what
 one caller may not do opens it for nobody."""
 
-from __future__ import annotations
-
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Metrics of searches: the contents of a row, statistics that add up, and a store that fails."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +9,7 @@ from prometheus_client import REGISTRY
 from retrieval.context.search_metrics import DAY_SECONDS, QUERY_CHARACTERS, TIDY_SECONDS, SearchMetrics, SearchRow
 from schemas.access.owners import Asker
 from schemas.errors import DiskFloorError
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.logs import logs_of
 from wrapper.floored_catalog import FlooredCatalog
 
@@ -182,11 +181,11 @@ def test_rows_beyond_the_queue_are_counted_as_lost(catalogs, clock, tmp_path, ro
 
     def hold(transaction):
         held.set()
-        holding.wait(30)
+        holding.wait(PATIENCE_SECONDS)
 
     blocker = threading.Thread(target=catalog.commit, args=(hold,))
     blocker.start()
-    held.wait(30)
+    held.wait(PATIENCE_SECONDS)
     for _ in range(100):
         metrics.record(row())
     holding.set()

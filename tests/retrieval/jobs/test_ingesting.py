@@ -98,13 +98,7 @@ def test_a_file_is_not_stored_when_its_caller_loses_the_right_to_write_as_it_is_
     parts.run()
     before = listed(parts)
     parts.batches.clear()
-
-    def embed(connection, texts):
-        if len(parts.batches) == ended_in:
-            ends(parts)
-        return connection.embed(texts)
-
-    parts.embed = embed
+    parts.while_embedding(lambda: ends(parts) if len(parts.batches) == ended_in else None)
     job_id = parts.upload(("long.md", LONG), ("b.txt", "Late."))
     job = parts.run()
     assert [(each.status, each.code) for each in job.files] == [("failed", "scope_missing")] * 2
@@ -136,11 +130,8 @@ def test_a_file_is_embedded_and_stored_for_the_caller_of_then(parts):
         callers.append(replace(ANYBODY, id=f"caller {len(callers)}"))
         return callers[-1]
 
-    def embed(connection, texts):
-        seen.append(current().id == callers[-1].id)
-        return connection.embed(texts)
-
-    parts.caller_of, parts.embed = caller_of, embed
+    parts.caller_of = caller_of
+    parts.while_embedding(lambda: seen.append(current().id == callers[-1].id))
     parts.upload(("long.md", LONG))
     assert [each.status for each in parts.run().files] == ["done"]
     assert seen == [True] * 4
@@ -199,13 +190,7 @@ def test_the_same_file_again_is_unchanged_and_another_one_replaces_it(parts):
 
 def test_a_job_cancelled_between_two_batches_ends_there(parts):
     job_id = parts.upload(("a.md", "# A\n\nShort."), ("long.md", LONG), ("c.md", "# C\n\nNever."))
-
-    def cancel_in_the_third(connection, texts):
-        if len(parts.batches) == 3:
-            parts.jobs.cancel(job_id, asker=Asker())
-        return connection.embed(texts)
-
-    parts.embed = cancel_in_the_third
+    parts.while_embedding(lambda: len(parts.batches) == 3 and parts.jobs.cancel(job_id, asker=Asker()))
     with pytest.raises(StoppedError):
         parts.run()
     assert parts.batches == [1, 32, 32]
@@ -217,20 +202,14 @@ def test_a_job_cancelled_between_two_batches_ends_there(parts):
 
 def test_a_stopped_job_goes_on_where_it_was(parts):
     job_id = parts.upload(("a.md", "# A\n\nShort."), ("long.md", LONG))
-
-    def stop_in_the_second(connection, texts):
-        if len(parts.batches) == 2:
-            parts.stopping.set()
-        return connection.embed(texts)
-
-    parts.embed = stop_in_the_second
+    parts.while_embedding(lambda: len(parts.batches) == 2 and parts.stopping.set())
     with pytest.raises(StoppedError):
         parts.run()
     job = parts.jobs.one(job_id, asker=Asker())
     assert (job.status, [each.status for each in job.files]) == ("running", ["done", "queued"])
     parts.stopping.clear()
     parts.batches.clear()
-    parts.embed = lambda connection, texts: connection.embed(texts)
+    parts.while_embedding(lambda: None)
     job = parts.run()
     assert (job.status, [each.status for each in job.files]) == ("done", ["done", "done"])
     assert parts.batches == [32, 32, 32, 4]
@@ -326,15 +305,14 @@ def test_a_file_that_is_gone_from_the_disk_has_failed(parts, name):
 def test_a_collection_deleted_meanwhile_fails_one_file_and_is_made_again_for_the_next(parts, app):
     store = app.extensions["rag.service"].store
 
-    def embed(connection, texts):
-        parts.embed = lambda connection, texts: connection.embed(texts)
+    def delete_once():
+        parts.while_embedding(lambda: None)
         store.delete_collection(parts.collection)
-        return connection.embed(texts)
 
     parts.upload(("first.md", "# First"))
     parts.run()
     parts.upload(("a.md", "# Lost"), ("b.md", "# Kept"))
-    parts.embed = embed
+    parts.while_embedding(delete_once)
     job = parts.run()
     assert [each.status for each in job.files][1:] == ["done"]
     assert (job.files[0].status, job.files[0].code) in (("failed", "collection_not_found"), ("done", None))
@@ -366,6 +344,6 @@ def test_a_file_that_was_stored_when_its_process_was_killed_is_not_left_behind(p
     parts.jobs.tell(job_id, replace(told, status="done"), lasting=True)
     assert "0" in left_in_spool(parts, job_id)
     seen = []
-    parts.embed = lambda connection, texts: seen.append(left_in_spool(parts, job_id)) or connection.embed(texts)
+    parts.while_embedding(lambda: seen.append(left_in_spool(parts, job_id)))
     parts.run()
     assert seen == [["1"]]

@@ -4,8 +4,6 @@ The documents and questions of `set` were written for this test: what people wri
 they ask for it, which is often in other words.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 

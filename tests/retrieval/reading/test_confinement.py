@@ -1,18 +1,16 @@
 """The process that parses: what it may not do, what becomes of it, and what it costs."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from retrieval.reading import DocumentReader, ReadingLimits, UnreadableError, kind_named
 from tests.support.documents import samples as made
+from tests.support.live import eventually
 
 PROJECT = Path(__file__).parents[3]
 CONFINED = """
@@ -127,10 +125,7 @@ def test_the_process_ends_with_whoever_started_it():
         "os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=PROJECT)
-    deadline = time.monotonic() + 20
-    while Path(f"/proc/{done.stdout.strip()}").exists():
-        assert time.monotonic() < deadline
-        os.sched_yield()
+    eventually(lambda: not Path(f"/proc/{done.stdout.strip()}").exists())
 
 
 def test_a_fork_of_the_service_has_a_process_of_its_own(reader):

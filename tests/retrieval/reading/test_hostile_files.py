@@ -1,7 +1,5 @@
 """Files that are broken, locked or hostile: one sentence each, nothing leaves the process, and the next file is read."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """What reading makes of a file of each kind: headings, tables, marks, titles and metadata."""
 
-from __future__ import annotations
-
 import pytest
 
 from retrieval.chunking import MarkdownDocument, Syntax

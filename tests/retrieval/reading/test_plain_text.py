@@ -1,7 +1,5 @@
 """Text files of any common encoding, and Markdown with front matter."""
 
-from __future__ import annotations
-
 import pytest
 
 from retrieval.reading import DocumentReader, UnreadableError, kind_named

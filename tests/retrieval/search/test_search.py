@@ -18,7 +18,7 @@ from schemas.errors import CollectionNotFoundError, InvalidInputError, TooManyRe
 from schemas.records import GatherSpec, OrderBy
 from schemas.where import parse_where
 from tests.retrieval.search.told_oracles import BOOKS, NOTES, PAPERS, QUERY, Measured, Told, ids
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 
 
 def test_oracles_agree_and_the_receipt_says_who_did_what(make):
@@ -54,7 +54,7 @@ def test_a_low_limit_and_a_long_query_are_no_hindrance(make):
 
 def test_oracles_are_asked_at_the_same_time(make):
     """Each waits until the other is asked: one after the other, neither would answer."""
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=PATIENCE_SECONDS)
 
     class Meeting(Told):
         def query(self, question, limit):

@@ -21,6 +21,7 @@ from schemas.contracts.sessions import (
     SessionNotFoundError,
 )
 from schemas.errors import InvalidInputError
+from tests.support.live import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def sessions(app, clock):
 
 @pytest.fixture
 def notes(connections, choice_of, embeddings, sessions, collection, clock, client):
-    texts = TextCollections(connections, choice_of(), SemanticOracle(embeddings), limit_seconds=10)
+    texts = TextCollections(connections, choice_of(), SemanticOracle(embeddings), limit_seconds=PATIENCE_SECONDS)
     yield Notes(texts, sessions, collection, clock)
     client.delete(f"/collections/{collection}")
 

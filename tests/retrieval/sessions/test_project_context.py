@@ -3,7 +3,6 @@
 import pytest
 
 from retrieval.quoting import EXCERPT_CHARACTERS, QUOTES_ARE_DATA, excerpt
-from retrieval.search.engine import SearchEngine
 from retrieval.search.gathering import gather_around
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.semantic import SemanticOracle
@@ -14,6 +13,7 @@ from retrieval.text_collections import TextCollections
 from schemas.access.owners import Asker
 from schemas.errors import CollectionNotFoundError, DocumentNotFoundError, InvalidInputError
 from schemas.settings import RetrievalSettings
+from tests.support.live import PATIENCE_SECONDS
 
 
 def chunk(document, index, section):
@@ -27,7 +27,7 @@ def chunk(document, index, section):
 
 
 @pytest.fixture(scope="module")
-def writer(app, connections, choice_of, embeddings, reranking, shelve):
+def writer(app, connections, choice_of, embeddings, open_engine, shelve):
     shelve("context-rules", {"r0": ("Backups must be encrypted.", chunk("rules", 0, "Encryption"))})
     shelve(
         "context-documents",
@@ -42,21 +42,10 @@ def writer(app, connections, choice_of, embeddings, reranking, shelve):
         documents_collection="context-documents", rules_collection="context-rules", notes_collection="context-notes"
     )
     choice = choice_of("context-documents", "context-rules", notes="context-notes")
-    search = SearchEngine(
-        (LexicalOracle(),),
-        choice,
-        rrf_k=60,
-        fetch_multiplier=2,
-        fetch_min=50,
-        limit_seconds=10,
-        fusion="smoothed",
-        embed=SemanticOracle(embeddings).asked,
-        reranking=reranking,
-    )
-    texts = TextCollections(connections, choice, SemanticOracle(embeddings), limit_seconds=10)
+    search = open_engine((LexicalOracle(),), choice, fetch_min=50, fusion="smoothed")
+    texts = TextCollections(connections, choice, SemanticOracle(embeddings), limit_seconds=PATIENCE_SECONDS)
     notes = Notes(texts, Sessions(app.extensions["rag.service"].catalog), "context-notes")
-    yield ContextWriter(search, choice, notes, settings)
-    search.close()
+    return ContextWriter(search, choice, notes, settings)
 
 
 def test_rules_come_before_documents_and_each_source_is_numbered(writer):

@@ -1,7 +1,5 @@
 """The reports of watchers reach all workers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A watcher brings in reported changes, waits for services that are away, and is the only one of its name."""
 
-from __future__ import annotations
-
 import os
 import threading
 
@@ -14,6 +12,7 @@ from retrieval.watching.watcher import RESCAN_SECONDS, Watcher
 from schemas.contracts.watchers import RETRYING, SCANNING, STOPPED, WATCHING
 from schemas.errors import ConfigurationError, ConflictError, UnavailableError
 from tests.retrieval.watching.brittle import Embedding
+from tests.support.live import PATIENCE_SECONDS
 
 
 class TestWatching:
@@ -216,7 +215,7 @@ class TestOneOfAName:
         def changes(folders):
             yield set()
             is_taken.set()
-            assert refused.wait(20)
+            assert refused.wait(PATIENCE_SECONDS)
 
         reporter = Reporter(send, on_refused=refused.set, heartbeat_seconds=0.01, spacing_seconds=0.0)
         watcher = Watcher(open_sync(), reporter, instance="here", collection="context", stop=refused)
