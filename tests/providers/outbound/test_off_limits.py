@@ -13,19 +13,8 @@ PORT = 8123
 OK = HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}"
 NAMES = {"localhost": "127.0.0.1", "chroma.internal": "10.1.2.3", "other.internal": "10.1.2.4", "alias": "10.1.2.3"}
 THIS_MACHINE = [
-    "127.0.0.1",
-    "127.9.9.9",
-    "127.1",
-    "2130706433",
-    "0x7f000001",
-    "localhost",
-    "LOCALHOST.",
-    "::1",
-    "::ffff:127.0.0.1",
-    "::ffff:7f00:1",
-    "64:ff9b::7f00:1",
-    "0.0.0.0",
-    "::",
+    *("127.0.0.1", "127.9.9.9", "127.1", "2130706433", "0x7f000001", "0.0.0.0", "localhost", "LOCALHOST."),
+    *("::1", "::ffff:127.0.0.1", "::ffff:7f00:1", "64:ff9b::7f00:1", "::"),
 ]
 
 

@@ -75,21 +75,13 @@ def test_a_placeholder_in_a_url_stands_for_the_address_its_host_or_its_port(plac
 @pytest.mark.parametrize(
     "address",
     [
-        "http://host/v1",
-        "postgresql://me:planted@db/x",
-        "'http://me:planted@host'",
-        '"https://host/?api_key=planted"',
-        "https://hooks.example/services/T0000/B0000/planted",
-        "jdbc:oracle:thin:planted/planted@//host:1521/x",
-        "jdbc:postgresql://host/x?password=planted",
-        "me:planted@tcp(127.0.0.1:3306)/x",
-        "me@tcp(127.0.0.1:3306)/x",
-        "me:planted@/x",
-        "host=db user=me password=planted",
-        "Server=db;User Id=me;Password=planted",
+        *("http://host/v1", "'http://me:planted@host'", '"https://host/?api_key=planted"', "s3://bucket/planted"),
+        *("https://hooks.example/services/T0000/B0000/planted", "amqp+ssl://me:planted@host"),
+        # Databases: by a URL, by JDBC, and by the strings of their own drivers.
+        *("postgresql://me:planted@db/x", "jdbc:oracle:thin:planted/planted@//host:1521/x"),
+        *("jdbc:postgresql://host/x?password=planted", "me:planted@tcp(127.0.0.1:3306)/x", "me@tcp(127.0.0.1:3306)/x"),
+        *("me:planted@/x", "host=db user=me password=planted", "Server=db;User Id=me;Password=planted"),
         "scott/planted@host",
-        "amqp+ssl://me:planted@host",
-        "s3://bucket/planted",
     ],
 )
 def test_an_address_is_never_sent_as_a_secret(address):

@@ -120,13 +120,6 @@ class TestOneWorker:
         clock.now += SEEN_SECONDS
         assert third.enter().is_probe
 
-    def test_one_probe_at_a_time(self, breaker, clock):
-        fail(breaker)
-        clock.now += TIMEOUT_SECONDS + A_MILLISECOND
-        with ThreadPoolExecutor(8) as pool:
-            passes = list(pool.map(lambda _: breaker.enter(), range(8)))
-        assert [each.is_probe for each in passes if each is not None] == [True]
-
     def test_a_probe_that_succeeds_closes_it(self, breaker, clock):
         fail(breaker)
         clock.now += TIMEOUT_SECONDS + A_MILLISECOND

@@ -74,36 +74,27 @@ def test_a_row_is_as_it_was_given_with_the_query_cut(workers, catalogs, row):
     ]
 
 
-def test_percentiles_are_the_nearest_rank(workers, row):
+@pytest.mark.parametrize(
+    ("count", "p95", "p99"), [(1, 1.0, 1.0), (2, 2.0, 2.0), (20, 19.0, 20.0), (21, 20.0, 21.0), (100, 95.0, 99.0)]
+)
+def test_percentiles_are_the_nearest_rank(workers, row, count, p95, p99):
     metrics = workers()
-    for latency in range(100, 0, -1):
-        metrics.record(row(latency_ms=float(latency)))
-    found = metrics.statistics(60, asker=ALL)
-    assert (found.queries, found.average_latency_ms) == (100, 50.5)
-    assert (found.p95_latency_ms, found.p99_latency_ms) == (95.0, 99.0)
-
-
-@pytest.mark.parametrize(("count", "p95", "p99"), [(1, 1.0, 1.0), (2, 2.0, 2.0), (20, 19.0, 20.0), (21, 20.0, 21.0)])
-def test_percentiles_of_few(workers, row, count, p95, p99):
-    metrics = workers()
-    for latency in range(1, count + 1):
+    for latency in range(count, 0, -1):
         metrics.record(row(latency_ms=float(latency)))
     found = metrics.statistics(60, asker=ALL)
     assert (found.p95_latency_ms, found.p99_latency_ms) == (p95, p99)
+    assert (found.queries, found.average_latency_ms) == (count, (count + 1) / 2)
 
 
-def test_rates_and_agents(workers, row):
+def test_rates_and_agents_are_counted_and_no_searches_are_zeros(workers, row):
+    found = workers().statistics(60, asker=ALL)
+    assert (found.queries, found.p99_latency_ms, found.fallback_rate, found.queries_by_agent) == (0, 0.0, 0.0, {})
     metrics = workers()
     for number in range(8):
         metrics.record(row(cache_hit=number < 2, fallback=number == 7, agent="ann" if number < 5 else "bob"))
     found = metrics.statistics(60, asker=ALL)
     assert (found.cache_hit_rate, found.fallback_rate) == (0.25, 0.125)
     assert found.queries_by_agent == {"ann": 5, "bob": 3}
-
-
-def test_no_searches_are_zeros(workers):
-    found = workers().statistics(60, asker=ALL)
-    assert (found.queries, found.p99_latency_ms, found.fallback_rate, found.queries_by_agent) == (0, 0.0, 0.0, {})
 
 
 def test_only_searches_of_the_time_asked_for_count(workers, row, clock):

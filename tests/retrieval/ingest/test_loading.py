@@ -230,15 +230,6 @@ def test_only_what_is_stored_is_counted(folder, store):
         assert (len(report.errors), len(report.passed_over)) == (3, 1)
 
 
-def test_a_file_with_the_name_of_another_is_reported_and_the_first_stays(folder, store):
-    path = folder(**{"cafe\u0301_txt": "the first", "caf\u00e9_txt": "the second"})
-    report = run(path, store)
-    assert (report.chunks, counts(report)) == (1, (1, 0, 0, 0))
-    assert [(error.source, error.code) for error in report.errors] == [("docs/caf\u00e9.txt", "repeated_name")]
-    assert counts(run(path, store)) == (0, 0, 1, 0)
-    assert [each["text"] for each in store.documents("docs")] == ["the first"]
-
-
 def swapped_while_loading(path, store, name, swap):
     """Load a folder in which a file or folder is exchanged as soon as the first file is stored."""
     steps = iter([lambda: (path / name).rename(path.parent / "away"), lambda: swap(path / name)])

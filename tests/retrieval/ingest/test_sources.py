@@ -78,12 +78,6 @@ def test_what_cannot_be_looked_at_is_an_error(tmp_path):
     assert [file.path_below for file in found.files] == ["a.md"]
 
 
-def test_a_link_to_a_folder_above_is_not_followed(tmp_path):
-    write(tmp_path, {"a.md": "text"})
-    (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
-    assert [file.path_below for file in find_sources(tmp_path).files] == ["a.md"]
-
-
 def test_only_the_corpus_of_a_beir_folder_is_read(tmp_path):
     write(tmp_path, {"x/corpus.jsonl": "", "x/queries.jsonl": "", "x/qrels/test.jsonl": "", "y/queries.jsonl": ""})
     assert [file.path_below for file in find_sources(tmp_path).files] == ["x/corpus.jsonl", "y/queries.jsonl"]

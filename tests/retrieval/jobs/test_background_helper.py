@@ -36,7 +36,8 @@ def test_it_embeds_as_the_connection_would_at_a_low_priority(background, minilm)
     texts = ["Backups run every night.", "Wie lange?", "x" * 5_000]
     assert background.pid is None
     np.testing.assert_allclose(background.embed(minilm, texts), minilm.embed(texts), atol=1e-5)
-    assert os.getpriority(os.PRIO_PROCESS, background.pid) == background_child.NICE
+    lower = min(19, os.getpriority(os.PRIO_PROCESS, 0) + background_child.NICE)
+    assert os.getpriority(os.PRIO_PROCESS, background.pid) == lower
 
 
 @pytest.mark.parametrize("profile", ["sections", "windows", "whole"])

@@ -98,19 +98,6 @@ def test_collections_are_asked_while_the_connection_of_others_is_slow(
     assert {each.collection for each in answer.results} == {BOOKS, SHELF}
 
 
-@pytest.mark.parametrize(("slow", "other"), [(NARROW, BOOKS), (USUAL, SHELF)])
-def test_texts_are_found_while_the_connection_of_others_is_slow(
-    connections, choice_of, embeddings, shelf, while_embedding, when_asked, slow, other
-):
-    asked, waited = threading.Event(), []
-    when_asked(other, asked.set)
-    while_embedding(slow, lambda: waited.append(asked.wait(PATIENCE_SECONDS)))
-    texts = TextCollections(connections, choice_of(), SemanticOracle(embeddings), limit_seconds=2 * PATIENCE_SECONDS)
-    answer = texts.nearest(f"deer by the slow {slow}", texts.searched([BOOKS, shelf]), EVERYTHING, 50)
-    assert waited == [True]
-    assert {each.collection for each in answer.results} == {BOOKS, SHELF}
-
-
 @pytest.mark.parametrize(
     ("slow", "connection", "late", "other"), [(NARROW, "narrow", SHELF, BOOKS), (USUAL, "default", BOOKS, SHELF)]
 )

@@ -66,21 +66,6 @@ class TestInStep:
             "docs/moved.md": "# renamed.md",
         }
 
-    def test_a_changed_file_replaces_all_of_its_chunks(self, root, store, in_step):
-        (root / "guide.md").write_text("word " * 1900)
-        in_step()
-        assert len(store.store.stored["context"]) > 2
-        (root / "guide.md").write_text("Short now.")
-        in_step()
-        assert [each["text"] for each in store.store.stored["context"].values()] == ["Short now."]
-
-    def test_a_file_that_is_emptied_leaves_nothing(self, root, store, in_step):
-        (root / "guide.md").write_text("# Guide\n")
-        in_step()
-        (root / "guide.md").write_text(" \n")
-        sync = in_step()
-        assert (store.store.stored["context"], sync.failed) == ({}, {})
-
     def test_other_documents_with_the_same_folder_stay(self, root, store, embedding, in_step, open_sync):
         (root / "guide.md").write_text("# Guide\n")
         in_step()
