@@ -30,17 +30,25 @@ def anybody():
         yield
 
 
-def embeddings(connections):
-    return QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=60))
+@pytest.fixture
+def open_collector(connections):
+    """`open_collector(**settings)`: a collector that ends with the test."""
+    made = []
+
+    def start(**settings):
+        usual = {"thresholds": Thresholds(0.3, 0.6), "limit_seconds": PATIENCE_SECONDS}
+        embeddings = QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=60))
+        made.append(Collector(connections, embeddings, **{**usual, **settings}))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
 
 
 @pytest.fixture
-def collector(connections):
-    collector = Collector(
-        connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=PATIENCE_SECONDS
-    )
-    yield collector
-    collector.close()
+def collector(open_collector):
+    return open_collector()
 
 
 def request(*names, message="what is it?", topic="", current="", **more):
@@ -83,13 +91,11 @@ def test_five_collections_of_one_connection_need_one_embedding(world, collector)
 
 
 @pytest.mark.parametrize("log_queries", [True, False])
-def test_a_question_is_in_the_log_where_the_operator_wants_it(world, connections, log_queries, monkeypatch):
+def test_a_question_is_in_the_log_where_the_operator_wants_it(world, open_collector, log_queries, monkeypatch):
     world.add("docs", 0.5)
-    limits = {"thresholds": Thresholds(0.3, 0.6), "limit_seconds": PATIENCE_SECONDS}
-    collector = Collector(connections, embeddings(connections), **limits, log_queries=log_queries)
+    collector = open_collector(log_queries=log_queries)
     logs = logs_of(monkeypatch, "registry.collector")
     collector.collect(request("docs"))
-    collector.close()
     assert ("what is it?" in repr(logs)) == log_queries
     assert "first message (raw query)" in repr(logs)
 
@@ -249,24 +255,23 @@ def test_top_k_bounds_the_documents_and_a_given_query_text_is_used(world, collec
     assert collected.receipt.query_text == "exactly this"
 
 
-def test_a_collection_that_never_answers_is_left_out_in_time(world, connections):
+def test_a_collection_that_never_answers_is_left_out_in_time(world, open_collector):
     world.add("docs", 0.1)
     world.gate = threading.Event()
-    collector = Collector(connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=0.05)
+    collector = open_collector(limit_seconds=0.05)
     collected = collector.collect(request("docs"))
     world.gate.set()
-    collector.close()
     assert statuses(collected) == ["failed"]
     # The limit of the whole query, or what was left of it when the text was to be embedded.
     assert re.search(r"o answer within 0(\.0[1-5])? s$", collected.receipt.collections[0].error)
 
 
-def test_a_hanging_embedding_connection_leaves_every_other_connection_its_threads(world, connections):
+def test_a_hanging_embedding_connection_leaves_every_other_connection_its_threads(world, connections, open_collector):
     """More requests than a connection has threads wait for one that hangs; another connection still answers."""
     connections.create(Connection("hanging", "embedding", "words", {"model": "hanging"}))
     world.add("docs", 0.1)
     world.gate, world.quick = threading.Event(), {"words-1"}
-    collector = Collector(connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=600)
+    collector = open_collector()
     selected = (SelectedCollection("local", "docs", "hanging"),)
     with ThreadPoolExecutor(64) as pool:
         stuck = [
@@ -277,10 +282,9 @@ def test_a_hanging_embedding_connection_leaves_every_other_connection_its_thread
         assert (healthy.result, [each.done() for each in stuck]) == ("match", [False] * 64)
         world.gate.set()
         assert {each.result().result for each in stuck} == {"match"}
-    collector.close()
 
 
-def test_a_hanging_service_leaves_every_other_service_its_threads(world, registry, connections):
+def test_a_hanging_service_leaves_every_other_service_its_threads(world, registry, connections, open_collector):
     gate = threading.Event()
 
     class Hanging(registry.provider("rag", "shelf")):
@@ -293,7 +297,7 @@ def test_a_hanging_service_leaves_every_other_service_its_threads(world, registr
     registry.register(Hanging)
     connections.create(Connection("hanging", "rag", "hanging", {}))
     world.add("docs", 0.1)
-    collector = Collector(connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=600)
+    collector = open_collector()
     stuck_on = (SelectedCollection("hanging", "docs", "default"),) * 8
     with ThreadPoolExecutor(8) as pool:
         stuck = [pool.submit(carried(collector.collect), CollectRequest("hello", "", "", stuck_on)) for _ in range(8)]
@@ -301,14 +305,12 @@ def test_a_hanging_service_leaves_every_other_service_its_threads(world, registr
         assert not any(each.done() for each in stuck)
         gate.set()
         assert {each.result().result for each in stuck} == {"match"}
-    collector.close()
 
 
-def test_a_query_without_time_left_calls_no_connection(world, connections):
+def test_a_query_without_time_left_calls_no_connection(world, open_collector):
     world.add("docs", 0.1)
-    collector = Collector(connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=0)
+    collector = open_collector(limit_seconds=0)
     collected = collector.collect(request("docs", "docs"))
-    collector.close()
     assert (statuses(collected), world.embedded, world.searched) == (["failed", "failed"], [], [])
 
 

@@ -19,6 +19,14 @@ def target():
     return Target()
 
 
+@pytest.fixture
+def mirror(source, target):
+    """A mirror that has copied all."""
+    made = mirror_of(source, target)
+    caught_up(made)
+    return made
+
+
 def test_a_copy_is_made_and_kept(source, target):
     source.metric = "l2"
     source.metadata = {"language": "de", "mirror": "of something else"}
@@ -61,9 +69,7 @@ def test_what_a_cut_answer_told_of_and_is_deleted_meanwhile_is_deleted_in_the_co
 
 @pytest.mark.parametrize("at_once", [1, 1000])
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_a_copy_that_begins_anew_keeps_what_it_has_until_it_knows_better(source, target, at_once, is_killed):
-    mirror = mirror_of(source, target)
-    caught_up(mirror)
+def test_a_copy_that_begins_anew_keeps_what_it_has_until_it_knows_better(source, target, mirror, at_once, is_killed):
     source.delete("a")
     source.forget()
     source.put("d", "text of d")
@@ -80,9 +86,7 @@ def test_a_copy_that_begins_anew_keeps_what_it_has_until_it_knows_better(source,
     assert_equal(source, target)
 
 
-def test_a_renewal_begins_again_when_its_first_answer_is_cut_off(source, target):
-    mirror = mirror_of(source, target)
-    caught_up(mirror)
+def test_a_renewal_begins_again_when_its_first_answer_is_cut_off(source, target, mirror):
     source.delete("a")
     source.forget()
     assert mirror.step().more
@@ -95,9 +99,7 @@ def test_a_renewal_begins_again_when_its_first_answer_is_cut_off(source, target)
     assert_equal(source, target)
 
 
-def test_a_source_that_was_made_anew_is_followed(source, target):
-    mirror = mirror_of(source, target)
-    caught_up(mirror)
+def test_a_source_that_was_made_anew_is_followed(source, target, mirror):
     source.__init__()
     source.id = "s2"
     for each in "bxyz":
@@ -106,18 +108,14 @@ def test_a_source_that_was_made_anew_is_followed(source, target):
     assert_equal(source, target)
 
 
-def test_a_source_that_was_made_anew_is_followed_also_to_another_dimension(source, target):
-    mirror = mirror_of(source, target)
-    caught_up(mirror)
+def test_a_source_that_was_made_anew_is_followed_also_to_another_dimension(source, target, mirror):
     source.delete("a", "b", "c")
     source.put("c", "new", dimension=3)
     caught_up(mirror)
     assert_equal(source, target)
 
 
-def test_a_copy_that_was_restored_from_a_backup_goes_on_from_there(source, target):
-    mirror = mirror_of(source, target)
-    caught_up(mirror)
+def test_a_copy_that_was_restored_from_a_backup_goes_on_from_there(source, target, mirror):
     backup = orjson.dumps(target.collections)
     source.delete("a")
     caught_up(mirror)
@@ -196,9 +194,7 @@ def test_a_conflict_that_is_no_other_model_is_raised(source, target):
         mirror_of(source, target).step()
 
 
-def test_a_source_that_is_missing_is_told_apart(source, target):
-    mirror = mirror_of(source, target)
-    caught_up(mirror)
+def test_a_source_that_is_missing_is_told_apart(source, target, mirror):
     source.is_there = False
     with pytest.raises(SourceMissingError):
         mirror.step()

@@ -73,11 +73,16 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
         made.work.run(job)
         return made.jobs.one(job.id, asker=Asker())
 
+    def ingest(*files, **wanted):
+        upload(*files, **wanted)
+        return run()
+
     def while_embedding(do):
         """Have `do()` called before each batch is embedded."""
         made.embed = lambda connection, texts: (do(), connection.embed(texts))[1]
 
-    made.upload, made.run, made.collection, made.while_embedding = upload, run, collection, while_embedding
+    made.upload, made.run, made.ingest = upload, run, ingest
+    made.collection, made.while_embedding = collection, while_embedding
     yield made
     if made.texts.corpus.open().existing([collection]):
         app.extensions["rag.service"].store.delete_collection(collection)

@@ -94,8 +94,7 @@ def test_the_files_that_are_left_fail_when_their_caller_may_not_write_any_more(p
 
 @pytest.mark.parametrize(("ended_in", "embedded"), [(2, [32, 32]), (4, [32, 32, 32, 4])])
 def test_a_file_is_not_stored_when_its_caller_loses_the_right_to_write_as_it_is_embedded(parts, ended_in, embedded):
-    parts.upload(("long.md", "# Long\n\nAs it was."))
-    parts.run()
+    parts.ingest(("long.md", "# Long\n\nAs it was."))
     before = listed(parts)
     parts.batches.clear()
     parts.while_embedding(lambda: ends(parts) if len(parts.batches) == ended_in else None)
@@ -109,8 +108,7 @@ def test_a_file_is_not_stored_when_its_caller_loses_the_right_to_write_as_it_is_
 
 
 def test_a_file_is_not_emptied_for_a_caller_who_may_not_write_any_more(parts):
-    parts.upload(("a.md", "# A\n\nAs it was."))
-    parts.run()
+    parts.ingest(("a.md", "# A\n\nAs it was."))
     before = listed(parts)
 
     def split(chunking, syntax, text):
@@ -132,8 +130,7 @@ def test_a_file_is_embedded_and_stored_for_the_caller_of_then(parts):
 
     parts.caller_of = caller_of
     parts.while_embedding(lambda: seen.append(current().id == callers[-1].id))
-    parts.upload(("long.md", LONG))
-    assert [each.status for each in parts.run().files] == ["done"]
+    assert [each.status for each in parts.ingest(("long.md", LONG)).files] == ["done"]
     assert seen == [True] * 4
     # At the beginning, for the hundred texts as a whole, for each batch of them, and for the write.
     assert len(callers) == 1 + 1 + 4 + 1
@@ -166,24 +163,20 @@ def test_a_file_that_cannot_be_recorded_waits_and_is_not_stored(parts, monkeypat
             raise refusals.pop()
 
     parts.record.check = check
-    parts.upload(("c.md", "Words."))
-    assert [each.status for each in parts.run().files] == ["done"]
+    assert [each.status for each in parts.ingest(("c.md", "Words.")).files] == ["done"]
     assert (embedded, len(parts.batches)) == ([0, 0, 0], 1)
 
 
 def test_the_same_file_again_is_unchanged_and_another_one_replaces_it(parts):
-    parts.upload(("a.md", "# One\n\nFirst."))
-    assert parts.run().files[0].status == "done"
+    assert parts.ingest(("a.md", "# One\n\nFirst.")).files[0].status == "done"
     before = listed(parts)["a.md"]
-    parts.upload(("a.md", "# One\n\nFirst."))
-    assert parts.run().files[0].status == "unchanged"
+    assert parts.ingest(("a.md", "# One\n\nFirst.")).files[0].status == "unchanged"
     assert parts.batches == [1]
     parts.upload(("a.md", "# Two\n\nSecond."), on_conflict="skip")
     skipped = parts.run().files[0]
     assert (skipped.status, len(skipped.warnings)) == ("unchanged", 1)
     assert listed(parts) == {"a.md": before}
-    parts.upload(("a.md", "# Two\n\nSecond."))
-    assert parts.run().files[0].status == "done"
+    assert parts.ingest(("a.md", "# Two\n\nSecond.")).files[0].status == "done"
     assert listed(parts)["a.md"].title == "Two"
     assert listed(parts)["a.md"].document_id == before.document_id
 
@@ -257,8 +250,12 @@ def test_a_file_that_ends_the_service_each_time_is_given_up(parts, monkeypatch):
 def test_a_long_text_is_split_beside_the_questions(parts):
     split = []
     parts.split = lambda chunking, syntax, text: split.append(syntax) or chunking.splitter(syntax)(text)
-    parts.upload(("a.md", "# A\n\nShort."), ("long.md", LONG), ("long.py", "x = 1  # words\n" * 5_000))
-    assert [each.status for each in parts.run().files] == ["done"] * 3
+    assert [
+        each.status
+        for each in parts.ingest(
+            ("a.md", "# A\n\nShort."), ("long.md", LONG), ("long.py", "x = 1  # words\n" * 5_000)
+        ).files
+    ] == ["done"] * 3
     assert split == ["markdown", "code"]
 
 
@@ -266,12 +263,10 @@ def test_originals_follow_their_documents(parts, tmp_path):
     def kept():
         return sorted(each.read_bytes() for each in (tmp_path / "originals").rglob("*") if each.is_file())
 
-    parts.upload(("a.md", "# A\n\nFirst."), ("b.md", "# B\n\nOther."))
-    parts.run()
+    parts.ingest(("a.md", "# A\n\nFirst."), ("b.md", "# B\n\nOther."))
     document, path = parts.documents.original(listed(parts)["a.md"].document_id, parts.collection)
     assert (path.read_bytes(), document.has_original) == (b"# A\n\nFirst.", True)
-    parts.upload(("a.md", "# A\n\nSecond."))
-    parts.run()
+    parts.ingest(("a.md", "# A\n\nSecond."))
     assert kept() == [b"# A\n\nSecond.", b"# B\n\nOther."]
     parts.documents.delete(document.document_id, parts.collection)
     assert kept() == [b"# B\n\nOther."]
@@ -282,11 +277,9 @@ def test_originals_follow_their_documents(parts, tmp_path):
 
 
 def test_without_the_setting_no_original_is_kept_and_an_earlier_one_goes(parts, tmp_path):
-    parts.upload(("a.md", "# A\n\nFirst."))
-    parts.run()
+    parts.ingest(("a.md", "# A\n\nFirst."))
     parts.work._originals = Originals(tmp_path / "originals", keeps=False)
-    parts.upload(("a.md", "# A\n\nSecond."))
-    parts.run()
+    parts.ingest(("a.md", "# A\n\nSecond."))
     assert not listed(parts)["a.md"].has_original
     assert not [each for each in (tmp_path / "originals").rglob("*") if each.is_file()]
 
@@ -309,8 +302,7 @@ def test_a_collection_deleted_meanwhile_fails_one_file_and_is_made_again_for_the
         parts.while_embedding(lambda: None)
         store.delete_collection(parts.collection)
 
-    parts.upload(("first.md", "# First"))
-    parts.run()
+    parts.ingest(("first.md", "# First"))
     parts.upload(("a.md", "# Lost"), ("b.md", "# Kept"))
     parts.while_embedding(delete_once)
     job = parts.run()
@@ -333,8 +325,7 @@ def test_a_name_is_the_same_in_each_spelling(parts, monkeypatch, earlier):
         with DocumentReader() as reader:
             ingest_file(writer, given, reader=reader, chunking=chunking)
     assert set(listed(parts)) == {decomposed}
-    parts.upload((composed, "# Cereal\n\nOf rye."))
-    assert parts.run().files[0].status == "done"
+    assert parts.ingest((composed, "# Cereal\n\nOf rye.")).files[0].status == "done"
     assert set(listed(parts)) == {composed}
 
 
