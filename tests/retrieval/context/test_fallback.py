@@ -37,12 +37,6 @@ def test_fallback_follows_from_the_level(level):
 @pytest.fixture(scope="module")
 def open_app(app_of_models):
     """`open_app(**retrieval)`: a service that has one document."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "BUSY_TIMEOUT_SECONDS", FOR_EVER_SECONDS)
-        yield from _open_app(app_of_models)
-
-
-def _open_app(app_of_models):
 
     def start(**settings):
         retrieval = RetrievalSettings(
@@ -53,12 +47,15 @@ def _open_app(app_of_models):
         assert app.test_client().post("/tools/rag_context_index", json=body).status_code == 200
         return app
 
-    yield start
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "BUSY_TIMEOUT_SECONDS", FOR_EVER_SECONDS)
+        yield start
 
 
 @pytest.fixture(scope="module")
 def app(open_app):
-    return open_app()
+    """A service that goes to another level for a failure only, however slow this machine is."""
+    return open_app(context_vector_seconds=PATIENCE_SECONDS, context_text_seconds=PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -213,6 +210,11 @@ class TestChain:
 
 @pytest.mark.usefixtures("closed")
 class TestLockedCatalogue:
+    @pytest.fixture
+    def app(self, without_text):
+        """A service whose levels have the usual limits, beyond which nobody waits for the catalogue."""
+        return without_text
+
     def test_every_search_is_answered_in_time(self, search, data_dir):
         with locked(data_dir), ThreadPoolExecutor(8) as clients:
             answers = list(clients.map(lambda _: search(), range(16)))
