@@ -58,7 +58,7 @@ def test_a_taken_id_is_a_conflict_and_so_is_another_kind(connections):
             connections.create(words(taken))
     with pytest.raises(ConflictError, match="is of type rag, not embedding") as caught:
         connections.open("local", "embedding")
-    assert caught.value.details["allowed"] == ["default"]
+    assert caught.value.details["allowed"] == ["default", "words"]
 
 
 @pytest.mark.parametrize(

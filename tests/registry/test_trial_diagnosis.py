@@ -5,14 +5,23 @@ import ssl
 import pytest
 import trustme
 
+from registry import trial_diagnosis
 from tests.registry.hostile import SECRET, failed_stage, response, try_out
 from tests.support.http_stub import running
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.raw_server import raw_server, saying
 
 CHROMA = {"/api/v2/heartbeat": {"nanosecond heartbeat": 1}}
 OURS = {"/health": {"status": "healthy", "service": "rag-wrapper"}}
 EMBEDS = {"/models": {"object": "list", "data": []}}
 KEY = "${RAG_PLANTED_API_KEY}"
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Have a slow machine look around as long as it takes."""
+    for name in ("LOOK_SECONDS", "LOOKS_SECONDS"):
+        monkeypatch.setattr(trial_diagnosis, name, PATIENCE_SECONDS)
 
 
 class Knowing:

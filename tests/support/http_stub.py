@@ -4,12 +4,15 @@ protocol."""
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol, TypeVar
+
+from tests.support.raw_server import TLS_HANDSHAKE
 
 
 class Answering(Protocol):
@@ -40,6 +43,11 @@ def running(service: Service, tls: ssl.SSLContext | None = None) -> Iterator[Ser
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
+
+        def handle(self):
+            if tls is None and self.connection.recv(1, socket.MSG_PEEK) == TLS_HANDSHAKE:
+                return  # or the client would wait for its answer as long as this server for a line
+            super().handle()
 
         def handle_any(self):
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))

@@ -67,10 +67,10 @@ def test_a_collection_is_created_once_also_when_another_creates_it_at_the_same_m
     assert provider.ensure_collection("docs", {"a": 1})["metadata"] == {"a": 1}
     assert provider.ensure_collection("docs", {"a": 2})["metadata"] == {"a": 1}
     assert service.store.calls == ["ensure_collection"]
-    service.store.ensure_collection("docs", {"theirs": 1})
-    not_found = failure("collection_not_found", collection="docs")
+    service.store.ensure_collection("notes", {"theirs": 1})
+    not_found = failure("collection_not_found", collection="notes")
     service.answers = [(404, {}, not_found), (409, {}, failure("collection_exists"))]
-    assert provider.ensure_collection("docs", {})["metadata"] == {"theirs": 1}
+    assert provider.ensure_collection("notes", {})["metadata"] == {"theirs": 1}
 
 
 def test_documents_go_and_come_back_page_by_page(provider, service):
