@@ -22,6 +22,7 @@ from schemas.errors import CollectionNotFoundError, UnavailableError
 from schemas.records import Document, Match
 from schemas.scores import score
 from schemas.where import EVERYTHING, Where
+from tests.support.live import PATIENCE_SECONDS
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 
@@ -87,7 +88,7 @@ def registry(world):
 
         def _embed_by(self, model, texts):
             if world.gate is not None and model not in world.quick:
-                assert world.gate.wait(30)
+                assert world.gate.wait(PATIENCE_SECONDS)
             world.embedded += [(model, text) for text in texts]
             if model in world.down:
                 raise UnavailableError("The embedding service does not answer")

@@ -19,6 +19,7 @@ from schemas.connections import Connection
 from schemas.contracts.collect import CollectRequest, SelectedCollection
 from schemas.errors import UnavailableError
 from schemas.where import EVERYTHING, parse_where
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.logs import logs_of
 from tests.support.raw_server import raw_server, silent
 
@@ -29,15 +30,25 @@ def anybody():
         yield
 
 
-def embeddings(connections):
-    return QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=60))
+@pytest.fixture
+def open_collector(connections):
+    """`open_collector(**settings)`: a collector that ends with the test."""
+    made = []
+
+    def start(**settings):
+        usual = {"thresholds": Thresholds(0.3, 0.6), "limit_seconds": PATIENCE_SECONDS}
+        embeddings = QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=60))
+        made.append(Collector(connections, embeddings, **{**usual, **settings}))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
 
 
 @pytest.fixture
-def collector(connections):
-    collector = Collector(connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=20)
-    yield collector
-    collector.close()
+def collector(open_collector):
+    return open_collector()
 
 
 def request(*names, message="what is it?", topic="", current="", **more):
@@ -80,23 +91,13 @@ def test_five_collections_of_one_connection_need_one_embedding(world, collector)
 
 
 @pytest.mark.parametrize("log_queries", [True, False])
-def test_a_question_is_in_the_log_where_the_operator_wants_it(world, connections, log_queries, monkeypatch):
+def test_a_question_is_in_the_log_where_the_operator_wants_it(world, open_collector, log_queries, monkeypatch):
     world.add("docs", 0.5)
-    limits = {"thresholds": Thresholds(0.3, 0.6), "limit_seconds": 20}
-    collector = Collector(connections, embeddings(connections), **limits, log_queries=log_queries)
+    collector = open_collector(log_queries=log_queries)
     logs = logs_of(monkeypatch, "registry.collector")
     collector.collect(request("docs"))
-    collector.close()
     assert ("what is it?" in repr(logs)) == log_queries
     assert "first message (raw query)" in repr(logs)
-
-
-def test_the_same_question_again_needs_no_new_embedding(world, collector):
-    world.add("docs", 0.5)
-    collector.collect(request("docs"))
-    again = collector.collect(request("docs"))
-    assert len(world.embedded) == 1
-    assert (again.receipt.embeddings_generated, again.receipt.embeddings_reused) == (0, 1)
 
 
 def test_a_receipt_does_not_tell_what_others_have_asked(world, collector):
@@ -107,17 +108,7 @@ def test_a_receipt_does_not_tell_what_others_have_asked(world, collector):
             receipt = collector.collect(request("docs", "docs")).receipt
         told.append((receipt.embeddings_generated, receipt.embeddings_reused))
     assert told == [(1, 1), (1, 1), (0, 2)]
-
-
-def test_eight_identical_queries_at_once_need_one_embedding(world, collector):
-    world.add("docs", 0.5)
-    world.gate = threading.Event()
-    with ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(carried(collector.collect), request("docs")) for _ in range(8)]
-        world.gate.set()
-        receipts = [each.result().receipt for each in asked]
-    assert len(world.embedded) == 1
-    assert sum(receipt.embeddings_generated for receipt in receipts) == 1
+    assert len(world.embedded) == 2  # one for each owner
 
 
 def test_each_connection_and_model_embeds_for_itself(world, connections, collector):
@@ -161,9 +152,6 @@ def test_nothing_near_gives_the_result_none(world, collector):
     assert (collected.result, collected.results) == ("none", [])
     assert statuses(collected) == ["none", "none"]
     assert [each.distance for each in collected.receipt.collections] == [0.6, None]
-
-
-def test_no_collections_give_the_result_none(collector):
     assert collector.collect(request()).result == "none"
 
 
@@ -237,20 +225,16 @@ def test_a_dead_embedding_service_fails_its_own_collections_only(world, connecti
     assert (collected.receipt.embeddings_generated, collected.receipt.embeddings_reused) == (1, 0)
 
 
-def test_another_model_than_the_recorded_one_is_refused_before_the_query_with_both_names(world, collector):
-    world.add("docs", 0.1, embedding_model="words-9")
-    collected = collector.collect(request("docs"))
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [({"embedding_model": "words-9"}, ("'words-9'", "'words-1'")), ({"dimension": 384}, ("dimension 384", "has 4"))],
+    ids=["model", "dimension"],
+)
+def test_vectors_of_another_kind_are_refused_before_the_query_with_both_kinds(world, collector, told, said):
+    world.add("docs", 0.1, **told)
+    [receipt] = collector.collect(request("docs")).receipt.collections
     assert world.searched == []
-    assert "'words-9'" in collected.receipt.collections[0].error
-    assert "'words-1'" in collected.receipt.collections[0].error
-
-
-def test_another_dimension_is_refused_before_the_query_with_both_numbers(world, collector):
-    world.add("docs", 0.1, dimension=384)
-    collected = collector.collect(request("docs"))
-    assert world.searched == []
-    assert "dimension 384" in collected.receipt.collections[0].error
-    assert "has 4" in collected.receipt.collections[0].error
+    assert all(each in receipt.error for each in said)
 
 
 def test_documents_carry_title_and_source_by_the_collections_fields(world, collector):
@@ -262,36 +246,32 @@ def test_documents_carry_title_and_source_by_the_collections_fields(world, colle
     assert result.description == "All about docs"
 
 
-def test_top_k_bounds_the_documents(world, collector):
+def test_top_k_bounds_the_documents_and_a_given_query_text_is_used(world, collector):
     world.add("docs", 0.1, 0.2, 0.3, 0.4)
     assert len(collector.collect(request("docs", top_k=2)).results[0].documents) == 2
-
-
-def test_a_given_query_text_is_used(world, collector):
     world.add("docs", 0.1)
     collected = collector.collect(request("docs", topic="t", current="t", query_text="exactly this"))
-    assert world.embedded == [("words-1", "exactly this")]
+    assert world.embedded[-1] == ("words-1", "exactly this")
     assert collected.receipt.query_text == "exactly this"
 
 
-def test_a_collection_that_never_answers_is_left_out_in_time(world, connections):
+def test_a_collection_that_never_answers_is_left_out_in_time(world, open_collector):
     world.add("docs", 0.1)
     world.gate = threading.Event()
-    collector = Collector(connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=0.05)
+    collector = open_collector(limit_seconds=0.05)
     collected = collector.collect(request("docs"))
     world.gate.set()
-    collector.close()
     assert statuses(collected) == ["failed"]
     # The limit of the whole query, or what was left of it when the text was to be embedded.
     assert re.search(r"o answer within 0(\.0[1-5])? s$", collected.receipt.collections[0].error)
 
 
-def test_a_hanging_embedding_connection_leaves_every_other_connection_its_threads(world, connections):
+def test_a_hanging_embedding_connection_leaves_every_other_connection_its_threads(world, connections, open_collector):
     """More requests than a connection has threads wait for one that hangs; another connection still answers."""
     connections.create(Connection("hanging", "embedding", "words", {"model": "hanging"}))
     world.add("docs", 0.1)
     world.gate, world.quick = threading.Event(), {"words-1"}
-    collector = Collector(connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=600)
+    collector = open_collector()
     selected = (SelectedCollection("local", "docs", "hanging"),)
     with ThreadPoolExecutor(64) as pool:
         stuck = [
@@ -302,23 +282,22 @@ def test_a_hanging_embedding_connection_leaves_every_other_connection_its_thread
         assert (healthy.result, [each.done() for each in stuck]) == ("match", [False] * 64)
         world.gate.set()
         assert {each.result().result for each in stuck} == {"match"}
-    collector.close()
 
 
-def test_a_hanging_service_leaves_every_other_service_its_threads(world, registry, connections):
+def test_a_hanging_service_leaves_every_other_service_its_threads(world, registry, connections, open_collector):
     gate = threading.Event()
 
     class Hanging(registry.provider("rag", "shelf")):
         id = "hanging"
 
         def search(self, collection, embedding, *, top_k=3, where=EVERYTHING):
-            assert gate.wait(30)
+            assert gate.wait(PATIENCE_SECONDS)
             return super().search(collection, embedding, top_k=top_k, where=where)
 
     registry.register(Hanging)
     connections.create(Connection("hanging", "rag", "hanging", {}))
     world.add("docs", 0.1)
-    collector = Collector(connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=600)
+    collector = open_collector()
     stuck_on = (SelectedCollection("hanging", "docs", "default"),) * 8
     with ThreadPoolExecutor(8) as pool:
         stuck = [pool.submit(carried(collector.collect), CollectRequest("hello", "", "", stuck_on)) for _ in range(8)]
@@ -326,14 +305,12 @@ def test_a_hanging_service_leaves_every_other_service_its_threads(world, registr
         assert not any(each.done() for each in stuck)
         gate.set()
         assert {each.result().result for each in stuck} == {"match"}
-    collector.close()
 
 
-def test_a_query_without_time_left_calls_no_connection(world, connections):
+def test_a_query_without_time_left_calls_no_connection(world, open_collector):
     world.add("docs", 0.1)
-    collector = Collector(connections, embeddings(connections), thresholds=Thresholds(0.3, 0.6), limit_seconds=0)
+    collector = open_collector(limit_seconds=0)
     collected = collector.collect(request("docs", "docs"))
-    collector.close()
     assert (statuses(collected), world.embedded, world.searched) == (["failed", "failed"], [], [])
 
 

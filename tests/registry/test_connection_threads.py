@@ -7,7 +7,7 @@ import pytest
 
 from registry.connection_threads import ConnectionThreads
 from schemas.errors import BusyError
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 
 
 @pytest.fixture
@@ -19,29 +19,29 @@ def gate():
 
 def test_a_key_that_hangs_holds_up_no_other(gate):
     threads = ConnectionThreads("test", each=2, most=4)
-    stuck = [threads.submit("slow", lambda: gate.wait(30)) for _ in range(20)]
-    assert [threads.submit("quick", lambda n=n: n).result(20) for n in range(20)] == list(range(20))
+    stuck = [threads.submit("slow", lambda: gate.wait(PATIENCE_SECONDS)) for _ in range(20)]
+    assert [threads.submit("quick", lambda n=n: n).result(PATIENCE_SECONDS) for n in range(20)] == list(range(20))
     assert (threads.threads <= 4, any(each.done() for each in stuck)) == (True, False)
     gate.set()
-    assert all(each.result(20) for each in stuck)
+    assert all(each.result(PATIENCE_SECONDS) for each in stuck)
     threads.close()
 
 
 def test_a_key_whose_queue_is_full_is_refused(gate):
     threads = ConnectionThreads("test", each=1, queued=2)
-    taken = [threads.submit("slow", lambda: gate.wait(30)) for _ in range(3)]
+    taken = [threads.submit("slow", lambda: gate.wait(PATIENCE_SECONDS)) for _ in range(3)]
     with pytest.raises(BusyError, match="wait for this connection"):
         threads.submit("slow", lambda: None)
     gate.set()
-    assert all(each.result(20) for each in taken)
-    assert threads.submit("slow", lambda: "again").result(20) == "again"
+    assert all(each.result(PATIENCE_SECONDS) for each in taken)
+    assert threads.submit("slow", lambda: "again").result(PATIENCE_SECONDS) == "again"
     threads.close()
 
 
 def test_a_thread_takes_one_job_after_the_other():
     threads = ConnectionThreads("test")
     for number in range(50):
-        assert threads.submit(number, lambda number=number: number).result(20) == number
+        assert threads.submit(number, lambda number=number: number).result(PATIENCE_SECONDS) == number
     assert threads.threads <= 2  # a result is ready a moment before its thread is idle
     threads.close()
     eventually(lambda: threads.threads == 0)
@@ -51,19 +51,19 @@ def test_an_error_fails_its_own_job_alone():
     threads = ConnectionThreads("test", each=1)
     failing = threads.submit("a", lambda: 1 / 0)
     fine = threads.submit("a", lambda: "fine")
-    assert isinstance(failing.exception(20), ZeroDivisionError)
-    assert fine.result(20) == "fine"
+    assert isinstance(failing.exception(PATIENCE_SECONDS), ZeroDivisionError)
+    assert fine.result(PATIENCE_SECONDS) == "fine"
     threads.close()
 
 
 def test_closing_cancels_jobs_that_have_not_begun(gate):
     threads = ConnectionThreads("test", each=1)
-    running, waiting = (threads.submit("slow", lambda: gate.wait(30)) for _ in range(2))
+    running, waiting = (threads.submit("slow", lambda: gate.wait(PATIENCE_SECONDS)) for _ in range(2))
     eventually(running.running)
     threads.close()
     with pytest.raises(CancelledError):
-        waiting.result(20)
+        waiting.result(PATIENCE_SECONDS)
     with pytest.raises(BusyError, match="closing"):
         threads.submit("slow", lambda: None)
     gate.set()
-    assert running.result(20)
+    assert running.result(PATIENCE_SECONDS)

@@ -1,23 +1,22 @@
 """A connection test as a user with honest configurations sees it."""
 
 import threading
+from itertools import count
 
 import pytest
 import structlog
 
 from providers.base import Provider, RagProvider
 from registry import connection_trial
-from registry.placeholders.secret_hosts import SecretHosts
 from registry.provider_registry import ProviderNotFoundError, ProviderRegistry
 from registry.trial_diagnosis import USUAL
 from schemas.connections import CollectionInfo, Fault
 from schemas.errors import UnavailableError
-from tests.registry.hostile import ENVIRON, SECRET, failed_stage, response, try_out, wait_for_ends_of_tests
+from tests.registry.hostile import ENVIRON, SECRET, cut_in, failed_stage, response, try_out, wait_for_ends_of_tests
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.raw_server import raw_server, saying
 
 A_AND_B = tuple({"name": name, "count": 1, "metadata": {}} for name in "ab")
-
-pytestmark = pytest.mark.timeout(60)
 
 
 def verdicts(report):
@@ -26,17 +25,15 @@ def verdicts(report):
 
 def test_a_service_that_works_passes_every_stage():
     with raw_server(saying(response())) as server:
-        report = try_out({"url": f"{server.url}/v1", "model": "m", "api_key": "${RAG_PLANTED_API_KEY}"})
+        config = {"url": f"{server.url}/v1", "model": "m", "api_key": "${RAG_PLANTED_API_KEY}"}
+        report = try_out(config, clock=count().__next__)
         assert set(verdicts(report).values()) == {"passed"}
-        assert (report.success, report.provider, report.kind, report.method) == (
-            True,
-            "openai",
-            "embedding",
-            "embed_text",
-        )
+        assert (report.success, report.provider) == (True, "openai")
+        assert (report.kind, report.method) == ("embedding", "embed_text")
         assert report.details == {"model": "m", "dimension": 2}
         assert (report.collections, report.collections_count) == (None, None)
-        assert all(stage.latency_ms >= 0 and stage.message for stage in report.stages)
+        assert all(stage.message for stage in report.stages)
+        assert [stage.latency_ms for stage in report.stages] == [1_000.0] * 6
         posts = [request for request in server.requests if request]
         assert posts
         assert all(f"Authorization: Bearer {SECRET}".encode() in request for request in posts)
@@ -71,15 +68,12 @@ def test_a_value_that_is_no_configuration_fails_too(config):
     assert failed_stage(try_out(config)).name == "config"
 
 
-def test_placeholders_that_cannot_be_resolved_fail_by_pointer():
+def test_placeholders_that_cannot_be_resolved_fail_by_pointer_and_their_values_are_judged():
     report = try_out({"api_key": "${RAG_MISSING_API_KEY}", "model": "${PATH}"})
     stage = failed_stage(report)
     assert (stage.name, report.error_type) == ("placeholders", "invalid_config")
     assert {fault.pointer for fault in stage.faults} == {"/api_key", "/model"}
     assert "RAG_MISSING_API_KEY" in stage.faults[0].message
-
-
-def test_values_of_placeholders_are_judged_too():
     report = try_out({"api_key": "${RAG_PLANTED_API_KEY}"}, environ={"RAG_PLANTED_API_KEY": "x" * 5000})
     stage = failed_stage(report)
     assert [fault.pointer for fault in stage.faults] == ["/api_key"]
@@ -96,15 +90,6 @@ def test_placeholders_stand_in_secrets_and_the_url_only():
             stage = failed_stage(try_out({**config, field: "${RAG_PLANTED_API_KEY}"}, environ=environ))
             assert (stage.name, stage.faults[0].pointer) == ("placeholders", f"/{field}")
         assert len(list(filter(None, server.requests))) == asked
-
-
-def test_a_secret_that_is_bound_to_hosts_reaches_no_other():
-    bound = SecretHosts.parse(["RAG_PLANTED_API_KEY=good.example"])
-    with raw_server(saying(response())) as server:
-        report = try_out({"url": server.url, "api_key": "${RAG_PLANTED_API_KEY}"}, secret_hosts=bound)
-        assert (failed_stage(report).name, server.requests) == ("placeholders", [])
-        elsewhere = SecretHosts.parse([f"RAG_PLANTED_API_KEY={server.url.removeprefix('http://')}"])
-        assert try_out({"url": server.url, "api_key": "${RAG_PLANTED_API_KEY}"}, secret_hosts=elsewhere).success
 
 
 @pytest.mark.parametrize(
@@ -127,34 +112,19 @@ def test_a_refusal_has_its_type(answer, error_type):
 
 def test_a_server_that_is_busy_for_longer_than_there_is_time_is_not_waited_for():
     with raw_server(saying(response(b"{}", "429 Too Many Requests", Retry_After="25"))) as server:
-        report = try_out({"url": server.url}, seconds=5)
+        report = try_out({"url": server.url}, seconds=20)
         assert len([request for request in server.requests if request]) == 1
     assert report.error_type == "rate_limit"
 
 
-def test_nobody_listens():
-    with raw_server(saying(b"")) as server:
-        url = server.url
-    report = try_out({"url": url})
-    assert (failed_stage(report).name, report.error_type) == ("connect", "network")
-
-
-def test_a_name_that_nobody_knows():
-    report = try_out({"url": "http://service.example"})
-    assert (failed_stage(report).name, report.error_type) == ("address", "network")
-
-
-def test_an_unknown_provider_is_not_found():
-    with pytest.raises(ProviderNotFoundError):
-        try_out({}, provider="nosuch")
-
-
-def test_a_provider_that_cannot_be_used_here_says_what_to_do():
+def test_a_provider_that_is_unknown_or_cannot_be_used_here_says_so():
     registry = ProviderRegistry()
     registry.register_missing("rag", "absent", "absent is not installed: pip install absent")
     stage = failed_stage(try_out({}, kind="rag", provider="absent", registry=registry))
     assert stage.name == "config"
     assert "pip install absent" in stage.next_step
+    with pytest.raises(ProviderNotFoundError):
+        try_out({}, provider="nosuch")
 
 
 class Shelf(RagProvider):
@@ -221,11 +191,11 @@ def test_a_provider_that_hangs_where_nothing_can_be_cut_is_given_up():
     released = threading.Event()
 
     def hang(self):
-        released.wait(20)
+        released.wait(PATIENCE_SECONDS)
         return {}
 
     registry = shelf(check=hang)
-    report = try_out({}, kind="rag", provider="shelf", registry=registry, seconds=0.3)
+    report = cut_in("authenticate", {}, kind="rag", provider="shelf", registry=registry)
     assert (failed_stage(report).name, report.error_type) == ("authenticate", "timeout")
     assert registry.provider("rag", "shelf").closed == 0
     released.set()
@@ -237,10 +207,10 @@ def test_a_resolver_that_hangs_is_given_up():
     released = threading.Event()
 
     def hang(host, port, **options):
-        released.wait(20)
+        released.wait(PATIENCE_SECONDS)
         return []
 
-    report = try_out({"url": "http://service.example"}, seconds=0.3, resolve=hang)
+    report = cut_in("address", {"url": "http://service.example"}, resolve=hang)
     assert (failed_stage(report).name, report.error_type) == ("address", "timeout")
     released.set()
     wait_for_ends_of_tests()

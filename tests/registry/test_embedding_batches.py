@@ -9,7 +9,7 @@ from providers.outbound import deadlines
 from registry.embedding.batches import MAX_TEXTS, EmbeddingBatches
 from schemas.errors import InvalidInputError, UnavailableError
 from tests.retrieval.letter_embedding import LetterEmbedding
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 
 MODEL = "letters-1"
 
@@ -21,12 +21,13 @@ class Slow(LetterEmbedding):
 
     def __init__(self):
         super().__init__()
-        self.gate, self.calls = threading.Event(), []
+        self.gate, self.calls, self.threads = threading.Event(), [], []
 
     def _embed(self, texts):
         self.calls.append(list(texts))
+        self.threads.append(threading.current_thread())
         if len(self.calls) == 1:
-            self.gate.wait(20)
+            self.gate.wait(PATIENCE_SECONDS)
         if any("bad" in text for text in texts):
             raise InvalidInputError("this text is refused")
         return super()._embed(texts)
@@ -57,24 +58,24 @@ def together():
 def test_texts_that_come_while_a_call_runs_go_in_the_next_one(together):
     texts = [f"text {number}" for number in range(10)]
     slow, first, others = together(texts)
-    vectors = [each.result(20) for each in others]
+    vectors = [each.result(PATIENCE_SECONDS) for each in others]
     assert [each.tolist() for each in vectors] == LetterEmbedding().embed(texts).tolist()
-    assert first.result(20).shape == (26,)
+    assert first.result(PATIENCE_SECONDS).shape == (26,)
     assert [len(call) for call in slow.calls] == [1, 10]
 
 
 def test_a_call_has_a_bounded_number_of_texts(together):
     slow, _, others = together([f"text {number}" for number in range(MAX_TEXTS + 5)])
     for each in others:
-        each.result(20)
+        each.result(PATIENCE_SECONDS)
     assert [len(call) for call in slow.calls] == [1, MAX_TEXTS, 5]
 
 
 def test_a_text_that_is_refused_costs_the_others_nothing(together):
     _, _, (good, bad, also_good) = together(["good", "bad", "also good"])
-    assert good.result(20).shape == also_good.result(20).shape == (26,)
+    assert good.result(PATIENCE_SECONDS).shape == also_good.result(PATIENCE_SECONDS).shape == (26,)
     with pytest.raises(InvalidInputError, match="refused"):
-        bad.result(20)
+        bad.result(PATIENCE_SECONDS)
 
 
 def test_no_caller_waits_beyond_its_deadline():
@@ -90,11 +91,6 @@ def test_no_caller_waits_beyond_its_deadline():
     assert batches.embed("second", MODEL).shape == (26,)
 
 
-def test_it_works_again_after_a_pause():
-    batches = EmbeddingBatches(LetterEmbedding())
-    assert [batches.embed("a", MODEL).shape for _ in range(3)] == [(26,)] * 3
-
-
 def test_texts_of_one_model_go_together_and_each_gets_the_vector_of_its_own():
     slow = Slow()
     batches = EmbeddingBatches(slow)
@@ -104,15 +100,20 @@ def test_texts_of_one_model_go_together_and_each_gets_the_vector_of_its_own():
         wanted = [pool.submit(batches.embed, f"text {number}", f"m{number % 2}") for number in range(6)]
         eventually(lambda: len(batches.waiting) == 6)
         slow.gate.set()
-        assert all(each.result(20).shape == (26,) for each in [first, *wanted])
+        assert all(each.result(PATIENCE_SECONDS).shape == (26,) for each in [first, *wanted])
     assert sorted(len(call) for call in slow.calls) == [1, 3, 3]
     assert all(len({text.partition(":")[0] for text in call}) == 1 for call in slow.calls)
 
 
-def test_there_is_no_thread_without_a_text():
+def test_there_is_no_thread_without_a_text_and_a_new_one_with_the_next():
+    slow = Slow()
+    slow.gate.set()
+    EmbeddingBatches(slow).embed("a", MODEL)
+    [thread] = slow.threads
+    assert thread is not threading.current_thread()
+    eventually(lambda: not thread.is_alive())
     batches = EmbeddingBatches(LetterEmbedding())
-    batches.embed("a", MODEL)
-    eventually(lambda: all(each.name != "embedding-batch" for each in threading.enumerate()))
+    assert [batches.embed("a", MODEL).shape for _ in range(3)] == [(26,)] * 3
 
 
 def test_a_text_that_nobody_waits_for_any_more_is_not_embedded():
@@ -124,6 +125,6 @@ def test_a_text_that_nobody_waits_for_any_more_is_not_embedded():
         with deadlines.within(0.05), pytest.raises(UnavailableError):
             batches.embed("late", MODEL)
         slow.gate.set()
-        first.result(20)
+        first.result(PATIENCE_SECONDS)
     assert batches.embed("next", MODEL).shape == (26,)
     assert slow.calls == [["first"], ["next"]]

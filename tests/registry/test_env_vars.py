@@ -20,10 +20,6 @@ ENVIRON = {
 }
 
 
-def suggestion(name, exists):
-    return EnvVar(name, is_allowed=True, is_set=exists)
-
-
 @pytest.fixture
 def placeholders():
     return Placeholders(ENVIRON)
@@ -59,35 +55,32 @@ def test_names_are_found_in_a_text(placeholders):
     assert [each.is_allowed for each in judged(placeholders, placeholders.names(text))] == [True, False]
 
 
-def test_keys_are_suggested_for_a_secret_the_providers_first(placeholders):
-    found = suggested(placeholders, "openai", "api_key", read_schema("embedding-openai"))
-    assert found == [
-        suggestion("OPENAI_API_KEY", True),
-        suggestion("OPENAI_TOKEN", True),
-        suggestion("GEMINI_API_KEY", True),
-        suggestion("OLLAMA_API_KEY", True),
-    ]
+OPENAI = "embedding-openai"
+
+
+@pytest.mark.parametrize(
+    ("provider", "field", "schema", "names"),
+    [
+        ("openai", "api_key", OPENAI, ["OPENAI_API_KEY", "OPENAI_TOKEN", "GEMINI_API_KEY", "OLLAMA_API_KEY"]),
+        ("chromadb", "url", "rag-chromadb", ["CHROMA_HOST", "OPENAI_BASE_URL"]),
+        ("openai", "model", OPENAI, ["OPENAI_MODEL"]),
+        ("openai", "no_such_field", OPENAI, []),
+    ],
+)
+def test_variables_are_suggested_by_the_kind_of_a_field_the_providers_first(
+    placeholders, provider, field, schema, names
+):
+    found = suggested(placeholders, provider, field, read_schema(schema))
+    assert found == [EnvVar(name, is_allowed=True, is_set=True) for name in names]
 
 
 def test_the_schemas_own_example_comes_first_set_or_not(placeholders):
     [first, *_] = suggested(placeholders, "qdrant", "api_key", read_schema("rag-qdrant"))
-    assert first == suggestion("QDRANT_API_KEY", False)
+    assert first == EnvVar("QDRANT_API_KEY", is_allowed=True, is_set=False)
 
 
 def test_a_suggestion_is_told_in_both_spellings(placeholders):
-    found = suggested(placeholders, "openai", "model", read_schema("embedding-openai"))
+    found = suggested(placeholders, "openai", "model", read_schema(OPENAI))
     assert suggested_env_vars("openai", "model", found)["suggestions"] == [
         {"name": "OPENAI_MODEL", "set": True, "exists": True, "placeholder": "${OPENAI_MODEL}"}
     ]
-
-
-def test_addresses_are_suggested_for_a_url(placeholders):
-    found = suggested(placeholders, "chromadb", "url", read_schema("rag-chromadb"))
-    assert [each.name for each in found] == ["CHROMA_HOST", "OPENAI_BASE_URL"]
-
-
-def test_other_fields_are_suggested_variables_of_their_name(placeholders):
-    assert suggested(placeholders, "openai", "model", read_schema("embedding-openai")) == [
-        suggestion("OPENAI_MODEL", True)
-    ]
-    assert suggested(placeholders, "openai", "no_such_field", read_schema("embedding-openai")) == []

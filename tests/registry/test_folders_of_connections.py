@@ -78,15 +78,12 @@ def test_a_change_is_the_callers_whoever_commits_it(database, open_connections):
         assert folders.change("server", config=CONFIG).config == CONFIG
 
 
-def test_a_server_needs_no_administrator_and_a_field_without_a_value_counts_as_absent(folders):
+def test_administrators_the_open_service_and_those_who_name_a_server_choose(folders):
     with acting_as(ANA):
         made = folders.create(books("server", url="http://127.0.0.1:6333", path=None))
         assert folders.change("server", config={"url": "http://127.0.0.1:6334", "path": None}).of == made.of
         form = Candidate("rag", "qdrant", {"path": None, "url": "http://127.0.0.1:6333"})
         assert Candidates(folders).judge(form) == ([], [])
-
-
-def test_an_administrator_and_the_open_service_choose_folders(folders):
     with acting_as(ANYBODY):
         folders.create(books())
         assert folders.change("books", config={"path": "papers"}).config == {"path": "papers"}

@@ -12,16 +12,10 @@ def test_white_space_is_no_current_topic(blank):
     assert choose_query_text("What is it?", "Ignored Topic", blank) == (Strategy.FIRST, "What is it?")
 
 
-def test_a_topic_is_normalised():
+def test_a_follow_up_is_asked_by_its_normalised_topic_and_a_first_message_as_it_is():
     strategy, text = choose_query_text("Does it?", "  InstructLab\tand\n OpenShift AI  ", "instructlab")
     assert (strategy, text) == (Strategy.FOLLOW_UP, "instructlab and openshift ai")
-
-
-def test_a_blank_topic_falls_back_on_the_current_one():
     assert choose_query_text("Does it?", " \n", "InstructLab ")[1] == "instructlab"
-
-
-def test_the_raw_message_is_left_as_it_is():
     assert choose_query_text("  What IS\nthis? ", "x", "")[1] == "  What IS\nthis? "
 
 
@@ -70,43 +64,33 @@ def test_a_topic_does_not_grow_without_end():
 
 
 @pytest.mark.parametrize(
-    ("message", "topic", "leaning", "still", "other", "changed"),
+    "conversation",
     [
-        (
-            "备份文件会保留多少天？",
-            "备份文件会保留 天",
-            "它在哪里？",
-            "备份文件会保留 天 在",
-            "机房太热会怎么样？",
-            "机房太热会",
-        ),
-        (
-            "バックアップは何日間保存されますか",
-            "バックアップ 何日間保存",
-            "それはどこにありますか",
-            "バックアップ 何日間保存",
-            "会議室の予約が取り消されたのはなぜ",
-            "会議室 予約 取 消",
-        ),
-        (
-            "ข้อมูลสำรองเก็บไว้กี่วัน",
-            "ข้อมูลสำรองเก็บไว้ วัน",
-            "มันอยู่ที่ไหน",
-            "ข้อมูลสำรองเก็บไว้ วัน อยู่",
-            "จองห้องประชุมอย่างไร",
-            "จองห้องประชุม",
-        ),
-        (
-            "백업 사본은 며칠 동안 보관하나요?",
-            "백업 사본은 며칠 동안 보관",
-            "그것은 어디에 있나요?",
-            "백업 사본은 며칠 동안 보관",
-            "회의실 예약은 언제 취소됩니까?",
-            "회의실 예약은 취소됩니까",
-        ),
+        [
+            ("备份文件会保留多少天？", "备份文件会保留 天"),
+            ("它在哪里？", "备份文件会保留 天 在"),
+            ("机房太热会怎么样？", "机房太热会"),
+        ],
+        [
+            ("バックアップは何日間保存されますか", "バックアップ 何日間保存"),
+            ("それはどこにありますか", "バックアップ 何日間保存"),
+            ("会議室の予約が取り消されたのはなぜ", "会議室 予約 取 消"),
+        ],
+        [
+            ("ข้อมูลสำรองเก็บไว้กี่วัน", "ข้อมูลสำรองเก็บไว้ วัน"),
+            ("มันอยู่ที่ไหน", "ข้อมูลสำรองเก็บไว้ วัน อยู่"),
+            ("จองห้องประชุมอย่างไร", "จองห้องประชุม"),
+        ],
+        [
+            ("백업 사본은 며칠 동안 보관하나요?", "백업 사본은 며칠 동안 보관"),
+            ("그것은 어디에 있나요?", "백업 사본은 며칠 동안 보관"),
+            ("회의실 예약은 언제 취소됩니까?", "회의실 예약은 취소됩니까"),
+        ],
     ],
+    ids=["Chinese", "Japanese", "Thai", "Korean"],
 )
-def test_topics_of_scripts_without_spaces_are_kept_and_change(message, topic, leaning, still, other, changed):
+def test_topics_of_scripts_without_spaces_are_kept_and_change(conversation):
+    (message, topic), (leaning, still), (other, changed) = conversation
     keeper = TopicByRule()
     assert keeper.next_topic("", message) == topic
     assert keeper.next_topic(topic, leaning) == still

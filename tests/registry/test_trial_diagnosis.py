@@ -1,16 +1,14 @@
 """A failed test says what it is that answers, and what to do next."""
 
-import json
 import ssl
-import threading
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import SimpleNamespace
 
 import pytest
 import trustme
 
+from registry import trial_diagnosis
 from tests.registry.hostile import SECRET, failed_stage, response, try_out
+from tests.support.http_stub import running
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.raw_server import raw_server, saying
 
 CHROMA = {"/api/v2/heartbeat": {"nanosecond heartbeat": 1}}
@@ -18,46 +16,27 @@ OURS = {"/health": {"status": "healthy", "service": "rag-wrapper"}}
 EMBEDS = {"/models": {"object": "list", "data": []}}
 KEY = "${RAG_PLANTED_API_KEY}"
 
-pytestmark = pytest.mark.timeout(60)
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Have a slow machine look around as long as it takes."""
+    for name in ("LOOK_SECONDS", "LOOKS_SECONDS"):
+        monkeypatch.setattr(trial_diagnosis, name, PATIENCE_SECONDS)
 
 
-@contextmanager
+class Knowing:
+    """A service that knows these paths, each with its JSON; `requests` are the paths and headers that came."""
+
+    def __init__(self, paths):
+        self.paths, self.requests, self.url = paths, [], ""
+
+    def answer(self, method, target, headers, body):
+        self.requests.append((target, str(headers)))
+        return (200 if target in self.paths else 404), {}, self.paths.get(target, {})
+
+
 def knowing(paths, tls=None):
-    """Run a server that knows these paths, each with its JSON; `requests` are the paths and headers that came."""
-    requests = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            requests.append((self.path, str(self.headers)))
-            body = json.dumps(paths.get(self.path, {})).encode()
-            self.send_response(200 if self.path in paths else 404)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_POST = do_GET
-
-        def log_message(self, *_):
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_):
-            pass
-
-    server = Server(("127.0.0.1", 0), Handler)
-    if tls is not None:
-        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    serving.start()
-    try:
-        yield SimpleNamespace(url=f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}", requests=requests)
-    finally:
-        server.shutdown()
-        serving.join()
-        server.server_close()
+    return running(Knowing(paths), tls)
 
 
 def told(report):
@@ -77,10 +56,14 @@ def test_another_kind_of_service_is_named_with_its_provider():
         assert {path for path, headers in server.requests if SECRET in headers} == {"/api/v2/version"}
 
 
-def test_a_tenant_that_the_right_service_does_not_know_is_told_from_a_wrong_address():
+def test_a_wrong_tenant_and_a_wrong_scheme_are_told_from_a_wrong_address():
     with knowing({**CHROMA, "/api/v2/version": "1.5.9"}) as server:
         said = told(try_out({"url": server.url}, kind="rag", provider="chromadb"))
     assert said.endswith("Check Tenant and Database.")
+    with knowing(CHROMA) as server:
+        url = server.url.replace("http://", "https://")
+        said = told(try_out({"url": url}, kind="rag", provider="chromadb"))
+    assert said == "The service speaks http, not https. Begin the URL with http://."
 
 
 @pytest.mark.parametrize(
@@ -98,13 +81,6 @@ def test_the_next_step_depends_on_what_answers_nearby(kind, provider, paths, pat
     assert said.endswith(next_step)
 
 
-def test_http_is_told_from_https():
-    with knowing(CHROMA) as server:
-        url = server.url.replace("http://", "https://")
-        said = told(try_out({"url": url}, kind="rag", provider="chromadb"))
-    assert said == "The service speaks http, not https. Begin the URL with http://."
-
-
 def test_a_certificate_of_an_unknown_authority_is_told(tmp_path):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
@@ -116,9 +92,13 @@ def test_a_certificate_of_an_unknown_authority_is_told(tmp_path):
 def test_a_name_that_nobody_knows_is_told_from_a_port_where_nobody_listens():
     with raw_server(saying(b"")) as server:
         closed = server.url
-    unknown = told(try_out({"url": "http://service.example"}))
-    assert unknown.startswith("The name of the host is not known here. Check how the host is spelt")
-    assert told(try_out({"url": closed})).startswith("Nothing accepts connections at this host and port. ")
+    for url, stage, words in (
+        ("http://service.example", "address", "The name of the host is not known here. Check how the host is spelt"),
+        (closed, "connect", "Nothing accepts connections at this host and port. "),
+    ):
+        report = try_out({"url": url})
+        assert (failed_stage(report).name, report.error_type) == (stage, "network")
+        assert told(report).startswith(words)
 
 
 def test_credentials_that_are_missing_are_told_from_wrong_ones():

@@ -1,7 +1,5 @@
 """Connections to the storage of the in-process service, with an embedding model that counts letters."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -15,12 +13,15 @@ from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
 from retrieval.search.choosing import CollectionChoice
 from retrieval.search.corpus import Corpus
+from retrieval.search.engine import SearchEngine
+from retrieval.search.oracles.semantic import SemanticOracle
 from retrieval.search.reranking import Reranking
 from schemas.access.callers import ANYBODY, acting_as
 from schemas.connections import Connection
 from schemas.records import DocumentBatch
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.support.catalogues import one_database
+from tests.support.live import PATIENCE_SECONDS
 from wrapper.catalog.catalog import Catalog
 
 
@@ -82,6 +83,22 @@ def reranking(connections):
 
 
 @pytest.fixture(scope="module")
+def open_engine(embeddings, reranking):
+    """`open_engine(oracles, choice, **settings)`: a search engine over these collections."""
+    made = []
+
+    def start(oracles, choice, **settings):
+        usual = {"rrf_k": 60, "fetch_multiplier": 2, "fetch_min": 1, "fusion": "rrf", "limit_seconds": PATIENCE_SECONDS}
+        embed = SemanticOracle(embeddings).asked
+        made.append(SearchEngine(oracles, choice, **{**usual, "embed": embed, "reranking": reranking, **settings}))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
+
+
+@pytest.fixture(scope="module")
 def shelve(app):
     """`shelve(name, {id: text or (text, metadata)}, metric=…, letters=…, **metadata)`: a collection of these documents."""
     store = app.extensions["rag.service"].store
@@ -103,9 +120,10 @@ def shelve(app):
         store.delete_collection(name)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite"])
 def catalogs(request):
-    """`catalogs()`: the test's one catalogue, opened each time as by another worker."""
+    """`catalogs()`: the test's one catalogue, opened each time as by another worker. For each store, one test or two ask
+    for both databases."""
     with one_database(request) as open_one:
 
         def open_catalog():

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from base64 import b64decode
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
@@ -15,6 +12,7 @@ import numpy as np
 from schemas.errors import InvalidInputError, NotFoundError, RagError
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.retrieval.model_store import ModelStore
+from tests.support.http_stub import running as running
 
 PAGE = 3  # small, so that every test reads several pages
 
@@ -74,41 +72,3 @@ class StubService:
                 {"documents": page, "count": len(page), "total": len(found), "next_cursor": cursor, **revision},
             )
         raise InvalidInputError(f"the stub does not know {method} {path}")
-
-
-@contextmanager
-def running(service: StubService):
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def handle_any(self):
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            answer = service.answer(self.command, self.path, dict(self.headers), json.loads(body) if body else None)
-            if answer is None:
-                self.close_connection = True
-                return
-            status, headers, content = answer
-            content = content if isinstance(content, bytes) else json.dumps(content).encode()
-            self.send_response(status)
-            for key, value in {"Content-Length": str(len(content)), **headers}.items():
-                self.send_header(key, value)
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_GET = do_POST = do_PUT = do_DELETE = handle_any
-
-        def log_message(self, format, *args):
-            """Log nothing: requests are in `service.requests`."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    service.url = f"http://127.0.0.1:{server.server_port}"
-    try:
-        yield service
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

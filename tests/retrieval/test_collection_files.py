@@ -139,14 +139,11 @@ def test_an_import_ends_where_the_collection_gets_another_model(exported, record
     assert store.stored == ["older"]
 
 
-def test_an_import_of_vectors_of_an_unknown_model_ends_where_the_collection_gets_one(exported):
+def test_vectors_of_a_model_without_a_name_are_imported_where_they_came_from_and_nowhere_else(exported):
     store = Importing(None, switches_after=1)
     with pytest.raises(EmbeddingModelDiffersError, match="nothing says that these vectors were"):
         import_collections(store, exported(None))
     assert store.stored == [""]
-
-
-def test_a_model_that_has_no_name_is_imported_where_it_came_from(exported):
     store = Importing({"any": "shape"})
     import_collections(store, exported({"any": "shape"}))
     assert store.stored == ["", ""]

@@ -1,4 +1,4 @@
-"""A mirror against two stores in memory that change, break off and forget."""
+"""A mirror against two stores in memory that change, break off and forget, or get the vectors of another model."""
 
 import orjson
 import pytest
@@ -17,6 +17,14 @@ def source():
 @pytest.fixture
 def target():
     return Target()
+
+
+@pytest.fixture
+def mirror(source, target):
+    """A mirror that has copied all."""
+    made = mirror_of(source, target)
+    caught_up(made)
+    return made
 
 
 def test_a_copy_is_made_and_kept(source, target):
@@ -61,9 +69,7 @@ def test_what_a_cut_answer_told_of_and_is_deleted_meanwhile_is_deleted_in_the_co
 
 @pytest.mark.parametrize("at_once", [1, 1000])
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_a_copy_that_begins_anew_keeps_what_it_has_until_it_knows_better(source, target, at_once, is_killed):
-    mirror = mirror_of(source, target)
-    caught_up(mirror)
+def test_a_copy_that_begins_anew_keeps_what_it_has_until_it_knows_better(source, target, mirror, at_once, is_killed):
     source.delete("a")
     source.forget()
     source.put("d", "text of d")
@@ -80,9 +86,7 @@ def test_a_copy_that_begins_anew_keeps_what_it_has_until_it_knows_better(source,
     assert_equal(source, target)
 
 
-def test_a_renewal_begins_again_when_its_first_answer_is_cut_off(source, target):
-    mirror = mirror_of(source, target)
-    caught_up(mirror)
+def test_a_renewal_begins_again_when_its_first_answer_is_cut_off(source, target, mirror):
     source.delete("a")
     source.forget()
     assert mirror.step().more
@@ -95,9 +99,7 @@ def test_a_renewal_begins_again_when_its_first_answer_is_cut_off(source, target)
     assert_equal(source, target)
 
 
-def test_a_source_that_was_made_anew_is_followed(source, target):
-    mirror = mirror_of(source, target)
-    caught_up(mirror)
+def test_a_source_that_was_made_anew_is_followed(source, target, mirror):
     source.__init__()
     source.id = "s2"
     for each in "bxyz":
@@ -106,18 +108,14 @@ def test_a_source_that_was_made_anew_is_followed(source, target):
     assert_equal(source, target)
 
 
-def test_a_source_that_has_another_dimension_by_now_is_followed(source, target):
-    mirror = mirror_of(source, target)
-    caught_up(mirror)
+def test_a_source_that_was_made_anew_is_followed_also_to_another_dimension(source, target, mirror):
     source.delete("a", "b", "c")
     source.put("c", "new", dimension=3)
     caught_up(mirror)
     assert_equal(source, target)
 
 
-def test_a_copy_that_was_restored_from_a_backup_goes_on_from_there(source, target):
-    mirror = mirror_of(source, target)
-    caught_up(mirror)
+def test_a_copy_that_was_restored_from_a_backup_goes_on_from_there(source, target, mirror):
     backup = orjson.dumps(target.collections)
     source.delete("a")
     caught_up(mirror)
@@ -160,10 +158,7 @@ def test_an_empty_collection_becomes_a_copy(source, target):
     assert_equal(source, target)
 
 
-@pytest.mark.parametrize(
-    "mark",
-    [None, "text", {}, {"id": "another", "url": URL, "collection": "another", "next": 2}],
-)
+@pytest.mark.parametrize("mark", [None, "text", {}, {"id": "another", "url": URL, "collection": "another", "next": 2}])
 def test_a_collection_with_documents_that_is_no_copy_is_left_alone(source, target, mark):
     target.make("copy", metadata={} if mark is None else {"mirror": mark}, mine="a text")
     with pytest.raises(ConflictError, match="is no copy of 'library'"):
@@ -180,14 +175,11 @@ def test_a_copy_is_known_by_the_id_of_its_source_wherever_that_is(source, target
     assert source.asked[-1][0] == 4
 
 
-def test_a_collection_is_no_copy_of_itself(source, target):
+def test_neither_itself_nor_a_collection_of_another_metric_becomes_a_copy(source, target):
     target.make("copy")
     target.collections["copy"]["id"] = source.id
     with pytest.raises(ConflictError, match="is the collection to be copied"):
         mirror_of(source, target).step()
-
-
-def test_another_metric_is_refused(source, target):
     target.make("copy", metric="ip")
     with pytest.raises(ConflictError, match="has the metric ip"):
         mirror_of(source, target).step()
@@ -202,13 +194,90 @@ def test_a_conflict_that_is_no_other_model_is_raised(source, target):
         mirror_of(source, target).step()
 
 
-def test_a_source_that_is_missing_is_told_apart(source, target):
-    mirror = mirror_of(source, target)
-    caught_up(mirror)
+def test_a_source_that_is_missing_is_told_apart(source, target, mirror):
     source.is_there = False
     with pytest.raises(SourceMissingError):
         mirror.step()
     source.is_there = True
     del target.collections["copy"]
+    caught_up(mirror)
+    assert_equal(source, target)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_copy_never_has_vectors_of_another_model_than_it_names(source, target, is_killed, monkeypatch):
+    seen = set()
+
+    def look(act):
+        def done(*args, **options):
+            answer = act(*args, **options)
+            copy = target.collections["copy"]
+            model = copy["metadata"].get("embedding_model")
+            seen.update((model, embedding[0]) for _, embedding in copy["documents"].values())
+            return answer
+
+        return done
+
+    for name in ("add_lines", "delete_documents", "empty_collection", "replace_metadata"):
+        monkeypatch.setattr(target, name, look(getattr(target, name)))
+    source.switch("old", "A")
+    mirror = mirror_of(source, target)
+    caught_up(mirror)
+    source.at_once = 1
+    source.switch("new", "B")
+    for _ in range(3):
+        mirror.step()
+        if is_killed:
+            mirror = mirror_of(source, target)
+    assert set(target.collections["copy"]["documents"]) < {"a", "b", "c"}
+    caught_up(mirror)
+    assert_equal(source, target)
+    assert seen == {("old", "A"), ("new", "B")}
+
+
+@pytest.mark.parametrize("dies_in", ["replace_metadata", "empty_collection"])
+def test_a_mirror_that_dies_while_it_empties_its_copy_begins_anew(source, target, dies_in, monkeypatch):
+    source.switch("old", "A")
+    caught_up(mirror_of(source, target))
+    source.switch("new", "B")
+    act, turns = getattr(target, dies_in), [UnavailableError("killed")]
+
+    def die(*args, **options):
+        act(*args, **options)
+        if turns:
+            raise turns.pop()
+
+    monkeypatch.setattr(target, dies_in, die)
+    with pytest.raises(UnavailableError):
+        mirror_of(source, target).step()
+    monkeypatch.setattr(target, dies_in, act)
+    caught_up(mirror_of(source, target))
+    assert_equal(source, target)
+
+
+@pytest.mark.parametrize("begins_anew", [False, True])
+@pytest.mark.parametrize("new", ["new", None])
+def test_nothing_is_stored_of_a_source_that_gets_other_vectors_between_two_requests(
+    source, target, monkeypatch, new, begins_anew
+):
+    source.switch("old", "A")
+    if begins_anew:
+        caught_up(mirror_of(source, target))
+        source.delete("b")
+        source.forget()
+    changes, switches = source.changes, [(new, "B")]
+
+    def changes_later(*args, **options):
+        if switches and not args[1]:
+            source.switch(*switches.pop())
+        return changes(*args, **options)
+
+    monkeypatch.setattr(source, "changes", changes_later)
+    mirror = mirror_of(source, target)
+    while switches:
+        assert mirror.step().more
+    copy = target.collections["copy"]
+    assert copy["metadata"]["embedding_model"] == "old"
+    assert {embedding for _, embedding in copy["documents"].values()} <= {"AA"}
     caught_up(mirror)
     assert_equal(source, target)

@@ -10,10 +10,11 @@ from tests.support.injections import MARKERS, looks_like_a_marker
 CODE = "if a == b and c != d:\n\treturn x === y\r\n\n=====\n== Heading\nspaces  stay \u2028 too\n"
 
 
-def test_the_block_is_as_its_contract_writes_it():
+def test_the_block_and_quotations_are_as_their_contract_writes_them():
     assert context_block([("T/a", "One."), ("T/b", "Two.\nThree.")]) == (
         "=== Retrieved Context ===\n[Source: T/a]\nOne.\n\n[Source: T/b]\nTwo.\nThree.\n=== End Context ==="
     )
+    assert quoted("one\ntwo\r\n\n## three\u2028[4] four") == "> one\n> two\n>\n> ## three\n> [4] four"
 
 
 @pytest.mark.parametrize("marker", [*MARKERS, *(each.replace("End", "Retrieved") for each in MARKERS)])
@@ -75,10 +76,6 @@ def test_all_other_text_stays_as_it_is():
 )
 def test_a_title_has_one_line(title, shown):
     assert one_line(title) == shown
-
-
-def test_each_line_of_a_quotation_has_its_mark_whatever_ends_it():
-    assert quoted("one\ntwo\r\n\n## three\u2028[4] four") == "> one\n> two\n>\n> ## three\n> [4] four"
 
 
 def test_time_grows_with_the_text_alone():

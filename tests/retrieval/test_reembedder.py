@@ -1,7 +1,5 @@
 """What is known of a re-embedding that was given up says nothing of the one that begins in its place."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """For whom an answer is kept: two caches over one database, as two workers have them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -23,7 +21,7 @@ OTHERS = {
 }
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite"])
 def caches(request):
     with one_database(request) as open_one:
         catalogs = [Catalog(open_one()) for _ in range(2)]
@@ -76,6 +74,7 @@ def test_filters_for_one_and_for_true_are_two(caches):
         assert two.find(ASKED)[0] is None
 
 
+@pytest.mark.parametrize("caches", ["sqlite", "postgresql"], indirect=True)
 def test_an_answer_that_was_being_made_when_all_were_forgotten_is_not_kept(caches):
     one, two = caches
     with acting_as(ADA):

@@ -1,15 +1,12 @@
 """All workers load the model as soon as one of them embeds."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from threading import Event
 
 from retrieval.warm_up import WarmUp
 from schemas.errors import UnavailableError
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.logs import logs_of
-
-SECONDS = 10
 
 
 @contextmanager
@@ -24,8 +21,8 @@ def test_a_worker_that_embeds_tells_all_of_them(tmp_path):
     first, second = Event(), Event()
     with worker(tmp_path / "mark", first.set) as embeds, worker(tmp_path / "mark", second.set):
         embeds.needed()
-        assert first.wait(SECONDS)
-        assert second.wait(SECONDS)
+        assert first.wait(PATIENCE_SECONDS)
+        assert second.wait(PATIENCE_SECONDS)
 
 
 def test_nothing_is_loaded_where_nothing_is_embedded(tmp_path):
@@ -38,7 +35,7 @@ def test_nothing_is_loaded_where_nothing_is_embedded(tmp_path):
 def test_it_is_loaded_at_once_where_there_is_something_to_ask(tmp_path):
     loaded = Event()
     with worker(tmp_path / "mark", loaded.set, is_due=lambda: True):
-        assert loaded.wait(SECONDS)
+        assert loaded.wait(PATIENCE_SECONDS)
 
 
 def test_it_is_loaded_at_once_after_a_restart(tmp_path):
@@ -46,7 +43,7 @@ def test_it_is_loaded_at_once_after_a_restart(tmp_path):
     with worker(tmp_path / "mark", lambda: None) as before:
         before.needed()
     with worker(tmp_path / "mark", loaded.set):
-        assert loaded.wait(SECONDS)
+        assert loaded.wait(PATIENCE_SECONDS)
 
 
 def test_a_failure_is_logged_and_stops_nothing(tmp_path, monkeypatch):

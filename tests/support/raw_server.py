@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 PAUSE_SECONDS = 0.01
+TLS_HANDSHAKE = b"\x16"
 
 
 class RawServer:
@@ -67,12 +68,15 @@ class RawServer:
 
 
 def _read_request(connection: socket.socket) -> bytes:
-    """Read the request, because an answer gets lost when a connection is closed with unread data."""
+    """Read the request, because an answer gets lost when a connection is closed with unread data.
+
+    A client that begins TLS with this plain server sends no blank line: it is answered as soon as it has begun.
+    """
     request = b""
     while not (body := re.search(rb"\r\n\r\n", request)):
         piece = connection.recv(65536)
         request += piece
-        if not piece:
+        if not piece or request.startswith(TLS_HANDSHAKE):
             return request
     length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", request)
     end = body.end() + (int(length[1]) if length else 0)

@@ -1,9 +1,5 @@
 """Every chat provider keeps the same promises; both protocols are tested on a small server on loopback."""
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
-import orjson
 import pytest
 
 from providers.chat.base import ChatAnswer
@@ -15,6 +11,7 @@ from registry.provider_discovery import BUILTINS
 from schemas.connections import InvalidConfigurationError
 from schemas.contracts.chat import Message
 from schemas.errors import ConfigurationError, InvalidInputError, UnavailableError
+from tests.support.http_stub import running
 
 KEY = "sk-planted-1234"
 HELLO = [Message("system", "Be brief."), Message("user", "Hello?")]
@@ -43,44 +40,19 @@ class Server:
 
     def __init__(self):
         self.requests, self.script = [], []
-        server = self
+        self.url = ""
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                self._answer(orjson.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-
-            def do_GET(self):
-                self._answer(None)
-
-            def _answer(self, body):
-                server.requests.append((self.path, self.headers.get("Authorization"), body))
-                how = " streamed" if body and body.get("stream") else ""
-                status, answer = server.script.pop(0) if server.script else (200, ANSWERS.get(self.path + how))
-                content = answer if isinstance(answer, bytes) else orjson.dumps(answer)
-                self.send_response(status if answer is not None else 404)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *args):
-                pass
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-
-    def stop(self):
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
+    def answer(self, method, target, headers, body):
+        self.requests.append((target, headers.get("Authorization"), body))
+        how = " streamed" if body and body.get("stream") else ""
+        status, answer = self.script.pop(0) if self.script else (200, ANSWERS.get(target + how))
+        return (404 if answer is None else status), {}, answer
 
 
 @pytest.fixture
 def server():
-    server = Server()
-    yield server
-    server.stop()
+    with running(Server()) as server:
+        yield server
 
 
 @pytest.fixture(params=[builtin.id for builtin in BUILTINS if builtin.kind == "llm"])
@@ -113,10 +85,7 @@ def test_an_answer_has_its_text_model_and_tokens(connect, server):
     [(_, authorization, body)] = server.requests
     assert authorization is None
     assert body["model"] == "m"
-    assert body["messages"] == [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Hello?"},
-    ]
+    assert body["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello?"}]
 
 
 def test_temperature_and_length_come_from_the_call_or_else_the_configuration(connect, server):

@@ -18,14 +18,15 @@ from providers.outbound.vendor_dialect import VendorDialect
 from registry.provider_discovery import BUILTINS
 from schemas.contracts.chat import Message
 from schemas.errors import ConfigurationError, InvalidInputError, UnavailableError
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.raw_server import raw_server, saying, silent
-
-pytestmark = pytest.mark.timeout(60)
 
 HELLO = [Message("user", "Hello?")]
 KEY = "sk-planted-1234"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 CUT = HEAD + b"Connection: close\r\n\r\n"
+LIMITS_SECONDS = (0.5, 5, PATIENCE_SECONDS)
+"""The later ones are for a machine that is so busy that nothing has arrived before the first."""
 
 
 def openai_piece(text, **more):
@@ -125,10 +126,7 @@ def test_what_says_nothing_is_passed_over():
         b'data: {"choices":\ndata: [{"delta":{"content":"So."},"finish_reason":null}],"error":null}\n\n'
         b"data\n\ndata: [DONE]"
     )
-    with (
-        raw_server(saying(CUT + said)) as server,
-        OpenAIProvider({"url": server.url, "model": "m"}) as connection,
-    ):
+    with raw_server(saying(CUT + said)) as server, OpenAIProvider({"url": server.url, "model": "m"}) as connection:
         assert list(connection.stream(HELLO)) == ["So.", ChatAnswer("So.", "m")]
 
 
@@ -140,11 +138,8 @@ def test_the_request_is_that_of_a_whole_answer_but_for_the_wish_to_stream(protoc
     body = orjson.loads(asked.partition(b"\r\n\r\n")[2])
     assert (body["model"], body["stream"], body["messages"]) == ("other", True, [{"role": "user", "content": "Hello?"}])
     options = body.get("options", body)
-    assert (options["top_p"], options["temperature"], options.get("num_predict", options.get("max_tokens"))) == (
-        0.9,
-        0.5,
-        7,
-    )
+    assert (options["top_p"], options["temperature"]) == (0.9, 0.5)
+    assert options.get("num_predict", options.get("max_tokens")) == 7
 
 
 def test_a_piece_arrives_before_the_next_one_is_said(protocol, connect):
@@ -152,7 +147,7 @@ def test_a_piece_arrives_before_the_next_one_is_said(protocol, connect):
 
     def speak(server, connection):
         connection.sendall(CUT + protocol.piece("One") + protocol.gap)
-        assert read.wait(20)
+        assert read.wait(PATIENCE_SECONDS)
         connection.sendall(protocol.body(" two."))
 
     with raw_server(speak) as server:
@@ -204,42 +199,34 @@ def endless(protocol, text):
     return speak
 
 
-def test_an_endless_answer_is_given_up_by_its_characters(protocol, connect, monkeypatch):
+def test_an_endless_answer_is_given_up_by_its_characters_and_one_without_text_by_its_bytes(
+    protocol, connect, monkeypatch
+):
     monkeypatch.setattr(base, "MAX_ANSWER_CHARACTERS", 50_000)
     with raw_server(endless(protocol, "x" * 1_000)) as server:
         pieces, error = pieces_then_error(connect(server).stream(HELLO), UnavailableError)
     assert len(pieces) == 50
     assert "more than 50000 characters" in error.message
-
-
-def test_an_endless_answer_without_text_is_given_up_by_its_bytes(protocol, connect, monkeypatch):
     monkeypatch.setattr(VendorDialect, "max_answer_bytes", 100_000)
     with raw_server(endless(protocol, "")) as server:
         assert "100000 bytes" in pieces_then_error(connect(server).stream(HELLO), UnavailableError)[1].message
 
 
-def test_a_server_that_falls_silent_is_given_up(protocol, connect):
-    def speak(server, connection):
-        connection.sendall(CUT + protocol.piece("Half") + protocol.gap)
-        silent(server, connection)
-
-    with raw_server(speak) as server:
-        pieces, error = pieces_then_error(connect(server, timeout_seconds=1.0).stream(HELLO), UnavailableError)
-    assert pieces == ["Half"]
-    assert error.details["error_type"] == "timeout"
-
-
-def test_dripping_without_saying_anything_is_silence(protocol, connect):
+@pytest.mark.parametrize("is_dripping", [False, True])
+def test_a_server_that_says_nothing_more_is_given_up(protocol, connect, is_dripping):
     blank = b": keep-alive\n\n" if protocol.path else b"\n"
 
     def speak(server, connection):
         connection.sendall(CUT + protocol.piece("Half") + protocol.gap)
-        server.drip(connection, itertools.repeat(blank))
+        server.drip(connection, itertools.repeat(blank)) if is_dripping else silent(server, connection)
 
-    with raw_server(speak) as server:
-        pieces, error = pieces_then_error(connect(server, timeout_seconds=1.0).stream(HELLO), UnavailableError)
+    for seconds in LIMITS_SECONDS:
+        with raw_server(speak) as server:
+            pieces, error = pieces_then_error(connect(server, timeout_seconds=seconds).stream(HELLO), UnavailableError)
+        assert error.details["error_type"] == "timeout"
+        if pieces:
+            break
     assert pieces == ["Half"]
-    assert error.details["error_type"] == "timeout"
 
 
 def test_an_answer_that_goes_on_and_on_ends_at_the_callers_deadline(protocol, connect):
@@ -247,10 +234,13 @@ def test_an_answer_that_goes_on_and_on_ends_at_the_callers_deadline(protocol, co
         connection.sendall(CUT)
         server.drip(connection, itertools.repeat(protocol.piece("x") + protocol.gap))
 
-    with raw_server(speak) as server, deadlines.within(0.5):
-        pieces, error = pieces_then_error(connect(server).stream(HELLO), UnavailableError)
+    for seconds in LIMITS_SECONDS:
+        with raw_server(speak) as server, deadlines.within(seconds):
+            pieces, error = pieces_then_error(connect(server).stream(HELLO), UnavailableError)
+        assert error.details["error_type"] == "timeout"
+        if pieces:
+            break
     assert set(pieces) == {"x"}
-    assert error.details["error_type"] == "timeout"
 
 
 class Watched:
@@ -271,7 +261,7 @@ def test_closing_the_iterator_hangs_up(protocol, connect):
         stream = connect(server).stream(HELLO)
         assert next(stream) == "Half"
         stream.close()
-        assert watched.hung_up.wait(20)
+        assert watched.hung_up.wait(PATIENCE_SECONDS)
 
 
 def test_an_answer_that_nobody_wants_any_more_is_hung_up_while_its_server_is_silent(protocol, connect):
@@ -281,7 +271,7 @@ def test_an_answer_that_nobody_wants_any_more_is_hung_up_while_its_server_is_sil
         assert next(stream) == "Half"
         unwanted.set()
         pieces_then_error(stream, UnavailableError)
-        assert watched.hung_up.wait(20)
+        assert watched.hung_up.wait(PATIENCE_SECONDS)
 
 
 def refusal(status, body=b"{}", **headers):
@@ -323,15 +313,6 @@ def test_openais_newer_name_for_the_limit_is_tried_when_the_older_is_refused():
     ):
         assert list(connection.stream(HELLO, options={"max_tokens": 5}))[-1].content == "Hi."
         assert b'"max_completion_tokens":5' in server.requests[1]
-
-
-def test_ollama_says_how_to_get_a_missing_model():
-    with (
-        raw_server(saying(refusal(404, b'{"error": "model \'m\' not found"}'))) as server,
-        OllamaProvider({"url": server.url, "model": "m"}) as connection,
-    ):
-        _, error = pieces_then_error(connection.stream(HELLO), ConfigurationError)
-    assert "ollama pull m" in error.message
 
 
 def test_a_provider_that_does_not_stream_answers_in_one_piece():

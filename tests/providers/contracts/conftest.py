@@ -1,6 +1,6 @@
 """Parametrise the provider tests with every registered provider of documents, each connected to its real backend."""
 
-from __future__ import annotations
+import signal
 
 import pytest
 
@@ -9,6 +9,7 @@ from registry.provider_registry import ProviderRegistry
 from tests.properties.profiles import load_profile
 from tests.providers.contracts.harnesses import harnesses_of
 from tests.support.apps import running_app
+from tests.support.chroma import ChromaServer
 
 load_profile()
 
@@ -26,6 +27,15 @@ def lost_storage(tmp_path_factory, processes):
     with running_app(tmp_path_factory.mktemp("lost")) as app:
         service = app.extensions["rag.service"]
     return service.store
+
+
+@pytest.fixture(scope="session")
+def stock_chroma(tmp_path_factory, processes):
+    """A stock Chroma server, which all tests of this folder share."""
+    server = ChromaServer(tmp_path_factory.mktemp("chroma"))
+    server.start()
+    yield server
+    server.stop(signal.SIGTERM)
 
 
 @pytest.fixture(scope="session", params=harnesses_of(REGISTRY.entries("rag")))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,8 +15,7 @@ from providers.base import CAPABILITIES, ProviderContext
 from schemas.access.callers import ANYBODY, acting_as
 from tests.properties import strategies
 from tests.providers.contracts.qdrant_server import KEY, QdrantServer
-from tests.retrieval.stub_service import running
-from tests.support.chroma import ChromaServer
+from tests.support.http_stub import running
 
 SMALL_NUMBERS = st.sampled_from((0, 1, 1.0, -1, -1.0, 2, 1.5, -1.5, 0.5, -0.5))
 EXACT_NUMBERS = SMALL_NUMBERS | st.integers(-1000, 1000) | st.integers(-4000, 4000).map(lambda eighths: eighths / 8)
@@ -113,29 +111,20 @@ def wrapper_service(request, directory):
 
 @contextlib.contextmanager
 def chroma_server(request, directory):
-    server = ChromaServer(directory)
-    server.start()
-    try:
-        yield Backend(
-            {"url": server.url},
-            ProviderContext(),
-            ({"url": nobody_there()}, ProviderContext()),
-            SIMPLE,
-            HELD_BY_CHROMA,
-            filters(LEAVES, st.sampled_from(FIELDS), with_not=False, exists=False),
-            (
-                {"a": {"$gt": "b"}},
-                {"a": {"$exists": True}},
-                {"a": {"$not": {"$gt": 1}}},
-                {"a": 2**53},
-                {"#a": 1},
-                {"$or": [{"n": number} for number in range(300)]},
-            ),
-            frozenset({"version"}),
-            finds_at_once=False,
-        )
-    finally:
-        server.stop(signal.SIGTERM)
+    yield Backend(
+        {"url": request.getfixturevalue("stock_chroma").url},
+        ProviderContext(),
+        ({"url": nobody_there()}, ProviderContext()),
+        SIMPLE,
+        HELD_BY_CHROMA,
+        filters(LEAVES, st.sampled_from(FIELDS), with_not=False, exists=False),
+        (
+            *({"a": {"$gt": "b"}}, {"a": {"$exists": True}}, {"a": {"$not": {"$gt": 1}}}, {"a": 2**53}, {"#a": 1}),
+            {"$or": [{"n": number} for number in range(300)]},
+        ),
+        frozenset({"version"}),
+        finds_at_once=False,
+    )
 
 
 QDRANT_FILTERS = filters(LEAVES, st.sampled_from((*FIELDS, "a.b", "a.b.a")), with_not=True)

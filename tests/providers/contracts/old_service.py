@@ -1,8 +1,6 @@
 """A service with the contract's first version: the routes, bodies and errors of *storage* and Chroma's filters, and
 nothing added since."""
 
-from __future__ import annotations
-
 import json
 import re
 from urllib.parse import parse_qs, unquote, urlsplit

@@ -1,7 +1,5 @@
 """Serve the routes of a Qdrant server that the provider uses, with Qdrant's own embedded form behind them."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,9 +1,5 @@
 """The `chromadb` provider copes with what only a Chroma server has: its metadata, its metrics, its databases."""
 
-from __future__ import annotations
-
-import signal
-
 import numpy as np
 import pytest
 
@@ -11,47 +7,34 @@ from providers.chroma.provider import ChromaProvider
 from providers.contract_tests.samples import batch
 from schemas.errors import CollectionNotFoundError, InvalidInputError
 from schemas.where import parse_where
-from tests.support.chroma import ChromaServer
 from tests.support.live import chroma_client_at
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory, processes):
-    server = ChromaServer(tmp_path_factory.mktemp("chroma"))
-    server.start()
-    yield server
-    server.stop(signal.SIGTERM)
-
-
 @pytest.fixture
-def theirs(server):
-    """Chroma's own client on the same server."""
-    with chroma_client_at(server.url) as client:
+def theirs(stock_chroma):
+    """Chroma's own client on the same server, which is empty before and afterwards."""
+    with chroma_client_at(stock_chroma.url) as client:
+
+        def empty():
+            for each in client.list_collections():
+                client.delete_collection(each.name)
+
+        empty()
         yield client
-        for each in client.list_collections():
-            client.delete_collection(each.name)
+        empty()
 
 
 @pytest.fixture
-def provider(server, theirs):
-    with ChromaProvider({"url": server.url}) as provider:
+def provider(stock_chroma, theirs):
+    with ChromaProvider({"url": stock_chroma.url}) as provider:
         yield provider
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("a", None),
-        ("a", {"b": 1}),
-        ("a", []),
-        ("a", [1, "x"]),
-        ("a", [1, 1.5]),
-        ("a", [[1]]),
-        ("a", 2**63),
-        ("", 1),
-        ("$a", 1),
-        ("#a", 1),
-        ("chroma:a", 1),
+        *(("a", value) for value in (None, {"b": 1}, [], [1, "x"], [1, 1.5], [[1]], 2**63)),
+        *((key, 1) for key in ("", "$a", "#a", "chroma:a")),
         ("rag:lists", True),
     ],
     ids=str,
@@ -118,8 +101,8 @@ def test_documents_come_in_the_order_of_their_insertion(provider):
     assert [each.position for each in page.documents] == [0, 1, 2]
 
 
-def test_health_names_a_missing_database(server):
-    with ChromaProvider({"url": server.url, "database": "no/such?one"}) as provider:
+def test_health_names_a_missing_database(stock_chroma):
+    with ChromaProvider({"url": stock_chroma.url, "database": "no/such?one"}) as provider:
         report = provider.health()
         assert (report.status, report.details["error_type"]) == ("unhealthy", "not_found")
         with pytest.raises(CollectionNotFoundError):

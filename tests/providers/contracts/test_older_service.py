@@ -1,7 +1,5 @@
 """A wrapper service with the contract's first version is asked for what it can answer; everything else is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,8 @@ from schemas.records import METRICS, GatherSpec, OrderBy
 from schemas.scores import score
 from schemas.where import parse_where
 from tests.providers.contracts.old_service import OldService
-from tests.retrieval.stub_service import StubService, running
+from tests.retrieval.stub_service import StubService
+from tests.support.http_stub import running
 
 HTML = (404, {"Content-Type": "text/html"}, b"<!doctype html><title>404 Not Found</title>")
 
@@ -59,12 +58,6 @@ def test_search_adds_what_the_older_answers_lack(provider, metric):
         assert [each.score for each in found] == pytest.approx([score(expected[row], metric) for row in nearest])
 
 
-def test_a_null_text_is_empty_and_not_a_word():
-    found = to_document({"text": None, "metadata": {"n": 1}})
-    assert (found.text, found.metadata) == ("", {"n": 1})
-    assert found.id == to_document({"text": None, "metadata": {"n": 1}}).id
-
-
 def test_pages_go_on_where_the_last_one_ended(provider, filled, service):
     for where, expected in ((None, range(12)), ({"odd": True, "n": {"$gt": 2.5}}, (3, 5, 7, 9, 11))):
         found, cursor = [], None
@@ -79,10 +72,13 @@ def test_pages_go_on_where_the_last_one_ended(provider, filled, service):
     assert ("POST", "/collections/docs/documents/search") not in service.requests
 
 
-def test_documents_are_deleted_by_ids_or_filter(provider, filled):
+def test_documents_are_deleted_by_ids_or_filter_where_the_service_can(provider, filled, service):
     provider.delete_documents(filled, ids=["d0", "never"])
     provider.delete_documents(filled, where=parse_where({"$not": {"odd": True}}))
     assert ids_of(provider.documents(filled)) == [f"d{number}" for number in (1, 3, 5, 7, 9, 11)]
+    service.changes_documents = False
+    with pytest.raises(UnsupportedError, match="too old for deleting documents"):
+        provider.delete_documents(filled, ids=["d0"])
 
 
 def test_collections_and_health_of_an_older_service(provider, filled):
@@ -122,12 +118,6 @@ def test_requests_beyond_the_older_service_are_refused_because_it_is_too_old(pro
     assert not {("POST", "/query"), ("GET", "/collections/docs/documents")} & set(service.requests)
 
 
-def test_a_service_that_cannot_delete_documents_says_so(provider, filled, service):
-    service.changes_documents = False
-    with pytest.raises(UnsupportedError, match="too old for deleting documents"):
-        provider.delete_documents(filled, ids=["d0"])
-
-
 def test_an_upgraded_service_is_asked_for_more(provider, filled, service):
     provider.documents(filled)
     told = service._told
@@ -138,11 +128,14 @@ def test_an_upgraded_service_is_asked_for_more(provider, filled, service):
     assert ("POST", "/collections/docs/documents/search") in service.requests
 
 
-def test_numbers_and_ids_are_taken_as_other_languages_write_them():
+def test_what_other_languages_write_is_understood():
     loose = {"name": "docs", "id": 7, "count": 3.0, "dimension": 4.0, "metric": "hamming", "metadata": None}
     info = to_info(loose)
     assert (info.id, info.count, info.dimension, info.metric, info.metadata) == ("7", 3, 4, "hamming", {})
     assert to_document({"id": 8, "text": None, "metadata": None}).id == "8"
+    found = to_document({"text": None, "metadata": {"n": 1}})
+    assert (found.text, found.metadata) == ("", {"n": 1})
+    assert found.id == to_document({"text": None, "metadata": {"n": 1}}).id
 
 
 @pytest.mark.parametrize(

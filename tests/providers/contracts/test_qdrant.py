@@ -1,12 +1,9 @@
 """The `qdrant` provider copes with what only Qdrant has: foreign collections, shared folders, servers of other
 releases."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
-import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,15 +15,12 @@ from qdrant_client import QdrantClient, models
 from providers.base import ProviderContext
 from providers.contract_tests.samples import batch
 from providers.qdrant.provider import QdrantProvider
-from registry import connection_trial
-from registry.placeholders.resolving import Placeholders
-from registry.provider_discovery import discover
-from registry.provider_registry import ProviderRegistry
 from schemas.errors import BusyError, InvalidInputError, UnsupportedError
 from schemas.records import DocumentBatch
 from schemas.where import parse_where
 from tests.providers.contracts.qdrant_server import KEY, QdrantServer
-from tests.retrieval.stub_service import running
+from tests.support.http_stub import running
+from tests.support.live import PATIENCE_SECONDS
 
 PROCESSES, WRITES = 3, 4
 
@@ -216,7 +210,7 @@ def test_processes_share_a_folder(tmp_path):
         for number in range(PROCESSES)
     ]
     for process in started:
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 0, said.decode()
     found = {each.id for each in provider.documents("docs").documents}
     assert found == {f"{number}-{write}" for number in range(PROCESSES) for write in range(WRITES)}
@@ -254,15 +248,6 @@ def test_trying_out_a_folder_leaves_the_disk_unchanged(tmp_path, path):
     with QdrantProvider({"path": path}, ProviderContext(data_dir=tmp_path, is_trial=True)) as provider:
         assert (provider.check()["collections_count"], provider.try_out()["collections_count"]) == (0, 0)
     assert files_of(tmp_path) == before
-
-
-def test_a_connection_test_of_a_folder_creates_nothing(tmp_path):
-    context = ProviderContext(data_dir=tmp_path)
-    registry = discover(ProviderRegistry(), strangers=[])
-    report = connection_trial.test_connection(
-        registry, Placeholders({}), context, "rag", "qdrant", {"path": "new"}, seconds=20, clock=time.perf_counter
-    )
-    assert (report.success, list(tmp_path.iterdir())) == (True, [])
 
 
 def test_a_path_never_leads_to_another_folder_of_the_data_directory(tmp_path):

@@ -1,13 +1,11 @@
 """Answers of a service that are wrong in one place are told as such, wherever the place is."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
 import os
 import uuid
-from itertools import count
+from itertools import count, product
 
 import numpy as np
 import pytest
@@ -26,13 +24,15 @@ from schemas.contracts.chat import Message
 from schemas.errors import RagError
 from schemas.records import Document, GatherSpec, Group, Match, OrderBy, Page, TextMatch
 from tests.providers.contracts.harnesses import HARNESSES
-from tests.retrieval.stub_service import running
+from tests.support.http_stub import running
 from wrapper.web.error_statuses import status_of
 
 GONE = object()
 RUBBISH = (GONE, None, True, -1, 1e300, "words", [1], [[["a", 1]]], {"a": 1})
-STEP = 1 if "RAG_SOAK_EACH" in os.environ else len(RUBBISH)
-STATUSES = (200, 201, 299, 400, 402, 404, 405, 408, 409, 413, 418, 421, 422, 429, 499, 500, 501, 502, 503, 599)
+IS_SOAK = "RAG_SOAK_EACH" in os.environ
+STEP = 1 if IS_SOAK else len(RUBBISH)
+STATUSES = (201, 299, 400, 402, 404, 405, 408, 409, 413, 418, 421, 422, 429, 499, 501, 502, 503, 599)
+STRANGE_ANSWERS = (((200, 500), STRANGE_BODIES), (STATUSES, (b"", b"<html>", b"{}", b'{"code": 5}')))
 NEVER = {"sleep": lambda seconds: None}
 UNREAD = {"optimizer_config", "hnsw_config", "wal_config", "quantization_config", "payload_schema", "schema"}
 """Long parts of answers that no provider reads: only replaced as a whole."""
@@ -209,13 +209,15 @@ def check_each_place(tape, connect, questions, touched):
 
 
 def check_each_answer(tape, connect, questions):
-    """Ask the questions while every answer is the same strange one."""
+    """Ask the questions while every answer is the same strange one: each question meets each status and each body, in a
+    soak each body with each status."""
     tape.place = ...
-    for status in STATUSES:
-        for content in STRANGE_BODIES if status in (200, 500) else (b"", b"<html>", b"{}", b'{"code": 5}'):
+    for statuses, bodies in STRANGE_ANSWERS:
+        pairs_every = 1 if IS_SOAK else min(len(statuses), len(bodies))
+        for (turn, status), (number, content) in product(enumerate(statuses), enumerate(bodies)):
             tape.spoilt = (status, {}, content)
             with connect() as provider:
-                for ask in questions(provider):
+                for ask in questions(provider)[-(turn + number) % pairs_every :: pairs_every]:
                     check_told(ask, (status, content))
     tape.place = None
 

@@ -11,9 +11,8 @@ def test_base64_is_requested_and_index_gives_the_order(server, openai, stub):
     vectors = openai(model="m").embed(texts)
     np.testing.assert_array_equal(vectors, [stub.vector(text) for text in texts])
     assert server.requests[0].body == {"model": "m", "encoding_format": "base64", "input": texts}
-
-
-def test_plain_arrays_are_taken_too(server, openai, stub):
+    server.script = [stub.json({"data": [{"embedding": [1, 0]}, {"embedding": [0.5, 2]}]})]
+    np.testing.assert_array_equal(openai().embed(["a", "b"]), [[1, 0], [0.5, 2]])
     server.script = [lambda body: stub.openai(body, plain=True)]
     np.testing.assert_allclose(openai().embed(["one", "two"]), [stub.vector("one"), stub.vector("two")], rtol=1e-6)
 
@@ -25,11 +24,6 @@ def test_a_server_that_refuses_base64_is_no_longer_asked_for_it(server, openai, 
     np.testing.assert_allclose(connection.embed(["one"]), [stub.vector("one")], rtol=1e-6)
     connection.embed(["two"])
     assert ["encoding_format" in request.body for request in server.requests] == [True, False, False]
-
-
-def test_vectors_without_index_are_in_the_order_of_the_texts(server, openai, stub):
-    server.script = [stub.json({"data": [{"embedding": [1, 0]}, {"embedding": [0.5, 2]}]})]
-    np.testing.assert_array_equal(openai().embed(["a", "b"]), [[1, 0], [0.5, 2]])
 
 
 def test_texts_go_in_batches(server, openai, stub):

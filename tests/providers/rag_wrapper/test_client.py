@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import base64
 import socket
 
@@ -10,6 +8,8 @@ from providers.outbound.json_client import JsonClient
 from providers.outbound.network import Network
 from providers.rag_wrapper.client import IDS_AT_ONCE, WrapperClient
 from providers.rag_wrapper.dialect import RouteNotFoundError, WrapperDialect
+from providers.rag_wrapper.one_model import ATTEMPTS, of_one_model
+from schemas.connections import CollectionInfo
 from schemas.errors import (
     BusyError,
     CollectionNotFoundError,
@@ -25,7 +25,10 @@ from schemas.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from tests.retrieval.stub_service import StubService, running
+from schemas.records import Document
+from schemas.storage.reembedding import ReembeddedMeanwhileError
+from tests.retrieval.stub_service import StubService
+from tests.support.http_stub import running
 
 
 @pytest.fixture
@@ -58,19 +61,16 @@ def failure(slug="some_code", **details):
     return {"error": "Bad thing", "message": "Bad thing", "detail": "Bad thing", "code": slug, "details": details}
 
 
-def test_a_collection_is_created_once(provider, service):
+def test_a_collection_is_created_once_also_when_another_creates_it_at_the_same_moment(provider, service):
     with pytest.raises(CollectionNotFoundError, match="Collection 'docs' not found"):
         provider.collection("docs")
     assert provider.ensure_collection("docs", {"a": 1})["metadata"] == {"a": 1}
     assert provider.ensure_collection("docs", {"a": 2})["metadata"] == {"a": 1}
     assert service.store.calls == ["ensure_collection"]
-
-
-def test_a_collection_created_by_another_at_the_same_moment_is_taken(provider, service):
-    service.store.ensure_collection("docs", {"theirs": 1})
-    not_found = failure("collection_not_found", collection="docs")
+    service.store.ensure_collection("notes", {"theirs": 1})
+    not_found = failure("collection_not_found", collection="notes")
     service.answers = [(404, {}, not_found), (409, {}, failure("collection_exists"))]
-    assert provider.ensure_collection("docs", {})["metadata"] == {"theirs": 1}
+    assert provider.ensure_collection("notes", {})["metadata"] == {"theirs": 1}
 
 
 def test_documents_go_and_come_back_page_by_page(provider, service):
@@ -107,16 +107,13 @@ def test_gather_and_facets_say_what_the_wire_says(provider, service):
     )
 
 
-def test_replaced_and_deleted_documents_are_gone(provider):
+def test_replaced_and_deleted_documents_are_gone_and_a_filter_may_match_none(provider, service):
     provider.ensure_collection("docs", {})
     provider.add_documents("docs", [document("a", s=1), document("b", s=1), document("c", s=2)])
     provider.add_documents("docs", [document("b", s=1)], replace_where={"s": 1})
     assert [found["id"] for found in provider.documents("docs")] == ["b", "c"]
     assert provider.delete_documents("docs", where={"s": 2}) == 1
     assert provider.delete_documents("docs", ids=["b", "x"]) == 1
-
-
-def test_a_filter_may_match_no_document(provider, service):
     provider.ensure_collection("docs", {})
     provider.add_documents("docs", [document("a", s=1)])
     assert provider.delete_documents("docs", where={"s": 1}) == 1
@@ -158,11 +155,14 @@ def test_every_write_has_a_key_of_its_own_unless_given(provider, service):
     assert third == "mine"
 
 
-def test_a_service_that_stays_busy_is_given_up(provider, service, waits):
+def test_a_service_that_stays_busy_or_is_behind_a_dead_gateway_is_given_up(provider, service, waits):
     service.answers = [(503, {"Retry-After": "9999"}, failure("busy"))] * 9
     with pytest.raises(UnavailableError, match="Bad thing"):
         provider.collection("docs")
     assert (len(service.requests), waits) == (4, [30, 30, 30])
+    service.answers = [(502, {}, b"<html>")] * 4
+    with pytest.raises(UnavailableError, match="answered 502"):
+        provider.collection("docs")
 
 
 @pytest.mark.parametrize(
@@ -228,20 +228,6 @@ def test_a_missing_route_is_distinguished_from_a_missing_collection(provider, se
         provider.page("a'b")
 
 
-def test_an_endless_answer_is_cut(monkeypatch, provider, service):
-    monkeypatch.setattr(WrapperDialect, "max_answer_bytes", 1_000)
-    service.answers = [(200, {}, b'{"name": "' + b"x" * 2_000 + b'"}')]
-    with pytest.raises(UnavailableError, match="more than 1000 bytes"):
-        provider.collection("docs")
-    assert len(service.requests) == 1
-
-
-def test_a_gateway_without_service_is_unavailable(provider, service):
-    service.answers = [(502, {}, b"<html>")] * 4
-    with pytest.raises(UnavailableError, match="answered 502"):
-        provider.collection("docs")
-
-
 def test_health_is_a_report_even_when_it_is_bad(provider, service):
     assert provider.health()["status"] == "healthy"
     service.answers = [(503, {}, {"status": "unhealthy"})]
@@ -258,23 +244,28 @@ def test_a_missing_service_is_unavailable(waits):
     assert len(waits) == 3
 
 
-def test_a_silent_service_is_not_asked_twice(waits):
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        provider = client(url, timeout_seconds=0.05, sleep=waits.append)
-        with pytest.raises(UnavailableError, match="did not answer in time"):
-            provider.collection("docs")
-        provider.close()
-    assert waits == []
+DOCUMENT = Document("a", "A", "{}", 0, np.ones(2, np.float32))
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:5006", "ftp://x", "http://", ""])
-def test_an_invalid_url_is_bad_input(url, waits):
-    with pytest.raises(InvalidInputError, match="The URL of a service must be"):
-        client(url, sleep=waits.append).collection("docs")
+def described(revision, model="older"):
+    return CollectionInfo("docs", 1, {"embedding_model": model}, "cosine", 2, revision)
 
 
-def test_a_proxy_for_the_internet_is_not_asked_for_this_machine(monkeypatch, provider):
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    assert provider.health() == {"status": "healthy"}
+@pytest.mark.parametrize("writes", range(ATTEMPTS))
+def test_they_are_read_again_when_something_was_written_meanwhile(writes):
+    reads, descriptions = iter(range(5)), iter([*range(1, 1 + writes), writes])
+    read = lambda: ([DOCUMENT], next(reads))  # noqa: E731
+    [found] = of_one_model("older", read, lambda: described(next(descriptions)))
+    assert found is DOCUMENT
+
+
+def test_of_a_collection_that_is_always_written_to_the_documents_come_without():
+    revisions = iter(range(100))
+    [found] = of_one_model("older", lambda: ([DOCUMENT], next(revisions)), lambda: described(next(revisions)))
+    assert (found.id, found.embedding) == ("a", None)
+
+
+@pytest.mark.parametrize("model", ["newer", None])
+def test_they_are_refused_when_they_are_of_another_model(model):
+    with pytest.raises(ReembeddedMeanwhileError):
+        of_one_model("older", lambda: ([DOCUMENT], 1), lambda: described(1, model))

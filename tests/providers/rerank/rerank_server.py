@@ -1,10 +1,11 @@
 """A small server on loopback that speaks the protocols of reranking services, and answers otherwise on request."""
 
-import json
 import re
 import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.support.http_stub import running
+from tests.support.live import PATIENCE_SECONDS
 
 MOST_TEI_TEXTS = 32
 
@@ -44,42 +45,19 @@ class RerankServer:
         self.requests, self.script = [], []
         self.held = threading.Event()
         self.over = threading.Event()
-        server = self
+        self.url = ""
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                server.requests.append((self.path, self.headers.get("Authorization"), body))
-                if server.held.is_set():
-                    server.over.wait(30)
-                    return
-                status, answer = server.script.pop(0) if server.script else ROUTES[self.path](body)
-                content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *args):
-                pass
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-
-    def stop(self):
-        self.over.set()
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
+    def answer(self, method, target, headers, body):
+        self.requests.append((target, headers.get("Authorization"), body))
+        if self.held.is_set():
+            self.over.wait(PATIENCE_SECONDS)
+            return None
+        status, answer = self.script.pop(0) if self.script else ROUTES[target](body)
+        return status, {}, answer
 
 
 @contextmanager
 def rerank_server():
-    server = RerankServer()
-    try:
+    with running(RerankServer()) as server:
         yield server
-    finally:
-        server.stop()
+        server.over.set()

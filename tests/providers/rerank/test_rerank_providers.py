@@ -26,10 +26,7 @@ def server():
 @pytest.fixture(params=[builtin.id for builtin in BUILTINS if builtin.kind == "rerank"])
 def connect(request, server):
     """`connect(**config)` builds connections of one protocol; a new kind fails here until it has a line."""
-    kind, path, own = {
-        "cohere": (CohereProvider, "/v1", {"model": "m"}),
-        "tei": (TEIProvider, "", {}),
-    }[request.param]
+    kind, path, own = {"cohere": (CohereProvider, "/v1", {"model": "m"}), "tei": (TEIProvider, "", {})}[request.param]
     built = []
 
     def build(**config):
@@ -66,13 +63,10 @@ def test_each_protocol_is_asked_in_its_own_words(connect, server):
     assert server.requests == [(path, f"Bearer {KEY}", body)]
 
 
-def test_a_server_that_does_not_sort_is_understood(connect, server):
+def test_what_was_not_asked_for_is_ignored_and_a_server_need_not_sort(connect, server):
     connection = connect()
     server.script = [(200, listed(connection, {2: -3, 0: 7.5, 1: 0}))]
     assert connection.rerank(QUERY, TEXTS) == [7.5, 0.0, -3.0]
-
-
-def test_members_that_nobody_asked_for_are_ignored(connect, server):
     connection = connect()
     answer = listed(connection, {0: 0.1, 1: 0.2, 2: 0.3})
     for each in answer["results"] if connection.id == "cohere" else answer:
@@ -152,11 +146,16 @@ def test_a_silent_server_times_out(connect, server):
     assert caught.value.details["error_type"] == "timeout"
 
 
-def test_tei_is_asked_for_as_many_texts_as_it_takes(server):
+def test_tei_is_asked_for_as_many_texts_as_it_takes_and_says_so(server):
     texts = [f"text {number}" for number in range(70)]
     with TEIProvider({"url": server.url, "batch_size": 30}) as connection:
         connection.rerank("text 69", texts)
     assert [len(body["texts"]) for _, _, body in server.requests] == [30, 30, 10]
+    with (
+        TEIProvider({"url": server.url, "batch_size": 64}) as connection,
+        pytest.raises(InvalidInputError, match="maximum allowed batch size 32"),
+    ):
+        connection.rerank(QUERY, ["text"] * 64)
 
 
 def test_tei_is_asked_no_more_for_a_caller_who_may_not_go_on(server):
@@ -170,14 +169,6 @@ def test_tei_is_asked_no_more_for_a_caller_who_may_not_go_on(server):
     ):
         connection.rerank("text 69", [f"text {number}" for number in range(70)])
     assert len(server.requests) == 1
-
-
-def test_a_server_of_another_batch_size_says_so(server):
-    with (
-        TEIProvider({"url": server.url, "batch_size": 64}) as connection,
-        pytest.raises(InvalidInputError, match="maximum allowed batch size 32"),
-    ):
-        connection.rerank(QUERY, ["text"] * 64)
 
 
 def test_the_defaults_are_those_of_the_schema():

@@ -3,6 +3,8 @@
 import pytest
 import structlog
 
+from providers.outbound.json_client import RetryPolicy
+from providers.outbound.vendor_dialect import VendorDialect
 from tests.registry.hostile import SECRET, wait_for_ends_of_tests
 from tests.registry.hostile import try_out as report_of
 from tests.support.notations import METADATA
@@ -13,6 +15,12 @@ def no_proxies(monkeypatch):
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    """Have no test wait before a request is repeated."""
+    monkeypatch.setattr(VendorDialect, "retry", RetryPolicy(first_wait_seconds=0.001))
 
 
 @pytest.fixture

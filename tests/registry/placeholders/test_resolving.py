@@ -1,6 +1,8 @@
 """Placeholders stand for allowed values in allowed fields; all others are refused."""
 
 import os
+import re
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,8 @@ from schemas.configuration import has_placeholder
 from schemas.connections import Fault
 from schemas.errors import InvalidInputError
 from tests.registry.placeholders.planted import ADDRESS, ENVIRON, SECRETS
+
+SETTINGS = Path(__file__).parents[3] / "docs" / "settings.md"
 
 
 @pytest.mark.parametrize(
@@ -71,21 +75,13 @@ def test_a_placeholder_in_a_url_stands_for_the_address_its_host_or_its_port(plac
 @pytest.mark.parametrize(
     "address",
     [
-        "http://host/v1",
-        "postgresql://me:planted@db/x",
-        "'http://me:planted@host'",
-        '"https://host/?api_key=planted"',
-        "https://hooks.example/services/T0000/B0000/planted",
-        "jdbc:oracle:thin:planted/planted@//host:1521/x",
-        "jdbc:postgresql://host/x?password=planted",
-        "me:planted@tcp(127.0.0.1:3306)/x",
-        "me@tcp(127.0.0.1:3306)/x",
-        "me:planted@/x",
-        "host=db user=me password=planted",
-        "Server=db;User Id=me;Password=planted",
+        *("http://host/v1", "'http://me:planted@host'", '"https://host/?api_key=planted"', "s3://bucket/planted"),
+        *("https://hooks.example/services/T0000/B0000/planted", "amqp+ssl://me:planted@host"),
+        # Databases: by a URL, by JDBC, and by the strings of their own drivers.
+        *("postgresql://me:planted@db/x", "jdbc:oracle:thin:planted/planted@//host:1521/x"),
+        *("jdbc:postgresql://host/x?password=planted", "me:planted@tcp(127.0.0.1:3306)/x", "me@tcp(127.0.0.1:3306)/x"),
+        *("me:planted@/x", "host=db user=me password=planted", "Server=db;User Id=me;Password=planted"),
         "scott/planted@host",
-        "amqp+ssl://me:planted@host",
-        "s3://bucket/planted",
     ],
 )
 def test_an_address_is_never_sent_as_a_secret(address):
@@ -120,40 +116,25 @@ def test_a_secret_may_not_have_a_default(placeholders):
         assert fault == Fault("/key", "A secret has no default: it would be stored in clear")
 
 
-@pytest.mark.parametrize("name", [*sorted(OWN_VARIABLES)])
-def test_the_services_own_variables_are_given_to_no_connection(name):
-    placeholders = Placeholders({name: "planted"}, ["*"])
-    assert placeholders.faults({"key": f"${{{name}}}"}, SECRETS)[0].message.startswith(
-        f"The variable {name} is not among"
-    )
-    assert (placeholders.available(), placeholders.is_allowed(name)) == ([], False)
+OF_OTHERS = {"RAG_SOURCE_API_KEY"}
+"""What the settings page names beside the service's own variables: that of a command."""
 
 
-def test_all_of_the_services_own_variables_are_known():
-    for name in (
-        "CATALOG_URL",
-        "CHAT_API_KEY",
-        "EMBEDDING_API_KEY",
-        "API_KEY",
-        "API_KEY_FILE",
-        "SECRET_KEY",
-        "CHROMA_URL",
-        "DATA_DIR",
-        "TLS_KEY",
-        "OIDC_ISSUER",
-        "OIDC_AUDIENCE",
-    ):
-        assert f"RAG_{name}" in OWN_VARIABLES
-    assert {"RAG_CONFIG_FILE", "RAG_HOSTED_BY"} <= OWN_VARIABLES  # these are set by the service for its own processes
+def test_the_services_own_variables_are_given_to_no_connection():
+    """Those are all that the page of settings names, and what the service sets for its own processes."""
+    documented = set(re.findall("`(RAG_[A-Z_]+)`", SETTINGS.read_text())) - OF_OTHERS
+    assert len(documented) > 100
+    for name in documented | OWN_VARIABLES | {"RAG_CONFIG_FILE", "RAG_HOSTED_BY"}:
+        placeholders = Placeholders({name: "planted"}, ["*"])
+        assert (placeholders.available(), placeholders.is_allowed(name)) == ([], False), name
+        [fault] = placeholders.faults({"key": f"${{{name}}}"}, SECRETS)
+        assert fault.message.startswith(f"The variable {name} is not among")
 
 
-def test_the_redactor_knows_the_inserted_values(placeholders):
+def test_the_redactor_knows_the_inserted_values_which_are_not_resolved_again(placeholders):
     found = placeholders.resolve({"key": "${OPENAI_API_KEY}", "fine": "sk-literal", "plain": "other"}, SECRETS)
     assert found.redactor("sk-planted sk-literal other") == "*** *** other"
     assert placeholders.said("sk-planted") == "***"
-
-
-def test_a_resolved_value_is_not_resolved_again():
     placeholders = Placeholders({"RAG_A": "${RAG_B} $$", "RAG_B": "planted"})
     assert placeholders.resolve({"a": "${RAG_A}"}, SECRETS).config == {"a": "${RAG_B} $$"}
 
@@ -192,15 +173,12 @@ def test_a_variable_that_is_not_text_is_named():
         Placeholders(environ).resolve({"a": "${RAW_API_KEY}"}, SECRETS)
 
 
-def test_the_operators_patterns_replace_ours():
+def test_the_operators_patterns_replace_ours_and_the_catalogue_stays_closed():
     placeholders = Placeholders({**ENVIRON, "MINE_A": "x"}, patterns=["MINE_*"])
     assert placeholders.available() == ["MINE_A"]
     assert placeholders.faults({"a": "${MINE_A}${OPENAI_API_KEY}"}, SECRETS)[0].message.startswith(
         "The variable OPENAI_API_KEY"
     )
-
-
-def test_the_catalogue_stays_closed_whatever_the_patterns():
     assert Placeholders(ENVIRON, patterns=["*"]).faults({"a": "${RAG_CATALOG_URL}"}, SECRETS)
 
 

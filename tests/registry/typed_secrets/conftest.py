@@ -1,7 +1,5 @@
 """Connections of the real OpenAI provider that keep typed secrets under the key file of a data directory."""
 
-from __future__ import annotations
-
 import pytest
 
 from providers.base import ProviderContext
@@ -17,7 +15,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.secret_key import KeyFile
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite"])
 def database(request):
     with one_database(request) as open_one:
         catalog = Catalog(open_one())

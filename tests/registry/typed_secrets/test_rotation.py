@@ -65,6 +65,7 @@ def test_a_rotation_that_is_killed_between_its_steps_loses_nothing(
         assert [key_of(each, name) for name in ("there", "new-0", "new-1")] == [TYPED, "sk-new-0", "sk-new-1"]
 
 
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"], indirect=True)
 def test_a_rotation_that_fails_in_its_transaction_changes_no_row(connections, database, key_file, monkeypatch):
     connections.create(there())
     connections.create(there("other", api_key="sk-other"))

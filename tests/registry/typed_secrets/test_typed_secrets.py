@@ -185,6 +185,7 @@ def test_it_needs_no_rule_of_the_operator_for_its_own_host(connections):
     assert key_of(connections) == TYPED
 
 
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"], indirect=True)
 def test_connections_of_an_earlier_release_go_on_as_they_are(database, worker, key_file):
     """The table as the release before made it, with its version, gets the new column when it is opened."""
 

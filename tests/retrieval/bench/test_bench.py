@@ -11,7 +11,6 @@ from retrieval.bench.comparing import compare
 from retrieval.bench.quality import MEASURES, mean, quality
 from retrieval.bench.query_set import read_query_set
 from retrieval.bench.running import Bench, Plan
-from retrieval.search.engine import SearchEngine
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.semantic import SemanticOracle
 from schemas.errors import InvalidInputError
@@ -102,21 +101,9 @@ def test_another_folder_is_refused_by_what_it_lacks(folder, missing):
 
 
 @pytest.fixture(scope="module")
-def engine(choice_of, embeddings, reranking, shelve):
+def engine(choice_of, embeddings, open_engine, shelve):
     shelve(SHELF, {"a": "zebra zebra", "b": "mouse in the house", "c": "elephant"})
-    made = SearchEngine(
-        (SemanticOracle(embeddings), LexicalOracle()),
-        choice_of(),
-        rrf_k=60,
-        fetch_multiplier=1,
-        fetch_min=1,
-        limit_seconds=20.0,
-        fusion="rrf",
-        embed=SemanticOracle(embeddings).asked,
-        reranking=reranking,
-    )
-    yield made
-    made.close()
+    return open_engine((SemanticOracle(embeddings), LexicalOracle()), choice_of(), fetch_multiplier=1)
 
 
 def test_each_oracle_is_measured_alone_and_all_of_them_together(folder, engine):

@@ -1,7 +1,5 @@
 """Judgements and measurements as the catalogue keeps them: whose they are, how many, and what erasure takes."""
 
-from __future__ import annotations
-
 import pytest
 
 from retrieval.bench import judgements as module

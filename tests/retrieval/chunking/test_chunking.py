@@ -83,13 +83,10 @@ def test_a_hash_that_is_not_a_heading_is_text(text):
     assert sections(split_markdown(text)) == [("", "")]
 
 
-def test_front_matter_is_not_a_heading():
+def test_front_matter_is_no_heading_and_a_rule_is_no_front_matter():
     text = "---\ntitle: 'My page'\ntags: [a]\n---\n\n# Real\n\ntext"
     assert sections(split_markdown(text)) == [("", ""), ("Real", "real")]
     assert markdown_title(text) == "My page"
-
-
-def test_a_rule_at_the_start_is_not_front_matter():
     assert sections(split_markdown("---\n\n# A\n\n---\n\n# B")) == [("", ""), ("A", "a"), ("B", "b")]
 
 
@@ -110,13 +107,10 @@ def test_a_fence_that_fits_is_not_cut_where_no_scrap_would_remain():
     assert any(fence in chunk.text for chunk in chunks)
 
 
-def test_a_fence_in_a_list_item_is_kept_whole():
+def test_a_fence_is_kept_whole_where_it_fits_and_else_cut_between_lines():
     fence = "  ```\n" + "\n".join(f"  echo {number}" for number in range(12)) + "\n  ```"
     text = f"- {'word ' * 50}\n\n{fence}\n\n  {'word ' * 40}\n"
     assert any(chunk.text == fence for chunk in split_markdown(text, max_tokens=80))
-
-
-def test_a_fence_longer_than_the_limit_is_cut_between_lines():
     fence = ["```", *(f"line number {number}" for number in range(60)), "```"]
     chunks = split_markdown("\n".join(fence), max_tokens=50)
     assert [line for chunk in chunks for line in chunk.text.split("\n")] == fence
@@ -157,13 +151,10 @@ def test_prose_leaves_no_scrap(sentences, limit):
     assert max(estimate_tokens(chunk.text) for chunk in chunks) <= room
 
 
-def test_a_heading_is_no_chunk_of_its_own():
+def test_a_heading_is_no_chunk_of_its_own_and_a_section_of_one_line_stays_one():
     fence = "```\n" + "echo lamp\n" * 80 + "```"
     chunks = split_markdown(f"# Lamps\n\n{fence}\n", max_tokens=200)
     assert chunks[0].text.startswith("# Lamps\n\n```\necho lamp")
-
-
-def test_a_section_of_one_line_stays_one():
     chunks = split_markdown(f"# Lamps\n\nRed.\n\n# Towers\n\n{PARAGRAPH * 40}", max_tokens=256)
     assert chunks[0].text == "# Lamps\n\nRed."
 

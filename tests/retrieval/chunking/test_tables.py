@@ -1,7 +1,5 @@
 """A table's header stands above each of its pieces, which is the only thing that chunks repeat."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import pytest

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.embeddings.minilm import MiniLMProvider
-from retrieval.chunking import SplitDocument, split_whole
+from retrieval.chunking import SplitDocument, split_whole, split_windows
 from retrieval.chunking.tokens import token_counter
 from tests.retrieval.chunking.texts import inked_lines, markdown
 
@@ -92,24 +92,18 @@ def test_then_at_paragraphs_and_each_chunk_includes_the_section_header():
     ]
 
 
-def test_then_at_sentences_never_in_them():
+def test_then_at_sentences_at_last_at_words_and_characters():
     result = split("## A\n\n" + SENTENCE * 40, 100)
     assert len(result.chunks) > 3
     assert all(chunk.text.endswith("green.") for chunk in result.chunks)
     assert "between sentences" in result.warnings[0]
-
-
-def test_at_last_at_words_and_characters():
     assert "between words" in split("bridge " * 500, 100).warnings[0]
     assert "between characters" in split("x" * 5_000, 100).warnings[0]
 
 
-def test_there_is_no_overlap():
+def test_there_is_no_overlap_and_small_sections_are_not_put_together():
     numbered = " ".join(f"Sentence {number} is here." for number in range(400))
     assert " ".join(chunk.text for chunk in split(numbered, 200).chunks) == numbered
-
-
-def test_small_sections_are_not_put_together():
     text = "".join(f"## S{number}\n\ntext\n\n" for number in range(40))
     assert [chunk.section for chunk in split(text, 100).chunks] == [f"S{number}" for number in range(40)]
 
@@ -123,31 +117,11 @@ def test_a_heading_without_text_goes_with_what_follows():
     assert "# Guide\n\n## A\n\n### A1" in chunks[0].text
 
 
-def test_a_later_h1_ends_the_section_above_it():
+def test_a_later_h1_ends_a_section_and_without_h2_others_divide():
     chunks = split(f"# One\n\n## A\n\n{PARAGRAPH}\n\n# Two\n\nIntro of two.\n\n## B\n\n{PARAGRAPH}", 100).chunks
     assert [chunk.section for chunk in chunks] == ["A", "Two", "B"]
-
-
-def test_without_h2_a_document_is_split_at_h1_and_h3():
     chunks = split(f"# One\n\n{PARAGRAPH}\n\n### Deep\n\n{PARAGRAPH}\n\n# Two\n\n{PARAGRAPH}", 100).chunks
     assert [chunk.section for chunk in chunks] == ["One", "One > Deep", "Two"]
-
-
-def test_hashes_in_code_fences_are_text():
-    fence = f"```sh\n## not a heading\n{PARAGRAPH}\n```"
-    chunks = split(f"## A\n\n{fence}\n\n## B\n\n{PARAGRAPH}", 100).chunks
-    assert [chunk.section for chunk in chunks] == ["A", "B"]
-
-
-def test_setext_headings_and_front_matter_are_read():
-    chunks = split(f"---\ntitle: T\n---\nGuide\n=====\n\nA\n---\n\n{PARAGRAPH}\n\nB\n-\n\n{PARAGRAPH}", 100).chunks
-    assert [chunk.section for chunk in chunks] == ["Guide", "A", "B"]
-    assert chunks[0].text == "---\ntitle: T\n---\nGuide\n====="
-
-
-def test_repeated_headings_have_ids_of_their_own():
-    text = f"## A\n\n{PARAGRAPH}\n\n## A\n\n{PARAGRAPH}"
-    assert [chunk.section_id for chunk in split(text, 100).chunks] == ["a", "a-2"]
 
 
 @pytest.mark.parametrize(
@@ -195,20 +169,29 @@ def test_clear_structure_causes_no_warning(text):
 HOSTILE = ["a", "\n", "#", "#\n", "## x\n", "## x\ny\n", "- a\n", "> ", "[", ". ", "|1|2|\n", "```\n", "中。", "👩‍👩‍👧"]
 
 
+def windows(text, max_tokens):
+    return split_windows(text, tokens=CL100K, max_tokens=max_tokens, overlap_tokens=max_tokens // 10)
+
+
+def whole(text, max_tokens):
+    return split(text, max_tokens).chunks
+
+
+@pytest.mark.parametrize("chunks_of", [whole, windows])
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_hostile_texts_are_split(piece):
-    result = split(piece * (40_000 // len(piece)), 512)
-    assert all(CL100K.count(chunk.text) <= 512 for chunk in result.chunks)
+def test_hostile_texts_are_split(chunks_of, piece):
+    text = piece * (40_000 // len(piece))
+    chunks = chunks_of(text, 512)
+    assert all(CL100K.count(chunk.text) <= 512 for chunk in chunks)
+    assert bool(chunks) == bool(text.strip())
 
 
-@pytest.mark.parametrize("blank", [" ", "\t", "\u2003"])
-def test_indentation_longer_than_a_chunk_is_left_out(blank):
-    assert [chunk.text.strip() for chunk in split("a\n" + blank * 20_000 + "b", 16).chunks] == ["a", "b"]
-
-
-def test_deep_lists_are_split():
-    text = "\n".join("  " * depth + "- item" for depth in range(150))
-    assert all(CL100K.count(chunk.text) <= 512 for chunk in split(text, 512).chunks)
+@pytest.mark.parametrize("chunks_of", [whole, windows])
+def test_indentation_longer_than_a_chunk_is_left_out_and_deep_lists_are_split(chunks_of):
+    for blank in (" ", "\t", "\u2003"):
+        assert [chunk.text.strip() for chunk in chunks_of("a\n" + blank * 20_000 + "b", 64)] == ["a", "b"]
+    deep = "\n".join("  " * depth + "- item" for depth in range(150))
+    assert all(CL100K.count(chunk.text) <= 512 for chunk in chunks_of(deep, 512))
 
 
 def test_a_limit_that_makes_no_sense_is_refused():

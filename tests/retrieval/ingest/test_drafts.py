@@ -12,27 +12,21 @@ from schemas.where import In
 from tests.retrieval.letter_embedding import LetterEmbedding
 
 
-def test_ids_depend_on_document_and_position_alone():
+def test_ids_depend_on_document_and_position_alone_in_every_release():
     document = document_id("guide.md")
     ids = [chunk_id(document, index) for index in range(100)]
     assert len(set(ids)) == 100
     assert (document, ids[0]) == (document_id("guide.md"), chunk_id(document, 0))
     assert chunk_id(document_id("other.md"), 0) != ids[0]
-
-
-def test_ids_are_those_of_every_release():
     assert document_id("guide.md") == "04640d3e-4bac-5d88-b4ef-1682fd727fa2"
     assert chunk_id(document_id("guide.md"), 1) == "5fd6d967-f447-505c-b413-8e65f6f878cb"
 
 
-def test_a_heading_is_read_once():
+def test_a_heading_is_read_once_and_the_name_of_a_file_is_none():
     assert text_to_embed("How to.", {"section": "Guide > Use", "title": "Guide"}) == "Guide > Use\n\nHow to."
     assert text_to_embed("How to.", {"section": "", "title": "Guide"}) == "Guide\n\nHow to."
     assert text_to_embed("## Use\n\nHow to.", {"section": "Use"}) == "## Use\n\nHow to."
     assert text_to_embed("How to.", {}) == "How to."
-
-
-def test_the_name_of_a_file_is_no_heading():
     told = {"title": "guide.md", "title_is_file_name": True}
     assert text_to_embed("How to.", told) == "How to."
     assert text_to_embed("How to.", {**told, "section": "Use"}) == "Use\n\nHow to."
@@ -57,21 +51,15 @@ TEXT = "# One\n\nfirst\n\n# Two\n\nsecond\n\n# Three\n\nthird\n"
 PAGES = (Mark(1, {"page": 1}), Mark(5, {"page": 2}), Mark(7, {"page": 3}))
 
 
-def test_a_chunk_has_the_mark_that_holds_where_it_begins():
+def test_a_chunk_has_the_mark_that_holds_where_it_begins_and_before_the_first_none():
     document = SourceDocument("d", "T", TEXT, {}, sections(256), kind="pdf", marks=PAGES, has_own_lines=False)
     drafts, _ = drafts_of(document, "m")
     assert [(each.metadata["page"], each.metadata["kind"]) for each in drafts] == [(1, "pdf"), (2, "pdf"), (3, "pdf")]
     assert not any("start_line" in each.metadata for each in drafts)
-
-
-def test_before_the_first_mark_there_is_none_and_own_lines_are_told():
     document = SourceDocument("d", "T", TEXT, {}, sections(256), marks=(Mark(5, {"sheet": "Q1"}),))
     drafts, _ = drafts_of(document, "m")
     assert [each.metadata.get("sheet") for each in drafts] == [None, "Q1", "Q1"]
     assert [each.metadata["start_line"] for each in drafts] == [1, 5, 9]
-
-
-def test_a_kind_in_the_metadata_of_a_text_stays():
     drafts, _ = drafts_of(SourceDocument("d", "T", "text", {"kind": "howto"}, sections(256), kind="markdown"), "m")
     assert drafts[0].metadata["kind"] == "howto"
 
@@ -124,9 +112,11 @@ def test_front_matter_that_cannot_be_read_gives_no_title(inside, below, title):
     assert read(text=front.text, title=front.title).title == title
 
 
-def test_tags_in_the_metadata_given_are_tags_as_those_given_apart():
+def test_tags_and_titles_are_those_given_and_else_those_of_the_file():
     document = read({"metadata": {"tags": ["b", "x"]}, "tags": ["a", "b"]}, metadata={"tags": ["c", "d"]})
     assert document.metadata["tags"] == ["a", "b", "x", "c", "d"]
+    assert (read().title, read().title_is_file_name) == ("One", False)
+    assert (read(text="plain").title, read(text="plain").title_is_file_name) == ("a.pdf", True)
 
 
 FORGED = {"page": "seven", "last_page": 9, "sheet": "x", "slide": 2, "start_line": 99, "team": "x"}
@@ -148,11 +138,6 @@ def test_no_metadata_of_a_file_is_taken_for_the_place_of_a_chunk(given, own):
 
 def places(metadata):
     return {name: value for name, value in metadata.items() if name in FORGED and name != "team"}
-
-
-def test_without_a_title_of_its_own_a_file_has_that_of_its_heading_and_then_its_name():
-    assert (read().title, read().title_is_file_name) == ("One", False)
-    assert (read(text="plain").title, read(text="plain").title_is_file_name) == ("a.pdf", True)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import json
-import os
 
 import pytest
 
@@ -77,7 +74,7 @@ def test_markdown_becomes_chunks_that_say_where_they_are_from(folder, store):
     assert (note["metadata"]["section_id"], note["metadata"]["title"]) == ("docs/sub/note.txt", "note.txt")
 
 
-def test_the_new_collection_knows_its_model_and_where_titles_are(folder, store):
+def test_the_new_collection_knows_its_model_and_what_others_add_to_it_is_no_change(folder, store):
     run(folder(guide_md=GUIDE), store)
     assert store.collection("docs")["metadata"] == {
         "embedding_provider": "letters",
@@ -85,6 +82,11 @@ def test_the_new_collection_knows_its_model_and_where_titles_are(folder, store):
         "title_field": "title",
         "source_field": "source",
     }
+    path = folder(guide_md=GUIDE)
+    run(path, store)
+    for document in store.stored["docs"].values():
+        document["metadata"]["reviewed"] = True
+    assert counts(run(path, store)) == (0, 0, 3, 0)
 
 
 def test_a_second_run_changes_nothing_and_embeds_nothing(folder, store):
@@ -150,14 +152,6 @@ def test_an_emptied_file_leaves_no_chunks(folder, store):
     assert [document["metadata"]["source"] for document in store.documents("docs")] == ["docs/note.txt"]
 
 
-def test_metadata_added_by_others_is_not_a_change(folder, store):
-    path = folder(guide_md=GUIDE)
-    run(path, store)
-    for document in store.stored["docs"].values():
-        document["metadata"]["reviewed"] = True
-    assert counts(run(path, store)) == (0, 0, 3, 0)
-
-
 def test_another_model_is_refused_with_both_names_before_embedding(folder, store):
     path = folder(guide_md=GUIDE)
     run(path, store)
@@ -168,14 +162,11 @@ def test_another_model_is_refused_with_both_names_before_embedding(folder, store
     assert embed.embedded == []
 
 
-def test_a_collection_of_other_dimension_is_refused_at_once(folder, store):
+def test_a_wrong_collection_and_one_of_another_dimension_are_refused_at_once(folder, store):
     store.ensure_collection("docs", {})
     store.add_documents("docs", [{"id": "x", "text": "x", "metadata": {}, "embedding": [1.0, 2.0]}])
     with pytest.raises(ConflictError, match="holds embeddings of 2 dimensions, 'letters-1' makes 26"):
         run(folder(a_md=GUIDE, b_md=GUIDE), store)
-
-
-def test_a_wrong_collection_name_is_refused_at_once(folder, store):
     with pytest.raises(InvalidInputError, match="Collection name"):
         run(folder(guide_md=GUIDE), store, collection="x")
 
@@ -230,14 +221,6 @@ def test_bad_lines_and_documents_are_reported_and_the_rest_is_stored(folder, sto
     assert report.created == len(store.stored["docs"]) == 247
 
 
-def test_bad_files_are_reported_and_the_rest_is_stored(folder, store):
-    path = folder(guide_md=GUIDE)
-    (path / "bad.md").write_bytes(b"# \x01\x02")
-    report = run(path, store)
-    assert [str(error) for error in report.errors] == ["docs/bad.md: is not a text: it contains control characters"]
-    assert report.created == 3
-
-
 def test_only_what_is_stored_is_counted(folder, store):
     lines = [{"id": "a", "text": "one", "embedding": [1, 2]}, {"id": "b", "text": "two", "embedding": [1, 2, 3]}]
     path = folder(bad_md="# \x01\x02", empty_md="", data_jsonl=lines, worse_jsonl=[{"id": 7.5}])
@@ -245,15 +228,6 @@ def test_only_what_is_stored_is_counted(folder, store):
         report = run(path, store)
         assert (report.sources, report.chunks) == (1, 1)
         assert (len(report.errors), len(report.passed_over)) == (3, 1)
-
-
-def test_a_file_with_the_name_of_another_is_reported_and_the_first_stays(folder, store):
-    path = folder(**{"cafe\u0301_txt": "the first", "caf\u00e9_txt": "the second"})
-    report = run(path, store)
-    assert (report.chunks, counts(report)) == (1, (1, 0, 0, 0))
-    assert [(error.source, error.code) for error in report.errors] == [("docs/caf\u00e9.txt", "repeated_name")]
-    assert counts(run(path, store)) == (0, 0, 1, 0)
-    assert [each["text"] for each in store.documents("docs")] == ["the first"]
 
 
 def swapped_while_loading(path, store, name, swap):
@@ -276,21 +250,6 @@ def test_a_link_that_takes_the_place_of_a_file_is_not_followed(folder, store, tm
     assert ([each["text"] for each in store.documents("docs")], report.errors) == (["text"], [])
 
 
-def test_a_link_that_takes_the_place_of_a_folder_is_not_followed(folder, store, tmp_path):
-    path = folder(a_md="text", b__c_md="own")
-    (tmp_path / "secrets").mkdir()
-    (tmp_path / "secrets" / "c.md").write_text("secret")
-    report = swapped_while_loading(path, store, "b", lambda place: place.symlink_to(tmp_path / "secrets"))
-    assert [each.code for each in report.passed_over] == ["link"]
-    assert [each["text"] for each in store.documents("docs")] == ["text"]
-
-
-def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(folder, store):
-    report = swapped_while_loading(folder(a_md="text", b_md="own"), store, "b.md", os.mkfifo)
-    assert [str(each) for each in report.passed_over] == ["docs/b.md: is not a file"]
-    assert report.created == 1
-
-
 def test_repeated_lines_without_id_and_blank_lines_are_skipped(folder, store):
     report = run(folder(data_jsonl=[{"text": "a"}, {"text": "a"}, {"text": " "}, {"text": "", "title": "T"}]), store)
     assert (report.created, report.skipped, report.errors) == (2, 2, [])
@@ -302,7 +261,7 @@ def test_large_sources_are_embedded_and_written_in_batches(folder, store):
     assert store.calls.count("add_documents") == 3 + 1
 
 
-def test_progress_rises_to_all_bytes(folder, store):
+def test_progress_rises_to_all_bytes_in_batches(folder, store):
     path = folder(data_jsonl=[{"text": f"text {number}"} for number in range(250)], guide_md=GUIDE, empty_md="")
     seen = []
     run(path, store, on_progress=seen.append)

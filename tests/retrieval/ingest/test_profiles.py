@@ -1,7 +1,5 @@
 """The one place that says how files are split, by settings, model and syntax."""
 
-from __future__ import annotations
-
 import pytest
 
 from providers.embeddings.minilm import MiniLMProvider

@@ -1,13 +1,14 @@
-from __future__ import annotations
-
 import base64
 import os
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 from retrieval.ingest import sources
+from retrieval.ingest.regular_files import LINK, NOT_A_FILE, open_regular
 from retrieval.ingest.sources import Record, SourceError, find_sources, read_records
+from retrieval.reading import UnreadableError
 from schemas.errors import InvalidInputError
 
 
@@ -75,12 +76,6 @@ def test_what_cannot_be_looked_at_is_an_error(tmp_path):
         "below/: cannot be listed: Permission denied",
     ]
     assert [file.path_below for file in found.files] == ["a.md"]
-
-
-def test_a_link_to_a_folder_above_is_not_followed(tmp_path):
-    write(tmp_path, {"a.md": "text"})
-    (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
-    assert [file.path_below for file in find_sources(tmp_path).files] == ["a.md"]
 
 
 def test_only_the_corpus_of_a_beir_folder_is_read(tmp_path):
@@ -206,3 +201,46 @@ def test_a_line_that_is_too_long_is_named_and_the_rest_is_read(tmp_path, monkeyp
     refused, read = read_lines(tmp_path, b'{"text": "' + b"x" * 95 + b'"}\n{"text": "short"}\n')
     assert str(refused) == "a.jsonl:1: is longer than 30 bytes"
     assert (read.line, read.text) == (2, "short")
+
+
+@pytest.fixture
+def root(tmp_path):
+    folder = tmp_path / "docs"
+    (folder / "below").mkdir(parents=True)
+    (folder / "below" / "a.md").write_text("own")
+    (folder / "link.md").symlink_to(folder / "below" / "a.md")
+    (folder / "other").symlink_to(folder / "below")
+    os.mkfifo(folder / "pipe")
+    return folder
+
+
+def test_a_file_is_opened_by_its_path_below_a_folder_which_may_be_a_link(root):
+    with open_regular(root, "below/a.md") as opened:
+        assert opened.read() == b"own"
+    for path in ("link.md", "other/a.md"):
+        with open_regular(root, path, follow_links=True) as opened:
+            assert opened.read() == b"own"
+    with open_regular(root / "other", "a.md") as opened:
+        assert opened.read() == b"own"
+    with pytest.raises(FileNotFoundError):
+        open_regular(root, "below/none.md")
+
+
+def opened_below(folder):
+    """Return what this process has open in the folder; other threads open and close files elsewhere."""
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):
+            found.append(os.readlink(f"/proc/self/fd/{number}"))
+    return [each for each in found if each.startswith(str(folder))]
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [("link.md", LINK), ("other/a.md", LINK), ("link.md/a.md", LINK), ("pipe", NOT_A_FILE), ("below", NOT_A_FILE)],
+)
+def test_links_pipes_and_folders_are_refused(root, path, code):
+    with pytest.raises(UnreadableError) as refused:
+        open_regular(root, path)
+    assert refused.value.code == code
+    assert opened_below(root) == []

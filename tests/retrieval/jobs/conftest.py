@@ -17,6 +17,7 @@ from schemas.access.callers import ANYBODY
 from schemas.access.owners import Asker
 from schemas.contracts.jobs import Wanted
 from schemas.settings import RetrievalSettings
+from tests.support.live import PATIENCE_SECONDS
 
 
 class Record:
@@ -36,7 +37,9 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
     made = SimpleNamespace(stopping=threading.Event(), embed=lambda connection, texts: connection.embed(texts))
     made.spool = Spool(tmp_path)
     made.jobs = StoredJobs(app.extensions["rag.service"].catalog, made.spool.home)
-    made.texts = TextCollections(connections, choice_of(collection), SemanticOracle(embeddings), limit_seconds=5)
+    made.texts = TextCollections(
+        connections, choice_of(collection), SemanticOracle(embeddings), limit_seconds=PATIENCE_SECONDS
+    )
     made.originals = Originals(tmp_path / "originals", keeps=True)
     made.documents = StoredDocuments(made.texts, made.originals)
     made.batches = []
@@ -70,7 +73,16 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
         made.work.run(job)
         return made.jobs.one(job.id, asker=Asker())
 
-    made.upload, made.run, made.collection = upload, run, collection
+    def ingest(*files, **wanted):
+        upload(*files, **wanted)
+        return run()
+
+    def while_embedding(do):
+        """Have `do()` called before each batch is embedded."""
+        made.embed = lambda connection, texts: (do(), connection.embed(texts))[1]
+
+    made.upload, made.run, made.ingest = upload, run, ingest
+    made.collection, made.while_embedding = collection, while_embedding
     yield made
     if made.texts.corpus.open().existing([collection]):
         app.extensions["rag.service"].store.delete_collection(collection)

@@ -93,12 +93,7 @@ def test_a_file_that_is_taken_back_is_passed_over(attached):
 
 def test_a_file_that_is_taken_back_while_it_is_read_leaves_nothing(attached):
     attached.attach(a="Some words.", b="Other words.")
-
-    def embed(connection, texts):
-        attached.files.take_back("file-a", attached.collection_id, asker=ANYBODY)
-        return connection.embed(texts)
-
-    attached.embed = embed
+    attached.while_embedding(lambda: attached.files.take_back("file-a", attached.collection_id, asker=ANYBODY))
     with pytest.raises(StoppedError):
         attached.run()
     assert count(attached) == 0
@@ -139,12 +134,7 @@ def test_a_file_follows_its_collection_to_another_name(attached, renamed):
 
 def test_a_collection_that_takes_the_name_while_a_file_is_embedded_gets_nothing(attached, renamed):
     attached.attach(a="Some words.")
-
-    def embed(connection, texts):
-        renamed()
-        return connection.embed(texts)
-
-    attached.embed = embed
+    attached.while_embedding(renamed)
     [file] = attached.run().files
     assert (file.status, file.code) == ("done", None)
     assert (attached.store.collection(renamed()).count, count(attached)) == (1, 0)
@@ -152,12 +142,7 @@ def test_a_collection_that_takes_the_name_while_a_file_is_embedded_gets_nothing(
 
 def test_a_file_fails_whose_collection_is_gone_when_it_is_embedded(attached):
     attached.attach(a="Some words.")
-
-    def embed(connection, texts):
-        attached.store.delete_collection(attached.collection)
-        return connection.embed(texts)
-
-    attached.embed = embed
+    attached.while_embedding(lambda: attached.store.delete_collection(attached.collection))
     [file] = attached.run().files
     assert (file.status, file.code) == ("failed", "collection_not_found")
     assert not attached.store.collections_named([attached.collection])

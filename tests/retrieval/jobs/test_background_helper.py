@@ -16,7 +16,7 @@ from retrieval.jobs.background_helper import BackgroundHelper
 from schemas.errors import InvalidInputError, UnavailableError
 from schemas.settings import RetrievalSettings
 from tests.durability.processes import alive
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,8 @@ def test_it_embeds_as_the_connection_would_at_a_low_priority(background, minilm)
     texts = ["Backups run every night.", "Wie lange?", "x" * 5_000]
     assert background.pid is None
     np.testing.assert_allclose(background.embed(minilm, texts), minilm.embed(texts), atol=1e-5)
-    assert os.getpriority(os.PRIO_PROCESS, background.pid) == background_child.NICE
+    lower = min(19, os.getpriority(os.PRIO_PROCESS, 0) + background_child.NICE)
+    assert os.getpriority(os.PRIO_PROCESS, background.pid) == lower
 
 
 @pytest.mark.parametrize("profile", ["sections", "windows", "whole"])
@@ -65,7 +66,7 @@ def test_a_killed_process_is_told_and_replaced(background, minilm):
     with ThreadPoolExecutor() as threads:
         asked = threads.submit(background.embed, minilm, ["two"])
         os.kill(killed, signal.SIGKILL)
-        assert isinstance(asked.exception(timeout=20), UnavailableError)
+        assert isinstance(asked.exception(timeout=PATIENCE_SECONDS), UnavailableError)
     assert background.embed(minilm, ["three"]).shape == (1, 384)
     assert background.pid != killed
 
@@ -102,6 +103,6 @@ def test_it_ends_quietly_when_nobody_is_left_to_read_its_answer(tmp_path, minilm
     process = background._process
     process.stdout.close()  # as the kernel does when the owner is killed
     background_child.write_message(process.stdin, orjson.dumps({"embed": ["two"]}))
-    assert process.wait(timeout=20) == 0
+    assert process.wait(timeout=PATIENCE_SECONDS) == 0
     assert "Error" not in capfd.readouterr().err
     background.close()

@@ -12,14 +12,13 @@ def test_a_failure_that_may_pass_is_waited_for(parts, monkeypatch):
     parts.upload(("a.md", "# A\n\nShort."))
     seen = Counter()
 
-    def fail_twice(connection, texts):
+    def fail_twice():
         file = parts.jobs.page(asker=Asker(), limit=1)[0][0].files[0]
         seen[file.status, file.code] += 1
         if len(parts.batches) < 3:
             raise UnavailableError("It is asleep")
-        return connection.embed(texts)
 
-    parts.embed = fail_twice
+    parts.while_embedding(fail_twice)
     file = parts.run().files[0]
     assert (file.status, file.code, file.message, seen) == ("done", None, None, {("embedding", None): 3})
 
@@ -51,12 +50,11 @@ def test_a_wrong_configuration_is_not_waited_for(parts):
 def test_a_defect_fails_one_file_and_says_nothing_of_itself(parts):
     parts.upload(("a.md", "# A\n\nShort."), ("b.md", "# B\n\nShort."))
 
-    def break_once(connection, texts):
+    def break_once():
         if len(parts.batches) == 1:
             raise ZeroDivisionError("/secret/path")
-        return connection.embed(texts)
 
-    parts.embed = break_once
+    parts.while_embedding(break_once)
     job = parts.run()
     assert [(each.status, each.code) for each in job.files] == [("failed", "internal_error"), ("done", None)]
     assert job.files[0].message == "Internal error"

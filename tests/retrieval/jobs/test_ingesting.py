@@ -94,17 +94,10 @@ def test_the_files_that_are_left_fail_when_their_caller_may_not_write_any_more(p
 
 @pytest.mark.parametrize(("ended_in", "embedded"), [(2, [32, 32]), (4, [32, 32, 32, 4])])
 def test_a_file_is_not_stored_when_its_caller_loses_the_right_to_write_as_it_is_embedded(parts, ended_in, embedded):
-    parts.upload(("long.md", "# Long\n\nAs it was."))
-    parts.run()
+    parts.ingest(("long.md", "# Long\n\nAs it was."))
     before = listed(parts)
     parts.batches.clear()
-
-    def embed(connection, texts):
-        if len(parts.batches) == ended_in:
-            ends(parts)
-        return connection.embed(texts)
-
-    parts.embed = embed
+    parts.while_embedding(lambda: ends(parts) if len(parts.batches) == ended_in else None)
     job_id = parts.upload(("long.md", LONG), ("b.txt", "Late."))
     job = parts.run()
     assert [(each.status, each.code) for each in job.files] == [("failed", "scope_missing")] * 2
@@ -115,8 +108,7 @@ def test_a_file_is_not_stored_when_its_caller_loses_the_right_to_write_as_it_is_
 
 
 def test_a_file_is_not_emptied_for_a_caller_who_may_not_write_any_more(parts):
-    parts.upload(("a.md", "# A\n\nAs it was."))
-    parts.run()
+    parts.ingest(("a.md", "# A\n\nAs it was."))
     before = listed(parts)
 
     def split(chunking, syntax, text):
@@ -136,13 +128,9 @@ def test_a_file_is_embedded_and_stored_for_the_caller_of_then(parts):
         callers.append(replace(ANYBODY, id=f"caller {len(callers)}"))
         return callers[-1]
 
-    def embed(connection, texts):
-        seen.append(current().id == callers[-1].id)
-        return connection.embed(texts)
-
-    parts.caller_of, parts.embed = caller_of, embed
-    parts.upload(("long.md", LONG))
-    assert [each.status for each in parts.run().files] == ["done"]
+    parts.caller_of = caller_of
+    parts.while_embedding(lambda: seen.append(current().id == callers[-1].id))
+    assert [each.status for each in parts.ingest(("long.md", LONG)).files] == ["done"]
     assert seen == [True] * 4
     # At the beginning, for the hundred texts as a whole, for each batch of them, and for the write.
     assert len(callers) == 1 + 1 + 4 + 1
@@ -175,37 +163,27 @@ def test_a_file_that_cannot_be_recorded_waits_and_is_not_stored(parts, monkeypat
             raise refusals.pop()
 
     parts.record.check = check
-    parts.upload(("c.md", "Words."))
-    assert [each.status for each in parts.run().files] == ["done"]
+    assert [each.status for each in parts.ingest(("c.md", "Words.")).files] == ["done"]
     assert (embedded, len(parts.batches)) == ([0, 0, 0], 1)
 
 
 def test_the_same_file_again_is_unchanged_and_another_one_replaces_it(parts):
-    parts.upload(("a.md", "# One\n\nFirst."))
-    assert parts.run().files[0].status == "done"
+    assert parts.ingest(("a.md", "# One\n\nFirst.")).files[0].status == "done"
     before = listed(parts)["a.md"]
-    parts.upload(("a.md", "# One\n\nFirst."))
-    assert parts.run().files[0].status == "unchanged"
+    assert parts.ingest(("a.md", "# One\n\nFirst.")).files[0].status == "unchanged"
     assert parts.batches == [1]
     parts.upload(("a.md", "# Two\n\nSecond."), on_conflict="skip")
     skipped = parts.run().files[0]
     assert (skipped.status, len(skipped.warnings)) == ("unchanged", 1)
     assert listed(parts) == {"a.md": before}
-    parts.upload(("a.md", "# Two\n\nSecond."))
-    assert parts.run().files[0].status == "done"
+    assert parts.ingest(("a.md", "# Two\n\nSecond.")).files[0].status == "done"
     assert listed(parts)["a.md"].title == "Two"
     assert listed(parts)["a.md"].document_id == before.document_id
 
 
 def test_a_job_cancelled_between_two_batches_ends_there(parts):
     job_id = parts.upload(("a.md", "# A\n\nShort."), ("long.md", LONG), ("c.md", "# C\n\nNever."))
-
-    def cancel_in_the_third(connection, texts):
-        if len(parts.batches) == 3:
-            parts.jobs.cancel(job_id, asker=Asker())
-        return connection.embed(texts)
-
-    parts.embed = cancel_in_the_third
+    parts.while_embedding(lambda: len(parts.batches) == 3 and parts.jobs.cancel(job_id, asker=Asker()))
     with pytest.raises(StoppedError):
         parts.run()
     assert parts.batches == [1, 32, 32]
@@ -217,20 +195,14 @@ def test_a_job_cancelled_between_two_batches_ends_there(parts):
 
 def test_a_stopped_job_goes_on_where_it_was(parts):
     job_id = parts.upload(("a.md", "# A\n\nShort."), ("long.md", LONG))
-
-    def stop_in_the_second(connection, texts):
-        if len(parts.batches) == 2:
-            parts.stopping.set()
-        return connection.embed(texts)
-
-    parts.embed = stop_in_the_second
+    parts.while_embedding(lambda: len(parts.batches) == 2 and parts.stopping.set())
     with pytest.raises(StoppedError):
         parts.run()
     job = parts.jobs.one(job_id, asker=Asker())
     assert (job.status, [each.status for each in job.files]) == ("running", ["done", "queued"])
     parts.stopping.clear()
     parts.batches.clear()
-    parts.embed = lambda connection, texts: connection.embed(texts)
+    parts.while_embedding(lambda: None)
     job = parts.run()
     assert (job.status, [each.status for each in job.files]) == ("done", ["done", "done"])
     assert parts.batches == [32, 32, 32, 4]
@@ -278,8 +250,12 @@ def test_a_file_that_ends_the_service_each_time_is_given_up(parts, monkeypatch):
 def test_a_long_text_is_split_beside_the_questions(parts):
     split = []
     parts.split = lambda chunking, syntax, text: split.append(syntax) or chunking.splitter(syntax)(text)
-    parts.upload(("a.md", "# A\n\nShort."), ("long.md", LONG), ("long.py", "x = 1  # words\n" * 5_000))
-    assert [each.status for each in parts.run().files] == ["done"] * 3
+    assert [
+        each.status
+        for each in parts.ingest(
+            ("a.md", "# A\n\nShort."), ("long.md", LONG), ("long.py", "x = 1  # words\n" * 5_000)
+        ).files
+    ] == ["done"] * 3
     assert split == ["markdown", "code"]
 
 
@@ -287,12 +263,10 @@ def test_originals_follow_their_documents(parts, tmp_path):
     def kept():
         return sorted(each.read_bytes() for each in (tmp_path / "originals").rglob("*") if each.is_file())
 
-    parts.upload(("a.md", "# A\n\nFirst."), ("b.md", "# B\n\nOther."))
-    parts.run()
+    parts.ingest(("a.md", "# A\n\nFirst."), ("b.md", "# B\n\nOther."))
     document, path = parts.documents.original(listed(parts)["a.md"].document_id, parts.collection)
     assert (path.read_bytes(), document.has_original) == (b"# A\n\nFirst.", True)
-    parts.upload(("a.md", "# A\n\nSecond."))
-    parts.run()
+    parts.ingest(("a.md", "# A\n\nSecond."))
     assert kept() == [b"# A\n\nSecond.", b"# B\n\nOther."]
     parts.documents.delete(document.document_id, parts.collection)
     assert kept() == [b"# B\n\nOther."]
@@ -303,11 +277,9 @@ def test_originals_follow_their_documents(parts, tmp_path):
 
 
 def test_without_the_setting_no_original_is_kept_and_an_earlier_one_goes(parts, tmp_path):
-    parts.upload(("a.md", "# A\n\nFirst."))
-    parts.run()
+    parts.ingest(("a.md", "# A\n\nFirst."))
     parts.work._originals = Originals(tmp_path / "originals", keeps=False)
-    parts.upload(("a.md", "# A\n\nSecond."))
-    parts.run()
+    parts.ingest(("a.md", "# A\n\nSecond."))
     assert not listed(parts)["a.md"].has_original
     assert not [each for each in (tmp_path / "originals").rglob("*") if each.is_file()]
 
@@ -326,15 +298,13 @@ def test_a_file_that_is_gone_from_the_disk_has_failed(parts, name):
 def test_a_collection_deleted_meanwhile_fails_one_file_and_is_made_again_for_the_next(parts, app):
     store = app.extensions["rag.service"].store
 
-    def embed(connection, texts):
-        parts.embed = lambda connection, texts: connection.embed(texts)
+    def delete_once():
+        parts.while_embedding(lambda: None)
         store.delete_collection(parts.collection)
-        return connection.embed(texts)
 
-    parts.upload(("first.md", "# First"))
-    parts.run()
+    parts.ingest(("first.md", "# First"))
     parts.upload(("a.md", "# Lost"), ("b.md", "# Kept"))
-    parts.embed = embed
+    parts.while_embedding(delete_once)
     job = parts.run()
     assert [each.status for each in job.files][1:] == ["done"]
     assert (job.files[0].status, job.files[0].code) in (("failed", "collection_not_found"), ("done", None))
@@ -355,8 +325,7 @@ def test_a_name_is_the_same_in_each_spelling(parts, monkeypatch, earlier):
         with DocumentReader() as reader:
             ingest_file(writer, given, reader=reader, chunking=chunking)
     assert set(listed(parts)) == {decomposed}
-    parts.upload((composed, "# Cereal\n\nOf rye."))
-    assert parts.run().files[0].status == "done"
+    assert parts.ingest((composed, "# Cereal\n\nOf rye.")).files[0].status == "done"
     assert set(listed(parts)) == {composed}
 
 
@@ -366,6 +335,6 @@ def test_a_file_that_was_stored_when_its_process_was_killed_is_not_left_behind(p
     parts.jobs.tell(job_id, replace(told, status="done"), lasting=True)
     assert "0" in left_in_spool(parts, job_id)
     seen = []
-    parts.embed = lambda connection, texts: seen.append(left_in_spool(parts, job_id)) or connection.embed(texts)
+    parts.while_embedding(lambda: seen.append(left_in_spool(parts, job_id)))
     parts.run()
     assert seen == [["1"]]

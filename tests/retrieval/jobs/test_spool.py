@@ -64,16 +64,13 @@ def test_a_full_disk_is_told_as_such(spool, monkeypatch):
     assert arriving.files == []
 
 
-def test_the_home_of_a_directory_lasts(tmp_path):
-    assert Spool(tmp_path).home == Spool(tmp_path).home
-    assert len(Spool(tmp_path).home) == 32
-    assert [each.name for each in (tmp_path / "uploads").iterdir()] == [spooling.HOME]
-
-
-def test_backups_know_the_home_of_a_directory(tmp_path):
+def test_the_home_of_a_directory_lasts_and_backups_know_it(tmp_path):
     assert home_of(tmp_path) == ""
     home = Spool(tmp_path).home
     assert home_of(tmp_path) == home
+    assert Spool(tmp_path).home == Spool(tmp_path).home
+    assert len(Spool(tmp_path).home) == 32
+    assert [each.name for each in (tmp_path / "uploads").iterdir()] == [spooling.HOME]
 
 
 def test_a_sweep_leaves_what_waits_and_what_is_still_arriving(spool, tmp_path):

@@ -1,4 +1,4 @@
-"""Jobs in the catalogue's database, on SQLite and on PostgreSQL."""
+"""Jobs in the catalogue's database."""
 
 import pytest
 
@@ -19,7 +19,7 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite"])
 def open_jobs(request):
     """`open_jobs(home=…, limits=…)` opens the test's one table of jobs, each time as another process would."""
     with one_database(request) as open_one:
@@ -76,6 +76,7 @@ def test_a_job_stays_with_the_directory_that_has_its_files(open_jobs):
     assert here.take().id == "mine"
 
 
+@pytest.mark.parametrize("open_jobs", ["sqlite", "postgresql"], indirect=True)
 def test_what_is_told_of_a_file_is_kept(open_jobs):
     jobs = open_jobs()
     add(jobs, "one", "a.txt", "b.txt")
@@ -83,25 +84,15 @@ def test_what_is_told_of_a_file_is_kept(open_jobs):
     jobs.tell("one", told(job, status="embedding", chunks=7, chunks_done=3, pages=2, document_id="d"))
     jobs.tell("one", told(job, 1, status="failed", code="empty", message="contains no text", warnings=("w",) * 30))
     first, second = open_jobs().one("one", asker=Asker()).files
-    assert (first.status, first.chunks, first.chunks_done, first.pages, first.document_id) == (
-        "embedding",
-        7,
-        3,
-        2,
-        "d",
-    )
-    assert (second.status, second.code, second.message, second.warnings) == (
-        "failed",
-        "empty",
-        "contains no text",
-        ("w",) * 20,
-    )
+    assert (first.status, first.chunks, first.chunks_done) == ("embedding", 7, 3)
+    assert (first.pages, first.document_id) == (2, "d")
+    assert (second.status, second.code, second.message) == ("failed", "empty", "contains no text")
+    assert second.warnings == ("w",) * 20
     assert jobs.one("one", asker=Asker()).files_done == 1
 
 
 @pytest.mark.parametrize(
-    ("statuses", "outcome"),
-    [(("done", "failed"), "done"), (("unchanged",), "done"), (("failed", "failed"), "failed")],
+    ("statuses", "outcome"), [(("done", "failed"), "done"), (("unchanged",), "done"), (("failed", "failed"), "failed")]
 )
 def test_a_job_is_done_when_any_file_is_stored(open_jobs, statuses, outcome):
     jobs = open_jobs()
@@ -150,6 +141,7 @@ def test_owners_do_not_see_each_others_jobs(open_jobs):
     assert jobs.one("mine", asker=Asker("ada")).status == "queued"
 
 
+@pytest.mark.parametrize("open_jobs", ["sqlite", "postgresql"], indirect=True)
 def test_pages_are_newest_first_and_skip_nothing(open_jobs):
     jobs = open_jobs()
     for number in range(7):

@@ -1,18 +1,16 @@
 """The process that parses: what it may not do, what becomes of it, and what it costs."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from retrieval.reading import DocumentReader, ReadingLimits, UnreadableError, kind_named
 from tests.support.documents import samples as made
+from tests.support.live import eventually
 
 PROJECT = Path(__file__).parents[3]
 CONFINED = """
@@ -71,21 +69,15 @@ CALLS = (
 """The last is io_uring, which is a way around all others."""
 
 
-def test_a_confined_process_may_do_none_of_it():
+def test_a_confined_process_may_do_none_of_it_also_in_parsers_written_in_c():
     outcomes = confined(*STATEMENTS)
     assert dict(zip(STATEMENTS, outcomes, strict=True)) == dict.fromkeys(STATEMENTS, "PermissionError")
-
-
-def test_the_kernel_refuses_it_also_to_parsers_written_in_c():
     outcomes = confined(*(f"print(libc.{call}, ctypes.get_errno()); raise MemoryError" for call in CALLS))
     assert dict(zip(CALLS, outcomes[::2], strict=True)) == dict.fromkeys(CALLS, "-1 1")
 
 
-def test_memory_is_bounded_and_code_may_be_imported():
+def test_memory_and_computing_are_bounded_and_code_may_be_imported():
     assert confined("bytearray(1 << 30)", "import xml.dom.minidom") == ["MemoryError", "done"]
-
-
-def test_computing_is_bounded():
     assert confined("while True: pass", seconds=1)[0] in (f"signal {signal.SIGXCPU}", f"signal {signal.SIGKILL}")
 
 
@@ -133,10 +125,7 @@ def test_the_process_ends_with_whoever_started_it():
         "os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=PROJECT)
-    deadline = time.monotonic() + 20
-    while Path(f"/proc/{done.stdout.strip()}").exists():
-        assert time.monotonic() < deadline
-        os.sched_yield()
+    eventually(lambda: not Path(f"/proc/{done.stdout.strip()}").exists())
 
 
 def test_a_fork_of_the_service_has_a_process_of_its_own(reader):

@@ -1,7 +1,5 @@
 """What reading makes of a file of each kind: headings, tables, marks, titles and metadata."""
 
-from __future__ import annotations
-
 import pytest
 
 from retrieval.chunking import MarkdownDocument, Syntax
@@ -34,8 +32,11 @@ def line(document, number):
     return document.text.splitlines()[number - 1]
 
 
-def test_there_is_a_sample_of_every_kind_that_is_read():
+def test_there_is_a_sample_of_every_kind_and_no_suffix_or_media_type_stands_for_two():
     assert set(SAMPLES) == {kind.name for kind in KINDS if not kind.is_records}
+    for attribute in ("suffixes", "media_types"):
+        every = [each for kind in KINDS for each in getattr(kind, attribute)]
+        assert len(every) == len(set(every))
 
 
 @pytest.mark.parametrize("kind", SAMPLES)
@@ -141,31 +142,25 @@ def test_an_article_stays_whole(read):
     )
 
 
-def test_chapters_come_in_the_order_of_the_spine(read):
+def test_chapters_and_mails_are_sections_in_their_order(read):
     document = read("epub")
     assert headings(document) == list(HEADINGS[1:])
     assert "Contents of the book" not in document.text
+    document = read("mbox")
+    assert [title for title in headings(document) if title in HEADINGS] == [HEADINGS[1], HEADINGS[2], HEADINGS[1]]
+    assert "alert" not in document.text
 
 
-def test_a_notebook_keeps_short_outputs_and_names_long_ones(read):
+def test_outputs_attachments_and_alternatives_are_kept_or_named(read):
     document = read("ipynb")
     assert "```python\n# no heading\nprint(12)\n```\n\n```text\n12\n```" in document.text
     assert document.title == HEADINGS[0]
     assert len(document.warnings) == 1
-
-
-def test_attachments_are_named_and_alternatives_are_read_once(read):
     document = read("email")
     assert document.warnings == ("Attachments are left out: chart.pdf",)
     assert document.text.count(HIGH) == 1
     assert document.title == HEADINGS[0]
     assert "From: Ada Tide" in document.text
-
-
-def test_each_mail_of_a_mailbox_is_a_section(read):
-    document = read("mbox")
-    assert [title for title in headings(document) if title in HEADINGS] == [HEADINGS[1], HEADINGS[2], HEADINGS[1]]
-    assert "alert" not in document.text
 
 
 def test_roles_and_directives_of_sphinx_keep_their_text_and_no_file_is_included(read):
@@ -177,18 +172,15 @@ def test_roles_and_directives_of_sphinx_keep_their_text_and_no_file_is_included(
     assert "alert" not in text
 
 
-def test_front_matter_is_no_text_and_moves_no_line(read):
-    document = read("markdown")
-    assert line(document, 5) == f"# {HEADINGS[0]}"
-    assert document.has_own_lines
-    assert "tags" not in document.text
-
-
-def test_only_texts_have_lines_of_their_own(read):
+def test_only_texts_have_lines_of_their_own_and_front_matter_moves_none(read):
     own = {kind for kind in SAMPLES if read(kind).has_own_lines}
     assert own == {"markdown", "code", "text"}
     assert read("code").syntax is Syntax.CODE
     assert read("text").text == made.TEXT.decode()
+    document = read("markdown")
+    assert line(document, 5) == f"# {HEADINGS[0]}"
+    assert document.has_own_lines
+    assert "tags" not in document.text
 
 
 @pytest.mark.parametrize("kind", ["pdf", "html", "docx", "pptx", "xlsx", "odt", "ods", "odp", "epub", "ipynb", "text"])
@@ -214,9 +206,3 @@ def test_a_file_without_a_suffix_is_known_by_its_content(kind):
 def test_a_kind_is_decided_by_suffix_then_by_media_type(name, media_type, kind):
     found = kind_of(name, media_type)
     assert (found and found.name) == kind
-
-
-def test_no_suffix_and_no_media_type_stands_for_two_kinds():
-    for attribute in ("suffixes", "media_types"):
-        every = [each for kind in KINDS for each in getattr(kind, attribute)]
-        assert len(every) == len(set(every))

@@ -64,34 +64,23 @@ def test_rows_that_differ_in_numbers_alone_stay(running):
     assert [row for page in range(1, 7) for row in rows(page) if row not in text] == []
 
 
-def test_what_differs_from_page_to_page_by_a_number_stays():
+def test_no_line_of_the_text_goes():
+    text = document(5, prose, top=lambda number: [f"Invoice {20_240 + number}"])
+    assert all(f"Invoice {20_240 + page}" in text for page in range(1, 6))
+    text = document(8, lambda page: [f"Certificate {page}", "Awarded for swimming"], gap=LEADING)
+    assert all(f"Certificate {page}" in text for page in range(1, 9))
+    assert "Awarded for swimming" in text
+    text = document(6, lambda page: ["Account Quantity Amount", *prose(page)])
+    assert text.count("Account Quantity Amount") == 1
+    text = document(20, prose, top=lambda number: [f"Section {number} begins"])
+    assert all(f"Section {page} begins" in text for page in range(1, 21))
+
     def invoice(page):
         return [f"Invoice number {2_000 + 17 * page}", "Total of what was delivered:", f"To pay {page * 1313} EUR"]
 
     text = document(5, invoice, foot=lambda number: [f"Account {number * 31}"])
     for page in range(1, 6):
         assert all(line in text for line in [*invoice(page), f"Account {page * 31}"])
-
-
-def test_numbers_far_from_the_page_s_stay_beside_their_words():
-    text = document(5, prose, top=lambda number: [f"Invoice {20_240 + number}"])
-    assert all(f"Invoice {20_240 + page}" in text for page in range(1, 6))
-
-
-def test_a_page_of_two_lines_keeps_them():
-    text = document(8, lambda page: [f"Certificate {page}", "Awarded for swimming"], gap=LEADING)
-    assert all(f"Certificate {page}" in text for page in range(1, 9))
-    assert "Awarded for swimming" in text
-
-
-def test_the_header_of_a_table_stays_where_it_comes_first():
-    text = document(6, lambda page: ["Account Quantity Amount", *prose(page)])
-    assert text.count("Account Quantity Amount") == 1
-
-
-def test_headings_with_the_number_of_their_page_stay():
-    text = document(20, prose, top=lambda number: [f"Section {number} begins"])
-    assert all(f"Section {page} begins" in text for page in range(1, 21))
 
 
 def test_a_ledger_loses_no_row_and_its_page_numbers_go():

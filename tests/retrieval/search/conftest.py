@@ -2,7 +2,6 @@
 
 import pytest
 
-from retrieval.search.engine import SearchEngine
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.persona import PersonaOracle
 from retrieval.search.oracles.semantic import SemanticOracle
@@ -22,25 +21,10 @@ def library(shelve):
 
 
 @pytest.fixture
-def make(library, choice_of, embeddings, reranking):
-    made = []
-
+def make(library, choice_of, embeddings, open_engine):
     def make(*oracles, **settings):
         usual = (SemanticOracle(embeddings), LexicalOracle(), PersonaOracle(embeddings, NOTES))
-        defaults = {
-            "rrf_k": 60,
-            "fetch_multiplier": 2,
-            "fetch_min": 1,
-            "limit_seconds": 20.0,
-            "fusion": "rrf",
-            "embed": usual[0].asked,
-            "reranking": reranking,
-            "min_relevance": 0.0,
-        }
         choice = choice_of(BOOKS, "there-is-none", notes=NOTES)
-        made.append(SearchEngine(oracles or usual, choice, **{**defaults, **settings}))
-        return made[-1]
+        return open_engine(oracles or usual, choice, **{"min_relevance": 0.0, **settings})
 
-    yield make
-    for each in made:
-        each.close()
+    return make

@@ -52,14 +52,11 @@ def test_a_question_that_names_none_is_asked_of_all_text_collections(choice_of):
     assert not {STRANGE, UNSAID, EMPTY, NOTES} & set(chosen.receipt.asked)
 
 
-def test_what_is_named_in_full_is_asked_whatever_it_holds(choose):
+def test_what_is_named_is_asked_whatever_it_holds_and_what_matches_nothing_told(choose):
     assert choose(STRANGE, NOTES, STRANGE) == CollectionsReceipt((STRANGE, NOTES), {})
     assert choose(STRANGE, "choice-docs*").asked == (STRANGE, OTHER, DOCS)
     with pytest.raises(CollectionNotFoundError):
         choose("choice-docs*", "choice-none")
-
-
-def test_a_pattern_that_matches_nothing_is_in_the_receipt(choose):
     receipt = choose("nobody-*", "choice-docs*")
     assert receipt.asked == (OTHER, DOCS)
     assert receipt.left_out == {"nobody-*": "no collection has a name that begins so"}

@@ -66,22 +66,26 @@ def test_ranks_count_from_1_and_k_is_60():
     assert second.sources == ("semantic",)
 
 
-def test_a_document_of_two_oracles_outranks_what_only_one_has_first():
+def test_who_comes_first():
     assert ids(fuse({"semantic": ranking("a", "b"), "lexical": ranking("c", "b")})) == ["b", "a", "c"]
+    fused = fuse({"semantic": [result("a", collection="z"), result("a", collection="b")]})
+    assert [(each.collection, each.provenance["semantic"].rank) for each in fused] == [("z", 1), ("b", 2)]
+    assert ids(fuse({"semantic": ranking("b"), "lexical": ranking("a"), "persona": ranking("c")})) == list("abc")
+    assert fuse({}) == fuse({"semantic": []}) == []
 
 
-def test_a_document_has_the_rank_of_its_best_chunk_and_ranks_count_documents():
+def test_a_document_shows_the_chunk_that_counted_most_and_has_its_rank():
     chunks = [result("a", chunk="a1", score=0.9), result("a", chunk="a2", score=0.8), result("b", score=0.7)]
     first, second = fuse({"semantic": chunks})
     assert (first.chunk_id, first.content, first.provenance["semantic"].score) == ("a1", "text of a1", 0.9)
     assert (second.doc_id, second.provenance["semantic"].rank) == ("b", 2)
-
-
-def test_a_document_shows_the_chunk_that_counted_most():
     lexical = [result("x"), result("a", chunk="by words")]
     semantic = [result("a", chunk="by meaning")]
     assert fuse({"lexical": lexical, "semantic": semantic})[0].chunk_id == "by meaning"
     assert fuse({"lexical": lexical, "semantic": semantic}, weights={"lexical": 9.0})[0].chunk_id == "by words"
+    chunks = [result("a", score=0.9, chunk="a1"), result("b", score=0.5), result("a", score=0.1, chunk="a2")]
+    first, second = fuse({"semantic": chunks}, fusion="scores")
+    assert (first.chunk_id, first.score, second.doc_id, second.score) == ("a1", 1.0, "b", 0.0)
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
@@ -95,24 +99,11 @@ def test_a_document_shows_the_chunk_that_has_the_word_and_is_nearly_as_near(fusi
         assert first.score == 1.0
 
 
-def test_one_id_in_two_collections_is_two_documents():
-    fused = fuse({"semantic": [result("a", collection="z"), result("a", collection="b")]})
-    assert [(each.collection, each.provenance["semantic"].rank) for each in fused] == [("z", 1), ("b", 2)]
-
-
-def test_equal_scores_come_in_the_order_of_ids():
-    assert ids(fuse({"semantic": ranking("b"), "lexical": ranking("a"), "persona": ranking("c")})) == list("abc")
-
-
 def test_a_weight_counts_and_the_best_possible_score_is_that_of_all_who_answered():
     fused = fuse({"semantic": ranking("a"), "lexical": ranking("b"), "persona": []}, weights={"lexical": 2.0})
     assert ids(fused) == ["b", "a"]
     assert [each.score for each in fused] == pytest.approx([2 / 4, 1 / 4])
     assert math.isclose(fused[0].rrf_score, 2 / 61)
-
-
-def test_nothing_found_is_nothing():
-    assert fuse({}) == fuse({"semantic": []}) == []
 
 
 def measured(*pairs):
@@ -167,9 +158,3 @@ def test_scores_beyond_the_first_hundred_do_not_count():
     scores = [each.score for each in fuse({"lexical": found}, fusion="scores")]
     assert scores[0] == 1.0
     assert scores[SCORED - 1 :] == [0.0] * 51
-
-
-def test_of_several_chunks_the_best_is_scored_and_shown():
-    chunks = [result("a", score=0.9, chunk="a1"), result("b", score=0.5), result("a", score=0.1, chunk="a2")]
-    first, second = fuse({"semantic": chunks}, fusion="scores")
-    assert (first.chunk_id, first.score, second.doc_id, second.score) == ("a1", 1.0, "b", 0.0)

@@ -1,7 +1,5 @@
 """A question is embedded by the model of each collection that it is asked of."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -15,6 +13,7 @@ from schemas.errors import UnavailableError
 from schemas.where import EVERYTHING
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.retrieval.search.told_oracles import BOOKS, ids
+from tests.support.live import PATIENCE_SECONDS
 
 NARROW = {"embedding_provider": "letters", "embedding_model": "letters-a-m", "embedding_connection": "narrow"}
 GONE = {**NARROW, "embedding_model": "letters-gone", "embedding_connection": "gone"}
@@ -121,7 +120,7 @@ def test_the_strengths_of_two_models_are_brought_to_the_scale_of_the_first():
 
 
 def test_documents_are_embedded_and_found_by_the_model_of_their_collection(connections, choice_of, embeddings, shelves):
-    texts = TextCollections(connections, choice_of(), SemanticOracle(embeddings), limit_seconds=10)
+    texts = TextCollections(connections, choice_of(), SemanticOracle(embeddings), limit_seconds=PATIENCE_SECONDS)
     assert texts.embedding("models-narrow").model == "letters-a-m"
     assert texts.embedding(BOOKS).model == texts.embedding("there-is-none").model == "letters-1"
     answer = texts.nearest("deer", texts.searched([BOOKS, "models-narrow"]), EVERYTHING, 20)

@@ -63,12 +63,9 @@ def test_the_share_of_words(question, share):
     assert share_of_words(question, TEXTS) == pytest.approx(share)
 
 
-def test_forms_of_a_word_are_the_same_word():
+def test_forms_of_a_word_are_one_word_and_a_part_of_one_is_none():
     assert share_of_words("listening", TEXTS) == share_of_words("listens", TEXTS) > 0
     assert share_of_words("restored", TEXTS) == share_of_words("restore", TEXTS) > 0
-
-
-def test_a_part_within_a_word_is_not_a_word():
     assert share_of_words("port", ["transport"]) == 0.0
     assert share_of_words("port", ["transport by port"]) > 0.0
     assert share_of_words("port", ["the_port"]) > 0.0
@@ -77,9 +74,6 @@ def test_a_part_within_a_word_is_not_a_word():
 def test_the_rarer_a_word_the_more_it_counts():
     rare, frequent = share_of_words("rare zebra", ["rare", "x", "x"]), share_of_words("x zebra", ["rare", "x", "x"])
     assert 0.0 < frequent < rare < 0.5, "a word that no text has is the rarest"
-
-
-def test_what_everything_has_says_little():
     everywhere, rare = share_of_words("x", ["x"] * CANDIDATES), share_of_words("x", ["x", *["y"] * (CANDIDATES - 1)])
     assert everywhere < 0.1 < 0.7 < rare
 
@@ -126,38 +120,26 @@ def test_all_words_of_a_question_are_there(question, has_all):
     assert AllWords(question).are_in(TEXTS[2]) is has_all
 
 
-def test_the_heading_belongs_to_a_text():
+def test_relevance_goes_by_the_nearest_texts_with_their_headings():
     [one] = with_relevance([found("It runs every night.", 0.3, title="Backups")], "backups", asked())
     [other] = with_relevance([found("It runs every night.", 0.3)], "backups", asked())
     assert one.relevance > other.relevance
-
-
-def test_the_order_by_cosine_is_the_order_by_relevance():
+    far = [found("nothing", 0.2) for _ in range(CANDIDATES)]
+    near, beyond = found("zebra", 0.3), found("zebra", 0.1)
+    with_it = with_relevance([near, *far], "zebra", asked())[0].relevance
+    without = with_relevance([found("nothing", 0.3), *far[1:], beyond], "zebra", asked())[0].relevance
+    assert with_it > without
     results = [found(text, cosine) for text, cosine in zip(TEXTS, (0.5, 0.3, 0.1), strict=True)]
     relevances = [each.relevance for each in with_relevance(results, "When do backups run?", asked())]
     assert relevances == sorted(relevances, reverse=True)
     assert relevances[0] > 0.9 > 0.5 > relevances[2]
 
 
-def test_words_are_looked_for_in_the_nearest_texts_only():
-    far = [found("nothing", 0.2) for _ in range(CANDIDATES)]
-    near, beyond = found("zebra", 0.3), found("zebra", 0.1)
-    with_it = with_relevance([near, *far], "zebra", asked())[0].relevance
-    without = with_relevance([found("nothing", 0.3), *far[1:], beyond], "zebra", asked())[0].relevance
-    assert with_it > without
-
-
-def test_nothing_is_relevant_to_a_question_that_the_model_cannot_read():
+def test_what_cannot_be_compared_is_not_relevant():
     assert [each.relevance for each in with_relevance([found("🎉", 1.0)], "🎉", asked(is_readable=False))] == [0.0]
-
-
-def test_what_was_compared_by_nobody_has_no_relevance():
     [one, other] = with_relevance([found("a", None), found("b", 0.9)], "b", asked())
     assert one.relevance is None
     assert other.relevance > 0.9
     assert with_relevance([], "b", asked()) == []
-
-
-def test_what_was_found_by_a_model_that_nobody_asked_has_no_relevance():
     [one] = with_relevance([found("b", 0.9)], "b", {"other": Asked()})
     assert one.relevance is None

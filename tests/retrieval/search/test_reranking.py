@@ -12,8 +12,7 @@ from schemas.connections import Connection
 from schemas.contracts.rerank import RerankDocument, RerankRequest
 from schemas.contracts.search import FusedResult
 from schemas.errors import ConflictError, NotFoundError, UnauthorizedError, UnavailableError
-
-DEADLINE_SECONDS = 60
+from tests.support.live import PATIENCE_SECONDS
 
 
 class Scripted(RerankProvider):
@@ -60,23 +59,20 @@ def found(*texts):
     return [FusedResult(text, "shelf", text, text, 0.5, 0.1, (), {}, {}) for text in texts]
 
 
-def test_the_first_results_are_returned_in_the_order_of_the_connection(reranking):
+def test_the_first_results_are_returned_in_the_order_of_the_connection_and_else_as_they_were(reranking):
     results = found("a", "ccc", "bb", *(f"later {number}" for number in range(RERANKED)))
-    order, receipt = reranking.reordered("scripted", "q", results, 10)
+    order, receipt = reranking.reordered("scripted", "q", results, PATIENCE_SECONDS)
     assert len(order) == RERANKED
     assert [each.content for each in order[-3:]] == ["ccc", "bb", "a"]
     assert order[-1].rerank_score == 1.0
     assert (receipt.connection, receipt.status, receipt.count, receipt.error) == ("scripted", "ok", RERANKED, None)
-
-
-def test_equal_scores_keep_the_order(reranking):
-    order, _ = reranking.reordered("scripted", "q", found("b", "a", "c"), 10)
+    order, _ = reranking.reordered("scripted", "q", found("b", "a", "c"), PATIENCE_SECONDS)
     assert [each.content for each in order] == ["b", "a", "c"]
 
 
 def test_nothing_found_needs_no_reranking(reranking, act):
     act(lambda texts: pytest.fail("nobody is asked about nothing"))
-    order, receipt = reranking.reordered("scripted", "q", [], 10)
+    order, receipt = reranking.reordered("scripted", "q", [], PATIENCE_SECONDS)
     assert (order, receipt.status, receipt.count) == ([], "ok", 0)
 
 
@@ -87,12 +83,12 @@ def test_a_connection_is_not_asked_for_a_caller_who_may_not_go_on(reranking, act
         raise UnauthorizedError("the key was revoked")
 
     with acting_as(ANYBODY, still), pytest.raises(UnauthorizedError):
-        reranking.reordered("scripted", "q", found("a", "b"), 10)
+        reranking.reordered("scripted", "q", found("a", "b"), PATIENCE_SECONDS)
 
 
 def test_a_connection_that_heeds_no_deadline_is_not_waited_for(reranking, act):
     over = threading.Event()
-    act(lambda texts: [0.0 for _ in texts if over.wait(30)])
+    act(lambda texts: [0.0 for _ in texts if over.wait(PATIENCE_SECONDS)])
     try:
         order, receipt = reranking.reordered("scripted", "q", found("a", "b"), 0.05)
     finally:
@@ -108,17 +104,17 @@ def test_a_connection_that_hangs_holds_up_no_other(reranking, connections, act):
     def hang(texts):
         if texts == ["hang"]:
             hanging.release()
-            assert over.wait(DEADLINE_SECONDS)
+            assert over.wait(PATIENCE_SECONDS)
         return [float(len(text)) for text in texts]
 
     act(hang)
     connections.create(Connection("hanging", "rerank", "scripted", {}))
     with ThreadPoolExecutor(40) as pool:
         reorder = carried(reranking.reordered)
-        asked = [pool.submit(reorder, "hanging", "q", found("hang"), DEADLINE_SECONDS) for _ in range(40)]
+        asked = [pool.submit(reorder, "hanging", "q", found("hang"), PATIENCE_SECONDS) for _ in range(40)]
         try:
-            assert hanging.acquire(timeout=DEADLINE_SECONDS)
-            order, receipt = reranking.reordered("scripted", "q", found("a", "bb"), DEADLINE_SECONDS)
+            assert hanging.acquire(timeout=PATIENCE_SECONDS)
+            order, receipt = reranking.reordered("scripted", "q", found("a", "bb"), PATIENCE_SECONDS)
         finally:
             over.set()
     connections.delete("hanging")
@@ -126,19 +122,17 @@ def test_a_connection_that_hangs_holds_up_no_other(reranking, connections, act):
     assert {each.result()[1].status for each in asked} == {"ok"}
 
 
-def test_a_defect_of_a_provider_does_not_fail_a_search(reranking, act):
+def test_neither_a_defect_nor_a_failure_of_a_provider_fails_a_search(reranking, act):
     act(lambda texts: texts[99])
-    order, receipt = reranking.reordered("scripted", "q", found("a"), 10)
+    order, receipt = reranking.reordered("scripted", "q", found("a"), PATIENCE_SECONDS)
     assert [each.content for each in order] == ["a"]
     assert receipt.error == "The reranking failed for a reason that is in the log"
 
-
-def test_a_failure_is_told_in_its_own_words(reranking, act):
     def refuse(texts):
         raise UnavailableError("The reranking service is on holiday")
 
     act(refuse)
-    _, receipt = reranking.reordered("scripted", "q", found("a"), 10)
+    _, receipt = reranking.reordered("scripted", "q", found("a"), PATIENCE_SECONDS)
     assert (receipt.status, receipt.error) == ("failed", "The reranking service is on holiday")
 
 

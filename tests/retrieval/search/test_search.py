@@ -1,22 +1,24 @@
-"""The search engine: which oracles are asked, how their results are fused, and what the receipt says."""
+"""The search engine: which oracles are asked, how their results are fused, and which hits are relevant
+enough, and what the receipt says."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
 from providers.outbound import deadlines
-from retrieval.search.engine import (
-    PARALLEL,
-    SearchFailedError,
-    UnknownOracleError,
-)
+from registry.connection_threads import ConnectionThreads
+from registry.embedding.queries import AskedEmbeddings
+from retrieval.search.engine import PARALLEL, SearchFailedError, UnknownOracleError
+from retrieval.search.oracles.lexical import LexicalOracle
+from retrieval.search.oracles.semantic import SemanticOracle
 from schemas.contracts.search import InvalidQueryError, SearchRequest
 from schemas.errors import CollectionNotFoundError, InvalidInputError, TooManyRequestsError, UnavailableError
 from schemas.records import GatherSpec, OrderBy
 from schemas.where import parse_where
-from tests.retrieval.search.told_oracles import BOOKS, NOTES, PAPERS, QUERY, Told, ids
-from tests.support.live import eventually
+from tests.retrieval.search.told_oracles import BOOKS, NOTES, PAPERS, QUERY, Measured, Told, ids
+from tests.support.live import PATIENCE_SECONDS, eventually
 
 
 def test_oracles_agree_and_the_receipt_says_who_did_what(make):
@@ -33,11 +35,6 @@ def test_oracles_agree_and_the_receipt_says_who_did_what(make):
     assert receipt.weights == {"semantic": 1.0, "lexical": 1.0, "persona": 1.0}
 
 
-def test_the_same_question_has_the_same_answer(make):
-    engine = make()
-    assert len({tuple(ids(engine.search(SearchRequest("a quick otter")))) for _ in range(3)}) == 1
-
-
 def test_each_is_asked_for_a_multiple_of_the_limit_within_bounds(make):
     oracle = Told("told", *map(str, range(500)))
     engine = make(oracle, fetch_multiplier=3)
@@ -48,15 +45,16 @@ def test_each_is_asked_for_a_multiple_of_the_limit_within_bounds(make):
     assert oracle.limits == [21, 1000, 50, 200]
 
 
-def test_a_low_limit_does_not_hide_what_oracles_agree_on(make):
+def test_a_low_limit_and_a_long_query_are_no_hindrance(make):
     one = Told("one", *(f"one-{n}" for n in range(39)), "both")
     two = Told("two", *(f"two-{n}" for n in range(39)), "both")
     assert ids(make(one, two, fetch_min=50).search(SearchRequest(QUERY, limit=1))) == ["both"]
+    assert make().search(SearchRequest("zebra " * 333 + "z")).results
 
 
 def test_oracles_are_asked_at_the_same_time(make):
     """Each waits until the other is asked: one after the other, neither would answer."""
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=PATIENCE_SECONDS)
 
     class Meeting(Told):
         def query(self, question, limit):
@@ -131,23 +129,15 @@ def used_up(seconds):
     return TooManyRequestsError("used up", retry_after_seconds=seconds, limit="embedded_tokens_per_day")
 
 
-def test_a_search_that_the_callers_limits_alone_prevent_is_refused_by_them(make):
+def test_a_search_that_limits_alone_prevent_is_refused_by_them_and_else_fails(make):
     refused = make(Told("a", error=used_up(5)), Told("b", error=used_up(7)), Told("c", available=False))
     with pytest.raises(TooManyRequestsError) as raised:
         refused.search(SearchRequest(QUERY))
     assert raised.value.retry_after_seconds == 7
-
-
-def test_one_that_something_else_prevents_too_fails(make):
     broken = make(Told("a", error=used_up(5)), Told("b", error=UnavailableError("No fire brigade")))
     with pytest.raises(SearchFailedError) as raised:
         broken.search(SearchRequest(QUERY))
     assert raised.value.details["oracles"] == {"a": "used up", "b": "No fire brigade"}
-
-
-def test_only_the_oracles_that_are_named_are_asked(make):
-    answer = make().search(SearchRequest(QUERY, oracles=("lexical",)))
-    assert (ids(answer), list(answer.receipt.oracles)) == (["zebra"], ["lexical"])
 
 
 def test_weights_move_documents_and_0_leaves_an_oracle_out(make):
@@ -185,22 +175,17 @@ def test_a_wrong_question_is_refused_by_field(make, change, error, field):
         assert raised.value.details["allowed"] == ["semantic", "lexical", "persona"]
 
 
-def test_the_longest_query_is_answered(make):
-    assert make().search(SearchRequest("zebra " * 333 + "z")).results
-
-
-def test_named_collections_are_searched_together_and_alone(make):
+def test_named_collections_are_searched_together_and_so_are_notes(make):
     answer = make().search(SearchRequest(QUERY, collections=(BOOKS, PAPERS, BOOKS)))
     assert {(each.doc_id, each.collection) for each in answer.results} >= {("zebra", BOOKS), ("zebra", PAPERS)}
     assert answer.receipt.collections.asked == (BOOKS, PAPERS)
     assert list(answer.receipt.oracles) == ["semantic", "lexical"]
-
-
-def test_notes_are_searched_when_they_are_named(make):
     by_collection = make().search(SearchRequest(QUERY, collections=(NOTES,)))
     assert "persona" in by_collection.receipt.oracles
     by_oracle = make().search(SearchRequest(QUERY, collections=(PAPERS,), oracles=("persona",)))
     assert ids(by_oracle) == ["note"]
+    with pytest.raises(CollectionNotFoundError):
+        make().search(SearchRequest(QUERY, collections=(BOOKS, "there-is-none")))
 
 
 def test_a_collection_that_no_oracle_asked_is_told_from_those_that_one_did(make):
@@ -219,18 +204,10 @@ def test_a_collection_that_no_oracle_asked_is_told_from_those_that_one_did(make)
     assert notes.left_out == dict.fromkeys((BOOKS, PAPERS), "no oracle that searches it was asked")
 
 
-def test_a_named_collection_that_is_not_there_is_an_error(make):
-    with pytest.raises(CollectionNotFoundError):
-        make().search(SearchRequest(QUERY, collections=(BOOKS, "there-is-none")))
-
-
-def test_a_filter_holds_for_every_oracle(make):
+def test_a_filter_holds_for_every_oracle_and_a_document_is_one_result(make):
     found = make().search(SearchRequest("zebra zorro", where=parse_where({"half": 1}))).results
     assert found
     assert all(each.metadata["half"] == 1 for each in found)
-
-
-def test_chunks_of_one_document_are_one_result(make):
     answer = make().search(SearchRequest("dog", limit=3))
     assert ids(answer).count("dog") == 1
     assert answer.results[0].chunk_id in {"dog-0", "dog-1", "dog-2"}
@@ -277,3 +254,96 @@ def test_hits_bring_their_groups_each_once(make):
     whole = next(each for each in groups if (each.collection, each.group.key) == (BOOKS, "s0"))
     assert [each.id for each in whole.group.documents] == ["zebra", "zorro", "lizard", "mouse"]
     assert make().search(SearchRequest(QUERY)).groups is None
+
+
+def test_the_fusion_is_the_settings_unless_the_request_names_one(make):
+    oracles = [Measured("one", zebra=0.9, zorro=0.88, mouse=0.1), Measured("two", mouse=0.9, zorro=0.8, zebra=0.1)]
+    engine = make(*oracles, fusion="scores")
+    by_scores = engine.search(SearchRequest(QUERY))
+    assert (by_scores.receipt.fusion, by_scores.receipt.compared_by) == ("scores", None)
+    assert ids(by_scores) == ["zorro", "mouse", "zebra"]
+    by_ranks = engine.search(SearchRequest(QUERY, fusion="rrf"))
+    assert (by_ranks.receipt.fusion, ids(by_ranks)) == ("rrf", ["mouse", "zebra", "zorro"])
+    assert {each.doc_id: each.rrf_score for each in by_scores.results} == {
+        each.doc_id: each.rrf_score for each in by_ranks.results
+    }
+    smoothed = engine.search(SearchRequest(QUERY, fusion="smoothed"))
+    assert (smoothed.receipt.fusion, smoothed.receipt.compared_by) == ("smoothed", "vectors and words")
+    assert [each.score for each in smoothed.results] == sorted((each.score for each in smoothed.results), reverse=True)
+
+
+def test_the_order_of_a_single_oracle_stays_and_models_are_compared_by_words(make, shelve):
+    answer = make(fusion="smoothed").search(SearchRequest(QUERY, oracles=("semantic",)))
+    assert answer.receipt.fusion == "rrf"
+    places = [each.provenance["semantic"].rank for each in answer.results]
+    assert places == sorted(places)
+    strange = shelve("search-strange", {"other": "zebra of another model"}, embedding_model="letters-2")
+    answer = make(fusion="smoothed").search(SearchRequest(QUERY, collections=(BOOKS, strange)))
+    assert answer.receipt.compared_by == "words"
+    assert {each.doc_id: each.relevance for each in answer.results}["other"] is None
+
+
+def test_each_hit_says_how_relevant_it_is(make):
+    answer = make(fusion="smoothed").search(SearchRequest(QUERY))
+    assert all(0.0 <= each.relevance <= 1.0 for each in answer.results)
+    assert max(answer.results, key=lambda each: each.relevance).doc_id == "zebra"
+    only_words = make().search(SearchRequest(QUERY, oracles=("lexical",)))
+    assert [each.relevance for each in only_words.results] == [None]
+    assert only_words.receipt.min_relevance is None
+
+
+def test_hits_below_the_least_relevance_are_left_out_and_explained(make):
+    engine = make(fusion="smoothed")
+    everything = engine.search(SearchRequest(QUERY, min_relevance=0.0))
+    least = sorted(each.relevance for each in everything.results)[len(everything.results) // 2]
+    answer = engine.search(SearchRequest(QUERY, min_relevance=least, explain=True))
+    assert ids(answer) == [each.doc_id for each in everything.results if each.relevance >= least]
+    receipt = answer.receipt
+    assert receipt.min_relevance == least
+    assert receipt.below_min_relevance == len(everything.results) - len(answer.results) == len(answer.explanations) > 0
+    assert all("relevance" in each.reason and f"is below {least:.2f}" in each.reason for each in answer.explanations)
+    words = engine.search(SearchRequest(QUERY, oracles=("lexical",), min_relevance=1.0))
+    assert (ids(words), words.receipt.min_relevance) == ([], 1.0)
+
+
+def test_by_default_what_has_all_words_of_the_question_is_relevant_enough(make):
+    engine = make(fusion="smoothed", min_relevance=1.0)
+    answer = engine.search(SearchRequest(f"the {QUERY}"))
+    assert ids(answer) == ["zebra", "note"]
+    assert answer.receipt.below_min_relevance > 0
+    assert ids(engine.search(SearchRequest(f"{QUERY} in the moonlight"))) == []
+    assert ids(engine.search(SearchRequest(QUERY, min_relevance=1.0))) == []
+
+
+def test_without_embeddings_words_answer_and_relevance_is_unknown(make):
+    def fail(connection):
+        raise UnavailableError("no embeddings")
+
+    oracles = SemanticOracle(None), LexicalOracle()
+    embed = partial(AskedEmbeddings, fail, "default", ConnectionThreads("question"))
+    answer = make(*oracles, fusion="smoothed", embed=lambda text: embed(), min_relevance=0.9).search(
+        SearchRequest(QUERY, min_relevance=0.9)
+    )
+    assert (ids(answer), answer.receipt.min_relevance) == (["zebra"], None)
+    assert answer.receipt.oracles["semantic"].status == "failed"
+
+
+def test_a_question_is_embedded_once_for_all(make):
+    embedded = []
+
+    def embed(text):
+        asked = usual(text)
+        make = asked._make
+
+        def counted(connection):
+            embedded.append(text)
+            return make(connection)
+
+        asked._make = counted
+        return asked
+
+    engine = make(fusion="smoothed")
+    usual = engine._embed
+    engine._embed = embed
+    assert {"semantic", "persona"} <= engine.search(SearchRequest("zebras")).receipt.oracles.keys()
+    assert embedded == ["zebras"]

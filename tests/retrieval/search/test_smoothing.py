@@ -34,19 +34,13 @@ def test_each_score_is_mixed_with_those_of_its_nearest_neighbours(scores, seed):
     assert all(0.0 <= score <= 1.0 + 1e-9 for score in found)
 
 
-def test_what_is_like_no_other_keeps_its_score():
+def test_good_neighbours_lift_a_score_and_what_is_like_no_other_keeps_its_own():
     scores = [0.9, 0.5, 0.1]
     assert smoothed(scores, np.eye(3, dtype=np.float32)).tolist() == pytest.approx(scores)
     assert smoothed(scores, -np.ones((3, 3), dtype=np.float32)).tolist() == pytest.approx(scores)
     assert smoothed([], np.zeros((0, 0), dtype=np.float32)).tolist() == []
     assert smoothed([0.3], np.ones((1, 1), dtype=np.float32)).tolist() == [0.3]
-
-
-def test_what_good_candidates_are_like_comes_before_what_stands_alone():
-    similar = np.array(
-        [[1, 0.8, 0.8, 0], [0.8, 1, 0.8, 0], [0.8, 0.8, 1, 0], [0, 0, 0, 1]],
-        dtype=np.float32,
-    )
+    similar = np.array([[1, 0.8, 0.8, 0], [0.8, 1, 0.8, 0], [0.8, 0.8, 1, 0], [0, 0, 0, 1]], dtype=np.float32)
     scores = smoothed([1.0, 0.9, 0.50, 0.55], similar)
     assert scores[2] > scores[3]
 
@@ -91,12 +85,9 @@ def test_texts_are_compared_by_weighed_words(texts):
         assert words.of(spelt).tolist() == [pytest.approx(row, abs=1e-5) for row in by_hand(texts)]
 
 
-def test_words_that_every_text_has_do_not_count():
+def test_words_that_every_text_has_do_not_count_and_what_is_kept_is_bounded():
     found = WordSimilarity().of(["the heat of it", "the flow of it"])
     assert found.tolist() == [pytest.approx([1, 0]), pytest.approx([0, 1])]
-
-
-def test_what_is_kept_is_bounded():
     words = WordSimilarity(cached_characters=100)
     texts = [f"text number {number} of many" for number in range(50)] + ["x" * 1_000]
     assert words.of(texts).shape == (51, 51)

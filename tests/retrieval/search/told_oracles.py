@@ -2,6 +2,7 @@
 
 from retrieval.search.oracles.base import Oracle
 from schemas.contracts.search import OracleAnswer, OracleResult
+from tests.support.live import PATIENCE_SECONDS
 
 BOOKS, PAPERS, NOTES = "search-books", "search-papers", "search-notes"
 QUERY = "zebra"
@@ -22,7 +23,7 @@ class Told(Oracle):
     def query(self, question, limit):
         self.limits.append(limit)
         if self._gate is not None:
-            assert self._gate.wait(30)
+            assert self._gate.wait(PATIENCE_SECONDS)
         if self._error is not None:
             raise self._error
         found = [OracleResult(each, BOOKS, each, each, 0.5, {}) for each in self._results[:limit]]

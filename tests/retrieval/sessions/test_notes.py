@@ -21,6 +21,7 @@ from schemas.contracts.sessions import (
     SessionNotFoundError,
 )
 from schemas.errors import InvalidInputError
+from tests.support.live import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def sessions(app, clock):
 
 @pytest.fixture
 def notes(connections, choice_of, embeddings, sessions, collection, clock, client):
-    texts = TextCollections(connections, choice_of(), SemanticOracle(embeddings), limit_seconds=10)
+    texts = TextCollections(connections, choice_of(), SemanticOracle(embeddings), limit_seconds=PATIENCE_SECONDS)
     yield Notes(texts, sessions, collection, clock)
     client.delete(f"/collections/{collection}")
 
@@ -156,10 +157,12 @@ def test_a_session_may_end_without_a_summary_and_without_notes(notes, summary):
     assert notes.newest(10, asker=Asker()) == []
 
 
-def test_notes_come_newest_first(notes):
+def test_notes_come_newest_first_and_an_unknown_session_is_named(notes):
     notes.start("one", asker=Asker())
     made = [notes.note(text, asker=Asker()).id for text in ("first", "second", "third")]
     assert [each.id for each in notes.newest(2, asker=Asker())] == made[:0:-1]
+    with pytest.raises(SessionNotFoundError, match="'nobody'"):
+        notes.note("x", "nobody", asker=Asker())
 
 
 @pytest.mark.parametrize(
@@ -178,8 +181,3 @@ def test_blank_and_endless_texts_are_refused_by_field(notes, field, wrong):
         wrong(notes)
     assert refused.value.details["field"] == field
     assert notes.end(session.id, asker=Asker()).session.id == session.id, "it is open still"
-
-
-def test_an_unknown_session_is_named(notes):
-    with pytest.raises(SessionNotFoundError, match="'nobody'"):
-        notes.note("x", "nobody", asker=Asker())

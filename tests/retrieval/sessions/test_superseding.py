@@ -1,4 +1,4 @@
-"""When several notes replace one note at the same time, one succeeds: two workers on one catalogue, both databases."""
+"""When several notes replace one note at the same time, one succeeds: two workers on one catalogue."""
 
 from __future__ import annotations
 
@@ -62,12 +62,7 @@ def worker(catalogs):
     def open_worker(before_write=lambda: None):
         catalog = catalogs()
         writing = Writing(
-            catalog,
-            NoIndex(),
-            free_disk_mb=lambda: 1e9,
-            disk_floor_mb=0,
-            write_wait_seconds=0,
-            waiting_writers=1,
+            catalog, NoIndex(), free_disk_mb=lambda: 1e9, disk_floor_mb=0, write_wait_seconds=0, waiting_writers=1
         )
         store = Store(catalog, Planner(catalog, NoIndex()), NoIndex(), writing, HeldDocuments())
         provider = LocalProvider({}, ProviderContext(storage=store))
@@ -76,6 +71,7 @@ def worker(catalogs):
     return open_worker
 
 
+@pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
 def test_of_six_callers_in_two_workers_one_supersedes_and_the_others_are_told_which(worker):
     together = Barrier(CALLERS)
     first = worker()

@@ -1,7 +1,5 @@
 """A store and an embedding that can be made unavailable for the tests of watching."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from schemas.errors import InvalidInputError, UnavailableError

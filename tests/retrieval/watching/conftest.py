@@ -1,7 +1,5 @@
 """A folder, what the store holds of it, and the watcher that keeps both in sync."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """Files that cannot be indexed do no harm to others, and a folder that may not be what it seems deletes nothing."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """The reports of watchers reach all workers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -38,6 +36,7 @@ def watchers(catalogs, clock):
     return Watchers(catalogs(), clock)
 
 
+@pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
 def test_another_worker_finds_a_report(watchers, catalogs, clock):
     told = watchers.report("docs", REPORT, asker=Asker())
     assert (told.name, told.state, told.report) == ("docs", WATCHING, REPORT)
@@ -47,16 +46,13 @@ def test_another_worker_finds_a_report(watchers, catalogs, clock):
     assert other.one("docs", asker=Asker()) == told
 
 
-def test_a_watcher_that_does_not_report_is_lost_until_it_does(watchers, clock):
+def test_a_watcher_that_does_not_report_is_lost_until_it_does_unless_it_stopped(watchers, clock):
     watchers.report("docs", REPORT, asker=Asker())
     clock.now += LOST_AFTER_SECONDS
     assert watchers.one("docs", asker=Asker()).state == WATCHING
     clock.now += 0.001
     assert watchers.one("docs", asker=Asker()).state == LOST
     assert watchers.report("docs", REPORT, asker=Asker()).state == WATCHING
-
-
-def test_a_watcher_that_stopped_is_not_lost(watchers, clock):
     watchers.report("docs", replace(REPORT, state=STOPPED), asker=Asker())
     clock.now += 10 * LOST_AFTER_SECONDS
     assert watchers.one("docs", asker=Asker()).state == STOPPED

@@ -1,17 +1,18 @@
 """A watcher brings in reported changes, waits for services that are away, and is the only one of its name."""
 
-from __future__ import annotations
-
 import os
 import threading
 
 import pytest
 
+from retrieval.watching.events import LONGEST_BURST, settled
+from retrieval.watching.pauses import Pauses
 from retrieval.watching.reporting import Reporter
 from retrieval.watching.watcher import RESCAN_SECONDS, Watcher
 from schemas.contracts.watchers import RETRYING, SCANNING, STOPPED, WATCHING
 from schemas.errors import ConfigurationError, ConflictError, UnavailableError
 from tests.retrieval.watching.brittle import Embedding
+from tests.support.live import PATIENCE_SECONDS
 
 
 class TestWatching:
@@ -214,9 +215,36 @@ class TestOneOfAName:
         def changes(folders):
             yield set()
             is_taken.set()
-            assert refused.wait(20)
+            assert refused.wait(PATIENCE_SECONDS)
 
         reporter = Reporter(send, on_refused=refused.set, heartbeat_seconds=0.01, spacing_seconds=0.0)
         watcher = Watcher(open_sync(), reporter, instance="here", collection="context", stop=refused)
         with pytest.raises(ConflictError, match="is running"):
             watcher.run(changes)
+
+
+class TestBursts:
+    def settle(self, *ticks, quiet_seconds=1.0):
+        """Return what is reported at each (second, paths)."""
+        now = {}
+
+        def changes():
+            for second, paths in ticks:
+                now["seconds"] = second
+                yield set(paths)
+
+        return list(settled(changes(), quiet_seconds=quiet_seconds, seconds=lambda: now["seconds"]))
+
+    def test_a_burst_is_reported_once_when_it_is_over(self):
+        told = self.settle((0.0, "a"), (0.5, "a"), (1.0, "b"), (1.5, ""), (2.0, ""), (2.5, ""))
+        assert told == [set(), set(), set(), set(), {"a", "b"}, set()]
+
+    def test_an_endless_burst_is_reported_now_and_then(self):
+        ticks = [(second / 2, "a") for second in range(4 * LONGEST_BURST + 2)]
+        assert [paths for paths in self.settle(*ticks) if paths] == [{"a"}] * 2
+
+    def test_pauses_grow_up_to_the_longest(self):
+        pauses = Pauses()
+        assert [pauses.next_seconds() for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
+        pauses.reset()
+        assert pauses.next_seconds() == 1

@@ -1,0 +1,224 @@
+"""Connections that somebody tests to reach a forbidden place, to get a secret out or to keep the service busy: refused,
+bounded, cut in time, and silent about secrets."""
+
+import socket
+import struct
+
+import pytest
+
+from providers.outbound.vendor_dialect import MAX_ANSWER_BYTES
+from registry.provider_registry import ProviderRegistry
+from tests.registry.hostile import ENVIRON, LIMITS_SECONDS, SECRET, cut_in, failed_stage, gzip_bomb, response
+from tests.registry.test_connection_trial import Shelf
+from tests.support.dripping import DRIPPING
+from tests.support.notations import METADATA, NOTATIONS
+from tests.support.raw_server import HEAD, raw_server, saying, silent
+
+KEY = "${RAG_PLANTED_API_KEY}"
+
+
+def test_a_giant_answer_is_cut(try_out):
+    def giant(server, connection):
+        connection.sendall(HEAD + b"Content-Length: 1000000000000\r\n\r\n")
+        while True:
+            connection.sendall(b" " * (1 << 20))
+
+    with raw_server(giant) as server:
+        assert try_out({"url": server.url}).error_type == "unknown"
+
+
+def test_a_giant_packed_answer_is_cut(try_out):
+    with raw_server(gzip_bomb) as server:
+        assert try_out({"url": server.url}).error_type == "unknown"
+    assert MAX_ANSWER_BYTES < 1 << 29
+
+
+@pytest.mark.parametrize("speak", DRIPPING, ids=lambda speak: speak.__name__)
+def test_a_dripping_answer_times_out(try_out, speak):
+    with raw_server(speak) as server:
+        report = cut_in("authenticate", {"url": server.url, "api_key": KEY}, try_out=try_out)
+    assert (failed_stage(report).name, report.error_type) == ("authenticate", "timeout")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_server_that_accepts_and_says_nothing_times_out(try_out, scheme):
+    with raw_server(silent) as server:
+        report = cut_in("authenticate", {"url": f"{scheme}://127.0.0.1:{server.port}"}, try_out=try_out)
+    assert (failed_stage(report).name, report.error_type) == ("authenticate", "timeout")
+
+
+def test_a_server_that_does_not_even_accept_times_out(try_out):
+    # With a full backlog the kernel answers no further connections.
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        full = []
+        for _ in range(4):
+            waiting = socket.socket()
+            waiting.setblocking(False)
+            waiting.connect_ex(listening.getsockname())
+            full.append(waiting)
+        report = try_out({"url": f"http://127.0.0.1:{listening.getsockname()[1]}"}, seconds=LIMITS_SECONDS[0])
+        for waiting in full:
+            waiting.close()
+    assert report.error_type == "timeout"
+
+
+def reset(server, connection):
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+OTHER_PROTOCOLS = {
+    "SSH": saying(b"SSH-2.0-OpenSSH_9.6\r\n"),
+    "SMTP": saying(b"220 mail.example ESMTP\r\n"),
+    "TLS": saying(b"\x15\x03\x01\x00\x02\x02\x50"),
+    "zeros": saying(b"\x00" * 100),
+    "nothing": saying(b""),
+    "reset": reset,
+    "no status": saying(b"HTTP/1.1 abc OK\r\n\r\n"),
+    "giant header": saying(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n{}"),
+    "ten thousand headers": saying(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000 + b"\r\n{}"),
+    "no chunk": saying(HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"),
+    "giant chunk": saying(HEAD + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nx"),
+    "half an answer": saying(HEAD + b"Content-Length: 100\r\n\r\n{}"),
+}
+
+
+@pytest.mark.parametrize("speak", OTHER_PROTOCOLS.values(), ids=OTHER_PROTOCOLS)
+def test_a_server_of_another_protocol_is_a_network_error(try_out, speak):
+    with raw_server(speak) as server:
+        report = try_out({"url": server.url, "api_key": KEY})
+    assert (failed_stage(report).name, report.error_type) == ("authenticate", "network")
+
+
+UNUSABLE = {
+    "deep list": response(b"[" * 1_000_000),
+    "deep object": response(b'{"data":' * 100_000),
+    "NaN": response(b'{"data": [{"embedding": [NaN]}]}'),
+    "infinity": response(b'{"data": [{"embedding": [1e999]}]}'),
+    "broken base64": response(b'{"data": [{"embedding": "' + b"A" * 10_001 + b'"}]}'),
+    "odd index": response(b'{"data": [{"index": {"a": 1}, "embedding": [1]}]}'),
+    "no list": response(b'{"data": 7}'),
+    "null": response(b"null"),
+    "no Unicode": response(b"\xff\xfe"),
+    "no gzip": response(b"not gzip", Content_Encoding="gzip"),
+    "a thousand packings": response(b"x", Content_Encoding=", ".join(["gzip"] * 1000)),
+    "no content": response(b"", "204 No Content"),
+    "odd status": response(b"", "999 Beyond"),
+}
+
+
+@pytest.mark.parametrize("answer", UNUSABLE.values(), ids=UNUSABLE)
+def test_an_unusable_answer_is_an_unknown_error(try_out, answer):
+    with raw_server(saying(answer)) as server:
+        report = try_out({"url": server.url, "api_key": KEY})
+    assert (failed_stage(report).name, report.error_type) == ("authenticate", "unknown")
+
+
+def test_a_service_that_says_too_much_is_cut_short(try_out):
+    class Talkative(Shelf):
+        def check(self):
+            return {"version": "x" * 10_000}
+
+        def try_out(self):
+            return {"collections": ["y" * 600] * 1200, "collections_count": 1200}
+
+    registry = ProviderRegistry()
+    registry.register(Talkative)
+    report = try_out({}, kind="rag", provider="shelf", registry=registry)
+    assert (len(report.details["version"]), len(report.collections), report.collections_count) == (512, 1000, 1200)
+
+
+KEY = "${RAG_PLANTED_API_KEY}"
+
+
+@pytest.mark.parametrize(
+    "key", [f"{SECRET}\r\nX-Injected: yes", f"{SECRET}\nHost: evil", f"{SECRET}\x00", f"{SECRET} x", f"{SECRET}ü"]
+)
+def test_a_key_that_would_be_another_header_is_refused(try_out, key):
+    with raw_server(saying(response())) as server:
+        for config in ({"api_key": key}, {"api_key": "${RAG_BAD_API_KEY}"}):
+            report = try_out({"url": server.url, **config}, environ={"RAG_BAD_API_KEY": key})
+            assert report.error_type == "invalid_config"
+        assert not any(server.requests)
+
+
+@pytest.mark.parametrize("status", ["400 Bad", "401 No", "403 No", "404 No", "422 No", "429 No", "500 No", "302 Found"])
+def test_a_key_quoted_in_an_answer_stays_hidden(try_out, status):
+    said = f'{{"error": {{"message": "you sent Bearer {SECRET} to {METADATA}"}}, "detail": "{SECRET}"}}'
+    answer = response(said.encode(), status, X_Echo=SECRET, Location=f"/{SECRET}", Retry_After="99")
+    with raw_server(saying(answer)) as server:
+        assert not try_out({"url": server.url, "api_key": KEY}).success
+
+
+def test_a_key_in_what_a_service_says_of_itself_stays_hidden(try_out):
+    hidden = "\u200b".join(SECRET)
+
+    class Echo(Shelf):
+        def check(self):
+            return {"version": f"v{self.config['token']}", "name": hidden, "long": "x" * 508 + SECRET, "list": [SECRET]}
+
+        def try_out(self):
+            return {"collections": [SECRET, hidden, "fine"], SECRET[:3]: 1}
+
+    registry = ProviderRegistry()
+    registry.register(Echo)
+    report = try_out({"token": KEY}, kind="rag", provider="shelf", registry=registry)
+    assert [each["name"] for each in report.collections] == ["***", "***", "fine"]
+    assert report.details == {"version": "v***", "name": "***", "long": "x" * 508 + "***", SECRET[:3]: 1}
+
+
+def test_a_secret_in_the_host_name_stays_hidden(try_out):
+    report = try_out({"url": "${RAG_PLANTED_URL}"})
+    assert (failed_stage(report).name, report.error_type) == ("address", "network")
+    assert SECRET in ENVIRON["RAG_PLANTED_URL"]
+
+
+KEY = "${RAG_PLANTED_API_KEY}"
+
+
+@pytest.mark.parametrize("host", NOTATIONS.values(), ids=NOTATIONS)
+def test_the_metadata_address_is_refused_in_every_notation(try_out, host):
+    report = try_out({"url": f"http://{host}/latest/meta-data", "api_key": KEY}, policy="*")
+    assert (failed_stage(report).name, report.error_type) == ("address", "blocked")
+
+
+@pytest.mark.parametrize(
+    "host", ["[fe80::1%25lo]", "[fe80::1%lo]", "%31%36%39.254.169.254", "[::ffff:169.254.169.254%lo]"]
+)
+def test_an_address_with_a_zone_or_escapes_is_refused(try_out, host):
+    assert try_out({"url": f"http://{host}/"}).error_type in ("network", "blocked")
+
+
+def test_a_host_that_the_operator_does_not_allow_is_not_asked(try_out):
+    with raw_server(saying(response())) as server:
+        for policy in ("public", "https://loopback", "10.0.0.0/8", "*.example"):
+            assert try_out({"url": server.url}, policy=policy).error_type == "blocked"
+        assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    "status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary Redirect", "308 Permanent"]
+)
+def test_a_redirect_to_the_metadata_address_is_refused(try_out, status):
+    with raw_server(saying(response(b"", status, Location=f"http://{METADATA}/latest/"))) as server:
+        report = try_out({"url": server.url, "api_key": KEY})
+    assert (failed_stage(report).name, report.error_type) == ("authenticate", "invalid_config")
+
+
+@pytest.mark.parametrize("host", ["a" * 64 + ".example", "a..example", ".example", "xn--\u00e4", "\u202eexample", "_"])
+def test_an_invalid_host_name_is_refused(try_out, host):
+    assert try_out({"url": f"http://{host}/"}).error_type in ("network", "invalid_config")
+
+
+# All that is refused is in tests/providers/outbound/test_addresses.py.
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("file:///etc/passwd", "gopher://127.0.0.1:6379/_FLUSHALL", "//127.0.0.1/", "127.0.0.1:80"),
+        *("http://planted-word@127.0.0.1/", f"http://good.example\\@{METADATA}/", "http://127.0.0.1/?key=planted-word"),
+        *("http://127.0.0.1/v1\r\nX-Injected: planted-word", "http://127.0.0.1:0/", "http://exa\x00mple/"),
+    ],
+)
+def test_a_url_that_cannot_be_a_services_is_refused(try_out, url):
+    assert try_out({"url": url}).error_type == "invalid_config"
