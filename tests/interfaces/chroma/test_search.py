@@ -157,32 +157,6 @@ def test_no_search_is_no_answer(search):
     assert empty == {part: [] for part in empty}
 
 
-@pytest.mark.parametrize(
-    ("asked", "pointer"),
-    [
-        ([], "/searches/0"),
-        ({"rank": {"$knn": {"query": [1, 2], "limit": 0}}}, "/searches/0/rank/$knn/limit"),
-        ({"rank": {"$sum": [knn(1, 2), {"$val": "x"}]}}, "/searches/0/rank/$sum/1/$val"),
-        ({"rank": {"$pow": 2}}, "/searches/0/rank/$pow"),
-        ({"rank": {"$sub": {"left": {"$val": 1}}}}, "/searches/0/rank/$sub"),
-        ({"rank": {"$sum": [knn(1, 2)] * 17}}, "/searches/0/rank"),
-        ({"rank": {"$sum": [{"$val": 1}] * 1_000}}, "/searches/0/rank"),
-        ({"rank": {"$knn": {"query": [1, 2], "key": "#document"}}}, "/searches/0/rank/$knn/query"),
-        ({"group_by": {"keys": ["a"]}}, "/searches/0/group_by"),
-        ({"rank": knn(1, 2), "group_by": {"keys": ["a"]}}, "/searches/0/group_by/aggregate"),
-        ({"limit": {"limit": 0}}, "/searches/0/limit/limit"),
-        ({"limit": {"offset": -1}}, "/searches/0/limit/offset"),
-        ({"select": {"keys": [1]}}, "/searches/0/select"),
-        ({"select": ["#score"]}, "/searches/0/select"),
-        ({"filter": {"#id": {"$gt": 1}}}, "/$id/$gt"),
-    ],
-)
-def test_what_is_wrong_is_located(lasting_face, stocked, asked, pointer):
-    answer = lasting_face.post(stocked, "search", searches=[asked])
-    assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError")
-    assert answer.json["details"]["pointer"] == pointer
-
-
 def test_a_filter_that_is_nested_too_deeply_is_refused(lasting_face, stocked):
     filter_ = '{"$and": [' * 480 + '{"k": 1}' + "]}" * 480
     path = f"{lasting_face.database}/collections/{lasting_face.ids[stocked]}/search"

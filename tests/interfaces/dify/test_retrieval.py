@@ -98,34 +98,6 @@ def test_a_question_that_is_too_long_is_cut(ask):
 
 
 @pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({"query": 7}, "query"),
-        ({"retrieval_setting": {"top_k": 0}}, "retrieval_setting.top_k"),
-        ({"retrieval_setting": {"score_threshold": 2}}, "retrieval_setting.score_threshold"),
-        ({"metadata_condition": {"logical_operator": "xor"}}, "logical_operator"),
-        (
-            {"metadata_condition": {"conditions": [{"name": "a"}]}},
-            "metadata_condition.conditions.0.comparison_operator",
-        ),
-        ({"metadata_condition": {"conditions": [{"name": "a", "comparison_operator": "like"}]}}, "comparison_operator"),
-        (
-            {"metadata_condition": {"conditions": [{"name": "a", "comparison_operator": "is"}]}},
-            "metadata_condition.conditions.0.value",
-        ),
-        (
-            {"metadata_condition": {"conditions": [{"name": "a", "comparison_operator": ">", "value": "x"}]}},
-            "metadata_condition",
-        ),
-    ],
-)
-def test_a_wrong_field_is_named(ask, body, field):
-    refused = ask(400, **body)
-    assert (refused["error_code"], refused["details"]["field"]) == (400, field)
-    assert refused["error_msg"]
-
-
-@pytest.mark.parametrize(
     ("request_", "status", "code"),
     [
         ({"method": "GET", "path": "/dify/retrieval"}, 405, "method_not_allowed"),

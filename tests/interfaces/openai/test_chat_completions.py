@@ -194,27 +194,8 @@ def test_models_tell_which_chat(client):
         ({"model": "gpt-5"}, 404, "model"),
         ({"vector_store_ids": ["no-such-store"]}, 404, None),
         ({"vector_store_ids": ["vs_" + "0" * 32]}, 404, None),
-        ({"vector_store_ids": []}, 400, "vector_store_ids"),
-        ({"vector_store_ids": ["not a name!"]}, 400, "vector_store_ids"),
-        ({"messages": []}, 400, "messages"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, 400, "messages.0"),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages.0"),
-        ({"messages": [{"role": "system", "content": "x"}]}, 400, "messages"),
-        ({"n": 2}, 400, "n"),
-        ({"stream_options": {"include_usage": "yes"}}, 400, "stream_options.include_usage"),
-        ({"temperature": "hot"}, 400, "temperature"),
-        ({"stop": 7}, 400, "stop"),
-        ({"response_format": {"type": "json_object"}}, 400, "response_format"),
-        ({"functions": [{"name": "f"}]}, 400, "functions"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, 400, "tools"),
         ({"tools": [{"type": "file_search", "vector_store_ids": ["abc"]}]}, 400, "vector_store_ids"),
-        (
-            {"tools": [{"type": "file_search", "filters": {"type": "like", "key": "a", "value": 1}}]},
-            400,
-            "tools.filters",
-        ),
-        ({"tools": [{"type": "file_search", "filters": {"type": "eq", "key": "a", "value": None}}]}, 400, "filters"),
     ],
 )
-def test_a_wrong_field_is_named(complete, body, status, param):
+def test_what_cannot_be_asked_is_named(complete, body, status, param):
     assert complete(status, **body)["error"]["param"] == param

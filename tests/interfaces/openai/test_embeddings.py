@@ -88,26 +88,6 @@ def test_tokens_are_refused_with_what_to_do(embed, tokens):
     assert (refused["error"]["type"], refused["error"]["param"]) == ("invalid_request_error", "input")
 
 
-@pytest.mark.parametrize(
-    ("body", "param"),
-    [
-        ({"input": ""}, "input"),
-        ({"input": []}, "input"),
-        ({"input": ["x", " "]}, "input"),
-        ({"input": ["x", 7]}, "input"),
-        ({"input": {"text": "x"}}, "input"),
-        ({"input": ["x"] * 2_049}, "input"),
-        ({"input": None}, "input"),
-        ({"model": None}, "model"),
-        ({"model": 7}, "model"),
-        ({"encoding_format": "hex"}, "encoding_format"),
-        ({"dimensions": 0}, "dimensions"),
-    ],
-)
-def test_a_wrong_field_is_named(embed, body, param):
-    assert embed(400, **body)["error"]["param"] == param
-
-
 def test_an_unknown_model_is_404_with_openais_code(embed, client):
     refused = embed(404, model="text-embedding-3-small")
     assert (refused["error"]["code"], refused["error"]["param"]) == ("model_not_found", "model")

@@ -292,9 +292,6 @@ def test_connections_come_by_pages_when_wanted(client, path):
     assert everything["next_cursor"] is None
     ids = [each["id"] for each in everything["connections"]]
     assert [each["id"] for page in (first, second) for each in page["connections"]] == ids[:2]
-    for wrong, field in (("limit=0", "limit"), ("limit=1001", "limit"), ("limit=x", "limit"), ("cursor=%20", "cursor")):
-        refused = client.get(f"/api/connections{path}?{wrong}")
-        assert (refused.status_code, refused.json["details"]["field"]) == (400, field)
 
 
 def events_of(answer):

@@ -97,40 +97,6 @@ def test_a_connection_that_is_named_is_asked(client, answering):
 
 
 @pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({"documents": DOCUMENTS}, "query"),
-        ({"query": " ", "documents": DOCUMENTS}, "query"),
-        ({"query": "x" * 2_001, "documents": DOCUMENTS}, "query"),
-        ({"query": QUERY}, "documents"),
-        ({"query": QUERY, "documents": []}, "documents"),
-        ({"query": QUERY, "documents": "texts"}, "documents"),
-        ({"query": QUERY, "documents": ["text"]}, "documents.0"),
-        ({"query": QUERY, "documents": [DOCUMENTS[0], {"id": "a"}]}, "documents.1.text"),
-        ({"query": QUERY, "documents": [DOCUMENTS[0], {"text": "a"}]}, "documents.1.id"),
-        ({"query": QUERY, "documents": [DOCUMENTS[0], {"id": 7, "text": "a"}]}, "documents.1.id"),
-        ({"query": QUERY, "documents": [{"id": "a" * 513, "text": "a"}]}, "documents.0.id"),
-        ({"query": QUERY, "documents": [{"id": "a", "text": "\t\n"}]}, "documents.0.text"),
-        ({"query": QUERY, "documents": [{"id": "a", "text": None}]}, "documents.0.text"),
-        ({"query": QUERY, "documents": [DOCUMENTS[0], {"id": "", "text": "a"}]}, "documents.1.id"),
-        ({"query": QUERY, "documents": [DOCUMENTS[0], {"id": "a", "text": ""}]}, "documents.1.text"),
-        ({"query": QUERY, "documents": [DOCUMENTS[0], None]}, "documents.1"),
-        ({"query": QUERY, "documents": DOCUMENTS[:1] * 1_001}, "documents"),
-        ({"query": QUERY, "documents": DOCUMENTS[:1] * 10_000}, "documents"),
-        ({"query": QUERY, "documents": [{"id": "a", "text": "word " * 200_001}]}, "documents"),
-        ({"query": QUERY, "documents": DOCUMENTS, "top_k": 0}, "top_k"),
-        ({"query": QUERY, "documents": DOCUMENTS, "top_k": 1_001}, "top_k"),
-        ({"query": QUERY, "documents": DOCUMENTS, "top_k": "all"}, "top_k"),
-        ({"query": QUERY, "documents": DOCUMENTS, "connection": 7}, "connection"),
-    ],
-)
-def test_a_wrong_field_is_named(client, body, field):
-    answer = client.post("/rerank", json=body)
-    assert answer.status_code == 400
-    assert answer.json["details"]["field"] == field
-
-
-@pytest.mark.parametrize(
     ("connection", "status", "code"), [("nobody", 404, "connection_not_found"), ("local", 409, "wrong_connection_type")]
 )
 @pytest.mark.parametrize("path", ["/rerank", "/api/search"])

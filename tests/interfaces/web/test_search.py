@@ -160,35 +160,16 @@ def test_no_query_is_a_syntax_error(search, query):
 
 
 @pytest.mark.parametrize(
-    ("change", "status", "code", "field"),
+    ("change", "code", "field"),
     [
-        ({"query": None}, 400, "invalid_field", "query"),
-        ({"query": ["x"]}, 400, "invalid_field", "query"),
-        ({"query": ""}, 400, "invalid_query", "query"),
-        ({"query": "x" * 2_001}, 400, "invalid_query", "query"),
-        ({"limit": 0}, 400, "invalid_field", "limit"),
-        ({"limit": 101}, 400, "invalid_field", "limit"),
-        ({"limit": "3"}, 400, "invalid_field", "limit"),
-        ({"oracles": ["psychic"]}, 400, "unknown_oracle", "oracles"),
-        ({"oracles": []}, 400, "invalid_field", "oracles"),
-        ({"weights": {"lexical": "2"}}, 400, "invalid_field", "weights.lexical"),
-        ({"weights": {"lexical": -1}}, 400, "invalid_field", "weights.lexical"),
-        ({"weights": [1]}, 400, "invalid_field", "weights"),
-        ({"where": {"a": {"$near": 1}}}, 400, "invalid_where", "where"),
-        ({"where": "x"}, 400, "invalid_where", "where"),
-        ({"collection": []}, 400, "invalid_field", "collection"),
-        ({"collection": 7}, 400, "invalid_field", "collection"),
-        ({"explain": 7}, 400, "invalid_field", "explain"),
-        ({"gather": {}}, 400, "invalid_field", "gather.by"),
-        ({"collection": "there-is-none"}, 404, "collection_not_found", "collections"),
-        ({"collections": ["*", "there-is-none"]}, 404, "collection_not_found", "collections"),
-        ({"rerank": ""}, 404, "connection_not_found", "rerank"),
+        ({"collection": "there-is-none"}, "collection_not_found", "collections"),
+        ({"collections": ["*", "there-is-none"]}, "collection_not_found", "collections"),
+        ({"rerank": ""}, "connection_not_found", "rerank"),
     ],
 )
-def test_a_wrong_question_is_refused_by_field(client, change, status, code, field):
+def test_what_is_not_there_is_refused_by_field(client, change, code, field):
     answer = client.post("/api/search", json={"query": "hello", **change})
-    assert (answer.status_code, answer.json["code"]) == (status, code)
-    assert answer.json["details"].get("field") == field
+    assert (answer.status_code, answer.json["code"], answer.json["details"]["field"]) == (404, code, field)
 
 
 def test_of_several_collections_the_missing_one_is_told_by_its_place(client, handbook):
@@ -198,7 +179,7 @@ def test_of_several_collections_the_missing_one_is_told_by_its_place(client, han
 
 def test_an_unknown_oracle_is_told_the_known_ones(client):
     answer = client.post("/api/search", json={"query": "hello", "oracles": ["psychic"]}).json
-    assert answer["details"]["allowed"] == ["semantic", "lexical", "persona"]
+    assert (answer["code"], answer["details"]["allowed"]) == ("unknown_oracle", ["semantic", "lexical", "persona"])
 
 
 def test_a_collection_of_other_vectors_is_still_found_by_words(client, filled):
