@@ -18,20 +18,11 @@ def app(app_of_models):
 
 
 @pytest.fixture(scope="module")
-def handbook(app):
+def handbook(app, text_collection):
     """A collection of two documents that the service itself embedded, its id as a vector store."""
-    client, name = app.test_client(), f"openai-{uuid.uuid4().hex[:12]}"
-    embedding = app.extensions["rag.layers"].connections.open("default", "embedding")
-    client.post("/collections", json={"name": name, "metadata": {"embedding_model": embedding.model}})
     texts = {"backups": "Backups are kept for thirty days.", "coffee": "The coffee machine is cleaned on Friday."}
-    documents = [
-        {"id": each, "text": text, "metadata": {"title": each, "n": number}, "embedding": vector}
-        for number, ((each, text), vector) in enumerate(
-            zip(texts.items(), embedding.embed(list(texts.values())).tolist(), strict=True)
-        )
-    ]
-    assert client.post(f"/collections/{name}/documents", json={"documents": documents}).status_code == 201
-    return name, f"vs_{client.get(f'/collections/{name}').json['id'].replace('-', '')}"
+    name = text_collection({each: (text, {"title": each, "n": n}) for n, (each, text) in enumerate(texts.items())})
+    return name, f"vs_{app.test_client().get(f'/collections/{name}').json['id'].replace('-', '')}"
 
 
 @pytest.fixture

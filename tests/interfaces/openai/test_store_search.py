@@ -14,15 +14,8 @@ QUESTION = "How long are backups kept?"
 
 
 @pytest.fixture(scope="module")
-def handbook(app, shared_collection):
-    embed = app.extensions["rag.layers"].connections.open("default", "embedding").embed
-    vectors = embed([text for text, _ in TEXTS.values()]).tolist()
-    return shared_collection(
-        [
-            {"id": name, "text": text, "metadata": metadata, "embedding": vector}
-            for (name, (text, metadata)), vector in zip(TEXTS.items(), vectors, strict=True)
-        ]
-    )
+def handbook(text_collection):
+    return text_collection(TEXTS)
 
 
 @pytest.fixture

@@ -1,22 +1,16 @@
-"""The registry's routes as a config builder uses them."""
+"""The registry's routes as a config builder uses them; no connection leads to the service's own engine."""
 
 import json
-import uuid
+import re
+from urllib.parse import urlsplit
 
 import pytest
 
 from providers.contract_tests.failures import STRANGE_BODIES
 from providers.contract_tests.stub_server import serving
+from wrapper.engine.keeper.state import read_state
 
 SECRET = "sk-planted-9f3b"
-
-
-@pytest.fixture
-def connection_id(client):
-    """An id for the test, whose connection is deleted afterwards."""
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    yield name
-    client.delete(f"/api/connections/{name}")
 
 
 @pytest.fixture
@@ -56,12 +50,12 @@ def test_one_name_for_two_types_is_told_apart(client):
     assert client.get("/api/connections/providers/ollama/schema?type=llm").json["type"] == "llm"
 
 
-@pytest.mark.parametrize("path", ["nobody", "nobody/schema", "minilm?type=llm", "minilm?type=nothing", "minilm?type="])
-def test_an_unknown_provider_is_named(client, path):
-    answer = client.get(f"/api/connections/providers/{path}")
-    name = path.partition("?")[0].partition("/")[0]
-    assert (answer.status_code, answer.json["error"]) == (404, "Provider not found")
-    assert answer.json["message"] == f"Provider '{name}' not found"
+def test_an_unknown_provider_is_named(client):
+    for path in ("nobody", "nobody/schema", "minilm?type=llm", "minilm?type=nothing", "minilm?type="):
+        answer = client.get(f"/api/connections/providers/{path}")
+        name = path.partition("?")[0].partition("/")[0]
+        assert (answer.status_code, answer.json["error"]) == (404, "Provider not found")
+        assert answer.json["message"] == f"Provider '{name}' not found"
 
 
 @pytest.mark.parametrize(
@@ -104,14 +98,12 @@ def test_an_unset_variable_is_warned_of(client):
     assert SECRET not in answer.text
 
 
-@pytest.mark.parametrize(
-    "body", [[], "x", {}, {"type": "rag"}, {"type": "x", "provider": "local"}, {"type": "rag", "provider": 7}, None]
-)
 @pytest.mark.parametrize("route", ["validate", "test"])
-def test_rubbish_is_refused_by_field(client, route, body):
-    answer = client.post(f"/api/connections/{route}", json=body)
-    assert answer.status_code == 400
-    assert answer.json["code"] in ("invalid_body", "invalid_field", "invalid_json")
+def test_rubbish_is_refused_by_field(client, route):
+    provider = {"provider": "local"}
+    for body in ([], "x", {}, {"type": "rag"}, {"type": "x", **provider}, {"type": "rag", "provider": 7}, None):
+        answer = client.post(f"/api/connections/{route}", json=body)
+        assert (answer.status_code, answer.json["code"].partition("_")[0]) == (400, "invalid"), body
 
 
 def test_a_connection_from_its_making_to_its_end(client, connection_id, secret):
@@ -215,31 +207,28 @@ def test_a_connection_that_works_passes_every_stage(client, live):
     assert all(set(each) == {"name", "count", "metadata"} for each in answer.json["collections"])
 
 
-@pytest.mark.parametrize("content", STRANGE_BODIES)
 @pytest.mark.parametrize("provider", ["chromadb-wrapper", "chromadb", "qdrant"])
-def test_a_url_at_which_something_else_answers_is_told_as_such(client, connection_id, provider, content):
-    with serving() as stub:
-        stub.answer = (200, {}, content)
-        made = {"id": connection_id, "type": "rag", "provider": provider, "config": {"url": stub.url}}
-        assert client.post("/api/connections", json=made).status_code == 201
-        url = f"/api/connections/{connection_id}"
-        if (provider, content) != ("chromadb", b"[]"):  # the answer of a server without collections
-            listed = client.get(f"{url}/collections")
-            # Servers of vendors that do not speak JSON are unavailable.
-            codes = {"answer_unusable"} if provider != "chromadb" else {"answer_unusable", "unavailable"}
-            assert listed.status_code == 503
-            assert listed.json["code"] in codes
-            assert "is not this service" in listed.json["message"] or "answered something" in listed.json["message"]
-        tested = client.post("/api/connections/rag/test", json={"provider": provider, "config": {"url": stub.url}})
-        assert (tested.status_code, tested.json["success"], tested.json["errorType"]) == (400, False, "unknown")
-        health = client.get(f"{url}/health")
-        assert (health.status_code, health.json["status"]) == (200, "unhealthy")
-        asked = {"userMessage": "hello", "selectedCollections": [{"service": connection_id, "name": "docs"}]}
-        collected = client.post("/api/collect", json=asked)
-        assert collected.status_code == 200
-        (receipt,) = collected.json["receipt"]["collections"]
-        assert receipt["status"] == "failed"
-        assert "in the log" not in receipt["error"]
+def test_a_url_at_which_something_else_answers_is_told_as_such(client, connection_id, provider):
+    for content in STRANGE_BODIES:
+        with serving() as stub:
+            stub.answer = (200, {}, content)
+            made = {"id": connection_id, "type": "rag", "provider": provider, "config": {"url": stub.url}}
+            assert client.post("/api/connections", json=made).status_code == 201
+            url = f"/api/connections/{connection_id}"
+            if (provider, content) != ("chromadb", b"[]"):  # the answer of a server without collections
+                listed = client.get(f"{url}/collections")
+                # Servers of vendors that do not speak JSON are unavailable.
+                codes = {"answer_unusable"} if provider != "chromadb" else {"answer_unusable", "unavailable"}
+                assert (listed.status_code, listed.json["code"] in codes) == (503, True), content
+                assert re.search("is not this service|answered something", listed.json["message"]), content
+            tested = client.post("/api/connections/rag/test", json={"provider": provider, "config": {"url": stub.url}})
+            assert (tested.status_code, tested.json["success"], tested.json["errorType"]) == (400, False, "unknown")
+            health = client.get(f"{url}/health")
+            assert (health.status_code, health.json["status"]) == (200, "unhealthy"), content
+            asked = {"userMessage": "hello", "selectedCollections": [{"service": connection_id, "name": "docs"}]}
+            (receipt,) = client.post("/api/collect", json=asked).json["receipt"]["collections"]
+            assert (receipt["status"], "in the log" in receipt["error"]) == ("failed", False), content
+            assert client.delete(url).status_code == 200
 
 
 def test_the_embeddings_of_this_machine_pass_without_a_network(client):
@@ -273,15 +262,11 @@ def test_a_connection_that_does_not_work_says_at_which_stage_and_what_to_do(clie
 @pytest.mark.parametrize("depth", [40, 300, 1000])
 def test_a_configuration_that_is_nested_beyond_reason_is_refused(client, connection_id, depth):
     nested = '{"a":' * depth + "1" + "}" * depth
-    for path, given in (
-        ("/api/connections", f'"id": "{connection_id}", "config": {nested}'),
-        ("/api/connections/validate", f'"config": {nested}'),
-        ("/api/connections/test", f'"config": {nested}'),
-    ):
+    for path in ("", "/validate", "/test"):
+        given = f'"config": {nested}' if path else f'"id": "{connection_id}", "config": {nested}'
         sent = f'{{"type": "embedding", "provider": "openai", {given}}}'
-        answer = client.post(path, data=sent, content_type="application/json")
-        assert answer.status_code in (200, 400)
-        assert answer.json.get("valid") is not True
+        answer = client.post(f"/api/connections{path}", data=sent, content_type="application/json")
+        assert (answer.status_code in (200, 400), answer.json.get("valid") is True) == (True, False)
 
 
 @pytest.mark.parametrize("path", ["", "/health"])
@@ -350,3 +335,35 @@ def test_health_has_a_history(client):
     looks = listed["local"]["history"]
     assert looks[-1]["status"] == "healthy"
     assert client.get("/api/connections/local/health").json["history"][: len(looks)] == looks
+
+
+@pytest.fixture
+def engine_port(app):
+    return urlsplit(read_state(app.extensions["rag.service"].settings.data_dir).url).port
+
+
+def test_the_engine_of_now_is_known(app, engine_port):
+    assert app.extensions["rag.service"].own_servers() == [("127.0.0.1", engine_port)]
+
+
+@pytest.mark.parametrize("provider", ["chromadb", "qdrant", "chromadb-wrapper"])
+def test_a_test_does_not_reach_the_engine(client, engine_port, provider):
+    for host in ("127.0.0.1", "127.0.0.2", "localhost", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "2130706433"):
+        config = {"url": f"http://{host}:{engine_port}"}
+        tested = client.post("/api/connections/test", json={"type": "rag", "provider": provider, "config": config})
+        assert (tested.status_code, tested.json["errorType"]) == (400, "blocked"), host
+
+
+def test_a_stored_connection_does_not_reach_the_engine(client, connection_id, engine_port, filled):
+    kept = filled([{"text": "one", "embedding": [1.0, 0.0]}])
+    config = {"url": f"http://127.0.0.1:{engine_port}"}
+    made = {"id": connection_id, "type": "rag", "provider": "chromadb", "config": config}
+    assert client.post("/api/connections", json=made).status_code == 201
+    listed = client.get(f"/api/connections/{connection_id}/collections")
+    assert (listed.status_code, listed.json["code"]) == (400, "connection_blocked")
+    report = client.get(f"/api/connections/{connection_id}/health").json
+    assert (report["status"], report["details"]["error_type"]) == ("unhealthy", "blocked")
+    asked = {"userMessage": "hello", "selectedCollections": [{"service": connection_id, "name": kept}]}
+    [receipt] = client.post("/api/collect", json=asked).json["receipt"]["collections"]
+    assert receipt["status"] == "failed"
+    assert "RAG_CONNECT_POLICY" in receipt["error"]

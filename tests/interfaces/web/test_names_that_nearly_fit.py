@@ -1,4 +1,4 @@
-"""Every route of openapi.yaml with a name that nearly fits, in its query string and in its body."""
+"""Every route of openapi.yaml and its names: those that nearly fit, and those by which collections are named."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 
 import pytest
 
+from schemas.access.table import ROUTES, Names
 from schemas.field_names import OWN_MEANING
 from schemas.tool_schemas import read_tool_schemas
 from tests.support.contract import METHODS, OTHER_PROTOCOLS, Contract
+from wrapper.web.route_table import _CONVERTED, NAME_ALONE
 
 CONTRACT = Contract.load()
 OWN_RULES = ("/mcp", *OTHER_PROTOCOLS)
@@ -26,6 +28,29 @@ TEXTS = {
 }
 """Routes whose answer is no JSON object."""
 TOOLS = ("rag_context_search", "rag_context_index", "rag_context_stats")
+IN_BODY = {
+    Names.BODY: {"collection"},
+    Names.BODY_NAME: {"name"},
+    Names.CHOSEN: {"collections", "collection"},
+    Names.ENTRIES: {"selectedCollections"},
+    Names.DEFAULT: {"collection"},
+}
+IN_QUERY = {
+    Names.QUERY: {"collection"},
+    Names.QUERY_CHOSEN: {"collections", "collection"},
+    Names.UPLOADED: {"collection"},
+}
+NAMING = {"collection", "collections", "selectedCollections"}
+ABOUT_SOMETHING_ELSE = {
+    "POST /collections/{name}/query",  # its body is that of /query
+    "PUT /api/watchers/{name}",  # what a folder is loaded into, as it was reported
+    "GET /aliases",  # whose aliases are listed
+    "POST /api/keys",
+    "PATCH /api/keys/{key_id}",
+    "GET /api/audit",
+    "GET /api/judgements",
+}
+"""Routes with a field of such a name that is not the collection the request is about."""
 
 
 def operations():
@@ -104,6 +129,24 @@ def test_every_route_declares_what_the_description_says(app):
         assert set(route.query_names.known) == set(parameters(path, method)), (method, path)
         besides = {"collection"} if path == "/collections/{name}/query" else set()
         assert set(route.body_names.known) == set(body_fields(path, method)) | besides, (method, path)
+
+
+def test_a_collection_is_named_where_the_table_says(app):
+    table, faults = app.extensions["rag.routes"], []
+    declared = {
+        f"{method} {_CONVERTED.sub(NAME_ALONE, rule.rule)}": table.find(rule.endpoint)
+        for rule in app.url_map.iter_rules()
+        for method in rule.methods - {"HEAD", "OPTIONS"}
+    }
+    for route, row in ROUTES.items():
+        names, in_path = row.names, " /collections/{name}" in route or "{vector_store_id}" in route
+        in_body, in_query = set(declared[route].body_names.known), set(declared[route].query_names.known)
+        is_missing = not in_body >= IN_BODY.get(names, set()) or not in_query >= IN_QUERY.get(names, set())
+        unsaid = (set() if names in IN_BODY else in_body & NAMING) | (set() if names in IN_QUERY else in_query & NAMING)
+        if is_missing or (unsaid and route not in ABOUT_SOMETHING_ELSE) or in_path != (names is Names.PATH):
+            faults.append((route, names, in_body & NAMING, in_query & NAMING))
+    assert faults == []
+    assert len(ROUTES) > 150
 
 
 def test_a_name_that_nearly_fits_is_refused_with_the_name_that_does(client):

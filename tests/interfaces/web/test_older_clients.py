@@ -1,7 +1,6 @@
 """The calls of the first release's forms, and services that answer like its server."""
 
 import json
-import uuid
 from urllib.parse import urlsplit
 
 import pytest
@@ -45,13 +44,6 @@ ORIGINAL = {
 def original():
     with answering(ORIGINAL) as server:
         yield server
-
-
-@pytest.fixture
-def connection_id(client):
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    yield name
-    client.delete(f"/api/connections/{name}")
 
 
 def as_first_written(url, **more):

@@ -174,16 +174,10 @@ def test_a_failure_leaves_the_order_and_is_in_the_receipt(search, answering, sta
 
 
 @pytest.fixture(scope="module")
-def embedded(app, shared_collection):
+def embedded(text_collection):
     """A collection whose documents have the embeddings of the service's model, two of them in one section."""
     texts = ["How hot lava is: a thousand degrees.", "Lava is hot.", "Lava of a volcano is hot.", "The train is late."]
-    embed = app.extensions["rag.layers"].connections.open("default", "embedding").embed
-    return shared_collection(
-        [
-            {"id": text, "text": text, "metadata": {"section": text[:4]}, "embedding": vector}
-            for text, vector in zip(texts, embed(texts).tolist(), strict=True)
-        ]
-    )
+    return text_collection({text: (text, {"section": text[:4]}) for text in texts})
 
 
 @pytest.mark.parametrize("fusion", ["rrf", "scores", "smoothed"])

@@ -23,21 +23,9 @@ TEXTS = ("Backups are kept for thirty days.", "The coffee machine is cleaned eve
 
 
 @pytest.fixture(scope="module", autouse=True)
-def library(app):
-    client = app.test_client()
-    embedding = app.extensions["rag.layers"].connections.open("default", "embedding")
-    vectors = embedding.embed(TEXTS).tolist()
-    documents = [
-        {"id": f"d{number}", "text": text, "metadata": {"n": number}, "embedding": vector}
-        for number, (text, vector) in enumerate(zip(TEXTS, vectors, strict=True))
-    ]
+def library(text_collection):
     for name in NAMES:
-        body = {"name": name, "metadata": {"embedding_model": embedding.model}}
-        assert client.post("/collections", json=body).status_code == 201
-        assert client.post(f"/collections/{name}/documents", json={"documents": documents}).status_code == 201
-    yield
-    for name in NAMES:
-        client.delete(f"/collections/{name}")
+        text_collection({f"d{number}": (text, {"n": number}) for number, text in enumerate(TEXTS)}, name)
 
 
 @pytest.fixture
