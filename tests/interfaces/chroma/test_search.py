@@ -157,30 +157,19 @@ def test_no_search_is_no_answer(search):
     assert empty == {part: [] for part in empty}
 
 
-def test_a_filter_that_is_nested_too_deeply_is_refused(lasting_face, stocked):
-    filter_ = '{"$and": [' * 480 + '{"k": 1}' + "]}" * 480
+def test_what_is_nested_too_deeply_is_refused(lasting_face, stocked):
     path = f"{lasting_face.database}/collections/{lasting_face.ids[stocked]}/search"
-    body = f'{{"searches": [{{"filter": {filter_}}}]}}'
-    answer = lasting_face.client.post(path, data=body, content_type="application/json")
-    assert (answer.status_code, answer.json["code"]) == (400, "invalid_where")
+    filter_ = '{"$and": [' * 480 + '{"k": 1}' + "]}" * 480
+    rank = '{"$abs": ' * 40 + '{"$val": 1}' + "}" * 40
+    for nested, code in (({"filter": filter_}, "invalid_where"), ({"rank": rank}, "invalid_field")):
+        [(name, value)] = nested.items()
+        body = f'{{"searches": [{{"{name}": {value}}}]}}'
+        answer = lasting_face.client.post(path, data=body, content_type="application/json")
+        assert (answer.status_code, answer.json["code"], "deep" in answer.json["message"]) == (400, code, True)
 
 
-def test_a_rank_that_is_nested_too_deeply_is_refused(lasting_face, stocked):
-    rank = {"$val": 1}
-    for _ in range(40):
-        rank = {"$abs": rank}
-    answer = lasting_face.post(stocked, "search", searches=[{"rank": rank}])
-    assert (answer.status_code, "nested deeper" in answer.json["message"]) == (400, True)
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        {"query": "words to embed", "key": "#embedding"},
-        {"query": {"#type": "sparse_vector", "indices": [1], "values": [0.5]}, "key": "sparse"},
-        {"query": "words", "key": "sparse"},
-    ],
-)
-def test_what_is_not_searched_here_is_said(lasting_face, stocked, query):
-    answer = lasting_face.post(stocked, "search", searches=[{"rank": {"$knn": query}}])
-    assert (answer.status_code, answer.json["error"]) == (501, "ChromaError")
+def test_what_is_not_searched_here_is_said(lasting_face, stocked):
+    sparse = {"#type": "sparse_vector", "indices": [1], "values": [0.5]}
+    for query, key in (("words to embed", "#embedding"), (sparse, "sparse"), ("words", "sparse")):
+        answer = lasting_face.post(stocked, "search", searches=[{"rank": {"$knn": {"query": query, "key": key}}}])
+        assert (answer.status_code, answer.json["error"]) == (501, "ChromaError"), query

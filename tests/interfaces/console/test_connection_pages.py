@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import uuid
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from registry.stored_connections import StoredConnections
 from schemas.connections import Connection
+from tests.interfaces.answering import answering
 from tests.interfaces.console.conftest import ADMIN_KEY, Reader
 
 SECRET = "sk-planted-7d20"
@@ -37,7 +34,6 @@ def made(client, name):
     client.delete(f"/api/connections/{name}")
 
 
-@contextmanager
 def hostile_chroma():
     """Run what speaks like a Chroma server, and has markup in everything that it says."""
     collection = {
@@ -55,29 +51,8 @@ def hostile_chroma():
         f"{database}/collections": [collection],
         f"{database}/collections/{collection['id']}/count": 7,
     }
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            found = answers.get(self.path.partition("?")[0])
-            body = json.dumps({"error": MARKUP, "message": MARKUP} if found is None else found).encode()
-            self.send_response(500 if found is None else 200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    serving.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        serving.join()
-        server.server_close()
+    said = {"error": MARKUP, "message": MARKUP}
+    return answering(answers, otherwise=said, status="500 Internal Server Error")
 
 
 def inputs(page):
@@ -253,7 +228,8 @@ def test_a_connection_is_deleted_after_what_depends_on_it_was_shown(admin, clien
 
 
 def test_what_a_hostile_service_says_stays_text(admin, made):
-    with hostile_chroma() as url:
+    with hostile_chroma() as server:
+        url = server.url
         name = made("rag", "chromadb", {"url": url}, display_name=MARKUP)
         for path in ("/connections", f"/connections/{name}", f"/connections/{name}/delete"):
             answer = admin.get(path)

@@ -1,30 +1,10 @@
 """The calls of the first release's forms, and services that answer like its server."""
 
-import json
-from urllib.parse import urlsplit
-
 import pytest
 
+from tests.interfaces.answering import answering
 from tests.registry.hostile import response
 from tests.support.raw_server import raw_server, saying
-
-
-def answering(routes):
-    """A server that answers a JSON value by path, and by path alone."""
-
-    def speak(server, connection):
-        if server.requests[-1]:
-            path = urlsplit(server.requests[-1].split(b" ")[1].decode()).path
-            found = routes.get(path)
-            said = (
-                response(b'{"error": "Not found"}', "404 Not Found")
-                if found is None
-                else response(json.dumps(found).encode())
-            )
-            connection.sendall(said)
-
-    return raw_server(speak)
-
 
 DOCS = {"name": "docs", "count": 2, "metadata": {"embedding_model": "all-MiniLM-L6-v2", "hnsw:space": "cosine"}}
 ORIGINAL = {
