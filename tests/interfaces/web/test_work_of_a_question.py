@@ -96,22 +96,10 @@ def test_collections_of_a_pattern_are_listed_once(ask, work):
     assert (done["listed"], done["looked up"], done["catalogue read"]) == (1, 0, 7)
 
 
-def test_the_notes_are_looked_up_once(ask, work):
-    with work() as done:
-        ask("/api/search", query=QUERY, collections=NAMES, oracles=ORACLES)
-    assert (done["local opened"], done["looked up"], done["filters parsed"]) == (1, 2, 0)
-
-
 def test_groups_are_one_more_answer_of_each_collection(ask, work):
     with work() as done:
         ask("/api/search", query=QUERY, collections=NAMES, where={"n": 0}, gather={"by": "n"})
     assert (done["filters parsed"], done["local opened"], done["catalogue read"]) == (1, 1, 10)
-
-
-def test_documents_that_are_explained_parse_no_filter_again(ask, work):
-    with work() as done:
-        ask("/api/search", query=QUERY, collections=NAMES, where={"n": 0}, explain=["d1", "nobody"])
-    assert (done["filters parsed"], done["local opened"], done["looked up"]) == (1, 1, 1)
 
 
 def test_a_retrieval_parses_its_filter_once(ask, work):
