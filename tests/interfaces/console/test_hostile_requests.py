@@ -33,26 +33,25 @@ def stored(app):
 @pytest.mark.parametrize(
     ("path", "query"),
     [
-        ("/ask", {"q": "x", "where": DEEP_FILTER}),
-        ("/ask", {"q": "x", "where": WIDE_AND_DEEP}),
-        ("/ask", {"q": "x", "only": f'["a", {DEEP}]'}),
-        ("/ask", {"q": "x", "only": "[1, 2, 3]"}),
+        ("/ask", {"where": DEEP_FILTER}),
+        ("/ask", {"where": WIDE_AND_DEEP}),
+        ("/ask", {"only": f'["a", {DEEP}]'}),
+        ("/ask", {"only": "[1, 2, 3]"}),
         ("/collections/odd", {"where": DEEP_FILTER}),
+        ("/collections/odd", {"where": "[1]"}),
         ("/collections/odd", {"field": "a", "op": "$eq", "value": DEEP}),
         ("/collections/odd/map", {"where": DEEP_FILTER}),
         ("/collections/odd/delete", {"where": DEEP_FILTER}),
-        ("/collections/odd", {"where": "[1]"}),
     ],
 )
 def test_json_that_is_too_deep_or_of_another_shape_is_refused(stored, admin, path, query):
-    answer = admin.get(path, **query)
-    assert answer.status_code == 400
-    assert 'role="alert"' in answer.text
+    answer = admin.get(path, q="x", **query)
+    assert (answer.status_code, 'role="alert"' in answer.text) == (400, True)
 
 
-@pytest.mark.parametrize("path", ["/quality/measured?bench=", "/documents/of/odd?id="])
-def test_an_empty_id_is_no_page(stored, admin, path):
-    assert admin.client.get(f"/console{path}").status_code == 404
+def test_an_empty_id_is_no_page(stored, admin):
+    for path in ("/quality/measured?bench=", "/documents/of/odd?id="):
+        assert admin.client.get(f"/console{path}").status_code == 404
 
 
 def test_a_filter_survives_its_form(stored, admin):
@@ -76,11 +75,6 @@ def test_head_changes_nothing_and_signs_nobody_in(admin, anybody):
     assert "by-head" not in admin.get("/connections").text
     assert anybody.client.head("/console/sign-in", data={"key": ADMIN_KEY}).status_code == 200
     assert anybody.get("/ask").status_code == 303
-
-
-@pytest.mark.parametrize("method", ["put", "patch", "delete"])
-def test_other_methods_need_the_token_too(admin, method):
-    assert getattr(admin.client, method)("/console/ask").status_code in (400, 405)
 
 
 @pytest.mark.parametrize("method", ["put", "patch", "delete"])
@@ -125,13 +119,12 @@ def test_strangers_send_small_forms_of_few_fields(anybody, admin):
 FORM = "application/x-www-form-urlencoded"
 
 
-@pytest.mark.parametrize("limit", ["nan", "inf", "1e308", "9" * 400, "1_0", "-1", "x"])
-def test_a_limit_that_is_no_number_makes_no_key(admin, client, limit):
-    before = len(client.get("/api/keys").json["keys"])
-    answer = admin.post("/service/keys", name="limited", scope="read", documents=limit)
-    assert answer.status_code == 400
-    assert "limits.documents" in answer.text
-    assert len(client.get("/api/keys").json["keys"]) == before
+def test_a_limit_that_is_no_number_makes_no_key(admin, client):
+    before = client.get("/api/keys").json["keys"]
+    for limit in ("nan", "inf", "1e308", "9" * 400, "1_0", "-1", "x"):
+        answer = admin.post("/service/keys", name="limited", scope="read", documents=limit)
+        assert (answer.status_code, "limits.documents" in answer.text) == (400, True), limit
+    assert client.get("/api/keys").json["keys"] == before
 
 
 def test_signing_in_again_ends_the_session_before(app, new_key):
@@ -144,12 +137,10 @@ def test_signing_in_again_ends_the_session_before(app, new_key):
     assert before.get("/ask").status_code == 303
 
 
-def test_fields_without_a_name_are_not_counted_and_long_texts_are_cut(stored, admin):
-    assert admin.get("/collections/odd").status_code == 200
+def test_a_long_text_is_cut(stored, admin):
     page = admin.get("/collections/odd/document", id="long")
-    assert page.status_code == 200
+    assert (page.status_code, "more characters are not shown" in page.text) == (200, True)
     assert len(page.text) < 150_000
-    assert "more characters are not shown" in page.text
 
 
 def test_a_wrong_etag_is_refused_by_name(stored, admin):

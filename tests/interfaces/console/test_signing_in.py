@@ -20,11 +20,16 @@ def test_without_a_key_a_page_leads_to_the_sign_in_and_back(anybody, page):
     assert (signed_in.status_code, signed_in.location) == (303, f"/console{page}?q=x")
 
 
-@pytest.mark.parametrize(
-    "elsewhere", ["//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)", "/a\nb", "x"]
-)
-def test_signing_in_leads_nowhere_else(anybody, elsewhere):
-    assert anybody.post("/sign-in", key=ADMIN_KEY, next=elsewhere).location == "/console/"
+def test_signing_in_leads_nowhere_else(anybody):
+    for elsewhere in (
+        "//evil.example/",
+        "https://evil.example/",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        "/a\nb",
+        "x",
+    ):
+        assert anybody.post("/sign-in", key=ADMIN_KEY, next=elsewhere).location == "/console/", elsewhere
 
 
 def test_a_browser_is_shown_the_console_and_a_program_the_service(app):

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from tests.interfaces.console.conftest import ADMIN
 from tests.support.chroma import ChromaServer
-from tests.support.live import chroma_client_at, free_port
+from tests.support.live import PATIENCE_SECONDS, chroma_client_at, free_port
 from tests.support.tls_proxy import token_proxy
 
 NEW_CHROMA = "/new-connection/rag/chromadb"
@@ -34,7 +34,7 @@ def chroma(tmp_path_factory, processes):
 def connection_id(service, request):
     name = re.sub(r"[^a-z]", "-", request.node.originalname)[:60]
     yield name
-    requests.delete(f"{service.url}/api/connections/{name}", headers=ADMIN, timeout=30)
+    requests.delete(f"{service.url}/api/connections/{name}", headers=ADMIN, timeout=PATIENCE_SECONDS)
 
 
 def verdicts(page):
