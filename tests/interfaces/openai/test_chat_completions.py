@@ -1,7 +1,8 @@
-"""`/v1/chat/completions` as OpenAI's clients ask it, without those clients."""
+"""`/v1/chat/completions` as OpenAI's clients ask it, without those clients, and what conversations may be called."""
 
 import json
 import uuid
+from urllib.parse import quote
 
 import pytest
 
@@ -86,13 +87,8 @@ def test_a_tool_says_what_is_searched(complete):
 
     assert set(sources()) >= {"backups", "coffee"}
     assert sources(filters={"type": "eq", "key": "title", "value": "coffee"}) == ["coffee"]
-    either = [{"type": "in", "key": "title", "value": ["coffee", "x"]}, {"type": "gte", "key": "n", "value": 1}]
-    assert sources(filters={"type": "and", "filters": either}) == ["coffee"]
-    negative = {
-        "type": "and",
-        "filters": [{"type": "ne", "key": "n", "value": 0}, {"type": "gt", "key": "n", "value": -1}],
-    }
-    assert sources(filters=negative) == ["coffee"]
+    both = [{"type": "in", "key": "title", "value": ["coffee", "x"]}, {"type": "gte", "key": "n", "value": 1}]
+    assert sources(filters={"type": "and", "filters": both}) == ["coffee"]
     assert len(sources(max_num_results=1)) == 1
 
 
@@ -118,13 +114,6 @@ def test_content_may_come_in_parts(complete, said):
     assert said()["messages"][-1]["content"] == "How long\nare backups kept?"
 
 
-def test_tokens_are_told_where_the_server_counts_them(complete, models):
-    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
-    choices = [{"message": {"role": "assistant", "content": "Yes."}}]
-    models.script = [as_json({"model": "chatty", "choices": choices, "usage": usage})]
-    assert complete(model="chatty", **PLAIN)["usage"] == usage
-
-
 def test_a_stream_says_the_same_in_pieces(complete, models):
     models.script = [models.routes["/v1/embeddings"], lambda body: chat_answer(body, CITING)]
     whole = complete()
@@ -140,8 +129,11 @@ def test_a_stream_says_the_same_in_pieces(complete, models):
     assert len({(each["id"], each["object"], each["created"]) for each in parts}) == 1
 
 
-def test_a_stream_tells_tokens_to_who_asks(complete, models):
+def test_tokens_are_told_where_the_server_counts_them_and_in_a_stream_to_who_asks(complete, models):
     usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    choices = [{"message": {"role": "assistant", "content": "Yes."}}]
+    models.script = [as_json({"model": "chatty", "choices": choices, "usage": usage})]
+    assert complete(model="chatty", **PLAIN)["usage"] == usage
     said = [{"choices": [{"delta": {"content": "Yes."}}]}, {"choices": [], "usage": usage}, "[DONE]"]
     for options, expected in (({"include_usage": True}, usage), (None, None)):
         models.script = [as_events(*said)]
@@ -190,3 +182,18 @@ def test_models_tell_which_chat(client):
 )
 def test_what_cannot_be_asked_is_named(complete, body, status, param):
     assert complete(status, **body)["error"]["param"] == param
+
+
+@pytest.mark.parametrize("conversation_id", ["a/b", "/a//b/", "a b", "%2F", "é/…", "x" * 200, "...", "a\u2028b"])
+def test_a_conversation_s_id_is_read_and_erased_by_path_as_it_was_made(client, conversation_id):
+    path = f"/api/chat/{quote(conversation_id, safe='')}"
+    assert client.post("/api/chat", json={"message": "Hi", "conversationId": conversation_id}).status_code == 200
+    assert client.get(path).json["conversationId"] == conversation_id
+    assert client.delete(path).json["conversationId"] == conversation_id
+    assert client.get(path).status_code == 404
+
+
+def test_an_id_that_no_path_could_have_is_refused_when_it_is_chosen(client):
+    for conversation_id in (".", "..", "a/../b", "./a", "a\nb", "\0", "x" * 201, " "):
+        answer = client.post("/api/chat", json={"message": "Hi", "conversationId": conversation_id})
+        assert (answer.status_code, answer.json["details"]["field"]) == (400, "conversationId"), conversation_id

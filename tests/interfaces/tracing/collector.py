@@ -11,6 +11,8 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests.support.live import PATIENCE_SECONDS
+
 
 @dataclass
 class TakenSpan:
@@ -60,7 +62,7 @@ def running_collector() -> Iterator[Collector]:
             collector.headers.append(dict(self.headers))
             collector.content.append(content)
             if collector.hangs:
-                collector.go_on.wait(60)
+                collector.go_on.wait(PATIENCE_SECONDS)
             if collector.status == 200:
                 _keep(collector, content)
             self.send_response(collector.status)

@@ -63,12 +63,8 @@ def test_without_a_reranking_model_the_local_one_answers(client):
     scores = [each["score"] for each in answer.json["reranked"]]
     assert scores == sorted(scores, reverse=True)
     assert answer.json["connection"] is None
-
-
-def test_top_k_cuts_the_answer_and_not_the_comparison(client):
-    answer = client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS, "top_k": 1})
-    whole = client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS})
-    assert answer.json["reranked"] == whole.json["reranked"][:1]
+    cut = client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS, "top_k": 1})
+    assert cut.json["reranked"] == answer.json["reranked"][:1]
     assert ids(client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS[:1], "top_k": 9})) == ["minutes"]
 
 
@@ -96,15 +92,12 @@ def test_a_connection_that_is_named_is_asked(client, answering):
     assert (path, body["texts"]) == ("/rerank", [each["text"] for each in DOCUMENTS])
 
 
-@pytest.mark.parametrize(
-    ("connection", "status", "code"), [("nobody", 404, "connection_not_found"), ("local", 409, "wrong_connection_type")]
-)
-@pytest.mark.parametrize("path", ["/rerank", "/api/search"])
-def test_a_connection_that_cannot_rerank_is_refused(client, path, connection, status, code):
-    asked = {"documents": DOCUMENTS, "connection": connection} if path == "/rerank" else {"rerank": connection}
-    answer = client.post(path, json={"query": QUERY, **asked})
-    assert (answer.status_code, answer.json["code"]) == (status, code)
-    assert answer.json["details"]["field"] == ("connection" if path == "/rerank" else "rerank")
+@pytest.mark.parametrize(("path", "field"), [("/rerank", "connection"), ("/api/search", "rerank")])
+def test_a_connection_that_cannot_rerank_is_refused(client, path, field):
+    for connection, status, code in (("nobody", 404, "connection_not_found"), ("local", 409, "wrong_connection_type")):
+        documents = {"documents": DOCUMENTS} if path == "/rerank" else {}
+        answer = client.post(path, json={"query": QUERY, field: connection, **documents})
+        assert (answer.status_code, answer.json["code"], answer.json["details"]["field"]) == (status, code, field)
 
 
 def test_a_service_that_fails_is_an_error_of_a_request_that_asks_for_nothing_else(client, answering):
@@ -151,16 +144,9 @@ def test_the_limit_is_kept_after_reranking_and_explanations_go_by_the_new_order(
 @pytest.mark.parametrize(
     ("status", "answer"),
     [
-        (401, {}),
-        (413, {"error": "too large"}),
-        (422, {"error": "too long"}),
         (429, {"error": "slow down"}),
-        (500, {"error": "out of memory"}),
-        (200, {"scores": []}),
         (200, b'[{"index": 0, "score": NaN}, {"index": 1, "score": 1}, {"index": 2, "score": 2}]'),
-        (200, [{"index": 0, "score": 3}, {"index": 2, "score": 2}]),
         (200, [{"index": 0, "score": 3}, {"index": 1, "score": 2}, {"index": 1, "score": 1}]),
-        (200, [{"index": 0, "score": 3}, {"index": 1, "score": 2}, {"index": 3, "score": 1}]),
     ],
 )
 def test_a_failure_leaves_the_order_and_is_in_the_receipt(search, answering, status, answer):
@@ -266,17 +252,13 @@ def test_requests_that_ask_a_connection_wait_with_those_of_other_services(
     assert lanes_entered == [Lane.EMBEDDING, None, Lane.SERVICE, None] * 3
 
 
-def test_language_models_can_ask_for_it(rag_query, answering):
+def test_language_models_can_ask_for_it_and_are_told_of_a_connection_that_cannot(rag_query, answering):
     answer = rag_query(rerank="tei")["structuredContent"]
     assert answer["results"][0]["content"] == "How hot lava is, nobody said."
     assert answer["receipt"]["rerank"]["status"] == "ok"
-
-
-@pytest.mark.parametrize(("connection", "fault"), [("nobody", "'nobody' not found"), ("local", "not of type rerank")])
-def test_language_models_are_told_of_a_connection_that_cannot_rerank(rag_query, connection, fault):
-    answer = rag_query(rerank=connection)
-    assert answer["isError"] is True
-    assert fault in answer["content"][0]["text"]
+    for connection, fault in (("nobody", "'nobody' not found"), ("local", "not of type rerank")):
+        refused = rag_query(rerank=connection)
+        assert (refused["isError"], fault in refused["content"][0]["text"]) == (True, True)
 
 
 def test_the_configured_connection_is_asked_by_default_and_part_of_the_health(
