@@ -32,24 +32,17 @@ def vectors(answer):
     return np.array([each["embedding"] for each in answer["data"]])
 
 
-def test_floats_are_the_vectors_of_the_model(embed, expected):
+def test_vectors_are_those_of_the_model_as_floats_and_as_base64_of_little_endian_float32(embed, expected):
     answer = embed()
     np.testing.assert_allclose(vectors(answer), expected, atol=1e-6)
     assert answer["model"] == MODEL
     assert answer["usage"]["prompt_tokens"] == answer["usage"]["total_tokens"] > len(TEXTS)
     assert "truncated" not in answer
-
-
-def test_base64_is_that_of_little_endian_float32(embed):
-    decoded = [
-        np.frombuffer(base64.b64decode(each["embedding"]), "<f4") for each in embed(encoding_format="base64")["data"]
-    ]
-    np.testing.assert_array_equal(np.array(decoded), vectors(embed()).astype("<f4"))
-
-
-def test_a_single_text_has_the_same_vector(embed, expected):
-    np.testing.assert_allclose(vectors(embed(input=TEXTS[0])), expected[:1], atol=1e-6)
-    np.testing.assert_allclose(vectors(embed(input=TEXTS[:1])), expected[:1], atol=1e-6)
+    packed = embed(encoding_format="base64")["data"]
+    decoded = [np.frombuffer(base64.b64decode(each["embedding"]), "<f4") for each in packed]
+    np.testing.assert_array_equal(np.array(decoded), vectors(answer).astype("<f4"))
+    for single in (TEXTS[0], TEXTS[:1]):
+        np.testing.assert_allclose(vectors(embed(input=single)), expected[:1], atol=1e-6)
 
 
 def test_many_texts_are_embedded_in_their_order(embed, app):
@@ -81,11 +74,11 @@ def test_names_that_only_openai_knows_are_ignored(embed):
     assert embed(user="me", encoding="float", inputs=["x"], dimension=3, encoding_format=None)["data"]
 
 
-@pytest.mark.parametrize("tokens", [[1, 2], [[1, 2], [3]], [[]], [1.5]])
-def test_tokens_are_refused_with_what_to_do(embed, tokens):
-    refused = embed(400, input=tokens)
-    assert "check_embedding_ctx_length=False" in refused["error"]["message"]
-    assert (refused["error"]["type"], refused["error"]["param"]) == ("invalid_request_error", "input")
+def test_tokens_are_refused_with_what_to_do(embed):
+    for tokens in ([1, 2], [[1, 2], [3]], [[]], [1.5]):
+        refused = embed(400, input=tokens)["error"]
+        assert "check_embedding_ctx_length=False" in refused["message"]
+        assert (refused["type"], refused["param"]) == ("invalid_request_error", "input")
 
 
 def test_an_unknown_model_is_404_with_openais_code(embed, client):
@@ -101,18 +94,28 @@ def test_models_are_listed_and_shown_by_their_names(client):
     assert client.get("/v1/models/default").json == {**listed[0], "id": "default"}
 
 
-def test_a_connection_may_be_called_what_a_client_insists_on(client, embed, expected):
-    made = {"id": "text-embedding-ada-002", "type": "embedding", "provider": "minilm", "config": {"model": MODEL}}
-    assert client.post("/api/connections", json=made).status_code == 201
-    try:
-        answer = embed(model="text-embedding-ada-002")
-        np.testing.assert_allclose(vectors(answer), expected, atol=1e-6)
-        assert answer["model"] == "text-embedding-ada-002"
-        names = [each["id"] for each in client.get("/v1/models").json["data"]]
-        assert names.count(MODEL) == 1
-        assert "text-embedding-ada-002" in names
-    finally:
-        assert client.delete("/api/connections/text-embedding-ada-002").status_code == 200
+@pytest.fixture
+def connected(client):
+    """`connected(id, provider, config)` makes a connection for embeddings, which is deleted after the test."""
+    made = []
+
+    def connect(name, provider, config):
+        body = {"id": name, "type": "embedding", "provider": provider, "config": config}
+        assert client.post("/api/connections", json=body).status_code == 201
+        made.append(name)
+
+    yield connect
+    for name in made:
+        assert client.delete(f"/api/connections/{name}").status_code == 200
+
+
+def test_a_connection_may_be_called_what_a_client_insists_on(client, embed, expected, connected):
+    connected("text-embedding-ada-002", "minilm", {"model": MODEL})
+    answer = embed(model="text-embedding-ada-002")
+    np.testing.assert_allclose(vectors(answer), expected, atol=1e-6)
+    assert answer["model"] == "text-embedding-ada-002"
+    names = [each["id"] for each in client.get("/v1/models").json["data"]]
+    assert (names.count(MODEL), names.count("text-embedding-ada-002")) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -136,18 +139,8 @@ def test_every_refusal_is_in_openais_words(client, request_, status):
     assert answer.json["error"]["code"] == answer.json["code"]
 
 
-def test_what_cannot_succeed_is_not_to_be_repeated(client, embed, app):
-    made = {
-        "id": "far",
-        "type": "embedding",
-        "provider": "openai",
-        "config": {"model": "x", "url": "http://127.0.0.1:9/v1"},
-    }
-    assert client.post("/api/connections", json=made).status_code == 201
-    try:
-        answer = client.post("/v1/embeddings", json={"model": "far", "input": "x"})
-        assert answer.status_code == 503
-        assert "x-should-retry" not in answer.headers
-        assert int(answer.headers["Retry-After"]) >= 1
-    finally:
-        client.delete("/api/connections/far")
+def test_what_may_succeed_later_says_when_to_try_again(client, connected):
+    connected("far", "openai", {"model": "x", "url": "http://127.0.0.1:9/v1"})
+    answer = client.post("/v1/embeddings", json={"model": "far", "input": "x"})
+    assert (answer.status_code, "x-should-retry" in answer.headers) == (503, False)
+    assert int(answer.headers["Retry-After"]) >= 1
