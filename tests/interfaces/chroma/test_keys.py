@@ -67,8 +67,7 @@ def test_without_a_key_only_what_says_that_the_server_is_there_answers(client):
         assert client.get(f"/api/v2{path}").status_code == 200
     for path in ("/pre-flight-checks", "/auth/identity", "/tenants/default_tenant"):
         answer = client.get(f"/api/v2{path}")
-        assert told(answer) == (401, "AuthorizationError")
-        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+        assert (*told(answer), answer.headers["WWW-Authenticate"][:6]) == (401, "AuthorizationError", "Bearer")
 
 
 def test_each_scope_opens_its_own(with_key, admin, filled):

@@ -122,6 +122,7 @@ def test_a_query_set_of_ones_own_is_measured_against_the_collection(client, docu
     assert client.get("/api/judgements").json["total"] == 0
 
 
+MANY = "\n".join(f'{{"_id": "{n}", "text": "x"}}' for n in range(1_001))
 ONE, OF_ONE = '{"_id": "1", "text": "x"}\n', "1\ta\t1\n"
 
 
@@ -146,14 +147,7 @@ ONE, OF_ONE = '{"_id": "1", "text": "x"}\n', "1\ta\t1\n"
         (ONE, "1\ta\t" + "9" * 400, "qrels/test.tsv", 1, "score"),
         (ONE, "1\ta\t0", "qrels/test.tsv", None, None),
         (ONE, "", "qrels/test.tsv", None, None),
-        pytest.param(
-            "\n".join(f'{{"_id": "{n}", "text": "x"}}' for n in range(1_001)),
-            "\n".join(f"{n}\ta\t1" for n in range(1_001)),
-            "qrels/test.tsv",
-            None,
-            None,
-            id="many",
-        ),
+        pytest.param(MANY, "\n".join(f"{n}\ta\t1" for n in range(1_001)), "qrels/test.tsv", None, None, id="many"),
         pytest.param(ONE + "\n" * MAX_GIVEN_CHARACTERS, OF_ONE, "queries.jsonl", None, None, id="large queries"),
         pytest.param(ONE, "\n" * MAX_GIVEN_CHARACTERS + OF_ONE, "qrels/test.tsv", None, None, id="large qrels"),
     ],
@@ -198,12 +192,9 @@ def test_a_query_set_is_measured_by_its_files(admin, client, documents):
 
 
 def test_what_is_not_there_is_said(client):
-    for method, path, code in (
-        ("DELETE", "/api/judgements/nobody", "judgement_not_found"),
-        ("GET", "/api/bench/nobody", "bench_not_found"),
-        ("DELETE", "/api/bench/nobody", "bench_not_found"),
-    ):
-        answer = client.open(path, method=method)
+    for method, path in (("DELETE", "/api/judgements"), ("GET", "/api/bench"), ("DELETE", "/api/bench")):
+        answer = client.open(f"{path}/nobody", method=method)
+        code = "judgement_not_found" if path == "/api/judgements" else "bench_not_found"
         assert (answer.status_code, answer.json["code"]) == (404, code)
 
 
@@ -223,22 +214,17 @@ def test_the_receipt_shows_how_each_collection_was_searched(admin, documents):
 
 def test_thumbs_without_scripts(admin, client, documents):
     page = admin.read("/ask", q=QUESTION, collection="judged")
-    buttons = [each for each in page.all("button") if "data-grade" in each]
-    assert {each["aria-label"] for each in buttons} == {"Relevant", "Not relevant"}
+    buttons = {each["aria-label"] for each in page.all("button") if "data-grade" in each}
+    assert buttons == {"Relevant", "Not relevant"}
     form = {"question": QUESTION, "collection": "judged", "document_id": documents["hours"], "anchor": "hit-1"}
     answer = admin.post("/quality/judge", of="/quality", **form, chosen="judged", grade="1")
     assert answer.status_code == 303
     assert answer.location.startswith("/console/ask?q=When")
     assert answer.location.endswith("#hit-1")
     [kept] = client.get("/api/judgements").json["judgements"]
-    pressed = [
-        each
-        for each in admin.read("/ask", q=QUESTION, collection="judged").all("button")
-        if each.get("aria-pressed") == "true"
-    ]
-    assert [(each["name"], each["value"], each["aria-label"]) for each in pressed] == [
-        ("forget", kept["id"], "Relevant")
-    ]
+    buttons = admin.read("/ask", q=QUESTION, collection="judged").all("button")
+    [pressed] = [each for each in buttons if each.get("aria-pressed") == "true"]
+    assert (pressed["name"], pressed["value"], pressed["aria-label"]) == ("forget", kept["id"], "Relevant")
     admin.post("/quality/judge", of="/quality", back="quality", forget=kept["id"])
     assert client.get("/api/judgements").json["total"] == 0
 
