@@ -8,6 +8,7 @@ import pytest
 
 CHROMA = "/api/v2/tenants/default_tenant"
 STATIC = "chunking_strategy.static.max_chunk_size_tokens"
+NO_MODELS = ["", " ", "x" * 257, "line\nbreak", 7]
 NO_NUMBERS = ["", "-1", "x", "1.5", str(2**31)]
 TEXT = {"id": "a", "text": "a"}
 SELECTED = {"service": "local", "name": "docs"}
@@ -73,12 +74,16 @@ WRONG = {
         "userMessage": [None, 7, "  "],
         "selectedCollections": [None, "docs", [SELECTED] * 101],
         "selectedCollections.0.name": [Changes(selectedCollections=[{"service": "local"}])],
+        "selectedCollections.0.embedding_model": [
+            Changes(selectedCollections=[{**SELECTED, "embedding_model": model}]) for model in NO_MODELS
+        ],
         "selectedCollections.0": [Changes(selectedCollections=["docs"])],
         "top_k": [0, "3"],
         "match_threshold": ["0.3"],
         "topic": [["x"]],
         "conversationId": [""],
     },
+    "POST /api/chat": {"model": NO_MODELS},
     "PUT /api/watchers/never": {
         "instance": ["", None],
         "state": ["lost"],
@@ -259,6 +264,7 @@ WRONG = {
 SOUND = {
     "POST /api/search": {"query": "hello"},
     "POST /api/collect": {"userMessage": "hello", "selectedCollections": []},
+    "POST /api/chat": {"message": "hello"},
     "PUT /api/watchers/never": REPORT,
     "POST /rerank": {"query": "how hot is lava", "documents": [TEXT]},
     "POST /api/judgements": {"question": "x", "collection": "nobody", "document_id": "a", "grade": 1},

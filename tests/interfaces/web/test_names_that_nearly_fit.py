@@ -248,12 +248,6 @@ def test_an_ignored_filter_would_delete_all_documents_so_it_is_refused(client, n
         assert (answer.status_code, answer.json["code"]) == (400, "unknown_field")
 
 
-def test_a_collection_never_gets_a_metric_that_nobody_chose(client, collection):
-    for field in ("distance", "space", "metrc"):
-        assert client.post("/collections", json={"name": collection, field: "l2"}).status_code == 400
-    assert client.get(f"/collections/{collection}").status_code == 404
-
-
 @pytest.mark.parametrize("extra", [{"title": "x"}, {"title": "x", "n": 7}])
 def test_extra_fields_of_a_document_are_named(client, name, extra):
     answer = client.post(f"/collections/{name}/documents", json={"documents": [{**DOCUMENT, **extra}]})

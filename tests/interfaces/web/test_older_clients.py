@@ -33,6 +33,8 @@ def as_first_written(url, **more):
 def test_a_form_that_names_its_provider_twice_and_counts_in_milliseconds_is_tested(client, original):
     answer = client.post("/api/connections/rag/test", json=as_first_written(original.url, timeout=30000))
     assert answer.status_code == 200, answer.json
+    assert [stage["verdict"] for stage in answer.json["stages"]] == ["passed"] * 6
+    assert (answer.json["success"], answer.json["collectionCount"]) == (True, 1)
     assert answer.json["collections"] == [{"name": "docs", "count": 2, "metadata": DOCS["metadata"]}]
     judged = client.post(
         "/api/connections/validate", json={"type": "rag", **as_first_written(original.url, timeout=30000)}

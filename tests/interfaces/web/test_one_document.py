@@ -129,14 +129,6 @@ def test_in_whatever_order_it_comes_there_is_one_document(ways, first):
         assert (first["tags"], first["author"], first["kind"]) == (["setup", "first"], "Ada", "markdown")
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_front_matter_is_not_taken_for_the_place_of_a_chunk(ways, way):
-    getattr(ways.write("---\npage: seven\nslide: 2\nteam: x\n---\nHow to start.\n"), way)()
-    (chunk,) = ways.chunks()
-    assert (chunk["metadata"]["team"], chunk["metadata"]["start_line"]) == ("x", 6)
-    assert not {"page", "slide"} & chunk["metadata"].keys()
-
-
 @pytest.mark.parametrize("path", [PATH, f"/{PATH}"])
 def test_a_text_is_the_file_with_or_without_a_slash_before_its_path(ways, path):
     ways.ingested(path)
@@ -194,13 +186,6 @@ def test_what_is_given_with_a_file_is_kept_and_a_change_of_it_is_one(ways):
     assert ways.uploaded(metadata={"team": "dev"}).status == "updated"
     first = ways.chunks()[0]["metadata"]
     assert (first["tags"], first["team"]) == (["setup", "first"], "dev")
-
-
-def test_a_single_file_is_named_by_its_folder(ways):
-    ways.loaded()
-    assert ways.loaded(ways.root / PATH).created == 2
-    [other] = ways.documents() - {ways.as_file}
-    assert other == document_id("below/guide.md")
 
 
 @pytest.mark.parametrize(

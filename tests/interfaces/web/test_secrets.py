@@ -67,17 +67,6 @@ def test_the_model_of_a_request_is_sent_as_it_is(asking, model):
     eventually(lambda: [body["model"] for body in asking.said()] == [model, model])
 
 
-@pytest.mark.parametrize("model", ["", " ", "x" * 257, "line\nbreak", 7])
-def test_an_invalid_model_is_refused_by_field(asking, model):
-    asked = {"userMessage": "hello", "selectedCollections": selected(embedding_model=model)}
-    collected = asking.post("/api/collect", json=asked)
-    answered = asking.post("/api/chat", json={"message": "hello", "model": model})
-    assert (collected.status_code, answered.status_code) == (400, 400)
-    assert collected.json["details"]["field"] == "selectedCollections.0.embedding_model"
-    assert answered.json["details"]["field"] == "model"
-    assert asking.said() == []
-
-
 def test_the_local_model_says_that_it_is_the_only_one(client, filled):
     name = filled()
     asked = {"service": "local", "name": name, "embedding_model": "another"}
