@@ -306,7 +306,9 @@ def stored(client, name):
     return [(each["id"], each["text"], each["embedding"], *(each["metadata"][name] for name in told)) for each in found]
 
 
-def test_a_client_a_program_and_a_load_make_the_same_chunks(app, client, collection, tmp_path):
+def test_a_client_a_program_and_a_load_make_the_same_chunks(app_of_models, collection, tmp_path):
+    app = app_of_models(chats=False)
+    client = app.test_client()
     names = [f"{collection}-{caller}" for caller in ("http", "program", "load")]
     layers = app.extensions["rag.layers"]
     (tmp_path / "guide.md").write_text(LONG_GUIDE)

@@ -80,6 +80,6 @@ def tab_at(context: BrowserContext, url: str) -> Tab:
     page.on("console", lambda said: said.type in ("error", "warning") and tab.complaints.append(said.text))
     page.on("pageerror", lambda error: tab.complaints.append(str(error)))
     page.on("request", lambda request: (tab.asked.append(request.url), tab.pending.add(request)))
-    page.on("requestfinished", tab.pending.discard)
-    page.on("requestfailed", tab.pending.discard)
+    page.on("requestfinished", lambda request: tab.pending.discard(request))
+    page.on("requestfailed", lambda request: tab.pending.discard(request))
     return tab
