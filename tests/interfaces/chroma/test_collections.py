@@ -94,20 +94,15 @@ class TestSchemas:
         assert "conflicting embedding functions" in refused.json["message"]
 
 
-def test_get_or_create_leaves_what_is_there(face):
+def test_a_taken_name_is_refused_in_chromas_words_and_left_as_it_is_where_that_is_wanted(face):
     name = face.make(metadata={"a": 1})
-    again = face.client.post(
-        f"{face.database}/collections", json={"name": name, "metadata": {"b": 2}, "get_or_create": True}
-    )
-    assert (again.status_code, again.json) == (200, face.described(name).json)
-    assert again.json["metadata"] == {"a": 1}
-
-
-def test_a_taken_name_is_refused_in_chromas_words(face):
-    name = face.make()
     answer = face.client.post(f"{face.database}/collections", json={"name": name})
     assert (answer.status_code, answer.json["error"]) == (409, "UniqueConstraintError")
     assert answer.json["message"] == f"Collection [{name}] already exists"
+    wanted = {"name": name, "metadata": {"b": 2}, "get_or_create": True}
+    again = face.client.post(f"{face.database}/collections", json=wanted)
+    assert (again.status_code, again.json) == (200, face.described(name).json)
+    assert again.json["metadata"] == {"a": 1}
 
 
 def test_no_configuration_keeps_others_from_being_listed(face):

@@ -10,7 +10,7 @@ import pytest
 from interfaces.console.snippets import snippets_of
 from interfaces.console.wire import WireRequest
 from interfaces.passages.words import excerpt_around, words_of
-from tests.interfaces.console.conftest import ADMIN_KEY, Visitor
+from tests.interfaces.console.conftest import ADMIN, ADMIN_KEY, Visitor
 
 DEEP = "[" * 300 + "]" * 300
 DEEP_FILTER = '{"a": ' * 300 + "1" + "}" * 300
@@ -20,13 +20,13 @@ WIDE_AND_DEEP = json.dumps({"$and": [{"a": json.loads("[" * 100 + "]" * 100)}]})
 @pytest.fixture(scope="module")
 def stored(app):
     client = app.test_client()
-    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {ADMIN_KEY}"
-    assert client.post("/collections", json={"name": "odd"}).status_code == 201
+    assert client.post("/collections", json={"name": "odd"}, headers=ADMIN).status_code == 201
     documents = [
         {"id": "a", "text": "A text", "metadata": {"": 1, "a,b": 2, "kind": 'k"1'}, "embedding": [1.0, 0.0]},
         {"id": "long", "text": "x" * 200_000, "metadata": {"kind": "long"}, "embedding": [0.0, 1.0]},
     ]
-    assert client.post("/collections/odd/documents", json={"documents": documents}).status_code in (201, 202)
+    sent = {"documents": documents}
+    assert client.post("/collections/odd/documents", json=sent, headers=ADMIN).status_code in (201, 202)
     return "odd"
 
 

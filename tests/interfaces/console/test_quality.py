@@ -10,6 +10,7 @@ import pytest
 from interfaces.console.measured import compared, plots_of
 from retrieval.bench.query_set import read_query_set
 from schemas.contracts.judgements import MAX_GIVEN_CHARACTERS
+from tests.interfaces.console.conftest import ADMIN
 from tests.support.live import eventually
 
 TEXTS = {
@@ -23,17 +24,11 @@ QUESTION = "When does the door open?"
 @pytest.fixture(scope="module")
 def documents(app):
     """The ids of three documents of the collection `judged`, by name."""
-    client = app.test_client()
-    client.environ_base["HTTP_AUTHORIZATION"] = "Bearer an-administrators-key-for-tests"
-    for name, text in TEXTS.items():
-        rule = {
-            "filename": f"{name}.md",
-            "content": text,
-            "metadata": {"source": "handbook", "doc_type": "ops", "last_update_date": "2025-10-02"},
-        }
-        sent = client.post("/api/rag/documents:batch", json={"documents": [rule], "collection": "judged"})
-        assert sent.status_code in (200, 201, 202), sent.json
-    found = client.post("/collections/judged/documents/search", json={}).json["documents"]
+    client, about = app.test_client(), {"source": "handbook", "doc_type": "ops", "last_update_date": "2025-10-02"}
+    rules = [{"filename": f"{name}.md", "content": text, "metadata": about} for name, text in TEXTS.items()]
+    sent = {"documents": rules, "collection": "judged"}
+    assert client.post("/api/rag/documents:batch", json=sent, headers=ADMIN).status_code in (200, 201, 202)
+    found = client.post("/collections/judged/documents/search", json={}, headers=ADMIN).json["documents"]
     ids = {each["text"].strip(): each["metadata"].get("document_id", each["id"]) for each in found}
     return {name: next(ids[each] for each in ids if text in each) for name, text in TEXTS.items()}
 
