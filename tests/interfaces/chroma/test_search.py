@@ -104,16 +104,13 @@ def test_filters_name_ids_and_documents(search, filter_, found):
 @pytest.mark.parametrize(
     ("rank", "scores"),
     [
-        (knn(0, 0, limit=3), {"a": 0, "b": 1, "c": 4}),
         (knn(0, 0, limit=3, return_rank=True), {"a": 0, "b": 1, "c": 2}),
         ({"$sum": [knn(0, 0, limit=3), knn(4, 0, limit=3)]}, {"c": 8}),
-        ({"$sum": [knn(0, 0, limit=2), knn(4, 0, limit=2, default=100)]}, {"a": 100, "b": 101}),
         ({"$sum": [knn(0, 0, limit=1, default=9), knn(4, 0, limit=1, default=9)]}, {"a": 9, "e": 9}),
         ({"$mul": [knn(1, 0, limit=2), {"$val": -1}]}, {"a": -1, "b": 0}),
         ({"$sub": {"left": {"$val": 1}, "right": knn(0, 0, limit=2)}}, {"b": 0, "a": 1}),
         ({"$div": {"left": {"$val": 2}, "right": knn(4, 0, limit=2)}}, {"d": 2, "e": None}),
         ({"$max": [knn(0, 0, limit=2), {"$val": 0.5}]}, {"a": 0.5, "b": 1}),
-        ({"$min": [knn(0, 0, limit=2), {"$val": 0.5}]}, {"a": 0, "b": 0.5}),
         ({"$abs": {"$sub": {"left": knn(0, 0, limit=2), "right": {"$val": 1}}}}, {"b": 0, "a": 1}),
         ({"$exp": knn(0, 0, limit=2)}, {"a": 1, "b": pytest.approx(math.e)}),
         ({"$log": knn(0, 0, limit=2)}, {"a": None, "b": 0}),

@@ -121,15 +121,6 @@ def test_with_one_session_too_many_the_oldest_of_the_same_key_ends(app):
     assert sessions.find(other.id).key == "another"
 
 
-def test_who_signs_in_too_often_signs_out_their_oldest_browser(app, new_key):
-    key, first = new_key()["key"], Visitor(app)
-    first.sign_in(key)
-    for _ in range(MOST_SESSIONS):
-        assert first.get("/ask").status_code == 200
-        assert Visitor(app).sign_in(key).status_code == 303
-    assert first.get("/ask").status_code == 303
-
-
 def test_the_database_has_neither_sessions_nor_keys(app, admin):
     [cookie] = [each.value for each in admin.client._cookies.values()]
     with app.extensions["rag.service"].catalog.read() as transaction:

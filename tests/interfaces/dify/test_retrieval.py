@@ -97,20 +97,16 @@ def test_a_question_that_is_too_long_is_cut(ask):
     assert ask(query=QUESTION + " really" * 1_000)["records"]
 
 
-@pytest.mark.parametrize(
-    ("request_", "status", "code"),
-    [
-        ({"method": "GET", "path": "/dify/retrieval"}, 405, "method_not_allowed"),
-        ({"method": "POST", "path": "/dify/documents"}, 404, "route_not_found"),
-        ({"method": "POST", "path": "/dify/retrieval", "data": b"{", "content_type": "application/json"}, 400, None),
-        ({"method": "POST", "path": "/dify/retrieval", "data": "a=b", "content_type": "text/plain"}, 415, None),
-        ({"method": "POST", "path": "/dify/retrieval", "headers": {"Host": "elsewhere.example"}}, 421, None),
-        ({"method": "POST", "path": "/dify/retrieval", "headers": {"Origin": "https://elsewhere.example"}}, 403, None),
-    ],
-)
-def test_every_refusal_is_in_difys_words(client, request_, status, code):
-    answer = client.open(**request_)
-    assert answer.status_code == status
-    assert answer.json["error_msg"]
-    assert answer.json["error_code"] == (1002 if status == 403 else status)
-    assert code in (None, answer.json["code"])
+def test_every_refusal_is_in_difys_words(client):
+    given = {"method": "POST", "path": "/dify/retrieval"}
+    for request_, status in (
+        ({**given, "method": "GET"}, 405),
+        ({**given, "path": "/dify/documents"}, 404),
+        ({**given, "data": b"{", "content_type": "application/json"}, 400),
+        ({**given, "data": "a=b", "content_type": "text/plain"}, 415),
+        ({**given, "headers": {"Host": "elsewhere.example"}}, 421),
+        ({**given, "headers": {"Origin": "https://elsewhere.example"}}, 403),
+    ):
+        answer = client.open(**request_)
+        assert (answer.status_code, answer.json["error_code"]) == (status, 1002 if status == 403 else status)
+        assert answer.json["error_msg"]

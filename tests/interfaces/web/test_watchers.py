@@ -36,12 +36,13 @@ def test_a_report_is_kept_shown_and_forgotten(client, name):
 
 
 def test_a_second_instance_is_refused_while_the_first_reports(client, name):
+    second = REPORT | {"instance": "build-8:1"}
     client.put(f"/api/watchers/{name}", json=REPORT)
-    refused = client.put(f"/api/watchers/{name}", json=REPORT | {"instance": "build-8:1"})
+    refused = client.put(f"/api/watchers/{name}", json=second)
     assert (refused.status_code, refused.json["code"]) == (409, "watcher_is_running")
     assert refused.json["details"]["instance"] == "build-7:1"
     client.put(f"/api/watchers/{name}", json=REPORT | {"state": "stopped"})
-    assert client.put(f"/api/watchers/{name}", json=REPORT | {"instance": "build-8:1"}).status_code == 200
+    assert client.put(f"/api/watchers/{name}", json=second).status_code == 200
 
 
 def test_a_bad_name_is_refused(client):

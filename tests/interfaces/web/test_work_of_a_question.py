@@ -96,12 +96,6 @@ def test_collections_of_a_pattern_are_listed_once(ask, work):
     assert (done["listed"], done["looked up"], done["catalogue read"]) == (1, 0, 7)
 
 
-def test_groups_are_one_more_answer_of_each_collection(ask, work):
-    with work() as done:
-        ask("/api/search", query=QUERY, collections=NAMES, where={"n": 0}, gather={"by": "n"})
-    assert (done["filters parsed"], done["local opened"], done["catalogue read"]) == (1, 1, 10)
-
-
 def test_a_retrieval_parses_its_filter_once(ask, work):
     with work() as done:
         ask("/api/rag/retrieve", query=QUERY, context_key="work", collections=NAMES, where={"n": 0}, min_relevance=0)
@@ -109,25 +103,9 @@ def test_a_retrieval_parses_its_filter_once(ask, work):
     assert (done["filters parsed"], done["local opened"], done["looked up"], done["catalogue read"]) == (1, 1, 1, 5)
 
 
-@pytest.mark.parametrize(
-    ("path", "asked"),
-    [
-        ("/api/rag/search", {"query": QUERY, "collections": NAMES, "filters": {"source": "wiki", "tags": ["a", "b"]}}),
-        (
-            "/mcp",
-            {
-                "jsonrpc": "2.0",
-                "id": 1,
-                "method": "tools/call",
-                "params": {"name": "rag_query", "arguments": {"query": QUERY, "collections": NAMES}},
-            },
-        ),
-    ],
-    ids=["rag/search", "rag_query"],
-)
-def test_what_takes_no_filter_of_the_grammar_parses_none(ask, work, path, asked):
+def test_what_takes_no_filter_of_the_grammar_parses_none(ask, work):
     with work() as done:
-        ask(path, **asked)
+        ask("/api/rag/search", query=QUERY, collections=NAMES, filters={"source": "wiki", "tags": ["a", "b"]})
     assert (done["filters parsed"], done["local opened"], done["looked up"]) == (0, 1, 1)
 
 

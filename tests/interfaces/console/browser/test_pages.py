@@ -82,25 +82,6 @@ def test_the_first_page_is_light(browser, service):
         assert 10_000 < received < 150_000
 
 
-def test_pages_can_be_read_without_scripts(browser, service):
-    with browser.new_context(viewport=DESKTOP, java_script_enabled=False) as context:
-        tab = tab_at(context, service.url)
-        tab.sign_in(ADMIN_KEY)
-        page = tab.page
-        page.get_by_label("Question").fill("How long are backups kept?")
-        page.get_by_role("button", name="Search").click()
-        assert "thirty days" in page.locator("#hit-1").inner_text()
-        page.get_by_text("The section around it").first.click()
-        page.get_by_role("link", name="Collections", exact=True).click()
-        page.get_by_role("link", name="rag-documents", exact=True).click()
-        page.get_by_label("Field", exact=True).fill("title")
-        page.get_by_label("Value", exact=True).fill("Handbook")
-        page.get_by_role("button", name="Apply").click()
-        assert "that match" in page.locator("main").inner_text()
-        page.get_by_role("button", name="Sign out").click()
-        assert page.get_by_role("heading", name="Sign in").count() == 1
-
-
 def test_everything_can_be_reached_by_keyboard(tab):
     dress(tab.page, "light-desktop")
     page = tab.open("/ask?q=How+long+are+backups+kept%3F")

@@ -105,24 +105,6 @@ def test_an_editor_changes_a_document_and_deletes_by_a_filter(shelf, service, ta
     assert count["count"] == DOCUMENTS - 100
 
 
-def test_a_key_with_one_collection_sees_only_that(shelf, service, tab):
-    wanted = {"name": "reader", "scopes": ["read"], "collections": [shelf]}
-    key = requests.post(f"{service.url}/api/keys", json=wanted, headers=ADMIN, timeout=PATIENCE_SECONDS).json()["key"]
-    tab.sign_in(key)
-    page = tab.open("/collections")
-    assert page.locator("tbody th").all_inner_texts() == [shelf]
-    assert page.get_by_role("navigation", name="Console").get_by_role("link", name="Service").count() == 0
-    for path in ("/collections/rag-documents", "/service", "/service/keys"):
-        page = tab.open(path)
-        assert page.get_by_role("heading", level=1).inner_text() in (
-            "There is nothing here",
-            "Your key does not allow this",
-        )
-    tab.complaints.clear()  # the browser says that these pages were refused
-    page = tab.open("/ask?q=backups")
-    assert "Handbook" not in page.locator("body").inner_text()
-
-
 def test_a_key_is_made_changed_rotated_and_revoked(admin_tab):
     page = admin_tab.open("/service/keys")
     page.get_by_label("Name").fill("made here")
