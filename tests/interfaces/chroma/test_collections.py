@@ -139,16 +139,13 @@ def test_the_configuration_changes_where_it_can(face):
         assert (refused.status_code, refused.json["error"]) == (400, "InvalidArgumentError")
 
 
-def test_a_deleted_collection_leaves_an_id_that_finds_nothing(face, filled):
+def test_an_id_that_is_gone_or_is_none_finds_nothing(face, filled):
     assert face.client.delete(f"{face.database}/collections/{filled}").json == {}
     face.client.post(f"{face.database}/collections", json={"name": filled})
     answer = face.post(filled, "get")
     assert (answer.status_code, answer.json["error"]) == (404, "NotFoundError")
     assert answer.json["message"] == f"Collection [{face.ids[filled]}] does not exist"
     assert face.client.delete(f"{face.database}/collections/{filled}-none").status_code == 404
-
-
-def test_what_is_no_uuid_is_said_to_be_none(face):
     answer = face.post("nouuid", "get")
     assert (answer.status_code, answer.json["message"]) == (400, "Collection ID is not a valid UUIDv4")
 
@@ -226,14 +223,11 @@ class TestServer:
         gone = client.get("/api/v1/heartbeat")
         assert (gone.status_code, gone.json["error"]) == (410, "Unimplemented")
 
-    def test_reset_is_refused_unless_it_is_set(self, client, face, filled):
+    def test_reset_is_refused_unless_it_is_set_and_so_is_deleting_the_default_database(self, client, face, filled):
+        """As a client does that is to delete the collection '..', which its library makes of the path."""
         answer = client.post("/api/v2/reset")
         assert (answer.status_code, answer.json["error"]) == (403, "ChromaError")
         assert answer.json["message"] == "Reset is disabled by config"
-        assert face.described(filled).status_code == 200
-
-    def test_so_is_deleting_the_default_database(self, client, face, filled):
-        """As a client does that is to delete the collection '..', which its library makes of the path."""
         answer = client.delete(face.database)
         assert (answer.status_code, answer.json["code"]) == (403, "reset_disabled")
         assert face.described(filled).status_code == 200

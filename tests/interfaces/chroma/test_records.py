@@ -25,12 +25,8 @@ def test_columns_come_back_as_they_were_given(face, filled):
 
 
 def test_what_is_not_included_is_null(face, filled):
-    found = face.get(filled, ids=["a"], include=[])
-    assert found == {
-        **dict.fromkeys(("documents", "metadatas", "embeddings", "uris")),
-        "ids": ["a"],
-        "include": [],
-    }
+    nothing = dict.fromkeys(("documents", "metadatas", "embeddings", "uris"))
+    assert face.get(filled, ids=["a"], include=[]) == {**nothing, "ids": ["a"], "include": []}
 
 
 def test_vectors_may_be_base64_of_float32(face):
@@ -115,10 +111,8 @@ class TestQuery:
             asked = face.post(filled, "query", query_embeddings=[[1, 0]], n_results=n_results).json
             assert len(asked["ids"][0]) == found
 
-    def test_among_some_ids(self, face, filled):
+    def test_among_some_ids_of_which_a_missing_one_is_named(self, face, filled):
         assert face.post(filled, "query", query_embeddings=[[1, 0]], ids=["b", "c"]).json["ids"] == [["c", "b"]]
-
-    def test_an_id_that_is_not_there_is_named(self, face, filled):
         answer = face.post(filled, "query", query_embeddings=[[1, 0]], ids=["b", "zz"])
         assert (answer.status_code, answer.json["message"]) == (404, "Error finding id 'zz'")
 

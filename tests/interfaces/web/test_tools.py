@@ -75,8 +75,3 @@ def test_the_body_of_a_failure_says_whether_it_is_the_services(client, error, st
     assert (answer.status_code, answer.json["fallback"]) == (status, fallback)
     assert answer.json["error"] == answer.json["message"] == answer.json["detail"]
     assert "secret" not in answer.get_data(as_text=True)
-
-
-def test_a_body_that_is_too_large_is_refused(client):
-    answer = client.post("/tools/rag_context_health", json={"text": "x" * 1_000})
-    assert (answer.status_code, answer.json["fallback"]) == (413, False)
