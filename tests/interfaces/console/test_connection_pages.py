@@ -194,13 +194,6 @@ def test_a_stored_secret_counts_in_a_test_of_the_form_that_changes_it(admin, mad
     assert "must be given again" in Reader(elsewhere.text).text
 
 
-def test_models_are_offered_for_their_field(admin, models):
-    typed = {"config.url": f"{models.url}/v1"}
-    page = Reader(admin.post("/new-connection/llm/openai", do="models", **typed).text)
-    assert "1 model to choose from" in page.text
-    assert "chatty" in [each["value"] for each in page.all("option")]
-
-
 def test_a_connection_of_the_service_is_shown_and_not_changed(admin):
     page = admin.read("/connections/local")
     assert "built-in" in page.text

@@ -64,14 +64,11 @@ def test_a_text_of_which_the_model_reads_the_beginning_only_is_named(embed):
     assert answer["usage"]["prompt_tokens"] > 9_000
 
 
-def test_the_number_of_dimensions_is_that_of_the_model(embed):
+def test_the_number_of_dimensions_is_that_of_the_model_and_unknown_names_are_ignored(embed):
     assert embed(dimensions=384)["data"]
+    assert embed(user="me", encoding="float", inputs=["x"], dimension=3, encoding_format=None)["data"]
     refused = embed(400, dimensions=256)
     assert (refused["error"]["param"], refused["details"]["allowed"]) == ("dimensions", [384])
-
-
-def test_names_that_only_openai_knows_are_ignored(embed):
-    assert embed(user="me", encoding="float", inputs=["x"], dimension=3, encoding_format=None)["data"]
 
 
 def test_tokens_are_refused_with_what_to_do(embed):

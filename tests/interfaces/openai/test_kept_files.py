@@ -152,5 +152,10 @@ def test_erasure_removes_the_files_of_documents_and_of_users(kept):
 def test_only_the_document_of_a_file_tells_its_file(kept):
     source = source_of(kept.add())
     assert file_of(source, document_id(source)) == source.partition("/")[0]
-    for told in ((source, "another"), (NOBODY, document_id(NOBODY)), ("wiki/a.md", document_id("wiki/a.md")), (3, "x")):
-        assert file_of(*told) is None
+    for other, told in (
+        (source, "another"),
+        (NOBODY, document_id(NOBODY)),
+        ("wiki/a.md", document_id("wiki/a.md")),
+        (3, "x"),
+    ):
+        assert file_of(other, told) is None

@@ -83,27 +83,20 @@ def test_weights_say_how_much_words_and_meaning_count(search, client, handbook):
     assert len(ranked(text_weight=0)) == len(TEXTS)
 
 
+def of(operator, key, value):
+    return {"type": operator, "key": key, "value": value}
+
+
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [
-        ({"type": "eq", "key": "n", "value": 2}, {"restore"}),
-        ({"type": "ne", "key": "n", "value": 2}, {"backups", "coffee"}),
-        ({"type": "gte", "key": "n", "value": 2}, {"restore", "coffee"}),
-        ({"type": "in", "key": "n", "value": [1, 3]}, {"backups", "coffee"}),
-        ({"type": "nin", "key": "n", "value": [1, 3]}, {"restore"}),
-        (
-            {
-                "type": "or",
-                "filters": [
-                    {
-                        "type": "and",
-                        "filters": [{"type": "gt", "key": "n", "value": 1}, {"type": "lt", "key": "n", "value": 3}],
-                    },
-                    {"type": "eq", "key": "open", "value": True},
-                ],
-            },
-            {"restore", "coffee"},
-        ),
+        (of("eq", "n", 2), {"restore"}),
+        (of("ne", "n", 2), {"backups", "coffee"}),
+        (of("gte", "n", 2), {"restore", "coffee"}),
+        (of("in", "n", [1, 3]), {"backups", "coffee"}),
+        (of("nin", "n", [1, 3]), {"restore"}),
+        ({"type": "and", "filters": [of("gt", "n", 1), of("lt", "n", 3)]}, {"restore"}),
+        ({"type": "or", "filters": [of("eq", "n", 2), of("eq", "open", True)]}, {"restore", "coffee"}),
         (None, set(TEXTS)),
     ],
 )

@@ -148,9 +148,6 @@ def test_what_is_no_address_is_said_before_the_start(monkeypatch, url):
     monkeypatch.setenv("RAG_OTEL_ENDPOINT", url)
     with pytest.raises(ConfigurationError, match="RAG_OTEL_ENDPOINT: Must be a URL"):
         read_tracing_settings()
-
-
-def test_spans_go_to_the_path_of_the_protocol():
     assert TracingSettings("http://c:4318").url == "http://c:4318/v1/traces"
     assert TracingSettings("https://c/otlp/v1/traces/").url == "https://c/otlp/v1/traces"
 
