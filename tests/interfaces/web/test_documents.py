@@ -318,15 +318,6 @@ class TestBounds:
         assert (answer.status_code, answer.json["code"]) == (507, "disk_floor_reached")
 
 
-@pytest.mark.parametrize("name", [b"r\xe9sum\xe9.txt", b"\xff\xfe.md"])
-def test_a_name_in_a_form_that_is_not_utf_8_is_refused(client, name):
-    body = b'--b\r\nContent-Disposition: form-data; name="file"; filename="%b"\r\n\r\nText.\r\n--b--\r\n' % name
-    answer = client.post("/api/documents", data=body, headers={"Content-Type": "multipart/form-data; boundary=b"})
-    assert (answer.status_code, answer.json["code"]) == (400, "invalid_multipart")
-    assert answer.json["message"] == "The name in part 1 of the form is not UTF-8"
-    assert answer.json["details"].items() >= {"field": "file", "part": 1}.items()
-
-
 def test_a_long_name_in_many_letters_is_stored_and_found(client, collection, finished):
     name = "/".join(["ü" * 60, "ケーキ" * 20, "x" * 170 + ".md"])
     finished(client.post("/api/documents", data=form((name, b"# Long"), collection=collection)))

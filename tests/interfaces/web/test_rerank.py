@@ -32,12 +32,16 @@ def answering(server):
 
 @pytest.fixture(scope="module", autouse=True)
 def tei(app, server):
-    """The connection `tei` to the server. The service has no reranking model of its own."""
+    """The connection `tei` to the server, and one that waits for it a moment only. The service has no reranking model
+    of its own."""
     client = app.test_client()
-    made = {"id": "tei", "type": "rerank", "provider": "tei", "config": {"url": server.url, "timeout_seconds": 2.0}}
-    assert client.post("/api/connections", json=made).status_code == 201
+    for name, seconds in (("tei", 60), ("hasty", 0.5)):
+        config = {"url": server.url, "timeout_seconds": seconds}
+        made = {"id": name, "type": "rerank", "provider": "tei", "config": config}
+        assert client.post("/api/connections", json=made).status_code == 201
     yield
-    client.delete("/api/connections/tei")
+    for name in ("tei", "hasty"):
+        client.delete(f"/api/connections/{name}")
 
 
 @pytest.fixture(scope="module")
@@ -202,12 +206,12 @@ def test_a_service_that_hangs_leaves_the_order_too(search, answering):
     plain = search()
     answering.held.set()
     try:
-        found = search(rerank="tei")
+        found = search(rerank="hasty")
     finally:
         answering.held.clear()
     assert found["results"] == plain["results"]
     assert found["receipt"]["rerank"]["status"] == "failed"
-    assert "did not answer in 2 s" in found["receipt"]["rerank"]["error"]
+    assert "did not answer in 0.5 s" in found["receipt"]["rerank"]["error"]
 
 
 @pytest.fixture
