@@ -4,7 +4,10 @@ import uuid
 
 import pytest
 
+from tests.properties.profiles import load_profile
 from tests.support.commands import run_command
+
+load_profile()
 
 
 @pytest.fixture
