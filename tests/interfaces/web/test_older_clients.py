@@ -84,21 +84,18 @@ def test_an_original_service_whose_answers_have_no_ids_can_be_asked(client, conn
     assert answers[1]["data"]["documents"] == documents
 
 
-MODELS = {
-    "data": [
-        {"id": "gpt-4o-mini", "owned_by": "openai"},
-        {"id": "text-embedding-3-small", "owned_by": "openai"},
-        {"id": "qwen3", "max_model_len": 32768, "description": "A model"},
-        {"id": 7},
-        "rubbish",
-    ]
+GPT, EMBEDDING = {"id": "gpt-4o-mini", "owned_by": "openai"}, {"id": "text-embedding-3-small", "owned_by": "openai"}
+QWEN = {"id": "qwen3", "max_model_len": 32768, "description": "A model"}
+LLAMA = {"name": "llama3.2:latest", "details": {"family": "llama", "parameter_size": "3B"}}
+OFFERED = {
+    "/models": {"data": [GPT, EMBEDDING, QWEN, {"id": 7}, "rubbish"]},
+    "/api/tags": {"models": [LLAMA, {"name": "all:latest", "details": {"family": "bert"}}]},
 }
-TAGS = {
-    "models": [
-        {"name": "llama3.2:latest", "model": "llama3.2:latest", "details": {"family": "llama", "parameter_size": "3B"}},
-        {"name": "all:latest", "model": "all:latest", "details": {"family": "bert"}},
-    ]
-}
+
+
+def discovered(client, kind, provider, **config):
+    sent = {"provider": provider, "config": config}
+    return client.post(f"/api/connections/{kind}/discovery/models", json=sent)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +108,8 @@ TAGS = {
     ],
 )
 def test_the_models_of_a_provider_are_discovered(client, kind, provider, names):
-    with answering({"/models": MODELS, "/api/tags": TAGS}) as server:
-        sent = {"provider": provider, "config": {"provider": provider, "url": server.url}}
-        answer = client.post(f"/api/connections/{kind}/discovery/models", json=sent)
+    with answering(OFFERED) as server:
+        answer = discovered(client, kind, provider, provider=provider, url=server.url)
     assert answer.status_code == 200, answer.json
     assert (answer.json["provider"], answer.json["count"]) == (provider, len(names))
     assert [each["id"] for each in answer.json["models"]] == names
@@ -126,34 +122,24 @@ def test_the_models_of_a_provider_are_discovered(client, kind, provider, names):
 
 def test_models_whose_names_say_nothing_may_all_embed(client):
     with answering({"/models": {"data": [{"id": "a"}, {"id": "b"}]}}) as server:
-        sent = {"provider": "openai", "config": {"url": server.url}}
-        models = client.post("/api/connections/embedding/discovery/models", json=sent).json["models"]
+        models = discovered(client, "embedding", "openai", url=server.url).json["models"]
     assert [(each["id"], each["type"]) for each in models] == [("a", "embedding"), ("b", "embedding")]
 
 
-def test_the_local_provider_has_its_models(client):
-    answer = client.post("/api/connections/embedding/discovery/models", json={"provider": "minilm", "config": {}})
-    models = [(model["id"], model["maxTokens"]) for model in answer.json["models"]]
-    assert models == [("all-MiniLM-L6-v2", 8384), ("all-MiniLM-L6-v2-int8", 8384)]
+def test_the_local_provider_has_its_models_and_an_unknown_one_none(client):
+    models = discovered(client, "embedding", "minilm").json["models"]
+    told = [(model["id"], model["maxTokens"]) for model in models]
+    assert told == [("all-MiniLM-L6-v2", 8384), ("all-MiniLM-L6-v2-int8", 8384)]
+    for kind, provider in (("llm", "minilm"), ("embedding", "nobody")):
+        assert discovered(client, kind, provider).status_code == 404
 
 
 @pytest.mark.parametrize(
     ("answer", "error_type"),
-    [
-        (response(b"{}", "401 Unauthorized"), "authentication"),
-        (response(b"[]"), "unknown"),
-        (response(b'{"data": 7}'), "unknown"),
-    ],
+    [(response(b"{}", "401 Unauthorized"), "authentication"), (response(b'{"data": 7}'), "unknown")],
 )
 def test_models_that_are_not_told_are_a_failed_test(client, answer, error_type):
     with raw_server(saying(answer)) as server:
-        sent = {"provider": "openai", "config": {"url": server.url, "api_key": "sk-planted-in-a-form"}}
-        said = client.post("/api/connections/llm/discovery/models", json=sent)
+        said = discovered(client, "llm", "openai", url=server.url, api_key="sk-planted-in-a-form")
     assert (said.status_code, said.json["success"], said.json["errorType"]) == (400, False, error_type)
     assert "sk-planted" not in said.text
-
-
-def test_models_of_an_unknown_provider_are_not_found(client):
-    for path, provider in (("llm", "minilm"), ("embedding", "nobody")):
-        sent = {"provider": provider, "config": {}}
-        assert client.post(f"/api/connections/{path}/discovery/models", json=sent).status_code == 404
