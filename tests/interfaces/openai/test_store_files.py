@@ -191,9 +191,10 @@ def test_pages_hold_stored_and_failed_files_once_each(client, keep, store, batch
         assert (answer.status_code, answer.json["error"]["param"]) == (400, param)
 
 
-@pytest.mark.parametrize("order", ["asc", "desc"])
-@pytest.mark.parametrize("of_batch", [False, True])
-@pytest.mark.parametrize("wholly", [False, True])
+@pytest.mark.parametrize(
+    ("order", "of_batch", "wholly"),
+    [("asc", False, False), ("asc", True, True), ("desc", False, True), ("desc", True, False)],
+)
 def test_a_loop_may_delete_what_it_lists(client, keep, store, batch, order, of_batch, wholly):
     ids = [keep(f"{number}.md", f"Number {number}") for number in range(3)] + [keep("x.exe", "MZ")]
     made = batch(ids)
