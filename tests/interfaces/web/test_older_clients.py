@@ -93,7 +93,7 @@ OFFERED = {
 }
 
 
-def discovered(client, kind, provider, **config):
+def discovered(client, kind, provider, /, **config):
     sent = {"provider": provider, "config": config}
     return client.post(f"/api/connections/{kind}/discovery/models", json=sent)
 
