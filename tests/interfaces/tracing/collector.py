@@ -24,7 +24,6 @@ class TakenSpan:
     parent: str
     attributes: dict[str, Any]
     is_failed: bool
-    seconds: float
 
 
 @dataclass
@@ -98,7 +97,6 @@ def _keep(collector: Collector, content: bytes) -> None:
                     span.parent_span_id.hex(),
                     _values(span.attributes),
                     span.status.code == 2,
-                    (span.end_time_unix_nano - span.start_time_unix_nano) / 1e9,
                 )
                 for span in scope.spans
             ]

@@ -205,25 +205,19 @@ class TestUpgrade:
     def stored_by_load(self, ways, client, source):
         """Store the file as 0.2.0's `load` did, in its one chunk for each section."""
         own = document_id(source)
-        vectors = ways._embedding.embed(["one", "two"]).tolist()
+        about = {"source": source, "title": "Guide", "section": "", "section_id": source, "document_id": own}
         documents = [
             {
-                "id": f"{own}-{index}",
-                "text": f"old {index}",
-                "embedding": vectors[index],
-                "metadata": {
-                    "source": source,
-                    "title": "Guide",
-                    "section": "",
-                    "section_id": source,
-                    "chunk_index": index,
-                    "start_line": 1,
-                    "document_id": own,
-                    **({"hash": "0" * 64, "chunk_count": 2} if index == 0 else {}),
-                },
+                "id": f"{own}-{n}",
+                "text": f"old {n}",
+                "embedding": vector,
+                "metadata": {"chunk_index": n, "start_line": 1},
             }
-            for index in range(2)
+            for n, vector in enumerate(ways._embedding.embed(["one", "two"]).tolist())
         ]
+        for each in documents:
+            each["metadata"] |= about
+        documents[0]["metadata"] |= {"hash": "0" * 64, "chunk_count": 2}
         answer = client.post(f"/collections/{COLLECTION}/documents", json={"documents": documents})
         assert answer.status_code == 201, answer.json
 
