@@ -280,7 +280,7 @@ SOUND = {
 }
 """What each route takes, but for the field that is wrong."""
 STAYS = {
-    "PUT /api/watchers/never": "/api/watchers",
+    "PUT /api/watchers/never": "/api/watchers/never",
     f"POST {COLLECTIONS}": f"{COLLECTIONS}_count",
     "POST {records}/add": "{records}/count",
     "POST /v1/vector_stores": "/v1/vector_stores",

@@ -50,13 +50,10 @@ def test_values_colour_the_points_and_lead_to_their_documents(shown, name, admin
     assert "4 documents that match" in admin.client.get(links[1]).text
 
 
-def test_numbers_colour_by_steps(shown):
+def test_numbers_colour_by_steps_and_lists_lead_to_what_they_contain(shown, admin):
     page = shown(field="page")
     assert {each["class"] for each in page.all("use")} == {f"step-{n}" for n in range(8)}
     assert "0 – 1.375" in page.text
-
-
-def test_lists_lead_to_what_they_contain(shown, admin):
     page = shown(field="tags")
     assert "without tags" in page.text
     [link] = [each["href"] for each in page.all("a") if "field=tags" in each["href"]]

@@ -26,7 +26,7 @@ def ask(client, handbook):
     return ask
 
 
-def test_records_are_what_dify_needs(ask, handbook):
+def test_records_are_what_dify_needs_with_the_relevance_of_the_search(ask, client, handbook):
     records = ask(retrieval_setting=SETTING)["records"]
     assert records[0]["metadata"]["document_id"] == "backups"
     assert len(records) == 3
@@ -34,18 +34,14 @@ def test_records_are_what_dify_needs(ask, handbook):
     assert all(isinstance(each["metadata"], dict) for each in records)
     titles = {each["metadata"]["chunk_id"]: each["title"] for each in records}
     assert titles == {"backups": "Backups", "restore": "restore.md", "coffee": "coffee"}
+    found = client.post("/api/search", json={"query": QUESTION, "collection": handbook, "min_relevance": 0}).json
+    relevance = {each["doc_id"]: each["relevance"] for each in found["results"]}
+    assert {each["metadata"]["document_id"]: each["score"] for each in records} == relevance
     assert records[0]["content"] == DOCUMENTS["backups"][0]
     assert records[0]["metadata"] == {
         **DOCUMENTS["backups"][1],
         **{"collection": handbook, "document_id": "backups", "chunk_id": "backups"},
     }
-
-
-def test_scores_are_the_relevance_of_the_search(ask, client, handbook):
-    found = client.post("/api/search", json={"query": QUESTION, "collection": handbook, "min_relevance": 0}).json
-    expected = {each["doc_id"]: each["relevance"] for each in found["results"]}
-    records = ask(retrieval_setting=SETTING)["records"]
-    assert {each["metadata"]["document_id"]: each["score"] for each in records} == expected
 
 
 def test_the_threshold_and_top_k_bound_the_records(ask):

@@ -49,7 +49,8 @@ def chunks(answer):
     return [json.loads(each.removeprefix("data: ")) for each in events]
 
 
-def test_rag_answers_from_the_documents_of_the_stores(complete, models, said, handbook):
+def test_rag_answers_from_the_documents_of_the_stores(client, complete, models, said, handbook):
+    assert [each["id"] for each in client.get("/v1/models").json["data"]][:2] == ["rag", "chatty"]
     models.script = [models.routes["/v1/embeddings"], lambda body: chat_answer(body, CITING)]
     answer = complete()
     assert answer["choices"][0]["message"]["content"] == CITING
@@ -141,18 +142,15 @@ def test_tokens_are_told_where_the_server_counts_them_and_in_a_stream_to_who_ask
         assert parts[-1].get("usage") == expected
 
 
-def test_a_stream_that_breaks_off_ends_with_openais_error(complete, models):
+def test_a_model_that_is_down_is_503_before_a_stream_and_openais_error_within_it(complete, models):
+    models.script = [Answer(503, b"{}")] * 3
+    assert complete(503, model="chatty", stream=True, **PLAIN)["error"]["type"] == "server_error"
     half = {"choices": [{"delta": {"content": "Half"}}]}
     models.script = [as_events(half, hold=None)]
     events = complete(model="chatty", stream=True, **PLAIN).get_data(as_text=True).strip().split("\n\n")
     last = json.loads(events[-1].removeprefix("data: "))
     assert (last["error"]["type"], last["error"]["code"]) == ("server_error", "chat_unavailable")
     assert "[DONE]" not in events
-
-
-def test_a_model_that_is_down_is_503_before_a_stream(complete, models):
-    models.script = [Answer(503, b"{}")] * 3
-    assert complete(503, model="chatty", stream=True, **PLAIN)["error"]["type"] == "server_error"
 
 
 def test_no_conversation_is_kept(complete, client, app):
@@ -165,10 +163,6 @@ def test_no_conversation_is_kept(complete, client, app):
     assert kept() == before
     assert client.post("/api/chat", json={"message": "How long are backups kept?"}).status_code == 200
     assert kept() > before
-
-
-def test_models_tell_which_chat(client):
-    assert [each["id"] for each in client.get("/v1/models").json["data"]][:2] == ["rag", "chatty"]
 
 
 @pytest.mark.parametrize(

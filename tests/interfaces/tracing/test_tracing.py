@@ -55,7 +55,7 @@ def test_a_service_traces_a_search_and_a_write(tmp_path, monkeypatch, collector,
         assert found.json()["results"]
         base = f"{service.url}/collections/many"
         session.post(f"{service.url}/collections", json={"name": "many"}).raise_for_status()
-        documents = [{"id": str(each), "text": "x", "embedding": [each / 7, *[1.0] * 63]} for each in range(5_000)]
+        documents = [{"id": str(each), "text": "x", "embedding": [each / 7, *[1.0] * 63]} for each in range(500)]
         session.post(f"{base}/documents?wait=index", json={"documents": documents}).raise_for_status()
 
         def is_asked():

@@ -78,7 +78,8 @@ def dress(page, dressing):
 
 
 def check(tab, name):
-    """Fail when the page of the tab cannot be used by everybody: in one dressing, and narrow enough in both."""
+    """Fail when the page of the tab cannot be used by everybody: in one dressing, which its name chooses, or when it is
+    too wide in any."""
     page = tab.page
     for dressing in sorted(DRESSINGS, reverse=len(name) % 2 == 0):
         dress(page, dressing)
