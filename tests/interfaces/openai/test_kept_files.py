@@ -109,15 +109,6 @@ def kept(app, tmp_path):
     return Kept()
 
 
-def test_a_file_is_its_senders_alone(kept):
-    file, others = kept.add(), Asker("bob")
-    for ask in (kept.files.one, kept.files.delete):
-        with pytest.raises(KeptFileNotFoundError):
-            ask(file.id, asker=others)
-    assert kept.files.page(asker=others, purpose=None, limit=9, after=None, newest_first=True) == ([], False)
-    assert kept.files.one(file.id, asker=Asker("root", sees_all=True)) == file
-
-
 def test_an_expired_file_is_gone_and_swept(kept):
     file, stays = kept.add(lives_seconds=3_600), kept.add()
     path = kept.files.content(file)
