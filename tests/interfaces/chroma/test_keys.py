@@ -131,10 +131,3 @@ class TestDatabases:
         assert own.client.get(f"/api/v2/tenants/{tenant}/databases/other").status_code == 404
         refused = own.client.post(f"/api/v2/tenants/{tenant}/databases", json={"name": "third"})
         assert told(refused) == (403, "AuthError")
-
-    def test_a_key_for_names_of_the_default_database_knows_no_other(self, with_key, tenant):
-        narrow = with_key(Scope.MANAGE, (f"{tenant}*", "t*"))
-        assert told(narrow.client.get(f"/api/v2/tenants/{tenant}")) == (404, "NotFoundError")
-        assert narrow.client.get(f"/api/v2/tenants/{tenant}/databases").json == []
-        refused = narrow.client.post(f"/api/v2/tenants/{tenant}/databases/main/collections", json={"name": "docs"})
-        assert refused.status_code in (403, 404)
