@@ -54,19 +54,6 @@ def test_an_original_is_saved_and_never_shown(client, uploaded, name, content, m
     assert {name: original.headers[name] for name in told} == told
 
 
-def test_an_original_goes_with_its_document(client, uploaded, app):
-    first = uploaded("a.md", b"# A\n\nFirst.")
-    second = uploaded("a.md", b"# A\n\nSecond.")
-    assert first["id"] == second["id"]
-    assert client.get(f"/api/documents/{first['id']}/original", buffered=True).data == b"# A\n\nSecond."
-    text = {"source": "s", "path": "p.md", "title": "T", "text": "Sent."}
-    sent = client.post("/api/rag/ingest", json=text).json["documentId"]
-    assert client.get(f"/api/documents/{sent}/original").json["code"] == "original_not_kept"
-    assert client.delete(f"/api/rag/documents/{first['id']}").status_code == 200
-    folder = app.extensions["rag.service"].settings.data_dir / "originals"
-    assert not [each for each in folder.rglob(f"{first['id']}*") if each.is_file()]
-
-
 @pytest.mark.parametrize("source", ["a\r\nSet-Cookie: b=1", "../../etc/passwd", "\u202egpj.exe", "x" * 5_000, "", 7])
 def test_whatever_became_of_its_name_an_original_is_saved_under_a_name(client, uploaded, source):
     document = uploaded("odd.md", b"# Odd\n\nName.")
