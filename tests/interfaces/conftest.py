@@ -1,14 +1,19 @@
-"""Commands against the live service, and a service for connections to lead to."""
+"""Commands against the live service, a service for connections to lead to, and collections that are embedded."""
+
+import uuid
 
 import orjson
 import pytest
 
+from tests.properties.profiles import load_profile
 from tests.registry.hostile import response
 from tests.support.commands import run_command
 from tests.support.raw_server import raw_server
 
 TYPED = "sk-typed-by-a-person-93af"
 """A secret that people type, which a service may repeat."""
+
+load_profile()
 
 
 @pytest.fixture
@@ -28,3 +33,36 @@ def service_behind():
 
     with raw_server(speak) as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def text_collection(app):
+    """`text_collection(documents)` makes a collection of (text, metadata) by id for all tests of a module, and returns
+    its name."""
+    client, made = app.test_client(), []
+
+    def make(documents, name=None):
+        name = name or f"texts-{uuid.uuid4().hex[:16]}"
+        embedding = app.extensions["rag.layers"].connections.open("default", "embedding")
+        about = {"embedding_model": embedding.model}
+        assert client.post("/collections", json={"name": name, "metadata": about}).status_code == 201
+        made.append(name)
+        vectors = embedding.embed([text for text, _ in documents.values()]).tolist()
+        stored = [
+            {"id": each, "text": text, "metadata": metadata, "embedding": vector}
+            for (each, (text, metadata)), vector in zip(documents.items(), vectors, strict=True)
+        ]
+        assert client.post(f"/collections/{name}/documents", json={"documents": stored}).status_code == 201
+        return name
+
+    yield make
+    for name in made:
+        client.delete(f"/collections/{name}")
+
+
+@pytest.fixture
+def connection_id(client):
+    """An id for the test, whose connection is deleted afterwards."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    yield name
+    client.delete(f"/api/connections/{name}")

@@ -1,4 +1,4 @@
-"""Keys count in Chroma's protocol: by scope, by collection, by filter and by database."""
+"""Keys count in Chroma's protocol: by collection and by database, in its words."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Keyed:
 
 @pytest.fixture
 def with_key(app, client):
-    """`with_key(scope, collections, where)` returns the face for a new key."""
+    """`with_key(scope, collections)` returns the face for a new key."""
 
-    def make(scope, collections=None, where=None, database=DATABASE):
-        grant = Grant(frozenset({scope}), collections=collections, where=where)
+    def make(scope, collections=None, database=DATABASE):
+        grant = Grant(frozenset({scope}), collections=collections)
         _, key = app.extensions["rag.access"].stored.create(f"key-{uuid.uuid4().hex[:8]}", grant)
         return Face(Keyed(client, {"X-Chroma-Token": key}), database)
 
@@ -53,8 +53,7 @@ def admin(client):
 @pytest.fixture
 def filled(admin):
     name = admin.make()
-    metadatas = [{"team": "red"}, {"team": "blue"}]
-    admin.post(name, "add", ids=["a", "b"], embeddings=[[1, 0], [0, 1]], metadatas=metadatas)
+    admin.post(name, "add", ids=["a", "b"], embeddings=[[1, 0], [0, 1]])
     return name
 
 
@@ -67,23 +66,7 @@ def test_without_a_key_only_what_says_that_the_server_is_there_answers(client):
         assert client.get(f"/api/v2{path}").status_code == 200
     for path in ("/pre-flight-checks", "/auth/identity", "/tenants/default_tenant"):
         answer = client.get(f"/api/v2{path}")
-        assert told(answer) == (401, "AuthorizationError")
-        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
-
-
-def test_each_scope_opens_its_own(with_key, admin, filled):
-    row = {"ids": ["c"], "embeddings": [[1, 1]]}
-    reader, writer, manager = (with_key(scope) for scope in (Scope.READ, Scope.WRITE, Scope.MANAGE))
-    for each in (reader, writer, manager):
-        each.ids = dict(admin.ids)
-    assert reader.get(filled)["ids"] == ["a", "b"]
-    for what, body in (("add", row), ("upsert", row), ("update", row), ("delete", {"ids": ["a"]})):
-        assert told(reader.post(filled, what, **body)) == (403, "AuthError")
-    assert writer.post(filled, "add", **row).status_code == 201
-    assert told(writer.client.delete(f"{DATABASE}/collections/{filled}")) == (403, "AuthError")
-    assert told(writer.client.put(f"{DATABASE}/collections/{admin.ids[filled]}", json={})) == (403, "AuthError")
-    assert manager.make()
-    assert told(manager.client.post("/api/v2/reset")) == (403, "AuthError")
+        assert (*told(answer), answer.headers["WWW-Authenticate"][:6]) == (401, "AuthorizationError", "Bearer")
 
 
 def test_getting_or_creating_what_is_there_needs_no_more_than_reading(with_key, filled):
@@ -114,16 +97,6 @@ def test_a_foreign_collection_is_not_there_by_name_or_by_id(with_key, admin, fil
     renamed = mine.change(own, new_name=f"theirs-{uuid.uuid4().hex[:8]}")
     assert told(renamed) == (403, "AuthError")
     assert admin.get(filled)["ids"] == ["a", "b"]
-
-
-def test_a_filter_hides_all_other_records(with_key, admin, filled):
-    red = with_key(Scope.READ, where={"team": "red"})
-    red.ids = dict(admin.ids)
-    assert red.get(filled)["ids"] == ["a"]
-    assert red.get(filled, ids=["a", "b"])["ids"] == ["a"]
-    assert red.post(filled, "query", query_embeddings=[[0, 1]]).json["ids"] == [["a"]]
-    assert red.post(filled, "query", query_embeddings=[[0, 1]], ids=["b"]).status_code == 404
-    assert red.client.get(f"{DATABASE}/collections/{admin.ids[filled]}/count").json == 1
 
 
 class TestDatabases:
@@ -158,10 +131,3 @@ class TestDatabases:
         assert own.client.get(f"/api/v2/tenants/{tenant}/databases/other").status_code == 404
         refused = own.client.post(f"/api/v2/tenants/{tenant}/databases", json={"name": "third"})
         assert told(refused) == (403, "AuthError")
-
-    def test_a_key_for_names_of_the_default_database_knows_no_other(self, with_key, tenant):
-        narrow = with_key(Scope.MANAGE, (f"{tenant}*", "t*"))
-        assert told(narrow.client.get(f"/api/v2/tenants/{tenant}")) == (404, "NotFoundError")
-        assert narrow.client.get(f"/api/v2/tenants/{tenant}/databases").json == []
-        refused = narrow.client.post(f"/api/v2/tenants/{tenant}/databases/main/collections", json={"name": "docs"})
-        assert refused.status_code in (403, 404)

@@ -19,18 +19,21 @@ _TOKEN = re.compile(r'name="form_token" value="([^"]+)"')
 
 
 class Reader(HTMLParser):
-    """What a browser makes of a page: its text, and its elements with their attributes."""
+    """What a browser makes of a page: its text, its elements with their attributes, and the text behind the tag of
+    each."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
-        self.text, self.elements = "", []
+        self.text, self.elements, self.texts = "", [], [""]
         self.feed(page)
 
     def handle_starttag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
+        self.texts.append("")
 
     def handle_data(self, data):
         self.text += data
+        self.texts[-1] += data
 
     def all(self, tag):
         return [attributes for name, attributes in self.elements if name == tag]

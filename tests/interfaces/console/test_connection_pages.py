@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import uuid
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from registry.stored_connections import StoredConnections
 from schemas.connections import Connection
+from tests.interfaces.answering import answering
 from tests.interfaces.console.conftest import ADMIN_KEY, Reader
 
 SECRET = "sk-planted-7d20"
@@ -37,7 +34,6 @@ def made(client, name):
     client.delete(f"/api/connections/{name}")
 
 
-@contextmanager
 def hostile_chroma():
     """Run what speaks like a Chroma server, and has markup in everything that it says."""
     collection = {
@@ -55,29 +51,8 @@ def hostile_chroma():
         f"{database}/collections": [collection],
         f"{database}/collections/{collection['id']}/count": 7,
     }
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            found = answers.get(self.path.partition("?")[0])
-            body = json.dumps({"error": MARKUP, "message": MARKUP} if found is None else found).encode()
-            self.send_response(500 if found is None else 200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    serving.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        serving.join()
-        server.server_close()
+    said = {"error": MARKUP, "message": MARKUP}
+    return answering(answers, otherwise=said, status="500 Internal Server Error")
 
 
 def inputs(page):
@@ -124,6 +99,9 @@ def test_every_provider_has_a_card_and_a_form_with_a_label_for_every_field(admin
 
 def test_faults_stand_at_their_fields_and_what_was_typed_stays_except_secrets(admin, name):
     typed = {"config.url": "ftp://x", "config.timeout_seconds": "soon", "config.api_key": SECRET, "id": name}
+    tried = Reader(admin.post("/new-connection/rag/chromadb", do="test", **typed).text)
+    assert "Correct the fields that are named." in tried.text
+    assert inputs(tried)["config.url"]["aria-invalid"] == "true"
     answer = admin.post("/new-connection/rag/chromadb", do="save", **typed)
     page = Reader(answer.text)
     assert answer.status_code == 400
@@ -137,10 +115,9 @@ def test_faults_stand_at_their_fields_and_what_was_typed_stays_except_secrets(ad
 
 
 def test_a_name_that_is_taken_is_said(admin, made):
-    taken = made("rag", "chromadb", {"url": "http://127.0.0.1:9"})
-    answer = admin.post("/new-connection/rag/chromadb", do="save", id=taken, **{"config.url": "http://127.0.0.1:9"})
-    assert answer.status_code == 409
-    assert "There is a connection" in Reader(answer.text).text
+    taken, url = made("rag", "chromadb", {"url": "http://127.0.0.1:9"}), {"config.url": "http://127.0.0.1:9"}
+    answer = admin.post("/new-connection/rag/chromadb", do="save", id=taken, **url)
+    assert (answer.status_code, "There is a connection" in Reader(answer.text).text) == (409, True)
 
 
 def test_a_secret_is_stored_kept_and_removed_without_being_shown(admin, client, name):
@@ -182,25 +159,19 @@ def test_one_of_the_choices_counts(admin, client, name):
     both = {"config.url": "http://127.0.0.1:9", "config.path": "books", "choice": "A Qdrant server", "id": name}
     assert admin.post("/new-connection/rag/qdrant", do="save", **both).status_code == 303
     assert client.get(f"/api/connections/{name}").json["config"] == {"url": "http://127.0.0.1:9"}
-    chosen = [each["value"] for each in admin.read(f"/connections/{name}").all("input") if "checked" in each]
-    assert chosen == ["A Qdrant server"]
     assert client.delete(f"/api/connections/{name}").status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("config", "choice"),
-    [
-        ({"url": "http://127.0.0.1:9"}, "A Qdrant server"),
-        ({"url": "http://127.0.0.1:9", "api_key": "${QDRANT_API_KEY}"}, "A Qdrant server"),
-        ({"path": "books"}, "An embedded Qdrant in a folder of this service"),
-        ({"path": "books", "api_key": "${QDRANT_API_KEY}"}, "An embedded Qdrant in a folder of this service"),
-    ],
-)
-def test_the_choice_that_was_made_is_chosen_again(admin, made, config, choice):
-    page = admin.read(f"/connections/{made('rag', 'qdrant', config)}")
-    assert [each["value"] for each in page.all("input") if each.get("name") == "choice" and "checked" in each] == [
-        choice
-    ]
+def test_the_choice_that_was_made_is_chosen_again(admin, client, name):
+    server, folder = "A Qdrant server", "An embedded Qdrant in a folder of this service"
+    for place, choice in (({"url": "http://127.0.0.1:9"}, server), ({"path": "books"}, folder)):
+        for secret in ({}, {"api_key": "${QDRANT_API_KEY}"}):
+            body = {"id": name, "type": "rag", "provider": "qdrant", "config": place | secret}
+            assert client.post("/api/connections", json=body).status_code == 201
+            page = admin.read(f"/connections/{name}")
+            chosen = [each for each in page.all("input") if each.get("name") == "choice" and "checked" in each]
+            assert [each["value"] for each in chosen] == [choice], secret
+            assert client.delete(f"/api/connections/{name}").status_code == 200
 
 
 def test_a_test_shows_its_stages_and_not_the_secret(admin, models):
@@ -222,19 +193,6 @@ def test_a_stored_secret_counts_in_a_test_of_the_form_that_changes_it(admin, mad
     assert "must be given again" in Reader(elsewhere.text).text
 
 
-def test_models_are_offered_for_their_field(admin, models):
-    typed = {"config.url": f"{models.url}/v1"}
-    page = Reader(admin.post("/new-connection/llm/openai", do="models", **typed).text)
-    assert "1 model to choose from" in page.text
-    assert "chatty" in [each["value"] for each in page.all("option")]
-
-
-def test_a_failed_test_names_the_field(admin):
-    page = Reader(admin.post("/new-connection/rag/chromadb", do="test", **{"config.url": "nonsense"}).text)
-    assert "Correct the fields that are named." in page.text
-    assert inputs(page)["config.url"]["aria-invalid"] == "true"
-
-
 def test_a_connection_of_the_service_is_shown_and_not_changed(admin):
     page = admin.read("/connections/local")
     assert "built-in" in page.text
@@ -253,7 +211,8 @@ def test_a_connection_is_deleted_after_what_depends_on_it_was_shown(admin, clien
 
 
 def test_what_a_hostile_service_says_stays_text(admin, made):
-    with hostile_chroma() as url:
+    with hostile_chroma() as server:
+        url = server.url
         name = made("rag", "chromadb", {"url": url}, display_name=MARKUP)
         for path in ("/connections", f"/connections/{name}", f"/connections/{name}/delete"):
             answer = admin.get(path)
@@ -289,12 +248,9 @@ def test_a_form_of_another_site_does_nothing(admin, client, name):
 def test_a_connection_may_be_called_new(admin, client):
     body = {"id": "new", "type": "llm", "provider": "ollama", "config": {"model": "m"}, "display_name": "The newest"}
     assert client.post("/api/connections", json=body).status_code == 201
-    try:
-        page = admin.read("/connections/new")
-        assert "The newest" in page.text
-        assert "New connection" in admin.read("/new-connection").text
-    finally:
-        assert client.delete("/api/connections/new").status_code == 200
+    said = admin.read("/connections/new").text, admin.read("/new-connection").text
+    assert client.delete("/api/connections/new").status_code == 200
+    assert ("The newest" in said[0], "New connection" in said[1]) == (True, True)
 
 
 def test_a_connection_whose_provider_is_gone_says_so_and_can_be_deleted(app, admin, client, name):

@@ -10,7 +10,7 @@ import pytest
 from interfaces.console.snippets import snippets_of
 from interfaces.console.wire import WireRequest
 from interfaces.passages.words import excerpt_around, words_of
-from tests.interfaces.console.conftest import ADMIN_KEY, Visitor
+from tests.interfaces.console.conftest import ADMIN, ADMIN_KEY, Visitor
 
 DEEP = "[" * 300 + "]" * 300
 DEEP_FILTER = '{"a": ' * 300 + "1" + "}" * 300
@@ -20,39 +20,38 @@ WIDE_AND_DEEP = json.dumps({"$and": [{"a": json.loads("[" * 100 + "]" * 100)}]})
 @pytest.fixture(scope="module")
 def stored(app):
     client = app.test_client()
-    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {ADMIN_KEY}"
-    assert client.post("/collections", json={"name": "odd"}).status_code == 201
+    assert client.post("/collections", json={"name": "odd"}, headers=ADMIN).status_code == 201
     documents = [
         {"id": "a", "text": "A text", "metadata": {"": 1, "a,b": 2, "kind": 'k"1'}, "embedding": [1.0, 0.0]},
         {"id": "long", "text": "x" * 200_000, "metadata": {"kind": "long"}, "embedding": [0.0, 1.0]},
     ]
-    assert client.post("/collections/odd/documents", json={"documents": documents}).status_code in (201, 202)
+    sent = {"documents": documents}
+    assert client.post("/collections/odd/documents", json=sent, headers=ADMIN).status_code in (201, 202)
     return "odd"
 
 
 @pytest.mark.parametrize(
     ("path", "query"),
     [
-        ("/ask", {"q": "x", "where": DEEP_FILTER}),
-        ("/ask", {"q": "x", "where": WIDE_AND_DEEP}),
-        ("/ask", {"q": "x", "only": f'["a", {DEEP}]'}),
-        ("/ask", {"q": "x", "only": "[1, 2, 3]"}),
+        ("/ask", {"where": DEEP_FILTER}),
+        ("/ask", {"where": WIDE_AND_DEEP}),
+        ("/ask", {"only": f'["a", {DEEP}]'}),
+        ("/ask", {"only": "[1, 2, 3]"}),
         ("/collections/odd", {"where": DEEP_FILTER}),
+        ("/collections/odd", {"where": "[1]"}),
         ("/collections/odd", {"field": "a", "op": "$eq", "value": DEEP}),
         ("/collections/odd/map", {"where": DEEP_FILTER}),
         ("/collections/odd/delete", {"where": DEEP_FILTER}),
-        ("/collections/odd", {"where": "[1]"}),
     ],
 )
 def test_json_that_is_too_deep_or_of_another_shape_is_refused(stored, admin, path, query):
-    answer = admin.get(path, **query)
-    assert answer.status_code == 400
-    assert 'role="alert"' in answer.text
+    answer = admin.get(path, q="x", **query)
+    assert (answer.status_code, 'role="alert"' in answer.text) == (400, True)
 
 
-@pytest.mark.parametrize("path", ["/quality/measured?bench=", "/documents/of/odd?id="])
-def test_an_empty_id_is_no_page(stored, admin, path):
-    assert admin.client.get(f"/console{path}").status_code == 404
+def test_an_empty_id_is_no_page(stored, admin):
+    for path in ("/quality/measured?bench=", "/documents/of/odd?id="):
+        assert admin.client.get(f"/console{path}").status_code == 404
 
 
 def test_a_filter_survives_its_form(stored, admin):
@@ -76,11 +75,6 @@ def test_head_changes_nothing_and_signs_nobody_in(admin, anybody):
     assert "by-head" not in admin.get("/connections").text
     assert anybody.client.head("/console/sign-in", data={"key": ADMIN_KEY}).status_code == 200
     assert anybody.get("/ask").status_code == 303
-
-
-@pytest.mark.parametrize("method", ["put", "patch", "delete"])
-def test_other_methods_need_the_token_too(admin, method):
-    assert getattr(admin.client, method)("/console/ask").status_code in (400, 405)
 
 
 @pytest.mark.parametrize("method", ["put", "patch", "delete"])
@@ -125,13 +119,12 @@ def test_strangers_send_small_forms_of_few_fields(anybody, admin):
 FORM = "application/x-www-form-urlencoded"
 
 
-@pytest.mark.parametrize("limit", ["nan", "inf", "1e308", "9" * 400, "1_0", "-1", "x"])
-def test_a_limit_that_is_no_number_makes_no_key(admin, client, limit):
-    before = len(client.get("/api/keys").json["keys"])
-    answer = admin.post("/service/keys", name="limited", scope="read", documents=limit)
-    assert answer.status_code == 400
-    assert "limits.documents" in answer.text
-    assert len(client.get("/api/keys").json["keys"]) == before
+def test_a_limit_that_is_no_number_makes_no_key(admin, client):
+    before = client.get("/api/keys").json["keys"]
+    for limit in ("nan", "inf", "1e308", "9" * 400, "1_0", "-1", "x"):
+        answer = admin.post("/service/keys", name="limited", scope="read", documents=limit)
+        assert (answer.status_code, "limits.documents" in answer.text) == (400, True), limit
+    assert client.get("/api/keys").json["keys"] == before
 
 
 def test_signing_in_again_ends_the_session_before(app, new_key):
@@ -144,12 +137,10 @@ def test_signing_in_again_ends_the_session_before(app, new_key):
     assert before.get("/ask").status_code == 303
 
 
-def test_fields_without_a_name_are_not_counted_and_long_texts_are_cut(stored, admin):
-    assert admin.get("/collections/odd").status_code == 200
+def test_a_long_text_is_cut(stored, admin):
     page = admin.get("/collections/odd/document", id="long")
-    assert page.status_code == 200
+    assert (page.status_code, "more characters are not shown" in page.text) == (200, True)
     assert len(page.text) < 150_000
-    assert "more characters are not shown" in page.text
 
 
 def test_a_wrong_etag_is_refused_by_name(stored, admin):
@@ -160,16 +151,12 @@ def test_a_wrong_etag_is_refused_by_name(stored, admin):
 
 
 def test_what_is_pasted_obeys_nobody():
-    said = "x\x7f\x9b\u202e$(id)`id`'\"\n${HOME}"
-    for each in snippets_of(
-        WireRequest("POST", "/api/search", {}, {"query": said}), "http://127.0.0.1", needs_key=True
-    ):
-        assert not any(ord(character) in (0x7F, 0x9B, 0x202E) for character in each.text), each.title
+    asked = WireRequest("POST", "/api/search", {}, {"query": "x\x7f\x9b\u202e$(id)`id`'\"\n${HOME}"})
+    for each in snippets_of(asked, "http://127.0.0.1", needs_key=True):
+        assert not set("\x7f\x9b\u202e") & set(each.text), each.title
 
 
-def test_an_excerpt_takes_steps_in_proportion_to_the_text():
-    text = "otter river " * 20_000
-    assert excerpt_around(
-        "x " * 1_000 + "otter " + "y " * 1_000 + "otter river " + "z " * 500, words_of("otter river")
-    ).count("river")
-    assert len(excerpt_around(text, words_of("otter river"))) < 700
+def test_an_excerpt_has_the_words_and_is_short_however_often_they_come():
+    words, apart = words_of("otter river"), "x " * 1_000 + "otter " + "y " * 1_000 + "otter river " + "z " * 500
+    assert "river" in excerpt_around(apart, words)
+    assert len(excerpt_around("otter river " * 20_000, words)) < 700

@@ -5,25 +5,20 @@ from __future__ import annotations
 import pytest
 
 from interfaces.console.maps import DRAWN, Map
+from tests.interfaces.console.conftest import ADMIN
 
 
 @pytest.fixture(scope="module")
 def name(app):
-    client = app.test_client()
-    client.environ_base["HTTP_AUTHORIZATION"] = "Bearer an-administrators-key-for-tests"
-    name = "mapped"
-    assert client.post("/collections", json={"name": name}).status_code == 201
+    client, name = app.test_client(), "mapped"
+    assert client.post("/collections", json={"name": name}, headers=ADMIN).status_code == 201
+    kinds = [{"kind": "pdf" if n % 3 else "<md>", "page": n, "tags": ["x", "y"] if n % 2 else []} for n in range(12)]
     documents = [
-        {
-            "id": f"d{n}",
-            "text": f"text {n}",
-            "metadata": {"kind": "pdf" if n % 3 else "<md>", "page": n, "tags": ["x", "y"] if n % 2 else []},
-            "embedding": [n % 5, n % 7, 1],
-        }
-        for n in range(12)
+        {"id": f"d{n}", "text": f"text {n}", "metadata": metadata, "embedding": [n % 5, n % 7, 1]}
+        for n, metadata in enumerate(kinds)
     ]
-    path = f"/collections/{name}/documents"
-    assert client.post(path, json={"documents": documents}).status_code in (201, 202)
+    stored = client.post(f"/collections/{name}/documents", json={"documents": documents}, headers=ADMIN)
+    assert stored.status_code in (201, 202)
     return name
 
 
@@ -44,28 +39,21 @@ def legend(page):
 def test_values_colour_the_points_and_lead_to_their_documents(shown, name, admin):
     page = shown()
     assert len(page.all("use")) == 12
-    assert {each["class"] for each in page.all("use")} == {"value-0", "value-1"}
     # Shapes tell apart what colours do not.
-    assert {(each["class"], each["href"]) for each in page.all("use")} == {
-        ("value-0", "#shape-0"),
-        ("value-1", "#shape-1"),
-    }
+    used = {(each["class"], each["href"]) for each in page.all("use")}
+    assert used == {("value-0", "#shape-0"), ("value-1", "#shape-1")}
     assert legend(page) == [True, True, False, False]
-    assert [each["aria-label"] for each in page.all("svg") if each.get("role") == "img"] == [
-        f"{name} as points, coloured by kind"
-    ]
+    [picture] = [each for each in page.all("svg") if each.get("role") == "img"]
+    assert picture["aria-label"] == f"{name} as points, coloured by kind"
     links = [each["href"] for each in page.all("a") if "field=kind" in each["href"]]
     assert len(links) == 2
     assert "4 documents that match" in admin.client.get(links[1]).text
 
 
-def test_numbers_colour_by_steps(shown):
+def test_numbers_colour_by_steps_and_lists_lead_to_what_they_contain(shown, admin):
     page = shown(field="page")
     assert {each["class"] for each in page.all("use")} == {f"step-{n}" for n in range(8)}
     assert "0 – 1.375" in page.text
-
-
-def test_lists_lead_to_what_they_contain(shown, admin):
     page = shown(field="tags")
     assert "without tags" in page.text
     [link] = [each["href"] for each in page.all("a") if "field=tags" in each["href"]]
@@ -94,12 +82,8 @@ def _projection(values, **others):
 
 def test_a_number_of_few_is_a_group_of_its_own():
     found = Map.of(_projection([2021, 2020, 2021, None], scale="numbers"))
-    assert [(each.title, each.count) for each in found.groups] == [
-        ("2020", 1),
-        ("2021", 2),
-        ("other values", 0),
-        ("without f", 1),
-    ]
+    groups = [(each.title, each.count) for each in found.groups]
+    assert groups == [("2020", 1), ("2021", 2), ("other values", 0), ("without f", 1)]
     assert found.bounds == (2020, 2021)
     assert [place for _, _, place in found.points] == [1, 0, 1, 3]
 

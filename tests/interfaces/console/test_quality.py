@@ -10,6 +10,7 @@ import pytest
 from interfaces.console.measured import compared, plots_of
 from retrieval.bench.query_set import read_query_set
 from schemas.contracts.judgements import MAX_GIVEN_CHARACTERS
+from tests.interfaces.console.conftest import ADMIN
 from tests.support.live import eventually
 
 TEXTS = {
@@ -18,22 +19,18 @@ TEXTS = {
     "hours": "The door opens at nine.",
 }
 QUESTION = "When does the door open?"
+MANY = "\n".join(f'{{"_id": "{n}", "text": "x"}}' for n in range(1_001))
+ONE, OF_ONE = '{"_id": "1", "text": "x"}\n', "1\ta\t1\n"
 
 
 @pytest.fixture(scope="module")
 def documents(app):
     """The ids of three documents of the collection `judged`, by name."""
-    client = app.test_client()
-    client.environ_base["HTTP_AUTHORIZATION"] = "Bearer an-administrators-key-for-tests"
-    for name, text in TEXTS.items():
-        rule = {
-            "filename": f"{name}.md",
-            "content": text,
-            "metadata": {"source": "handbook", "doc_type": "ops", "last_update_date": "2025-10-02"},
-        }
-        sent = client.post("/api/rag/documents:batch", json={"documents": [rule], "collection": "judged"})
-        assert sent.status_code in (200, 201, 202), sent.json
-    found = client.post("/collections/judged/documents/search", json={}).json["documents"]
+    client, about = app.test_client(), {"source": "handbook", "doc_type": "ops", "last_update_date": "2025-10-02"}
+    rules = [{"filename": f"{name}.md", "content": text, "metadata": about} for name, text in TEXTS.items()]
+    sent = {"documents": rules, "collection": "judged"}
+    assert client.post("/api/rag/documents:batch", json=sent, headers=ADMIN).status_code in (200, 201, 202)
+    found = client.post("/collections/judged/documents/search", json={}, headers=ADMIN).json["documents"]
     ids = {each["text"].strip(): each["metadata"].get("document_id", each["id"]) for each in found}
     return {name: next(ids[each] for each in ids if text in each) for name, text in TEXTS.items()}
 
@@ -58,23 +55,10 @@ def _nothing_judged(client):
         client.delete(f"/api/bench/{each['id']}")
 
 
-@pytest.mark.parametrize(
-    ("change", "status", "field"),
-    [
-        ({"grade": 2}, 400, "grade"),
-        ({"grade": None}, 400, "grade"),
-        ({"question": " "}, 400, "question"),
-        ({"question": "x" * 2_001}, 400, "question"),
-        ({"document_id": ""}, 400, "document_id"),
-        ({"collection": "no such"}, 400, "collection"),
-        ({"document_id": "nobody"}, 404, None),
-        ({"collection": "nobody"}, 404, None),
-    ],
-)
-def test_a_wrong_judgement_is_refused(client, documents, change, status, field):
-    body = {"question": QUESTION, "collection": "judged", "document_id": documents["hours"], "grade": 1, **change}
-    answer = client.post("/api/judgements", json=body)
-    assert (answer.status_code, answer.json["details"].get("field")) == (status, field), answer.json
+def test_what_is_not_there_is_not_judged(client, documents):
+    body = {"question": QUESTION, "collection": "judged", "document_id": documents["hours"], "grade": 1}
+    for change in ({"document_id": "nobody"}, {"collection": "nobody"}):
+        assert client.post("/api/judgements", json=body | change).status_code == 404
     assert client.get("/api/judgements").json["total"] == 0
 
 
@@ -112,8 +96,10 @@ def test_a_measurement_has_the_figures_of_each_run_and_question(client, judge):
 
 def test_without_a_relevant_document_there_is_nothing_to_measure(client, judge):
     judge("hours", grade=0)
+    of_others = {"collection": "judged", "query_set": {"queries": ONE, "qrels": OF_ONE}}
     for answer in (
         client.post("/api/bench", json={"collection": "judged"}),
+        client.post("/api/bench", json=of_others),
         client.get("/api/query-set?collection=judged"),
     ):
         assert (answer.status_code, answer.json["code"]) == (409, "nothing_judged")
@@ -135,9 +121,6 @@ def test_a_query_set_of_ones_own_is_measured_against_the_collection(client, docu
     assert client.get("/api/judgements").json["total"] == 0
 
 
-ONE, OF_ONE = '{"_id": "1", "text": "x"}\n', "1\ta\t1\n"
-
-
 @pytest.mark.parametrize(
     ("queries", "qrels", "file", "line", "field"),
     [
@@ -145,28 +128,17 @@ ONE, OF_ONE = '{"_id": "1", "text": "x"}\n', "1\ta\t1\n"
         ("\n[1]", OF_ONE, "queries.jsonl", 2, None),
         ('{"text": "x"}', OF_ONE, "queries.jsonl", 1, "_id"),
         ('{"_id": 1, "text": "x"}', OF_ONE, "queries.jsonl", 1, "_id"),
-        ('{"_id": "", "text": "x"}', OF_ONE, "queries.jsonl", 1, "_id"),
         (ONE + ONE, OF_ONE, "queries.jsonl", 2, "_id"),
-        ('{"_id": "1"}', OF_ONE, "queries.jsonl", 1, "text"),
         ('{"_id": "1", "text": 1}', OF_ONE, "queries.jsonl", 1, "text"),
         ('{"_id": "1", "text": "' + "x" * 2_001 + '"}', OF_ONE, "queries.jsonl", 1, "text"),
         (ONE, "1\ta", "qrels/test.tsv", 1, None),
-        (ONE, "1 a 1", "qrels/test.tsv", 1, None),
         (ONE, OF_ONE + "2\ta\t1", "qrels/test.tsv", 2, "query-id"),
         (ONE, "1\t\t1", "qrels/test.tsv", 1, "corpus-id"),
-        (ONE, "1\ta\t0.5", "qrels/test.tsv", 1, "score"),
         (ONE, "1\ta\t٣", "qrels/test.tsv", 1, "score"),
         (ONE, "1\ta\t" + "9" * 400, "qrels/test.tsv", 1, "score"),
         (ONE, "1\ta\t0", "qrels/test.tsv", None, None),
         (ONE, "", "qrels/test.tsv", None, None),
-        pytest.param(
-            "\n".join(f'{{"_id": "{n}", "text": "x"}}' for n in range(1_001)),
-            "\n".join(f"{n}\ta\t1" for n in range(1_001)),
-            "qrels/test.tsv",
-            None,
-            None,
-            id="many",
-        ),
+        pytest.param(MANY, "\n".join(f"{n}\ta\t1" for n in range(1_001)), "qrels/test.tsv", None, None, id="many"),
         pytest.param(ONE + "\n" * MAX_GIVEN_CHARACTERS, OF_ONE, "queries.jsonl", None, None, id="large queries"),
         pytest.param(ONE, "\n" * MAX_GIVEN_CHARACTERS + OF_ONE, "qrels/test.tsv", None, None, id="large qrels"),
     ],
@@ -180,26 +152,6 @@ def test_a_wrong_line_of_a_query_set_is_named(client, documents, queries, qrels,
     if line is not None:
         assert answer.json["message"].startswith(f"{file}:{line}: ")
     assert client.get("/api/bench").json["benches"] == []
-
-
-@pytest.mark.parametrize(
-    ("query_set", "field"),
-    [
-        ("x", "query_set"),
-        ({"queries": ONE}, "query_set.qrels"),
-        ({"queries": ONE, "qrels": 1}, "query_set.qrels"),
-        ({"queries": ONE, "qrels": OF_ONE, "corpus": "x"}, "query_set.corpus"),
-    ],
-)
-def test_a_query_set_of_another_shape_is_refused(client, documents, query_set, field):
-    answer = client.post("/api/bench", json={"collection": "judged", "query_set": query_set})
-    assert (answer.status_code, answer.json["details"].get("field")) == (400, field), answer.json
-
-
-def test_a_query_set_about_other_documents_is_refused(client, documents):
-    asked = {"collection": "judged", "query_set": {"queries": ONE, "qrels": OF_ONE}}
-    answer = client.post("/api/bench", json=asked)
-    assert (answer.status_code, answer.json["code"]) == (409, "nothing_judged")
 
 
 def test_a_query_set_is_measured_by_its_files(admin, client, documents):
@@ -225,12 +177,9 @@ def test_a_query_set_is_measured_by_its_files(admin, client, documents):
 
 
 def test_what_is_not_there_is_said(client):
-    for method, path, code in (
-        ("DELETE", "/api/judgements/nobody", "judgement_not_found"),
-        ("GET", "/api/bench/nobody", "bench_not_found"),
-        ("DELETE", "/api/bench/nobody", "bench_not_found"),
-    ):
-        answer = client.open(path, method=method)
+    for method, path in (("DELETE", "/api/judgements"), ("GET", "/api/bench"), ("DELETE", "/api/bench")):
+        answer = client.open(f"{path}/nobody", method=method)
+        code = "judgement_not_found" if path == "/api/judgements" else "bench_not_found"
         assert (answer.status_code, answer.json["code"]) == (404, code)
 
 
@@ -250,22 +199,17 @@ def test_the_receipt_shows_how_each_collection_was_searched(admin, documents):
 
 def test_thumbs_without_scripts(admin, client, documents):
     page = admin.read("/ask", q=QUESTION, collection="judged")
-    buttons = [each for each in page.all("button") if "data-grade" in each]
-    assert {each["aria-label"] for each in buttons} == {"Relevant", "Not relevant"}
+    buttons = {each["aria-label"] for each in page.all("button") if "data-grade" in each}
+    assert buttons == {"Relevant", "Not relevant"}
     form = {"question": QUESTION, "collection": "judged", "document_id": documents["hours"], "anchor": "hit-1"}
     answer = admin.post("/quality/judge", of="/quality", **form, chosen="judged", grade="1")
     assert answer.status_code == 303
     assert answer.location.startswith("/console/ask?q=When")
     assert answer.location.endswith("#hit-1")
     [kept] = client.get("/api/judgements").json["judgements"]
-    pressed = [
-        each
-        for each in admin.read("/ask", q=QUESTION, collection="judged").all("button")
-        if each.get("aria-pressed") == "true"
-    ]
-    assert [(each["name"], each["value"], each["aria-label"]) for each in pressed] == [
-        ("forget", kept["id"], "Relevant")
-    ]
+    buttons = admin.read("/ask", q=QUESTION, collection="judged").all("button")
+    [pressed] = [each for each in buttons if each.get("aria-pressed") == "true"]
+    assert (pressed["name"], pressed["value"], pressed["aria-label"]) == ("forget", kept["id"], "Relevant")
     admin.post("/quality/judge", of="/quality", back="quality", forget=kept["id"])
     assert client.get("/api/judgements").json["total"] == 0
 

@@ -20,11 +20,16 @@ def test_without_a_key_a_page_leads_to_the_sign_in_and_back(anybody, page):
     assert (signed_in.status_code, signed_in.location) == (303, f"/console{page}?q=x")
 
 
-@pytest.mark.parametrize(
-    "elsewhere", ["//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)", "/a\nb", "x"]
-)
-def test_signing_in_leads_nowhere_else(anybody, elsewhere):
-    assert anybody.post("/sign-in", key=ADMIN_KEY, next=elsewhere).location == "/console/"
+def test_signing_in_leads_nowhere_else(anybody):
+    for elsewhere in (
+        "//evil.example/",
+        "https://evil.example/",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        "/a\nb",
+        "x",
+    ):
+        assert anybody.post("/sign-in", key=ADMIN_KEY, next=elsewhere).location == "/console/", elsewhere
 
 
 def test_a_browser_is_shown_the_console_and_a_program_the_service(app):
@@ -114,15 +119,6 @@ def test_with_one_session_too_many_the_oldest_of_the_same_key_ends(app):
     found = [sessions.find(each.id).key for each in mine]
     assert found == [None, None, *["a key"] * MOST_SESSIONS]
     assert sessions.find(other.id).key == "another"
-
-
-def test_who_signs_in_too_often_signs_out_their_oldest_browser(app, new_key):
-    key, first = new_key()["key"], Visitor(app)
-    first.sign_in(key)
-    for _ in range(MOST_SESSIONS):
-        assert first.get("/ask").status_code == 200
-        assert Visitor(app).sign_in(key).status_code == 303
-    assert first.get("/ask").status_code == 303
 
 
 def test_the_database_has_neither_sessions_nor_keys(app, admin):

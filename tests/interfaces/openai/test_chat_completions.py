@@ -1,7 +1,8 @@
-"""`/v1/chat/completions` as OpenAI's clients ask it, without those clients."""
+"""`/v1/chat/completions` as OpenAI's clients ask it, without those clients, and what conversations may be called."""
 
 import json
 import uuid
+from urllib.parse import quote
 
 import pytest
 
@@ -18,20 +19,11 @@ def app(app_of_models):
 
 
 @pytest.fixture(scope="module")
-def handbook(app):
+def handbook(app, text_collection):
     """A collection of two documents that the service itself embedded, its id as a vector store."""
-    client, name = app.test_client(), f"openai-{uuid.uuid4().hex[:12]}"
-    embedding = app.extensions["rag.layers"].connections.open("default", "embedding")
-    client.post("/collections", json={"name": name, "metadata": {"embedding_model": embedding.model}})
     texts = {"backups": "Backups are kept for thirty days.", "coffee": "The coffee machine is cleaned on Friday."}
-    documents = [
-        {"id": each, "text": text, "metadata": {"title": each, "n": number}, "embedding": vector}
-        for number, ((each, text), vector) in enumerate(
-            zip(texts.items(), embedding.embed(list(texts.values())).tolist(), strict=True)
-        )
-    ]
-    assert client.post(f"/collections/{name}/documents", json={"documents": documents}).status_code == 201
-    return name, f"vs_{client.get(f'/collections/{name}').json['id'].replace('-', '')}"
+    name = text_collection({each: (text, {"title": each, "n": n}) for n, (each, text) in enumerate(texts.items())})
+    return name, f"vs_{app.test_client().get(f'/collections/{name}').json['id'].replace('-', '')}"
 
 
 @pytest.fixture
@@ -57,7 +49,8 @@ def chunks(answer):
     return [json.loads(each.removeprefix("data: ")) for each in events]
 
 
-def test_rag_answers_from_the_documents_of_the_stores(complete, models, said, handbook):
+def test_rag_answers_from_the_documents_of_the_stores(client, complete, models, said, handbook):
+    assert [each["id"] for each in client.get("/v1/models").json["data"]][:2] == ["rag", "chatty"]
     models.script = [models.routes["/v1/embeddings"], lambda body: chat_answer(body, CITING)]
     answer = complete()
     assert answer["choices"][0]["message"]["content"] == CITING
@@ -95,13 +88,8 @@ def test_a_tool_says_what_is_searched(complete):
 
     assert set(sources()) >= {"backups", "coffee"}
     assert sources(filters={"type": "eq", "key": "title", "value": "coffee"}) == ["coffee"]
-    either = [{"type": "in", "key": "title", "value": ["coffee", "x"]}, {"type": "gte", "key": "n", "value": 1}]
-    assert sources(filters={"type": "and", "filters": either}) == ["coffee"]
-    negative = {
-        "type": "and",
-        "filters": [{"type": "ne", "key": "n", "value": 0}, {"type": "gt", "key": "n", "value": -1}],
-    }
-    assert sources(filters=negative) == ["coffee"]
+    both = [{"type": "in", "key": "title", "value": ["coffee", "x"]}, {"type": "gte", "key": "n", "value": 1}]
+    assert sources(filters={"type": "and", "filters": both}) == ["coffee"]
     assert len(sources(max_num_results=1)) == 1
 
 
@@ -127,13 +115,6 @@ def test_content_may_come_in_parts(complete, said):
     assert said()["messages"][-1]["content"] == "How long\nare backups kept?"
 
 
-def test_tokens_are_told_where_the_server_counts_them(complete, models):
-    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
-    choices = [{"message": {"role": "assistant", "content": "Yes."}}]
-    models.script = [as_json({"model": "chatty", "choices": choices, "usage": usage})]
-    assert complete(model="chatty", **PLAIN)["usage"] == usage
-
-
 def test_a_stream_says_the_same_in_pieces(complete, models):
     models.script = [models.routes["/v1/embeddings"], lambda body: chat_answer(body, CITING)]
     whole = complete()
@@ -149,8 +130,11 @@ def test_a_stream_says_the_same_in_pieces(complete, models):
     assert len({(each["id"], each["object"], each["created"]) for each in parts}) == 1
 
 
-def test_a_stream_tells_tokens_to_who_asks(complete, models):
+def test_tokens_are_told_where_the_server_counts_them_and_in_a_stream_to_who_asks(complete, models):
     usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    choices = [{"message": {"role": "assistant", "content": "Yes."}}]
+    models.script = [as_json({"model": "chatty", "choices": choices, "usage": usage})]
+    assert complete(model="chatty", **PLAIN)["usage"] == usage
     said = [{"choices": [{"delta": {"content": "Yes."}}]}, {"choices": [], "usage": usage}, "[DONE]"]
     for options, expected in (({"include_usage": True}, usage), (None, None)):
         models.script = [as_events(*said)]
@@ -158,18 +142,15 @@ def test_a_stream_tells_tokens_to_who_asks(complete, models):
         assert parts[-1].get("usage") == expected
 
 
-def test_a_stream_that_breaks_off_ends_with_openais_error(complete, models):
+def test_a_model_that_is_down_is_503_before_a_stream_and_openais_error_within_it(complete, models):
+    models.script = [Answer(503, b"{}")] * 3
+    assert complete(503, model="chatty", stream=True, **PLAIN)["error"]["type"] == "server_error"
     half = {"choices": [{"delta": {"content": "Half"}}]}
     models.script = [as_events(half, hold=None)]
     events = complete(model="chatty", stream=True, **PLAIN).get_data(as_text=True).strip().split("\n\n")
     last = json.loads(events[-1].removeprefix("data: "))
     assert (last["error"]["type"], last["error"]["code"]) == ("server_error", "chat_unavailable")
     assert "[DONE]" not in events
-
-
-def test_a_model_that_is_down_is_503_before_a_stream(complete, models):
-    models.script = [Answer(503, b"{}")] * 3
-    assert complete(503, model="chatty", stream=True, **PLAIN)["error"]["type"] == "server_error"
 
 
 def test_no_conversation_is_kept(complete, client, app):
@@ -184,37 +165,29 @@ def test_no_conversation_is_kept(complete, client, app):
     assert kept() > before
 
 
-def test_models_tell_which_chat(client):
-    assert [each["id"] for each in client.get("/v1/models").json["data"]][:2] == ["rag", "chatty"]
-
-
 @pytest.mark.parametrize(
     ("body", "status", "param"),
     [
         ({"model": "gpt-5"}, 404, "model"),
         ({"vector_store_ids": ["no-such-store"]}, 404, None),
         ({"vector_store_ids": ["vs_" + "0" * 32]}, 404, None),
-        ({"vector_store_ids": []}, 400, "vector_store_ids"),
-        ({"vector_store_ids": ["not a name!"]}, 400, "vector_store_ids"),
-        ({"messages": []}, 400, "messages"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, 400, "messages.0"),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages.0"),
-        ({"messages": [{"role": "system", "content": "x"}]}, 400, "messages"),
-        ({"n": 2}, 400, "n"),
-        ({"stream_options": {"include_usage": "yes"}}, 400, "stream_options.include_usage"),
-        ({"temperature": "hot"}, 400, "temperature"),
-        ({"stop": 7}, 400, "stop"),
-        ({"response_format": {"type": "json_object"}}, 400, "response_format"),
-        ({"functions": [{"name": "f"}]}, 400, "functions"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, 400, "tools"),
         ({"tools": [{"type": "file_search", "vector_store_ids": ["abc"]}]}, 400, "vector_store_ids"),
-        (
-            {"tools": [{"type": "file_search", "filters": {"type": "like", "key": "a", "value": 1}}]},
-            400,
-            "tools.filters",
-        ),
-        ({"tools": [{"type": "file_search", "filters": {"type": "eq", "key": "a", "value": None}}]}, 400, "filters"),
     ],
 )
-def test_a_wrong_field_is_named(complete, body, status, param):
+def test_what_cannot_be_asked_is_named(complete, body, status, param):
     assert complete(status, **body)["error"]["param"] == param
+
+
+@pytest.mark.parametrize("conversation_id", ["a/b", "/a//b/", "a b", "%2F", "é/…", "x" * 200, "...", "a\u2028b"])
+def test_a_conversation_s_id_is_read_and_erased_by_path_as_it_was_made(client, conversation_id):
+    path = f"/api/chat/{quote(conversation_id, safe='')}"
+    assert client.post("/api/chat", json={"message": "Hi", "conversationId": conversation_id}).status_code == 200
+    assert client.get(path).json["conversationId"] == conversation_id
+    assert client.delete(path).json["conversationId"] == conversation_id
+    assert client.get(path).status_code == 404
+
+
+def test_an_id_that_no_path_could_have_is_refused_when_it_is_chosen(client):
+    for conversation_id in (".", "..", "a/../b", "./a", "a\nb", "\0", "x" * 201, " "):
+        answer = client.post("/api/chat", json={"message": "Hi", "conversationId": conversation_id})
+        assert (answer.status_code, answer.json["details"]["field"]) == (400, "conversationId"), conversation_id

@@ -13,8 +13,6 @@ from tests.support.live import eventually
 
 BACKUPS, COFFEE = "# Backups\n\nThey are kept for thirty days.", "The coffee machine is cleaned every Friday."
 
-STATIC = "chunking_strategy.static.max_chunk_size_tokens"
-
 
 @pytest.fixture
 def keep(client):
@@ -31,6 +29,17 @@ def store(client):
     place = f"/v1/vector_stores/{client.post('/v1/vector_stores', json={}).json['id']}"
     yield place
     client.delete(place)
+
+
+@pytest.fixture
+def batch(client, store, settled):
+    """`batch(ids)`: a batch of files of the store, once it is settled."""
+
+    def make(ids):
+        made = client.post(f"{store}/file_batches", json={"file_ids": ids}).json
+        return settled(f"{store}/file_batches/{made['id']}")
+
+    return make
 
 
 @pytest.fixture
@@ -163,67 +172,42 @@ def test_a_detached_file_is_gone_from_the_store_and_kept(client, keep, store, at
     assert client.get(place).json["error"]["code"] == "file_not_in_store"
 
 
-def test_pages_hold_stored_and_failed_files_once_each(client, keep, store, settled):
+def test_pages_hold_stored_and_failed_files_once_each(client, keep, store, batch):
     ids = [keep(f"{number}.md", f"Number {number}") for number in range(4)] + [keep("x.exe", "MZ"), keep("y.exe", "MZ")]
-    batch = client.post(f"{store}/file_batches", json={"file_ids": ids}).json
-    assert settled(f"{store}/file_batches/{batch['id']}")["file_counts"] == {
-        "in_progress": 0,
-        "completed": 4,
-        "failed": 2,
-        "cancelled": 0,
-        "total": 6,
-    }
+    made = batch(ids)
+    assert made["file_counts"] == {"in_progress": 0, "completed": 4, "failed": 2, "cancelled": 0, "total": 6}
     for order, expected in (("asc", ids), ("desc", ids[::-1])):
-        for place in (f"{store}/files", f"{store}/file_batches/{batch['id']}/files"):
+        for place in (f"{store}/files", f"{store}/file_batches/{made['id']}/files"):
             seen, after = [], ""
-            while True:
+            while after is not None:
                 page = client.get(f"{place}?order={order}&limit=2{after}").json
                 seen += [each["id"] for each in page["data"]]
-                if not page["has_more"]:
-                    break
-                after = f"&after={page['last_id']}"
+                after = f"&after={page['last_id']}" if page["has_more"] else None
             assert seen == expected
             before = client.get(f"{place}?order={order}&limit=3&before={expected[4]}").json
             assert ([each["id"] for each in before["data"]], before["has_more"]) == (expected[1:4], True)
-    for _ in range(3):
-        page = client.get(f"{store}/files?limit=2").json
-        for each in page["data"]:
-            client.delete(f"{store}/files/{each['id']}")
-        behind = client.get(f"{store}/files?limit=2&after={page['last_id']}").json
-        assert [each["id"] for each in behind["data"]] == [
-            each["id"] for each in client.get(f"{store}/files?limit=2").json["data"]
-        ]
-    assert client.get(store).json["file_counts"]["total"] == 0
+    for query, param in (({"after": "nobody"}, "after"), ({"before": ids[0], "after": ids[1]}, "before")):
+        answer = client.get(f"{store}/file_batches/{made['id']}/files", query_string=query)
+        assert (answer.status_code, answer.json["error"]["param"]) == (400, param)
 
 
-@pytest.mark.parametrize("order", ["asc", "desc"])
-@pytest.mark.parametrize("of_batch", [False, True])
-@pytest.mark.parametrize("wholly", [False, True])
-def test_a_loop_may_delete_what_it_lists(client, keep, store, settled, order, of_batch, wholly):
+@pytest.mark.parametrize(
+    ("order", "of_batch", "wholly"),
+    [("asc", False, False), ("asc", True, True), ("desc", False, True), ("desc", True, False)],
+)
+def test_a_loop_may_delete_what_it_lists(client, keep, store, batch, order, of_batch, wholly):
     ids = [keep(f"{number}.md", f"Number {number}") for number in range(3)] + [keep("x.exe", "MZ")]
-    batch = client.post(f"{store}/file_batches", json={"file_ids": ids}).json
-    settled(f"{store}/file_batches/{batch['id']}")
-    place = f"{store}/file_batches/{batch['id']}/files" if of_batch else f"{store}/files"
+    made = batch(ids)
+    place = f"{store}/file_batches/{made['id']}/files" if of_batch else f"{store}/files"
     seen, query = [], {"limit": 1, "order": order}
-    while True:
+    while "after" not in query or query["after"]:
         page = client.get(place, query_string=query)
         assert page.status_code == 200, page.text
         seen += [each["id"] for each in page.json["data"]]
         assert client.delete(f"/v1/files/{seen[-1]}" if wholly else f"{store}/files/{seen[-1]}").status_code == 200
-        if not page.json["has_more"]:
-            break
-        query["after"] = page.json["last_id"]
+        query["after"] = page.json["last_id"] if page.json["has_more"] else None
     assert seen == (ids if order == "asc" else ids[::-1])
     assert client.get(store).json["file_counts"]["total"] == 0
-
-
-def test_a_page_of_a_batch_begins_at_one_cursor_of_its_own(client, keep, store, settled):
-    ids = [keep(f"{number}.md", f"Number {number}") for number in range(2)]
-    batch = client.post(f"{store}/file_batches", json={"file_ids": ids}).json
-    place = f"{store}/file_batches/{batch['id']}/files"
-    for query, param in (({"after": "nobody"}, "after"), ({"before": ids[0], "after": ids[1]}, "before")):
-        answer = client.get(place, query_string=query)
-        assert (answer.status_code, answer.json["error"]["param"]) == (400, param)
 
 
 def test_files_of_a_batch_have_attributes_of_their_own(client, keep, store, settled):
@@ -242,24 +226,16 @@ def test_files_of_a_batch_have_attributes_of_their_own(client, keep, store, sett
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "status", "param"),
+    ("path", "body"),
     [
-        ("files", {}, 400, "file_id"),
-        ("files", {"file_id": "nobody"}, 404, None),
-        ("files", {"file_id": "nobody", "attributes": {"source": "x"}}, 400, "attributes"),
-        ("files", {"file_id": "nobody", "attributes": {"k": ["x"]}}, 400, "attributes"),
-        ("files", {"file_id": "nobody", "attributes": {str(each): 1 for each in range(17)}}, 400, "attributes"),
-        ("files", {"file_id": "nobody", "chunking_strategy": {"type": "static"}}, 400, STATIC),
-        ("file_batches", {}, 400, "file_ids"),
-        ("file_batches", {"file_ids": ["a"], "files": [{"file_id": "a"}]}, 400, "file_ids"),
-        ("file_batches", {"files": [{"attributes": {}}]}, 400, "files.0.file_id"),
-        ("file_batches", {"file_ids": ["nobody"]}, 404, None),
-        ("files/nobody", {"attributes": {}}, 404, None),
+        ("files", {"file_id": "nobody"}),
+        ("file_batches", {"file_ids": ["nobody"]}),
+        ("files/nobody", {"attributes": {}}),
     ],
 )
-def test_a_wrong_field_is_named_and_nothing_is_attached(client, store, path, body, status, param):
+def test_what_is_not_there_is_not_attached(client, store, path, body):
     answer = client.post(f"{store}/{path}", json=body)
-    assert (answer.status_code, answer.json["error"]["param"]) == (status, param), answer.text
+    assert (answer.status_code, answer.json["error"]["param"]) == (404, None), answer.text
     assert client.get(store).json["file_counts"]["total"] == 0
 
 

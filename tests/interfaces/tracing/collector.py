@@ -11,6 +11,8 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests.support.live import PATIENCE_SECONDS
+
 
 @dataclass
 class TakenSpan:
@@ -22,7 +24,6 @@ class TakenSpan:
     parent: str
     attributes: dict[str, Any]
     is_failed: bool
-    seconds: float
 
 
 @dataclass
@@ -60,7 +61,7 @@ def running_collector() -> Iterator[Collector]:
             collector.headers.append(dict(self.headers))
             collector.content.append(content)
             if collector.hangs:
-                collector.go_on.wait(60)
+                collector.go_on.wait(PATIENCE_SECONDS)
             if collector.status == 200:
                 _keep(collector, content)
             self.send_response(collector.status)
@@ -96,7 +97,6 @@ def _keep(collector: Collector, content: bytes) -> None:
                     span.parent_span_id.hex(),
                     _values(span.attributes),
                     span.status.code == 2,
-                    (span.end_time_unix_nano - span.start_time_unix_nano) / 1e9,
                 )
                 for span in scope.spans
             ]

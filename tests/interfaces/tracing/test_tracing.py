@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from prometheus_client import REGISTRY
 
@@ -55,7 +52,7 @@ def test_a_service_traces_a_search_and_a_write(tmp_path, monkeypatch, collector,
         assert found.json()["results"]
         base = f"{service.url}/collections/many"
         session.post(f"{service.url}/collections", json={"name": "many"}).raise_for_status()
-        documents = [{"id": str(each), "text": "x", "embedding": [each / 7, *[1.0] * 63]} for each in range(5_000)]
+        documents = [{"id": str(each), "text": "x", "embedding": [each / 7, *[1.0] * 63]} for each in range(500)]
         session.post(f"{base}/documents?wait=index", json={"documents": documents}).raise_for_status()
 
         def is_asked():
@@ -134,28 +131,13 @@ def test_what_a_collector_refuses_is_counted_as_dropped(tracing, collector):
     eventually(lambda: dropped() == before + 1)
 
 
-def test_nothing_of_opentelemetry_is_imported_where_nobody_wants_traces():
-    program = (
-        "import sys, interfaces.compose, interfaces.tracing.wanted, tempfile;"
-        "print(sorted(each for each in sys.modules if each.startswith('opentelemetry')))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 @pytest.mark.parametrize("url", ["collector:4318", "http://", "ftp://x", "http://u:p@x", "http://x/?a=1", "http://x:0"])
 def test_what_is_no_address_is_said_before_the_start(monkeypatch, url):
     monkeypatch.setenv("RAG_OTEL_ENDPOINT", url)
     with pytest.raises(ConfigurationError, match="RAG_OTEL_ENDPOINT: Must be a URL"):
         read_tracing_settings()
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "url"),
-    [("http://c:4318", "http://c:4318/v1/traces"), ("https://c/otlp/v1/traces/", "https://c/otlp/v1/traces")],
-)
-def test_spans_go_to_the_path_of_the_protocol(endpoint, url):
-    assert TracingSettings(endpoint).url == url
+    assert TracingSettings("http://c:4318").url == "http://c:4318/v1/traces"
+    assert TracingSettings("https://c/otlp/v1/traces/").url == "https://c/otlp/v1/traces"
 
 
 def test_the_headers_are_secret(monkeypatch):

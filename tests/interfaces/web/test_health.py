@@ -30,14 +30,11 @@ def told(client):
     return eventually(asked)
 
 
-def test_models_that_answer_are_part_of_a_healthy_service(client):
+def test_models_that_are_down_degrade_the_service_by_name_and_never_what_it_stores(client, models):
     service, tools = told(client)
     assert (service["status"], service["healthy"], tools["healthy"]) == ("healthy", True, True)
     assert service["embedding"]["status"] == service["chat"]["status"] == "healthy"
     assert tools["embedding"]["healthy"] is tools["chat"]["healthy"] is True
-
-
-def test_models_that_are_down_degrade_the_service_by_name_and_never_what_it_stores(client, models):
     models.is_down = True
     try:
         eventually(lambda: client.get("/health").json["embedding"]["status"] == "unhealthy")

@@ -1,31 +1,10 @@
 """The calls of the first release's forms, and services that answer like its server."""
 
-import json
-import uuid
-from urllib.parse import urlsplit
-
 import pytest
 
+from tests.interfaces.answering import answering
 from tests.registry.hostile import response
 from tests.support.raw_server import raw_server, saying
-
-
-def answering(routes):
-    """A server that answers a JSON value by path, and by path alone."""
-
-    def speak(server, connection):
-        if server.requests[-1]:
-            path = urlsplit(server.requests[-1].split(b" ")[1].decode()).path
-            found = routes.get(path)
-            said = (
-                response(b'{"error": "Not found"}', "404 Not Found")
-                if found is None
-                else response(json.dumps(found).encode())
-            )
-            connection.sendall(said)
-
-    return raw_server(speak)
-
 
 DOCS = {"name": "docs", "count": 2, "metadata": {"embedding_model": "all-MiniLM-L6-v2", "hnsw:space": "cosine"}}
 ORIGINAL = {
@@ -47,13 +26,6 @@ def original():
         yield server
 
 
-@pytest.fixture
-def connection_id(client):
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    yield name
-    client.delete(f"/api/connections/{name}")
-
-
 def as_first_written(url, **more):
     return {"provider": "chromadb-wrapper", "config": {"provider": "chromadb-wrapper", "url": url, **more}}
 
@@ -61,6 +33,8 @@ def as_first_written(url, **more):
 def test_a_form_that_names_its_provider_twice_and_counts_in_milliseconds_is_tested(client, original):
     answer = client.post("/api/connections/rag/test", json=as_first_written(original.url, timeout=30000))
     assert answer.status_code == 200, answer.json
+    assert [stage["verdict"] for stage in answer.json["stages"]] == ["passed"] * 6
+    assert (answer.json["success"], answer.json["collectionCount"]) == (True, 1)
     assert answer.json["collections"] == [{"name": "docs", "count": 2, "metadata": DOCS["metadata"]}]
     judged = client.post(
         "/api/connections/validate", json={"type": "rag", **as_first_written(original.url, timeout=30000)}
@@ -76,20 +50,17 @@ def test_it_is_kept_as_this_release_spells_it(client, connection_id, original):
     assert changed.json["config"] == {"url": original.url, "timeout_seconds": 0.5}
 
 
-@pytest.mark.parametrize(
-    ("more", "pointer"),
-    [
+def test_an_older_spelling_that_makes_no_sense_is_named(client):
+    for more, pointer in (
         ({"provider": "qdrant"}, "/provider"),
         ({"timeout": "30000"}, "/timeout"),
         ({"timeout": True}, "/timeout"),
         ({"timeout": 0}, "/timeout_seconds"),
         ({"timeout": 30000, "timeout_seconds": 3}, "/timeout"),
-    ],
-)
-def test_an_older_spelling_that_makes_no_sense_is_named(client, more, pointer):
-    config = {"url": "http://127.0.0.1:9", **more}
-    sent = {"type": "rag", "provider": "chromadb-wrapper", "config": config}
-    assert [each["pointer"] for each in client.post("/api/connections/validate", json=sent).json["errors"]] == [pointer]
+    ):
+        sent = {"type": "rag", "provider": "chromadb-wrapper", "config": {"url": "http://127.0.0.1:9", **more}}
+        faults = client.post("/api/connections/validate", json=sent).json["errors"]
+        assert [each["pointer"] for each in faults] == [pointer], more
 
 
 @pytest.mark.parametrize("provider", ["chromadb-wrapper", "chromadb"])
@@ -113,21 +84,18 @@ def test_an_original_service_whose_answers_have_no_ids_can_be_asked(client, conn
     assert answers[1]["data"]["documents"] == documents
 
 
-MODELS = {
-    "data": [
-        {"id": "gpt-4o-mini", "owned_by": "openai"},
-        {"id": "text-embedding-3-small", "owned_by": "openai"},
-        {"id": "qwen3", "max_model_len": 32768, "description": "A model"},
-        {"id": 7},
-        "rubbish",
-    ]
+GPT, EMBEDDING = {"id": "gpt-4o-mini", "owned_by": "openai"}, {"id": "text-embedding-3-small", "owned_by": "openai"}
+QWEN = {"id": "qwen3", "max_model_len": 32768, "description": "A model"}
+LLAMA = {"name": "llama3.2:latest", "details": {"family": "llama", "parameter_size": "3B"}}
+OFFERED = {
+    "/models": {"data": [GPT, EMBEDDING, QWEN, {"id": 7}, "rubbish"]},
+    "/api/tags": {"models": [LLAMA, {"name": "all:latest", "details": {"family": "bert"}}]},
 }
-TAGS = {
-    "models": [
-        {"name": "llama3.2:latest", "model": "llama3.2:latest", "details": {"family": "llama", "parameter_size": "3B"}},
-        {"name": "all:latest", "model": "all:latest", "details": {"family": "bert"}},
-    ]
-}
+
+
+def discovered(client, kind, provider, /, **config):
+    sent = {"provider": provider, "config": config}
+    return client.post(f"/api/connections/{kind}/discovery/models", json=sent)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +108,8 @@ TAGS = {
     ],
 )
 def test_the_models_of_a_provider_are_discovered(client, kind, provider, names):
-    with answering({"/models": MODELS, "/api/tags": TAGS}) as server:
-        sent = {"provider": provider, "config": {"provider": provider, "url": server.url}}
-        answer = client.post(f"/api/connections/{kind}/discovery/models", json=sent)
+    with answering(OFFERED) as server:
+        answer = discovered(client, kind, provider, provider=provider, url=server.url)
     assert answer.status_code == 200, answer.json
     assert (answer.json["provider"], answer.json["count"]) == (provider, len(names))
     assert [each["id"] for each in answer.json["models"]] == names
@@ -155,34 +122,24 @@ def test_the_models_of_a_provider_are_discovered(client, kind, provider, names):
 
 def test_models_whose_names_say_nothing_may_all_embed(client):
     with answering({"/models": {"data": [{"id": "a"}, {"id": "b"}]}}) as server:
-        sent = {"provider": "openai", "config": {"url": server.url}}
-        models = client.post("/api/connections/embedding/discovery/models", json=sent).json["models"]
+        models = discovered(client, "embedding", "openai", url=server.url).json["models"]
     assert [(each["id"], each["type"]) for each in models] == [("a", "embedding"), ("b", "embedding")]
 
 
-def test_the_local_provider_has_its_models(client):
-    answer = client.post("/api/connections/embedding/discovery/models", json={"provider": "minilm", "config": {}})
-    models = [(model["id"], model["maxTokens"]) for model in answer.json["models"]]
-    assert models == [("all-MiniLM-L6-v2", 8384), ("all-MiniLM-L6-v2-int8", 8384)]
+def test_the_local_provider_has_its_models_and_an_unknown_one_none(client):
+    models = discovered(client, "embedding", "minilm").json["models"]
+    told = [(model["id"], model["maxTokens"]) for model in models]
+    assert told == [("all-MiniLM-L6-v2", 8384), ("all-MiniLM-L6-v2-int8", 8384)]
+    for kind, provider in (("llm", "minilm"), ("embedding", "nobody")):
+        assert discovered(client, kind, provider).status_code == 404
 
 
 @pytest.mark.parametrize(
     ("answer", "error_type"),
-    [
-        (response(b"{}", "401 Unauthorized"), "authentication"),
-        (response(b"[]"), "unknown"),
-        (response(b'{"data": 7}'), "unknown"),
-    ],
+    [(response(b"{}", "401 Unauthorized"), "authentication"), (response(b'{"data": 7}'), "unknown")],
 )
 def test_models_that_are_not_told_are_a_failed_test(client, answer, error_type):
     with raw_server(saying(answer)) as server:
-        sent = {"provider": "openai", "config": {"url": server.url, "api_key": "sk-planted-in-a-form"}}
-        said = client.post("/api/connections/llm/discovery/models", json=sent)
+        said = discovered(client, "llm", "openai", url=server.url, api_key="sk-planted-in-a-form")
     assert (said.status_code, said.json["success"], said.json["errorType"]) == (400, False, error_type)
     assert "sk-planted" not in said.text
-
-
-def test_models_of_an_unknown_provider_are_not_found(client):
-    for path, provider in (("llm", "minilm"), ("embedding", "nobody")):
-        sent = {"provider": provider, "config": {}}
-        assert client.post(f"/api/connections/{path}/discovery/models", json=sent).status_code == 404

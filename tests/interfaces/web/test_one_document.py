@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from itertools import permutations
+from itertools import pairwise
 
 import pytest
 
@@ -19,6 +19,7 @@ from retrieval.watching.events import is_ignored
 from retrieval.watching.folder import Folder
 from retrieval.watching.syncing import FolderSync
 from schemas.access.callers import ANYBODY, acting_as
+from schemas.contracts.rule_documents import RuleDocument
 from schemas.settings import RetrievalSettings
 
 COLLECTION = "rag-documents"
@@ -110,8 +111,15 @@ def ways(app, client, tmp_path):
     return Ways(app.extensions["rag.layers"], client, root).write(GUIDE)
 
 
-@pytest.mark.parametrize("order", list(permutations(["loaded", "watched", "uploaded", "ingested"])), ids="-".join)
-def test_in_whatever_order_it_comes_there_is_one_document(ways, order):
+WAYS = ["loaded", "watched", "uploaded", "ingested"]
+EACH_BEHIND_EACH = [0, 1, 2, 3, 0, 2, 0, 3, 2, 1, 3, 1, 0]
+
+
+@pytest.mark.parametrize("first", range(4), ids=WAYS)
+def test_in_whatever_order_it_comes_there_is_one_document(ways, first):
+    """Each way follows each other one, and begins."""
+    order = [WAYS[(first + each) % 4] for each in EACH_BEHIND_EACH]
+    assert len(set(pairwise(order))) == 12
     for way in order:
         getattr(ways, way)()
         own = text_document_id(ways.name, PATH) if way == "ingested" else ways.as_file
@@ -119,14 +127,6 @@ def test_in_whatever_order_it_comes_there_is_one_document(ways, order):
         assert all("author:" not in each["text"] for each in ways.chunks())
         first = ways.chunks()[0]["metadata"]
         assert (first["tags"], first["author"], first["kind"]) == (["setup", "first"], "Ada", "markdown")
-
-
-@pytest.mark.parametrize("way", ["loaded", "watched", "uploaded", "ingested"])
-def test_front_matter_is_not_taken_for_the_place_of_a_chunk(ways, way):
-    getattr(ways.write("---\npage: seven\nslide: 2\nteam: x\n---\nHow to start.\n"), way)()
-    (chunk,) = ways.chunks()
-    assert (chunk["metadata"]["team"], chunk["metadata"]["start_line"]) == ("x", 6)
-    assert not {"page", "slide"} & chunk["metadata"].keys()
 
 
 @pytest.mark.parametrize("path", [PATH, f"/{PATH}"])
@@ -140,7 +140,7 @@ def test_a_text_is_the_file_with_or_without_a_slash_before_its_path(ways, path):
 
 def test_a_changed_file_replaces_what_another_way_stored(ways):
     ways.ingested()
-    for number, way in enumerate(["loaded", "watched", "uploaded", "ingested"]):
+    for number, way in enumerate(WAYS):
         getattr(ways.write(f"# Version {number}\n"), way)()
         assert [each["text"] for each in ways.chunks()] == [f"# Version {number}"]
 
@@ -188,13 +188,6 @@ def test_what_is_given_with_a_file_is_kept_and_a_change_of_it_is_one(ways):
     assert (first["tags"], first["team"]) == (["setup", "first"], "dev")
 
 
-def test_a_single_file_is_named_by_its_folder(ways):
-    ways.loaded()
-    assert ways.loaded(ways.root / PATH).created == 2
-    [other] = ways.documents() - {ways.as_file}
-    assert other == document_id("below/guide.md")
-
-
 @pytest.mark.parametrize(
     ("prefix", "source"), [("one", f"one/{PATH}"), ("one/", f"one/{PATH}"), ("", PATH), ("a/b", f"a/b/{PATH}")]
 )
@@ -212,25 +205,19 @@ class TestUpgrade:
     def stored_by_load(self, ways, client, source):
         """Store the file as 0.2.0's `load` did, in its one chunk for each section."""
         own = document_id(source)
-        vectors = ways._embedding.embed(["one", "two"]).tolist()
+        about = {"source": source, "title": "Guide", "section": "", "section_id": source, "document_id": own}
         documents = [
             {
-                "id": f"{own}-{index}",
-                "text": f"old {index}",
-                "embedding": vectors[index],
-                "metadata": {
-                    "source": source,
-                    "title": "Guide",
-                    "section": "",
-                    "section_id": source,
-                    "chunk_index": index,
-                    "start_line": 1,
-                    "document_id": own,
-                    **({"hash": "0" * 64, "chunk_count": 2} if index == 0 else {}),
-                },
+                "id": f"{own}-{n}",
+                "text": f"old {n}",
+                "embedding": vector,
+                "metadata": {"chunk_index": n, "start_line": 1},
             }
-            for index in range(2)
+            for n, vector in enumerate(ways._embedding.embed(["one", "two"]).tolist())
         ]
+        for each in documents:
+            each["metadata"] |= about
+        documents[0]["metadata"] |= {"hash": "0" * 64, "chunk_count": 2}
         answer = client.post(f"/collections/{COLLECTION}/documents", json={"documents": documents})
         assert answer.status_code == 201, answer.json
 
@@ -298,3 +285,45 @@ def test_each_line_of_a_file_of_records_is_listed_shown_and_deleted(ways, client
         assert [chunk["text"] for chunk in shown.pop("chunks")] == ["Of oats."]
         assert client.delete(f"/api/documents/{each['id']}").json["chunks"] == 1
     assert client.get("/api/documents", query_string=asked).json["total"] == 0
+
+
+LONG_GUIDE = (
+    "# Guide\n\nHow to start.\n\n## Install\n\n" + "Put it there. " * 1250 + "\n\n## Use\n\n" + "Do that. " * 1700
+)
+RULES = {"source": "guide.md", "doc_type": "ops", "last_update_date": "2026-01-31"}
+
+
+def stored(client, name):
+    body = {"include": ["embedding"], "limit": 1000, "order_by": ["chunk_index"]}
+    found = client.post(f"/collections/{name}/documents/search", json=body).json["documents"]
+    told = ("document_id", "section", "chunk_index", "start_line", "title")
+    return [(each["id"], each["text"], each["embedding"], *(each["metadata"][name] for name in told)) for each in found]
+
+
+def test_a_client_a_program_and_a_load_make_the_same_chunks(app_of_models, collection, tmp_path):
+    app = app_of_models(chats=False)
+    client = app.test_client()
+    names = [f"{collection}-{caller}" for caller in ("http", "program", "load")]
+    layers = app.extensions["rag.layers"]
+    (tmp_path / "guide.md").write_text(LONG_GUIDE)
+
+    document = {"filename": "guide.md", "content": LONG_GUIDE, "metadata": RULES}
+    answer = client.post("/api/rag/documents:batch", json={"documents": [document], "collection": names[0]})
+    assert (answer.status_code, answer.json["documents_failed"]) == (200, 0)
+    layers.pipeline.ingest([RuleDocument("guide.md", LONG_GUIDE, RULES)], collection=names[1])
+    embedding = layers.connections.open("default", "embedding")
+    with DocumentReader() as reader:
+        report = load(
+            tmp_path,
+            provider=layers.connections.open("local", "rag"),
+            collection=names[2],
+            embedding=embedding,
+            chunking=chunking_of(RetrievalSettings(), embedding, profile="whole"),
+            reader=reader,
+            source_prefix="",
+        )
+
+    http, program, loaded = (stored(client, name) for name in names)
+    assert http == program == loaded
+    assert len(http) == report.chunks > 2
+    assert {each[3] for each in http} == {document_id("guide.md")}

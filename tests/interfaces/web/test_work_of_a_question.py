@@ -23,21 +23,9 @@ TEXTS = ("Backups are kept for thirty days.", "The coffee machine is cleaned eve
 
 
 @pytest.fixture(scope="module", autouse=True)
-def library(app):
-    client = app.test_client()
-    embedding = app.extensions["rag.layers"].connections.open("default", "embedding")
-    vectors = embedding.embed(TEXTS).tolist()
-    documents = [
-        {"id": f"d{number}", "text": text, "metadata": {"n": number}, "embedding": vector}
-        for number, (text, vector) in enumerate(zip(TEXTS, vectors, strict=True))
-    ]
+def library(text_collection):
     for name in NAMES:
-        body = {"name": name, "metadata": {"embedding_model": embedding.model}}
-        assert client.post("/collections", json=body).status_code == 201
-        assert client.post(f"/collections/{name}/documents", json={"documents": documents}).status_code == 201
-    yield
-    for name in NAMES:
-        client.delete(f"/collections/{name}")
+        text_collection({f"d{number}": (text, {"n": number}) for number, text in enumerate(TEXTS)}, name)
 
 
 @pytest.fixture
@@ -108,24 +96,6 @@ def test_collections_of_a_pattern_are_listed_once(ask, work):
     assert (done["listed"], done["looked up"], done["catalogue read"]) == (1, 0, 7)
 
 
-def test_the_notes_are_looked_up_once(ask, work):
-    with work() as done:
-        ask("/api/search", query=QUERY, collections=NAMES, oracles=ORACLES)
-    assert (done["local opened"], done["looked up"], done["filters parsed"]) == (1, 2, 0)
-
-
-def test_groups_are_one_more_answer_of_each_collection(ask, work):
-    with work() as done:
-        ask("/api/search", query=QUERY, collections=NAMES, where={"n": 0}, gather={"by": "n"})
-    assert (done["filters parsed"], done["local opened"], done["catalogue read"]) == (1, 1, 10)
-
-
-def test_documents_that_are_explained_parse_no_filter_again(ask, work):
-    with work() as done:
-        ask("/api/search", query=QUERY, collections=NAMES, where={"n": 0}, explain=["d1", "nobody"])
-    assert (done["filters parsed"], done["local opened"], done["looked up"]) == (1, 1, 1)
-
-
 def test_a_retrieval_parses_its_filter_once(ask, work):
     with work() as done:
         ask("/api/rag/retrieve", query=QUERY, context_key="work", collections=NAMES, where={"n": 0}, min_relevance=0)
@@ -133,25 +103,9 @@ def test_a_retrieval_parses_its_filter_once(ask, work):
     assert (done["filters parsed"], done["local opened"], done["looked up"], done["catalogue read"]) == (1, 1, 1, 5)
 
 
-@pytest.mark.parametrize(
-    ("path", "asked"),
-    [
-        ("/api/rag/search", {"query": QUERY, "collections": NAMES, "filters": {"source": "wiki", "tags": ["a", "b"]}}),
-        (
-            "/mcp",
-            {
-                "jsonrpc": "2.0",
-                "id": 1,
-                "method": "tools/call",
-                "params": {"name": "rag_query", "arguments": {"query": QUERY, "collections": NAMES}},
-            },
-        ),
-    ],
-    ids=["rag/search", "rag_query"],
-)
-def test_what_takes_no_filter_of_the_grammar_parses_none(ask, work, path, asked):
+def test_what_takes_no_filter_of_the_grammar_parses_none(ask, work):
     with work() as done:
-        ask(path, **asked)
+        ask("/api/rag/search", query=QUERY, collections=NAMES, filters={"source": "wiki", "tags": ["a", "b"]})
     assert (done["filters parsed"], done["local opened"], done["looked up"]) == (0, 1, 1)
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from pathlib import Path
+
 import pytest
 import requests
 
 from tests.interfaces.console.browser.tabs import DESKTOP, chromium, tab_at
 from tests.interfaces.console.conftest import ADMIN, ADMIN_KEY
-from tests.support.live import live_service
+from tests.support.live import PATIENCE_SECONDS, live_service
+
+RUNNING = pytest.StashKey()
+"""The browser, and what ends it."""
 
 HANDBOOK = """# Handbook
 
@@ -39,17 +45,30 @@ def service(tmp_path_factory, models, processes):
                 f"{service.url}/api/rag/ingest",
                 json={**document, "contentType": "documentation"},
                 headers=ADMIN,
-                timeout=60,
+                timeout=PATIENCE_SECONDS,
             )
             assert sent.status_code == 200, sent.text
         yield service
 
 
 @pytest.fixture(scope="module")
-def browser(processes):
-    """The browser, which goes with each file: while it runs, nothing else in this process can use asyncio."""
-    with chromium() as browser:
-        yield browser
+def browser(request, processes):
+    """The browser, which is started once for all files of this folder."""
+    if RUNNING not in request.config.stash:
+        with ExitStack() as stack:
+            browser = stack.enter_context(chromium())
+            request.config.stash[RUNNING] = (browser, stack.pop_all())
+    return request.config.stash[RUNNING][0]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """End the browser behind the last test of this folder: while it runs, nothing else in this process can use
+    asyncio."""
+    if RUNNING in item.config.stash and (nextitem is None or Path(__file__).parent not in nextitem.path.parents):
+        _, stack = item.config.stash[RUNNING]
+        del item.config.stash[RUNNING]
+        stack.close()
 
 
 @pytest.fixture

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
+
+from tests.support.live import PATIENCE_SECONDS, eventually
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = (
@@ -21,7 +23,7 @@ FLAGS = (
     "--disable-sync",
 )
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = PATIENCE_SECONDS * 1_000
 
 
 @contextmanager
@@ -46,11 +48,15 @@ class Tab:
     page: Page
     complaints: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    pending: set[Request] = field(default_factory=set)
 
     def open(self, path: str) -> Page:
-        """Show a page of the console and return it once its scripts have run."""
-        self.page.goto(f"{self.url}/console{path}")
-        self.page.wait_for_load_state("networkidle")
+        """Show a page of the console and return it once its scripts have run, and have what they asked for."""
+        return self.show(f"/console{path}")
+
+    def show(self, path: str) -> Page:
+        self.page.goto(self.url + path)
+        eventually(lambda: self.page.wait_for_timeout(1) or not self.pending)
         return self.page
 
     def sign_in(self, key: str) -> None:
@@ -73,5 +79,7 @@ def tab_at(context: BrowserContext, url: str) -> Tab:
     tab = Tab(url, page)
     page.on("console", lambda said: said.type in ("error", "warning") and tab.complaints.append(said.text))
     page.on("pageerror", lambda error: tab.complaints.append(str(error)))
-    page.on("request", lambda request: tab.asked.append(request.url))
+    page.on("request", lambda request: (tab.asked.append(request.url), tab.pending.add(request)))
+    page.on("requestfinished", lambda request: tab.pending.discard(request))
+    page.on("requestfailed", lambda request: tab.pending.discard(request))
     return tab

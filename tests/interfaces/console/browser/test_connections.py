@@ -11,8 +11,7 @@ from playwright.sync_api import expect
 
 from tests.interfaces.console.conftest import ADMIN
 from tests.support.chroma import ChromaServer
-from tests.support.live import chroma_client_at, free_port
-from tests.support.tls_proxy import token_proxy
+from tests.support.live import PATIENCE_SECONDS, chroma_client_at
 
 NEW_CHROMA = "/new-connection/rag/chromadb"
 
@@ -34,7 +33,7 @@ def chroma(tmp_path_factory, processes):
 def connection_id(service, request):
     name = re.sub(r"[^a-z]", "-", request.node.originalname)[:60]
     yield name
-    requests.delete(f"{service.url}/api/connections/{name}", headers=ADMIN, timeout=30)
+    requests.delete(f"{service.url}/api/connections/{name}", headers=ADMIN, timeout=PATIENCE_SECONDS)
 
 
 def verdicts(page):
@@ -78,49 +77,6 @@ def test_the_form_is_judged_while_somebody_types(admin_tab):
     page.get_by_text("Advanced").click()
     page.get_by_label("Timeout").fill("-1")
     expect(page.locator("#field-timeout_seconds-errors")).to_contain_text("must be at least")
-
-
-def test_a_wrong_address_says_what_to_do(admin_tab, service, chroma):
-    page = admin_tab.open(NEW_CHROMA)
-    for url, words in (
-        (f"http://127.0.0.1:{free_port()}", "Check the port, and that the service runs"),
-        (service.url, "Fill in the API key, or name the variable that holds it."),
-        (f"{chroma.url}/chroma", "Leave the path out of the URL."),
-    ):
-        page.get_by_label("URL").fill(url)
-        page.get_by_role("button", name="Test").click()
-        expect(page.locator("#stages .failed")).to_contain_text(words)
-        expect(page.locator("#stages .badge")).to_have_count(6)
-    page.get_by_label("URL").fill(chroma.url)
-    page.get_by_label("Tenant").fill("nobody")
-    page.get_by_role("button", name="Test").click()
-    expect(page.locator("#stages .failed")).to_contain_text("Check Tenant and Database.")
-
-
-def test_a_server_behind_a_token(admin_tab, chroma, connection_id, tmp_path):
-    with token_proxy(int(chroma.url.rpartition(":")[2]), tmp_path, is_secure=False) as proxy:
-        page = admin_tab.open(NEW_CHROMA)
-        page.get_by_label("Name (required)").fill(connection_id)
-        page.get_by_label("URL").fill(proxy.url)
-        page.get_by_role("button", name="Test").click()
-        expect(page.locator("#stages .failed")).to_contain_text("asks for credentials, and none are given")
-        page.get_by_label("API key", exact=True).fill("wrong")
-        page.get_by_role("button", name="Test").click()
-        expect(page.locator("#stages .failed")).to_contain_text("does not accept the credentials")
-        page.get_by_label("API key", exact=True).fill(proxy.token)
-        page.get_by_role("button", name="Test").click()
-        expect(page.locator("#verdict")).to_contain_text("It works")
-        page.get_by_role("button", name="Save").click()
-        expect(page.get_by_text("Stored, not shown.")).to_be_visible()
-        assert proxy.token not in page.content()
-        # The stored token counts in a test of the form that leaves it out.
-        page.get_by_role("button", name="Test").click()
-        expect(page.locator("#verdict")).to_contain_text("It works")
-
-        page.get_by_role("link", name="Delete …").click()
-        expect(page.get_by_role("region", name="Their names and sizes")).to_contain_text("books")
-        page.get_by_role("button", name="Delete it").click()
-        expect(page.get_by_role("status").first).to_contain_text("was deleted")
 
 
 def test_models_are_listed_when_the_address_is_known(admin_tab, models):

@@ -8,6 +8,7 @@ import pytest
 import requests
 
 from tests.interfaces.console.conftest import ADMIN
+from tests.support.live import PATIENCE_SECONDS
 from tests.support.model_server import as_events
 
 MARKUP = '"><img src=x onerror="window.harmed=1"><script>window.harmed=1</script>\'{{7777*7}}'
@@ -32,7 +33,7 @@ def hostile(service):
     """A service whose every stored text is an attack; gives the addresses that show them."""
 
     def send(method, path, **more):
-        answer = requests.request(method, service.url + path, headers=ADMIN, timeout=60, **more)
+        answer = requests.request(method, service.url + path, headers=ADMIN, timeout=PATIENCE_SECONDS, **more)
         assert answer.status_code < 300, answer.text
         return answer.json()
 

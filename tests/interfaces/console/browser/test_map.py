@@ -9,6 +9,7 @@ import requests
 from playwright.sync_api import expect
 
 from tests.interfaces.console.conftest import ADMIN
+from tests.support.live import PATIENCE_SECONDS
 
 KINDS = ("pdf", "md", "html")
 
@@ -26,7 +27,7 @@ def mapped(service):
         for n in range(30)
     ]
     for path, body in (("", {"name": "mapped"}), ("/mapped/documents", {"documents": documents})):
-        answer = requests.post(f"{service.url}/collections{path}", json=body, headers=ADMIN, timeout=60)
+        answer = requests.post(f"{service.url}/collections{path}", json=body, headers=ADMIN, timeout=PATIENCE_SECONDS)
         assert answer.status_code in (201, 202), answer.text
     return "mapped"
 

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import tempfile
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,8 @@ import pytest
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
 from schemas.wire.connecting.provider_forms import rendered_schema
+from tests.interfaces.console.conftest import Reader
+from tests.support.live import PATIENCE_SECONDS
 
 PACKAGES = (
     "@rjsf/core@6.11.1",
@@ -24,39 +25,21 @@ PACKAGES = (
 )
 RENDER = Path(__file__).with_name("render.cjs")
 TOOLS = RENDER.parents[4] / ".npm-tools" / "react-forms"
-INSTALL_SECONDS, RENDER_SECONDS = 120, 60
 PROVIDERS = [entry for entry in discover(ProviderRegistry(), strangers=[]).entries() if entry.provider is not None]
 PLACEHOLDERS = ("${SOME_URL}", "${SOME_URL:-http://127.0.0.1:1}", "http://${SOME_HOST}:8000", "https://${HOST}/v1")
 
 
-class Form(HTMLParser):
-    """The controls of a rendered form, by their ids, its labels, and the titles that its choices offer."""
+class Form(Reader):
+    """A rendered form: its controls by their ids, its labels, and the titles that its choices offer."""
 
     def __init__(self, html):
-        super().__init__()
-        self.controls, self.labels, self.options = {}, {}, []
-        self._said = None
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        attributes = dict(attrs)
-        if tag in ("input", "select", "textarea"):
-            self.controls[attributes["id"]] = {"tag": tag, **attributes}
-        if tag == "label":
-            self._said = "label", attributes.get("for")
-        if tag == "option":
-            self._said = "option", None
-
-    def handle_data(self, data):
-        what, of = self._said or (None, None)
-        if what == "label":
-            self.labels[of] = self.labels.get(of, "") + data
-        if what == "option":
-            self.options.append(data)
-
-    def handle_endtag(self, tag):
-        if tag in ("label", "option"):
-            self._said = None
+        super().__init__(html)
+        told = [(tag, each, text) for (tag, each), text in zip(self.elements, self.texts[1:], strict=True)]
+        self.controls = {
+            each["id"]: {"tag": tag, **each} for tag, each, _ in told if tag in ("input", "select", "textarea")
+        }
+        self.labels = {each.get("for"): text for tag, each, text in told if tag == "label"}
+        self.options = [text for tag, _, text in told if tag == "option"]
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +59,11 @@ def tools():
     options = ("--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
     try:
         done = subprocess.run(
-            [npm, "install", *options, *PACKAGES], cwd=fresh, capture_output=True, text=True, timeout=INSTALL_SECONDS
+            [npm, "install", *options, *PACKAGES], cwd=fresh, capture_output=True, text=True, timeout=PATIENCE_SECONDS
         )
         failure = done.stderr.strip()[-300:] if done.returncode else ""
     except subprocess.TimeoutExpired:
-        failure = f"not within {INSTALL_SECONDS} s"
+        failure = f"not within {PATIENCE_SECONDS} s"
     if failure:
         shutil.rmtree(fresh)
         pytest.skip(f"npm cannot be asked for react-jsonschema-form: {failure}")
@@ -112,7 +95,7 @@ def rendered(tools):
         env={"NODE_PATH": str(tools / "node_modules"), "PATH": str(Path(shutil.which("node")).parent)},
         capture_output=True,
         text=True,
-        timeout=RENDER_SECONDS,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     # The validator's complaints of a schema that it cannot read.

@@ -1,0 +1,138 @@
+"""The page of a collection: which fields it counts the values of, and its latest changes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.interfaces.console.conftest import Reader
+
+HEADING = "The latest changes"
+
+
+@pytest.fixture
+def store(client):
+    """`store(name, metadatas)` makes a collection of documents with these metadata."""
+
+    def store(name, metadatas):
+        assert client.post("/collections", json={"name": name}).status_code == 201
+        rows = [{"id": f"d{n}", "text": "text", "metadata": each, "embedding": [1]} for n, each in enumerate(metadatas)]
+        stored = client.post(f"/collections/{name}/documents", json={"documents": rows})
+        assert stored.status_code in (201, 202), stored.json
+
+    return store
+
+
+@pytest.fixture
+def counted(admin, store):
+    """`counted(name, metadatas, **query)`: the fields of the first document that the page of such a collection counts."""
+
+    def counted(name, metadatas, **query):
+        store(name, metadatas)
+        page = admin.get(f"/collections/{name}", **query).text
+        return [field for field in metadatas[0] if f'<h2 class="h6">{field} <span' in page]
+
+    return counted
+
+
+def test_names_of_documents_and_what_all_have_are_not_counted(admin, counted):
+    rows = [{"number": n, "kind": "report" if n else "letter", "tags": ["a", f"b{n > 1}"], "a": 1} for n in range(3)]
+    assert counted("named", rows) == ["kind", "tags"]
+
+
+def test_lists_that_share_a_value_are_counted_though_no_two_are_alike(admin, counted):
+    rows = [{"tags": ["all", f"of {n}"], "names": [f"a{n}", f"a{n}"]} for n in range(3)]
+    assert counted("sharing", rows) == ["tags"]
+
+
+def test_a_field_that_no_query_string_and_no_filter_can_name_is_left_out(admin, counted):
+    rows = [{" kind": "a", "kind ": "a", "$kind": "a", "a,b": "a", "kind": f"{n > 1}"} for n in range(3)]
+    assert counted("unnamed", rows) == ["kind"]
+    for asked in (" kind ", "kind,other"):
+        assert '<h2 class="h6">kind <span' in admin.get("/collections/unnamed", facet=asked).text
+
+
+def test_what_all_documents_of_a_page_have_is_counted_where_others_have_another_value(admin, counted):
+    rows = [{"kind": "letter" if n > 1 else "report"} for n in range(3)]
+    assert counted("paged", rows, limit=2) == ["kind"]
+
+
+def test_a_field_that_is_asked_for_is_counted_whatever_it_holds(admin, counted):
+    rows = [{"number": n, "kind": "report"} for n in range(3)]
+    assert counted("asked", rows, facet="number") == ["number"]
+
+
+def test_each_value_leads_to_as_many_documents_as_were_counted(admin, counted):
+    rows = [{"tags": ["a", "b"]}, {"tags": ["a"]}, {"tags": "a"}, {"tags": 1}, {"tags": [1.0, True]}, {"tags": ""}]
+    assert counted("leading", rows, facet="tags") == ["tags"]
+    page = admin.get("/collections/leading", facet="tags").text.partition("Values of fields")[2]
+    found = re.findall(r'<a href="/console(/collections/leading[^"]+)">([^<]+)</a> <span[^>]*>(\d)<', page)
+    expected = {("a", "3"), ("b", "1"), ("1", "2"), ("true", "1"), ("(empty)", "1")}
+    assert {(value, number) for _, value, number in found} == expected
+    for path, value, number in found:
+        text = Reader(admin.client.get(f"/console{path.replace('&amp;', '&')}").text).text
+        assert f"{number} document{'' if number == '1' else 's'} that match" in text, (value, text)
+        assert f"tags has {'' if value == '(empty)' else value}" in text
+
+
+def test_of_a_long_value_the_beginning_is_shown_and_each_link_can_be_followed(admin, counted):
+    values = [letter * length for length in (1_000, 30_000) for letter in "aé"]
+    counted("long-values", [{"kind": value} for value in values for _ in range(2)])
+    page = Reader(admin.get("/collections/long-values").text)
+    assert {f"{letter * 200}…" for letter in "aé"} <= set(page.text.split())
+    assert not any(letter * 201 in page.text for letter in "aé")
+    links = [each["href"] for each in page.all("a") if "only=" in each.get("href", "")]
+    assert len(links) == 2
+    for link in links:
+        answer = admin.client.get(link)
+        assert answer.status_code == 200
+        assert "2 documents that match" in Reader(answer.text).text
+
+
+def test_links_of_values_whose_signs_grow_when_they_are_encoded_can_be_followed(admin, counted):
+    values = {"short": "a/" * 1_500, "slashes": "a/" * 5_500, "quotes": "'" * 11_000, "words": "a b" * 3_500}
+    counted("growing", [{"kind": value} for value in values.values() for _ in range(2)])
+    links = [each["href"] for each in admin.read("/collections/growing").all("a") if "only=" in each.get("href", "")]
+    assert len(links) == 2
+    for link in links:
+        assert "2 documents that match" in Reader(admin.client.get(link).text).text
+
+
+def test_values_beside_passages_are_left_out_where_the_reasons_are_shown(admin, client):
+    """To count them takes as long as the search."""
+    about = {"doc_type": "ops", "last_update_date": "2026-01-31"}
+    rules = [
+        {"filename": f"{source}.md", "content": f"The door of {source} opens.", "metadata": {"source": source, **about}}
+        for source in ("handbook", "wiki")
+    ]
+    body = {"documents": rules, "collection": "beside"}
+    assert client.post("/api/rag/documents:batch", json=body).status_code == 200
+    pages = [admin.get("/ask", q="door", collection="beside", **more).text for more in ({}, {"why": "1"})]
+    assert ['aria-label="Narrow by"' in page for page in pages] == [True, False]
+
+
+def test_the_newest_changes_come_first_and_alone_above_a_page_that_knows_them(admin, store):
+    times = ["2026-03-01T10:00:00Z", "2026-01-01T10:00:00Z", "2026-02-01T10:00:00Z", None, 7, "<b>", *["2025"] * 3]
+    rows = [{"title": f"Title {n}"} | ({} if time is None else {"updated_at": time}) for n, time in enumerate(times)]
+    rows[2]["document_id"] = "of two"
+    store("changed", rows)
+    store("timeless", rows[3:5])
+    page = admin.get("/collections/changed").text
+    section = page.partition(HEADING)[2].partition("</section>")[0]
+    assert re.findall(r">(Title \d)<", section) == ["Title 5", "Title 0", "Title 2", "Title 1", "Title 6"]
+    assert "2026-03-01 10:00 UTC" in section
+    assert "&lt;b&gt;" in section
+    assert "/console/collections/changed/document?id=d0" in section
+    assert "/console/documents/of/changed?id=of+two" in section
+    everything = admin.read("/collections/changed", order_by="-updated_at").text
+    assert everything.index("Title 0") < everything.index("Title 2") < everything.index("Title 1")
+    assert HEADING not in admin.read("/collections/timeless").text
+    for query in ({"where": '{"title": "Title 0"}'}, {"order_by": "title"}):
+        assert HEADING not in admin.read("/collections/changed", **query).text
+
+
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
+def test_a_time_that_is_out_of_all_years_in_utc_is_shown_as_it_is(admin, store, time):
+    store(f"far-{time[:4]}", [{"updated_at": time}])
+    assert time in admin.read(f"/collections/far-{time[:4]}").text

@@ -1,0 +1,337 @@
+"""Every face of the service says in its own words which field of a request is wrong, and does nothing of it."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+CHROMA = "/api/v2/tenants/default_tenant"
+STATIC = "chunking_strategy.static.max_chunk_size_tokens"
+NO_MODELS = ["", " ", "x" * 257, "line\nbreak", 7]
+NO_NUMBERS = ["", "-1", "x", "1.5", str(2**31)]
+TEXT = {"id": "a", "text": "a"}
+SELECTED = {"service": "local", "name": "docs"}
+REPORT = {"instance": "a:1", "state": "watching", "collection": "docs", "started_at": "2026-11-22T08:30:00Z"}
+TWO = {"$contains": "a", "$not_contains": "b"}
+FAILURE = {"path": "a", "reason": "b"}
+
+
+class Changes(dict):
+    """What takes the place of several fields of a request, or of one that is not the field that is named."""
+
+
+def nested(depth):
+    """Return an object with that many levels of objects."""
+    return {} if depth == 1 else {"a": nested(depth - 1)}
+
+
+def all_of(depth):
+    """Return a filter of OpenAI's protocol with that many levels."""
+    inner = {"type": "eq", "key": "n", "value": 1}
+    for _ in range(depth):
+        inner = {"type": "and", "filters": [inner]}
+    return inner
+
+
+def near(*query, **options):
+    return {"$knn": {"query": list(query), "key": "#embedding", "limit": 16, **options}}
+
+
+def said(role, content):
+    return Changes(messages=[{"role": role, "content": content}])
+
+
+def filtered(operator, value):
+    tool = {"type": "file_search", "filters": {"type": operator, "key": "a", "value": value}}
+    return Changes(tools=[tool])
+
+
+def second(**document):
+    """Return documents of which the second is this one."""
+    return Changes(documents=[TEXT, document])
+
+
+def where(**operator):
+    """Return the condition on one name of metadata that Dify would send."""
+    return Changes(metadata_condition={"conditions": [{"name": "a", **operator}]})
+
+
+COLLECTIONS = f"{CHROMA}/databases/default_database/collections"
+WRONG = {
+    "POST /api/search": {
+        "query": [None, ["x"], "", "x" * 2_001],
+        "limit": [0, 101, "3"],
+        "oracles": [["psychic"], []],
+        "weights.lexical": ["2", -1],
+        "weights": [[1]],
+        "where": [{"a": {"$near": 1}}, "x"],
+        "collection": [[], 7],
+        "explain": [7],
+        "gather.by": [None],
+    },
+    "POST /api/collect": {
+        "userMessage": [None, 7, "  "],
+        "selectedCollections": [None, "docs", [SELECTED] * 101],
+        "selectedCollections.0.name": [Changes(selectedCollections=[{"service": "local"}])],
+        "selectedCollections.0.embedding_model": [
+            Changes(selectedCollections=[{**SELECTED, "embedding_model": model}]) for model in NO_MODELS
+        ],
+        "selectedCollections.0": [Changes(selectedCollections=["docs"])],
+        "top_k": [0, "3"],
+        "match_threshold": ["0.3"],
+        "topic": [["x"]],
+        "conversationId": [""],
+    },
+    "POST /api/chat": {"model": NO_MODELS},
+    "PUT /api/watchers/never": {
+        "instance": ["", None],
+        "state": ["lost"],
+        "started_at": ["yesterday", "2026-11-22T08:30:00Z\n"],
+        "files": [-1],
+        "pending": ["3"],
+        "failures.1.path": [Changes(failures=[FAILURE, {"path": 3, "reason": "b"}])],
+        "failures": [[FAILURE] * 21],
+        "reason": ["x" * 1_001],
+    },
+    "POST /rerank": {
+        "query": [None, " ", "x" * 2_001],
+        "documents": [None, [], "texts", [TEXT] * 1_001, [TEXT] * 10_000, [{**TEXT, "text": "word " * 200_001}]],
+        "documents.0": [Changes(documents=["text"])],
+        "documents.1": [Changes(documents=[TEXT, None])],
+        "documents.1.id": [
+            second(text="a"),
+            second(id=7, text="a"),
+            second(id="", text="a"),
+            second(id="a" * 513, text="a"),
+        ],
+        "documents.1.text": [
+            second(id="a"),
+            second(id="a", text=""),
+            second(id="a", text="\t\n"),
+            second(id="a", text=None),
+        ],
+        "top_k": [0, 1_001, "all"],
+        "connection": [7],
+    },
+    "GET /api/documents": {
+        "limit": ["0", "x"],
+        "cursor": ["nonsense", "W10"],
+        "source": [" "],
+        "tag": [""],
+        "kid": ["pdf"],
+        "collection": [".."],
+        "collections": [Changes(collection="a*", collections="b*")],
+    },
+    "POST /api/judgements": {
+        "grade": [2, None],
+        "question": [" ", "x" * 2_001],
+        "document_id": [""],
+        "collection": ["no such"],
+    },
+    "POST /api/bench": {
+        "query_set": ["x"],
+        "query_set.qrels": [Changes(query_set={"queries": "x"}), Changes(query_set={"queries": "x", "qrels": 1})],
+        "query_set.corpus": [Changes(query_set={"queries": "x", "qrels": "x", "corpus": "x"})],
+    },
+    "GET /api/jobs": {"status": ["ended"], "limit": ["0"], "cursor": ["x"], "stauts": ["done"]},
+    "GET /api/connections": {"limit": ["0", "1001", "x"], "cursor": [" "]},
+    "GET /api/connections/health": {"limit": ["0", "1001", "x"], "cursor": [" "]},
+    "POST /dify/retrieval": {
+        "query": [7],
+        "retrieval_setting.top_k": [0],
+        "retrieval_setting.score_threshold": [2],
+        "logical_operator": [Changes(metadata_condition={"logical_operator": "xor"})],
+        "metadata_condition.conditions.0.comparison_operator": [where()],
+        "comparison_operator": [where(comparison_operator="like")],
+        "metadata_condition.conditions.0.value": [where(comparison_operator="is")],
+        "metadata_condition": [where(comparison_operator=">", value="x")],
+    },
+    f"GET {CHROMA}/databases": {"limit": NO_NUMBERS, "offset": NO_NUMBERS},
+    f"GET {COLLECTIONS}": {"limit": NO_NUMBERS, "offset": NO_NUMBERS},
+    f"POST {COLLECTIONS}": {
+        "name": ["x", None],
+        "metadata": [{"a": None}, [], {}],
+        "configuration.hnsw.space": [Changes(metadata={"hnsw:space": "bogus"})],
+        "configuration.hnsw.bogus": [1],
+        "configuration.hnsw.ef_search": [-7],
+        "configuration.hnsw": [7],
+        "configuration.spann": [7],
+        "configuration.embedding_function": [7],
+        "configuration": [
+            7,
+            {"hnsw": {}, "spann": {}},
+            {"embedding_function": nested(40)},
+            {"embedding_function": {"config": "x" * 70_000}},
+            Changes(schema={"keys": {"k": nested(250)}}),
+        ],
+        "schema": [
+            7,
+            {"keys": {"k": 7}},
+            {"keys": {"k": {"sparse_vector": {"sparse_vector_index": {"enabled": True}}}}},
+        ],
+        "get_or_create": ["yes"],
+    },
+    "POST {records}/add": {
+        "embeddings": [None, [None], [[1, 0], [1, 1]], [[1, True]]],
+        "embedding": [Changes(embeddings=[[1, 0, 0]])],
+        "ids": [[""], "x", None],
+        "documents": [[7], ["a", "b"]],
+        "metadatas": [[[]], [{"k": None}]],
+        "uri": [Changes(uris=[7])],
+    },
+    "POST {records}/get": {
+        "where": [{"k": {"$bogus": 1}}],
+        "where_document": [{"$bogus": "x"}, {"$contains": 7}, {"$regex": "("}, {"$regex": "(?=x)"}, {"$and": []}, TWO],
+        "include": [["bogus"]],
+        "limit": [-1],
+        "offset": ["1"],
+        "ids": [[7]],
+    },
+    "POST {records}/search": {
+        f"/searches/0{pointer}": [Changes(searches=[search]) for search in searches]
+        for pointer, searches in {
+            "": [[]],
+            "/rank/$knn/limit": [{"rank": near(1, 2, limit=0)}],
+            "/rank/$sum/1/$val": [{"rank": {"$sum": [near(1, 2), {"$val": "x"}]}}],
+            "/rank/$pow": [{"rank": {"$pow": 2}}],
+            "/rank/$sub": [{"rank": {"$sub": {"left": {"$val": 1}}}}],
+            "/rank": [{"rank": {"$sum": [near(1, 2)] * 17}}, {"rank": {"$sum": [{"$val": 1}] * 1_000}}],
+            "/rank/$knn/query": [{"rank": {"$knn": {"query": [1, 2], "key": "#document"}}}],
+            "/group_by": [{"group_by": {"keys": ["a"]}}],
+            "/group_by/aggregate": [{"rank": near(1, 2), "group_by": {"keys": ["a"]}}],
+            "/limit/limit": [{"limit": {"limit": 0}}],
+            "/limit/offset": [{"limit": {"offset": -1}}],
+            "/select": [{"select": {"keys": [1]}}, {"select": ["#score"]}],
+        }.items()
+    }
+    | {"/$id/$gt": [Changes(searches=[{"filter": {"#id": {"$gt": 1}}}])]},
+    "POST /v1/embeddings": {
+        "input": ["", [], ["x", " "], ["x", 7], {"text": "x"}, ["x"] * 2_049, None],
+        "model": [None, 7],
+        "encoding_format": ["hex"],
+        "dimensions": [0, 256],
+    },
+    "POST /v1/vector_stores": {
+        "name": [3, "x" * 513],
+        "metadata": [{"k": 1}, {"k" * 65: "v"}, {str(each): "v" for each in range(17)}],
+        "expires_after.days": [Changes(expires_after={"anchor": "last_active_at", "days": 0})],
+        "expires_after.anchor": [Changes(expires_after={"days": 1})],
+        "chunking_strategy": [{"type": "other"}],
+        "file_ids": ["x", [str(each) for each in range(2_001)]],
+    },
+    "GET /v1/vector_stores": {"limit": ["0", "101"], "order": ["up"], "after": ["x"], "before": ["x"]},
+    "GET /v1/vector_stores/{store}/files": {"limit": ["0", "101"], "order": ["up"], "after": ["x"], "before": ["x"]},
+    "POST /v1/vector_stores/{store}/files": {
+        "file_id": [None],
+        "attributes": [{"source": "x"}, {"k": ["x"]}, {str(each): 1 for each in range(17)}],
+        STATIC: [Changes(chunking_strategy={"type": "static"})],
+    },
+    "POST /v1/vector_stores/{store}/file_batches": {
+        "file_ids": [None, Changes(file_ids=["a"], files=[{"file_id": "a"}])],
+        "files.0.file_id": [Changes(files=[{"attributes": {}}])],
+    },
+    "POST /v1/vector_stores/{store}/search": {
+        "query": [None, "", [], ["x"] * 11, "x" * 2_001],
+        "max_num_results": [51],
+        "filters": [
+            {"type": "eq", "key": "n", "value": {"a": 1}},
+            {"type": "eq", "key": "$and", "value": 1},
+            {"type": ["eq"], "key": "n", "value": 1},
+            {"type": "and", "filters": []},
+            all_of(40),
+        ],
+        "ranking_options.score_threshold": [2],
+        "ranking_options.hybrid_search.text_weight": [-1],
+        "ranking_options.hybrid_search": [{"text_weight": 0, "embedding_weight": 0}],
+    },
+    "POST /v1/chat/completions": {
+        "vector_store_ids": [[], ["not a name!"]],
+        "messages": [[], said("system", "x")["messages"]],
+        "messages.0": [said("tool", "x"), said("user", [{"type": "image_url"}])],
+        "n": [2],
+        "stream_options.include_usage": ["yes"],
+        "temperature": ["hot"],
+        "stop": [7],
+        "response_format": [{"type": "json_object"}],
+        "functions": [[{"name": "f"}]],
+        "tools": [[{"type": "function", "function": {"name": "f"}}]],
+        "tools.filters": [filtered("like", 1)],
+        "filters": [filtered("eq", None)],
+    },
+}
+"""By route and by the field that is named: values that it does not take."""
+SOUND = {
+    "POST /api/search": {"query": "hello"},
+    "POST /api/collect": {"userMessage": "hello", "selectedCollections": []},
+    "POST /api/chat": {"message": "hello"},
+    "PUT /api/watchers/never": REPORT,
+    "POST /rerank": {"query": "how hot is lava", "documents": [TEXT]},
+    "POST /api/judgements": {"question": "x", "collection": "nobody", "document_id": "a", "grade": 1},
+    "POST /api/bench": {"collection": "nobody"},
+    "POST /dify/retrieval": {"knowledge_id": "", "query": "hello"},
+    f"POST {COLLECTIONS}": {"name": "wrong-fields-of-chroma"},
+    "POST {records}/add": {"ids": ["x"], "embeddings": [[1, 0]]},
+    "POST /v1/embeddings": {"model": "all-MiniLM-L6-v2", "input": "x"},
+    "POST /v1/vector_stores": {"name": "wrong fields of openai"},
+    "POST /v1/vector_stores/{store}/files": {"file_id": "nobody"},
+    "POST /v1/vector_stores/{store}/search": {"query": "hello"},
+    "POST /v1/chat/completions": {"model": "rag", "messages": [{"role": "user", "content": "x"}]},
+}
+"""What each route takes, but for the field that is wrong."""
+STAYS = {
+    "PUT /api/watchers/never": "/api/watchers/never",
+    f"POST {COLLECTIONS}": f"{COLLECTIONS}_count",
+    "POST {records}/add": "{records}/count",
+    "POST /v1/vector_stores": "/v1/vector_stores",
+    "POST /v1/vector_stores/{store}/files": "/v1/vector_stores/{store}",
+    "POST /v1/vector_stores/{store}/file_batches": "/v1/vector_stores/{store}",
+}
+"""What must stay as it was."""
+
+
+@pytest.fixture(scope="module")
+def places(app):
+    """What stands in addresses: a collection with a record, as Chroma's clients and as OpenAI's name it."""
+    client, name = app.test_client(), f"wrong-{uuid.uuid4().hex[:12]}"
+    made = client.post(COLLECTIONS, json={"name": name}).json["id"]
+    records = f"{COLLECTIONS}/{made}"
+    assert client.post(f"{records}/add", json={"ids": ["a"], "embeddings": [[1, 0]]}).status_code == 201
+    yield {"records": records, "store": f"vs_{made.replace('-', '')}"}
+    client.delete(f"/collections/{name}")
+
+
+def named(answer, path):
+    """Return the status and the field that an answer names, in the words of its face."""
+    said = answer.json
+    if path.startswith("/v1/"):
+        return answer.status_code, said["error"]["param"]
+    if path.startswith("/dify/"):
+        assert said["error_code"] == answer.status_code
+        assert said["error_msg"]
+    if path.startswith("/api/v2/"):
+        assert said["error"] == "InvalidArgumentError"
+        return answer.status_code, said["details"]["pointer" if path.endswith("/search") else "field"]
+    return answer.status_code, said["details"].get("field")
+
+
+def changed(field, value):
+    if isinstance(value, Changes):
+        return value
+    first, *steps = field.split(".")
+    for step in reversed(steps):
+        value = {step: value}
+    return {first: value}
+
+
+@pytest.mark.parametrize("route", WRONG)
+def test_a_wrong_field_is_named_and_nothing_is_done(client, places, route):
+    method, path = route.format(**places).split(" ")
+    stays, place = STAYS.get(route, "/").format(**places), "query_string" if method == "GET" else "json"
+    before, told = client.get(stays).json, {}
+    for field, values in WRONG[route].items():
+        for number, value in enumerate(values):
+            asked = SOUND.get(route, {}) | changed(field, value)
+            told[field, number] = named(client.open(path, method=method, **{place: asked}), path)
+    assert told == {(field, number): (400, field) for field, number in told}
+    assert client.get(stays).json == before
