@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.records import DocumentBatch
 from schemas.where import parse_where
 from tests.properties.catalogs import open_catalog
+from tests.wrapper.documents import NoIndex, add
 from wrapper.catalog import document_changes, writes
 from wrapper.catalog.changes.tombstones import TombstoneSweeper
 from wrapper.catalog.names import collection_writes
@@ -29,11 +29,6 @@ FREE = CostModel(exact_per_document=1.0, memory_base=0.0, reading_per_document=1
 
 class Killed(BaseException):
     """The process was killed."""
-
-
-class NoIndex:
-    def is_ready(self):
-        return False
 
 
 IDS = st.lists(st.sampled_from([f"d{n}" for n in range(30)]), min_size=1, max_size=12, unique=True)
@@ -79,8 +74,7 @@ class World:
     def add(self, ids, seed):
         # Few different vectors, so that many are equally far.
         vectors = np.random.default_rng(seed).integers(-2, 3, (len(ids), DIMENSION)).astype("<f4")
-        batch = DocumentBatch(ids, ids, [{"odd": seed % 2} for _ in ids], vectors)
-        self._commit(writes.add_documents, batch)
+        add(self.catalog, NAME, ids, metadatas=[{"odd": seed % 2} for _ in ids], vectors=vectors)
 
     def delete(self, ids):
         self._commit(writes.delete_documents, ids=ids)

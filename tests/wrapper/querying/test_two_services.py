@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schemas.records import DocumentBatch
 from tests.support.catalogues import one_database
-from wrapper.catalog import writes
+from tests.wrapper.documents import NoIndex, add, create, delete
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.names import collection_writes
 from wrapper.querying.code_files import CodeFiles
 from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
@@ -19,11 +17,6 @@ NAME, DIMENSION = "shared", 4
 FREE = CostModel(exact_per_document=1.0, memory_base=0.0, reading_per_document=1e-9, reading_per_component=0.0)
 
 
-class NoIndex:
-    def is_ready(self):
-        return False
-
-
 class Service:
     def __init__(self, database, folder):
         self.catalog = Catalog(database)
@@ -31,12 +24,8 @@ class Service:
         held = HeldVectors(1_000_000, self.catalog, CodeFiles(folder, 1_000_000))
         self._planner = Planner(self.catalog, NoIndex(), FREE, held)
 
-    def write(self, operation, *arguments, **options):
-        self.catalog.commit(lambda transaction: operation(transaction, NAME, *arguments, **options))
-
     def add(self, ids, value):
-        vectors = np.full((len(ids), DIMENSION), value, dtype="<f4")
-        self.write(writes.add_documents, DocumentBatch(ids, ids, [{} for _ in ids], vectors))
+        add(self.catalog, NAME, ids, vectors=np.full((len(ids), DIMENSION), value))
 
     def nearest(self, value):
         found = self._planner.query(NAME, np.full(DIMENSION, value, dtype="<f4"), top_k=1)
@@ -48,7 +37,7 @@ class Service:
 def services(request, tmp_path):
     with one_database(request) as open_one:
         services = [Service(open_one(), tmp_path / name) for name in ("one", "two")]
-        services[0].write(collection_writes.create_collection, {}, "l2")
+        create(services[0].catalog, NAME, metric="l2")
         services[0].add([f"d{n}" for n in range(50)], 100.0)
         yield services
         for service in services:
@@ -61,5 +50,5 @@ def test_a_write_to_one_service_is_found_by_the_other_at_once(services):
         writer.add([f"new{turn}"], turn)
         assert other.nearest(turn) == f"new{turn}"
         assert writer.nearest(turn) == f"new{turn}"
-        writer.write(writes.delete_documents, ids=[f"new{turn}"])
+        delete(writer.catalog, NAME, f"new{turn}")
         assert other.nearest(turn) != f"new{turn}"
