@@ -1,8 +1,7 @@
 """Store documents in a catalogue that has no service around it, and find them."""
 
-from __future__ import annotations
-
 import numpy as np
+from sqlalchemy import text
 
 from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING
@@ -31,6 +30,17 @@ def create(catalog, *names, metric="cosine", metadata=None):
                 transaction, name, metadata or {}, metric
             )
         )
+
+
+def as_before(database, version, *statements):
+    """Make a database one of an earlier release, whose schema had this version: with these statements, and without a
+    memory of the steps since."""
+
+    def as_it_was(connection):
+        for statement in (*statements, f"DELETE FROM schema_version WHERE version > {version}"):
+            connection.execute(text(statement))
+
+    database.migrate(as_it_was)
 
 
 def numbered(count, prefix="d"):

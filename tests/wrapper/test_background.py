@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.background import Look, Looks
 
 
@@ -48,7 +48,7 @@ def test_a_look_that_hangs_is_late_and_ages_no_other(looks):
     hanging = looks.add("hanging", hang, "nothing yet", every_seconds=1e-3, limit_seconds=1e-3)
     other = looks.add("other", lambda: "seen", "nothing yet", every_seconds=1e-3, limit_seconds=60)
     try:
-        assert asked.wait(20)
+        assert asked.wait(PATIENCE_SECONDS)
         eventually(lambda: hanging.last().is_late)
         eventually(lambda: other.last().found == "seen")
         assert (hanging.last().found, other.last().is_late) == ("nothing yet", False)
@@ -69,6 +69,6 @@ def test_a_look_that_fails_leaves_what_was_seen_before(looks):
             raise ZeroDivisionError from None
 
     look = looks.add("failing", fail, "nothing yet", every_seconds=1e-3, limit_seconds=1e-3)
-    assert failed.wait(20)
+    assert failed.wait(PATIENCE_SECONDS)
     assert look.last().found == "well"
     eventually(lambda: look.last().is_late)

@@ -1,12 +1,12 @@
 """Requests of many threads in one batch, whatever happens to the thread that leads."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.coalescing import Coalescer, GivenUpError, Ticket
-
-SECONDS = 20.0
 
 
 class Batches:
@@ -21,7 +21,7 @@ class Batches:
         numbers = [ticket.request for ticket in tickets]
         self.seen.append(numbers)
         self.under_way.set()
-        assert self.go.wait(SECONDS)
+        assert self.go.wait(PATIENCE_SECONDS)
         for ticket in tickets:
             if ticket.request == "end":
                 raise SystemExit
@@ -33,26 +33,14 @@ class Batches:
 
 def together(combiner, batches, requests):
     """Return the outcome of each request after the first; the first one waits until all of them wait."""
-    outcomes = [None] * len(requests)
-
-    def do(place):
-        try:
-            outcomes[place] = combiner.do(requests[place])
-        except BaseException as error:
-            outcomes[place] = error
-
-    threads = [threading.Thread(target=do, args=(place,), daemon=True) for place in range(len(requests))]
-    threads[0].start()
-    assert batches.under_way.wait(SECONDS)
-    for waiting, thread in enumerate(threads[1:]):
-        thread.start()
-        while combiner.waiting <= waiting:
-            assert thread.is_alive()
-    batches.go.set()
-    for thread in threads:
-        thread.join(SECONDS)
-        assert not thread.is_alive()
-    return outcomes[1:]
+    with ThreadPoolExecutor(len(requests)) as threads:
+        asked = [threads.submit(combiner.do, requests[0])]
+        assert batches.under_way.wait(PATIENCE_SECONDS)
+        for waiting, request in enumerate(requests[1:]):
+            asked.append(threads.submit(combiner.do, request))
+            eventually(lambda waiting=waiting: combiner.waiting > waiting)
+        batches.go.set()
+        return [each.exception(PATIENCE_SECONDS) or each.result() for each in asked[1:]]
 
 
 @pytest.fixture
@@ -60,17 +48,11 @@ def batches():
     return Batches()
 
 
-def test_one_alone_is_done_at_once(batches):
-    batches.go.set()
+def test_those_that_come_meanwhile_go_together_in_order_and_one_alone_is_done_at_once(batches):
     combiner = Coalescer(batches.run, most=4)
+    assert together(combiner, batches, [0, 1, 2, 3, 4, 5, 6]) == [1, 4, 9, 16, 25, 36]
     assert [combiner.do(number) for number in (2, 3)] == [4, 9]
-    assert batches.seen == [[2], [3]]
-
-
-def test_those_that_come_meanwhile_go_together_in_order(batches):
-    outcomes = together(Coalescer(batches.run, most=4), batches, [0, 1, 2, 3, 4, 5, 6])
-    assert outcomes == [1, 4, 9, 16, 25, 36]
-    assert batches.seen == [[0], [1, 2, 3, 4], [5, 6]]
+    assert batches.seen == [[0], [1, 2, 3, 4], [5, 6], [2], [3]]
 
 
 def test_only_what_is_alike_goes_together(batches):
@@ -93,22 +75,16 @@ def test_a_thread_that_is_ended_takes_nobody_with_it(batches):
     assert batches.seen == [[0], ["end", 2, 3], [2, 3]]
 
 
-def test_the_lead_is_free_again_afterwards(batches):
-    combiner = Coalescer(batches.run, most=4)
-    together(combiner, batches, [0, 1, 2])
-    assert combiner.do(7) == 49
-
-
 def test_a_request_that_waits_too_long_leaves_without_taking_a_turn(batches):
     combiner = Coalescer(batches.run, most=4)
     first = threading.Thread(target=combiner.do, args=(0,))
     first.start()
-    assert batches.under_way.wait(SECONDS)
+    assert batches.under_way.wait(PATIENCE_SECONDS)
     with pytest.raises(GivenUpError):
         combiner.do(1, begun_within_seconds=0.001)
     assert combiner.waiting == 0
     batches.go.set()
-    first.join(SECONDS)
+    first.join(PATIENCE_SECONDS)
     assert combiner.do(2, begun_within_seconds=0.001) == 4
     assert batches.seen == [[0], [2]]
 

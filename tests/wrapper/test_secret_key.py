@@ -4,12 +4,14 @@ import errno
 import os
 import stat
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cryptography.fernet import Fernet
 
 from schemas.errors import ConfigurationError
 from schemas.settings import AccessSettings
+from tests.support.live import PATIENCE_SECONDS
 from wrapper.secret_key import KEY_FILE, KeyFile, secret_keys
 
 
@@ -29,29 +31,21 @@ def test_the_file_is_made_for_its_owner_only(tmp_path):
     assert stat.S_IMODE((tmp_path / KEY_FILE).stat().st_mode) == 0o600
     [key] = KeyFile(tmp_path)()
     Fernet(key)
-
-
-def test_it_stays_as_it_is_at_the_next_start(file, tmp_path):
-    before = file()
     KeyFile(tmp_path).make()
-    assert KeyFile(tmp_path)() == before
+    assert KeyFile(tmp_path)() == (key,), "it stays as it is at the next start"
 
 
 def test_many_that_start_together_have_one_key(tmp_path):
-    together, keys = threading.Barrier(16), []
+    together = threading.Barrier(16)
 
-    def start():
+    def start(_):
         file = KeyFile(tmp_path)
-        together.wait(20)
+        together.wait(PATIENCE_SECONDS)
         file.make()
-        keys.append(file())
+        return file()
 
-    threads = [threading.Thread(target=start) for _ in range(16)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(20)
-    assert (len(keys), len(set(keys))) == (16, 1)
+    with ThreadPoolExecutor(16) as threads:
+        assert len(set(threads.map(start, range(16)))) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == [KEY_FILE]
 
 
@@ -80,24 +74,18 @@ def test_a_file_without_a_key_is_refused_and_not_replaced(tmp_path, content):
     assert path.read_text() == content
 
 
-def test_a_file_that_cannot_be_read_is_refused(tmp_path):
+def test_a_file_that_is_missing_or_cannot_be_read_or_written_is_refused(tmp_path):
+    """One that is missing stops no start, but opens nothing."""
+    KeyFile(tmp_path).check()
+    with pytest.raises(ConfigurationError, match="is missing"):
+        KeyFile(tmp_path)()
     (tmp_path / KEY_FILE).symlink_to(tmp_path / "nowhere")
     for use in (KeyFile(tmp_path), KeyFile(tmp_path).make, KeyFile(tmp_path).check):
         with pytest.raises(ConfigurationError, match="is missing or cannot be read"):
             use()
-
-
-def test_a_directory_that_cannot_be_written_to_is_said(tmp_path):
-    place = tmp_path / "file"
-    place.touch()
+    (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="cannot be written to"):
-        KeyFile(place).make()
-
-
-def test_a_missing_file_stops_no_start_but_opens_nothing(tmp_path):
-    KeyFile(tmp_path).check()
-    with pytest.raises(ConfigurationError, match="is missing"):
-        KeyFile(tmp_path)()
+        KeyFile(tmp_path / "file").make()
 
 
 def test_another_process_sees_a_change_at_once(file, tmp_path):

@@ -14,6 +14,7 @@ import pytest
 
 from schemas.errors import ConfigurationError, ConflictError, DiskFloorError
 from schemas.settings import WrapperSettings
+from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.wrapper.backups.conftest import BOTH, KEY, ORIGINAL, POSTGRESQL, Place
 from tests.wrapper.stores.reembedded import NEW, embedded, reembeddings
 from wrapper.audit.audit_log import FOLDER
@@ -26,7 +27,7 @@ from wrapper.backups.places import AUDIT, HELD, SCRATCH
 from wrapper.backups.shelf import Shelf
 from wrapper.catalog import snapshots
 from wrapper.catalog.names import databases
-from wrapper.catalog.postgres.copies import CONSTRAINTS, INDEXES, TABLES, WORD_RULES
+from wrapper.catalog.postgres.copies import CONSTRAINTS, INDEXES, TABLES, TOKEN_TABLE, WORD_RULES
 from wrapper.catalog.rows import all_collections
 from wrapper.catalog_choice import catalog_access
 
@@ -68,6 +69,9 @@ def test_a_backup_restored_elsewhere_is_the_same(place, new_place, tmp_path, key
     assert (other.data_dir / "audit" / "audit-2026-11-25-0001.jsonl").stat().st_mode & 0o777 == 0o400
     other.fill(["d"])
     assert [row[1] for row in other.rows()[0]] == ["a", "b", "c", "d"]
+    if place.settings.catalog_url:  # nor is the token left by which a restore is known to have happened
+        with closing(catalog_access(other.settings).database.connect()) as connection:
+            assert connection.execute("SELECT to_regclass(%s)", (TOKEN_TABLE,)).fetchone() == (None,)
 
 
 def described(place):
@@ -286,13 +290,12 @@ def test_it_shows_one_moment_while_writers_write(place, new_place, tmp_path):
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        while len(stored) < 3:
-            ending.wait(0.01)
+        eventually(lambda: len(stored) >= 3)
         before = len(stored)
         file = place.back_up(tmp_path / "backups")
     finally:
         ending.set()
-        writer.join()
+        writer.join(PATIENCE_SECONDS)
     other = new_place("other")
     other.restore(file)
     ids = {row[1] for row in other.rows()[0]} - {"a", "b", "c"}

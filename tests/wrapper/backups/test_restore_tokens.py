@@ -12,7 +12,6 @@ from wrapper.backups import restoring
 from wrapper.backups.moves import complete_moves
 from wrapper.backups.places import MOVES, STAGED
 from wrapper.backups.sealing import DamagedArchiveError
-from wrapper.catalog.postgres.copies import TOKEN_TABLE
 from wrapper.catalog_choice import catalog_access
 
 pytestmark = POSTGRESQL
@@ -74,10 +73,3 @@ def test_a_killed_restore_is_given_up_for_one_that_happens_and_for_no_other(plac
     assert killed.rows() == place.rows()
     assert (killed.data_dir / own).read_bytes() == (place.data_dir / own).read_bytes()
     assert not (killed.data_dir / STAGED).exists()
-
-
-def test_no_token_is_left_where_all_is_in_its_place(place, new_place, tmp_path):
-    other = new_place("other")
-    other.restore(place.back_up(tmp_path / "backups"))
-    with closing(catalog_access(other.settings, makes=False).database.connect()) as connection:
-        assert connection.execute("SELECT to_regclass(%s)", (TOKEN_TABLE,)).fetchone() == (None,)

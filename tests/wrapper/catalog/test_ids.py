@@ -1,14 +1,10 @@
 """Ids are any text: documents are found, replaced and deleted under exactly their own."""
 
-from __future__ import annotations
-
-import numpy as np
 import pytest
 
-from schemas.records import DocumentBatch
-from wrapper.catalog import reads, writes
+from tests.wrapper.documents import add, collection_of, create, delete
+from wrapper.catalog import reads
 from wrapper.catalog.index_state import outbox
-from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 
 AWKWARD = ["a", "a\x00b", "a\x00", "\x00", "A", " a", "é", "e\u0301", "𝔸", "1", "1.0", '"', "\\u0000", "/", "null"]
@@ -16,19 +12,14 @@ AWKWARD = ["a", "a\x00b", "a\x00", "\x00", "A", " a", "é", "e\u0301", "𝔸", "
 
 @pytest.fixture
 def filled(catalog):
-    def fill(transaction):
-        collection_writes.create_collection(transaction, "awkward", {}, "cosine")
-        return _add(transaction)
-
-    outcome = catalog.commit(fill)
-    assert outcome.created == len(AWKWARD)
+    create(catalog, "awkward")
+    assert add(catalog, "awkward", AWKWARD).created == len(AWKWARD)
     return catalog
 
 
-def _add(transaction):
-    vectors = np.eye(len(AWKWARD), dtype="<f4")
-    batch = DocumentBatch(AWKWARD, [f"text {each}" for each in AWKWARD], [{} for _ in AWKWARD], vectors)
-    return writes.add_documents(transaction, "awkward", batch)
+def _state(catalog):
+    with catalog.read() as transaction:
+        return find_collection(transaction, "awkward").revision, outbox.newest(transaction)
 
 
 def test_each_is_found_alone_and_with_the_others(filled):
@@ -40,31 +31,15 @@ def test_each_is_found_alone_and_with_the_others(filled):
         assert len(reads.vectors_of(transaction, collection, AWKWARD)[0]) == len(AWKWARD)
 
 
-def test_adding_them_again_changes_nothing(filled):
-    with filled.read() as transaction:
-        before = find_collection(transaction, "awkward").revision, outbox.newest(transaction)
-    outcome = filled.commit(_add)
-    assert outcome.unchanged == len(AWKWARD)
-    assert (outcome.revision, outcome.outbox_id) == before
-
-
-def test_deleting_one_deletes_no_other(filled):
+def test_deleting_one_deletes_no_other_and_unknown_ones_are_passed_over(filled):
+    before = _state(filled)
+    again = add(filled, "awkward", AWKWARD)
+    assert (again.unchanged, (again.revision, again.outbox_id)) == (len(AWKWARD), before)
+    unknown = delete(filled, "awkward", "b", "a\x00c", "a\x00b\x00", "")
+    assert (unknown.deleted, (unknown.revision, unknown.outbox_id)) == (0, before)
     for left, each in enumerate(reversed(AWKWARD)):
-        deleted = filled.commit(
-            lambda transaction, each=each: writes.delete_documents(transaction, "awkward", ids=[each])
-        )
-        assert deleted.deleted == 1
-        with filled.read() as transaction:
-            assert find_collection(transaction, "awkward").count == len(AWKWARD) - left - 1
-
-
-def test_unknown_ids_are_passed_over(filled):
-    unknown = ["b", "a\x00c", "a\x00b\x00", ""]
-    with filled.read() as transaction:
-        before = find_collection(transaction, "awkward").revision, outbox.newest(transaction)
-    outcome = filled.commit(lambda transaction: writes.delete_documents(transaction, "awkward", ids=unknown))
-    assert outcome.deleted == 0
-    assert (outcome.revision, outcome.outbox_id) == before
+        assert delete(filled, "awkward", each).deleted == 1
+        assert collection_of(filled, "awkward").count == len(AWKWARD) - left - 1
 
 
 @pytest.mark.parametrize("values", [[], [1, 2], ["a"], ["a\x00", "b"], ["\x00", "a\x00"]])

@@ -1,14 +1,12 @@
 """Values, paths and ids of any length mean what short ones mean."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from schemas.records import DocumentBatch, GatherSpec, OrderBy
+from schemas.records import GatherSpec, OrderBy
 from schemas.where import EVERYTHING, parse_where
-from wrapper.catalog import grouping, reads, writes
-from wrapper.catalog.names import collection_writes
+from tests.wrapper.documents import add, create
+from wrapper.catalog import grouping, reads
 from wrapper.catalog.rows import find_collection
 
 LENGTHS = (1, 255, 256, 511, 512, 513, 70_000)
@@ -21,15 +19,11 @@ VALUES.sort()
 
 @pytest.fixture
 def filled(catalog):
-    def fill(transaction):
-        collection_writes.create_collection(transaction, "long", {}, "cosine")
-        metadatas = [{"v": value, "list": [value, "x"], value: number} for number, value in enumerate(VALUES)]
-        vectors = np.ones((len(VALUES), 2), dtype="<f4")
-        batch = DocumentBatch(VALUES, [f"text {value}" for value in VALUES], metadatas, vectors)
-        assert writes.add_documents(transaction, "long", batch).created == len(VALUES)
-        assert writes.add_documents(transaction, "long", batch).unchanged == len(VALUES)
-
-    catalog.commit(fill)
+    create(catalog, "long")
+    texts = [f"text {value}" for value in VALUES]
+    metadatas = [{"v": value, "list": [value, "x"], value: number} for number, value in enumerate(VALUES)]
+    assert add(catalog, "long", VALUES, texts, metadatas).created == len(VALUES)
+    assert add(catalog, "long", VALUES, texts, metadatas).unchanged == len(VALUES)
     with catalog.read() as transaction:
         yield transaction, find_collection(transaction, "long")
 

@@ -1,20 +1,15 @@
 """A range between two bounds of a field is read as one, whatever is below and above it."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 
-import numpy as np
 import pytest
 
-from schemas.records import DocumentBatch
 from schemas.where import parse_where
-from wrapper.catalog import filters, writes
-from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.names import collection_writes
+from tests.properties.catalogs import open_catalog
+from tests.wrapper.documents import add, create, numbered
+from wrapper.catalog import filters
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 COUNT, WANTED = 4_000, 10
 PER_DOCUMENT = 100
@@ -31,17 +26,9 @@ PER_DOCUMENT = 100
 )
 def test_what_is_outside_of_a_range_is_not_read(tmp_path, where):
     path = tmp_path / "catalog.sqlite"
-    catalog = Catalog(SQLiteDatabase(path))
-    catalog.open()
-    ids = [f"d{n}" for n in range(COUNT)]
-    metadatas = [{"n": n, "half": n % 2} for n in range(COUNT)]
-    batch = DocumentBatch(ids, [""] * COUNT, metadatas, np.ones((COUNT, 2), dtype="<f4"))
-
-    def fill(transaction):
-        collection_writes.create_collection(transaction, "docs", {}, "cosine")
-        writes.add_documents(transaction, "docs", batch)
-
-    catalog.commit(fill)
+    catalog = open_catalog(path)
+    create(catalog, "docs")
+    add(catalog, "docs", numbered(COUNT), metadatas=[{"n": n, "half": n % 2} for n in range(COUNT)])
     with catalog.read() as transaction:
         collection = find_collection(transaction, "docs")
         listing = filters.positions(transaction, collection.key, parse_where(where))

@@ -1,7 +1,5 @@
 """Whatever is written, and whatever happens to processes and their files of codes, memory answers as the catalogue."""
 
-from __future__ import annotations
-
 import random
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """Vectors held in memory: when they are read, how long they are valid, and how many there may be."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -125,17 +123,6 @@ def test_what_was_written_is_held_beside_what_was_read(catalog, held):
     assert after.base is before.base
     assert (len(after.later), len(after.gone)) == (3, 3)
     assert after.base.positions[after.gone].tolist() == before.base.positions[[0, 1, 7]].tolist()
-
-
-def test_documents_that_were_written_again_in_another_order_are_found_by_their_own_vectors(catalog):
-    planner = _planner(catalog)
-    assert [_plan(planner) for _ in range(2)] == ["scan", "memory"]
-    vectors = _vectors(5, 6)
-    for number, each in enumerate((200, 7, 150)):
-        add(catalog, "one", [f"d{each}"], vectors=vectors[number : number + 1])
-        for earlier, document_id in enumerate(("d200", "d7", "d150")[: number + 1]):
-            found = planner.query("one", vectors[earlier], top_k=1)
-            assert (found.plan, found.matches[0].document.id) == ("memory", document_id)
 
 
 def test_a_filter_that_only_later_documents_match_is_answered_from_memory(catalog):
@@ -301,16 +288,6 @@ def test_what_was_written_is_found_in_memory_at_once_and_what_was_deleted_is_not
     for _ in range(3):
         [found] = planner.query("one", query, top_k=1).matches
         assert found.document.id != "d5"
-
-
-def test_filters_hold_in_memory(catalog):
-    planner = _planner(catalog)
-    even = parse_where({"half": 0})
-    answers = [planner.query("one", _vectors(99, 1)[0], top_k=20, where=even) for _ in range(9)]
-    assert [found.plan for found in answers][-1] == "memory"
-    found = [[(match.document.id, match.distance) for match in each.matches] for each in answers]
-    assert found[0] == found[-1]
-    assert all(match.document.metadata["half"] == 0 for match in answers[-1].matches)
 
 
 def test_the_least_recently_used_vectors_leave_first_and_what_does_not_fit_is_never_read(catalog):

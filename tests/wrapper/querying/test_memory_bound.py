@@ -1,7 +1,5 @@
 """The memory that held vectors may take: what was written since a base counts as the base does."""
 
-from __future__ import annotations
-
 import tracemalloc
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is written while the index is asked is in the answer, whether the index has been told of it by then or not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

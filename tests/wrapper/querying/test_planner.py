@@ -1,12 +1,9 @@
 """Which plan a vector query takes, how often the index is asked, and what happens when it cannot answer."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from schemas.errors import CollectionNotFoundError, InvalidInputError, UnavailableError
-from schemas.records import GatherSpec
+from schemas.errors import InvalidInputError, UnavailableError
 from schemas.where import parse_where
 from tests.wrapper.documents import NoIndex, add, batch, collection_of, create, delete, numbered, settle
 from wrapper.catalog import writes
@@ -315,14 +312,6 @@ def test_the_index_is_never_asked_for_more_than_it_can_give(catalog, index):
     assert max(index.asked) <= max(COUNT, 1000) < MAX_CANDIDATES
 
 
-def test_a_wrong_dimension_names_both_numbers_and_an_unknown_collection_is_not_found(catalog, index):
-    with pytest.raises(InvalidInputError) as refused:
-        _ask(catalog, index, embedding=np.ones(3, dtype="<f4"))
-    assert (refused.value.details["expected"], refused.value.details["actual"]) == (2, 3)
-    with pytest.raises(CollectionNotFoundError):
-        Planner(catalog, index).query("nothing", QUERY, top_k=1)
-
-
 @pytest.mark.parametrize("metric", ["cosine", "l2", "ip"])
 def test_a_question_without_a_place_is_refused_whatever_would_answer_it(empty_catalog, metric):
     create(empty_catalog, "one", metric=metric)
@@ -331,31 +320,3 @@ def test_a_question_without_a_place_is_refused_whatever_would_answer_it(empty_ca
         with pytest.raises(InvalidInputError, match="element 1 is not") as raised:
             Planner(empty_catalog, NoIndex()).query("one", np.array([1.0, component], "<f4"), top_k=1)
         assert (raised.value.code, raised.value.details["field"]) == ("invalid_embedding", "query_embedding")
-
-
-@pytest.mark.parametrize("ready", [True, False])
-def test_a_distance_may_be_the_limit(catalog, index, ready):
-    index.ready = ready
-    found = Planner(catalog, index).query("docs", QUERY, top_k=50, max_distance=0.001)
-    assert [match.document.id for match in found.matches] == _first(6)
-    assert all(match.distance <= 0.001 and match.document.embedding is None for match in found.matches)
-    [match] = Planner(catalog, index).query("docs", QUERY, top_k=1, with_embeddings=True).matches
-    assert match.document.embedding.tolist() == [1.0, 0.0]
-    assert Planner(catalog, index).query("docs", QUERY, top_k=5, max_distance=-1.0).matches == []
-
-
-@pytest.mark.parametrize("ready", [True, False])
-def test_hits_bring_their_groups(catalog, index, ready):
-    index.ready = ready
-    found = Planner(catalog, index).query("docs", QUERY, top_k=11, gather_by=GatherSpec(("group",), limit=4))
-    assert [(group.key, group.rank, len(group.documents), group.total) for group in found.groups] == [
-        (0, 1, 4, 10),
-        (1, 2, 4, 10),
-    ]
-    assert found.groups[0].best_distance == found.matches[0].distance
-    assert len(found.groups[0].hits) == 10
-    assert Planner(catalog, index).query("docs", QUERY, top_k=1).groups is None
-    empty = Planner(catalog, index).query(
-        "docs", QUERY, top_k=1, where=parse_where({"n": -1}), gather_by=GatherSpec(("n",))
-    )
-    assert empty.groups == []

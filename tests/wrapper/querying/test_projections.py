@@ -1,7 +1,5 @@
 """Projections are computed once for a revision and a filter, from a sample that is spread over the collection."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Collections that were much larger: a base that is mostly gone is renewed, and no query pays for its size."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

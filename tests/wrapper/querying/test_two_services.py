@@ -1,7 +1,5 @@
 """Two services of one catalogue: each keeps its codes current by the feed, so a write to one is found by both at once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,18 +1,14 @@
 """A text has the parts that it has, letter for letter, whatever its letters are, and no others."""
 
-from __future__ import annotations
-
 from itertools import product
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.records import DocumentBatch
 from schemas.where import HasId, Not, TextContains, all_of
-from wrapper.catalog import reads, writes
-from wrapper.catalog.names import collection_writes
+from tests.wrapper.documents import add, create, numbered
+from wrapper.catalog import reads
 from wrapper.catalog.rows import find_collection
 
 LOWEST = "\0\1\2"
@@ -25,20 +21,14 @@ NAME = "texts"
 @pytest.fixture
 def texts(catalog):
     """A catalogue with a collection of texts."""
-    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, NAME, {}, "cosine"))
+    create(catalog, NAME)
     return catalog
-
-
-def store(catalog, texts):
-    ids = [f"d{number}" for number in range(len(texts))]
-    batch = DocumentBatch(ids, texts, [{} for _ in texts], np.ones((len(texts), 2), dtype="<f4"))
-    catalog.commit(lambda transaction: writes.add_documents(transaction, NAME, batch))
-    return ids
 
 
 def check(catalog, texts, parts):
     """Check which of these texts have each of the parts."""
-    ids = store(catalog, texts)
+    ids = numbered(len(texts))
+    add(catalog, NAME, ids, texts)
     with catalog.read() as transaction:
         collection = find_collection(transaction, NAME)
         for part in parts:
