@@ -81,7 +81,7 @@ def test_a_whole_identifier_outranks_its_parts(search, whole):
 
 
 def test_what_counts_more_comes_first_and_equals_in_the_order_of_insertion(search):
-    """Words that were said twice, and rare ones."""
+    """Words that were said twice, and rare ones; and a filter holds."""
     texts = ["one apple here", "one pear here", "nothing"]
     assert search(texts, "apple apple pear")[0] == 0
     assert search(texts, "apple pear pear")[0] == 1
