@@ -25,7 +25,7 @@ ROUNDS = 12
 @pytest.fixture
 def catalogs(open_database):
     """Two objects on one database share nothing but it, like two processes."""
-    opened = [Catalog(open_database()) for _ in range(2)]
+    opened = [Catalog(open_database(), wait_seconds=PATIENCE_SECONDS) for _ in range(2)]
     for catalog in opened:
         catalog.open()
     create(opened[0], *NAMES)
@@ -106,10 +106,10 @@ def test_an_answer_from_memory_is_that_of_its_snapshot(catalogs, never_held, mon
         readers = [threads.submit(ask, each, 10 + seed) for seed, each in enumerate(catalogs * 2)]
         try:
             for each in writers:
-                each.result(PATIENCE_SECONDS)
+                each.result()
         finally:
             over.set()
         for each in readers:
-            each.result(PATIENCE_SECONDS)
+            each.result()
     assert wrong == []
     assert len(from_memory) > ROUNDS
