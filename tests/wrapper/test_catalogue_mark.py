@@ -1,7 +1,5 @@
 """Commands take no other catalogue for that of a data directory, and know their own however its mark was saved."""
 
-from __future__ import annotations
-
 import pytest
 
 from schemas.errors import ConfigurationError

@@ -1,13 +1,11 @@
 """A caller with a filter lists collections as they are, whatever is deleted or written meanwhile."""
 
-import numpy as np
 import pytest
 
 from schemas.access.callers import Caller, Kind, Scope, acting_as
-from schemas.records import DocumentBatch
 from schemas.where import parse_where
 from tests.properties.catalogs import open_catalog
-from wrapper.catalog import writes
+from tests.wrapper.documents import add, create, delete
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.names import collection_writes
 from wrapper.querying.planner import Planner
@@ -24,18 +22,6 @@ def catalog(tmp_path):
     catalog.close()
 
 
-def add(catalog, name, *teams):
-    ids = [f"{team}-{number}" for number, team in enumerate(teams)]
-    vectors = np.ones((len(teams), 2), dtype="<f4")
-    batch = DocumentBatch(ids, [""] * len(teams), [{"team": team} for team in teams], vectors)
-    catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
-
-
-def make(catalog, *names):
-    for name in names:
-        catalog.commit(lambda transaction, name=name: collection_writes.create_collection(transaction, name, {}, "l2"))
-
-
 class DeletedMeanwhile(Store):
     """A store of which the first collection is deleted as soon as all were listed."""
 
@@ -46,14 +32,14 @@ class DeletedMeanwhile(Store):
 
 
 def test_a_collection_that_is_deleted_while_it_is_listed_is_left_out(catalog):
-    make(catalog, "a", "b")
+    create(catalog, "a", "b")
     store = ScopedStore(DeletedMeanwhile(catalog, Planner(catalog, None), None, None, HeldDocuments()))
     with acting_as(READER):
         assert [each.name for each in store.collections()] == ["b"]
 
 
 def test_counts_are_those_of_the_revision_and_of_the_filter(catalog):
-    make(catalog, "a")
+    create(catalog, "a")
     store = ScopedStore(Store(catalog, Planner(catalog, None), None, None, HeldDocuments()))
     numbers = Caller("n", "n", Kind.KEY, frozenset({Scope.READ}), where=parse_where({"team": 1}))
     truths = Caller("t", "t", Kind.KEY, frozenset({Scope.READ}), where=parse_where({"team": True}))
@@ -63,7 +49,9 @@ def test_counts_are_those_of_the_revision_and_of_the_filter(catalog):
             return [store.collection("a").count for _ in range(2)]
 
     assert counted(READER) == [0, 0]
-    add(catalog, "a", "red", "red", "blue", 1, True, True, True)
+    teams = ["red", "red", "blue", 1, True, True, True]
+    ids = [f"{team}-{number}" for number, team in enumerate(teams)]
+    add(catalog, "a", ids, metadatas=[{"team": team} for team in teams])
     assert (counted(READER), counted(numbers), counted(truths)) == ([2, 2], [1, 1], [3, 3])
-    catalog.commit(lambda transaction: writes.delete_documents(transaction, "a", ids=["red-0"]))
+    delete(catalog, "a", "red-0")
     assert counted(READER) == [1, 1]

@@ -1,4 +1,4 @@
-"""Data directories with a catalogue on SQLite or PostgreSQL, and their backups."""
+"""Data directories with a catalogue, and their backups."""
 
 import tempfile
 from contextlib import ExitStack, closing
@@ -11,6 +11,7 @@ from schemas.records import DocumentBatch
 from schemas.settings import WrapperSettings
 from wrapper.backups.making import opened_maker
 from wrapper.backups.manifest import Reason
+from wrapper.backups.restoring import restore
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.names import collection_writes
@@ -20,6 +21,18 @@ from wrapper.secret_key import KeyFile
 
 KEY = bytes(range(32))
 ORIGINAL = "11111111-2222-3333-4444-555555555555-" + "a" * 64
+BOTH = pytest.mark.parametrize("new_place", ["sqlite", "postgresql"], indirect=True)
+POSTGRESQL = pytest.mark.parametrize("new_place", ["postgresql"], indirect=True)
+"""Catalogues are in files unless a test says otherwise: where what it checks is done otherwise by a database."""
+
+
+def listing(folder):
+    """Return all files below a folder with their content, but for locks."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix != ".lock" and not path.name.startswith("catalog.sqlite-")
+    }
 
 
 class Place:
@@ -79,8 +92,12 @@ class Place:
             maker.make(target, Reason.ASKED if whole else Reason.MIGRATION, whole=whole)
         return target
 
+    def restore(self, file, key=None, *, replace=False):
+        with file.open("rb") as opened:
+            return restore(opened, self.settings, key, replace=replace)
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+
+@pytest.fixture(params=["sqlite"])
 def new_place(request, tmp_path):
     """`new_place(name)` makes an empty data directory, on PostgreSQL with an empty database."""
     with ExitStack() as stack:

@@ -14,19 +14,8 @@ from wrapper.backups.making import opened_maker
 from wrapper.backups.manifest import Reason
 from wrapper.backups.restoring import restore
 
-TOUCHING = frozenset(
-    (
-        "open",
-        "os.link",
-        "os.mkdir",
-        "os.remove",
-        "os.rename",
-        "os.rmdir",
-        "os.chown",
-        "sqlite3.connect",
-        "shutil.rmtree",
-    )
-)
+OF_OS = frozenset(f"os.{name}" for name in ("link", "mkdir", "remove", "rename", "rmdir", "chown"))
+TOUCHING = OF_OS | {"open", "sqlite3.connect", "shutil.rmtree"}
 
 
 def die_at(number):

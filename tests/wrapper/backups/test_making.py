@@ -6,26 +6,29 @@ import shutil
 import sqlite3
 import threading
 from contextlib import closing
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-import orjson
+import numpy as np
 import pytest
 
 from schemas.errors import ConfigurationError, ConflictError, DiskFloorError
-from tests.wrapper.backups.conftest import KEY, ORIGINAL
+from schemas.settings import WrapperSettings
+from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.wrapper.backups.conftest import BOTH, KEY, ORIGINAL, POSTGRESQL, Place
+from tests.wrapper.stores.reembedded import NEW, embedded, reembeddings
 from wrapper.audit.audit_log import FOLDER
 from wrapper.audit.file_names import FileName
 from wrapper.backups import files, making, verifying
 from wrapper.backups.archive import ArchiveReader, ArchiveWriter, read_head
 from wrapper.backups.making import BackupMaker, BackupUnderWayError, only_backup, opened_maker, sweep_killed
-from wrapper.backups.manifest import Reason, dump_head, load_head
+from wrapper.backups.manifest import Reason
 from wrapper.backups.places import AUDIT, HELD, SCRATCH
-from wrapper.backups.restoring import restore
-from wrapper.backups.sealing import DamagedArchiveError
 from wrapper.backups.shelf import Shelf
-from wrapper.catalog.postgres.copies import CONSTRAINTS, INDEXES, TABLES, WORD_RULES
+from wrapper.catalog import snapshots
+from wrapper.catalog.names import databases
+from wrapper.catalog.postgres.copies import CONSTRAINTS, INDEXES, TABLES, TOKEN_TABLE, WORD_RULES
+from wrapper.catalog.rows import all_collections
 from wrapper.catalog_choice import catalog_access
 
 FILES = {
@@ -46,12 +49,15 @@ def members(file, key=None):
 
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+@BOTH
 def test_a_backup_restored_elsewhere_is_the_same(place, new_place, tmp_path, key):
+    """Rows, files, and the tables with their defaults, keys and indexes; and it takes writes."""
     file = place.back_up(tmp_path / "backups", key=key)
     other = new_place("other")
-    with file.open("rb") as opened:
-        restored = restore(opened, other.settings, key, replace=False)
+    restored = other.restore(file, key)
     assert other.rows() == place.rows()
+    assert described(other) == described(place)
+    assert restored.head.kind == ("postgresql" if place.settings.catalog_url else "sqlite")
     assert restored.head.counts == {"collections": 1, "documents": 3, "originals": 1}
     assert restored.aside is None
     for name in FILES:
@@ -61,28 +67,33 @@ def test_a_backup_restored_elsewhere_is_the_same(place, new_place, tmp_path, key
     assert {path.stat().st_mode & 0o777 for path in folders} == {0o700}
     assert (other.data_dir / "secret.key").stat().st_mode & 0o777 == 0o600
     assert (other.data_dir / "audit" / "audit-2026-11-25-0001.jsonl").stat().st_mode & 0o777 == 0o400
-
-
-def test_the_restored_catalogue_takes_writes(place, new_place, tmp_path):
-    file = place.back_up(tmp_path / "backups")
-    other = new_place("other")
-    with file.open("rb") as opened:
-        restore(opened, other.settings, None, replace=False)
     other.fill(["d"])
     assert [row[1] for row in other.rows()[0]] == ["a", "b", "c", "d"]
+    if place.settings.catalog_url:  # nor is the token left by which a restore is known to have happened
+        with closing(catalog_access(other.settings).database.connect()) as connection:
+            assert connection.execute("SELECT to_regclass(%s)", (TOKEN_TABLE,)).fetchone() == (None,)
 
 
-def test_it_holds_the_files_and_nothing_else(place, tmp_path):
-    found = members(place.back_up(tmp_path / "backups"))
-    assert {name for name in found if not name.startswith(("postgresql/", "catalog"))} == FILES - {"catalogue.id"}
-    assert FOLDER == AUDIT
-    assert Path(str(FileName(date(2026, 11, 25), 1))).match(files.AUDIT_FILES)
+def described(place):
+    if place.settings.catalog_url:
+        statements = [TABLES, CONSTRAINTS, INDEXES]
+        with closing(catalog_access(place.settings).database.connect()) as connection:
+            return [connection.execute(statement).fetchall() for statement in statements]
+    with closing(sqlite3.connect(place.data_dir / "catalog.sqlite")) as connection:
+        return connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
 
 
-def test_a_pipe_among_the_originals_keeps_no_backup_waiting(place, tmp_path):
+def test_it_holds_the_files_and_nothing_else_and_leaves_nothing_beside_it(place, tmp_path):
+    """A pipe among the files keeps it waiting no more than other things that are in no backup."""
     os.mkfifo(place.data_dir / "originals" / "c0ffee" / "pipe")
     os.mkfifo(place.data_dir / "audit" / "audit-2026-11-25-0002.jsonl")
-    assert set(members(place.back_up(tmp_path / "backups"))) - {"catalog.sqlite"} >= FILES
+    file = place.back_up(tmp_path / "backups")
+    assert set(members(file)) - {"catalog.sqlite"} == FILES
+    assert list(file.parent.iterdir()) == [file]
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert not (place.data_dir / HELD).exists()
+    assert FOLDER == AUDIT
+    assert Path(str(FileName(date(2026, 11, 25), 1))).match(files.AUDIT_FILES)
 
 
 def test_no_name_and_no_keys_that_cannot_be_read_keep_a_backup_from_being_made(place, tmp_path):
@@ -98,17 +109,11 @@ def test_no_name_and_no_keys_that_cannot_be_read_keep_a_backup_from_being_made(p
 
 def test_a_copy_of_the_catalogue_alone_has_no_files(place, tmp_path):
     file = place.back_up(tmp_path / "backups", whole=False)
-    assert all(name.startswith(("postgresql/", "catalog.sqlite")) for name in members(file))
+    assert set(members(file)) == {"catalog.sqlite"}
     assert file.name.startswith("before-migration-from-schema-")
 
 
-def test_nothing_is_left_beside_it(place, tmp_path):
-    file = place.back_up(tmp_path / "backups")
-    assert list(file.parent.iterdir()) == [file]
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert not (place.data_dir / HELD).exists()
-
-
+@BOTH
 def test_plain_copies_are_in_the_data_directory_alone(place, tmp_path, monkeypatch):
     """Who may read the folder of backups finds the encrypted file there, at no moment anything else."""
     folder, scratch, seen = tmp_path / "backups", place.data_dir / SCRATCH, []
@@ -149,12 +154,15 @@ def test_what_a_killed_backup_left_goes_at_the_next_start_unless_one_is_under_wa
         place.write(f"{name}/catalogue", b"plain")
     with only_backup(place.data_dir):
         sweep_killed(place.data_dir)
+        with pytest.raises(BackupUnderWayError), opened_maker(place.settings, None):
+            pass
     assert (place.data_dir / SCRATCH / "catalogue").exists()
     sweep_killed(place.data_dir)
     assert not (place.data_dir / SCRATCH).exists()
     assert not (place.data_dir / HELD).exists()
 
 
+@BOTH
 def test_room_is_wanted_where_the_copy_is_and_where_the_backup_goes(place, tmp_path, another_disk, monkeypatch):
     """A SQLite catalogue is copied to the data directory, one in PostgreSQL to no file."""
     monkeypatch.setattr(making, "MEGABYTE", 1)
@@ -178,11 +186,7 @@ def test_its_head_can_be_read_without_the_key_and_holds_no_text(place, tmp_path)
     file = place.back_up(tmp_path / "backups", key=KEY)
     with file.open("rb") as opened:
         head, _ = read_head(opened)
-    assert (head.encrypted, head.counts["documents"], head.kind) == (
-        True,
-        3,
-        (place.settings.catalog_url and "postgresql") or "sqlite",
-    )
+    assert (head.encrypted, head.counts["documents"], head.kind) == (True, 3, "sqlite")
     content = file.read_bytes()
     assert b"text of" not in content
     assert (place.data_dir / "secret.key").read_bytes() not in content
@@ -190,53 +194,11 @@ def test_its_head_can_be_read_without_the_key_and_holds_no_text(place, tmp_path)
 
 def test_rows_that_refer_to_nothing_are_no_fault_of_the_backup(place, tmp_path):
     """They are as the catalogue has them; without a backup nothing would be better."""
-    if place.settings.catalog_url:
-        pytest.skip("PostgreSQL lets no such rows be")
     with closing(sqlite3.connect(place.data_dir / "catalog.sqlite")) as connection:
         connection.execute("DELETE FROM collections")
         connection.commit()
         assert connection.execute("PRAGMA foreign_key_check").fetchall()
     assert place.back_up(tmp_path / "backups").exists()
-
-
-def test_a_head_dated_without_a_zone_is_none(place, tmp_path):
-    with place.back_up(tmp_path / "backups").open("rb") as opened:
-        head, _ = read_head(opened)
-    with pytest.raises(DamagedArchiveError):
-        load_head(dump_head(replace(head, created_at=head.created_at.replace(tzinfo=None))))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"id": "rag-wrapper\x1b[2J"},
-        {"release": "0.2.0\x1b]0;mine\x07"},
-        {"release": "0.2.0\nRestored"},
-        {"kind": "sqlite\x9b"},
-        {"counts": {"docu\x1bments": 1}},
-        {"catalogue": "\x1b[31m"},
-    ],
-)
-def test_a_head_that_would_do_something_to_a_terminal_is_none(place, tmp_path, change):
-    with place.back_up(tmp_path / "backups").open("rb") as opened:
-        head, _ = read_head(opened)
-    with pytest.raises(DamagedArchiveError) as caught:
-        load_head(dump_head(replace(head, **change)))
-    assert caught.value.message.isprintable()
-
-
-def test_a_head_of_a_newer_format_says_of_which_release_it_is_unless_that_is_none():
-    for release, said in (("9.0.0", "by release 9.0.0"), ("9\x1b[2J", "cannot be read")):
-        with pytest.raises(DamagedArchiveError, match=said):
-            load_head(orjson.dumps({"format": 99, "release": release}))
-
-
-def test_it_never_takes_the_place_of_another_file(place, tmp_path):
-    file = place.back_up(tmp_path / "backups")
-    before = file.read_bytes()
-    with opened_maker(place.settings, None) as maker, pytest.raises(ConflictError):
-        maker.make(file, Reason.ASKED)
-    assert file.read_bytes() == before
 
 
 def test_one_is_made_on_a_disk_where_no_file_has_two_names(place, tmp_path, monkeypatch):
@@ -250,6 +212,8 @@ def test_one_is_made_on_a_disk_where_no_file_has_two_names(place, tmp_path, monk
     file = place.back_up(tmp_path / "backups")
     assert "secret.key" in members(file)
     content = file.read_bytes()
+    with opened_maker(place.settings, None) as maker, pytest.raises(ConflictError):
+        maker.make(file, Reason.ASKED)
     with opened_maker(place.settings, None) as maker, maker.begin(other := file.with_name("other.ragbackup")) as begun:
         other.write_bytes(b"came meanwhile")
         with pytest.raises(ConflictError, match="never replaces"):
@@ -259,11 +223,6 @@ def test_one_is_made_on_a_disk_where_no_file_has_two_names(place, tmp_path, monk
     assert sorted(file.parent.iterdir()) == sorted([file, other])
 
 
-def test_one_is_made_at_a_time(place):
-    with only_backup(place.data_dir), pytest.raises(BackupUnderWayError), opened_maker(place.settings, None):
-        pass
-
-
 def test_too_little_room_is_told_before_anything_is_written(place, tmp_path):
     maker = BackupMaker(place.data_dir, catalog_access(place.settings).copies, key=None, floor_mb=10**9)
     with pytest.raises(DiskFloorError, match="RAG_DISK_FLOOR_MB"):
@@ -271,17 +230,9 @@ def test_too_little_room_is_told_before_anything_is_written(place, tmp_path):
     assert Shelf(tmp_path).all() == []
 
 
-def test_a_directory_without_a_catalogue_is_refused_and_stays_as_it_is(tmp_path, place):
-    from schemas.settings import WrapperSettings
-
-    with (
-        pytest.raises(ConfigurationError, match="no catalogue"),
-        opened_maker(WrapperSettings(data_dir=tmp_path), None),
-    ):
-        pass
-
-
-def test_another_catalogue_is_not_taken_for_the_services(place, tmp_path):
+def test_another_catalogue_or_none_is_not_taken_for_the_services(place, tmp_path):
+    with pytest.raises(ConfigurationError, match="no catalogue"):
+        Place(WrapperSettings(data_dir=tmp_path)).back_up(tmp_path / "backups")
     (place.data_dir / "catalogue.id").write_text("another")
     with pytest.raises(ConfigurationError, match="RAG_CATALOG_URL"):
         place.back_up(tmp_path / "backups")
@@ -308,17 +259,12 @@ def test_what_is_deleted_while_it_is_made_is_in_it(place):
     held.release()
 
 
-def test_originals_on_another_disk_are_copied_while_there_is_room(
-    place, new_place, tmp_path, another_disk, monkeypatch
-):
+def test_originals_on_another_disk_are_copied_while_there_is_room(place, tmp_path, another_disk, monkeypatch):
     shutil.copytree(place.data_dir / "originals", another_disk / "originals")
     shutil.rmtree(place.data_dir / "originals")
     (place.data_dir / "originals").symlink_to(another_disk / "originals")
     file = place.back_up(tmp_path / "backups")
-    other = new_place("other")
-    with file.open("rb") as opened:
-        restore(opened, other.settings, None, replace=False)
-    assert (other.data_dir / "originals" / "c0ffee" / ORIGINAL).read_bytes() == b"%PDF original"
+    assert members(file)[f"originals/c0ffee/{ORIGINAL}"] == b"%PDF original"
 
     maker = BackupMaker(place.data_dir, catalog_access(place.settings).copies, key=None, floor_mb=10**9)
     monkeypatch.setattr(maker, "check_room", lambda *_: None)
@@ -329,6 +275,7 @@ def test_originals_on_another_disk_are_copied_while_there_is_room(
     assert not (place.data_dir / HELD).exists()
 
 
+@BOTH
 def test_it_shows_one_moment_while_writers_write(place, new_place, tmp_path):
     """Pairs are written in one request each; those acknowledged before are there, and none is there in half."""
     ending, stored = threading.Event(), []
@@ -343,26 +290,23 @@ def test_it_shows_one_moment_while_writers_write(place, new_place, tmp_path):
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        while len(stored) < 3:
-            ending.wait(0.01)
+        eventually(lambda: len(stored) >= 3)
         before = len(stored)
         file = place.back_up(tmp_path / "backups")
     finally:
         ending.set()
-        writer.join()
+        writer.join(PATIENCE_SECONDS)
     other = new_place("other")
-    with file.open("rb") as opened:
-        restore(opened, other.settings, None, replace=False)
+    other.restore(file)
     ids = {row[1] for row in other.rows()[0]} - {"a", "b", "c"}
     numbers = {int(each.split()[1]) for each in ids}
     assert ids == {f"{side} {number}" for number in numbers for side in ("left", "right")}
     assert numbers >= set(range(1, before + 1))
 
 
+@POSTGRESQL
 def test_what_earlier_releases_indexed_words_by_is_kept(place, new_place, tmp_path):
     """A column of a type of PostgreSQL's own, an index over it, and rules of words: the first release had them."""
-    if not place.settings.catalog_url:
-        pytest.skip("the catalogue is a file")
     database = catalog_access(place.settings).database
     with closing(database.connect()) as connection:
         for statement in WORD_RULES:
@@ -372,8 +316,7 @@ def test_what_earlier_releases_indexed_words_by_is_kept(place, new_place, tmp_pa
         connection.execute("INSERT INTO words SELECT 1, to_tsvector('rag_words', 'Restoring a backup')")
     file = place.back_up(tmp_path / "backups")
     other = new_place("other")
-    with file.open("rb") as opened:
-        restore(opened, other.settings, None, replace=False)
+    other.restore(file)
     with closing(catalog_access(other.settings).database.connect()) as connection:
         asked = "SELECT position FROM words WHERE words @@ to_tsquery('rag_words', 'backups')"
         found = connection.execute(asked).fetchall()
@@ -382,19 +325,51 @@ def test_what_earlier_releases_indexed_words_by_is_kept(place, new_place, tmp_pa
     assert "gin" in indexes[0][0]
 
 
-def test_the_tables_are_made_as_they_were(place, new_place, tmp_path):
-    """Columns, defaults, keys and indexes of a restored catalogue are those of a new one."""
-    file = place.back_up(tmp_path / "backups")
-    other = new_place("other")
-    with file.open("rb") as opened:
-        restore(opened, other.settings, None, replace=False)
-    assert described(other) == described(place)
+def make_databases(transaction):
+    databases.create_tenant(transaction, "acme")
+    for name in ("main", "empty"):
+        databases.create_database(transaction, "acme", name)
 
 
-def described(place):
-    if place.settings.catalog_url:
-        statements = [TABLES, CONSTRAINTS, INDEXES]
-        with closing(catalog_access(place.settings).database.connect()) as connection:
-            return [connection.execute(statement).fetchall() for statement in statements]
-    with closing(sqlite3.connect(place.data_dir / "catalog.sqlite")) as connection:
-        return connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
+def known(place):
+    """Return the databases, and the name and number of documents of each collection."""
+    with place.opened() as catalog, catalog.read() as transaction:
+        collections = [(each.name, each.count) for each in all_collections(transaction)]
+        return databases.all_databases(transaction), collections
+
+
+@BOTH
+def test_collections_come_back_to_their_databases(place, new_place, tmp_path):
+    with place.opened() as catalog:
+        catalog.commit(make_databases)
+    place.fill(["a", "x"], collection="/acme/main/library")
+    after = new_place("after")
+    after.restore(place.back_up(tmp_path / "backups"))
+    assert after.rows() == place.rows()
+    assert known(after) == known(place)
+    there, collections = known(after)
+    assert [each.name for each in there if each.tenant == "acme"] == ["empty", "main"]
+    assert collections == [("/acme/main/library", 2), ("library", 3)]
+
+
+@BOTH
+def test_vectors_that_stand_beside_a_collection_are_there_and_counted_by_earlier_releases_alone(
+    place, new_place, tmp_path, monkeypatch
+):
+    shown = {"collections": 1, "documents": 3, "originals": 1}
+    with place.opened() as catalog:
+        work = reembeddings(catalog)
+        work.begin("library", NEW)
+        [hidden] = work.under_way()
+        part = work.next_part(hidden, 2)
+        assert not work.store(part, np.stack([embedded(each.text) for each in part.documents]))
+    other, later = new_place("other"), new_place("later")
+    assert other.restore(place.back_up(tmp_path / "backups")).head.counts == shown
+    assert other.rows() == place.rows()
+    with other.opened() as catalog:
+        assert reembeddings(catalog).of("library").documents_done == 2
+    monkeypatch.setattr(snapshots, "HIDDEN", "SELECT key FROM collections WHERE 1 = 0")
+    earlier = place.back_up(tmp_path / "backups")
+    monkeypatch.undo()
+    assert later.restore(earlier).head.counts == shown | {"collections": 2, "documents": 5}
+    assert later.rows() == place.rows()

@@ -6,23 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.live import eventually
-from tests.wrapper.backups.conftest import ORIGINAL
+from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.wrapper.backups.conftest import ORIGINAL, POSTGRESQL, Place
 from wrapper.backups import restoring
 from wrapper.backups.moves import complete_moves
 from wrapper.backups.places import MOVES, STAGED
-from wrapper.backups.restoring import restore
 from wrapper.backups.sealing import DamagedArchiveError
-from wrapper.catalog.postgres.copies import TOKEN_TABLE
 from wrapper.catalog_choice import catalog_access
+
+pytestmark = POSTGRESQL
 
 
 def test_whether_a_restore_was_committed_is_not_told_before_that_is_decided(new_place):
     """The server goes on with the commit of a process that was killed meanwhile."""
     settings = new_place("data").settings
     access = catalog_access(settings, makes=False)
-    if access.database_copies is None:
-        pytest.skip("the catalogue is a file")
 
     def connect():
         connection = access.database.connect()
@@ -39,8 +37,6 @@ def test_whether_a_restore_was_committed_is_not_told_before_that_is_decided(new_
 
 def test_a_commit_that_was_waited_for_is_seen_whatever_the_database_has_for_isolation(new_place):
     settings = new_place("data").settings
-    if not settings.catalog_url:
-        pytest.skip("the catalogue is a file")
     stricter = f"{settings.catalog_url}%20-cdefault_transaction_isolation%3Drepeatable%5C%20read"
     access = catalog_access(replace(settings, catalog_url=stricter), makes=False)
     opened = []
@@ -56,36 +52,24 @@ def test_a_commit_that_was_waited_for_is_seen_whatever_the_database_has_for_isol
         with copies.restoring(None, "mine"):
             told = beside.submit(copies.was_restored, "mine")
             eventually(lambda: looking.execute(waits, (opened[-1],)).fetchone() is not None)
-        assert told.result()
+        assert told.result(PATIENCE_SECONDS)
 
 
 def test_a_killed_restore_is_given_up_for_one_that_happens_and_for_no_other(place, new_place, tmp_path, monkeypatch):
     file, killed = place.back_up(tmp_path / "backups"), new_place("killed")
-    if not killed.settings.catalog_url:
-        pytest.skip("the catalogue is a file")
     monkeypatch.setattr(restoring, "complete_in", lambda data_dir, _, **how: (data_dir / MOVES).exists() and 1 / 0)
-    with pytest.raises(ZeroDivisionError), file.open("rb") as opened:
-        restore(opened, killed.settings, None, replace=False)
+    with pytest.raises(ZeroDivisionError):
+        killed.restore(file)
     monkeypatch.undo()
     damaged, content = tmp_path / "damaged.ragbackup", bytearray(file.read_bytes())
     content[-200] ^= 0xFF
     damaged.write_bytes(content)
-    elsewhere = replace(killed.settings, catalog_url=new_place("another").settings.catalog_url)
-    with pytest.raises(DamagedArchiveError), damaged.open("rb") as opened:
-        restore(opened, elsewhere, None, replace=True)
+    elsewhere = Place(replace(killed.settings, catalog_url=new_place("another").settings.catalog_url))
+    with pytest.raises(DamagedArchiveError):
+        elsewhere.restore(damaged, replace=True)
     own = f"originals/c0ffee/{ORIGINAL}"
     assert not (killed.data_dir / own).exists()
     complete_moves(killed.settings)
     assert killed.rows() == place.rows()
     assert (killed.data_dir / own).read_bytes() == (place.data_dir / own).read_bytes()
     assert not (killed.data_dir / STAGED).exists()
-
-
-def test_no_token_is_left_where_all_is_in_its_place(place, new_place, tmp_path):
-    file, settings = place.back_up(tmp_path / "backups"), new_place("other").settings
-    if not settings.catalog_url:
-        pytest.skip("the catalogue is a file")
-    with file.open("rb") as opened:
-        restore(opened, settings, None, replace=False)
-    with closing(catalog_access(settings, makes=False).database.connect()) as connection:
-        assert connection.execute("SELECT to_regclass(%s)", (TOKEN_TABLE,)).fetchone() == (None,)

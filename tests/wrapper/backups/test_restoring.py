@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -10,31 +11,24 @@ from interfaces.commands.access.recorded import recorded_commands
 from schemas.errors import ConfigurationError, ConflictError
 from schemas.settings import WrapperSettings
 from tests.support.postgres import ROLE
-from tests.wrapper.backups.conftest import KEY, Place
+from tests.wrapper.backups.conftest import BOTH, KEY, POSTGRESQL, Place, listing
 from wrapper.backups import mounts, restoring
-from wrapper.backups.archive import ArchiveReader
+from wrapper.backups.archive import ArchiveReader, ArchiveWriter
 from wrapper.backups.before_migration import keep_before_migration
 from wrapper.backups.moves import complete_moves
 from wrapper.backups.places import ASIDE, MOVES, STAGED
-from wrapper.backups.restoring import restore
 from wrapper.backups.sealing import DamagedArchiveError, WrongKeyError
 from wrapper.backups.shelf import Shelf
 from wrapper.catalog_choice import catalog_access
 from wrapper.engine.data_directory_lock import acquire
 
 
-def listing(folder):
-    """Return all files below a folder with their content, but for locks."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix != ".lock" and not path.name.startswith("catalog.sqlite-")
-    }
-
-
-def restored(file, settings, key=None, *, replace=False):
-    with file.open("rb") as opened:
-        return restore(opened, settings, key, replace=replace)
+@contextmanager
+def unchanged(place):
+    """Check that a block changes neither files nor rows."""
+    before, rows = listing(place.data_dir), place.rows()
+    yield
+    assert (listing(place.data_dir), place.rows()) == (before, rows)
 
 
 def stopping_after(number):
@@ -65,29 +59,26 @@ def may_make_schemas(request, place):
         connection.execute(f"REVOKE CREATE ON DATABASE postgres FROM {ROLE}")
 
 
+@POSTGRESQL
 def test_a_role_that_may_make_no_schema_is_told_and_loses_nothing(place, tmp_path):
-    if not place.settings.catalog_url:
-        pytest.skip("the catalogue is a file")
-    file, rows = place.back_up(tmp_path / "backups"), place.rows()
-    with pytest.raises(ConfigurationError, match="GRANT CREATE ON DATABASE"):
-        restored(file, place.settings, replace=True)
-    assert place.rows() == rows
+    file = place.back_up(tmp_path / "backups")
+    with unchanged(place), pytest.raises(ConfigurationError, match="GRANT CREATE ON DATABASE"):
+        place.restore(file, replace=True)
 
 
 def test_a_directory_that_is_not_empty_stays_as_it_is(place, tmp_path):
     file = place.back_up(tmp_path / "backups")
-    before, rows = listing(place.data_dir), place.rows()
-    with pytest.raises(ConflictError, match="--replace") as caught:
-        restored(file, place.settings)
+    with unchanged(place), pytest.raises(ConflictError, match="--replace") as caught:
+        place.restore(file)
     assert caught.value.code == "not_empty"
-    assert (listing(place.data_dir), place.rows()) == (before, rows)
 
 
+@BOTH
 def test_replacing_moves_aside_and_deletes_nothing(place, tmp_path, may_make_schemas):
     file = place.back_up(tmp_path / "backups")
     before, rows = listing(place.data_dir), place.rows()
     place.fill(["later"])
-    done = restored(file, place.settings, replace=True)
+    done = place.restore(file, replace=True)
     assert place.rows() == rows
     after = listing(place.data_dir)
     aside = listing(done.aside)
@@ -100,42 +91,39 @@ def test_replacing_moves_aside_and_deletes_nothing(place, tmp_path, may_make_sch
             place.settings,
             catalog_url=place.settings.catalog_url.split("?")[0] + f"?options=-csearch_path%3D{done.aside_schema}",
         )
-        assert [row[1] for row in type(place)(other).rows()[0]] == ["a", "b", "c", "later"]
+        assert [row[1] for row in Place(other).rows()[0]] == ["a", "b", "c", "later"]
     else:
         assert "catalog.sqlite" in aside
 
 
+@BOTH
 def test_a_catalogue_alone_leaves_the_other_files_where_they_are(place, tmp_path, may_make_schemas):
+    """The next start deletes originals that the restored catalogue does not know, also those since the upgrade: they
+    are kept from it by other names."""
     file = place.back_up(tmp_path / "backups", whole=False)
-    before, rows = listing(place.data_dir), place.rows()
+    rows = place.rows()
     place.fill(["later"])
-    done = restored(file, place.settings, replace=True)
+    place.write("originals/c0ffee/later", b"came later")
+    before = listing(place.data_dir)
+    done = place.restore(file, replace=True)
     assert place.rows() == rows
     after = listing(place.data_dir)
     stays = {name for name in before if name.startswith(("originals", "uploads", "files", "audit", "secret.key"))}
     assert {name: after[name] for name in stays} == {name: before[name] for name in stays}
     assert not (place.data_dir / "chroma").exists()
     assert (done.aside / "chroma" / "chroma.sqlite3").exists()
-
-
-def test_originals_since_a_copy_of_the_catalogue_are_kept_from_the_sweep(place, tmp_path, may_make_schemas):
-    """The next start deletes originals that the restored catalogue does not know, also those since the upgrade."""
-    file = place.back_up(tmp_path / "backups", whole=False)
-    place.write("originals/c0ffee/later", b"came later")
-    done = restored(file, place.settings, replace=True)
     for name in ("originals/c0ffee/later", f"uploads/{'ab' * 16}/1", "secret.key"):
-        content = (place.data_dir / name).read_bytes()
         (place.data_dir / name).unlink()
-        assert (done.aside / name).read_bytes() == content
+        assert (done.aside / name).read_bytes() == before[name]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may leave files of its own in a directory of others")
-def test_root_leaves_nothing_that_the_owner_cannot_use(place, new_place, tmp_path, may_make_schemas):
+def test_root_leaves_nothing_that_the_owner_cannot_use(place, tmp_path):
     file = place.back_up(tmp_path / "backups")
     for path in (place.data_dir, *place.data_dir.rglob("*")):
         os.chown(path, 12345, 12345)
     (place.data_dir / "service.lock").unlink(missing_ok=True)
-    restored(file, place.settings, replace=True)
+    place.restore(file, replace=True)
     with recorded_commands(place.settings) as audit:
         audit.record("restore", "one")
     assert {path.name for path in place.data_dir.rglob("*") if path.stat().st_uid != 12345} == set()
@@ -143,16 +131,14 @@ def test_root_leaves_nothing_that_the_owner_cannot_use(place, new_place, tmp_pat
 
 
 def test_a_catalogue_on_another_disk_is_told_and_stays(place, tmp_path, another_disk):
-    if place.settings.catalog_url:
-        pytest.skip("the catalogue is no file")
     file = place.back_up(tmp_path / "backups")
-    settings = replace(place.settings, data_dir=tmp_path / "other", catalog_url=f"sqlite:///{another_disk}/mine.sqlite")
-    other = type(place)(settings)
+    url = f"sqlite:///{another_disk}/mine.sqlite"
+    other = Place(replace(place.settings, data_dir=tmp_path / "other", catalog_url=url))
     other.data_dir.mkdir()
     other.fill(["mine"])
     rows = other.rows()
     with pytest.raises(ConflictError, match="another disk"):
-        restored(file, settings, replace=True)
+        other.restore(file, replace=True)
     complete_moves(other.settings)
     assert other.rows() == rows
     assert not list(other.data_dir.glob("re*"))
@@ -164,10 +150,9 @@ def test_a_mount_is_told_and_stays(place, tmp_path, monkeypatch):
     listed = tmp_path / "mountinfo"
     listed.write_text(f"1 0 8:1 / / rw - ext4 x rw\n2 1 8:1 / {place.data_dir}/originals rw - ext4 x rw\n")
     monkeypatch.setattr(mounts, "MOUNTS", listed)
-    before, rows = listing(place.data_dir), place.rows()
-    with pytest.raises(ConflictError, match="originals cannot be moved aside into the data directory, it is a mount"):
-        restored(file, place.settings, replace=True)
-    assert (listing(place.data_dir), place.rows()) == (before, rows)
+    said = "originals cannot be moved aside into the data directory, it is a mount"
+    with unchanged(place), pytest.raises(ConflictError, match=said):
+        place.restore(file, replace=True)
 
 
 def test_a_running_service_is_told(place, tmp_path):
@@ -175,24 +160,21 @@ def test_a_running_service_is_told(place, tmp_path):
     lock = acquire(place.data_dir, description={"command": "rag-wrapper", "address": "http://127.0.0.1:5006"})
     try:
         with pytest.raises(ConfigurationError, match="in use"):
-            restored(file, place.settings, replace=True)
+            place.restore(file, replace=True)
     finally:
         lock.release()
 
 
+@POSTGRESQL
 def test_a_service_on_the_same_database_is_told(place, tmp_path):
-    if not place.settings.catalog_url:
-        pytest.skip("the catalogue is a file")
-    file, rows = place.back_up(tmp_path / "backups"), place.rows()
-    access = catalog_access(place.settings, makes=False)
-    lead = access.leadership()
+    file = place.back_up(tmp_path / "backups")
+    lead = catalog_access(place.settings, makes=False).leadership()
     assert lead.acquire()
     try:
-        with pytest.raises(ConfigurationError, match="a service works with this database"):
-            restored(file, replace(place.settings, data_dir=tmp_path / "another"), replace=True)
+        with unchanged(place), pytest.raises(ConfigurationError, match="a service works with this database"):
+            Place(replace(place.settings, data_dir=tmp_path / "another")).restore(file, replace=True)
     finally:
         lead.release()
-    assert place.rows() == rows
 
 
 def test_a_wrong_key_changes_nothing(place, new_place, tmp_path):
@@ -200,49 +182,45 @@ def test_a_wrong_key_changes_nothing(place, new_place, tmp_path):
     other = new_place("other")
     for key in (None, bytes(32)):
         with pytest.raises(WrongKeyError):
-            restored(file, other.settings, key)
+            other.restore(file, key)
     assert not other.data_dir.exists()
 
 
-@pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
-def test_a_damaged_file_changes_nothing(place, new_place, tmp_path, part):
-    file = place.back_up(tmp_path / "backups")
-    content = bytearray(file.read_bytes())
-    content[int(len(content) * part)] ^= 255
-    file.write_bytes(content)
-    other = new_place("other")
-    with pytest.raises(DamagedArchiveError):
-        restored(file, other.settings)
-    assert listing(other.data_dir) == {}
+@BOTH
+def test_a_damaged_file_changes_nothing(place, new_place, tmp_path):
+    file, other = place.back_up(tmp_path / "backups"), new_place("other")
+    whole = file.read_bytes()
+    for part in (0.3, 0.6, 0.9):
+        content = bytearray(whole)
+        content[int(len(content) * part)] ^= 255
+        file.write_bytes(content)
+        with pytest.raises(DamagedArchiveError):
+            other.restore(file)
+        assert listing(other.data_dir) == {}, part
     other.fill(["mine"])  # the database is empty, too
     assert [row[1] for row in other.rows()[0]] == ["mine"]
 
 
-def test_a_newer_schema_is_refused_with_a_sentence(place, new_place, tmp_path, monkeypatch):
-    file = place.back_up(tmp_path / "backups")
-    monkeypatch.setattr(restoring, "NEWEST", 3)
-    with pytest.raises(ConflictError, match="this release knows 3"):
-        restored(file, new_place("other").settings)
-
-
-def test_another_kind_of_catalogue_is_refused_with_a_sentence(place, tmp_path):
+@BOTH
+def test_a_newer_schema_and_another_kind_of_catalogue_are_refused_with_a_sentence(
+    place, new_place, tmp_path, monkeypatch
+):
     file = place.back_up(tmp_path / "backups")
     url = "" if place.settings.catalog_url else "postgresql://nobody@127.0.0.1:1/none"
     with pytest.raises(ConflictError, match="export"):
-        restored(file, WrapperSettings(data_dir=tmp_path / "other", catalog_url=url))
+        Place(WrapperSettings(data_dir=tmp_path / "other", catalog_url=url)).restore(file)
+    monkeypatch.setattr(restoring, "NEWEST", 3)
+    with pytest.raises(ConflictError, match="this release knows 3"):
+        new_place("other").restore(file)
 
 
 def test_a_catalogue_elsewhere_is_restored_there(place, tmp_path):
-    if place.settings.catalog_url:
-        pytest.skip("the catalogue is no file")
-    file, rows = place.back_up(tmp_path / "backups"), place.rows()
     (tmp_path / "elsewhere").mkdir()
-    settings = WrapperSettings(
-        data_dir=tmp_path / "other", catalog_url=f"sqlite:///{tmp_path}/elsewhere/mine.sqlite", disk_floor_mb=1
-    )
-    restored(file, settings)
-    assert type(place)(settings).rows() == rows
-    assert not (tmp_path / "other" / "catalog.sqlite").exists()
+    url = f"sqlite:///{tmp_path}/elsewhere/mine.sqlite"
+    other = Place(WrapperSettings(data_dir=tmp_path / "other", catalog_url=url, disk_floor_mb=1))
+    other.restore(place.back_up(tmp_path / "backups"))
+    assert other.rows() == place.rows()
+    assert not (other.data_dir / "catalog.sqlite").exists()
 
 
 def test_the_next_start_removes_the_copy_that_a_killed_restore_left_beside_a_catalogue_elsewhere(tmp_path):
@@ -255,17 +233,19 @@ def test_the_next_start_removes_the_copy_that_a_killed_restore_left_beside_a_cat
     assert list((tmp_path / "elsewhere").iterdir()) == list(settings.data_dir.iterdir()) == []
 
 
-def test_a_restore_that_was_interrupted_is_completed(place, tmp_path):
-    """Whatever of the renaming was done, the rest is done later, and doing it twice changes nothing."""
-    if place.settings.catalog_url:
-        pytest.skip("the catalogue is no file")
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_restore_that_was_interrupted_is_completed(place, tmp_path, is_taken):
+    """Whatever of the renaming was done, the rest is done later, and doing it twice changes nothing. What has taken a
+    place meanwhile gives way and stays: an earlier release recorded a command in a log of its own in a half-restored
+    directory."""
     file, rows = place.back_up(tmp_path / "backups"), place.rows()
+    log = (place.data_dir / "audit" / "audit-2026-11-25-0001.jsonl").read_bytes()
     place.fill(["later"])
     for stop_after in range(40):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(restoring.os, "rename", stopping_after(stop_after))
             try:
-                restored(file, place.settings, replace=True)
+                place.restore(file, replace=True)
             except KeyboardInterrupt:
                 assert json.loads((place.data_dir / MOVES).read_text())
             else:
@@ -275,16 +255,24 @@ def test_a_restore_that_was_interrupted_is_completed(place, tmp_path):
             keep_before_migration(place.settings, catalog_access(place.settings))
         with pytest.raises(ConfigurationError, match="interrupted"):
             place.back_up(tmp_path / "backups")
+        was_there = (place.data_dir / "audit").exists()
+        if is_taken:
+            place.write("audit/mine", str(stop_after).encode())
         complete_moves(place.settings)
         complete_moves(place.settings)
         assert place.rows() == rows
+        assert (place.data_dir / "audit" / "audit-2026-11-25-0001.jsonl").read_bytes() == log
         assert not (place.data_dir / STAGED).exists()
+        if is_taken:
+            (kept,) = [each for each in place.data_dir.rglob("audit/mine") if each.read_text() == str(stop_after)]
+            assert was_there or ASIDE in str(kept)
         place.fill(["later"])
     else:
         raise AssertionError("the restore never came to its end")
 
 
 @pytest.mark.parametrize("is_committed", [False, True])
+@BOTH
 def test_a_restore_that_is_killed_beside_the_commit_of_its_database_happens_wholly_or_not(
     place, tmp_path, monkeypatch, may_make_schemas, is_committed
 ):
@@ -307,7 +295,7 @@ def test_a_restore_that_is_killed_beside_the_commit_of_its_database_happens_whol
     real = getattr(restoring, name)
     monkeypatch.setattr(restoring, name, killed_before if is_committed else killed_after)
     with pytest.raises(KeyboardInterrupt):
-        restored(file, place.settings, replace=True)
+        place.restore(file, replace=True)
     monkeypatch.undo()
     assert (place.data_dir / MOVES).exists()
     complete_moves(place.settings)
@@ -323,30 +311,28 @@ def test_a_restore_that_is_killed_beside_the_commit_of_its_database_happens_whol
     assert all("restore_under_way" not in name for name in members_of(place.back_up(tmp_path / "backups")))
 
 
+@POSTGRESQL
 def test_a_backup_beside_the_restore_of_another_service_can_be_restored(place, new_place, tmp_path, monkeypatch):
     """The one of a service on the same database, while the files of the other's restore are not in their places."""
-    if not place.settings.catalog_url:
-        pytest.skip("the catalogue is a file")
     killed = new_place("killed")
     monkeypatch.setattr(restoring, "complete_in", lambda data_dir, _, **how: (data_dir / MOVES).exists() and 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        restored(place.back_up(tmp_path / "backups"), killed.settings)
+        killed.restore(place.back_up(tmp_path / "backups"))
     monkeypatch.undo()
     beside = Place(replace(killed.settings, data_dir=tmp_path / "beside"))
     beside.data_dir.mkdir()
     file, other = beside.back_up(tmp_path / "backups"), new_place("other")
-    restored(file, other.settings)
+    other.restore(file)
     assert other.rows() == place.rows()
 
 
+@POSTGRESQL
 def test_a_restore_into_a_database_waits_for_that_database(place, new_place, tmp_path, monkeypatch, may_make_schemas):
-    if not place.settings.catalog_url:
-        pytest.skip("the catalogue is a file")
     file = place.back_up(tmp_path / "backups")
     real = restoring.write_down
     monkeypatch.setattr(restoring, "write_down", lambda *told: (real(*told), 1 / 0))
     with pytest.raises(ZeroDivisionError):
-        restored(file, place.settings, replace=True)
+        place.restore(file, replace=True)
     nobody, another = "postgresql://nobody@127.0.0.1:1/none", new_place("another").settings.catalog_url
     for url, said in ((nobody, "a restore was interrupted"), ("", "set it to that"), (another, "or restore again")):
         with pytest.raises(ConfigurationError, match=f"^RAG_CATALOG_URL: .*{said}") as caught:
@@ -355,7 +341,7 @@ def test_a_restore_into_a_database_waits_for_that_database(place, new_place, tmp
         assert (place.data_dir / MOVES).exists()
     monkeypatch.undo()
     elsewhere = Place(replace(place.settings, catalog_url=another))
-    restored(file, elsewhere.settings, replace=True)  # the database of the restore may be lost for good
+    elsewhere.restore(file, replace=True)  # the database of the restore may be lost for good
     assert not (place.data_dir / MOVES).exists()
     assert elsewhere.rows() == place.rows()
 
@@ -365,34 +351,50 @@ def members_of(file):
         return [name for name, _ in ArchiveReader(opened, None).entries()]
 
 
-def test_what_has_taken_the_place_of_something_restored_gives_way_and_stays(place, tmp_path):
-    """As an earlier release did it, which recorded a command in a log of its own in a half-restored directory."""
-    if place.settings.catalog_url:
-        pytest.skip("the catalogue is no file")
-    file, rows = place.back_up(tmp_path / "backups"), place.rows()
-    log = (place.data_dir / "audit" / "audit-2026-11-25-0001.jsonl").read_bytes()
-    for stop_after in range(40):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(restoring.os, "rename", stopping_after(stop_after))
-            try:
-                restored(file, place.settings, replace=True)
-            except KeyboardInterrupt:
-                pass
-            else:
-                break
-        was_there = (place.data_dir / "audit").exists()
-        place.write("audit/mine", str(stop_after).encode())
-        complete_moves(place.settings)
-        assert place.rows() == rows
-        assert (place.data_dir / "audit" / "audit-2026-11-25-0001.jsonl").read_bytes() == log
-        (kept,) = [each for each in place.data_dir.rglob("audit/mine") if each.read_text() == str(stop_after)]
-        assert was_there or ASIDE in str(kept)
-    assert stop_after > 5
-
-
 def test_what_is_restored_elsewhere_goes_on_with_the_backups_from_before(place, new_place, tmp_path):
     """A service and a restore of it that is tried out need a folder each."""
     file, other = place.back_up(tmp_path / "backups"), new_place("other")
-    restored(file, other.settings)
+    other.restore(file)
     shelf = Shelf(file.parent)
     assert shelf.prune(shelf.find(other.back_up(file.parent).stem).head, 1) == [file.stem]
+
+
+def test_the_lock_of_an_audit_log_in_an_archive_is_not_restored(place, new_place, tmp_path):
+    """Restored files of the log are finished, and nobody but root could open such a lock."""
+    other = new_place("other")
+    other.restore(rewritten(place.back_up(tmp_path / "backups"), tmp_path / "older", "audit/audit.lock"))
+    assert [each.name for each in (other.data_dir / "audit").iterdir()] == ["audit-2026-11-25-0001.jsonl"]
+
+
+def rewritten(file, to, *names):
+    """Write an archive again, to another file: with a member of each of these names, and without its own of these."""
+    with to.open("wb") as written, file.open("rb") as opened:
+        reader = ArchiveReader(opened, None)
+        writer = ArchiveWriter(written, reader.head, None)
+        for name, content in reader.entries():
+            if name not in names:
+                writer.add(name, content)
+        for name in names:
+            writer.add(name, iter([b"x"]))
+        writer.finish()
+    return to
+
+
+@pytest.mark.parametrize(
+    "names", [("secret.key", "secret.key"), ("originals/a/b", "originals/a/b"), ("originals/a", "originals/a/b")]
+)
+def test_members_of_one_name_are_refused(place, new_place, tmp_path, names):
+    hostile = rewritten(place.back_up(tmp_path / "backups"), tmp_path / "hostile", *names)
+    other = new_place("other")
+    with pytest.raises(DamagedArchiveError, match="have one name"):
+        other.restore(hostile)
+    assert listing(other.data_dir) == {}
+
+
+def test_members_that_are_none_are_refused(place, new_place, tmp_path):
+    """An archive that was made to write other files than a backup has."""
+    file, other = place.back_up(tmp_path / "backups"), new_place("other")
+    for name in ("service.lock", "chroma/chroma.sqlite3", "restore-under-way", "engine.json"):
+        with pytest.raises(DamagedArchiveError):
+            other.restore(rewritten(file, tmp_path / "hostile", name))
+        assert listing(other.data_dir) == {}, name

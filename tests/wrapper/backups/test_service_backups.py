@@ -12,7 +12,7 @@ from schemas.errors import ConfigurationError, DiskFloorError, NotFoundError, Un
 from schemas.settings import WrapperSettings
 from schemas.settings.backup_times import BackupTimes
 from tests.support.logs import logs_of
-from tests.wrapper.backups.conftest import ORIGINAL, Place
+from tests.wrapper.backups.conftest import ORIGINAL, POSTGRESQL, Place
 from wrapper.backups import before_migration
 from wrapper.backups.before_migration import RELEASE_FILE, keep_before_migration, note_release
 from wrapper.backups.making import LOCK_FILE, only_backup, opened_maker
@@ -22,6 +22,8 @@ from wrapper.backups.service_backups import Backups
 from wrapper.backups.shelf import Shelf
 from wrapper.catalog_choice import catalog_access
 from wrapper.catalogue_mark import mark
+
+DAILY = BackupTimes.parse("24h")
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def opened(place, tmp_path):
 
 def test_one_is_made_when_it_is_time(opened):
     later = [timedelta()]
-    backups = opened(lambda: datetime.now(UTC) + later[0], backup_every=BackupTimes.parse("24h"), backup_keep=2)
+    backups = opened(lambda: datetime.now(UTC) + later[0], backup_every=DAILY, backup_keep=2)
     assert backups.age_seconds() is None
     backups.look()
     backups.look()
@@ -54,21 +56,17 @@ def test_one_is_made_when_it_is_time(opened):
     assert len(backups.all()) == 2
 
 
-def test_nothing_is_made_by_itself_unless_it_is_asked_for(opened):
+def test_nothing_is_made_unless_it_is_asked_for_and_no_other_process_makes_one(opened, place):
     backups = opened()
     backups.look()
     assert backups.all() == []
-
-
-def test_another_process_that_makes_one_is_not_disturbed(opened, place):
-    backups = opened(backup_every=BackupTimes.parse("24h"))
     with only_backup(place.data_dir):
-        backups.look()
+        opened(backup_every=DAILY).look()
     assert backups.all() == []
 
 
 def test_after_a_failure_it_is_tried_again_later(opened, monkeypatch):
-    backups = opened(backup_every=BackupTimes.parse("24h"), disk_floor_mb=10**9)
+    backups = opened(backup_every=DAILY, disk_floor_mb=10**9)
     backups.look()
     backups.look()
     (failed,) = backups.all()
@@ -91,7 +89,7 @@ def test_nothing_is_left_of_one_that_does_not_fit(opened, place, tmp_path, small
     with pytest.raises(DiskFloorError, match="RAG_BACKUP_DIR: the backup could not be written: File too large"):
         place.back_up(tmp_path / "backups")
     assert list((tmp_path / "backups").iterdir()) == []
-    backups = opened(backup_every=BackupTimes.parse("24h"))
+    backups = opened(backup_every=DAILY)
     backups.look()
     assert [(each.state, each.message.partition(": ")[0]) for each in backups.all()] == [("failed", "RAG_BACKUP_DIR")]
     assert [file.suffix for file in (tmp_path / "backups").iterdir()] == [".failed"]
@@ -101,7 +99,7 @@ def test_nothing_is_left_of_one_that_does_not_fit(opened, place, tmp_path, small
 def test_a_database_that_does_not_answer_is_a_failure_like_others(tmp_path):
     nobody = "postgresql://nobody@127.0.0.1:1/none"
     settings = WrapperSettings(
-        data_dir=tmp_path, catalog_url=nobody, backup_dir=tmp_path / "backups", backup_every=BackupTimes.parse("24h")
+        data_dir=tmp_path, catalog_url=nobody, backup_dir=tmp_path / "backups", backup_every=DAILY
     )
     with pytest.raises(UnavailableError), opened_maker(settings, None) as maker:
         maker.make(tmp_path / "one.ragbackup", Reason.ASKED)
@@ -110,43 +108,41 @@ def test_a_database_that_does_not_answer_is_a_failure_like_others(tmp_path):
     assert [(each.state, each.message) for each in backups.all()] == [("failed", "The catalogue could not be copied")]
 
 
-def test_notes_that_the_service_did_not_write_are_passed_over(opened, tmp_path):
-    (tmp_path / "backups").mkdir()
-    os.mkfifo(tmp_path / "backups" / ".pipe.failed")
-    (tmp_path / "backups" / ".other.failed").write_text('{"id":1,"at":"2026-11-25T00:00:00","reason":{},"message":1}')
-    assert opened().all() == []
-
-
-def test_what_looks_like_a_note_keeps_no_backup_from_being_made_and_stays(opened, tmp_path):
+def test_what_looks_like_a_note_is_passed_over_keeps_no_backup_from_being_made_and_stays(opened, tmp_path):
     (folder := tmp_path / "backups").mkdir()
+    os.mkfifo(folder / ".pipe.failed")
     (folder / ".link.failed").symlink_to(tmp_path / "nothing")
     (folder / ".folder.failed").mkdir()
     (folder / ".job.failed").write_text("of a program that is not the service")
-    backups = opened(backup_every=BackupTimes.parse("24h"))
+    (folder / ".other.failed").write_text('{"id":1,"at":"2026-11-25T00:00:00","reason":{},"message":1}')
+    there = set(os.listdir(folder))
+    backups = opened(backup_every=DAILY)
+    assert backups.all() == []
     backups.look()
     assert [each.state for each in backups.all()] == ["done"]
-    assert {".link.failed", ".folder.failed", ".job.failed"} <= set(os.listdir(folder))
+    assert there <= set(os.listdir(folder))
 
 
-def test_a_failure_of_another_catalogue_in_the_same_folder_is_its_own(opened, tmp_path):
-    backups = opened(backup_every=BackupTimes.parse("24h"))
+def test_a_failure_and_a_backup_of_another_catalogue_in_the_same_folder_are_its_own(opened):
+    backups = opened(backup_every=DAILY)
     failing = replace(backups._settings, disk_floor_mb=10**9)
     other = Backups(failing, backups._copies, "another")
     other.look()
     backups.look()
     assert [each.state for each in backups.all()] == ["done"]
     assert [each.state for each in other.all()] == ["failed", "done"]
+    assert backups.age_seconds() is not None
+    assert other.age_seconds() is None
 
 
+@POSTGRESQL
 def test_services_on_one_database_need_backups_of_their_own_in_one_folder_too(opened, place, tmp_path):
     """Each has the files of its own data directory: neither stands for that of the other, nor makes it go."""
-    if not place.settings.catalog_url:
-        pytest.skip("the catalogue is a file")
     beside = Place(replace(place.settings, data_dir=tmp_path / "beside"))
     beside.write("uploads/home", b"other-home")
     with beside.opened() as catalog:
         mark(beside.data_dir, catalog)
-    backups = opened(backup_every=BackupTimes.parse("24h"), backup_keep=1)
+    backups = opened(backup_every=DAILY, backup_keep=1)
     other = Backups(replace(backups._settings, data_dir=beside.data_dir), backups._copies, backups._catalogue)
     for each in (backups, other, backups):
         each.look()
@@ -159,27 +155,17 @@ def test_services_on_one_database_need_backups_of_their_own_in_one_folder_too(op
 
 def test_a_failure_from_the_future_keeps_no_backup_from_being_made(opened):
     ahead = [timedelta(days=2)]
-    times = BackupTimes.parse("24h")
-    opened(lambda: datetime.now(UTC) + ahead[0], backup_every=times, disk_floor_mb=10**9).look()
-    backups = opened(backup_every=times)
+    opened(lambda: datetime.now(UTC) + ahead[0], backup_every=DAILY, disk_floor_mb=10**9).look()
+    backups = opened(backup_every=DAILY)
     assert [each.state for each in backups.all()] == ["failed"]
     backups.look()
     assert [each.state for each in backups.all()] == ["done"]
 
 
-def test_a_copy_of_another_catalogue_is_no_backup_of_this_one(opened, place, tmp_path):
-    place.back_up(tmp_path / "backups")
-    backups = opened()
-    assert backups.age_seconds() is not None
-    other = Backups(backups._settings, backups._copies, "another")
-    assert other.age_seconds() is None
-    assert len(other.all()) == 1
-
-
 def test_a_backup_from_the_future_counts_as_none(opened):
     """A clock that jumped ahead and came back must not silence the schedule."""
     ahead = [timedelta(hours=2)]
-    backups = opened(lambda: datetime.now(UTC) - ahead[0], backup_every=BackupTimes.parse("24h"))
+    backups = opened(lambda: datetime.now(UTC) - ahead[0], backup_every=DAILY)
     backups.look()
     assert len(backups.all()) == 1
     assert backups.age_seconds() is None
@@ -192,7 +178,7 @@ def test_a_backup_from_the_future_counts_as_none(opened):
 def test_a_data_directory_that_cannot_be_written_to_is_told(opened, place):
     (place.data_dir / LOCK_FILE).unlink(missing_ok=True)
     (place.data_dir / LOCK_FILE).mkdir()
-    backups = opened(backup_every=BackupTimes.parse("24h"))
+    backups = opened(backup_every=DAILY)
     (place.settings.data_dir.parent / "backups").mkdir()
     with pytest.raises(DiskFloorError, match="RAG_DATA_DIR: the backup could not be written") as caught:
         backups.begin()
@@ -203,7 +189,7 @@ def test_a_data_directory_that_cannot_be_written_to_is_told(opened, place):
 
 @pytest.mark.parametrize("name", ["", "originals", "uploads/x", "backup-scratch"])
 def test_a_folder_of_the_services_own_takes_no_backups(opened, place, name):
-    backups = opened(backup_every=BackupTimes.parse("24h"))
+    backups = opened(backup_every=DAILY)
     backups = Backups(replace(backups._settings, backup_dir=place.data_dir / name), backups._copies, place.rows()[2])
     before = sorted(place.data_dir.rglob("*.ragbackup"))
     with pytest.raises(ConfigurationError, match="RAG_BACKUP_DIR") as caught:
@@ -238,45 +224,37 @@ class TestBeforeMigrations:
 
         return kept
 
-    def test_the_release_that_opened_it_before_keeps_none(self, place, kept):
+    def test_each_other_release_keeps_one_once_and_the_newest_three_stay(self, place, kept, monkeypatch):
         note_release(place.data_dir)
         assert kept() == []
-
-    def test_another_release_keeps_one_once(self, place, kept, monkeypatch):
-        note_release(place.data_dir)
         monkeypatch.setattr(before_migration, "release", lambda: "9.0.0")
         (copy,) = kept()
         assert copy.id.startswith(f"before-migration-from-schema-{copy.head.schema_version}-")
         assert (copy.head.reason, copy.head.whole, copy.head.counts["documents"]) == ("migration", False, 3)
         assert len(kept()) == 1
+        for number in range(1, 5):
+            monkeypatch.setattr(before_migration, "release", lambda number=number: f"9.{number}.0")
+            copies = kept()
+        assert len(copies) == 3
 
     def test_a_newer_schema_keeps_one_whatever_the_release(self, place, kept, monkeypatch):
         note_release(place.data_dir)
         monkeypatch.setattr(before_migration, "NEWEST", before_migration.NEWEST + 1)
         assert len(kept()) == 1
 
-    def test_the_newest_three_are_kept(self, place, kept, monkeypatch):
-        for number in range(5):
-            monkeypatch.setattr(before_migration, "release", lambda number=number: f"9.{number}.0")
-            copies = kept()
-        assert len(copies) == 3
-
-    def test_too_little_room_stops_the_start_with_a_way_on(self, place, kept, monkeypatch):
-        monkeypatch.setattr(before_migration, "NEWEST", before_migration.NEWEST + 1)
-        with pytest.raises(ConfigurationError, match="RAG_MIGRATION_BACKUP=off"):
-            kept(disk_floor_mb=10**9)
-        assert kept(disk_floor_mb=10**9, migration_backup=False) == []
-
-    def test_a_schema_that_stays_needs_no_copy_to_go_on(self, place, kept, monkeypatch):
+    def test_what_keeps_it_from_being_made_stops_the_start_with_a_way_on_unless_the_schema_stays(
+        self, place, kept, monkeypatch
+    ):
+        """A failure of any family: too little room, and that another process makes a backup."""
         logged = logs_of(monkeypatch, "wrapper.backups.before_migration")
         assert kept(disk_floor_mb=10**9) == []
         assert "schema stays" in logged[-1]["event"]
-
-    def test_whatever_keeps_it_from_being_made_is_told_with_a_way_on(self, place, kept, monkeypatch):
-        """A failure of any family, here that another process makes a backup."""
         monkeypatch.setattr(before_migration, "NEWEST", before_migration.NEWEST + 1)
+        with pytest.raises(ConfigurationError, match="RAG_MIGRATION_BACKUP=off"):
+            kept(disk_floor_mb=10**9)
         with only_backup(place.data_dir), pytest.raises(ConfigurationError, match="RAG_MIGRATION_BACKUP=off"):
             kept()
+        assert kept(disk_floor_mb=10**9, migration_backup=False) == []
 
     def test_a_new_directory_keeps_none_of_a_catalogue_of_the_same_schema(self, place, kept, monkeypatch):
         (place.data_dir / "catalogue.id").unlink()

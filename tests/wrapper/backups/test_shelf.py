@@ -20,6 +20,8 @@ def test_only_whole_backups_of_the_catalogue_are_pruned(place, tmp_path):
     assert len(removed) == 2
     assert {file.name for file in shelf.folder.iterdir()} == {newest.path.name, damaged.name, foreign.name}
     assert [kept.head for kept in shelf.all()] == [newest.head, None]
+    assert shelf.prune(newest.head, 0) == []
+    assert newest.path.exists()
 
 
 def test_copies_of_the_catalogue_alone_are_no_older_backups(place, tmp_path):
@@ -38,33 +40,6 @@ def test_a_catalogue_without_an_identity_prunes_nothing(place, tmp_path, monkeyp
     kept = [Kept(head.id, file, 1, head) for head, file in zip(heads, files, strict=True)]
     monkeypatch.setattr(shelf, "all", lambda: kept)
     assert shelf.prune(heads[0], 1) == []
-
-
-def test_links_and_pipes_are_no_backups(place, tmp_path):
-    file = place.back_up(tmp_path / "elsewhere")
-    (tmp_path / "backups").mkdir()
-    os.symlink(file, tmp_path / "backups" / file.name)
-    pipe = "rag-wrapper-20261125T184500Z-3f2a9c1d"
-    os.mkfifo(tmp_path / "backups" / f"{pipe}{ENDING}")
-    shelf = Shelf(tmp_path / "backups")
-    assert shelf.all() == []
-    assert shelf.find(pipe) is None
-    assert shelf.find(file.name.removesuffix(ENDING)) is None
-
-
-def test_a_pipe_that_nobody_fills_keeps_no_backup_waiting(place, tmp_path):
-    (tmp_path / "backups").mkdir()
-    os.mkfifo(pipe := tmp_path / "backups" / f".notes{ENDING}.incomplete")
-    assert Shelf(pipe.parent).under_way() == []
-    place.back_up(pipe.parent)
-    assert not pipe.exists()
-
-
-def test_the_newest_one_is_never_pruned(place, tmp_path):
-    file = place.back_up(tmp_path / "backups")
-    shelf = Shelf(tmp_path / "backups")
-    assert shelf.prune(shelf.all()[0].head, 0) == []
-    assert file.exists()
 
 
 def test_the_one_that_was_just_made_stays_whatever_the_clock_says(place, tmp_path):
@@ -92,8 +67,18 @@ def test_what_a_killed_backup_left_goes_and_what_is_being_written_stays(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_id_that_is_none_finds_nothing(tmp_path):
+def test_links_pipes_and_ids_that_are_none_find_no_backup_and_keep_none_waiting(place, tmp_path):
+    file = place.back_up(tmp_path / "elsewhere")
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    os.symlink(file, folder / file.name)
+    pipe = "rag-wrapper-20261125T184500Z-3f2a9c1d"
+    os.mkfifo(folder / f"{pipe}{ENDING}")
+    os.mkfifo(unfilled := folder / f".notes{ENDING}.incomplete")
     (tmp_path / "x.ragbackup").write_bytes(b"")
-    shelf = Shelf(tmp_path / "folder")
-    for backup_id in ("../x", "x", "", "rag-wrapper-20261125T184500Z-3f2a9c1d"):
-        assert shelf.find(backup_id) is None
+    shelf = Shelf(folder)
+    assert shelf.all() == shelf.under_way() == []
+    for backup_id in (pipe, file.name.removesuffix(ENDING), "../x", "x", "", pipe.replace("3f", "4f")):
+        assert shelf.find(backup_id) is None, backup_id
+    place.back_up(folder)
+    assert not unfilled.exists()

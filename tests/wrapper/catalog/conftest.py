@@ -1,6 +1,4 @@
-"""A catalogue of its own for each test, on SQLite and on PostgreSQL."""
-
-from __future__ import annotations
+"""A catalogue of its own for each test, on SQLite and, where SQL or locks differ, on PostgreSQL."""
 
 import pytest
 
@@ -9,6 +7,9 @@ from tests.support.catalogues import one_database
 from wrapper.catalog.catalog import Catalog
 
 load_profile()
+SQLITE = pytest.mark.parametrize("open_database", ["sqlite"], indirect=True)
+POSTGRESQL = pytest.mark.parametrize("open_database", ["postgresql"], indirect=True)
+"""Both unless a test says otherwise: what it checks is done in Python, the same for either."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -1,13 +1,12 @@
 """A catalogue that is closed while threads use it: what they have begun ends first."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from schemas.errors import UnavailableError
+from tests.support.live import PATIENCE_SECONDS
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import CLOSED
 
@@ -36,17 +35,17 @@ def test_a_transaction_under_way_ends_in_its_thread_when_the_database_is_closed(
         with getattr(database, way)() as transaction:
             found = [row[0] for row in transaction.rows("SELECT n FROM numbers")]
             began.set()
-            assert closed.wait(60)
+            assert closed.wait(PATIENCE_SECONDS)
             if way == "write":
                 transaction.run("INSERT INTO numbers VALUES (2)")
             return found + [row[0] for row in transaction.rows("SELECT n FROM numbers ORDER BY n")]
 
     with ThreadPoolExecutor(1) as threads:
         used = threads.submit(use)
-        assert began.wait(60)
+        assert began.wait(PATIENCE_SECONDS)
         database.close()
         closed.set()
-        assert used.result(60) == ([1, 1, 2] if way == "write" else [1, 1])
+        assert used.result(PATIENCE_SECONDS) == ([1, 1, 2] if way == "write" else [1, 1])
     assert numbers(open_database()) == ([1, 2] if way == "write" else [1])
 
 
@@ -70,8 +69,8 @@ def test_threads_that_write_while_the_database_is_closed_are_refused_or_stored(d
     with ThreadPoolExecutor(4) as threads:
         writers = [threads.submit(write, first) for first in range(0, 4_000, 1_000)]
         for _ in range(20):
-            assert written.acquire(timeout=60)
+            assert written.acquire(timeout=PATIENCE_SECONDS)
         database.close()
-        stored = sorted(n for writer in writers for n in writer.result(60))
+        stored = sorted(n for writer in writers for n in writer.result(PATIENCE_SECONDS))
     assert 20 <= len(stored) < 4_000
     assert numbers(open_database()) == stored

@@ -1,26 +1,24 @@
 """Cursors are good at all services of one catalogue, and at no other."""
 
 import pytest
-from sqlalchemy import text
 
 from schemas.errors import InvalidInputError
 from schemas.sealed_cursors import opened, sealed
-from tests.support.catalogues import one_database
+from tests.wrapper.documents import as_before
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def open_catalog(request):
+@pytest.fixture
+def open_catalog(open_database):
     """`open_catalog()` opens the test's one catalogue, each time as another service would."""
-    with one_database(request) as open_one:
 
-        def open_more():
-            catalog = Catalog(open_one())
-            catalog.open()
-            return catalog
+    def open_more():
+        catalog = Catalog(open_database())
+        catalog.open()
+        return catalog
 
-        yield open_more
+    return open_more
 
 
 @pytest.fixture
@@ -55,27 +53,13 @@ def test_a_cursor_of_another_catalogue_or_listing_is_refused(open_catalog, other
         assert refused.value.code == "invalid_cursor"
 
 
-def test_the_key_is_drawn_once(tmp_path):
+@pytest.mark.parametrize("had_a_key", [True, False])
+def test_the_key_is_drawn_once_also_for_a_catalogue_of_an_earlier_release(tmp_path, had_a_key):
     database = SQLiteDatabase(tmp_path / "catalog.sqlite")
     catalog = Catalog(database)
     catalog.open()
-    cursor = _sealed(catalog)
-    database.migrate(lambda connection: connection.execute(text("DELETE FROM schema_version WHERE version > 12")))
+    before = _sealed(catalog)
+    as_before(database, 12, *([] if had_a_key else ["DROP TABLE cursor_keys"]))
     catalog.open()
-    assert _opened(catalog, cursor) == b"content"
-    catalog.close()
-
-
-def test_a_catalogue_of_an_earlier_release_gets_a_key(tmp_path):
-    database = SQLiteDatabase(tmp_path / "catalog.sqlite")
-    catalog = Catalog(database)
-    catalog.open()
-
-    def as_it_was(connection):
-        connection.execute(text("DROP TABLE cursor_keys"))
-        connection.execute(text("DELETE FROM schema_version WHERE version > 12"))
-
-    database.migrate(as_it_was)
-    catalog.open()
-    assert _opened(catalog, _sealed(catalog)) == b"content"
+    assert _opened(catalog, before if had_a_key else _sealed(catalog)) == b"content"
     catalog.close()

@@ -1,22 +1,18 @@
 """Documents held in memory: which are read, how long they are valid, and how many there may be."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from sys import getsizeof
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.records import DocumentBatch
-from wrapper.catalog import held_documents, reads, writes
-from wrapper.catalog.catalog import Catalog
+from tests.properties.catalogs import open_catalog
+from tests.wrapper.documents import add, create, delete, numbered
+from wrapper.catalog import held_documents, reads
 from wrapper.catalog.held_documents import DOCUMENT_BYTES, HeldDocuments
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 COUNT = 20
 
@@ -24,12 +20,9 @@ COUNT = 20
 @pytest.fixture
 def catalog(tmp_path):
     """Collections `one` and `two` with 20 documents each."""
-    catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
-    catalog.open()
+    catalog = open_catalog(tmp_path / "catalog.sqlite")
+    create(catalog, "one", "two")
     for name in ("one", "two"):
-        catalog.commit(
-            lambda transaction, name=name: collection_writes.create_collection(transaction, name, {}, "cosine")
-        )
         _put(catalog, name, [f"{name} {number}" for number in range(COUNT)])
     yield catalog
     catalog.close()
@@ -51,9 +44,7 @@ def read(monkeypatch):
 
 def _put(catalog, name, texts):
     """Store texts under the ids 0, 1, 2, …"""
-    ids = [str(number) for number in range(len(texts))]
-    batch = DocumentBatch(ids, list(texts), [{} for _ in texts], np.ones((len(texts), 2), dtype=np.float32))
-    catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
+    add(catalog, name, numbered(len(texts), ""), texts)
 
 
 def _places(catalog, name):
@@ -79,7 +70,7 @@ def test_after_a_write_what_it_changed_is_read_anew(catalog, read):
     held, (first, second, third, *_) = HeldDocuments(), _places(catalog, "one")
     _texts(held, catalog, "one", [first, second, third])
     _put(catalog, "one", ["changed"])
-    catalog.commit(lambda transaction: writes.delete_documents(transaction, "one", ids=["2"]))
+    delete(catalog, "one", "2")
     assert _texts(held, catalog, "one", [first, second]) == ["changed", "one 1"]
     assert read == [[first, second, third], [first]]
     with catalog.read() as transaction:
@@ -103,11 +94,9 @@ def test_whatever_is_written_the_documents_are_those_of_the_catalogue(catalog, s
     for number, (act, ids) in enumerate(steps):
         names = [str(each) for each in sorted(ids)]
         if act == "put" and names:
-            texts = [f"{number} {each}" for each in names]
-            batch = DocumentBatch(names, texts, [{} for _ in texts], np.ones((len(texts), 2), dtype=np.float32))
-            catalog.commit(lambda transaction, batch=batch: writes.add_documents(transaction, "one", batch))
+            add(catalog, "one", names, [f"{number} {each}" for each in names])
         if act == "delete":
-            catalog.commit(lambda transaction, names=names: writes.delete_documents(transaction, "one", ids=names))
+            delete(catalog, "one", *names)
         if act == "empty":
             catalog.commit(lambda transaction: collection_writes.empty_collection(transaction, "one"))
         places = _places(catalog, "one")

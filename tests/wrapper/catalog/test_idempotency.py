@@ -1,21 +1,18 @@
 """What came of a write is kept for its repeats, for a day."""
 
-from __future__ import annotations
-
-import numpy as np
 import orjson
 import pytest
 from sqlalchemy import text
 
 from schemas.errors import ConflictError
-from schemas.records import DocumentBatch
 from schemas.storage.erasure import Target
 from schemas.storage.outcomes import CollectionOutcome, EarlierAnswer, ImportOutcome, StreamOutcome, WriteOutcome
-from wrapper.catalog import idempotency, writes
+from tests.wrapper.catalog.conftest import SQLITE
+from tests.wrapper.documents import add, create
+from wrapper.catalog import idempotency
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.idempotency import KEPT_SECONDS, Kept
-from wrapper.catalog.names import collection_writes
-from wrapper.catalog.rows import collection_by_key
+from wrapper.catalog.rows import named
 
 NOW = 1_800_000_000.0
 ADDED = WriteOutcome(3, 7, ids=["a", "b"], created=1, updated=1)
@@ -26,6 +23,7 @@ OUTCOMES = {
     "stream": StreamOutcome(2, None, ids=["a"], errors=[{"line": 2, "code": "c"}], errors_total=4, warnings=["w"]),
     "import": ImportOutcome(2, 9, unchanged=5, sha256="00", verified=True, warnings=[]),
     "json": {"status": "created", "documentId": "a", "nested": {"x": None}},
+    "no change": {},
 }
 
 
@@ -38,34 +36,27 @@ def _find(catalog, key, digest="one", kind=WriteOutcome):
         return idempotency.find(transaction, key, digest, kind)
 
 
-@pytest.mark.parametrize("outcome", OUTCOMES.values(), ids=OUTCOMES)
-def test_the_first_outcome_is_found_again(catalog, outcome):
-    _keep(catalog, "key", kept=Kept(outcome, 7, "1.2"))
-    found = _find(catalog, "key", kind=type(outcome))
-    assert found == Kept(outcome, 7, "1.2")
-    assert type(found.outcome) is type(outcome)
+def test_the_first_outcome_is_found_again_under_its_key_and_for_its_request_alone(catalog):
+    for kind, outcome in OUTCOMES.items():
+        kept = Kept(outcome, 7, "1.2") if outcome else Kept(outcome, None, None)
+        _keep(catalog, kind, kept=kept)
+        found = _find(catalog, kind, kind=type(outcome))
+        assert found == kept
+        assert type(found.outcome) is type(outcome), kind
+    assert _find(catalog, "STREAM") is None
+    with pytest.raises(ConflictError) as refused:
+        _find(catalog, "stream", digest="two")
+    assert refused.value.code == "idempotency_key_reused"
 
 
-def test_an_outcome_without_a_change_is_kept_too(catalog):
-    unchanged = Kept({}, None, None)
-    _keep(catalog, "key", kept=unchanged)
-    assert _find(catalog, "key", kind=dict) == unchanged
-
-
+@SQLITE
 def test_rows_hold_the_fields_by_name(catalog):
     """The next release reads them: a change here takes a step in `wrapper/catalog/migrations.py`."""
     _keep(catalog, "key")
     with catalog.read() as transaction:
         held = orjson.loads(transaction.value("SELECT outcome FROM idempotency_keys"))
-    fields = {
-        "revision": 3,
-        "outbox_id": 7,
-        "ids": ["a", "b"],
-        "created": 1,
-        "updated": 1,
-        "unchanged": 0,
-        "deleted": 0,
-    }
+    fields = {"revision": 3, "outbox_id": 7, "ids": ["a", "b"]}
+    fields |= {"created": 1, "updated": 1, "unchanged": 0, "deleted": 0}
     assert held == {"outcome": fields, "version": "1.3"}
 
 
@@ -93,18 +84,6 @@ def test_answers_that_earlier_releases_kept_survive_the_upgrade_as_they_are(open
         _find(upgraded, "key", digest="two")
     _keep(upgraded, "new", now=NOW + KEPT_SECONDS + 1)
     assert (_find(upgraded, "key"), _find(upgraded, "new")) == (None, KEPT)
-
-
-def test_an_unknown_key_has_no_outcome(catalog):
-    _keep(catalog, "key")
-    assert _find(catalog, "KEY") is None
-
-
-def test_a_key_of_another_request_is_a_conflict(catalog):
-    _keep(catalog, "key")
-    with pytest.raises(ConflictError) as refused:
-        _find(catalog, "key", digest="two")
-    assert refused.value.code == "idempotency_key_reused"
 
 
 def test_outcomes_are_forgotten_after_a_day(catalog):
@@ -138,16 +117,13 @@ ERASED = Target(
 )
 
 
-def _store_b(transaction):
-    if collection_by_key(transaction, 1) is None:
-        collection_writes.create_collection(transaction, "docs", {}, "cosine")
-    batch = DocumentBatch(["b"], ["It stays."], [{}], np.ones((1, 2), "f4"))
-    assert writes.add_documents(transaction, "docs", batch).ids == ["b"]
-
-
 def _leave_out(catalog, target=ERASED, collection_key=1):
     """Leave out what is erased from a collection that has the document `b` still."""
-    catalog.commit(_store_b)
+    with catalog.read() as transaction:
+        is_there = named(transaction, "docs") is not None
+    if not is_there:
+        create(catalog, "docs")
+        add(catalog, "docs", ["b"])
     return catalog.commit(lambda transaction: idempotency.leave_out(transaction, target, collection_key))
 
 
@@ -165,6 +141,7 @@ def _leave_out(catalog, target=ERASED, collection_key=1):
         ({"failures": [{"filename": "in/plan.md"}, {"filename": "b"}]}, {"failures": [{"filename": "b"}]}),
     ],
 )
+@SQLITE
 def test_what_is_erased_is_left_out_and_a_repeat_is_answered_still(catalog, outcome, left):
     _keep(catalog, "key", kept=Kept(outcome, 7, "1.2"))
     assert _leave_out(catalog) == 1
@@ -186,6 +163,7 @@ def test_what_is_erased_is_left_out_and_a_repeat_is_answered_still(catalog, outc
         ({"job_id": "j", "status": "queued", "files": [{"name": "plan.md"}], "collection": "others"}, None),
     ],
 )
+@SQLITE
 def test_outcomes_of_something_else_stay_as_they_are(catalog, outcome, collection_key):
     _keep(catalog, "key", kept=Kept(outcome), collection_key=collection_key)
     assert _leave_out(catalog) == 0
@@ -193,6 +171,7 @@ def test_outcomes_of_something_else_stay_as_they_are(catalog, outcome, collectio
 
 
 @pytest.mark.parametrize("collection", [{}, {"collection": "docs"}])
+@SQLITE
 def test_files_of_uploads_are_left_out(catalog, collection):
     upload = {"job_id": "j", "status": "queued", "files": [{"name": "plan.md"}, {"name": "b.md"}], **collection}
     _keep(catalog, "key", kept=Kept(upload), collection_key=None)

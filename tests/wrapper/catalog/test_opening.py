@@ -9,16 +9,16 @@ import orjson
 from sqlalchemy import text
 
 from schemas.storage.outcomes import WriteOutcome
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.wrapper.documents import as_before, create
 from wrapper.catalog import idempotency
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.index_state import outbox
-from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import all_collections
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 WORKERS = 8
-NEW_FILES = 25
+NEW_FILES = 15
 KEPT_BEFORE = (
     "INSERT INTO idempotency_keys (key, request_digest, answer, created_at_seconds) "
     "VALUES (:key, :request_digest, :answer, :created_at_seconds)"
@@ -57,7 +57,7 @@ def test_whoever_waits_for_a_new_catalogue_sees_it_whatever_the_database_has_for
         eventually(lambda: first.execute(waiting).fetchone() == (2,))
         first.execute("COMMIT")
         for catalog, each in zip(catalogs, opened, strict=True):
-            each.result()
+            each.result(PATIENCE_SECONDS)
             catalog.close()
 
 
@@ -65,10 +65,7 @@ def test_collections_of_earlier_releases_get_ids_of_their_own_and_their_kept_ans
     database = open_database()
     catalog = Catalog(database)
     catalog.open()
-    for name in ("one", "two"):
-        catalog.commit(
-            lambda transaction, name=name: collection_writes.create_collection(transaction, name, {}, "cosine")
-        )
+    create(catalog, "one", "two")
     answers = {"patch": {"id": "a", "text": "a secret", "metadata": {}}, "add": {"ids": ["a"], "count": 1}}
 
     def as_it_was(connection):
@@ -93,7 +90,7 @@ def test_what_waited_for_the_index_in_an_earlier_release_counts_by_its_documents
     database = open_database()
     catalog = Catalog(database)
     catalog.open()
-    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, "one", {}, "cosine"))
+    create(catalog, "one")
     with catalog.read() as transaction:
         key = all_collections(transaction)[0].key
     payloads = [
@@ -102,14 +99,13 @@ def test_what_waited_for_the_index_in_an_earlier_release_counts_by_its_documents
     ]
     for payload in payloads:
         catalog.commit(lambda transaction, payload=payload: outbox.append(transaction, key, outbox.DOCUMENTS, payload))
-
-    def as_it_was(connection):
-        connection.execute(text("DROP INDEX outbox_sizes"))
-        connection.execute(text("ALTER TABLE outbox DROP COLUMN documents"))
-        connection.execute(text("CREATE INDEX outbox_by_collection ON outbox (collection_key, id)"))
-        connection.execute(text("DELETE FROM schema_version WHERE version > 16"))
-
-    database.migrate(as_it_was)
+    as_before(
+        database,
+        16,
+        "DROP INDEX outbox_sizes",
+        "ALTER TABLE outbox DROP COLUMN documents",
+        "CREATE INDEX outbox_by_collection ON outbox (collection_key, id)",
+    )
     Catalog(database).open()
     with catalog.read() as transaction:
         assert outbox.sizes(transaction, key) == (3, 4)

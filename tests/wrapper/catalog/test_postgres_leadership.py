@@ -1,7 +1,5 @@
 """The lead on a shared catalogue: one at a time, lost with the connection, and only for one engine."""
 
-from __future__ import annotations
-
 import pytest
 
 from schemas.errors import ConfigurationError

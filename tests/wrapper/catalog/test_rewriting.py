@@ -1,7 +1,5 @@
 """The embedded catalogue is written anew beside other connections."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,30 +1,22 @@
 """The bytes of a collection are those of its documents, whatever was done to them, on both databases."""
 
-from __future__ import annotations
-
-import numpy as np
 import pytest
-from sqlalchemy import text
 
 from schemas.errors import QuotaError
-from schemas.records import DocumentBatch, DocumentPatch
+from schemas.records import DocumentPatch
 from schemas.where import Equals
+from tests.wrapper import documents
 from wrapper.catalog import document_changes, stored_bytes, writes
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.stored_bytes import Held, Quota
 
 
 def batch(**texts):
-    return DocumentBatch(
-        ids=list(texts),
-        texts=list(texts.values()),
-        metadatas=[{"of": each[:1]} for each in texts.values()],
-        embeddings=np.ones((len(texts), 3), dtype="<f4"),
-    )
+    return documents.batch(texts, texts.values(), [{"of": each[:1]} for each in texts.values()])
 
 
 def size(*texts):
-    return sum(len(each.encode()) + len(b'{"of":"a"}') + 3 * 4 for each in texts)
+    return sum(len(each.encode()) + len(b'{"of":"a"}') + 2 * 4 for each in texts)
 
 
 def held(catalog, *names):
@@ -38,10 +30,7 @@ def add(catalog, name, **texts):
 
 @pytest.fixture
 def two(catalog):
-    for name in ("one", "two"):
-        catalog.commit(
-            lambda transaction, name=name: collection_writes.create_collection(transaction, name, {}, "cosine")
-        )
+    documents.create(catalog, "one", "two")
     return catalog
 
 
@@ -61,7 +50,7 @@ def test_every_kind_of_write_changes_them(two):
     add(two, "two", e="e")
     assert held(two) == Held(3, size("cc", "d", "e"))
     assert held(two, "o*") == Held(2, size("cc", "d"))
-    two.commit(lambda transaction: writes.delete_documents(transaction, "one", ids=["c", "missing"]))
+    documents.delete(two, "one", "c", "missing")
     two.commit(lambda transaction: writes.delete_documents(transaction, "one", where=Equals("of", "nobody")))
     assert held(two, "one") == Held(1, size("d"))
     two.commit(lambda transaction: collection_writes.empty_collection(transaction, "one"))
@@ -70,12 +59,12 @@ def test_every_kind_of_write_changes_them(two):
     assert held(two) == Held(0, 0)
 
 
-@pytest.mark.parametrize("awkward", ["\0", "a\0b\1c", "Grüße", "🙂" * 100, "x" * 100_000])
-def test_a_text_that_is_removed_leaves_nothing(two, awkward):
-    add(two, "one", a=awkward)
-    assert held(two, "one").bytes >= size(awkward)
-    two.commit(lambda transaction: writes.delete_documents(transaction, "one", ids=["a"]))
-    assert held(two, "one") == Held(0, 0)
+def test_a_text_that_is_removed_leaves_nothing(two):
+    for awkward in ("\0", "a\0b\1c", "Grüße", "🙂" * 100, "x" * 100_000):
+        add(two, "one", a=awkward)
+        assert held(two, "one").bytes >= size(awkward)
+        documents.delete(two, "one", "a")
+        assert held(two, "one") == Held(0, 0), awkward[:9]
 
 
 def test_a_write_that_is_refused_changes_nothing(two):
@@ -98,13 +87,7 @@ def test_a_write_that_is_refused_changes_nothing(two):
 
 def test_catalogues_of_earlier_releases_are_counted_once(open_database, two):
     add(two, "one", a="abc", b="Grüße")
-    database = open_database()
-
-    def as_it_was(connection):
-        connection.execute(text("ALTER TABLE collections DROP COLUMN bytes"))
-        connection.execute(text("DELETE FROM schema_version WHERE version > 11"))
-
-    database.migrate(as_it_was)
+    documents.as_before(open_database(), 11, "ALTER TABLE collections DROP COLUMN bytes")
     two.open()
     assert held(two, "one") == Held(2, size("abc", "Grüße"))
     assert held(two, "two") == Held(0, 0)

@@ -1,22 +1,16 @@
 """Text search means the same on both databases: any word may match, whole identifiers come before their parts."""
 
-from __future__ import annotations
-
 from itertools import count
 from types import MappingProxyType
 
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 
-from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING, parse_where
+from tests.wrapper import documents
+from tests.wrapper.catalog.conftest import SQLITE
 from tests.wrapper.catalog.words.test_words import NOISE, SYNTAX
-from wrapper.catalog import writes
-from wrapper.catalog.held_documents import HeldDocuments
-from wrapper.catalog.names import collection_writes
-from wrapper.catalog.rows import find_collection
-from wrapper.catalog.text_search import text_search
+from tests.wrapper.documents import add, create, numbered
 from wrapper.catalog.words.splitting import query_terms
 
 PROSE = [
@@ -40,22 +34,12 @@ def search(catalog):
 
     def search_in(texts, query, where=EVERYTHING, *, titles=MappingProxyType({}), tags=MappingProxyType({})):
         name = f"texts-{next(numbers)}"
-
-        def fill(transaction):
-            collection_writes.create_collection(transaction, name, {}, "cosine")
-            ids = [str(number) for number in range(len(texts))]
-            metadatas = [
-                {"number": number, "title": titles.get(number), "tags": tags.get(number)}
-                for number in range(len(texts))
-            ]
-            vectors = np.ones((len(texts), 2), dtype="<f4")
-            writes.add_documents(transaction, name, DocumentBatch(ids, texts, metadatas, vectors))
-
-        catalog.commit(fill)
-        with catalog.read() as transaction:
-            found, total = text_search(
-                transaction, find_collection(transaction, name), query, where, HeldDocuments(), limit=100
-            )
+        create(catalog, name)
+        metadatas = [
+            {"number": number, "title": titles.get(number), "tags": tags.get(number)} for number in range(len(texts))
+        ]
+        add(catalog, name, numbered(len(texts), ""), texts, metadatas)
+        found, total = documents.search(catalog, name, query, where)
         assert total == len(found)
         scores = [match.score for match in found]
         assert scores == sorted(scores, reverse=True)
@@ -64,29 +48,31 @@ def search(catalog):
     return search_in
 
 
-@pytest.mark.parametrize(
-    ("text", "queries"),
-    [
-        ("call getUserName now", ["getUserName", "getusername", "user", "name", "get", "userName", "get user name"]),
-        ("use std::env::args here", ["std::env", "std::env::args", "env", "args", "std"]),
-        ("a snake_case_name too", ["snake_case_name", "snake", "case", "name", "snake_case", "snakecasename"]),
-        ("an HTTPServer starts", ["HTTPServer", "httpserver", "http", "server", "HTTP server"]),
-        ("parseHTML5Document()", ["parse", "html", "document", "parseHTML5Document"]),
-        ("MAX_BODY_MB=3", ["max", "body", "MAX_BODY_MB", "maxbodymb"]),
-        ("see wrapper/catalog/words/splitting.py", ["words.py", "catalog", "wrapper/catalog", "py"]),
-        ("kebab-case-name", ["kebab-case-name", "kebab", "case-name"]),
-        ("Größe der Straße", ["größe", "GRÖßE", "große", "straße"]),
-        ("__init__ and _private", ["init", "__init__", "private", "_private"]),
-        ("naïve café", ["naive", "cafe", "CAFÉ"]),
-        ("running tests", ["run", "test"]),
-    ],
-)
-def test_identifiers_are_found_whole_and_in_parts(search, text, queries):
-    for query in queries:
-        assert search(["nothing to see", text], query) == [1], query
+IDENTIFIERS = {
+    "call getUserName now": ["getUserName", "getusername", "user", "name", "get", "userName", "get user name"],
+    "use std::env::args here": ["std::env", "std::env::args", "env", "args", "std"],
+    "a snake_case_name too": ["snake_case_name", "snake", "case", "name", "snake_case", "snakecasename"],
+    "an HTTPServer starts": ["HTTPServer", "httpserver", "http", "server", "HTTP server"],
+    "parseHTML5Document()": ["parse", "html", "document", "parseHTML5Document"],
+    "MAX_BODY_MB=3": ["max", "body", "MAX_BODY_MB", "maxbodymb"],
+    "see wrapper/catalog/words/splitting.py": ["words.py", "catalog", "wrapper/catalog", "py"],
+    "kebab-case-name": ["kebab-case-name", "kebab", "case-name"],
+    "Größe der Straße": ["größe", "GRÖßE", "große", "straße"],
+    "__init__ and _private": ["init", "__init__", "private", "_private"],
+    "naïve café": ["naive", "cafe", "CAFÉ"],
+    "running tests": ["run", "test"],
+}
+
+
+@SQLITE
+def test_identifiers_are_found_whole_and_in_parts(search):
+    for text, queries in IDENTIFIERS.items():
+        for query in queries:
+            assert search(["nothing to see", text], query) == [1], query
 
 
 @pytest.mark.parametrize("whole", ["getUserName", "snake_case_name", "std::env", "HTTPServer", "a.b.c"])
+@SQLITE
 def test_a_whole_identifier_outranks_its_parts(search, whole):
     scattered = " and ".join(" ".join(query_terms(whole)).split()[::-1])
     parts_only = scattered.replace(whole.lower(), "").replace(whole.replace("_", ""), "")
@@ -94,11 +80,16 @@ def test_a_whole_identifier_outranks_its_parts(search, whole):
     assert search(texts, whole)[0] == 1
 
 
-def test_a_word_said_twice_counts_twice(search):
+def test_what_counts_more_comes_first_and_equals_in_the_order_of_insertion(search):
+    """Words that were said twice, and rare ones; and a filter holds."""
     texts = ["one apple here", "one pear here", "nothing"]
     assert search(texts, "apple apple pear")[0] == 0
     assert search(texts, "apple pear pear")[0] == 1
     assert search(texts, "apples apple pear")[0] == 0
+    texts = ["common rare"[: 6 if number else None] + " filler text" for number in range(20)]
+    assert search([*texts, "common common common"], "common rare")[0] == 0
+    assert search(["same words here"] * 5, "words") == [0, 1, 2, 3, 4]
+    assert search(["word"] * 5, "word", parse_where({"number": {"$gte": 3}})) == [3, 4]
 
 
 @settings(max_examples=40)
@@ -116,10 +107,6 @@ def test_no_text_is_a_syntax_error_and_none_finds_everything(search, text):
     assert 1 not in search([text, "zqx"], text)
 
 
-def test_the_words_of_every_text_are_words(search):
-    assert search(["the and of", "nothing"], "the") == [0]
-
-
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -133,25 +120,10 @@ def test_the_words_of_every_text_are_words(search):
         ("it", []),
     ],
 )
+@SQLITE
 def test_stop_words_count_in_phrases_and_where_nothing_else_is_left(search, query, found):
     assert search(PROSE, query) == found
-
-
-def test_a_phrase_in_quotation_marks_is_one_of_the_words(search):
     assert set(search(PROSE, 'zebra "to be or"')) == {0, 2}
-
-
-def test_equals_come_in_the_order_of_insertion(search):
-    assert search(["same words here"] * 5, "words") == [0, 1, 2, 3, 4]
-
-
-def test_a_filter_holds(search):
-    assert search(["word"] * 5, "word", parse_where({"number": {"$gte": 3}})) == [3, 4]
-
-
-def test_a_rare_word_counts_more_than_a_frequent_one(search):
-    texts = ["common rare"[: 6 if number else None] + " filler text" for number in range(20)]
-    assert search([*texts, "common common common"], "common rare")[0] == 0
 
 
 def test_a_document_is_found_by_its_title(search):
@@ -161,12 +133,9 @@ def test_a_document_is_found_by_its_title(search):
     assert search(texts, "words restore", titles={2: "Restoring a backup"})[0] == 2
 
 
-def test_a_word_in_the_title_counts_more_than_one_in_the_text(search):
+def test_a_word_in_the_title_counts_more_than_one_in_the_text_and_one_in_the_tags_less(search):
     texts = ["zebra among other words", "a horse among other words"] + ["nothing to see here"] * 8
     assert search(texts, "zebra", titles={0: "On a horse", 1: "On the zebra"}) == [1, 0]
-
-
-def test_a_document_is_found_by_its_tags_which_count_less_than_its_text(search):
     texts = ["a horse among other words", "zebra among other words"] + ["nothing to see here"] * 8
     assert search(texts, "zebra", tags={0: ["zebra", "getUserName"], 1: ["horse", "other one"]}) == [1, 0]
     assert search(texts, "horse", tags={0: ["zebra", "getUserName"], 1: ["horse", "other one"]}) == [0, 1]

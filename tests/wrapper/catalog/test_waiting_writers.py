@@ -1,14 +1,13 @@
 """How long a writer waits: once in all, behind writers of its own process and for other processes."""
 
-from __future__ import annotations
-
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
 from schemas.errors import UnavailableError
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.catalog.catalog import Catalog, Write
 from wrapper.catalog.contract import LOCKED, WAIT_SECONDS, LockedError
 from wrapper.coalescing import Ticket
@@ -69,26 +68,33 @@ def test_after_a_group_that_failed_each_waits_only_for_what_it_has_left():
     assert database.waited == [WAIT_SECONDS, *[WAIT_SECONDS - 20] * 3]
 
 
+@contextmanager
+def held(write):
+    """Have another thread write as long as the block lasts."""
+    begun, over = threading.Event(), threading.Event()
+
+    def hold(_transaction):
+        begun.set()
+        assert over.wait(PATIENCE_SECONDS)
+
+    thread = threading.Thread(target=write, args=(hold,))
+    thread.start()
+    try:
+        assert begun.wait(PATIENCE_SECONDS)
+        yield
+    finally:
+        over.set()
+        thread.join(PATIENCE_SECONDS)
+
+
 def test_a_writer_behind_a_long_write_of_its_process_is_told_so_while_that_goes_on(open_database):
     database = open_database()
     Catalog(database).open()
-    catalog = Catalog(database, lambda: 0.0, wait_seconds=0.01)
-    holding, done, written = threading.Event(), threading.Event(), []
-
-    def hold(transaction):
-        holding.set()
-        done.wait(60)
-
-    thread = threading.Thread(target=catalog.commit, args=(hold,))
-    thread.start()
-    assert holding.wait(60)
-    try:
+    catalog, written = Catalog(database, lambda: 0.0, wait_seconds=0.01), []
+    with held(catalog.commit):
         for write in (catalog.commit, catalog.commit_quickly):
             with pytest.raises(LockedError):
                 write(written.append)
-    finally:
-        done.set()
-        thread.join()
     assert written == []
     catalog.commit(lambda transaction: written.append("now"))
     assert written == ["now"]
@@ -100,61 +106,31 @@ def test_a_writer_that_has_waited_long_enough_behind_others_does_not_wait_again(
     now = [0.0]
     catalog = Catalog(open_database(), lambda: now[0])
     catalog.open()
-    holding, done = threading.Event(), threading.Event()
-    outcomes = {}
-
-    def hold(transaction):
-        holding.set()
-        done.wait(60)
-
-    def write(name, operation):
-        try:
-            outcomes[name] = catalog.commit(operation)
-        except UnavailableError as error:
-            outcomes[name] = error
-
-    def begin(name, operation):
-        thread = threading.Thread(target=write, args=(name, operation))
-        thread.start()
-        return thread
-
-    threads = [begin("long", hold)]
-    assert holding.wait(60)
-    try:
-        threads.append(begin("early", lambda transaction: "early"))
-        eventually(lambda: catalog._commits.waiting == 1)
-        now[0] = WAIT_SECONDS + 1
-        threads.append(begin("late", lambda transaction: "late"))
-        eventually(lambda: catalog._commits.waiting == 2)
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
-    assert (outcomes["long"], outcomes["late"]) == (None, "late")
-    assert isinstance(outcomes["early"], LockedError)
+    with ThreadPoolExecutor(2) as threads:
+        with held(catalog.commit):
+            early = threads.submit(catalog.commit, lambda transaction: "early")
+            eventually(lambda: catalog._commits.waiting == 1)
+            now[0] = WAIT_SECONDS + 1
+            late = threads.submit(catalog.commit, lambda transaction: "late")
+            eventually(lambda: catalog._commits.waiting == 2)
+        assert late.result(PATIENCE_SECONDS) == "late"
+        with pytest.raises(LockedError):
+            early.result(PATIENCE_SECONDS)
 
 
 def test_a_lock_that_is_held_is_told_from_a_catalogue_that_is_gone(open_database):
     holder, other = open_database(), open_database()
     Catalog(holder).open()
-    held, done = threading.Event(), threading.Event()
 
-    def hold():
-        with holder.write():
-            held.set()
-            done.wait(60)
+    def write_at_length(work):
+        with holder.write() as transaction:
+            work(transaction)
 
-    thread = threading.Thread(target=hold)
-    thread.start()
-    held.wait(60)
-    try:
+    with held(write_at_length):
         impatient = Catalog(other, lambda: 0.0, wait_seconds=0.01)
         for write in (impatient.commit, impatient.commit_quickly):
             with pytest.raises(LockedError):
                 write(lambda transaction: None)
-    finally:
-        done.set()
-        thread.join()
     # The patience of one write is not that of the next.
     assert _patience_ms(other) == WAIT_SECONDS * 1e3
 

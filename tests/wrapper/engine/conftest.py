@@ -1,29 +1,24 @@
-"""A real engine under a real keeper, and a way to wait for processes."""
+"""A real engine under a real keeper, one for all tests that do not end it: each has collections of its own names."""
 
 import pytest
 
-from tests.support import live
+from tests.support.live import eventually
 from wrapper.engine.client import EngineClient
 from wrapper.engine.keeper.state import EngineStateReader
 from wrapper.engine.keeper_process import start_keeper
 
 
 @pytest.fixture(scope="session")
-def eventually():
-    return live.eventually
-
-
-@pytest.fixture(scope="module")
 def engine_dir(tmp_path_factory, processes):
     data_dir = tmp_path_factory.mktemp("engine")
     keeper = start_keeper(data_dir)
     reader = EngineStateReader(data_dir)
-    live.eventually(lambda: reader.read().ready)
+    eventually(lambda: reader.read().ready)
     yield data_dir
     assert keeper.stop() == 0
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def client(engine_dir):
     client = EngineClient(EngineStateReader(engine_dir).url)
     yield client

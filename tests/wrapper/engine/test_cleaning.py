@@ -59,29 +59,6 @@ def test_nothing_is_left_of_what_was_deleted(tmp_path, database):
         assert connection.execute("SELECT count(*) FROM embedding_fulltext_search").fetchone() == (100,)
 
 
-def test_without_a_request_nothing_is_done(tmp_path, database):
-    before = database.read_bytes()
-    clean(tmp_path, lambda _: None, lambda: False)
-    assert database.read_bytes() == before
-
-
-def test_a_request_is_done_where_there_is_no_database_yet(tmp_path):
-    request_cleaning(tmp_path)
-    clean(tmp_path, lambda _: None, lambda: False)
-    assert not cleaning_is_asked(tmp_path)
-
-
-def test_a_database_that_cannot_be_cleaned_is_told_and_not_tried_again(tmp_path, database):
-    database.write_bytes(b"no database " * 1_000)
-    request_cleaning(tmp_path)
-    told = []
-    clean(tmp_path, told.append, lambda: False)
-    assert (cleaning_is_asked(tmp_path), cleaning_failed(tmp_path)) == (False, True)
-    assert len(told) == 1
-    request_cleaning(tmp_path)
-    assert (cleaning_is_asked(tmp_path), cleaning_failed(tmp_path)) == (True, False)
-
-
 def test_an_interrupted_cleaning_stays_asked_for(tmp_path, database, monkeypatch):
     monkeypatch.setattr("wrapper.engine.keeper.cleaning.INSTRUCTIONS_BETWEEN_LOOKS", 1)
     request_cleaning(tmp_path)
@@ -89,18 +66,29 @@ def test_an_interrupted_cleaning_stays_asked_for(tmp_path, database, monkeypatch
     assert (cleaning_is_asked(tmp_path), cleaning_failed(tmp_path)) == (True, False)
 
 
-def test_what_could_not_be_cleaned_is_told_and_tried_again(tmp_path, database):
+def test_without_a_request_or_a_database_nothing_is_done(tmp_path, database):
+    before = database.read_bytes()
+    clean(tmp_path, lambda _: None, lambda: False)
+    assert database.read_bytes() == before
+    database.unlink()
+    request_cleaning(tmp_path)
+    clean(tmp_path, lambda _: None, lambda: False)
+    assert not cleaning_is_asked(tmp_path)
+
+
+def test_what_could_not_be_cleaned_is_told_once_and_tried_again_when_that_is_asked_for(tmp_path, database):
     assert cleaning_state(tmp_path) is None
-    content = database.read_bytes()
-    database.write_bytes(b"no database")
+    content, told = database.read_bytes(), []
+    database.write_bytes(b"no database " * 1_000)
     request_cleaning(tmp_path)
     assert cleaning_state(tmp_path) == "waiting"
-    clean(tmp_path, lambda _: None, lambda: False)
-    assert cleaning_state(tmp_path) == "failed"
+    clean(tmp_path, told.append, lambda: False)
+    assert (cleaning_is_asked(tmp_path), cleaning_failed(tmp_path)) == (False, True)
+    assert (len(told), cleaning_state(tmp_path)) == (1, "failed")
     database.write_bytes(content)
     retry_cleaning(tmp_path)
-    assert cleaning_state(tmp_path) == "waiting"
-    clean(tmp_path, lambda _: None, lambda: False)
+    assert (cleaning_state(tmp_path), cleaning_failed(tmp_path)) == ("waiting", False)
+    clean(tmp_path, told.append, lambda: False)
     assert cleaning_state(tmp_path) is None
     assert MARKER.encode() not in database.read_bytes()
     retry_cleaning(tmp_path)

@@ -28,22 +28,9 @@ NATIVE = [
     {"when": 1732178643.145162, "share": 0.1, "huge": 1e22, "tiny": 1.5e-20},
 ]
 NOT_NATIVE = [
-    {"a": None},
-    {"a": []},
-    {"a": [1, 2.0]},
-    {"a": [1, True]},
-    {"a": [[1]]},
-    {"a": {"b": 1}},
-    {"a": 2**63},
-    {"a": [2**63]},
-    {"": 1},
-    {"#a": 1},
-    {"$a": 1},
-    {"chroma:document": "x"},
-    {"hnsw:space": "l2"},
-    {JSON_KEY: "{}"},
-    {LISTS_KEY: False},
-    {"a": "\ud800"},
+    *({"a": value} for value in (None, [], [1, 2.0], [1, True], [[1]], {"b": 1}, 2**63, [2**63], "\ud800")),
+    *({key: 1} for key in ("", "#a", "$a")),
+    *({"chroma:document": "x"}, {"hnsw:space": "l2"}, {JSON_KEY: "{}"}, {LISTS_KEY: False}),
 ]
 
 
@@ -115,13 +102,10 @@ def test_more_than_a_record_may_have_is_kept_as_text(metadata, sent):
     assert encoded == sent
 
 
-def test_no_metadata_is_nothing():
+def test_no_metadata_is_nothing_and_lists_are_not_sent_for_a_collection():
     assert encode_metadata({}) is None
     assert encode_collection_metadata({}) is None
     assert decode_metadata(None) == {}
-
-
-def test_lists_are_not_sent_for_a_collection():
     assert encode_collection_metadata({"a": ["x"]}).keys() == {JSON_KEY}
 
 

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.live import PATIENCE_SECONDS
 from wrapper.engine.encoding import JSON_KEY
+from wrapper.engine.server_access import STOCK
 
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 SCALARS = st.none() | st.booleans() | NUMBERS | st.text()
@@ -92,35 +94,20 @@ def test_a_key_that_changes_its_type_holds_the_new_value_only(store):
         previous = metadata
 
 
-def test_metadata_becomes_empty_and_comes_again(store):
+def test_a_version_has_what_was_given_whatever_was_there_before_it(store):
     assert store("emptied", {"a": 1, "b": [1, "x"]})[0] == {"a": 1, "b": [1, "x"]}
     assert store("emptied", {}, previous={"a": 1, "b": [1, "x"]})[0] == {}
     assert store("emptied", {"c": 2}, previous={})[0] == {"c": 2}
-
-
-def test_a_document_never_had_metadata(store):
     assert store("without", {})[0] == {}
     assert store("without", {}, previous={})[0] == {}
-
-
-def test_without_stale_keys_chroma_merges(store):
-    store("merged", {"a": 1})
-    assert store("merged", {"b": 2})[0] == {"a": 1, "b": 2}
-
-
-def test_nulls_of_a_document_that_is_not_there_store_nothing(store):
     assert store("fresh", {"b": 2}, previous={"a": 1})[0] == {"b": 2}
+    store("merged", {"a": 1})
+    assert store("merged", {"b": 2})[0] == {"a": 1, "b": 2}, "without stale keys Chroma merges"
 
 
 def test_a_collections_own_engine_keys_stay_in_the_engine(client):
     engine_id = client.create_collection("adopted", metric="cosine")
     client.set_collection_metadata(engine_id, {"hnsw:space": "cosine", "title": "Adopted"})
-    raw = client._transport.call("GET", f"{_collections()}/adopted", timeout_seconds=10)
+    raw = client._transport.call("GET", f"{STOCK.collections_path}/adopted", timeout_seconds=PATIENCE_SECONDS)
     assert raw["metadata"]["hnsw:space"] == "cosine"
     assert client.get_collection("adopted").metadata == {"hnsw:space": "cosine", "title": "Adopted"}
-
-
-def _collections():
-    from wrapper.engine.server_access import STOCK
-
-    return STOCK.collections_path

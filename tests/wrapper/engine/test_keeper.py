@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.engine.client import EngineClient
 from wrapper.engine.failures import EngineUnavailableError
 from wrapper.engine.keeper.chroma_child import ChromaChild, end_orphan, free_port
@@ -23,8 +24,8 @@ pytestmark = pytest.mark.usefixtures("processes")
 class Kept:
     """A keeper over a directory, and its engine's state."""
 
-    def __init__(self, data_dir, eventually):
-        self.eventually = eventually
+    def __init__(self, data_dir):
+        self.data_dir = data_dir
         self.keeper = start_keeper(data_dir)
         self.reader = EngineStateReader(data_dir)
         self.client = EngineClient(self.reader.url)
@@ -38,20 +39,28 @@ class Kept:
         return self.keeper.stop()
 
     def ready(self, *, other_than=None):
-        return self.eventually(lambda: self.state.ready and self.state.pid != other_than and self.state)
+        return eventually(lambda: self.state.ready and self.state.pid != other_than and self.state)
 
 
-@pytest.fixture
-def kept(tmp_path, eventually):
-    kept = Kept(tmp_path, eventually)
-    kept.ready()
+@pytest.fixture(scope="module")
+def keeper(tmp_path_factory, processes):
+    kept = Kept(tmp_path_factory.mktemp("kept"))
     yield kept
     kept.stop()
     assert not _alive(kept.keeper.pid)
 
 
-def test_it_starts_and_stops_the_engine(tmp_path, eventually):
-    kept = Kept(tmp_path, eventually)
+@pytest.fixture
+def kept(keeper):
+    """One keeper for all tests after which there is an engine again."""
+    keeper.ready()
+    return keeper
+
+
+def test_it_starts_and_stops_the_engine_and_bounds_its_log(tmp_path):
+    (tmp_path / "engine.log").write_bytes(b"x" * (10 * 1024 * 1024 + 1))
+    assert not request_restart(tmp_path), "there is nobody to be asked"
+    kept = Kept(tmp_path)
     state = kept.ready()
     kept.client.heartbeat()
     assert state.restarts == 0
@@ -63,6 +72,9 @@ def test_it_starts_and_stops_the_engine(tmp_path, eventually):
     assert not kept.keeper.is_alive
     with pytest.raises(EngineUnavailableError):
         kept.client.heartbeat()
+    assert not request_restart(tmp_path)
+    assert (tmp_path / "engine.log").stat().st_size < 100_000
+    assert (tmp_path / "engine.log.1").exists()
 
 
 def test_a_killed_engine_is_back_and_the_same_client_finds_it(kept):
@@ -70,7 +82,7 @@ def test_a_killed_engine_is_back_and_the_same_client_finds_it(kept):
     first = kept.state
     os.kill(first.pid, signal.SIGKILL)
     second = kept.ready(other_than=first.pid)
-    assert second.restarts == 1
+    assert second.restarts == first.restarts + 1
     assert second.url != first.url
     assert kept.client.get_collection("kept").id == engine_id
 
@@ -78,7 +90,7 @@ def test_a_killed_engine_is_back_and_the_same_client_finds_it(kept):
 def test_a_hung_engine_is_reported_killed_and_replaced(kept):
     hung = kept.state.pid
     os.kill(hung, signal.SIGSTOP)
-    kept.eventually(lambda: kept.state.state == "unresponsive")
+    eventually(lambda: kept.state.state == "unresponsive")
     assert kept.state.pid == hung
     kept.ready(other_than=hung)
     assert not _alive(hung)
@@ -87,41 +99,33 @@ def test_a_hung_engine_is_reported_killed_and_replaced(kept):
 def test_an_engine_that_was_only_slow_is_ready_again(kept):
     state = kept.state
     os.kill(state.pid, signal.SIGSTOP)
-    kept.eventually(lambda: kept.state.state == "unresponsive")
+    eventually(lambda: kept.state.state == "unresponsive")
     os.kill(state.pid, signal.SIGCONT)
     kept.ready()
     assert kept.state.pid == state.pid
 
 
-def test_a_restart_can_be_asked_for(kept, tmp_path):
+def test_a_restart_can_be_asked_for(kept):
     first = kept.state.pid
-    assert request_restart(tmp_path)
+    assert request_restart(kept.data_dir)
     kept.ready(other_than=first)
     assert not _alive(first)
 
 
-def test_a_restart_cannot_be_asked_for_without_a_keeper(tmp_path, eventually):
-    assert not request_restart(tmp_path)
-    kept = Kept(tmp_path, eventually)
-    kept.ready()
-    kept.stop()
-    assert not request_restart(tmp_path)
-
-
-def test_the_engine_ends_with_a_killed_keeper(tmp_path, eventually):
-    kept = Kept(tmp_path, eventually)
+def test_the_engine_ends_with_a_killed_keeper(tmp_path):
+    kept = Kept(tmp_path)
     engine = kept.ready().pid
     os.kill(kept.keeper.pid, signal.SIGKILL)
     eventually(lambda: not _alive(engine))
     kept.stop()
 
 
-def test_the_keeper_ends_when_its_lifeline_does(tmp_path, eventually):
-    kept = Kept(tmp_path, eventually)
+def test_the_keeper_ends_when_its_lifeline_does(tmp_path):
+    kept = Kept(tmp_path)
     engine = kept.ready().pid
     os.close(kept.keeper.lifeline)
     kept.keeper.lifeline = None
-    assert kept.keeper.process.wait(30) == 0
+    assert kept.keeper.process.wait(PATIENCE_SECONDS) == 0
     assert not _alive(engine)
     assert kept.state.state == "stopped"
 
@@ -138,7 +142,7 @@ signal.pause()
 """
 
 
-def test_the_keeper_outlives_the_service_as_long_as_a_worker_lives(tmp_path, eventually):
+def test_the_keeper_outlives_the_service_as_long_as_a_worker_lives(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", SERVICE, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as service:
@@ -155,10 +159,10 @@ def test_the_keeper_outlives_the_service_as_long_as_a_worker_lives(tmp_path, eve
     assert read_state(tmp_path).state == "stopped"
 
 
-def test_an_engine_left_by_an_earlier_keeper_is_ended_first(tmp_path, eventually):
+def test_an_engine_left_by_an_earlier_keeper_is_ended_first(tmp_path):
     orphan = ChromaChild(tmp_path, python=sys.executable)
     eventually(lambda: (tmp_path / "engine.lock").exists() and (tmp_path / "engine.lock").read_text())
-    kept = Kept(tmp_path, eventually)
+    kept = Kept(tmp_path)
     state = kept.ready()
     assert orphan.exit_code() is not None
     assert state.pid != orphan.pid
@@ -190,9 +194,9 @@ def test_the_engine_leaves_the_port_of_the_service_alone(monkeypatch):
     assert free_port(41_001) == 41_003
 
 
-def test_two_engines_on_one_directory_are_impossible(tmp_path, kept):
-    second = ChromaChild(tmp_path, python=sys.executable)
-    assert kept.eventually(second.exit_code) == 71
+def test_two_engines_on_one_directory_are_impossible(kept):
+    second = ChromaChild(kept.data_dir, python=sys.executable)
+    assert eventually(second.exit_code) == 71
 
 
 def test_a_directory_in_use_by_a_process_that_is_not_an_engine_is_left_alone(tmp_path):
@@ -204,31 +208,22 @@ def test_a_directory_in_use_by_a_process_that_is_not_an_engine_is_left_alone(tmp
             end_orphan(tmp_path, grace_seconds=0.0, clock=time.monotonic)
 
 
-def test_a_second_keeper_waits_for_the_first_to_go(tmp_path, eventually):
-    first = Kept(tmp_path, eventually)
+def test_a_second_keeper_waits_for_the_first_to_go(tmp_path):
+    first = Kept(tmp_path)
     engine = first.ready().pid
-    second = Kept(tmp_path, eventually)
+    second = Kept(tmp_path)
     first.stop()
     state = second.ready(other_than=engine)
     assert state.keeper_pid == second.keeper.pid
     second.stop()
 
 
-def test_an_engine_that_cannot_start_does_not_stop_the_keeper(tmp_path, eventually):
+def test_an_engine_that_cannot_start_does_not_stop_the_keeper(tmp_path):
     (tmp_path / "chroma").write_text("a file where the directory should be")
-    kept = Kept(tmp_path, eventually)
+    kept = Kept(tmp_path)
     eventually(lambda: kept.state.restarts >= 1)
     assert kept.stop() == 0
     assert kept.state.state == "stopped"
-
-
-def test_the_log_is_bounded(tmp_path, eventually):
-    (tmp_path / "engine.log").write_bytes(b"x" * (10 * 1024 * 1024 + 1))
-    kept = Kept(tmp_path, eventually)
-    kept.ready()
-    kept.stop()
-    assert (tmp_path / "engine.log").stat().st_size < 100_000
-    assert (tmp_path / "engine.log.1").exists()
 
 
 def test_the_keeper_is_small(kept):

@@ -27,19 +27,15 @@ def lists_of(data_dir):
         return [row[0] for row in connection.execute("SELECT string_value FROM embedding_metadata_array")]
 
 
-def test_lists_of_documents_that_are_gone_are_removed(data_dir):
+def test_lists_of_documents_that_are_gone_and_index_directories_that_nothing_knows_are_removed(data_dir):
     assert lists_of(data_dir) == ["kept", "gone"]
-    remove_leftovers(data_dir, print)
-    assert lists_of(data_dir) == ["kept"]
-
-
-def test_only_index_directories_that_nothing_knows_are_removed(data_dir):
     with closing(sqlite3.connect(data_dir / "chroma" / "chroma.sqlite3")) as connection:
         known = [row[0] for row in connection.execute("SELECT id FROM segments")]
     unknown = "00000000-0000-4000-8000-000000000000"
     for name in (*known, unknown, "somebodys"):
         (data_dir / "chroma" / name).mkdir(exist_ok=True)
     remove_leftovers(data_dir, print)
+    assert lists_of(data_dir) == ["kept"]
     left = {path.name for path in (data_dir / "chroma").iterdir() if path.is_dir()}
     assert left == {*known, "somebodys"}
 

@@ -1,16 +1,17 @@
 """Queries that come together are sent together; when an engine has not answered, a single query tries it again."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from schemas.errors import UnavailableError
+from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.engine.failures import EngineBrokenError, EngineRefusedError, EngineUnavailableError
 from wrapper.engine.nearest import CALLS_AT_ONCE, DISTRUST_SECONDS, QUERIES_PER_CALL, EngineIndex
 
 VECTOR = np.ones(2, dtype="<f4")
-SECONDS = 20.0
 
 
 class Engine:
@@ -26,7 +27,7 @@ class Engine:
     def query(self, engine_id, embeddings, n_results, *, timeout_seconds):
         self.calls.append((engine_id, len(embeddings), n_results))
         self.asked.release()
-        assert self.go.wait(SECONDS)
+        assert self.go.wait(PATIENCE_SECONDS)
         if self.failure is not None:
             raise self.failure
         return [[f"{embedding[0]:g}"] for embedding in embeddings]
@@ -72,19 +73,13 @@ def test_a_probe_that_fails_starts_the_pause_again(index, engine, now):
     assert not index.is_ready()
 
 
-def test_one_collection_that_fails_says_nothing_of_the_others(index, engine):
-    engine.failure = EngineBrokenError("its index")
-    _fail(index)
-    assert index.is_ready()
-
-
-def test_a_refused_query_is_a_fault_of_the_index(index, engine):
-    engine.failure = EngineRefusedError("dimension")
+@pytest.mark.parametrize("failure", [EngineBrokenError("its index"), EngineRefusedError("dimension")])
+def test_one_collection_that_fails_says_nothing_of_the_others(index, engine, failure):
+    """Its index is broken, also where the engine refuses the query."""
+    engine.failure = failure
     with pytest.raises(EngineBrokenError):
         index.nearest("id", VECTOR, 1)
-
-
-def test_an_engine_that_is_known_to_be_down_is_not_asked(engine):
+    assert index.is_ready()
     assert not EngineIndex(engine, lambda: False).is_ready()
 
 
@@ -93,30 +88,19 @@ def _behind_calls_under_way(index, engine, queries):
 
     Busy means that it had as many calls as it gets at once.
     """
-    outcomes = {}
 
-    def ask(query):
-        engine_id, number, n_results = query
-        try:
-            outcomes[query] = index.nearest(engine_id, np.full(2, number, dtype="<f4"), n_results)
-        except UnavailableError as error:
-            outcomes[query] = error
+    def ask(engine_id, number, n_results):
+        return index.nearest(engine_id, np.full(2, number, dtype="<f4"), n_results)
 
     engine.go.clear()
-    first = [("first", -number, 1) for number in range(CALLS_AT_ONCE)]
-    threads = [threading.Thread(target=ask, args=(query,), daemon=True) for query in [*first, *queries]]
-    for thread in threads[:CALLS_AT_ONCE]:
-        thread.start()
-        assert engine.asked.acquire(timeout=SECONDS)
-    for thread in threads[CALLS_AT_ONCE:]:
-        thread.start()
-    while index._queries.waiting < len(queries):
-        assert all(thread.is_alive() for thread in threads)
-    engine.go.set()
-    for thread in threads:
-        thread.join(SECONDS)
-        assert not thread.is_alive()
-    return [outcomes[query] for query in queries]
+    with ThreadPoolExecutor(CALLS_AT_ONCE + len(queries)) as threads:
+        for number in range(CALLS_AT_ONCE):
+            threads.submit(ask, "first", -number, 1)
+            assert engine.asked.acquire(timeout=PATIENCE_SECONDS)
+        asked = [threads.submit(ask, *query) for query in queries]
+        eventually(lambda: index._queries.waiting == len(queries))
+        engine.go.set()
+        return [each.exception(PATIENCE_SECONDS) or each.result() for each in asked]
 
 
 def test_queries_that_come_together_are_sent_together_and_each_gets_its_own_answer(index, engine):

@@ -7,6 +7,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from tests.support.live import PATIENCE_SECONDS
 from wrapper.engine.keeper.directory import DATABASE
 from wrapper.engine.keeper.sqlite_tuning import LEAN, WORD_SETTINGS, WORDS, tune_tables
 
@@ -97,7 +98,7 @@ def asked(client):
 
     def ask(**filters):
         path = f"{client._named(engine_id)}/get"
-        found = client._transport.call("POST", path, {"include": [], **filters}, timeout_seconds=30)
+        found = client._transport.call("POST", path, {"include": [], **filters}, timeout_seconds=PATIENCE_SECONDS)
         return sorted(map(int, found["ids"]))
 
     return ask

@@ -87,30 +87,24 @@ def query(address, pauses=None):
         return client.query("an-id", VECTORS, 1)
 
 
-def test_a_record_whose_vector_is_not_there_yet_is_asked_for_again():
+def test_a_record_whose_vector_is_not_there_yet_is_asked_for_again_until_the_index_is_known_to_be_broken():
     pauses = []
     with engine_answering(RACE, RACE, FOUND) as (address, served):
         assert query(address, pauses) == [["a"]]
     assert len(served) == 3
     assert pauses == [0.025, 0.025]
-
-
-def test_a_record_whose_vector_never_comes_is_a_broken_index():
-    pauses = []
+    pauses.clear()
     with engine_answering(*[RACE] * 11) as (address, _), pytest.raises(EngineBrokenError) as broken:
         query(address, pauses)
     assert "Error finding id" in broken.value.details["engine_message"]
     assert len(pauses) == 10
 
 
-def test_a_kept_connection_that_was_closed_costs_one_repetition():
+def test_a_kept_connection_that_was_closed_costs_one_repetition_and_an_engine_that_keeps_closing_is_unavailable():
     with engine_answering(FOUND, None, FOUND) as (address, served), connected(address) as client:
         assert client.query("an-id", VECTORS, 1) == [["a"]]
         assert client.query("an-id", VECTORS, 1) == [["a"]]
     assert len(served) == 3
-
-
-def test_an_engine_that_keeps_closing_is_unavailable():
     with engine_answering(FOUND, None, None) as (address, served), connected(address) as client:
         client.heartbeat()
         with pytest.raises(EngineUnavailableError):

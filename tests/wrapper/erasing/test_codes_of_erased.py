@@ -1,21 +1,16 @@
 """Codes of what was erased stay in no file, whatever makes them meanwhile."""
 
-from __future__ import annotations
-
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 
-from schemas.records import DocumentBatch
 from schemas.storage.erasure import ErasureRequest
-from wrapper.catalog import writes
-from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.names import collection_writes
+from tests.properties.catalogs import open_catalog
+from tests.support.live import PATIENCE_SECONDS
+from tests.wrapper.documents import add, collection_of, create, normal, numbered
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.erasing.storage_erasure import StorageErasure
 from wrapper.querying import code_files, held_vectors
 from wrapper.querying.code_files import CodeFiles
@@ -56,13 +51,9 @@ REBUILDING = "its rebuild has not begun yet"
 @pytest.fixture
 def catalog(tmp_path):
     """A collection `one` with 50 documents."""
-    catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
-    catalog.open()
-    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, "one", {}, "l2"))
-    ids = [f"d{n}" for n in range(COUNT)]
-    vectors = np.random.default_rng(0).standard_normal((COUNT, DIMENSION), dtype=np.float32)
-    batch = DocumentBatch(ids, ids, [{} for _ in ids], vectors)
-    catalog.commit(lambda transaction: writes.add_documents(transaction, "one", batch))
+    catalog = open_catalog(tmp_path / "catalog.sqlite")
+    create(catalog, "one", metric="l2")
+    add(catalog, "one", numbered(COUNT), vectors=normal(COUNT, DIMENSION))
     yield catalog
     catalog.close()
 
@@ -103,7 +94,7 @@ def ask(catalog, files):
 
 def in_another_thread(work):
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result(60)
+        return pool.submit(work).result(PATIENCE_SECONDS)
 
 
 def left(tmp_path):
@@ -132,14 +123,14 @@ def test_an_erasure_waits_for_a_file_that_is_about_to_get_its_name(ask, erase, t
 
     def wait():
         waits.set()
-        is_made.wait(60)
+        is_made.wait(PATIENCE_SECONDS)
 
     time.on_pause = wait
     with ThreadPoolExecutor(1) as pool:
 
         def late(*paths):
             begun.append(pool.submit(erase))
-            assert waits.wait(60)
+            assert waits.wait(PATIENCE_SECONDS)
             replace(*paths)
 
         with monkeypatch.context() as patched:
@@ -147,13 +138,12 @@ def test_an_erasure_waits_for_a_file_that_is_about_to_get_its_name(ask, erase, t
             assert len(ask().base.positions) == COUNT
         assert len(left(tmp_path)) == 1
         is_made.set()
-        assert begun[0].result(60) == REBUILDING
+        assert begun[0].result(PATIENCE_SECONDS) == REBUILDING
     assert left(tmp_path) == []
 
 
 def test_what_a_process_that_was_killed_has_left_of_codes_goes_with_an_erasure(erase, files, catalog, tmp_path):
-    with catalog.read() as transaction:
-        collection_id = find_collection(transaction, "one").id
+    collection_id = collection_of(catalog, "one").id
     with files.making(collection_id):
         pass
     (tmp_path / "codes" / f"{collection_id}.0123456789abcdef.incomplete").write_bytes(b"codes")

@@ -1,14 +1,16 @@
 """Processes of the service on an engine in memory."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import pytest
 
 from tests.properties.fake_engine import FakeEngine
 from tests.properties.processes import Process
+from tests.properties.profiles import load_profile
+from tests.support.worlds import World
 from tests.wrapper.indexing.workers import Workers
+
+load_profile()
 
 
 @pytest.fixture
@@ -33,6 +35,14 @@ def start(tmp_path, engine):
 
 
 @pytest.fixture
-def world(tmp_path):
+def world(tmp_path, engine):
+    """A service without threads, whose engine can be made to fail."""
+    world = World(tmp_path, engine)
+    yield world
+    world.process.close()
+
+
+@pytest.fixture
+def workers(tmp_path):
     with ExitStack() as stack:
         yield Workers(tmp_path, stack)

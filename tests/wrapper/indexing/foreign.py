@@ -1,7 +1,5 @@
 """Make collections in the engine as other programs do, and tell how far their adoption has come."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from schemas.where import EVERYTHING

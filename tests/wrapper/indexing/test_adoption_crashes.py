@@ -3,8 +3,6 @@
 A usual run kills at every seventh step, `make soak` at each.
 """
 
-from __future__ import annotations
-
 import shutil
 from itertools import count
 
@@ -20,7 +18,7 @@ SECOND_CRASHES = (None, 3, 8)
 
 
 def test_a_crash_at_any_step_loses_nothing_and_stores_nothing_twice(engine, tmp_path):
-    make_foreign(engine, number=120)
+    make_foreign(engine, number=60)
     for crash_at in count(0, STEP):
         directory = tmp_path / str(crash_at)
         directory.mkdir()
@@ -37,7 +35,7 @@ def test_a_crash_at_any_step_loses_nothing_and_stores_nothing_twice(engine, tmp_
         process = Process(directory, engine)
         process.lead()
         process.drain()
-        assert ids_of(process) == [f"d{n}" for n in range(120)]
+        assert ids_of(process) == [f"d{n}" for n in range(60)]
         check_tables(process.path)
         check_engine(process.path, engine)
         process.close()

@@ -1,13 +1,10 @@
 """The applier's work on outbox entries, and on an engine that lost, broke, blocked or refused something."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from schemas.where import parse_where
 from tests.properties.stories import add
-from tests.support.worlds import World
 from wrapper.catalog.index_state import reports
 from wrapper.catalog.rows import find_collection
 from wrapper.engine.failures import (
@@ -22,23 +19,12 @@ from wrapper.writing import WriteOptions
 OPTIONS = WriteOptions()
 
 
-@pytest.fixture
-def world(tmp_path):
-    world = World(tmp_path)
-    yield world
-    world.process.close()
-
-
-def test_a_replaced_document_loses_the_metadata_it_had(world):
+def test_a_replaced_document_loses_the_metadata_it_had_and_that_of_versions_that_waited(world):
     world.fill()
     add("docs", ("d1", {"new": 1}, 1)).run(world.store)
     world.process.drain()
     assert world.records()["d1"] == {"new": 1}
-    world.check()
-
-
-def test_what_several_waiting_versions_had_is_lost_too(world):
-    world.fill()
+    world.names.clear()
     for metadata in ({"a": 1}, {"b": 1}, {"c": [1, None]}, {}):
         add("docs", ("d1", metadata, 1)).run(world.store)
     world.process.drain()
@@ -84,32 +70,29 @@ def test_a_lost_engine_collection_is_rebuilt_and_scanned_until_then(world):
     world.check()
 
 
-def test_a_loss_is_noticed_without_a_write_when_the_engine_starts_again(world):
-    world.fill()
+def _loses_the_collection(world):
     world.engine.delete_collection("docs")
-    world.process.restarts_asked += 1
-    world.process.drain()
-    world.check()
 
 
-def test_an_index_that_lost_documents_is_rebuilt(world):
-    world.fill()
+def _loses_a_document(world):
     world.engine.delete(world.engine.get_collection("docs").id, ["d1"])
-    world.process.restarts_asked += 1
-    world.process.drain()
-    assert set(world.records()) == {"d0", "d1", "d2"}
-    world.check()
 
 
-def test_an_index_that_does_not_find_its_documents_is_rebuilt(world):
+def _finds_nothing(world):
+    world.process.engine.query = lambda *_, **__: [[]]
+
+
+@pytest.mark.parametrize("fault", [_loses_the_collection, _loses_a_document, _finds_nothing])
+def test_a_fault_of_an_index_is_noticed_without_a_write_when_the_engine_starts_again(world, fault):
     world.fill()
     before = world.engine.get_collection("docs").id
-    world.process.engine.query = lambda *_, **__: [[]]
+    fault(world)
     world.process.restarts_asked += 1
     world.process.drain(rounds=2)
-    del world.process.engine.query
+    vars(world.process.engine).pop("query", None)
     world.process.drain()
     assert world.engine.get_collection("docs").id != before
+    assert set(world.records()) == {"d0", "d1", "d2"}
     world.check()
 
 
@@ -223,10 +206,6 @@ def test_refused_collection_metadata_holds_up_no_document(world):
     world.process.drain()
     assert world.process.lag() == 0
     assert "new" in world.records()
-
-
-def test_collection_metadata_is_replaced(world):
-    world.fill()
     world.store.change_collection_metadata("docs", {"list": [1, None]}, OPTIONS, merge=False)
     world.process.drain()
     assert world.engine.get_collection("docs").metadata == {"list": [1, None]}
@@ -293,15 +272,19 @@ def test_a_rebuild_that_is_asked_for_comes_after_the_writes_before_it(world):
     world.check()
 
 
+def _miss_the_nearest(world):
+    query = world.engine.query
+    world.process.engine.query = lambda engine_id, vectors, number: [
+        found[-15:] for found in query(engine_id, vectors, 50)
+    ]
+
+
 def test_recall_is_measured_and_says_when_the_index_misses_the_nearest(world):
     world.fill(count=50)
     world.store.indexes.check("docs")
     world.process.drain()
     assert _report(world).recall_at_10 == 1.0
-    query = world.engine.query
-    world.process.engine.query = lambda engine_id, vectors, number: [
-        found[-15:] for found in query(engine_id, vectors, 50)
-    ]
+    _miss_the_nearest(world)
     world.store.indexes.check("docs")
     world.process.drain()
     assert _report(world).recall_at_10 < 0.5
@@ -312,10 +295,7 @@ def test_the_recall_of_a_collection_that_has_doubled_is_measured_again_soon(worl
     world.store.indexes.check("docs")
     world.process.drain()
     assert _report(world).recall_at_10 == 1.0
-    query = world.engine.query
-    world.process.engine.query = lambda engine_id, vectors, number: [
-        found[-15:] for found in query(engine_id, vectors, 50)
-    ]
+    _miss_the_nearest(world)
     add("docs", *[(f"new-{number}", {}, number) for number in range(20)]).run(world.store)
     for _ in range(40):  # far less than the time after which any collection is measured again
         world.process.drain()

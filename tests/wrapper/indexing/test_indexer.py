@@ -1,10 +1,6 @@
 """The thread between outbox and engine: order, merging, patience, notification of writers, the lead."""
 
-from __future__ import annotations
-
-import threading
-
-import pytest
+from concurrent.futures import ThreadPoolExecutor
 
 from tests.support.live import eventually
 from tests.wrapper.indexing.workers import SECONDS, Calls
@@ -13,172 +9,145 @@ from wrapper.engine.failures import EngineUnavailableError
 from wrapper.indexing.indexer import MERGED_DOCUMENTS
 
 
-def test_a_waiting_writer_is_told_when_its_write_is_applied(world):
-    indexer = world.worker()
-    world.create("one")
-    entry = world.add("one", "a")
+def test_a_waiting_writer_is_told_when_its_write_is_applied(workers):
+    indexer = workers.worker()
+    workers.create("one")
+    entry = workers.add("one", "a")
     assert indexer.wait(entry, SECONDS)
-    assert world.calls.upserts == [("one", ["a"])]
-    world.until_applied()
+    assert workers.calls.upserts == [("one", ["a"])]
+    workers.until_applied()
     assert indexer.wait(entry, 0.0), "a write that is applied already needs no wait"
 
 
-def test_a_writer_waits_no_longer_than_it_likes(world):
-    world.calls.gate.clear()
-    indexer = world.worker()
-    entry = world.create("one")
+def test_several_may_wait_for_one_write_and_none_longer_than_it_likes(workers):
+    workers.calls.gate.clear()
+    indexer = workers.worker()
+    entry = workers.create("one")
     assert not indexer.wait(entry, 0.0)
-    world.calls.gate.set()
-    assert indexer.wait(entry, SECONDS)
+    with ThreadPoolExecutor(3) as threads:
+        told = [threads.submit(indexer.wait, entry, SECONDS) for _ in range(3)]
+        assert workers.calls.arrived.wait(SECONDS)
+        workers.calls.gate.set()
+        assert [each.result(SECONDS) for each in told] == [True] * 3
 
 
-def test_several_may_wait_for_one_write(world):
-    world.calls.gate.clear()
-    indexer = world.worker()
-    entry = world.create("one")
-    told = []
-    waiters = [threading.Thread(target=lambda: told.append(indexer.wait(entry, SECONDS))) for _ in range(3)]
-    for waiter in waiters:
-        waiter.start()
-    assert world.calls.arrived.wait(SECONDS)
-    world.calls.gate.set()
-    for waiter in waiters:
-        waiter.join(SECONDS)
-    assert told == [True] * 3
-
-
-def test_small_writes_that_wait_are_merged(world):
-    world.create("one")
+def test_small_writes_that_wait_are_merged_up_to_a_limit(workers):
+    for name in ("small", "more"):
+        workers.create(name)
     for number in range(40):
-        world.add("one", f"{number}-a", f"{number}-b")
-    world.worker()
-    world.until_applied()
-    assert [ids for _, ids in world.calls.upserts] == [[f"{n}-{letter}" for n in range(40) for letter in "ab"]]
-
-
-def test_merged_writes_have_a_limit(world):
-    world.create("one")
+        workers.add("small", f"{number}-a", f"{number}-b")
     for number in range(12):
-        world.add("one", *(f"{number}-{document}" for document in range(100)))
-    world.add("one", *(f"large-{document}" for document in range(MERGED_DOCUMENTS + 300)))
-    world.worker()
-    world.until_applied()
-    assert [len(ids) for _, ids in world.calls.upserts] == [500, 500, 200, 500, 300]
+        workers.add("more", *(f"{number}-{document}" for document in range(100)))
+    workers.add("more", *(f"large-{document}" for document in range(MERGED_DOCUMENTS + 300)))
+    workers.worker()
+    workers.until_applied()
+    small = [ids for name, ids in workers.calls.upserts if name == "small"]
+    assert small == [[f"{n}-{letter}" for n in range(40) for letter in "ab"]]
+    assert [len(ids) for name, ids in workers.calls.upserts if name == "more"] == [500, 500, 200, 500, 300]
 
 
-def test_writes_of_one_collection_are_applied_in_order(world):
-    world.create("one")
-    world.create("two")
+def test_writes_of_one_collection_are_applied_in_order(workers):
+    workers.create("one")
+    workers.create("two")
     for number in range(5):
-        world.add("one", f"one-{number}")
-        world.add("two", f"two-{number}")
-        world.catalog.commit(
+        workers.add("one", f"one-{number}")
+        workers.add("two", f"two-{number}")
+        workers.catalog.commit(
             lambda transaction: collection_writes.change_collection_metadata(
                 transaction, "one", lambda before: {"a": len(before)}
             )
         )
-    world.worker()
-    world.until_applied()
-    ones = [ids for name, ids in world.calls.upserts if name == "one"]
+    workers.worker()
+    workers.until_applied()
+    ones = [ids for name, ids in workers.calls.upserts if name == "one"]
     assert ones == [[f"one-{number}"] for number in range(5)]
-    assert [ids for name, ids in world.calls.upserts if name == "two"] == [[f"two-{number}" for number in range(5)]]
+    assert [ids for name, ids in workers.calls.upserts if name == "two"] == [[f"two-{number}" for number in range(5)]]
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
+def test_writes_of_other_kinds_may_wait_behind_documents(workers):
+    indexer = workers.worker()
+    assert indexer.wait(workers.create("one"), SECONDS)
+    for other in (
         lambda transaction: collection_writes.change_collection_metadata(transaction, "one", lambda _: {"x": 1}),
         lambda transaction: collection_writes.empty_collection(transaction, "one"),
         lambda transaction: collection_writes.delete_collection(transaction, "one"),
-    ],
-    ids=["metadata", "empty", "drop"],
-)
-def test_writes_of_other_kinds_may_wait_behind_documents(world, other):
-    indexer = world.worker()
-    assert indexer.wait(world.create("one"), SECONDS)
-    world.calls.gate.clear()
-    world.add("one", "a")
-    world.add("one", "b")
-    world.catalog.commit(other)
-    world.calls.gate.set()
-    world.until_applied()
+    ):
+        workers.calls.gate.clear()
+        workers.add("one", "a")
+        workers.add("one", "b")
+        workers.catalog.commit(other)
+        workers.calls.gate.set()
+        workers.until_applied()
 
 
-def test_a_failing_collection_waits_longer_each_time_and_holds_up_no_other(world):
-    indexer = world.worker()
+def test_a_failing_collection_waits_longer_each_time_and_holds_up_no_other(workers):
+    indexer = workers.worker()
     for name in ("bad", "good"):
-        assert indexer.wait(world.create(name), SECONDS)
+        assert indexer.wait(workers.create(name), SECONDS)
     tries = []
 
     def refuse(name):
-        world.calls.names.append(name)
+        workers.calls.names.append(name)
         if name == "set_collection_metadata":
-            tries.append(world.clock.now)
+            tries.append(workers.clock.now)
             raise EngineUnavailableError("away")
 
-    world.engine.before = refuse
-    failing = world.catalog.commit(
+    workers.engine.before = refuse
+    failing = workers.catalog.commit(
         lambda transaction: collection_writes.change_collection_metadata(transaction, "bad", lambda _: {"x": 1})
     )[1].outbox_id
     for number, pause in enumerate((0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0), start=1):
         eventually(lambda number=number: len(tries) == number)
         # Another collection's write comes and goes: after the pause, the failing one would have been tried too.
-        world.clock.now += pause * 0.9
-        assert indexer.wait(world.add("good", f"d{number}"), SECONDS)
+        workers.clock.now += pause * 0.9
+        assert indexer.wait(workers.add("good", f"d{number}"), SECONDS)
         assert len(tries) == number
-        world.clock.now += pause * 0.2
-    world.engine.before = world.calls.before
-    world.clock.now += 10
+        workers.clock.now += pause * 0.2
+    workers.engine.before = workers.calls.before
+    workers.clock.now += 10
     assert indexer.wait(failing, SECONDS)
 
 
-def test_nothing_is_tried_while_there_is_no_engine(world):
-    world.up = False
-    indexer = world.worker()
-    entry = world.create("one")
+def test_nothing_is_tried_while_there_is_no_engine(workers):
+    workers.up = False
+    indexer = workers.worker()
+    entry = workers.create("one")
     assert not indexer.wait(entry, 0.0)
     eventually(lambda: indexer.leads)
-    assert world.calls.names == []
-    world.up = True
+    assert workers.calls.names == []
+    workers.up = True
     assert indexer.wait(entry, SECONDS)
 
 
-def test_stopping_releases_waiting_writers_and_keeps_their_writes(world):
-    world.up = False
-    indexer = world.worker()
-    entry = world.create("one")
-    told = []
-    waiter = threading.Thread(target=lambda: told.append(indexer.wait(entry, SECONDS)))
-    waiter.start()
-    eventually(lambda: indexer._waiting)
-    indexer.stop(SECONDS)
-    waiter.join(SECONDS)
-    assert told == [False]
-    assert world.lag() == 1
+def test_stopping_releases_waiting_writers_and_keeps_their_writes(workers):
+    workers.up = False
+    indexer = workers.worker()
+    entry = workers.create("one")
+    with ThreadPoolExecutor(1) as threads:
+        told = threads.submit(indexer.wait, entry, SECONDS)
+        eventually(lambda: indexer._waiting)
+        indexer.stop(SECONDS)
+        assert told.result(SECONDS) is False
+    assert workers.lag() == 1
 
 
-def test_workers_that_write_at_once_are_all_told(world):
-    catalogs = [world.catalog, world.open_catalog(), world.open_catalog()]
-    workers = [world.worker(catalog) for catalog in catalogs]
-    assert workers[0].wait(world.create("one"), SECONDS)
-    told = []
+def test_workers_that_write_at_once_are_all_told(workers):
+    catalogs = [workers.catalog, workers.open_catalog(), workers.open_catalog()]
+    indexers = [workers.worker(catalog) for catalog in catalogs]
+    assert indexers[0].wait(workers.create("one"), SECONDS)
 
     def write(number):
         for document in range(10):
-            entry = world.add("one", f"{number}-{document}", catalog=catalogs[number])
-            told.append(workers[number].wait(entry, SECONDS))
+            entry = workers.add("one", f"{number}-{document}", catalog=catalogs[number])
+            assert indexers[number].wait(entry, SECONDS)
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(SECONDS)
-    assert told == [True] * 30
-    assert sum(worker.leads for worker in workers) == 1
-    assert world.engine.engine.count(world.engine.engine.get_collection("one").id) == 30
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(write, range(3)))
+    assert sum(indexer.leads for indexer in indexers) == 1
+    assert workers.engine.engine.count(workers.engine.engine.get_collection("one").id) == 30
 
 
-def test_an_index_that_a_leader_wrote_after_it_was_cut_off_is_rebuilt(world, postgres):
+def test_an_index_that_a_leader_wrote_after_it_was_cut_off_is_rebuilt(workers, postgres):
     from wrapper.catalog.postgres.database import PostgresDatabase
     from wrapper.catalog.postgres.leadership import SHARED_ENGINE, AdvisoryLeadership
 
@@ -186,57 +155,57 @@ def test_an_index_that_a_leader_wrote_after_it_was_cut_off_is_rebuilt(world, pos
         connect = PostgresDatabase(url).connect
         leaderships = [AdvisoryLeadership(connect, SHARED_ENGINE) for _ in range(2)]
         slow = Calls(held={"upsert"})
-        first = world.worker(leadership=leaderships[0], engine=slow.engine(world.engine.engine))
-        assert first.wait(world.create("one"), SECONDS)
-        assert first.wait(world.add("one", "a", text="first"), SECONDS)
+        first = workers.worker(leadership=leaderships[0], engine=slow.engine(workers.engine.engine))
+        assert first.wait(workers.create("one"), SECONDS)
+        assert first.wait(workers.add("one", "a", text="first"), SECONDS)
         before = len(slow.upserts)
         slow.gate.clear()
         slow.arrived.clear()
-        world.add("one", "a", text="old")
+        workers.add("one", "a", text="old")
         assert slow.arrived.wait(SECONDS)
         with connect() as connection:
             connection.execute("SELECT pg_terminate_backend(%s, 10000)", (leaderships[0]._connection.info.backend_pid,))
 
-        catalog = world.open_catalog()
-        second = world.worker(catalog, leadership=leaderships[1])
-        eventually(lambda: _text(world, "one", "a") == "old")
-        assert second.wait(world.add("one", "a", catalog=catalog, text="new"), SECONDS)
-        assert _text(world, "one", "a") == "new"
+        catalog = workers.open_catalog()
+        second = workers.worker(catalog, leadership=leaderships[1])
+        eventually(lambda: _text(workers, "one", "a") == "old")
+        assert second.wait(workers.add("one", "a", catalog=catalog, text="new"), SECONDS)
+        assert _text(workers, "one", "a") == "new"
         slow.gate.set()
         eventually(lambda: len(slow.upserts) > before)
-        eventually(lambda: _verified(world) and "rename_collection" in world.calls.names)
-        eventually(lambda: _text(world, "one", "a") == "new")
+        eventually(lambda: _verified(workers) and "rename_collection" in workers.calls.names)
+        eventually(lambda: _text(workers, "one", "a") == "new")
         assert second.leads
         assert not first.leads
         for indexer in (first, second):
             indexer.stop(SECONDS)
 
 
-def _text(world, name, document_id):
-    engine = world.engine.engine
+def _text(workers, name, document_id):
+    engine = workers.engine.engine
     records = engine.get(engine.get_collection(name).id, include=("documents",))
     return dict(zip(records.ids, records.texts, strict=True)).get(document_id)
 
 
-def _verified(world):
+def _verified(workers):
     """Let the time pass after which the leader checks the indexes."""
-    world.clock.now += 61
+    workers.clock.now += 61
     return True
 
 
-def test_a_large_write_is_applied_in_parts_and_holds_up_no_other_collection(world):
-    world.create("large")
-    world.create("small")
-    world.worker()
-    world.until_applied()
-    world.calls.gate.clear()
-    world.add("large", *(f"d{number}" for number in range(4 * MERGED_DOCUMENTS)))
-    world.add("small", "one")
-    world.calls.gate.set()
-    world.until_applied()
-    order = [name for name, _ in world.calls.upserts]
+def test_a_large_write_is_applied_in_parts_and_holds_up_no_other_collection(workers):
+    workers.create("large")
+    workers.create("small")
+    workers.worker()
+    workers.until_applied()
+    workers.calls.gate.clear()
+    workers.add("large", *(f"d{number}" for number in range(4 * MERGED_DOCUMENTS)))
+    workers.add("small", "one")
+    workers.calls.gate.set()
+    workers.until_applied()
+    order = [name for name, _ in workers.calls.upserts]
     assert order.count("large") == 4
     assert order.index("small") <= 2
-    assert [each for name, ids in world.calls.upserts if name == "large" for each in ids] == [
+    assert [each for name, ids in workers.calls.upserts if name == "large" for each in ids] == [
         f"d{number}" for number in range(4 * MERGED_DOCUMENTS)
     ]

@@ -1,14 +1,12 @@
 """While the index lags behind, everything that was acknowledged is found, and there is an end to how far it may lag."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np
 import pytest
 
 from tests.properties.stories import add
-from tests.support.worlds import OPTIONS, World
+from tests.support.worlds import OPTIONS
 from wrapper import writing
 from wrapper.catalog.index_state import outbox
 from wrapper.catalog.rows import find_collection
@@ -18,13 +16,6 @@ from wrapper.writing import BusyError, WriteOptions
 COMMIT = WriteOptions(wait="commit")
 STEPS = 120
 NEAREST = 5
-
-
-@pytest.fixture
-def world(tmp_path):
-    world = World(tmp_path)
-    yield world
-    world.process.close()
 
 
 def _nearest(world, query):

@@ -1,7 +1,5 @@
 """Some of the engine's collections are not adopted, or not yet, and the engine keeps them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from benchmarks.vector_sets import vector_set
-from schemas.records import DocumentBatch
 from schemas.where import parse_where
 from tests.properties.processes import Process
 from tests.support.live import eventually
 from tests.support.worlds import World
+from tests.wrapper.documents import batch, numbered
 from wrapper.catalog.index_state import reports, samples
 from wrapper.catalog.rows import find_collection
 from wrapper.engine.client import HNSW, SEARCH_WIDTHS, EngineClient
@@ -27,14 +27,9 @@ from wrapper.writing import WriteOptions
 OPTIONS = WriteOptions()
 INDEX_IS_CHEAP = CostModel(index_base=0.0, index_per_candidate=0.0)
 COUNT, TOP_K = 2_000, 10
+ENOUGH = 0.99
+"""The recall that is demanded of an index; which width a real graph needs for it is chance."""
 CONFIGURATION = '{"hnsw":{"ef_search":10},"embedding_function":null}'
-
-
-@pytest.fixture
-def world(tmp_path):
-    world = World(tmp_path)
-    yield world
-    world.process.close()
 
 
 @pytest.fixture
@@ -53,8 +48,8 @@ def narrow(tmp_path, processes):
 
 def _fill(process, points):
     process.store.create_collection("docs", {}, "cosine", OPTIONS, configuration=CONFIGURATION)
-    ids, metadatas = [f"d{n}" for n in range(len(points))], [{"even": n % 2 == 0} for n in range(len(points))]
-    process.store.add_documents("docs", DocumentBatch(ids, [""] * len(ids), metadatas, points), OPTIONS)
+    metadatas = [{"even": n % 2 == 0} for n in range(len(points))]
+    process.store.add_documents("docs", batch(numbered(len(points)), metadatas=metadatas, vectors=points), OPTIONS)
     process.drain()
 
 
@@ -90,7 +85,7 @@ def _compared(world):
     with world.process.catalog.read() as transaction:
         collection = find_collection(transaction, "docs")
         sampled = samples.spread(transaction, collection, 20)
-    measurement = RecallMeasurement(world.process.catalog, world.engine, collection, sampled, enough=0.99)
+    measurement = RecallMeasurement(world.process.catalog, world.engine, collection, sampled, enough=ENOUGH)
     while not measurement._is_compared:
         assert measurement.step()
     return measurement
@@ -127,8 +122,9 @@ def test_a_real_index_that_misses_too_many_is_searched_more_widely_at_once_and_a
     try:
         _fill(process, points)
         report = _measured_again(process)
-        assert report.candidates == report.search_width == narrow.get_collection("docs").search_width == 800
-        assert min(report.recall_at_10, report.filtered_recall_at_10) >= 0.99
+        width = report.search_width
+        assert report.candidates == width == narrow.get_collection("docs").search_width > SEARCH_WIDTHS[0]
+        assert min(report.recall_at_10, report.filtered_recall_at_10) >= ENOUGH
         hits = []
         for query, (where, step) in itertools.product(queries, (({}, 1), ({"even": True}, 2))):
             plan, ids, recall = _found(process, query, where)
@@ -136,14 +132,15 @@ def test_a_real_index_that_misses_too_many_is_searched_more_widely_at_once_and_a
                 ("index+filter", report.filtered_recall_at_10) if where else ("index", report.recall_at_10)
             )
             hits.append(len(_nearest(points, query, np.arange(0, len(points), step)).intersection(ids)))
-        assert sum(hits) / (TOP_K * len(hits)) >= 0.99
-        # Rebuilt, the index has its width from the beginning, and need not be asked for more.
+        assert sum(hits) / (TOP_K * len(hits)) >= ENOUGH
+        # Rebuilt, the index has its width from the beginning. It is another graph, which may need yet more.
         process.store.indexes.rebuild("docs")
         process.drain()
         rebuilt = _measured_again(process)
-        assert (rebuilt.rebuilds, rebuilt.search_width, rebuilt.candidates) == (1, 800, None)
-        assert narrow.get_collection("docs").search_width == 800
-        assert min(rebuilt.recall_at_10, rebuilt.filtered_recall_at_10) >= 0.99
+        assert rebuilt.rebuilds == 1
+        assert rebuilt.search_width == narrow.get_collection("docs").search_width >= width
+        assert rebuilt.candidates in (None, rebuilt.search_width)
+        assert min(rebuilt.recall_at_10, rebuilt.filtered_recall_at_10) >= ENOUGH
         assert process.store.collection("docs").configuration == CONFIGURATION
     finally:
         process.close()
@@ -197,23 +194,13 @@ def test_a_width_that_the_engine_was_not_told_of_is_told_when_it_starts_again(wo
     assert world.engine.get_collection("docs").search_width == 800
 
 
-def test_what_is_written_while_recall_is_measured_counts_neither_way(world):
-    points = _points(100)
-    _fill(world.process, points)
-    measurement = _compared(world)
-    _replace(world, points, range(50))
-    world.process.drain()
-    result = _completed(measurement)
-    assert (result.unfiltered, result.filtered) == (1.0, 1.0)
-
-
-def test_a_collection_that_grows_while_recall_is_measured_is_not_found_wanting(world):
-    """The engine is asked for all documents that there were, and some of these are farther than the new ones."""
+@pytest.mark.parametrize("numbers", [range(50), range(100, 300)], ids=["replaced", "added"])
+def test_what_is_written_while_recall_is_measured_counts_neither_way(world, numbers):
+    """Where documents come, the engine is asked for all that there were, and some are farther than the new ones."""
     points = _points(300)
     _fill(world.process, points[:100])
     measurement = _compared(world)
-    ids = [f"d{n}" for n in range(100, 300)]
-    world.store.add_documents("docs", DocumentBatch(ids, [""] * 200, [{} for _ in ids], points[100:]), OPTIONS)
+    _replace(world, points, numbers)
     world.process.drain()
     result = _completed(measurement)
     assert (result.unfiltered, result.filtered, result.candidates) == (1.0, 1.0, None)
@@ -299,9 +286,7 @@ def timed(tmp_path):
 
 def _replace(world, points, numbers):
     ids = [f"d{number}" for number in numbers]
-    world.store.add_documents(
-        "docs", DocumentBatch(ids, [""] * len(ids), [{} for _ in ids], -points[list(numbers)]), OPTIONS
-    )
+    world.store.add_documents("docs", batch(ids, vectors=-points[list(numbers)]), OPTIONS)
 
 
 @pytest.mark.parametrize("deletes", [False, True])

@@ -1,12 +1,10 @@
 """Documents that the engine cannot take are set aside: found, named, retried when it makes sense, blocking nobody."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from tests.properties.stories import add
-from tests.support.worlds import OPTIONS, BrittleEngine, World
+from tests.support.worlds import OPTIONS, BrittleEngine
 from wrapper.engine.failures import EngineAccessError
 from wrapper.indexing.engine_collections import DOCUMENTS_PER_CALL
 
@@ -14,13 +12,6 @@ from wrapper.indexing.engine_collections import DOCUMENTS_PER_CALL
 @pytest.fixture
 def engine():
     return BrittleEngine()
-
-
-@pytest.fixture
-def world(tmp_path, engine):
-    world = World(tmp_path, engine)
-    yield world
-    world.process.close()
 
 
 def _nearest(world, number, name="docs"):

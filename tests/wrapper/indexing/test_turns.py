@@ -1,7 +1,5 @@
 """Rebuilds, checks of indexes and writes take turns: one that fails rests, longer each time, and blocks no other."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from itertools import pairwise
 
@@ -54,13 +52,6 @@ def engine():
     return StubbornEngine()
 
 
-@pytest.fixture
-def world(tmp_path, engine):
-    world = World(tmp_path, engine)
-    yield world
-    world.process.close()
-
-
 def _key(world, name):
     with world.process.catalog.read() as transaction:
         return next(each.key for each in all_collections(transaction) if each.name == name)
@@ -69,6 +60,11 @@ def _key(world, name):
 def _are_ready(world, names):
     with world.process.catalog.read() as transaction:
         return all(each.index_state == "ready" for each in all_collections(transaction) if each.name in names)
+
+
+def _create(world, names):
+    for name in names:
+        world.store.create_collection(name, {}, "cosine", OPTIONS)
 
 
 def _looks_at_each(world):
@@ -178,8 +174,8 @@ def test_several_rebuilds_take_turns(world, engine):
 
 def test_with_more_collections_than_a_round_has_time_for_the_last_ones_are_looked_at_too(world, engine):
     names = [f"c{number:03}" for number in range(MANY)]
+    _create(world, names)
     for name in names:
-        world.store.create_collection(name, {}, "cosine", OPTIONS)
         add(name, ("d", {}, 1)).run(world.store)
     world.process.drain()
     world.process.restarts_asked += 1
@@ -193,8 +189,7 @@ def test_with_more_collections_than_a_round_has_time_for_the_last_ones_are_looke
 
 def test_one_call_tells_of_all_collections_that_never_had_a_document(world, engine):
     names = [f"c{number:03}" for number in range(MANY)]
-    for name in [*names, "lost"]:
-        world.store.create_collection(name, {}, "cosine", OPTIONS)
+    _create(world, [*names, "lost"])
     world.fill("full")
     world.fill("emptied")
     world.store.delete_documents("emptied", OPTIONS, ids=["d0", "d1", "d2"])
@@ -232,8 +227,7 @@ def test_an_empty_collection_for_which_a_write_waits_is_looked_at_when_it_is_app
 
 def test_where_the_engine_lists_nothing_each_collection_is_looked_at(world, engine):
     names = [f"c{number}" for number in range(5)]
-    for name in names:
-        world.store.create_collection(name, {}, "cosine", OPTIONS)
+    _create(world, names)
     world.process.drain()
     _looks_at_each(world)
     world.process.restarts_asked += 1
@@ -245,8 +239,7 @@ def test_where_the_engine_lists_nothing_each_collection_is_looked_at(world, engi
 
 def test_a_round_has_a_few_of_those_that_are_trusted_and_rounds_together_have_all(world, monkeypatch):
     names = [f"c{number:03}" for number in range(10)]
-    for name in names:
-        world.store.create_collection(name, {}, "cosine", OPTIONS)
+    _create(world, names)
     world.process.drain_until(lambda: _are_ready(world, names))
     monkeypatch.setattr(checkups, "TRUSTED_PER_ROUND", 4)
     rounds = world.process.applier._checkups
@@ -270,19 +263,14 @@ def test_a_round_has_a_few_of_those_that_are_trusted_and_rounds_together_have_al
 
 def test_unchecked_indexes_come_before_those_checked_longest_ago(world, engine):
     names = [f"c{number:03}" for number in range(6)]
-    for name in names:
-        world.store.create_collection(name, {}, "cosine", OPTIONS)
+    _create(world, names)
     world.process.drain()
     with world.process.catalog.read() as transaction:
         keys = {each.name: each.key for each in all_collections(transaction)}
 
     def looked_at(transaction):
         for age, name in enumerate(["c004", "c001", "c005", "c000", "c002"]):
-            transaction.run(
-                "INSERT INTO index_reports (collection_key, documents_rebuilt, rebuilds, checked_at_seconds) "
-                "VALUES (?, 0, 0, ?) ON CONFLICT (collection_key) DO UPDATE SET checked_at_seconds = ?",
-                (keys[name], age + 1, age + 1),
-            )
+            reports.write(transaction, keys[name], checked_at_seconds=age + 1)
         transaction.run("UPDATE collections SET index_state = 'pending' WHERE name IN ('c002', 'c003', 'c005')")
 
     world.process.catalog.commit(looked_at)
@@ -306,19 +294,21 @@ def test_an_index_that_gives_no_answer_holds_up_no_look_at_another(world, engine
     world.process.drain_until(lambda: _are_ready(world, names))
 
 
-class StandingClock:
-    """Seconds that pass when a test says so."""
-
-    def __init__(self):
-        self.seconds = 1_000.0
-
-    def __call__(self):
-        return self.seconds
+@pytest.fixture
+def now():
+    """The seconds of the clock, which stands still."""
+    return [1_000.0]
 
 
-def test_an_index_that_gave_no_answer_is_looked_at_again_as_soon_as_its_rest_is_over(tmp_path, engine):
-    clock = StandingClock()
-    world = World(tmp_path, engine, clock=clock)
+@pytest.fixture
+def timed(tmp_path, engine, now):
+    world = World(tmp_path, engine, clock=lambda: now[0])
+    yield world
+    world.process.close()
+
+
+def test_an_index_that_gave_no_answer_is_looked_at_again_as_soon_as_its_rest_is_over(timed, engine, now):
+    world = timed
     for name in ("innocent", "other"):
         world.fill(name)
     engine.silent.add("innocent")
@@ -329,14 +319,13 @@ def test_an_index_that_gave_no_answer_is_looked_at_again_as_soon_as_its_rest_is_
     world.process.restarts_asked += 1
     world.process.drain()
     assert (world.state("innocent"), world.state("other")) == ("pending", "ready")
-    clock.seconds += checkups.FIRST_REST_SECONDS
+    now[0] += checkups.FIRST_REST_SECONDS
     world.process.drain()
     assert world.state("innocent") == "ready"
-    world.process.close()
 
 
-def test_a_rebuild_that_ends_the_engine_has_no_other_index_rest(tmp_path, engine):
-    world = World(tmp_path, engine, clock=StandingClock())
+def test_a_rebuild_that_ends_the_engine_has_no_other_index_rest(timed, engine):
+    world = timed
     for name in ("bad", "other"):
         world.fill(name)
 
@@ -354,7 +343,6 @@ def test_a_rebuild_that_ends_the_engine_has_no_other_index_rest(tmp_path, engine
     world.process.restarts_asked += 1
     world.process.drain()
     assert (world.state("bad"), world.state("other")) == ("rebuilding", "ready")
-    world.process.close()
 
 
 def test_an_engine_that_is_away_as_a_whole_is_no_single_indexs_fault(world, engine):

@@ -1,15 +1,10 @@
 """Workers of one catalogue whose engine can be held up, and refuses what it is told to refuse."""
 
-from __future__ import annotations
-
 import threading
 
-import numpy as np
-
-from schemas.records import DocumentBatch
 from tests.properties.fake_engine import FakeEngine, Interposed
-from tests.support.live import eventually
-from wrapper.catalog import writes
+from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.wrapper.documents import add
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.index_state import outbox
 from wrapper.catalog.names import collection_writes
@@ -18,7 +13,7 @@ from wrapper.indexing.applying import Applier
 from wrapper.indexing.indexer import Indexer
 from wrapper.indexing.leadership import FileLeadership
 
-SECONDS = 30
+SECONDS = PATIENCE_SECONDS
 
 
 class Clock:
@@ -112,13 +107,7 @@ class Workers:
         )[1].outbox_id
 
     def add(self, name, *ids, catalog=None, text=None):
-        texts = [text or each for each in ids]
-        batch = DocumentBatch(list(ids), texts, [{} for _ in ids], np.ones((len(ids), 2), dtype="<f4"))
-        return (
-            (catalog or self.catalog)
-            .commit(lambda transaction: writes.add_documents(transaction, name, batch))
-            .outbox_id
-        )
+        return add(catalog or self.catalog, name, ids, [text or each for each in ids]).outbox_id
 
     def lag(self):
         with self.catalog.read() as transaction:

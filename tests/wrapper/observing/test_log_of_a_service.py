@@ -1,7 +1,5 @@
 """Every line that a service writes, from its first to its last, is a JSON object with the same first fields."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
@@ -12,7 +10,7 @@ import orjson
 import pytest
 
 from schemas.access.credentials_in_text import CUT
-from tests.support.live import command, eventually, free_port, live_service
+from tests.support.live import PATIENCE_SECONDS, command, eventually, free_port, live_service
 
 KEY = "rw_ab12cd34_" + "S" * 43
 
@@ -28,7 +26,7 @@ def test_a_service_writes_one_format_from_its_first_line_to_its_last(tmp_path, p
     with live_service(tmp_path, workers=1, log_format="json") as service:
         with service.session() as session:
             session.post(f"{service.url}/collections", json={"name": "logged"}).raise_for_status()
-        with socket.create_connection(("127.0.0.1", service.port), timeout=30) as raw:
+        with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_SECONDS) as raw:
             raw.sendall(f"BREW /{KEY}\r\n\r\n".encode())
             raw.recv(1000)
         engine = service.engine_pid
@@ -46,6 +44,11 @@ def test_a_service_writes_one_format_from_its_first_line_to_its_last(tmp_path, p
     assert (invalid["level"], CUT in invalid["event"], "SSS" in invalid["event"]) == ("warning", True, False)
 
 
+def environ_of(tmp_path):
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+    return environ | {"RAG_DATA_DIR": str(tmp_path / "data"), "RAG_LOG_FORMAT": "json"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "settings", "sentence"),
     [
@@ -57,42 +60,35 @@ def test_a_service_writes_one_format_from_its_first_line_to_its_last(tmp_path, p
     ],
 )
 def test_a_start_that_fails_says_so_in_the_same_format(tmp_path, arguments, settings, sentence, processes):
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
-    environ |= {"RAG_DATA_DIR": str(tmp_path / "data"), "RAG_PORT": str(free_port()), "RAG_LOG_FORMAT": "json"}
-    done = subprocess.run(command("serve", *arguments), env=environ | settings, capture_output=True, text=True)
+    environ = environ_of(tmp_path) | {"RAG_PORT": str(free_port())} | settings
+    done = subprocess.run(command("serve", *arguments), env=environ, capture_output=True, text=True)
     assert (done.returncode in (1, 2), done.stdout) == (True, "")
     lines = lines_of(done.stderr)
     assert [line["level"] for line in lines] == ["error"]
     assert sentence in lines[0]["event"]
 
 
-def test_a_person_is_told_of_a_wrong_option_as_by_other_commands(processes):
-    done = subprocess.run(
-        command("serve", "--nonsense"),
-        env=os.environ | {"RAG_LOG_FORMAT": "console"},
-        capture_output=True,
-        text=True,
-    )
+def test_a_wrong_option_is_told_to_a_person_as_by_other_commands_also_where_no_line_can_be_written(processes):
+    environ = os.environ | {"RAG_LOG_FORMAT": "console"}
+    done = subprocess.run(command("serve", "--nonsense"), env=environ, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Usage: ")
     assert "No such option '--nonsense'" in done.stderr
-
-
-def test_a_wrong_option_is_one_where_no_line_can_be_written(processes):
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command("serve", "--nonsense"), env=os.environ, stdout=full, stderr=full)
-    assert done.returncode == 2
+        assert subprocess.run(command("serve", "--nonsense"), stdout=full, stderr=full).returncode == 2
 
 
 def test_gunicorn_says_in_the_same_format_why_it_does_not_start(tmp_path, processes):
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
-    environ |= {"RAG_DATA_DIR": str(tmp_path / "data"), "RAG_PORT": "0", "RAG_LOG_FORMAT": "json"}
-    done = subprocess.run(
-        [sys.executable, "-m", "gunicorn", "-c", "python:wrapper.serving.gunicorn_config", "wrapper:create_app()"],
-        env=environ,
-        capture_output=True,
-        text=True,
-    )
+    gunicorn = [
+        sys.executable,
+        "-m",
+        "gunicorn",
+        "-c",
+        "python:wrapper.serving.gunicorn_config",
+        "wrapper:create_app()",
+    ]
+    environ = environ_of(tmp_path) | {"RAG_PORT": "0"}
+    done = subprocess.run(gunicorn, env=environ, capture_output=True, text=True)
     lines = lines_of(done.stderr)
     assert (done.returncode, done.stdout) == (1, "")
     assert "RAG_PORT" in lines[-1]["event"]

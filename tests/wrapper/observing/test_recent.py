@@ -1,7 +1,5 @@
 """The requests of the last hour, counted by several processes in one file."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The gauges of a service: read in the background, bounded, and true."""
 
-from __future__ import annotations
-
 import os
 import threading
 from datetime import UTC, datetime, timedelta
@@ -12,12 +10,11 @@ from schemas.errors import UnavailableError
 from schemas.settings import WrapperSettings
 from schemas.settings.backup_times import BackupTimes
 from schemas.storage.health import EngineHealth
-from tests.support.live import eventually
+from tests.properties.catalogs import open_catalog
+from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.wrapper.documents import create
 from wrapper.background import Looks
-from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.index_state import observing, reports
-from wrapper.catalog.names import collection_writes
-from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.engine.keeper.state import EngineStateReader
 from wrapper.observing.gauges import Gauge, of_backups
 from wrapper.observing.processes import of_processes
@@ -27,8 +24,7 @@ from wrapper.observing.sizes import stored_bytes
 
 @pytest.fixture
 def catalog(tmp_path):
-    opened = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
-    opened.open()
+    opened = open_catalog(tmp_path / "catalog.sqlite")
     yield opened
     opened.close()
 
@@ -50,11 +46,11 @@ def test_what_hangs_keeps_nobody_waiting_and_its_age_tells(gauges):
 
     def hangs():
         asked.set()
-        assert go_on.wait(60)
+        assert go_on.wait(PATIENCE_SECONDS)
         return [Gauge("rag_slow", "", 1)]
 
     gauges.add("slow", hangs)
-    assert asked.wait(30)
+    assert asked.wait(PATIENCE_SECONDS)
     before = shown(gauges)
     assert ("rag_slow",) not in before
     assert before["rag_engine_restarts_total",] == 2
@@ -79,22 +75,10 @@ def test_what_cannot_be_read_is_not_there(gauges):
 
 def test_the_catalogue_tells_of_all_collections_and_of_the_largest_in_more(catalog, monkeypatch):
     monkeypatch.setattr(observing, "MOST_SHOWN", 2)
-    for name in ("first", "second", "third"):
-        catalog.commit(
-            lambda transaction, name=name: collection_writes.create_collection(transaction, name, {}, "cosine")
-        )
-
-    def note(transaction):
-        for key, recall in ((1, 0.9), (3, 0.5)):
-            reports.write(
-                transaction,
-                key,
-                recall_at_10=recall,
-                filtered_recall_at_10=recall / 2,
-                fault="broken" if key == 3 else "",
-            )
-
-    catalog.commit(note)
+    create(catalog, "first", "second", "third")
+    for key, recall, fault in ((1, 0.9, ""), (3, 0.5, "broken")):
+        found = {"recall_at_10": recall, "filtered_recall_at_10": recall / 2, "fault": fault}
+        catalog.commit(lambda transaction, key=key, found=found: reports.write(transaction, key, **found))
     with catalog.read() as transaction:
         seen = observing.observe(transaction)
     assert (seen.collections, seen.documents, seen.lowest_recall, seen.faulty) == (3, 0, 0.5, 1)

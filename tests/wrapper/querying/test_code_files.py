@@ -1,7 +1,5 @@
 """Files of codes: shared by processes, never the truth. Whatever happens to them, answers stay the same."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
@@ -13,14 +11,11 @@ from contextlib import ExitStack, suppress
 import numpy as np
 import pytest
 
-from schemas.records import DocumentBatch
 from tests.support.apps import running_app
-from tests.support.live import eventually
-from wrapper.catalog import writes
-from wrapper.catalog.catalog import Catalog
+from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.wrapper.documents import add, collection_of, create, delete, normal, numbered
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.querying import code_files, held_vectors
 from wrapper.querying.code_files import HEAD_BYTES, CodeFiles, Layout
 from wrapper.querying.held_vectors import HeldVectors
@@ -29,27 +24,17 @@ COUNT, DIMENSION, MEGABYTE = 200, 7, 1_000_000
 SIZE = Layout(COUNT, DIMENSION).size
 
 
-def add(catalog, name, count=COUNT, seed=0):
-    ids = [f"d{n}" for n in range(count)]
-    vectors = np.random.default_rng(seed).standard_normal((count, DIMENSION), dtype=np.float32)
-    batch = DocumentBatch(ids, ids, [{} for _ in ids], vectors)
-    catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
-
-
-def create(catalog, name):
-    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, name, {}, "l2"))
+def fill(catalog, name, seed=0):
+    add(catalog, name, numbered(COUNT), vectors=normal(COUNT, DIMENSION, seed))
 
 
 @pytest.fixture
-def catalog(tmp_path):
+def catalog(empty_catalog):
     """Collections `one` and `two` with 200 documents each."""
-    catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
-    catalog.open()
+    create(empty_catalog, "one", "two", metric="l2")
     for name in ("one", "two"):
-        create(catalog, name)
-        add(catalog, name)
-    yield catalog
-    catalog.close()
+        fill(empty_catalog, name)
+    return empty_catalog
 
 
 class Clock:
@@ -118,67 +103,53 @@ def test_a_query_that_would_take_longer_waits_for_the_codes_that_others_have_mad
 
 def test_what_was_written_since_the_file_is_added_to_it_in_memory(process, ask, catalog):
     ask(process(), pays=True)
-    catalog.commit(lambda transaction: writes.delete_documents(transaction, "one", ids=["d5"]))
+    delete(catalog, "one", "d5")
     held = ask(process())
     assert len(held.base.positions) == COUNT
     assert held.gone.tolist() == [5]
 
 
-@pytest.mark.parametrize(
-    "place",
-    [0, 9, 100, HEAD_BYTES, HEAD_BYTES + 8 * DIMENSION, SIZE // 2, SIZE - 70, SIZE - 1],
-)
-def test_a_damaged_file_is_noticed_and_made_anew(process, ask, place):
+def changed(content, place):
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+def test_a_damaged_file_and_one_of_another_length_are_noticed_and_made_anew(process, ask):
     path = ask(process(), pays=True).base.path
-    content = bytearray(path.read_bytes())
-    assert len(content) == SIZE
-    content[place] ^= 1
-    path.write_bytes(content)
+    whole = path.read_bytes()
+    assert len(whole) == SIZE
+    places = (0, 9, 100, HEAD_BYTES, HEAD_BYTES + 8 * DIMENSION, SIZE // 2, SIZE - 70, SIZE - 1)
+    contents = {f"changed at {place}": changed(whole, place) for place in places}
+    lengths = (0, 10, HEAD_BYTES, SIZE - 64, SIZE + 64)
+    contents |= {f"{length} bytes long": whole.ljust(length, b"\0")[:length] for length in lengths}
+    for how, content in contents.items():
+        path.write_bytes(content)
+        held = process()
+        assert ask(held) is None, how
+        assert not path.exists(), how
+        path = ask(held, pays=True).base.path
+        assert path.read_bytes() == whole, how
+
+
+@pytest.mark.parametrize("size", [0, HEAD_BYTES, SIZE - 1, SIZE + 64])
+def test_a_file_whose_length_changes_while_it_is_mapped_is_let_go_of_and_made_anew(process, ask, size):
+    """Its content is not looked at: beyond the end of the file that would end the process."""
     held = process()
-    assert ask(held) is None
-    assert not path.exists()
-    assert ask(held, pays=True) is not None
-    assert path.exists()
-
-
-@pytest.mark.parametrize("size", [0, HEAD_BYTES, SIZE + 64])
-def test_codes_whose_file_has_another_length_by_now_are_not_whole(process, ask, size):
-    """Their content is not looked at: beyond the end of the file that would end the process."""
-    base = ask(process(), pays=True).base
+    base = ask(held, pays=True).base
     assert base.is_whole()
     os.truncate(base.path, size)
     assert not base.is_whole()
-
-
-@pytest.mark.parametrize("size", [0, 10, HEAD_BYTES, SIZE - 64, SIZE + 64])
-def test_a_file_of_another_length_is_made_anew(process, ask, size):
-    path = ask(process(), pays=True).base.path
-    path.write_bytes(path.read_bytes().ljust(size, b"\0")[:size])
-    held = process()
     assert ask(held) is None
-    assert ask(held, pays=True) is not None
-
-
-@pytest.mark.parametrize("size", [0, HEAD_BYTES, SIZE - 1])
-def test_a_file_that_is_cut_off_while_it_is_mapped_is_let_go_of_and_made_anew(process, ask, size):
-    held = process()
-    path = ask(held, pays=True).base.path
-    os.truncate(path, size)
-    assert ask(held) is None
-    assert not path.exists()
+    assert not base.path.exists()
     assert ask(held, pays=True).base.path.stat().st_size == SIZE
 
 
-def test_a_file_of_another_release_is_made_anew(process, ask, monkeypatch):
+@pytest.mark.parametrize("of", ["another release", "before the catalogue was restored"])
+def test_a_file_that_is_not_of_this_catalogue_and_release_is_made_anew(process, ask, catalog, monkeypatch, of):
     path = ask(process(), pays=True).base.path
-    monkeypatch.setattr(code_files, "FORM", code_files.FORM + 1)
-    assert ask(process()) is None
-    assert not path.exists()
-
-
-def test_a_file_from_before_the_catalogue_was_restored_is_made_anew(process, ask, catalog):
-    path = ask(process(), pays=True).base.path
-    catalog.commit(lambda transaction: transaction.run("UPDATE histories SET id = 'another'"))
+    if of == "another release":
+        monkeypatch.setattr(code_files, "FORM", code_files.FORM + 1)
+    else:
+        catalog.commit(lambda transaction: transaction.run("UPDATE histories SET id = 'another'"))
     assert ask(process()) is None
     assert not path.exists()
 
@@ -206,35 +177,19 @@ def test_a_process_that_ends_at_any_step_leaves_nothing_that_counts(process, ask
 
 
 def test_one_process_at_a_time_makes_codes_of_a_collection(process, ask, tmp_path, catalog):
-    with catalog.read() as transaction:
-        collection_id = find_collection(transaction, "one").id
     other = CodeFiles(tmp_path / "codes", MEGABYTE)
     held = process()
-    with other.making(collection_id) as may_make:
+    with other.making(collection_of(catalog, "one").id) as may_make:
         assert may_make
         assert ask(held, pays=True) is None
         assert ask(held, "two", pays=True) is not None
     assert ask(held, pays=True) is not None
 
 
-def test_without_room_on_the_disk_a_process_has_codes_of_its_own(process, ask, tmp_path):
-    held = ask(process(has_room=lambda size: size < SIZE), pays=True)
-    assert held.base.path is None
-    assert len(held.base.positions) == COUNT
-    assert files(tmp_path) == []
-
-
-def test_a_disk_that_is_full_all_the_same_does_no_harm(process, ask, tmp_path, monkeypatch):
-    def full(*arguments):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(code_files.os, "posix_fallocate", full)
-    assert ask(process(), pays=True).base.path is None
-    assert list((tmp_path / "codes").glob("*.incomplete")) == []
-
-
 @pytest.mark.parametrize("step", ["posix_fallocate", "pwrite", "replace"])
-def test_codes_that_get_no_file_are_made_once(process, ask, monkeypatch, step):
+def test_on_a_full_disk_a_process_has_codes_of_its_own_which_are_made_once(process, ask, tmp_path, monkeypatch, step):
+    """Whether it is known to be full before, or not."""
+
     def full(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -242,13 +197,16 @@ def test_codes_that_get_no_file_are_made_once(process, ask, monkeypatch, step):
     monkeypatch.setattr(held_vectors, "encoded", lambda *arguments: asked.append(1) or encoded(*arguments))
     monkeypatch.setattr(code_files.os, step, full)
     assert ask(process(), pays=True).base.path is None
-    assert len(ask(process(has_room=lambda size: False), pays=True).base.positions) == COUNT
+    assert list((tmp_path / "codes").glob("*.incomplete")) == []
+    held = ask(process(has_room=lambda size: size < SIZE), pays=True)
+    assert (held.base.path, len(held.base.positions)) == (None, COUNT)
     assert len(asked) == 2
+    assert files(tmp_path) == []
 
 
 def test_collections_used_longest_ago_make_room(process, ask, catalog, clock, tmp_path):
-    create(catalog, "three")
-    add(catalog, "three")
+    create(catalog, "three", metric="l2")
+    fill(catalog, "three")
     held = process(max_bytes=2 * SIZE + 100)
     one = ask(held, "one", pays=True).base.path
     two = ask(held, "two", pays=True).base.path
@@ -262,7 +220,7 @@ def test_a_new_file_takes_the_place_of_the_one_before(process, ask, catalog, mon
     held = process()
     before = ask(held, pays=True)
     for seed in range(40):
-        add(catalog, "one", COUNT, seed)
+        fill(catalog, "one", seed)
         ask(held, pays=True)
     [name] = files(tmp_path)
     after = ask(held)
@@ -286,14 +244,14 @@ def test_what_is_made_of_a_new_collection_while_others_are_swept_stays(process, 
 
     def late(transaction):
         found = all_collections(transaction)
-        create(catalog, "three")
-        add(catalog, "three")
+        create(catalog, "three", metric="l2")
+        fill(catalog, "three")
         assert ask(held, "three", pays=True) is not None
         return found
 
     monkeypatch.setattr(held_vectors, "all_collections", late)
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(held.sweep).result(60)
+        pool.submit(held.sweep).result(PATIENCE_SECONDS)
     assert len(files(tmp_path)) == len(held._kept) == 1
 
 
@@ -305,11 +263,6 @@ def test_a_service_sweeps_when_it_starts(tmp_path, processes):
         eventually(lambda: not stray.exists())
 
 
-def id_of(catalog, name):
-    with catalog.read() as transaction:
-        return find_collection(transaction, name).id
-
-
 def leave_unfinished(tmp_path, collection_id):
     (tmp_path / "codes").mkdir(exist_ok=True)
     path = tmp_path / "codes" / f"{collection_id}.0123456789abcdef.incomplete"
@@ -317,21 +270,19 @@ def leave_unfinished(tmp_path, collection_id):
     return path
 
 
-def test_what_killed_processes_have_left_of_other_collections_makes_room(process, ask, catalog, tmp_path):
-    path = leave_unfinished(tmp_path, id_of(catalog, "two"))
+def test_what_killed_processes_have_left_makes_room_and_is_swept(process, ask, catalog, tmp_path):
+    path = leave_unfinished(tmp_path, collection_of(catalog, "two").id)
     assert ask(process(max_bytes=SIZE + 100), pays=True).base.path is not None
     assert not path.exists()
-
-
-def test_what_killed_processes_have_left_of_collections_that_stay_is_swept(process, catalog, tmp_path):
-    path = leave_unfinished(tmp_path, id_of(catalog, "two"))
+    leave_unfinished(tmp_path, collection_of(catalog, "two").id)
     process().sweep()
     assert not path.exists()
 
 
 def test_what_is_being_made_counts_and_stays(process, ask, catalog, tmp_path):
-    path, held = leave_unfinished(tmp_path, id_of(catalog, "two")), process(max_bytes=2 * SIZE - 1)
-    with CodeFiles(tmp_path / "codes").making(id_of(catalog, "two")):
+    two = collection_of(catalog, "two").id
+    path, held = leave_unfinished(tmp_path, two), process(max_bytes=2 * SIZE - 1)
+    with CodeFiles(tmp_path / "codes").making(two):
         held.sweep()
         assert ask(held, pays=True).base.path is None
     assert path.exists()

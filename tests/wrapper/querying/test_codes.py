@@ -1,7 +1,5 @@
 """Codes leave out no document that is among the nearest, however the vectors lie, and few are left to compare."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -41,27 +39,20 @@ def _clusters(generator):
     return np.repeat(generator.standard_normal((20, DIMENSION)), COUNT // 20, axis=0) + 0.05 * _random(generator)
 
 
-def _of_all_lengths(generator):
-    return _random(generator) * 10.0 ** generator.uniform(-8, 8, (COUNT, 1))
-
-
 def _equal(generator):
     return generator.standard_normal((3, DIMENSION))[generator.integers(0, 3, COUNT)]
 
 
-def _with_zeros(generator):
-    return _random(generator) * generator.integers(0, 2, (COUNT, 1))
-
-
-def _one_long_component(generator):
-    return _random(generator) + 1e4 * np.eye(DIMENSION)[0]
-
-
-def _tiny(generator):
-    return _random(generator) * 1e-25
-
-
-SETS = (_random, _around_a_mean, _clusters, _of_all_lengths, _equal, _with_zeros, _one_long_component, _tiny)
+SETS = {
+    "random": _random,
+    "around a mean": _around_a_mean,
+    "clusters": _clusters,
+    "of all lengths": lambda generator: _random(generator) * 10.0 ** generator.uniform(-8, 8, (COUNT, 1)),
+    "equal": _equal,
+    "with zeros": lambda generator: _random(generator) * generator.integers(0, 2, (COUNT, 1)),
+    "one long component": lambda generator: _random(generator) + 1e4 * np.eye(DIMENSION)[0],
+    "tiny": lambda generator: _random(generator) * 1e-25,
+}
 
 
 def _coded(vectors, metric, block=300, some=None):
@@ -113,14 +104,13 @@ def _held(vectors, metric, later=0, with_leaves=False):
     return held, np.concatenate([place[:count], np.arange(len(base), len(base) + later)])
 
 
-def _candidates(codes, query, top_k, rows=None):
+def _candidates(codes, query, top_k):
     empty = _coded(np.empty((0, codes.codes.shape[1]), np.float32), codes.metric, some=codes.reference[np.newaxis])
-    return _nearest_of(Held(1, _file(codes), empty, np.arange(0), np.arange(0)), query, top_k, rows)
+    return _nearest_of(Held(1, _file(codes), empty, np.arange(0), np.arange(0)), query, top_k)
 
 
-def _nearest_of(held, query, top_k, rows=None):
-    code = held.base.codes.of_query(query)
-    return held.nearest(code, top_k, rows) if rows is not None else _nearest_of_all(held, code, top_k)
+def _nearest_of(held, query, top_k):
+    return _nearest_of_all(held, held.base.codes.of_query(query), top_k)
 
 
 def _never():
@@ -138,25 +128,12 @@ def _nearest(query, vectors, metric, top_k):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("made", SETS, ids=lambda made: made.__name__.strip("_"))
-def test_no_near_document_is_left_out(made, metric):
-    generator = np.random.default_rng(1)
-    vectors = made(generator).astype(np.float32)
-    codes = _coded(vectors, metric)
-    members = [vectors[row] for row in generator.integers(0, COUNT, 15) if vectors[row].any()]
-    for query in [*members, *generator.standard_normal((10, DIMENSION), dtype=np.float32)]:
-        for top_k in (1, 10, 100):
-            found = set(_candidates(codes, query, top_k).tolist())
-            assert _nearest(query, vectors, metric, top_k) <= found
-
-
-@pytest.mark.parametrize("metric", METRICS)
 def test_no_near_document_is_left_out_of_nearly_constant_vectors_of_many_dimensions(metric):
     """Where all terms of a product are equal, the errors of adding them in float32 do not cancel each other."""
     generator = np.random.default_rng(7)
     query = np.zeros(4_096, dtype=np.float32)
     query[0] = metric == "cosine"
-    for _ in range(30):
+    for _ in range(10):
         vectors = np.full((200, 4_096), -generator.uniform(1, 2), dtype=np.float32)
         vectors[0] *= np.float32(-1 + (3e-7 * generator.integers(1, 6) if metric == "l2" else 0.0))
         codes = _coded(vectors, metric, some=vectors)
@@ -172,17 +149,6 @@ def test_fine_codes_are_compared_of_so_many_documents_at_most(monkeypatch, most,
     found = [set(_candidates(codes, query, 10).tolist()) for query in vectors[:20]]
     assert all(_nearest(vectors[number], vectors, "cosine", 10) <= each for number, each in enumerate(found))
     assert sum(map(len, found)) // len(found) in mean
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_no_near_document_is_left_out_of_some_rows(metric):
-    generator = np.random.default_rng(2)
-    vectors = _around_a_mean(generator).astype(np.float32)
-    codes, rows = _coded(vectors, metric), np.sort(generator.permutation(COUNT)[:500])
-    for query in generator.standard_normal((10, DIMENSION), dtype=np.float32):
-        found = _candidates(codes, query, 10, rows)
-        expected = {int(rows[number]) for number in _nearest(query, vectors[rows], metric, 10)}
-        assert expected <= set(found.tolist()) <= set(rows.tolist())
 
 
 @given(
@@ -232,17 +198,17 @@ def test_several_queries_have_the_products_of_each():
 
 @pytest.mark.parametrize("with_leaves", [False, True], ids=["plain", "leaves"])
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("made", SETS, ids=lambda made: made.__name__.strip("_"))
+@pytest.mark.parametrize("made", SETS.values(), ids=SETS)
 def test_what_was_written_since_is_found_and_what_was_deleted_is_not(made, metric, with_leaves, monkeypatch):
     monkeypatch.setattr(kept_codes, "FIRST_COMPARED", 16)
     monkeypatch.setattr(kept_codes, "SHARE_IN_LEAVES", 0.9)
     generator = np.random.default_rng(9)
     vectors = made(generator).astype(np.float32)
     held, rows = _held(vectors, metric, 150, with_leaves)
-    members = [vectors[row] for row in (3, 40, 140, COUNT - 3, COUNT - 150) if vectors[row].any()]
-    for query in [*members, *generator.standard_normal((5, DIMENSION), dtype=np.float32)]:
+    members = [vectors[row] for row in (40, COUNT - 3, COUNT - 150) if vectors[row].any()]
+    for query in [*members, *generator.standard_normal((2, DIMENSION), dtype=np.float32)]:
         code = held.base.codes.of_query(query)
-        for top_k in (1, 10, 100, COUNT, COUNT + 10):
+        for top_k in (1, 10, COUNT + 10):
             found = _nearest_of(held, query, top_k).tolist()
             assert {rows[row] for row in _nearest(query, vectors, metric, top_k)} <= set(found) <= set(rows.tolist())
         chosen = generator.permutation(COUNT)[:300]

@@ -1,7 +1,5 @@
 """Of the documents whose distances are computed exactly, none that is among the nearest is missing, whatever is compared."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Whatever is written, and whatever happens to processes and their files of codes, memory answers as the catalogue."""
 
-from __future__ import annotations
-
 import random
 from contextlib import suppress
 
@@ -10,10 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.records import DocumentBatch
 from schemas.where import parse_where
 from tests.properties.catalogs import open_catalog
+from tests.support.catalogues import one_database
+from tests.wrapper.documents import NoIndex, add, create, delete
 from wrapper.catalog import document_changes, writes
+from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.changes.tombstones import TombstoneSweeper
 from wrapper.catalog.names import collection_writes
 from wrapper.querying import code_files, held_vectors, kept_codes
@@ -29,11 +29,6 @@ FREE = CostModel(exact_per_document=1.0, memory_base=0.0, reading_per_document=1
 
 class Killed(BaseException):
     """The process was killed."""
-
-
-class NoIndex:
-    def is_ready(self):
-        return False
 
 
 IDS = st.lists(st.sampled_from([f"d{n}" for n in range(30)]), min_size=1, max_size=12, unique=True)
@@ -79,8 +74,7 @@ class World:
     def add(self, ids, seed):
         # Few different vectors, so that many are equally far.
         vectors = np.random.default_rng(seed).integers(-2, 3, (len(ids), DIMENSION)).astype("<f4")
-        batch = DocumentBatch(ids, ids, [{"odd": seed % 2} for _ in ids], vectors)
-        self._commit(writes.add_documents, batch)
+        add(self.catalog, NAME, ids, metadatas=[{"odd": seed % 2} for _ in ids], vectors=vectors)
 
     def delete(self, ids):
         self._commit(writes.delete_documents, ids=ids)
@@ -184,3 +178,42 @@ def test_these_worlds_answer_from_memory(tmp_path, small_growth):
         world.add(ids[seed : seed + 3], seed)
     assert world.plans == {"memory"}
     world.catalog.close()
+
+
+class Service:
+    """A service that keeps its codes current by the feed, in a folder of its own."""
+
+    def __init__(self, database, folder):
+        self.catalog = Catalog(database)
+        self.catalog.open()
+        held = HeldVectors(1_000_000, self.catalog, CodeFiles(folder, 1_000_000))
+        self._planner = Planner(self.catalog, NoIndex(), FREE, held)
+
+    def add(self, ids, value):
+        add(self.catalog, NAME, ids, vectors=np.full((len(ids), DIMENSION), value))
+
+    def nearest(self, value):
+        found = self._planner.query(NAME, np.full(DIMENSION, value, dtype="<f4"), top_k=1)
+        assert found.plan == "memory"
+        return found.matches[0].document.id
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def services(request, tmp_path):
+    with one_database(request) as open_one:
+        services = [Service(open_one(), tmp_path / name) for name in ("one", "two")]
+        create(services[0].catalog, NAME, metric="l2")
+        services[0].add([f"d{n}" for n in range(50)], 100.0)
+        yield services
+        for service in services:
+            service.catalog.close()
+
+
+def test_a_write_to_one_service_is_found_by_the_other_at_once(services):
+    for turn in range(6):
+        writer, other = services[turn % 2], services[(turn + 1) % 2]
+        writer.add([f"new{turn}"], turn)
+        assert other.nearest(turn) == f"new{turn}"
+        assert writer.nearest(turn) == f"new{turn}"
+        delete(writer.catalog, NAME, f"new{turn}")
+        assert other.nearest(turn) != f"new{turn}"

@@ -1,7 +1,5 @@
 """Vectors held in memory: when they are read, how long they are valid, and how many there may be."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,16 +7,14 @@ import numpy as np
 import pytest
 
 from schemas.errors import UnavailableError
-from schemas.records import DocumentBatch
 from schemas.where import parse_where
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.wrapper.documents import NoIndex, add, create, delete, normal, numbered
 from wrapper import distances
-from wrapper.catalog import reads, writes
-from wrapper.catalog.catalog import Catalog
+from wrapper.catalog import reads
 from wrapper.catalog.changes.tombstones import TombstoneSweeper
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.querying import base_codes, held_vectors, kept_codes
 from wrapper.querying.codes import REST_LENGTHS, STEPS
 from wrapper.querying.costs import CostModel
@@ -33,38 +29,29 @@ TAKEN = COUNT * (DIMENSION + DIMENSION // 2 + 5 * 4 + 16 + base_codes.FINDING_BY
 """The bytes that a collection takes: codes, fine codes, five numbers of four bytes for each, positions, places, rows."""
 
 
-class NoIndex:
-    """An engine that is away, so that what is not in memory is scanned."""
-
-    def is_ready(self):
-        return False
-
-    def nearest(self, engine_id, embedding, n_results):
-        raise AssertionError("asked though it is away")
-
-
 def _vectors(seed, count=COUNT):
-    return np.random.default_rng(seed).standard_normal((count, DIMENSION), dtype=np.float32)
+    return normal(count, DIMENSION, seed)
 
 
 def _add(catalog, name, vectors, prefix="d"):
-    ids = [f"{prefix}{n}" for n in range(len(vectors))]
-    batch = DocumentBatch(ids, ids, [{"half": n % 2} for n in range(len(vectors))], vectors)
-    catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
+    metadatas = [{"half": n % 2} for n in range(len(vectors))]
+    add(catalog, name, numbered(len(vectors), prefix), metadatas=metadatas, vectors=vectors)
 
 
 @pytest.fixture
-def catalog(tmp_path):
+def catalog(empty_catalog):
     """Collections `one` and `two` with 300 documents each."""
-    catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
-    catalog.open()
+    create(empty_catalog, "one", "two")
     for seed, name in enumerate(("one", "two")):
-        catalog.commit(
-            lambda transaction, name=name: collection_writes.create_collection(transaction, name, {}, "cosine")
-        )
-        _add(catalog, name, _vectors(seed))
-    yield catalog
-    catalog.close()
+        _add(empty_catalog, name, _vectors(seed))
+    return empty_catalog
+
+
+@pytest.fixture
+def held(catalog):
+    held = HeldVectors(MEGABYTE, catalog)
+    yield held
+    held.close()
 
 
 def _planner(catalog, max_bytes=MEGABYTE):
@@ -97,11 +84,9 @@ def test_what_is_held_is_the_code_of_every_vector_at_its_position(catalog):
     assert held.rows_of(positions[[3, 7]]).tolist() == [3, 7]
 
 
-def test_what_takes_long_to_read_keeps_no_query_waiting(catalog):
-    held = HeldVectors(MEGABYTE, catalog)
+def test_what_takes_long_to_read_keeps_no_query_waiting(catalog, held):
     assert _of(held, catalog, "one", 1_000.0, reading_ms=held_vectors.SOON_MS + 1) is None
     eventually(lambda: _of(held, catalog, "one", 0.0, reading_ms=1_000.0) is not None)
-    held.close()
 
 
 def test_what_is_read_apart_is_given_up_when_the_service_ends(catalog):
@@ -110,7 +95,7 @@ def test_what_is_read_apart_is_given_up_when_the_service_ends(catalog):
     assert [_of(held, catalog, "one", 1_000.0, reading_ms=1_000.0) for _ in range(3)] == [None] * 3
 
 
-def test_a_reading_that_failed_is_tried_again_once_queries_have_paid_for_it(catalog, monkeypatch):
+def test_a_reading_that_failed_is_tried_again_once_queries_have_paid_for_it(catalog, held, monkeypatch):
     read, asked = reads.vectors, []
 
     def failing(*arguments, **how):
@@ -120,54 +105,36 @@ def test_a_reading_that_failed_is_tried_again_once_queries_have_paid_for_it(cata
         return read(*arguments, **how)
 
     monkeypatch.setattr(reads, "vectors", failing)
-    held = HeldVectors(MEGABYTE, catalog)
     with pytest.raises(UnavailableError):
         _of(held, catalog, "one", 10.0)
     assert _of(held, catalog, "one", 9.0) is None
     assert _of(held, catalog, "one", 10_000.0, reading_ms=held_vectors.SOON_MS + 1) is None  # fails apart
     eventually(lambda: _of(held, catalog, "one", 10.0) is not None)
     assert len(asked) == 3
-    held.close()
 
 
-def test_what_was_written_is_held_beside_what_was_read(catalog):
-    held = HeldVectors(MEGABYTE, catalog)
+def test_what_was_written_is_held_beside_what_was_read(catalog, held):
     before = _of(held, catalog, "one", 10.0)
     vectors = _vectors(5, 3)
     _add(catalog, "one", vectors[:1], prefix="new")
     _add(catalog, "one", vectors[1:], prefix="d")  # the first two of those that were read
-    catalog.commit(lambda transaction: writes.delete_documents(transaction, "one", ids=["d7"]))
+    delete(catalog, "one", "d7")
     after = _of(held, catalog, "one", 0.0)
     assert after.base is before.base
     assert (len(after.later), len(after.gone)) == (3, 3)
     assert after.base.positions[after.gone].tolist() == before.base.positions[[0, 1, 7]].tolist()
 
 
-def test_documents_that_were_written_again_in_another_order_are_found_by_their_own_vectors(catalog):
-    planner = _planner(catalog)
-    assert [_plan(planner) for _ in range(2)] == ["scan", "memory"]
-    vectors = _vectors(5, 6)
-    for number, each in enumerate((200, 7, 150)):
-        ids = [f"d{each}"]
-        batch = DocumentBatch(ids, ids, [{}], vectors[number : number + 1])
-        catalog.commit(lambda transaction, batch=batch: writes.add_documents(transaction, "one", batch))
-        for earlier, document_id in enumerate(("d200", "d7", "d150")[: number + 1]):
-            found = planner.query("one", vectors[earlier], top_k=1)
-            assert (found.plan, found.matches[0].document.id) == ("memory", document_id)
-
-
 def test_a_filter_that_only_later_documents_match_is_answered_from_memory(catalog):
     planner = _planner(catalog)
     assert [_plan(planner) for _ in range(2)] == ["scan", "memory"]
-    vectors, ids = _vectors(5, 74), [f"late{n}" for n in range(74)]
-    batch = DocumentBatch(ids, ids, [{"source": "late"} for _ in ids], vectors)
-    catalog.commit(lambda transaction: writes.add_documents(transaction, "one", batch))
+    vectors = _vectors(5, 74)
+    add(catalog, "one", numbered(74, "late"), metadatas=[{"source": "late"}] * 74, vectors=vectors)
     found = planner.query("one", vectors[7], top_k=2, where=parse_where({"source": "late"}))
     assert (found.plan, found.matches[0].document.id) == ("memory", "late7")
 
 
-def test_more_than_a_query_may_read_is_read_apart(catalog):
-    held = HeldVectors(MEGABYTE, catalog)
+def test_more_than_a_query_may_read_is_read_apart(catalog, held):
     before = _of(held, catalog, "one", 10.0)
     _add(catalog, "one", _vectors(5, 50), prefix="new")
     reading_ms = held_vectors.SOON_MS * COUNT / 20  # so that 20 can be read soon
@@ -176,7 +143,6 @@ def test_more_than_a_query_may_read_is_read_apart(catalog):
     after = _of(held, catalog, "one", 0.0)
     assert after.base is before.base
     assert len(after.later) == 50
-    held.close()
 
 
 class Clock:
@@ -210,24 +176,16 @@ def test_what_outgrew_its_base_gets_a_new_one_after_a_pause(catalog, monkeypatch
     assert _of(held, catalog, "one", 0.0).base is not after.base
 
 
-def test_a_collection_that_was_written_anew_pays_once_more(catalog):
-    held = HeldVectors(MEGABYTE, catalog)
+def test_a_collection_that_was_written_anew_pays_once_more(catalog, held):
     assert _of(held, catalog, "one", 10.0) is not None
     catalog.commit(lambda transaction: collection_writes.empty_collection(transaction, "one"))
-    catalog.commit(lambda transaction: writes.add_documents(transaction, "one", _wide_batch(COUNT)))
+    add(catalog, "one", numbered(COUNT), vectors=np.ones((COUNT, DIMENSION + 1)))
     assert _of(held, catalog, "one", 0.0) is None
     assert _of(held, catalog, "one", 10.0).base.codes.codes.shape == (COUNT, DIMENSION + 1)
 
 
-def _wide_batch(count):
-    ids = [f"d{n}" for n in range(count)]
-    vectors = np.ones((count, DIMENSION + 1), dtype=np.float32)
-    return DocumentBatch(ids, ids, [{} for _ in ids], vectors)
-
-
-def test_no_query_waits_long_for_another_thread_that_reads_much(catalog, monkeypatch):
+def test_no_query_waits_long_for_another_thread_that_reads_much(catalog, held, monkeypatch):
     monkeypatch.setattr(kept_codes, "WAIT_SECONDS", 0.001)
-    held = HeldVectors(MEGABYTE, catalog)
     before = _of(held, catalog, "one", 10.0)
     kept = next(iter(held._kept.values()))
     with kept._guard:
@@ -239,17 +197,15 @@ def test_no_query_waits_long_for_another_thread_that_reads_much(catalog, monkeyp
                 kept.at(transaction, collection, 100)
 
 
-def test_deletions_that_are_not_known_any_more_need_a_new_base(catalog):
-    held = HeldVectors(MEGABYTE, catalog)
+def test_deletions_that_are_not_known_any_more_need_a_new_base(catalog, held):
     assert _of(held, catalog, "one", 10.0) is not None
-    catalog.commit(lambda transaction: writes.delete_documents(transaction, "one", ids=["d7"]))
+    delete(catalog, "one", "d7")
     assert TombstoneSweeper(catalog, 1, lambda: 1e12).step()
     assert _of(held, catalog, "one", 0.0) is None
     assert len(_of(held, catalog, "one", 10.0).base.positions) == COUNT - 1
 
 
-def test_the_last_revisions_can_be_answered_for_and_older_snapshots_are_told_to_try_again(catalog):
-    held = HeldVectors(MEGABYTE, catalog)
+def test_the_last_revisions_can_be_answered_for_and_older_snapshots_are_told_to_try_again(catalog, held):
     with catalog.read() as transaction:
         collection = find_collection(transaction, "one")
         before = held.of(transaction, collection, saves_ms=10.0, reading_ms=10.0)
@@ -265,7 +221,7 @@ def test_the_last_revisions_can_be_answered_for_and_older_snapshots_are_told_to_
 
 def _in_another_thread(work):
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result(60)
+        return pool.submit(work).result(PATIENCE_SECONDS)
 
 
 def test_a_query_whose_snapshot_was_overtaken_takes_another_one(catalog, monkeypatch):
@@ -291,14 +247,14 @@ def test_closing_while_queries_ask_refuses_nothing_to_them(catalog):
         held, asked = HeldVectors(MEGABYTE, catalog), threading.Barrier(5)
 
         def ask(held=held, asked=asked):
-            asked.wait(60)
+            asked.wait(PATIENCE_SECONDS)
             return [_of(held, catalog, name, 1_000.0, reading_ms=1_000.0) for name in ("one", "two") * 5]
 
         with ThreadPoolExecutor(4) as threads:
             askers = [threads.submit(ask) for _ in range(4)]
-            asked.wait(60)
+            asked.wait(PATIENCE_SECONDS)
             held.close()
-            assert all(len(asker.result(60)) == 10 for asker in askers)
+            assert all(len(asker.result(PATIENCE_SECONDS)) == 10 for asker in askers)
 
 
 def test_long_vectors_are_read_and_sampled_a_few_at_a_time(catalog, monkeypatch):
@@ -318,73 +274,43 @@ def test_long_vectors_are_read_and_sampled_a_few_at_a_time(catalog, monkeypatch)
     assert sum(sizes[1:]) == COUNT
 
 
-def test_what_was_written_is_found_in_memory_at_once(catalog):
+def test_what_was_written_is_found_in_memory_at_once_and_what_was_deleted_is_not(catalog):
     planner = _planner(catalog)
     assert [_plan(planner) for _ in range(3)] == ["scan", "memory", "memory"]
     nearest = _vectors(99, 1)
     _add(catalog, "one", nearest, prefix="new")
     found = planner.query("one", nearest[0], top_k=1)
     assert (found.plan, found.matches[0].document.id, found.compared) == ("memory", "new0", COUNT + 1)
-
-
-def test_deleted_documents_are_not_found_in_memory(catalog):
-    planner = _planner(catalog)
     query = _vectors(0)[5]
-    for _ in range(2):
-        [found] = planner.query("one", query, top_k=1).matches
-        assert found.document.id == "d5"
-    catalog.commit(lambda transaction: writes.delete_documents(transaction, "one", ids=["d5"]))
+    [found] = planner.query("one", query, top_k=1).matches
+    assert found.document.id == "d5"
+    delete(catalog, "one", "d5")
     for _ in range(3):
         [found] = planner.query("one", query, top_k=1).matches
         assert found.document.id != "d5"
 
 
-def test_filters_hold_in_memory(catalog):
-    planner = _planner(catalog)
-    even = parse_where({"half": 0})
-    answers = [planner.query("one", _vectors(99, 1)[0], top_k=20, where=even) for _ in range(9)]
-    assert [found.plan for found in answers][-1] == "memory"
-    found = [[(match.document.id, match.distance) for match in each.matches] for each in answers]
-    assert found[0] == found[-1]
-    assert all(match.document.metadata["half"] == 0 for match in answers[-1].matches)
-
-
-def test_the_least_recently_used_vectors_leave_first(catalog):
+def test_the_least_recently_used_vectors_leave_first_and_what_does_not_fit_is_never_read(catalog):
     planner = _planner(catalog, max_bytes=TAKEN + 1)
-    assert [_plan(planner, "one") for _ in range(2)] == ["scan", "memory"]
-    assert [_plan(planner, "two") for _ in range(2)] == ["scan", "memory"]
-    assert [_plan(planner, "one") for _ in range(2)] == ["scan", "memory"]
-
-
-def test_what_does_not_fit_is_never_read(catalog):
+    for name in ("one", "two", "one"):
+        assert [_plan(planner, name) for _ in range(2)] == ["scan", "memory"]
     planner = _planner(catalog, max_bytes=TAKEN - 1)
     assert {_plan(planner) for _ in range(5)} == {"scan"}
 
 
-def _lengthy(catalog):
-    """A collection in which lengths count, with the vectors of `one`."""
-    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, "lengthy", {}, "l2"))
+def test_vectors_and_queries_too_long_for_products_are_compared_by_themselves(catalog):
+    """In a collection in which lengths count."""
+    create(catalog, "lengthy", metric="l2")
     _add(catalog, "lengthy", _vectors(0))
-
-
-def test_vectors_too_long_for_products_are_compared_by_themselves(catalog):
-    _lengthy(catalog)
     planner = _planner(catalog)
     assert [_plan(planner, "lengthy") for _ in range(2)] == ["scan", "memory"]
+    found = planner.query("lengthy", np.full(DIMENSION, 1e30, dtype=np.float32), top_k=3)
+    assert (found.plan, found.compared) == ("scan", found.collection.count)
     _add(catalog, "lengthy", np.full((1, DIMENSION), 1e30, dtype=np.float32), prefix="long")
     near = np.full(DIMENSION, 1e18, dtype=np.float32)
     [found] = planner.query("lengthy", near, top_k=1).matches
     assert found.document.id != "long0"
     assert _plan(planner, "lengthy") == "memory"
-
-
-def test_a_query_too_long_for_products_is_computed_from_the_catalogue(catalog):
-    _lengthy(catalog)
-    planner = _planner(catalog)
-    assert [_plan(planner, "lengthy") for _ in range(2)] == ["scan", "memory"]
-    query = np.full(DIMENSION, 1e30, dtype=np.float32)
-    found = planner.query("lengthy", query, top_k=3)
-    assert (found.plan, found.compared) == ("scan", found.collection.count)
 
 
 def test_queries_that_come_together_get_what_each_gets_alone(catalog, monkeypatch):

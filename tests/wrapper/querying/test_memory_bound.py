@@ -1,20 +1,14 @@
 """The memory that held vectors may take: what was written since a base counts as the base does."""
 
-from __future__ import annotations
-
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from schemas.records import DocumentBatch
+from tests.wrapper import documents
 from wrapper import querying
-from wrapper.catalog import writes
-from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.querying.code_files import CodeFiles
 from wrapper.querying.held_vectors import HeldVectors
 
@@ -26,22 +20,16 @@ OBJECTS = 16_000
 
 
 def add(catalog, name, count=COUNT, prefix="d"):
-    ids = [f"{prefix}{n}" for n in range(count)]
-    vectors = np.random.default_rng(count).standard_normal((count, DIMENSION), dtype=np.float32)
-    batch = DocumentBatch(ids, ids, [{} for _ in ids], vectors)
-    catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
+    documents.add(catalog, name, documents.numbered(count, prefix), vectors=documents.normal(count, DIMENSION, count))
 
 
 @pytest.fixture
-def catalog(tmp_path):
+def catalog(empty_catalog):
     """Collections `one`, `two` and `three` with 200 documents each."""
-    catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
-    catalog.open()
+    documents.create(empty_catalog, "one", "two", "three", metric="l2")
     for name in ("one", "two", "three"):
-        catalog.commit(lambda transaction, name=name: collection_writes.create_collection(transaction, name, {}, "l2"))
-        add(catalog, name)
-    yield catalog
-    catalog.close()
+        add(empty_catalog, name)
+    return empty_catalog
 
 
 def ask(held, catalog, name, *, pays=False):

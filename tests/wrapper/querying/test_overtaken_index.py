@@ -1,18 +1,12 @@
 """What is written while the index is asked is in the answer, whether the index has been told of it by then or not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from schemas.errors import DocumentNotFoundError
-from schemas.records import DocumentBatch
+from tests.wrapper import documents
 from wrapper.catalog import writes
-from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.index_state import outbox, states
-from wrapper.catalog.names import collection_writes
-from wrapper.catalog.rows import find_collection
-from wrapper.catalog.sqlite.database import SQLiteDatabase
+from wrapper.catalog.index_state import outbox
 from wrapper.querying.costs import CostModel
 from wrapper.querying.planner import Planner
 
@@ -23,27 +17,16 @@ INDEX_IS_CHEAP = CostModel(exact_per_document=1e9)
 
 
 @pytest.fixture
-def catalog(tmp_path):
+def catalog(empty_catalog):
     """`docs`: 50 documents on a line, nearest to 0 first; indexed."""
-    catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
-    catalog.open()
-    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, "docs", {}, "l2"))
-    add(catalog, FAR, range(5, 55))
-
-    def settle(transaction):
-        key = find_collection(transaction, "docs").key
-        outbox.remove(transaction, [entry.id for entry in outbox.oldest(transaction, limit=100)])
-        states.set_engine_collection(transaction, key, "engine-id", states.READY)
-
-    catalog.commit(settle)
-    yield catalog
-    catalog.close()
+    documents.create(empty_catalog, "docs", metric="l2")
+    add(empty_catalog, FAR, range(5, 55))
+    empty_catalog.commit(lambda transaction: documents.settle(transaction, "docs"))
+    return empty_catalog
 
 
 def add(catalog, ids, places):
-    vectors = np.array([[place, 0.0] for place in places], dtype="<f4")
-    batch = DocumentBatch(list(ids), [""] * len(vectors), [{} for _ in vectors], vectors)
-    return catalog.commit(lambda transaction: writes.add_documents(transaction, "docs", batch))
+    documents.add(catalog, "docs", ids, vectors=[[place, 0.0] for place in places])
 
 
 def add_many(catalog, nearest=100.0):
@@ -117,7 +100,7 @@ def test_the_middle_of_documents_that_move_is_where_they_are_in_the_answer(catal
 
 def test_documents_that_are_gone_when_it_is_answered_are_near_nothing(catalog):
     def meanwhile():
-        catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["far0"]))
+        documents.delete(catalog, "docs", "far0")
 
     with pytest.raises(DocumentNotFoundError):
         ask(catalog, OvertakenIndex(meanwhile, None), near=["far0"], top_k=2)

@@ -1,19 +1,15 @@
 """Which plan a vector query takes, how often the index is asked, and what happens when it cannot answer."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from schemas.errors import CollectionNotFoundError, InvalidInputError, UnavailableError
-from schemas.records import DocumentBatch, GatherSpec
+from schemas.errors import InvalidInputError, UnavailableError
 from schemas.where import parse_where
+from tests.wrapper.documents import NoIndex, add, batch, collection_of, create, delete, numbered, settle
 from wrapper.catalog import writes
-from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.index_state import outbox, reports, states
+from wrapper.catalog.index_state import reports, states
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.engine.candidates import MAX_CANDIDATES
 from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
@@ -23,7 +19,10 @@ from wrapper.querying.waiting_writes import MAX_PENDING_IDS, PENDING_ENTRIES
 COUNT = 400
 QUERY = np.array([1.0, 0.0], dtype="<f4")
 INDEX_IS_CHEAP = CostModel(exact_per_document=1e9)
-EXACT_IS_CHEAP = CostModel(index_base=1e12)
+
+
+def _first(count):
+    return [f"d{n}" for n in range(count)]
 
 
 class RecordingIndex:
@@ -52,32 +51,22 @@ def _vectors(count):
 
 
 @pytest.fixture
-def catalog(tmp_path):
+def catalog(empty_catalog):
     """`docs`: 400 documents, `n` counting from 0, nearest first; indexed."""
-    catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
-    catalog.open()
-
-    def fill(transaction):
-        collection_writes.create_collection(transaction, "docs", {}, "cosine")
-        metadatas = [{"n": n, "half": n % 2, "group": n // 10} for n in range(COUNT)]
-        ids = [f"d{n}" for n in range(COUNT)]
-        writes.add_documents(transaction, "docs", DocumentBatch(ids, ids, metadatas, _vectors(COUNT)))
-        _settle(transaction)
-
-    catalog.commit(fill)
-    yield catalog
-    catalog.close()
+    create(empty_catalog, "docs")
+    metadatas = [{"n": n, "half": n % 2, "group": n // 10} for n in range(COUNT)]
+    add(empty_catalog, "docs", _first(COUNT), metadatas=metadatas, vectors=_vectors(COUNT))
+    empty_catalog.commit(_settle)
+    return empty_catalog
 
 
 def _settle(transaction):
-    collection = find_collection(transaction, "docs")
-    states.set_engine_collection(transaction, collection.key, "engine-id", states.READY)
-    outbox.remove(transaction, [entry.id for entry in outbox.oldest(transaction, limit=1000)])
+    settle(transaction, "docs")
 
 
 @pytest.fixture
 def index():
-    return RecordingIndex([f"d{n}" for n in range(COUNT)])
+    return RecordingIndex(_first(COUNT))
 
 
 def _ask(catalog, index, where=None, *, costs=None, top_k=3, embedding=QUERY, **how):
@@ -85,40 +74,31 @@ def _ask(catalog, index, where=None, *, costs=None, top_k=3, embedding=QUERY, **
     return found.plan, [match.document.id for match in found.matches]
 
 
-def _first(count):
-    return [f"d{n}" for n in range(count)]
-
-
-def test_without_a_filter_the_index_is_asked_once(catalog, index):
-    assert _ask(catalog, index) == ("index", _first(3))
-    assert index.asked == [13]
-
-
-def test_few_matches_are_computed(catalog, index):
-    assert _ask(catalog, index, {"group": 7}) == ("exact", ["d70", "d71", "d72"])
-    assert index.asked == []
+@pytest.mark.parametrize(
+    ("where", "costs", "plan", "ids", "compared"),
+    [
+        ({}, None, "index", _first(3), None),
+        ({"group": 7}, None, "exact", ["d70", "d71", "d72"], 10),
+        ({"half": 1}, INDEX_IS_CHEAP, "index+filter", ["d1", "d3", "d5"], None),
+        ({"n": -1}, None, "empty", [], 0),
+        ({"n": {"$in": []}}, None, "empty", [], 0),
+    ],
+    ids=["no filter", "few match", "many match", "nothing matches", "no value is wanted"],
+)
+def test_the_index_is_asked_once_where_computing_takes_longer_and_says_how_many_were_compared(
+    catalog, index, where, costs, plan, ids, compared
+):
+    found = Planner(catalog, index, costs).query("docs", QUERY, top_k=3, where=parse_where(where))
+    assert (found.plan, [match.document.id for match in found.matches]) == (plan, ids)
+    assert len(index.asked) == plan.startswith("index")
+    if index.asked:  # of the candidates those that match, at least as many as are wanted
+        compared = index.asked[0] // 2 if where else index.asked[0]
+        assert compared >= 3
+    assert found.compared == compared
 
 
 def _report(catalog, **columns):
     catalog.commit(lambda transaction: reports.write(transaction, find_collection(transaction, "docs").key, **columns))
-
-
-def test_many_matches_are_taken_from_the_index(catalog, index):
-    assert _ask(catalog, index, {"half": 1}, costs=INDEX_IS_CHEAP) == ("index+filter", ["d1", "d3", "d5"])
-    assert index.asked == [28]
-
-
-@pytest.mark.parametrize(
-    ("where", "costs", "plan", "compared"),
-    [
-        ({"group": 7}, None, "exact", 10),
-        ({"half": 1}, INDEX_IS_CHEAP, "index+filter", 14),
-        ({"n": -1}, None, "empty", 0),
-    ],
-)
-def test_an_answer_tells_how_many_documents_were_compared(catalog, index, where, costs, plan, compared):
-    found = Planner(catalog, index, costs).query("docs", QUERY, top_k=3, where=parse_where(where))
-    assert (found.plan, found.compared) == (plan, compared)
 
 
 def test_the_cheaper_plan_is_taken(catalog, index):
@@ -132,7 +112,7 @@ def test_the_cheaper_plan_is_taken(catalog, index):
 def test_what_is_computed_soon_is_not_left_to_an_index_that_may_miss_something(catalog, where):
     matching = COUNT // 2 if where else COUNT
     costs = CostModel(exact_per_document=1.0, exact_per_component=0.0, index_base=0.0, index_per_candidate=0.0)
-    index = RecordingIndex([f"d{n}" for n in range(100, COUNT)])
+    index = RecordingIndex(_first(COUNT)[100:])
     expected = ["d1", "d3", "d5"] if where else _first(3)
 
     def plan(exact_ms):
@@ -156,15 +136,9 @@ def test_what_is_computed_soon_is_not_left_to_an_index_that_may_miss_something(c
 @pytest.mark.parametrize(("exact_ms", "plan"), [(0.0, "index"), (100.0, "memory")])
 def test_what_codes_cannot_tell_apart_is_compared_where_that_is_soon_done(catalog, index, exact_ms, plan):
     """Reading the vectors of the fifty that are equal takes longer than asking the index."""
-
-    def make_equal(transaction):
-        ids = _first(50)
-        vectors = np.tile(QUERY, (len(ids), 1))
-        writes.add_documents(transaction, "docs", DocumentBatch(ids, ids, [{}] * len(ids), vectors))
-        _settle(transaction)
-        reports.write(transaction, find_collection(transaction, "docs").key, recall_at_10=1.0)
-
-    catalog.commit(make_equal)
+    add(catalog, "docs", _first(50), vectors=np.tile(QUERY, (50, 1)))
+    catalog.commit(_settle)
+    _report(catalog, recall_at_10=1.0)
     costs = CostModel(memory_base=-1_000, index_base=0.1, exact_per_document=1.0)
     planner = Planner(catalog, index, costs, HeldVectors(1_000_000), exact_ms)
     found = [planner.query("docs", QUERY, top_k=3) for _ in range(3)]
@@ -172,39 +146,27 @@ def test_what_codes_cannot_tell_apart_is_compared_where_that_is_soon_done(catalo
     assert {tuple(match.document.id for match in each.matches) for each in found} == {("d0", "d1", "d2")}
 
 
-def test_nothing_that_matches_is_an_empty_answer_at_once(catalog, index):
-    assert _ask(catalog, index, {"n": -1}) == ("empty", [])
-    assert _ask(catalog, index, {"n": {"$in": []}}) == ("empty", [])
-    assert index.asked == []
-
-
-def test_an_empty_collection_is_empty(catalog, index):
-    catalog.commit(lambda transaction: collection_writes.empty_collection(transaction, "docs"))
-    assert _ask(catalog, index, embedding=np.ones(7, dtype="<f4")) == ("empty", [])
-
-
-@pytest.mark.parametrize(("first", "asked"), [(300, [46, 184, 736]), (14, [20, 80]), (11, [20])])
-def test_the_index_is_asked_for_more_until_enough_of_the_nearest_match(catalog, index, first, asked):
+@pytest.mark.parametrize(("first", "is_asked_again"), [(300, True), (14, True), (11, False)])
+def test_the_index_is_asked_for_more_until_enough_of_the_nearest_match(catalog, index, first, is_asked_again):
+    """What it proposed last it may have got wrong: at 14 the first answer has three that match, and they do not count."""
     assert _ask(catalog, index, {"n": {"$gte": first}}, costs=INDEX_IS_CHEAP)[1] == [f"d{first + n}" for n in range(3)]
-    assert index.asked == asked
+    assert index.asked == sorted(set(index.asked))
+    assert index.asked[-1] >= first + 3
+    assert (len(index.asked) > 1) is is_asked_again
 
 
 def test_asking_for_more_ends_where_computing_is_cheaper(catalog, index):
     costs = CostModel(exact_per_document=1.0, exact_per_component=0.0, index_base=0.0, index_per_candidate=1.0)
-    # Exact costs 100; 29 candidates are cheaper, 116 are not.
+    # Exact costs 100, and 303 candidates would have to be asked for.
     assert _ask(catalog, index, {"n": {"$gte": 300}}, costs=costs) == ("exact", ["d300", "d301", "d302"])
-    assert index.asked == [46]
+    assert 3 <= max(index.asked) < 100
 
 
-def test_an_index_that_has_too_little_to_propose_is_not_believed(catalog):
+def test_an_index_that_has_too_little_to_propose_is_not_believed_unless_it_has_all_that_matches(catalog):
     index = RecordingIndex(["d5", "d9"])
     assert _ask(catalog, index) == ("scan", _first(3))
     assert _ask(catalog, index, {"n": {"$gte": 0}}, costs=INDEX_IS_CHEAP) == ("exact", _first(3))
-
-
-def test_all_that_matches_needs_no_more(catalog):
-    index = RecordingIndex([*_first(COUNT - 1)])
-    assert _ask(catalog, index, top_k=COUNT)[0] == "scan"
+    assert _ask(catalog, RecordingIndex(_first(COUNT - 1)), top_k=COUNT)[0] == "scan"
     assert _ask(catalog, RecordingIndex(_first(COUNT)), top_k=COUNT) == ("index", _first(COUNT))
 
 
@@ -217,31 +179,27 @@ def test_an_index_that_fails_is_replaced_by_a_scan(catalog, index, where):
 
 
 @pytest.mark.parametrize("where", [{}, {"half": 1}])
-def test_an_index_that_is_away_is_not_asked(catalog, index, where):
-    index.ready = False
+@pytest.mark.parametrize("state", ["away", states.PENDING, states.REBUILDING])
+def test_an_index_that_is_away_or_not_complete_is_not_asked(catalog, index, where, state):
+    if state == "away":
+        index.ready = False
+    else:
+        key = collection_of(catalog, "docs").key
+        catalog.commit(lambda transaction: states.set_index_state(transaction, key, state))
     assert _ask(catalog, index, where, costs=INDEX_IS_CHEAP)[0] == "scan"
     assert index.asked == []
 
 
-@pytest.mark.parametrize("state", [states.PENDING, states.REBUILDING])
-def test_an_index_that_is_not_complete_is_not_asked(catalog, index, state):
-    catalog.commit(
-        lambda transaction: states.set_index_state(transaction, find_collection(transaction, "docs").key, state)
-    )
-    assert _ask(catalog, index) == ("scan", _first(3))
-    assert index.asked == []
-
-
 def _write(catalog, ids, vectors):
-    metadatas = [{"half": 1} for _ in ids]
-    batch = DocumentBatch(ids, ids, metadatas, np.asarray(vectors, dtype="<f4"))
-    catalog.commit(lambda transaction: writes.add_documents(transaction, "docs", batch))
+    add(catalog, "docs", ids, metadatas=[{"half": 1} for _ in ids], vectors=vectors)
 
 
-def test_what_waits_for_the_index_is_found(catalog, index):
+def test_what_waits_for_the_index_is_found_and_what_was_deleted_is_not(catalog, index):
     _write(catalog, ["new", "d399"], [[1.0, 1e-4], [1.0, 2e-4]])
     assert _ask(catalog, index) == ("index", ["d0", "new", "d399"])
     assert _ask(catalog, index, {"half": 1}, costs=INDEX_IS_CHEAP) == ("index+filter", ["new", "d399", "d1"])
+    delete(catalog, "docs", "new", "d0", "d1")
+    assert _ask(catalog, index) == ("index", ["d399", "d2", "d3"])
 
 
 def test_what_waits_for_the_index_does_not_stand_in_for_what_is_nearer(catalog, index):
@@ -276,11 +234,11 @@ def _revision_and_ids(catalog, index, where=None):
 @pytest.mark.parametrize("where", [{}, {"half": 1}])
 @pytest.mark.parametrize("is_indexed", [False, True], ids=["waiting", "indexed"])
 def test_an_answer_has_all_of_its_revision_whatever_is_written_while_the_index_is_asked(catalog, where, is_indexed):
-    index = Interrupted([f"d{n}" for n in range(COUNT)])
+    index = Interrupted(_first(COUNT))
 
     def write():
         _write(catalog, ["new", "d0", "d1"], [[1.0, 1e-4], [-1.0, 0.0], [-1.0, 0.0]])
-        catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["d3"]))
+        delete(catalog, "docs", "d3")
         if is_indexed:
             index.ids = ["new", *[f"d{n}" for n in range(2, COUNT) if n != 3], "d0", "d1"]
             catalog.commit(_settle)
@@ -297,7 +255,7 @@ def test_writes_that_keep_passing_the_index_by_are_seen_by_scanning(catalog):
         _write(catalog, [f"new{number}"], [[1.0, 1e-5 * number]])
         catalog.commit(_settle)
 
-    index = Interrupted([f"d{n}" for n in range(COUNT)], *[lambda n=n: write(n) for n in range(MOST_ATTEMPTS)])
+    index = Interrupted(_first(COUNT), *[lambda n=n: write(n) for n in range(MOST_ATTEMPTS)])
     assert _ask(catalog, index) == ("scan", ["d0", "new0", "new1"])
     assert len(index.asked) == MOST_ATTEMPTS
 
@@ -318,34 +276,32 @@ def test_a_collection_made_again_meanwhile_answers_for_itself(catalog):
         def operation(transaction):
             collection_writes.delete_collection(transaction, "docs")
             collection_writes.create_collection(transaction, "docs", {}, "cosine")
-            batch = DocumentBatch(["d9", "z"], ["", ""], [{}, {}], np.array([[1, 0], [0, 1]], dtype="<f4"))
-            writes.add_documents(transaction, "docs", batch)
+            writes.add_documents(transaction, "docs", batch(["d9", "z"], vectors=[[1, 0], [0, 1]]))
 
         catalog.commit(operation)
 
-    index = Interrupted([f"d{n}" for n in range(COUNT)], make_anew)
+    index = Interrupted(_first(COUNT), make_anew)
     assert _ask(catalog, index) == ("scan", ["d9", "z"])
 
 
-def test_what_was_deleted_is_not_found(catalog, index):
-    catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=_first(2)))
-    assert _ask(catalog, index) == ("index", ["d2", "d3", "d4"])
+def _write_many_documents(catalog):
+    _write(catalog, numbered(MAX_PENDING_IDS + 1, "new"), np.tile([[-1.0, 0.0]], (MAX_PENDING_IDS + 1, 1)))
 
 
-def test_too_many_waiting_documents_are_scanned(catalog, index):
-    ids = [f"new{n}" for n in range(MAX_PENDING_IDS + 1)]
-    _write(catalog, ids, np.tile([[-1.0, 0.0]], (len(ids), 1)))
-    assert _ask(catalog, index) == ("scan", _first(3))
-
-
-def test_too_many_waiting_writes_are_scanned(catalog, index):
+def _write_many_times(catalog):
     for number in range(PENDING_ENTRIES):
         _write(catalog, ["one"], [[-1.0, number]])
+
+
+@pytest.mark.parametrize("write", [_write_many_documents, _write_many_times])
+def test_too_many_waiting_writes_are_scanned(catalog, index, write):
+    write(catalog)
     assert _ask(catalog, index) == ("scan", _first(3))
 
 
-def test_a_collection_that_was_emptied_is_scanned_until_the_index_knows(catalog, index):
+def test_an_emptied_collection_is_empty_and_scanned_until_the_index_knows(catalog, index):
     catalog.commit(lambda transaction: collection_writes.empty_collection(transaction, "docs"))
+    assert _ask(catalog, index, embedding=np.ones(7, dtype="<f4")) == ("empty", [])
     _write(catalog, ["new"], [[0.0, 1.0]])
     assert _ask(catalog, index) == ("scan", ["new"])
 
@@ -356,45 +312,11 @@ def test_the_index_is_never_asked_for_more_than_it_can_give(catalog, index):
     assert max(index.asked) <= max(COUNT, 1000) < MAX_CANDIDATES
 
 
-def test_a_wrong_dimension_names_both_numbers(catalog, index):
-    with pytest.raises(InvalidInputError) as refused:
-        _ask(catalog, index, embedding=np.ones(3, dtype="<f4"))
-    assert (refused.value.details["expected"], refused.value.details["actual"]) == (2, 3)
-
-
-def test_an_unknown_collection_is_not_found(catalog, index):
-    with pytest.raises(CollectionNotFoundError):
-        Planner(catalog, index).query("nothing", QUERY, top_k=1)
-
-
-@pytest.mark.parametrize("ready", [True, False])
-def test_a_distance_may_be_the_limit(catalog, index, ready):
-    index.ready = ready
-    found = Planner(catalog, index).query("docs", QUERY, top_k=50, max_distance=0.001)
-    assert [match.document.id for match in found.matches] == _first(6)
-    assert all(match.distance <= 0.001 for match in found.matches)
-    assert Planner(catalog, index).query("docs", QUERY, top_k=5, max_distance=-1.0).matches == []
-
-
-@pytest.mark.parametrize("ready", [True, False])
-def test_hits_bring_their_groups(catalog, index, ready):
-    index.ready = ready
-    found = Planner(catalog, index).query("docs", QUERY, top_k=11, gather_by=GatherSpec(("group",), limit=4))
-    assert [(group.key, group.rank, len(group.documents), group.total) for group in found.groups] == [
-        (0, 1, 4, 10),
-        (1, 2, 4, 10),
-    ]
-    assert found.groups[0].best_distance == found.matches[0].distance
-    assert len(found.groups[0].hits) == 10
-    assert Planner(catalog, index).query("docs", QUERY, top_k=1).groups is None
-    empty = Planner(catalog, index).query(
-        "docs", QUERY, top_k=1, where=parse_where({"n": -1}), gather_by=GatherSpec(("n",))
-    )
-    assert empty.groups == []
-
-
-def test_embeddings_come_when_asked_for(catalog, index):
-    [match] = Planner(catalog, index).query("docs", QUERY, top_k=1, with_embeddings=True).matches
-    assert match.document.embedding.tolist() == [1.0, 0.0]
-    [match] = Planner(catalog, index).query("docs", QUERY, top_k=1).matches
-    assert match.document.embedding is None
+@pytest.mark.parametrize("metric", ["cosine", "l2", "ip"])
+def test_a_question_without_a_place_is_refused_whatever_would_answer_it(empty_catalog, metric):
+    create(empty_catalog, "one", metric=metric)
+    add(empty_catalog, "one", ["a"])
+    for component in (np.nan, np.inf, -np.inf):
+        with pytest.raises(InvalidInputError, match="element 1 is not") as raised:
+            Planner(empty_catalog, NoIndex()).query("one", np.array([1.0, component], "<f4"), top_k=1)
+        assert (raised.value.code, raised.value.details["field"]) == ("invalid_embedding", "query_embedding")

@@ -1,7 +1,5 @@
 """The two directions in which vectors differ most, compared with NumPy's singular values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

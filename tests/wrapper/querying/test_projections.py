@@ -1,7 +1,5 @@
 """Projections are computed once for a revision and a filter, from a sample that is spread over the collection."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -9,12 +7,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from schemas.records import DocumentBatch
 from schemas.storage.projection import Colouring
 from schemas.where import EVERYTHING, parse_where
-from tests.properties.catalogs import open_catalog
-from wrapper.catalog import writes
-from wrapper.catalog.names import collection_writes
+from tests.support.live import PATIENCE_SECONDS
+from tests.wrapper import documents
 from wrapper.querying import projections
 from wrapper.querying.projections import Projections
 
@@ -39,7 +35,7 @@ class Watched:
                 if "e.vector" in sql:
                     self.reads += 1
                     self.reached.set()
-                    assert self.goes_on.wait(20)
+                    assert self.goes_on.wait(PATIENCE_SECONDS)
                 return rows(sql, parameters)
 
             transaction.rows = watched
@@ -50,20 +46,16 @@ class Watched:
 
 
 @pytest.fixture
-def catalog(tmp_path):
+def catalog(empty_catalog):
     """A collection `docs` of 200 documents, `n` from 0 on."""
-    catalog = open_catalog(tmp_path / "catalog.sqlite")
-    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, "docs", {}, "cosine"))
-    add(catalog, range(COUNT))
-    yield catalog
-    catalog.close()
+    documents.create(empty_catalog, "docs")
+    add(empty_catalog, range(COUNT))
+    return empty_catalog
 
 
 def add(catalog, numbers):
-    ids = [f"d{n}" for n in numbers]
-    vectors = np.random.default_rng(5).standard_normal((len(ids), 6), dtype=np.float32)
-    batch = DocumentBatch(ids, ids, [{"n": n} for n in numbers], vectors)
-    catalog.commit(lambda transaction: writes.add_documents(transaction, "docs", batch))
+    ids, metadatas = [f"d{n}" for n in numbers], [{"n": n} for n in numbers]
+    documents.add(catalog, "docs", ids, metadatas=metadatas, vectors=documents.normal(len(ids), 6, seed=5))
 
 
 def ask(maps, where=None, limit=20_000, field="n"):
@@ -76,11 +68,11 @@ def test_two_that_ask_at_once_compute_once(catalog):
     watched.goes_on.clear()
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(ask, maps)
-        assert watched.reached.wait(20)
+        assert watched.reached.wait(PATIENCE_SECONDS)
         second = pool.submit(ask, maps, limit=10)
         watched.goes_on.set()
-        assert len(first.result(20).ids) == COUNT
-        assert len(second.result(20).ids) == 10
+        assert len(first.result(PATIENCE_SECONDS).ids) == COUNT
+        assert len(second.result(PATIENCE_SECONDS).ids) == 10
     reads = watched.reads
     ask(maps, field=None)
     assert watched.reads == reads == 2

@@ -1,19 +1,13 @@
 """Collections that were much larger: a base that is mostly gone is renewed, and no query pays for its size."""
 
-from __future__ import annotations
-
 import threading
 
-import numpy as np
 import pytest
 
-from schemas.records import DocumentBatch
 from tests.support.live import eventually
-from wrapper.catalog import writes
-from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.names import collection_writes
+from tests.wrapper import documents
+from tests.wrapper.documents import add, create, normal, numbered
 from wrapper.catalog.rows import find_collection
-from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.querying import held_vectors, kept_codes
 from wrapper.querying.code_files import CodeFiles
 from wrapper.querying.held_vectors import HeldVectors
@@ -31,17 +25,11 @@ class Process(HeldVectors):
 
 
 @pytest.fixture
-def catalog(tmp_path):
+def catalog(empty_catalog):
     """A collection `one` with 300 documents."""
-    catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
-    catalog.open()
-    catalog.commit(lambda transaction: collection_writes.create_collection(transaction, "one", {}, "l2"))
-    ids = [f"d{n}" for n in range(COUNT)]
-    vectors = np.random.default_rng(0).standard_normal((COUNT, DIMENSION), dtype=np.float32)
-    batch = DocumentBatch(ids, ids, [{} for _ in ids], vectors)
-    catalog.commit(lambda transaction: writes.add_documents(transaction, "one", batch))
-    yield catalog
-    catalog.close()
+    create(empty_catalog, "one", metric="l2")
+    add(empty_catalog, "one", numbered(COUNT), vectors=normal(COUNT, DIMENSION))
+    return empty_catalog
 
 
 @pytest.fixture
@@ -68,8 +56,7 @@ def ask(held, catalog, *, pays=False):
 
 
 def delete(catalog, first, last):
-    ids = [f"d{n}" for n in range(first, last)]
-    catalog.commit(lambda transaction: writes.delete_documents(transaction, "one", ids=ids))
+    documents.delete(catalog, "one", *(f"d{n}" for n in range(first, last)))
 
 
 @pytest.fixture

@@ -1,6 +1,4 @@
-"""A collection to be re-embedded, on SQLite and on PostgreSQL."""
-
-from __future__ import annotations
+"""A collection to be re-embedded."""
 
 import pytest
 
@@ -10,9 +8,11 @@ from tests.wrapper.stores.reembedded import Collection
 from wrapper.catalog.catalog import Catalog
 
 load_profile()
+BOTH = pytest.mark.parametrize("catalog", ["sqlite", "postgresql"], indirect=True)
+"""The SQL of re-embedding is tried on both databases by its properties; what else is decided is the same on either."""
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite"])
 def catalog(request):
     with one_database(request) as open_one:
         catalog = Catalog(open_one())

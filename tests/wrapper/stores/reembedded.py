@@ -1,7 +1,5 @@
 """A collection that is re-embedded part by part, by a process that may die."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import numpy as np
@@ -82,13 +80,12 @@ class Collection:
         return self.catalog._catalog.commit(operation)
 
     def add(self, *ids, dimension=2, **fields):
-        batch = DocumentBatch(
-            list(ids),
+        texts, metadatas = (
             [f"text {next(self.texts)} of {each}" for each in ids],
             [{"id": each, **fields} for each in ids],
-            np.full((len(ids), dimension), 7, "<f4"),
-            {0: Extras(uri="u:1")},
         )
+        vectors = np.full((len(ids), dimension), 7, "<f4")
+        batch = DocumentBatch(list(ids), texts, metadatas, vectors, {0: Extras(uri="u:1")})
         self._write(lambda transaction: writes.add_documents(transaction, self.name, batch))
 
     def delete(self, *ids):
@@ -145,6 +142,11 @@ class Collection:
             if not self.work.under_way():
                 return  # it died behind the commit that was the last one
         raise AssertionError("never complete")
+
+    def switch(self):
+        """Give all documents vectors of the new model."""
+        self.work.begin(self.name, NEW)
+        self.finish()
 
     def collection(self):
         with self.catalog.read() as transaction:

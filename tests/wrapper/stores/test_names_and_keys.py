@@ -1,7 +1,5 @@
 """Renames, copies and aliases open nothing to a key that it may not reach by name."""
 
-from __future__ import annotations
-
 import uuid
 
 import numpy as np
@@ -15,8 +13,8 @@ from schemas.errors import (
     DatabaseNotFoundError,
     QuotaError,
 )
-from schemas.records import DocumentBatch
 from schemas.where import parse_where
+from tests.wrapper.documents import batch
 from wrapper.writing import AS_IT_COMES
 
 
@@ -48,10 +46,9 @@ def filled(store, prefix):
     """`filled(name)` makes a collection with two documents; its name gets the test's prefix."""
 
     def fill(name):
-        batch = DocumentBatch(["a", "b"], ["one", "two"], [{"n": 1}, {"n": 2}], np.eye(2, dtype="<f4"))
         with acting_as(ANYBODY):
             store.create_collection(f"{prefix}-{name}", {}, "cosine")
-            store.add_documents(f"{prefix}-{name}", batch)
+            store.add_documents(f"{prefix}-{name}", batch(["a", "b"], metadatas=[{"n": 1}, {"n": 2}]))
         return f"{prefix}-{name}"
 
     return fill
@@ -77,20 +74,20 @@ def test_a_key_for_an_alias_reaches_what_it_stands_for_by_no_other_name(store, f
         assert (found.name, found.count) == (current, 2)
         assert [each.name for each in store.collections_named([current, real])] == [current]
         assert store.query(current, np.array([1, 0], dtype="f4"), top_k=1).collection.name == current
-        assert store.add_documents(
-            current, DocumentBatch(["c"], ["three"], [{}], np.array([[1, 1]], dtype="<f4"))
-        ).outcome.created
+        assert store.add_documents(current, batch(["c"])).outcome.created
         assert [each.name for each in store.names.aliases()] == [current]
         with pytest.raises(CollectionNotFoundError):
             store.collection(real)
         assert store.collections() == []
 
 
-def test_a_filter_holds_under_an_alias_too(store, filled, alias):
+def test_filters_and_quotas_hold_under_an_alias_too(store, filled, alias):
     current = alias("current", filled("real"))
     with acting_as(caller(current, where={"n": 1})):
         assert store.collection(current).count == 1
         assert [each.id for each in store.documents(current, ["a", "b"])[0]] == ["a"]
+    with acting_as(caller(current, documents=2)), pytest.raises(QuotaError):
+        store.add_documents(current, batch(["c"]))
 
 
 @pytest.mark.parametrize("act", ["rename", "copy", "put_alias"])
@@ -151,13 +148,6 @@ def test_a_copy_is_held_to_the_quota(store, filled, prefix):
         store.names.copy(mine, f"{prefix}-copy", AS_IT_COMES)
     with acting_as(caller(f"{prefix}*", documents=4)):
         assert store.names.copy(mine, f"{prefix}-copy", AS_IT_COMES).outcome.created == 2
-
-
-def test_what_is_written_by_an_alias_counts_too(store, filled, alias, prefix):
-    current = alias("current", filled("real"))
-    batch = DocumentBatch(["c"], ["three"], [{}], np.array([[1, 1]], dtype="<f4"))
-    with acting_as(caller(current, documents=2)), pytest.raises(QuotaError):
-        store.add_documents(current, batch)
 
 
 def test_a_sweep_of_old_copies_leaves_collections_of_a_tenant_called_so(app, store, prefix):

@@ -1,7 +1,5 @@
 """New vectors beside old ones: whatever is written meanwhile, and whatever ends the work, nothing else changes."""
 
-from __future__ import annotations
-
 import numpy as np
 import orjson
 import pytest
@@ -12,6 +10,7 @@ from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputE
 from schemas.metadata import MAX_COLLECTION_BYTES
 from schemas.records import Since
 from schemas.storage.reembedding import MIRRORED, ReembeddingNotFoundError
+from tests.wrapper.stores.conftest import BOTH
 from tests.wrapper.stores.reembedded import NEW, NEWER, Collection, Crash, embedded
 from wrapper.catalog.changes.feed import check_since, history_of
 from wrapper.catalog.names import aliases, collection_writes
@@ -30,6 +29,7 @@ COPIED = {"url": "http://there:5006", "collection": "library", "id": "s1", "next
 
 
 @given(st.lists(ACTION, max_size=12), st.lists(ACTION, max_size=12), st.sets(st.integers(0, 12), max_size=4))
+@BOTH
 def test_whatever_is_written_meanwhile_the_new_vectors_are_those_of_all_documents(catalog, before, beside, dies_at):
     docs = Collection(catalog, ())
     docs.add("a", "b", "c", "d", "e")
@@ -53,6 +53,7 @@ def test_whatever_is_written_meanwhile_the_new_vectors_are_those_of_all_document
     assert after.metadata == {"of": 1, **NEW}
 
 
+@BOTH
 def test_a_crash_at_any_commit_changes_nothing(catalog):
     for turn in range(30):
         docs = Collection(catalog, ())
@@ -88,6 +89,42 @@ def test_nobody_sees_the_new_vectors_before_they_are_complete(docs):
     assert (state.status, state.documents_done, state.documents, state.model) == ("running", 2, 3, "new")
 
 
+def begun(docs):
+    """Begin to re-embed three documents. Return the hidden collection's name, a part of all of them, and its vectors."""
+    docs.add(*"abc")
+    docs.work.begin(docs.name, NEW)
+    [name] = docs.work.under_way()
+    part = docs.work.next_part(name)
+    return name, part, np.stack([embedded(each.text) for each in part.documents])
+
+
+def test_nothing_is_stored_or_told_of_a_part_that_was_read_before_an_erasure(docs):
+    name, part, vectors = begun(docs)
+    docs.erase("a")
+    docs.work.tell(part, "Document 'a' is refused", is_final=True)
+    state = docs.work.of(docs.name)
+    assert (state.status, state.error) == ("running", None)
+    assert not docs.work.store(part, vectors)
+    with docs.catalog.read() as transaction:
+        assert find_collection(transaction, name).count == 0
+    docs.finish()
+    assert [each[0] for each in docs.contents()] == ["b", "c"]
+
+
+def test_a_part_that_another_process_did_is_not_done_again(docs):
+    _, part, vectors = begun(docs)
+    assert docs.work.store(part, vectors)
+    revision = docs.collection().revision
+    assert not docs.work.store(part, vectors)
+    assert docs.collection().revision == revision
+
+
+def test_a_reason_is_kept_in_short(docs):
+    _, part, _ = begun(docs)
+    docs.work.tell(part, f"Document '{'x' * 100_000}' is refused", is_final=True)
+    assert docs.work.of(docs.name).error == "Document '" + "x" * 989 + "…"
+
+
 def test_what_was_made_for_an_ended_work_is_not_taken_for_the_next_one(docs):
     docs.add(*"abc")
     docs.work.begin(docs.name, NEWER)
@@ -103,16 +140,12 @@ def test_what_was_made_for_an_ended_work_is_not_taken_for_the_next_one(docs):
     docs.check_switched(docs.contents())
 
 
-def describe(docs, **told):
-    docs._write(
-        lambda transaction: collection_writes.change_collection_metadata(
-            transaction, docs.name, lambda metadata: metadata | told
-        )
-    )
+def describe(docs, change):
+    docs._write(lambda transaction: collection_writes.change_collection_metadata(transaction, docs.name, change))
 
 
 def test_a_copy_of_another_services_collection_is_refused(docs):
-    describe(docs, **{MIRRORED: COPIED})
+    describe(docs, lambda metadata: metadata | {MIRRORED: COPIED})
     with pytest.raises(ConflictError, match="re-embed that one"):
         docs.work.begin(docs.name, NEW)
 
@@ -121,9 +154,7 @@ def fill_metadata(docs, *, room):
     """Give the collection metadata that have `room` for that many bytes."""
     metadata = {"of": 1, "text": ""}
     metadata["text"] = "x" * (MAX_COLLECTION_BYTES - room - len(dump_json(metadata)))
-    docs._write(
-        lambda transaction: collection_writes.change_collection_metadata(transaction, docs.name, lambda _: metadata)
-    )
+    describe(docs, lambda _: metadata)
     return metadata
 
 
@@ -147,29 +178,20 @@ def test_metadata_without_room_for_the_names_of_the_new_model_are_refused(docs):
     assert docs.collection().metadata == {**metadata, **NEW}
 
 
-def test_a_reason_is_kept_in_short(docs):
-    docs.add(*"abc")
-    docs.work.begin(docs.name, NEW)
-    [name] = docs.work.under_way()
-    docs.work.tell(docs.work.next_part(name), f"Document '{'x' * 100_000}' is refused", is_final=True)
-    assert docs.work.of(docs.name).error == "Document '" + "x" * 989 + "…"
-
-
 @pytest.mark.parametrize(
     "told", ["yes", {}, {**COPIED, "id": 5}, {**COPIED, "next": None}, {**COPIED, "next": True}, None, [COPIED]]
 )
 def test_what_a_user_says_of_a_mirror_is_no_copy_of_anything(docs, told):
-    describe(docs, **{MIRRORED: told})
+    describe(docs, lambda metadata: metadata | {MIRRORED: told})
     docs.add("a")
-    docs.work.begin(docs.name, NEW)
-    docs.finish()
+    docs.switch()
     docs.check_switched(docs.contents())
     assert docs.collection().metadata == {"of": 1, MIRRORED: told, **NEW}
 
 
 @pytest.mark.parametrize("told", [["a"], {"of": "a"}, 5, None, ""])
 def test_what_is_recorded_and_is_no_name_is_not_told(docs, told):
-    describe(docs, embedding_model=told, embedding_connection=told)
+    describe(docs, lambda metadata: metadata | {"embedding_model": told, "embedding_connection": told})
     docs.add("a")
     docs.work.begin(docs.name, NEW)
     state = docs.work.of(docs.name)
@@ -180,37 +202,30 @@ def test_what_is_recorded_and_is_no_name_is_not_told(docs, told):
     assert docs.collection().metadata["embedding_model"] == told
 
 
-def test_an_alias_and_the_keys_of_writes_go_with_the_name(docs):
-    docs.add(*"abc")
-    alias = f"alias-of-{docs.name}"
-    docs._write(lambda transaction: aliases.put(transaction, alias, docs.name))
-    docs.work.begin(alias, NEW)
-    docs.finish()
-    with docs.catalog.read() as transaction:
-        assert find_collection(transaction, alias).metadata == {"of": 1, **NEW}
-
-
-def test_followers_begin_anew_after_the_switch(docs):
+def test_an_alias_goes_with_the_name_and_followers_begin_anew_after_the_switch(docs):
     docs.add(*"abc")
     docs.delete("a")
+    alias = f"alias-of-{docs.name}"
+    docs._write(lambda transaction: aliases.put(transaction, alias, docs.name))
     with docs.catalog.read() as transaction:
         source = find_collection(transaction, docs.name)
         since = Since(source.revision, history=history_of(transaction, source))
-    docs.work.begin(docs.name, NEW)
+    docs.work.begin(alias, NEW)
     docs.finish()
     with docs.catalog.read() as transaction:
         source = find_collection(transaction, docs.name)
+        assert find_collection(transaction, alias).metadata == source.metadata == {"of": 1, **NEW}
         with pytest.raises(TooOldError):
             check_since(transaction, source, since)
         check_since(transaction, source, Since(source.revision, history=history_of(transaction, source)))
         check_since(transaction, source, Since())
 
 
+@BOTH
 def test_the_old_vectors_stay_until_they_are_dropped_and_can_be_had_back(docs):
     docs.add(*"abc")
     contents, old = docs.contents(), docs.documents()
-    docs.work.begin(docs.name, NEW)
-    docs.finish()
+    docs.switch()
     switched = docs.collection()
     with pytest.raises(ConflictError, match="drop them first"):
         docs.work.begin(docs.name, NEWER)
@@ -237,15 +252,21 @@ def test_the_old_vectors_stay_until_they_are_dropped_and_can_be_had_back(docs):
 @pytest.mark.parametrize("write", [lambda docs: docs.add("d", dimension=3), lambda docs: docs.delete("a")])
 def test_there_is_no_way_back_once_documents_were_written(docs, write):
     docs.add(*"abc")
-    docs.work.begin(docs.name, NEW)
-    docs.finish()
+    docs.switch()
     write(docs)
     assert not docs.work.of(docs.name).can_go_back
     with pytest.raises(ConflictError, match="no old vectors of all documents"):
         docs.work.go_back(docs.name)
 
 
-def test_a_collection_that_is_deleted_takes_both_along(docs):
+@BOTH
+def test_a_collection_that_is_emptied_or_deleted_takes_both_along(docs):
+    docs.add(*"abc")
+    docs.switch()
+    docs.empty()
+    with docs.catalog.read() as transaction:
+        assert transaction.value("SELECT count(*) FROM documents") == 0
+    docs.work.end(docs.name)
     for is_complete in (False, True):
         docs.add(*"abc")
         docs.work.begin(docs.name, NEW)
@@ -257,51 +278,6 @@ def test_a_collection_that_is_deleted_takes_both_along(docs):
             assert all_collections(transaction) == []
             assert transaction.value("SELECT count(*) FROM documents") == 0
         docs._write(lambda transaction: collection_writes.create_collection(transaction, docs.name, {"of": 1}, "l2"))
-
-
-def test_a_collection_that_is_emptied_leaves_no_old_vectors(docs):
-    docs.add(*"abc")
-    docs.work.begin(docs.name, NEW)
-    docs.finish()
-    docs.empty()
-    with docs.catalog.read() as transaction:
-        assert transaction.value("SELECT count(*) FROM documents") == 0
-
-
-def test_nothing_is_stored_of_a_part_that_was_read_before_an_erasure(docs):
-    docs.add(*"abc")
-    docs.work.begin(docs.name, NEW)
-    [name] = docs.work.under_way()
-    part = docs.work.next_part(name)
-    docs.erase("a")
-    assert not docs.work.store(part, np.stack([embedded(each.text) for each in part.documents]))
-    with docs.catalog.read() as transaction:
-        assert find_collection(transaction, name).count == 0
-    docs.finish()
-    assert [each[0] for each in docs.contents()] == ["b", "c"]
-
-
-def test_a_reason_found_before_an_erasure_is_not_told(docs):
-    docs.add(*"abc")
-    docs.work.begin(docs.name, NEW)
-    [name] = docs.work.under_way()
-    part = docs.work.next_part(name)
-    docs.erase("a")
-    docs.work.tell(part, "Document 'a' is refused", is_final=True)
-    state = docs.work.of(docs.name)
-    assert (state.status, state.error) == ("running", None)
-
-
-def test_a_part_that_another_process_did_is_not_done_again(docs):
-    docs.add(*"abc")
-    docs.work.begin(docs.name, NEW)
-    [name] = docs.work.under_way()
-    part = docs.work.next_part(name)
-    vectors = np.stack([embedded(each.text) for each in part.documents])
-    assert docs.work.store(part, vectors)
-    revision = docs.collection().revision
-    assert not docs.work.store(part, vectors)
-    assert docs.collection().revision == revision
 
 
 def test_a_part_knows_how_much_is_left_behind_it(docs):

@@ -1,16 +1,15 @@
 """Which documents a filter matches is remembered, and brought to later revisions by what changed, in bounded memory."""
 
-from __future__ import annotations
-
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.records import DocumentBatch, DocumentPatch
+from schemas.records import DocumentPatch
 from schemas.where import parse_where
 from tests.wrapper.catalog.changes.test_feed import NAME, STEPS, Writer
-from wrapper.catalog import document_changes, writes
+from tests.wrapper.catalog.conftest import SQLITE
+from tests.wrapper.documents import add, create, delete, numbered
+from wrapper.catalog import document_changes
 from wrapper.catalog.changes.held_matches import COUNTS_A_READING, ENTRY_BYTES, HeldMatches
 from wrapper.catalog.filters import count
 from wrapper.catalog.names import collection_writes
@@ -35,14 +34,9 @@ FILTERS = [
 
 @pytest.fixture
 def filled(catalog):
-    def fill(transaction):
-        collection_writes.create_collection(transaction, "docs", {}, "l2")
-        metadatas = [{"a": True if number % 4 == 0 else number % 2} for number in range(DOCUMENTS)]
-        vectors = np.ones((DOCUMENTS, 1), dtype="<f4")
-        ids = [f"d{number}" for number in range(DOCUMENTS)]
-        writes.add_documents(transaction, "docs", DocumentBatch(ids, [""] * DOCUMENTS, metadatas, vectors))
-
-    catalog.commit(fill)
+    create(catalog, "docs", metric="l2")
+    metadatas = [{"a": True if number % 4 == 0 else number % 2} for number in range(DOCUMENTS)]
+    add(catalog, "docs", numbered(DOCUMENTS), metadatas=metadatas)
     return catalog
 
 
@@ -80,6 +74,7 @@ def test_what_is_said_is_so_whatever_is_done_to_the_collection(catalog, steps, m
         catalog.commit(lambda transaction: collection_writes.delete_collection(transaction, NAME))
 
 
+@SQLITE
 def test_what_a_filter_matches_is_read_once_and_brought_to_later_revisions(filled, monkeypatch):
     held = eager()
     before, so = asked(filled, held, ONE)
@@ -91,20 +86,22 @@ def test_what_a_filter_matches_is_read_once_and_brought_to_later_revisions(fille
     assert after == so != before
     patch = DocumentPatch(metadata={"a": 1})
     filled.commit(lambda transaction: document_changes.patch_document(transaction, "docs", "d1", patch))
-    filled.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["d3", "d4"]))
+    delete(filled, "docs", "d3", "d4")
     last, so = asked(filled, held, ONE)
     assert last == so == before[:1] + before[2:]
 
 
+@SQLITE
 def test_where_much_changed_the_matches_are_read_anew(filled):
     held = HeldMatches(least_held=0, most_changed=0.5)
     asked(filled, held, ONE)
-    filled.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["d1", "d3", "d5"]))
+    delete(filled, "docs", "d1", "d3", "d5")
     after, so = asked(filled, held, ONE)
     assert after == so
     assert len(after) == 1
 
 
+@SQLITE
 def test_what_is_counted_often_is_held(filled, monkeypatch):
     held = eager()
     with filled.read() as transaction:
@@ -116,6 +113,7 @@ def test_what_is_counted_often_is_held(filled, monkeypatch):
         assert set(counted) == {count(transaction, collection.key, ONE, DOCUMENTS)}
 
 
+@SQLITE
 def test_filters_that_are_equal_in_python_are_told_apart(filled):
     assert ONE == TRUE
     held = eager()
@@ -125,11 +123,12 @@ def test_filters_that_are_equal_in_python_are_told_apart(filled):
     assert asked(filled, held, ONE) != asked(filled, held, TRUE)
 
 
+@SQLITE
 def test_an_older_snapshot_is_answered_and_does_not_replace_a_newer_one(filled):
     held = eager()
     with filled.read() as older:
         collection = find_collection(older, "docs")
-        filled.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["d1"]))
+        delete(filled, "docs", "d1")
         newer, _ = asked(filled, held, ONE)
         assert held.of(older, collection, ONE).tolist() == sorted(all_positions(older, collection, ONE))
         assert held.count(older, collection, ONE) == len(newer) + 1
@@ -137,6 +136,7 @@ def test_an_older_snapshot_is_answered_and_does_not_replace_a_newer_one(filled):
 
 
 @pytest.mark.parametrize("most_bytes", [0, ENTRY_BYTES, ENTRY_BYTES + 100])
+@SQLITE
 def test_what_does_not_fit_is_read_each_time(filled, most_bytes):
     held = eager(most_bytes)
     for where in (ONE, TRUE, ONE, parse_where({"a": {"$exists": True}})):

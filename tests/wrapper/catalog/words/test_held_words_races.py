@@ -2,13 +2,13 @@
 
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 
-from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING
-from wrapper.catalog import writes
+from tests.support.live import PATIENCE_SECONDS
+from tests.wrapper.documents import add, create, delete
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
@@ -20,19 +20,15 @@ NAMES = ("one", "other")
 WORDS = ["wing", "flow", "heat", "wall", "Maschinen", "天気", "getUserName", "reading"]
 QUERIES = ["wing flow", "heat", "Maschine", "天", "user name", '"flow heat"']
 ROUNDS = 12
-DEADLINE_SECONDS = 300
 
 
 @pytest.fixture
 def catalogs(open_database):
     """Two objects on one database share nothing but it, like two processes."""
-    opened = [Catalog(open_database()) for _ in range(2)]
+    opened = [Catalog(open_database(), wait_seconds=PATIENCE_SECONDS) for _ in range(2)]
     for catalog in opened:
         catalog.open()
-    for name in NAMES:
-        opened[0].commit(
-            lambda transaction, name=name: collection_writes.create_collection(transaction, name, {}, "cosine")
-        )
+    create(opened[0], *NAMES)
     return opened
 
 
@@ -46,7 +42,6 @@ def change(catalog, dice):
     name = dice.choice(NAMES)
     ids = [str(number) for number in dice.sample(range(40), 4)]
     texts = [" ".join(dice.choices(WORDS, k=6)) for _ in ids]
-    batch = DocumentBatch(ids, texts, [{} for _ in ids], np.ones((len(ids), 2), dtype="<f4"))
     kind = dice.randrange(8)
     if kind == 0:
         catalog.commit(lambda transaction: anew(transaction, name))
@@ -55,9 +50,9 @@ def change(catalog, dice):
         while merging.step():
             pass
     elif kind == 2:
-        catalog.commit(lambda transaction: writes.delete_documents(transaction, name, ids=ids))
+        delete(catalog, name, *ids)
     else:
-        catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
+        add(catalog, name, ids, texts)
 
 
 def anew(transaction, name):
@@ -106,23 +101,15 @@ def test_an_answer_from_memory_is_that_of_its_snapshot(catalogs, never_held, mon
         if mine != told:
             wrong.append((query, mine, told))
 
-    failed = []
-
-    def run(work, *given):
+    with ThreadPoolExecutor(6) as threads:
+        writers = [threads.submit(write, each, seed) for seed, each in enumerate(catalogs)]
+        readers = [threads.submit(ask, each, 10 + seed) for seed, each in enumerate(catalogs * 2)]
         try:
-            work(*given)
-        except BaseException as error:
-            failed.append(error)
-
-    writers = [threading.Thread(target=run, args=(write, each, seed)) for seed, each in enumerate(catalogs)]
-    readers = [threading.Thread(target=run, args=(ask, each, 10 + seed)) for seed, each in enumerate(catalogs * 2)]
-    for thread in (*writers, *readers):
-        thread.start()
-    for thread in writers:
-        thread.join(DEADLINE_SECONDS)
-    over.set()
-    for thread in readers:
-        thread.join(DEADLINE_SECONDS)
-    assert failed == []
+            for each in writers:
+                each.result()
+        finally:
+            over.set()
+        for each in readers:
+            each.result()
     assert wrong == []
     assert len(from_memory) > ROUNDS

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from schemas.records import DocumentBatch
-from schemas.where import EVERYTHING
-from wrapper.catalog import writes
-from wrapper.catalog.held_documents import HeldDocuments
-from wrapper.catalog.names import collection_writes
-from wrapper.catalog.rows import find_collection
-from wrapper.catalog.text_search import text_search
+from tests.wrapper.catalog.conftest import SQLITE
+from tests.wrapper.documents import add, create, ids_found, numbered
 from wrapper.catalog.words.languages import DEFAULT, LANGUAGES, language_of
 from wrapper.catalog.words.merging import WordMerging
 from wrapper.catalog.words.stems import Stemmer
@@ -54,28 +48,16 @@ def search(catalog):
         name = f"docs-{len(searched)}"
         searched.append(name)
         pairs = [(each, {}) if isinstance(each, str) else each for each in documents]
-
-        def fill(transaction):
-            collection_writes.create_collection(transaction, name, metadata, "cosine")
-            ids = [str(number) for number in range(len(pairs))]
-            vectors = np.ones((len(pairs), 2), dtype="<f4")
-            batch = DocumentBatch(ids, [text for text, _ in pairs], [each for _, each in pairs], vectors)
-            writes.add_documents(transaction, name, batch)
-
-        catalog.commit(fill)
-        with catalog.read() as transaction:
-            found, _ = text_search(
-                transaction, find_collection(transaction, name), query, EVERYTHING, HeldDocuments(), limit=100
-            )
-        return [int(match.document.id) for match in found]
+        create(catalog, name, metadata=metadata)
+        add(catalog, name, numbered(len(pairs), ""), [text for text, _ in pairs], [each for _, each in pairs])
+        return [int(each) for each in ids_found(catalog, name, query)]
 
     searched: list[str] = []
     return search_in
 
 
-@pytest.mark.parametrize("language", TEXTS)
-def test_a_sentence_tells_its_language(language):
-    assert language_of(TEXTS[language], {}, {}) == language
+def test_a_sentence_tells_its_language():
+    assert {language: language_of(text, {}, {}) for language, text in TEXTS.items()} == {each: each for each in TEXTS}
 
 
 @pytest.mark.parametrize(
@@ -113,14 +95,11 @@ def test_what_the_metadata_say_comes_before_what_the_text_shows(own, collection,
     assert language_of(TEXTS["it"], {"language": own}, {"language": collection}) == language
 
 
-@pytest.mark.parametrize("language", FORMS)
-def test_a_word_is_found_in_its_other_forms(search, language):
-    text, queries = FORMS[language]
-    for query in queries:
-        assert search(["nothing to see here", (text, {"language": language})], query) == [1], query
-
-
-def test_the_language_of_the_collection_is_that_of_its_documents(search):
+@SQLITE
+def test_a_word_is_found_in_its_other_forms_by_the_rules_of_the_documents_or_the_collections_language(search):
+    for language, (text, queries) in FORMS.items():
+        for query in queries:
+            assert search(["nothing to see here", (text, {"language": language})], query) == [1], query
     assert search(["Häuser"], "Haus", language="de") == [0]
     assert search(["Häuser"], "Haus") == []
 
@@ -133,6 +112,7 @@ def test_documents_of_several_languages_are_found_in_one_collection(search):
     assert search(texts, "copia de seguridad")[0] == list(TEXTS).index("es")
 
 
+@SQLITE
 def test_stop_words_are_those_of_the_language_of_the_question(search):
     german = [
         ("Das war der Krieg und die Ursache", {"language": "de"}),
@@ -144,29 +124,31 @@ def test_stop_words_are_those_of_the_language_of_the_question(search):
     assert 3 not in search([*german, *english], "the war of independence")
 
 
-@pytest.mark.parametrize(
-    ("text", "queries"),
-    [
-        ("水道の水を止める弁は台所の下にあります", ["水", "台所", "弁はどこ", "水道の弁"]),
-        ("ﾊﾟｽﾜｰﾄﾞの再設定", ["パスワード", "再設定"]),
-        ("密码重置需要管理员批准", ["密码", "管理员", "怎么重置密码？", "批"]),
-        ("비밀번호를 다시 설정하는 방법", ["비밀번호", "비밀번호 설정", "방법은"]),
-        ("วิธีตั้งรหัสผ่านใหม่", ["รหัสผ่าน", "ตั้งรหัสผ่าน"]),
-        ("ＡＰＩ の ｋｅｙ", ["api", "key", "API"]),
-        ("eﬃcient oﬃce", ["efficient", "office"]),
-        ("हिन्दी में खोज", ["हिन्दी", "खोज"]),
-        ("iPhoneの設定", ["iphone", "設定", "iPhone設定"]),
-    ],
-)
-def test_words_of_other_scripts_are_found_inside_sentences(search, text, queries):
-    for query in queries:
-        assert search(["何もない文章", "nothing to see", text], query)[:1] == [2], query
+OTHER_SCRIPTS = {
+    "水道の水を止める弁は台所の下にあります": ["水", "台所", "弁はどこ", "水道の弁"],
+    "ﾊﾟｽﾜｰﾄﾞの再設定": ["パスワード", "再設定"],
+    "密码重置需要管理员批准": ["密码", "管理员", "怎么重置密码？", "批"],
+    "비밀번호를 다시 설정하는 방법": ["비밀번호", "비밀번호 설정", "방법은"],
+    "วิธีตั้งรหัสผ่านใหม่": ["รหัสผ่าน", "ตั้งรหัสผ่าน"],
+    "ＡＰＩ の ｋｅｙ": ["api", "key", "API"],
+    "eﬃcient oﬃce": ["efficient", "office"],
+    "हिन्दी में खोज": ["हिन्दी", "खोज"],
+    "iPhoneの設定": ["iphone", "設定", "iPhone設定"],
+}
+
+
+@SQLITE
+def test_words_of_other_scripts_are_found_inside_sentences(search):
+    for text, queries in OTHER_SCRIPTS.items():
+        for query in queries:
+            assert search(["何もない文章", "nothing to see", text], query)[:1] == [2], query
 
 
 @pytest.mark.parametrize(
     ("query", "first", "found"),
     [("京都", 0, {0, 1}), ('"東京都"', 1, {0, 1}), ('"京都の"', 0, {0, 1}), ("都", 2, {0, 1, 2})],
 )
+@SQLITE
 def test_phrases_and_single_letters_of_scripts_without_spaces(search, query, first, found):
     others = ["nothing to see"] * 8
     answer = search(["京都の寺", "東京都庁", "都", "大阪", *others], query)
@@ -177,23 +159,17 @@ def test_segments_of_one_language_are_merged_with_each_other_alone(search, catal
     texts = ["Häuser", "houses"]
     search(texts, "x")
 
-    def add(document_id, text, language):
-        batch = DocumentBatch([document_id], [text], [{"language": language}], np.ones((1, 2), dtype="<f4"))
-        catalog.commit(lambda transaction: writes.add_documents(transaction, "docs-0", batch))
-
     for number in range(4):
         for language, text in zip(("de", "en"), texts, strict=True):
-            add(f"{language}{number}", text, language)
+            add(catalog, "docs-0", [f"{language}{number}"], [text], [{"language": language}])
     ticks = iter(range(0, 10_000, 100))
     merging = WordMerging(catalog, lambda: float(next(ticks)), merged_at_once=2)
     while merging.step():
         pass
     with catalog.read() as transaction:
         stored = transaction.rows("SELECT language, documents FROM word_segments ORDER BY language")
-        collection = find_collection(transaction, "docs-0")
-        found, _ = text_search(transaction, collection, "Haus", EVERYTHING, HeldDocuments(), limit=100)
     assert stored == [("de", 4), ("en", 6)]
-    assert {match.document.id for match in found} == {"de0", "de1", "de2", "de3"}
+    assert set(ids_found(catalog, "docs-0", "Haus")) == {"de0", "de1", "de2", "de3"}
 
 
 def test_every_language_has_a_stemmer():

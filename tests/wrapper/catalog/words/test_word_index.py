@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 from itertools import count
 
 import numpy as np
@@ -12,16 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.records import DocumentBatch
-from schemas.where import EVERYTHING
 from tests.properties.consistency import check_tables
-from wrapper.catalog import writes
+from tests.wrapper import documents
+from tests.wrapper.catalog.conftest import SQLITE
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import WordRow
-from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.names import collection_writes
-from wrapper.catalog.rows import find_collection
-from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words import merging as merging_module
 from wrapper.catalog.words.index import segment_of
 from wrapper.catalog.words.merging import WordMerging
@@ -34,28 +31,19 @@ WORDS = ["alpha", "beta", "gamma", "running", "runs", "delta7", "getUserName", "
 STEMMER = Stemmer()
 TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=8)
 
-only_sqlite = pytest.mark.parametrize("open_database", ["sqlite"], indirect=True)
-
 
 @pytest.fixture
 def add(catalog):
     def add_documents(name, texts, *, ids=None, title=None):
-        batch = DocumentBatch(
-            [str(number) for number in range(len(texts))] if ids is None else ids,
-            list(texts),
-            [{} if title is None else {"title": title} for _ in texts],
-            np.ones((len(texts), 2), dtype="<f4"),
-        )
-        catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
+        metadatas = [{} if title is None else {"title": title} for _ in texts]
+        documents.add(catalog, name, ids or documents.numbered(len(texts), ""), texts, metadatas)
 
     return add_documents
 
 
 @pytest.fixture
 def make(catalog):
-    return lambda name: catalog.commit(
-        lambda transaction: collection_writes.create_collection(transaction, name, {}, "cosine")
-    )
+    return partial(documents.create, catalog)
 
 
 @pytest.fixture
@@ -65,11 +53,7 @@ def merging(catalog):
 
 
 def _scores(catalog, name, query):
-    with catalog.read() as transaction:
-        found, _ = text_search(
-            transaction, find_collection(transaction, name), query, EVERYTHING, HeldDocuments(), limit=100
-        )
-    return [(match.document.id, match.score) for match in found]
+    return [(match.document.id, match.score) for match in documents.search(catalog, name, query)[0]]
 
 
 def _rows(catalog, table):
@@ -101,7 +85,7 @@ def test_scores_are_those_that_fts5_gives_a_table_of_the_collection_alone(make, 
                 (expression,),
             ).fetchall()
             found = _scores(catalog, name, query)
-            assert sorted(int(document) for document, _ in found) == sorted(document for document, _ in expected)
+            assert sorted(int(found) for found, _ in found) == sorted(found for found, _ in expected)
             assert [score for _, score in found] == pytest.approx([score for _, score in expected])
 
 
@@ -116,7 +100,7 @@ def test_other_collections_change_no_score(make, add, catalog):
     assert _scores(catalog, "mine", "alpha beta") == before
 
 
-@only_sqlite
+@SQLITE
 def test_making_and_deleting_a_collection_changes_no_schema(make, add, catalog):
     with catalog.read() as transaction:
         before = transaction.value("PRAGMA schema_version")
@@ -138,7 +122,7 @@ def test_no_word_of_a_deleted_or_emptied_collection_is_left(make, add, catalog, 
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), TEXTS), min_size=1, max_size=10))
-@only_sqlite
+@SQLITE
 def test_merged_segments_answer_as_those_they_were_made_from(make, add, catalog, merging, tmp_path, stories):
     name = f"docs-{_rows(catalog, 'collections')}"
     make(name)
@@ -168,7 +152,7 @@ def test_many_small_writes_become_few_segments(make, add, catalog, merging):
 def test_words_that_were_taken_out_leave_the_file(make, add, catalog, merging):
     make("docs")
     add("docs", ["alpha secret", "beta", "gamma old"])
-    catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["0"]))
+    documents.delete(catalog, "docs", "0")
     add("docs", ["gamma new"], ids=["2"])
     assert _scores(catalog, "docs", "secret old") == []
     while merging.step():
@@ -186,13 +170,13 @@ def test_removals_are_forgotten_also_where_large_segments_have_none(make, add, c
     make("docs")
     add("docs", ["alpha old"])
     add("docs", ["beta", "gamma"], ids=["1", "2"])
-    catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["2"]))
+    documents.delete(catalog, "docs", "2")
     while merging.step():
         pass
     assert (_rows(catalog, "word_segments"), _rows(catalog, "word_removals")) == (2, 0)
-    assert {document for document, _ in _scores(catalog, "docs", "alpha beta gamma")} == {"0", "1"}
-    catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["0"]))
-    assert [document for document, _ in _scores(catalog, "docs", "alpha beta gamma")] == ["1"]
+    assert {found for found, _ in _scores(catalog, "docs", "alpha beta gamma")} == {"0", "1"}
+    documents.delete(catalog, "docs", "0")
+    assert [found for found, _ in _scores(catalog, "docs", "alpha beta gamma")] == ["1"]
 
 
 def test_a_merge_waits_for_its_turn_to_write_without_reading(make, add, catalog, monkeypatch):
@@ -220,7 +204,7 @@ def test_a_merge_waits_for_its_turn_to_write_without_reading(make, add, catalog,
     assert not step()
     now[0] += 100
     assert step()  # few words, and quiet
-    catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["0"]))
+    documents.delete(catalog, "docs", "0")
     now[0] += 100
     assert step()  # words that were taken out
     assert written == [0, 0, 0]
@@ -235,13 +219,13 @@ def test_writes_during_a_merge_of_segments_are_not_lost(make, add, catalog, merg
         merged = merge(segments)
         monkeypatch.setattr(merging_module, "merge", merge)
         add("docs", ["beta"], ids=["0"])
-        catalog.commit(lambda transaction: writes.delete_documents(transaction, "docs", ids=["1"]))
+        documents.delete(catalog, "docs", "1")
         add("docs", ["alpha four"], ids=["3"])
         return merged
 
     monkeypatch.setattr(merging_module, "merge", meanwhile)
     assert merging.step()
-    assert sorted(document for document, _ in _scores(catalog, "docs", "alpha")) == ["2", "3"]
+    assert sorted(found for found, _ in _scores(catalog, "docs", "alpha")) == ["2", "3"]
     if catalog.kind == "sqlite":
         check_tables(tmp_path / "catalog.sqlite")
 

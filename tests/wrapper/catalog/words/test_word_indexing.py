@@ -1,29 +1,22 @@
 """A catalogue of an earlier release, whose words have no headings, tags or languages, is reindexed when it is opened."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys
 from itertools import islice
 
-import numpy as np
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from schemas.records import DocumentBatch
-from schemas.where import EVERYTHING
 from tests.support.old_words import forget_words
-from wrapper.catalog import writes
+from tests.wrapper.catalog.conftest import POSTGRESQL, SQLITE
+from tests.wrapper.documents import add, create, delete, ids_found, numbered
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.migrations import migrate
-from wrapper.catalog.names import collection_writes
-from wrapper.catalog.rows import find_collection
-from wrapper.catalog.text_search import text_search
 from wrapper.catalog.words import old_tables, reindexing
 
 DOCUMENTS = 5
+EVERYONE = numbered(DOCUMENTS, "")
 NAMES = ("books", "papers", "empty")
 KILLED_WHILE_OPENING = """
 import sys, time
@@ -57,20 +50,11 @@ def make_old(catalog):
     before 11 there were no languages.
     """
 
-    def fill(transaction):
-        for name in ("books", "papers"):
-            collection_writes.create_collection(transaction, name, {}, "cosine")
-            batch = DocumentBatch(
-                [str(number) for number in range(DOCUMENTS)],
-                [f"text {number}" for number in range(DOCUMENTS)],
-                [{"title": f"title{number}", "tags": [f"tag{number}", "tagged"]} for number in range(DOCUMENTS)],
-                np.ones((DOCUMENTS, 2), dtype="<f4"),
-            )
-            writes.add_documents(transaction, name, batch)
-        collection_writes.create_collection(transaction, "empty", {}, "cosine")
-
     def make(version=3):
-        catalog.commit(fill)
+        create(catalog, *NAMES)
+        metadatas = [{"title": f"title{number}", "tags": [f"tag{number}", "tagged"]} for number in range(DOCUMENTS)]
+        for name in ("books", "papers"):
+            add(catalog, name, EVERYONE, numbered(DOCUMENTS, "text "), metadatas)
         catalog.commit(lambda transaction: forget_words(transaction, version, NAMES, interrupted_in="papers"))
 
     return make
@@ -97,31 +81,21 @@ def old(make_old, open_database, monkeypatch):
     return make
 
 
-def _found(catalog, name, query):
-    with catalog.read() as transaction:
-        found, _ = text_search(
-            transaction, find_collection(transaction, name), query, EVERYTHING, HeldDocuments(), limit=10
-        )
-    return [match.document.id for match in found]
-
-
 def _find_all(catalog):
-    everyone = [str(number) for number in range(DOCUMENTS)]
     for name in ("books", "papers"):
         for word in ("title", "tag"):
-            assert [_found(catalog, name, f"{word}{number}") for number in range(DOCUMENTS)] == [[n] for n in everyone]
-        assert sorted(_found(catalog, name, "text")) == everyone
-        assert sorted(_found(catalog, name, "tagged")) == everyone
-    assert _found(catalog, "empty", "text") == []
+            assert [ids_found(catalog, name, f"{word}{n}") for n in EVERYONE] == [[n] for n in EVERYONE]
+        assert sorted(ids_found(catalog, name, "text")) == EVERYONE
+        assert sorted(ids_found(catalog, name, "tagged")) == EVERYONE
+    assert ids_found(catalog, "empty", "text") == []
 
 
-@pytest.mark.parametrize("interrupted_after", [0, 1, 5])
-@pytest.mark.parametrize("version", [3, 4, 5, 10])
+@pytest.mark.parametrize(("version", "interrupted_after"), [(3, 0), (3, 5), (4, 1), (5, 0), (10, 1), (10, 5)])
 def test_every_document_is_found_by_its_title_its_tags_and_its_text(old, interrupted_after, version):
     _find_all(old(interrupted_after, version))
 
 
-@pytest.mark.parametrize("open_database", ["sqlite"], indirect=True)
+@SQLITE
 @pytest.mark.parametrize("batches", [1, 4])
 def test_a_process_that_is_killed_while_it_reindexes_loses_nothing(make_old, open_database, tmp_path, batches):
     make_old(version=3)
@@ -146,7 +120,7 @@ def _is_sound_without_old_tables(catalog):
         assert transaction.rows("PRAGMA integrity_check") == [("ok",)]
 
 
-@pytest.mark.parametrize("open_database", ["sqlite"], indirect=True)
+@SQLITE
 @pytest.mark.parametrize("version", [3, 5])
 def test_the_tables_of_earlier_releases_are_dropped_and_their_space_is_free(
     make_old, open_database, version, monkeypatch
@@ -164,7 +138,7 @@ def test_the_tables_of_earlier_releases_are_dropped_and_their_space_is_free(
     _find_all(again)
 
 
-@pytest.mark.parametrize("open_database", ["sqlite"], indirect=True)
+@SQLITE
 @pytest.mark.parametrize("parts", [0, 1])
 def test_where_the_list_of_tables_cannot_be_written_they_go_one_by_one(make_old, open_database, parts, monkeypatch):
     put_back_by_parts = old_tables._put_back_by_parts
@@ -183,7 +157,7 @@ def test_where_the_list_of_tables_cannot_be_written_they_go_one_by_one(make_old,
     _is_sound_without_old_tables(again)
 
 
-@pytest.mark.parametrize("open_database", ["postgresql"], indirect=True)
+@POSTGRESQL
 def test_what_earlier_releases_indexed_words_with_on_postgresql_is_dropped(old):
     with old(version=10).read() as transaction:
         assert transaction.value("SELECT to_regclass('words')") is None
@@ -192,15 +166,10 @@ def test_what_earlier_releases_indexed_words_with_on_postgresql_is_dropped(old):
         assert transaction.value(f"SELECT count(*) FROM pg_ts_config WHERE cfgnamespace {here}") == 0
 
 
-def test_reindexed_documents_are_removed_and_replaced_like_the_rest(old):
-    catalog = old()
-    catalog.commit(lambda transaction: writes.delete_documents(transaction, "books", ids=["1"]))
-    batch = DocumentBatch(["2"], ["text 2"], [{"title": "other"}], np.ones((1, 2), dtype="<f4"))
-    catalog.commit(lambda transaction: writes.add_documents(transaction, "books", batch))
-    assert [_found(catalog, "books", query) for query in ("title1", "title2", "other")] == [[], [], ["2"]]
-
-
-def test_it_is_done_once(old):
+def test_it_is_done_once_and_documents_are_removed_and_replaced_like_the_rest(old):
     catalog = old()
     with catalog.read() as transaction:
         assert not reindexing.is_due(transaction)
+    delete(catalog, "books", "1")
+    add(catalog, "books", ["2"], ["text 2"], [{"title": "other"}])
+    assert [ids_found(catalog, "books", query) for query in ("title1", "title2", "other")] == [[], [], ["2"]]
