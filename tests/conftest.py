@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from tests.properties.profiles import load_profile
 from tests.support.apps import ONE_LOOK, models_of, running_app
 from tests.support.commands import ShortLived
 from tests.support.contract import Contract
@@ -23,6 +24,8 @@ from tests.support.gate import Gate
 from tests.support.live import chroma_client, live_service
 from tests.support.model_server import model_server
 from tests.support.postgres import postgres_server
+
+load_profile()
 
 
 def pytest_addoption(parser):

@@ -5,15 +5,12 @@ import uuid
 import orjson
 import pytest
 
-from tests.properties.profiles import load_profile
 from tests.registry.hostile import response
 from tests.support.commands import run_command
 from tests.support.raw_server import raw_server
 
 TYPED = "sk-typed-by-a-person-93af"
 """A secret that people type, which a service may repeat."""
-
-load_profile()
 
 
 @pytest.fixture

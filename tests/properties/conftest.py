@@ -9,9 +9,6 @@ import pytest
 pytest.register_assert_rewrite("tests.properties.consistency")
 
 from tests.properties.catalogs import CatalogCollections, open_catalog, open_postgres_catalog  # noqa: E402
-from tests.properties.profiles import load_profile  # noqa: E402
-
-load_profile()
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])

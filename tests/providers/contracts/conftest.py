@@ -6,12 +6,9 @@ import pytest
 
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
-from tests.properties.profiles import load_profile
 from tests.providers.contracts.harnesses import harnesses_of
 from tests.support.apps import running_app
 from tests.support.chroma import ChromaServer
-
-load_profile()
 
 REGISTRY = discover(ProviderRegistry(), strangers=())
 

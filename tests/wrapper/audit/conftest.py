@@ -8,12 +8,9 @@ import orjson
 import pytest
 
 from schemas.storage.audit import AuditEvent, AuditQuery
-from tests.properties.profiles import load_profile
 from wrapper.audit.audit_log import AuditLog
 from wrapper.audit.file_names import files_in
 from wrapper.audit.reading import newest_first
-
-load_profile()
 
 
 class Clock:

@@ -2,11 +2,9 @@
 
 import pytest
 
-from tests.properties.profiles import load_profile
 from tests.support.catalogues import one_database
 from wrapper.catalog.catalog import Catalog
 
-load_profile()
 SQLITE = pytest.mark.parametrize("open_database", ["sqlite"], indirect=True)
 POSTGRESQL = pytest.mark.parametrize("open_database", ["postgresql"], indirect=True)
 """Both unless a test says otherwise: what it checks is done in Python, the same for either."""

@@ -6,11 +6,8 @@ import pytest
 
 from tests.properties.fake_engine import FakeEngine
 from tests.properties.processes import Process
-from tests.properties.profiles import load_profile
 from tests.support.worlds import World
 from tests.wrapper.indexing.workers import Workers
-
-load_profile()
 
 
 @pytest.fixture

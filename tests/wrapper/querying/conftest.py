@@ -3,9 +3,6 @@
 import pytest
 
 from tests.properties.catalogs import open_catalog
-from tests.properties.profiles import load_profile
-
-load_profile()
 
 
 @pytest.fixture

@@ -2,12 +2,10 @@
 
 import pytest
 
-from tests.properties.profiles import load_profile
 from tests.support.catalogues import one_database
 from tests.wrapper.stores.reembedded import Collection
 from wrapper.catalog.catalog import Catalog
 
-load_profile()
 BOTH = pytest.mark.parametrize("catalog", ["sqlite", "postgresql"], indirect=True)
 """The SQL of re-embedding is tried on both databases by its properties; what else is decided is the same on either."""
 

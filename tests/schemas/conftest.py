@@ -1,3 +1,0 @@
-from tests.properties.profiles import load_profile
-
-load_profile()
