@@ -176,7 +176,7 @@ def models_up(models):
 
 
 @pytest.fixture(scope="module")
-def app_of_models(tmp_path_factory, models, processes):
+def app_of_models(tmp_path_factory, models):
     """`app_of_models(chats=…, retrieval=…, look_seconds=…, **registry)` starts a service in this process that uses the
     stub for embeddings and, when it `chats`, for chat. It ends with the module."""
     with ExitStack() as stack:

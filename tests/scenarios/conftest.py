@@ -20,7 +20,7 @@ def models():
 
 
 @pytest.fixture(scope="session")
-def app_on_sqlite(tmp_path_factory, processes):
+def app_on_sqlite(tmp_path_factory):
     with running_app(tmp_path_factory.mktemp("sqlite"), retrieval=WRITING) as app:
         yield app
 
@@ -35,13 +35,13 @@ def app_on_postgresql(tmp_path_factory, postgres):
 
 
 @pytest.fixture(scope="session", params=["sqlite"])
-def app(request, processes):
+def app(request):
     """The service on one database; it goes on while others are asked."""
     return request.getfixturevalue(f"app_on_{request.param}")
 
 
 @pytest.fixture(scope="session")
-def talking(tmp_path_factory, models, processes):
+def talking(tmp_path_factory, models):
     """A service whose embeddings and chats come from the stub."""
     with running_app(tmp_path_factory.mktemp("talking"), registry=models_of(models)) as app:
         yield app

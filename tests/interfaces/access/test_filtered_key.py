@@ -17,7 +17,7 @@ MANY_WORDS = " ".join(f"word{number}" for number in range(900))
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory, processes):
+def app(tmp_path_factory):
     access = AccessSettings(access="keys", api_key=ADMIN["X-API-Key"])
     data_dir = tmp_path_factory.mktemp("filtered")
     with running_app(data_dir, access=access, retrieval=RetrievalSettings(keep_originals=True)) as app:

@@ -48,7 +48,7 @@ class Asking:
 
 
 @pytest.fixture(scope="module")
-def callers(tmp_path_factory, models, processes):
+def callers(tmp_path_factory, models):
     """A service with keys: `ada`, `bob` with the same rights, `rotated` (Ada's key after a rotation), `narrow` for the
     collections `narrow*` only, `beside` with the same collections as `narrow`, and `admin`."""
     with running_app(

@@ -16,7 +16,7 @@ ADMIN = "the-administrators-key-of-these-tests"
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory, processes):
+def app(tmp_path_factory):
     keys = AccessSettings(access="keys", api_key=ADMIN)
     with running_app(tmp_path_factory.mktemp("keyed"), access=keys) as app:
         yield app

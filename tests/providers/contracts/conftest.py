@@ -19,7 +19,7 @@ def registry():
 
 
 @pytest.fixture(scope="session")
-def lost_storage(tmp_path_factory, processes):
+def lost_storage(tmp_path_factory):
     """A store whose service has ended."""
     with running_app(tmp_path_factory.mktemp("lost")) as app:
         service = app.extensions["rag.service"]

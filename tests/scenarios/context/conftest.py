@@ -14,7 +14,7 @@ from tests.support.model_server import Answer
 
 
 @pytest.fixture(scope="session")
-def app(tmp_path_factory, models, processes):
+def app(tmp_path_factory, models):
     retrieval = RetrievalSettings(
         breaker_threshold=THRESHOLD, context_vector_seconds=PATIENCE_SECONDS, context_text_seconds=PATIENCE_SECONDS
     )

@@ -21,7 +21,7 @@ def settings(models):
 
 
 @pytest.fixture(scope="session")
-def erasing_on_sqlite(tmp_path_factory, settings, processes):
+def erasing_on_sqlite(tmp_path_factory, settings):
     with running_app(tmp_path_factory.mktemp("sqlite"), **settings) as app:
         yield app
 
@@ -36,7 +36,7 @@ def erasing_on_postgresql(tmp_path_factory, settings, postgres):
 
 
 @pytest.fixture(scope="session", params=["sqlite"])
-def app(request, processes):
+def app(request):
     """The service on one database; it goes on while others are asked."""
     return request.getfixturevalue(f"erasing_on_{request.param}")
 

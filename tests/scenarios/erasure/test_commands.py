@@ -18,7 +18,7 @@ ADA, BOB = asker("ada"), asker("bob")
 
 
 @pytest.fixture(scope="module")
-def stored_by_ada(tmp_path_factory, models, processes):
+def stored_by_ada(tmp_path_factory, models):
     """A data directory with Ada's topic, and with notes of hers in two collections, one of them with notes of Bob's."""
     folder = tmp_path_factory.mktemp("left") / "data"
     settings = (

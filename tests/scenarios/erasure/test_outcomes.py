@@ -34,7 +34,7 @@ def upload(word, other):
 
 
 @pytest.fixture(scope="module")
-def closed(tmp_path_factory, settings, processes):
+def closed(tmp_path_factory, settings):
     """A service that knows who asks."""
     with running_app(tmp_path_factory.mktemp("closed"), **settings, access=AccessSettings()) as app:
         yield app

@@ -9,7 +9,7 @@ from wrapper.engine.keeper_process import start_keeper
 
 
 @pytest.fixture(scope="session")
-def engine_dir(tmp_path_factory, processes):
+def engine_dir(tmp_path_factory):
     data_dir = tmp_path_factory.mktemp("engine")
     keeper = start_keeper(data_dir)
     reader = EngineStateReader(data_dir)

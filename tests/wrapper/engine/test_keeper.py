@@ -18,7 +18,6 @@ from wrapper.engine.keeper.chroma_child import ChromaChild, end_orphan, free_por
 from wrapper.engine.keeper.state import EngineStateReader, read_state, request_restart
 from wrapper.engine.keeper_process import start_keeper
 
-pytestmark = pytest.mark.usefixtures("processes")
 
 
 class Kept:
@@ -43,7 +42,7 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def keeper(tmp_path_factory, processes):
+def keeper(tmp_path_factory):
     kept = Kept(tmp_path_factory.mktemp("kept"))
     yield kept
     kept.stop()

@@ -42,7 +42,7 @@ def run_engine(data_dir, script):
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory, processes):
+def written(tmp_path_factory):
     directory = tmp_path_factory.mktemp("written")
     run_engine(directory, STORE)
     return directory

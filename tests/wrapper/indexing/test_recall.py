@@ -37,7 +37,7 @@ DEFAULT = WrapperSettings()
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory, processes):
+def engine(tmp_path_factory):
     """The client of an engine of this module's own."""
     directory = tmp_path_factory.mktemp("recall")
     keeper = start_keeper(directory)

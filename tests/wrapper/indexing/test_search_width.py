@@ -33,7 +33,7 @@ CONFIGURATION = '{"hnsw":{"ef_search":10},"embedding_function":null}'
 
 
 @pytest.fixture
-def narrow(tmp_path, processes):
+def narrow(tmp_path):
     """The client of an engine of its own, whose new indexes are searched so narrowly that they miss a lot."""
     directory = tmp_path / "engine"
     directory.mkdir()

@@ -255,7 +255,7 @@ def test_what_is_made_of_a_new_collection_while_others_are_swept_stays(process, 
     assert len(files(tmp_path)) == len(held._kept) == 1
 
 
-def test_a_service_sweeps_when_it_starts(tmp_path, processes):
+def test_a_service_sweeps_when_it_starts(tmp_path):
     stray = tmp_path / "codes" / f"{uuid.uuid4()}.3.codes"
     stray.parent.mkdir()
     stray.write_bytes(b"of a collection that is gone")

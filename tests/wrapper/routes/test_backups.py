@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory, folder, processes):
+def app(tmp_path_factory, folder):
     with running_app(tmp_path_factory.mktemp("backed-up"), backup_dir=folder, backup_keep=2) as app:
         yield app
 
