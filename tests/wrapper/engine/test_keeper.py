@@ -19,7 +19,6 @@ from wrapper.engine.keeper.state import EngineStateReader, read_state, request_r
 from wrapper.engine.keeper_process import start_keeper
 
 
-
 class Kept:
     """A keeper over a directory, and its engine's state."""
 
