@@ -8,6 +8,8 @@ import pytest
 from tests.durability.processes import forget_peak, peak_mb, resident_mb, workers
 from tests.support.live import PATIENCE_SECONDS, eventually, live_service
 
+pytestmark = pytest.mark.executed
+
 MOST_MB = 350
 MOST_GROWTH_MB = 100
 AT_ONCE = 8

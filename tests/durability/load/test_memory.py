@@ -14,6 +14,8 @@ import requests
 from tests.durability.processes import forget_peak, peak_mb, workers
 from tests.support.live import live_service
 
+pytestmark = pytest.mark.executed
+
 LINES = int(os.environ.get("RAG_SOAK_LINES", "12000"))
 FEW_LINES = 5_000
 DIMENSION = 8

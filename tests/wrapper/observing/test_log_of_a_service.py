@@ -22,6 +22,7 @@ def lines_of(text):
     return lines
 
 
+@pytest.mark.executed
 def test_a_service_writes_one_format_from_its_first_line_to_its_last(tmp_path, processes):
     with live_service(tmp_path, workers=1, log_format="json") as service:
         with service.session() as session:
