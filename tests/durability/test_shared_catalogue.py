@@ -112,7 +112,7 @@ def test_either_service_may_be_killed_and_nothing_is_lost(pair, chroma_server, f
 
 
 def test_nothing_is_lost_when_the_database_is_restarted_under_load(own_postgres, chroma_server, start):
-    with own_postgres.catalogue() as url:
+    with own_postgres.catalogue(empty=True) as url:
         services = [start(name, url, chroma_url=chroma_server.url) for name in ("one", "other")]
         create(services[0], TOGETHER)
         writers = [Writer(service, TOGETHER, number) for number, service in enumerate(services, 1)]

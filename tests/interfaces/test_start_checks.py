@@ -272,7 +272,7 @@ def test_a_database_that_does_not_answer_stops_the_start(environ, tmp_path):
 
 
 def test_a_database_that_answers_passes_and_the_check_leaves_nothing_behind(environ, postgres, tmp_path):
-    with postgres.catalogue() as url:
+    with postgres.catalogue(empty=True) as url:
         environ["RAG_CATALOG_URL"] = url
         assert look_before_start().problems == []
     assert list(tmp_path.iterdir()) == []

@@ -83,13 +83,13 @@ def test_what_is_not_in_a_copy_of_the_catalogue_alone_is_told(backed_up, tmp_pat
 
 def test_that_other_services_have_files_of_their_own_is_told(tmp_path, run_here, postgres):
     """Services on one PostgreSQL share the catalogue, and not their data directories."""
-    with postgres.catalogue() as url:
+    with postgres.catalogue(empty=True) as url:
         settings = {"catalog_url": url, "data_dir": tmp_path / "data"}
         assert run_here("keys", "create", "mine", "--scope", "admin", **settings).exit_code == 0
         done = run_here("backup", tmp_path / "one.ragbackup", **settings)
         assert done.exit_code == 0, done.stderr
         assert "files it has those of one data directory, 0 originals among them" in done.stderr
-    with postgres.catalogue() as url:
+    with postgres.catalogue(empty=True) as url:
         put_back = run_here("restore", tmp_path / "one.ragbackup", catalog_url=url, data_dir=tmp_path / "other")
         assert "other services on the database need backups of their own" in put_back.stdout
 

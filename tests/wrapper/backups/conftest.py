@@ -105,7 +105,7 @@ def new_place(request, tmp_path):
         def make(name):
             url = ""
             if request.param == "postgresql":
-                url = stack.enter_context(request.getfixturevalue("postgres").catalogue())
+                url = stack.enter_context(request.getfixturevalue("postgres").catalogue(empty=True))
             return Place(WrapperSettings(data_dir=tmp_path / name, catalog_url=url, disk_floor_mb=1))
 
         yield make

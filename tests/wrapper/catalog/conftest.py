@@ -17,6 +17,13 @@ def open_database(request):
         yield open_one
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def open_empty_database(request):
+    """The same of a database in which nobody has made tables yet."""
+    with one_database(request, empty=True) as open_one:
+        yield open_one
+
+
 @pytest.fixture
 def catalog(open_database):
     catalog = Catalog(open_database())

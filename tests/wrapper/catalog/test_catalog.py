@@ -172,8 +172,8 @@ def test_opening_again_changes_nothing_and_a_catalogue_of_a_newer_release_is_ref
         again.open()
 
 
-def test_two_processes_may_open_a_new_catalogue_at_once(open_database):
-    catalogs = [Catalog(open_database()) for _ in range(4)]
+def test_two_processes_may_open_a_new_catalogue_at_once(open_empty_database):
+    catalogs = [Catalog(open_empty_database()) for _ in range(4)]
     with ThreadPoolExecutor(len(catalogs)) as threads:
         list(threads.map(Catalog.open, catalogs))
     with catalogs[0].read() as transaction:

@@ -46,7 +46,11 @@ def test_a_new_catalogue_is_made_by_whoever_comes_first_and_opened_by_all(tmp_pa
 def test_whoever_waits_for_a_new_catalogue_sees_it_whatever_the_database_has_for_isolation(postgres):
     from wrapper.catalog.postgres.database import LOCK, PostgresDatabase
 
-    with postgres.catalogue() as url, closing(PostgresDatabase(url).connect()) as first, ThreadPoolExecutor(2) as pool:
+    with (
+        postgres.catalogue(empty=True) as url,
+        closing(PostgresDatabase(url).connect()) as first,
+        ThreadPoolExecutor(2) as pool,
+    ):
         first.execute("BEGIN")
         first.execute(LOCK)
         catalogs = [
