@@ -34,6 +34,7 @@ soak: $(DEVELOPED)
 	RAG_SOAK_SEARCHES=10000 $(BIN)/python -m pytest -s tests/durability/load/test_context_searches.py
 	RAG_SOAK_HOSTILE=1000000 $(BIN)/python -m pytest -s tests/fuzz/test_hostile.py
 	RAG_SOAK_EACH=1 $(BIN)/python -m pytest tests/properties/test_crashes.py tests/wrapper/indexing/test_adoption_crashes.py tests/providers/contracts/test_rubbish_answers.py
+	RAG_SOAK_QUALITY=1 $(BIN)/python -m pytest -s tests/retrieval/search/test_relevance_of_the_docs.py tests/interfaces/commands/test_bench.py
 	$(BIN)/python -m benchmarks.soak
 	RAG_FUZZ_EXAMPLES=100 HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest --timeout 14400 tests/fuzz
 

@@ -36,6 +36,7 @@ from retrieval.ingest.profiles import chunking_of
 from retrieval.ingest.sources import find_sources
 from retrieval.reading import DocumentReader
 from schemas.errors import RagError
+from schemas.plurals import counted
 from schemas.records import Vector
 from schemas.settings import RetrievalSettings
 
@@ -186,7 +187,7 @@ def expected_documents(folder: Path, embedding: EmbeddingProvider) -> list[Draft
 def load_twice(service: ScratchService, folder: Path, expected: list[Draft], console: Console) -> None:
     """Run `rag-wrapper load` as a user types it, twice; the second time nothing is left to do."""
     found = find_sources(folder)
-    extent = f"{len(expected)} chunks from {len(found.files)} files"
+    extent = f"{counted(len(expected), 'chunk')} from {counted(len(found.files), 'file')}"
     passed_over = f", {len(found.passed_over)} passed over" if found.passed_over else ""
     for outcome in (f"{COLLECTION}: {extent}: {len(expected)} created", f"nothing changed: {extent} are already there"):
         said = outcome + passed_over
