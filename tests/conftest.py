@@ -5,8 +5,6 @@ pytest-flask's: a client of `app` that checks every answer against openapi.yaml.
 another service defines an `app` of its own.
 """
 
-from __future__ import annotations
-
 import gc
 import signal
 import subprocess

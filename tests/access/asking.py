@@ -1,7 +1,5 @@
 """A request to each route of the table of access, which names a collection where the route takes one."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Services with keys: in this process, and with two workers as processes, one for each database and run."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 import pytest

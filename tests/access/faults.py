@@ -1,7 +1,5 @@
 """Loops over many cases that go on after a fault: one run tells them all."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 

@@ -1,7 +1,5 @@
 """A service with keys, as its clients see it: one that runs, and one in this process."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Requests that tell a service texts and secrets, some of which it stores, and some of which it refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

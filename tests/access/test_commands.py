@@ -1,7 +1,5 @@
 """Commands against a service that wants keys: they send the one of their environment, and say what is missing."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What somebody may try who has no key, a key for little, or one that has ended."""
 
-from __future__ import annotations
-
 import base64
 import os
 import signal

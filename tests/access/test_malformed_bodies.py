@@ -1,7 +1,5 @@
 """A body whose chunks are none changes no answer, no status in the audit log, and puts nothing into the log."""
 
-from __future__ import annotations
-
 import json
 import socket
 

@@ -1,7 +1,5 @@
 """Every route and tool × every kind of caller: the answer is the table's, and nothing of others is in it."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A revoked key is refused by every worker of every service of a catalogue, and tells those nothing who wait with it."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

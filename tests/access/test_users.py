@@ -1,7 +1,5 @@
 """Users of an identity provider at a real service of two workers: what their tokens let them do, and how they log in."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Calls of each tool of the table of access, and their answers over both transports of MCP."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

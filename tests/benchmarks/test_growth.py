@@ -1,7 +1,5 @@
 """The growth benchmark goes on where it ended: its documents and its filters are the same whatever the largest size is."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,8 +1,6 @@
 """The TypeScript client works in Node, where its own tests pass, and in a real browser, on a page of another origin that
 the service allows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

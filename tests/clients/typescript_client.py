@@ -4,8 +4,6 @@ The packages that the build needs come from npm once, and stay in `.npm-tools`; 
 client or the description of the wire changes.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """The files of Docker Compose are what Compose takes, and fit each other, the image and the settings."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@ They are checked against its own description, which the models of its client for
 refuses what is refused here: unknown fields, missing ones, and values of another type.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The dashboard and the alerts ask for series and labels that a service has, and each alert has its section."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

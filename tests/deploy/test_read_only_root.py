@@ -1,7 +1,5 @@
 """The service writes to its data directory and to `/tmp`, and nowhere else: its root can be read-only."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """The unit of `deploy/systemd` is one that systemd takes, and leaves the service little but what it needs."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -9,8 +9,6 @@ reader sees it. In shown JSON, "…" stands for any value, a string that ends wi
 Each line of shown text must be a line of the output, in that order; … at its end means that the line goes on.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

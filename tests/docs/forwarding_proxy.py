@@ -1,7 +1,5 @@
 """Run a reverse proxy in front of a service on this machine, which says of its clients what nginx and Caddy say."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 """`make serve` installs from wheels alone: packages that must be compiled are in extras, or are tools of the tests. The
 repository holds nothing that tools leave behind, and its configurations run existing commands."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

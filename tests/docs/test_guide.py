@@ -1,7 +1,5 @@
 """The guide has every page, leads nowhere else and loads nothing from elsewhere, and the service shows it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from html import unescape

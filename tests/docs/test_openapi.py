@@ -1,7 +1,5 @@
 """`openapi.yaml` is consistent in itself."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -6,8 +6,6 @@ prints what `WITHOUT_WHEELS` of `test_constraints.py` should hold. It installs n
 some minutes, more with an older pip, which downloads whole wheels to read their metadata.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

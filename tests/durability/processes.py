@@ -1,7 +1,5 @@
 """Find the processes of a running service by asking the kernel, measure and kill them."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Writers and readers that remember what they were told, and the checks of what must be true afterwards."""
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid

@@ -1,7 +1,5 @@
 """Make hostile requests: every field of the description with values of other kinds."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

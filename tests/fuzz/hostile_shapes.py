@@ -1,7 +1,5 @@
 """Make hostile requests: shapes that grow."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable, Iterable

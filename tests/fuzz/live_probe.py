@@ -4,8 +4,6 @@ took.
 The probe is a process of its own, because no other thread reads a clock while the test writes a megabyte of JSON.
 """
 
-from __future__ import annotations
-
 import json
 import select
 import subprocess

@@ -1,7 +1,5 @@
 """Teach schemathesis what it cannot know of our requests: how bodies are written, and which collections exist."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from typing import Any

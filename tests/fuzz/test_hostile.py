@@ -5,8 +5,6 @@ chooses among them. Each request has a bound of processor time, which is the sam
 soak`) goes up to a megabyte and looks at `/live` all the while; the short one stops early.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """Import contracts that import-linter itself lacks; `pyproject.toml` names them."""
 
-from __future__ import annotations
-
 import sys
 
 from grimp import ImportGraph

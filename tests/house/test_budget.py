@@ -1,7 +1,5 @@
 """The tests keep to their budget, and `make test` to its promises."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

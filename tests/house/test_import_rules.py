@@ -1,8 +1,6 @@
 """The import rules of `pyproject.toml` catch a violation of each rule, planted in a copy in a module that nobody
 listed."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

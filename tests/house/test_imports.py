@@ -1,8 +1,6 @@
 """Import rules that import-linter cannot state: it takes `http.client` for `http`, and a package for all that is in
 it. And the environment is read only where settings are read and where the product is put together."""
 
-from __future__ import annotations
-
 import ast
 import re
 

@@ -1,7 +1,5 @@
 """The rooms of the product let a newcomer find the way: few modules in each, short, and told apart by name."""
 
-from __future__ import annotations
-
 import ast
 import statistics
 import subprocess

@@ -1,7 +1,5 @@
 """A service on loopback that answers one JSON value by path, and by path alone."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

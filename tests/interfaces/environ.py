@@ -1,7 +1,5 @@
 """The environment of a process that a test starts by itself."""
 
-from __future__ import annotations
-
 import os
 
 

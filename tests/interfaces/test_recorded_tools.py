@@ -1,7 +1,5 @@
 """Tools that MCP calls have the lines of those that are called over HTTP."""
 
-from __future__ import annotations
-
 import pytest
 
 from interfaces.recorded_tools import recorded_tools

@@ -1,7 +1,5 @@
 """Faults are reported before anything is started."""
 
-from __future__ import annotations
-
 import base64
 import os
 import socket

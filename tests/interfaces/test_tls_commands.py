@@ -1,7 +1,5 @@
 """Commands ask a service that speaks TLS: one of this machine is known by its certificate, any other by its authority."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,8 +1,6 @@
 """Arguments of tools: checked by the schema that the tool serves. The context tools keep outcomes for idempotency keys,
 and spell them again for a repeat."""
 
-from __future__ import annotations
-
 import uuid
 
 import orjson

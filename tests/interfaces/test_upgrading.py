@@ -1,7 +1,5 @@
 """A release that indexes words differently starts on an earlier one's data: `rag-wrapper serve`, as a user runs it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from schemas.records import DocumentBatch

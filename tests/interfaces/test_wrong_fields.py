@@ -1,7 +1,5 @@
 """Every face of the service says in its own words which field of a request is wrong, and does nothing of it."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

@@ -1,7 +1,5 @@
 """Make a catalogue for many short examples: real SQLite on a real file, without waiting for the disk."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

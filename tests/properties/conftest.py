@@ -1,7 +1,5 @@
 """Catalogues for examples, each of which has a collection of its own."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import pytest

@@ -1,7 +1,5 @@
 """Checks that stored data are consistent: the catalogue's tables with each other, and the engine with them."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing

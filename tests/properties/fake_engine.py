@@ -3,8 +3,6 @@
 It holds what Chroma would hold, in the same encoding, and forgets nothing when the service that uses it dies.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field

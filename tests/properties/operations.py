@@ -1,7 +1,5 @@
 """Generated writes, applied to a store and to the model with the same outcome."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Run one process of the service without its threads: the same parts, driven step by step, which may die at any
 step."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

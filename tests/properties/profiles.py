@@ -1,7 +1,5 @@
 """Choose how many examples are tried, and which ones."""
 
-from __future__ import annotations
-
 import os
 
 from hypothesis import HealthCheck, settings

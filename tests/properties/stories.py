@@ -1,7 +1,5 @@
 """A story with every kind of write, and a client that tells it and repeats writes that were not answered."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

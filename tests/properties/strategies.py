@@ -1,7 +1,5 @@
 """Generate documents, filters and orders from few keys and values, so that they meet, with awkward ones among them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 The next process makes the engine equal to the catalogue, and a client that repeats unanswered writes has each once.
 """
 
-from __future__ import annotations
-
 import copy
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """For generated documents and filters, the catalogue's SQL selects what the model selects."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

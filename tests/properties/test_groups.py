@@ -1,7 +1,5 @@
 """Facets, distinct values and gathered groups agree with the model."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

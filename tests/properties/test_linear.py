@@ -1,7 +1,5 @@
 """A hostile text that is twice as long takes twice the steps; steps are counted, not timed."""
 
-from __future__ import annotations
-
 import re
 import sys
 from functools import partial

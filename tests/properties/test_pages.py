@@ -1,7 +1,5 @@
 """Each way of reading a collection by order, page or cursor shows each document once, in the order of the model."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,8 +1,6 @@
 """Every plan of a vector query answers as the model does: over a fake index with many examples, over Chroma and HTTP
 with one."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 import numpy as np

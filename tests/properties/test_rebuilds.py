@@ -3,8 +3,6 @@
 Waiting writers, entries that are applied twice and what the engine lost by itself: tests/wrapper/indexing.
 """
 
-from __future__ import annotations
-
 from itertools import count
 
 import pytest

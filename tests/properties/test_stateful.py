@@ -4,8 +4,6 @@ consistent.
 Once the engine is healthy again, it equals the catalogue.
 """
 
-from __future__ import annotations
-
 import copy
 import shutil
 import tempfile

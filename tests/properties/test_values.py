@@ -1,7 +1,5 @@
 """The sortable bytes of a value sort as the values do, and determine the value completely."""
 
-from __future__ import annotations
-
 from hypothesis import example, given
 
 from providers.contract_tests.model import same, sort_key

@@ -1,7 +1,5 @@
 """The plain model with writes added: what each write of the storage proxy does to a collection."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

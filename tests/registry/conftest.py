@@ -1,7 +1,5 @@
 """A registry with two small providers, and connections to them in a database of the test's own."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Shared by the tests of connections: providers, secrets that must never be seen, and answers of a service."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import socket

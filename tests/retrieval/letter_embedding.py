@@ -1,7 +1,5 @@
 """An embedding model small enough to know its right answers."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from providers.embeddings.base import EmbeddingProvider

@@ -1,7 +1,5 @@
 """A storage provider in plain Python: what `retrieval` may expect of any provider."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

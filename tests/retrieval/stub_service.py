@@ -1,7 +1,5 @@
 """The routes that loading calls, over HTTP, with the plain models of a store and of an embedding behind them."""
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import b64decode

@@ -1,7 +1,5 @@
 """Run scenarios on SQLite, and those that are marked `ON_BOTH` on PostgreSQL too."""
 
-from __future__ import annotations
-
 import pytest
 
 from schemas.settings import RetrievalSettings

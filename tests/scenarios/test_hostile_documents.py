@@ -1,8 +1,6 @@
 """Hostile files among sound ones, uploaded and loaded: one error each, nothing leaves the process that parses, and the
 service answers meanwhile."""
 
-from __future__ import annotations
-
 import os
 import random
 import socket

@@ -1,7 +1,5 @@
 """Who sees what: the rule, its condition of SQL and its filter of notes say the same."""
 
-from __future__ import annotations
-
 import sqlite3
 from itertools import product
 

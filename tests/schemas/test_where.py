@@ -1,7 +1,5 @@
 """The grammar of filters: valid filters, invalid ones, and the place of a fault."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Run the whole service in this process, and ask it slowly."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Make catalogues for single tests, on SQLite and on PostgreSQL."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 

@@ -1,7 +1,5 @@
 """Run a stock Chroma server for the tests."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

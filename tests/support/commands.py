@@ -1,7 +1,5 @@
 """Run commands as separate processes: `rag-wrapper` with every warning as an error, and a check on what tests start."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

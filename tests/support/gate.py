@@ -4,8 +4,6 @@
 `make test-all` runs everything.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections import Counter

@@ -1,8 +1,6 @@
 """Run a small HTTP server on loopback that answers as a service of a test says: the base of the stubs that speak a
 protocol."""
 
-from __future__ import annotations
-
 import json
 import socket
 import ssl

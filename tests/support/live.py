@@ -3,8 +3,6 @@
 Everything started here ends here: `stop()` fails when the service leaves a process behind.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Collect what modules log in a list that grows, even what the configured loggers leave out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Connect the official MCP client over both transports."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 

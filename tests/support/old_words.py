@@ -1,7 +1,5 @@
 """Put catalogues in the state in which earlier releases, which indexed words differently, left them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from wrapper.catalog.contract import Transaction

@@ -3,8 +3,6 @@
 Its catalogues are databases that are copied from one in which the product has made its tables.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -3,8 +3,6 @@
 `re` itself skips some of these steps and adds none.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The checker of answers catches everything it should."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A forked command is to its caller what the executed one is."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

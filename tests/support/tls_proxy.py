@@ -1,8 +1,6 @@
 """Run a proxy in front of a Chroma server: TLS with a certificate authority of its own, and a token that every request
 needs."""
 
-from __future__ import annotations
-
 import ssl
 import threading
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 """Make requests from a description: find every place in a schema where a string may stand, and a value that has one
 there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Run a service without threads on an engine in memory, which tests make fail in the ways a real one does."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from schemas.records import DocumentBatch

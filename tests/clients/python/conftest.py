@@ -1,7 +1,5 @@
 """A Python client of the running service that checks every answer."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

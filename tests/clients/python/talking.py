@@ -1,7 +1,5 @@
 """Clients for one server that says what a test has it say, and what they waited."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import json

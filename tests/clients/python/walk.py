@@ -1,7 +1,5 @@
 """Call every method of the Python client, sync or async, against a service."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import time

@@ -1,7 +1,5 @@
 """What a client of Chroma finds after a kill, compared with what was acknowledged."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

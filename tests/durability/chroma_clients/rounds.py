@@ -1,7 +1,5 @@
 """Rounds of writing, killing, starting again and reading, of this service and of a stock `chroma run`."""
 
-from __future__ import annotations
-
 import random
 import signal
 from collections.abc import Sequence

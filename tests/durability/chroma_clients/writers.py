@@ -1,7 +1,5 @@
 """Clients of Chroma that write until they are cut off, and remember what they were told."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """`rag-wrapper mirror` is killed again and again while its source is written to: in the end the copy equals the source."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A service is killed in the midst of a re-embedding, beside writes: it goes on, and nothing is lost."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.durability.processes import kill, kill_everything, leader

@@ -3,8 +3,6 @@
 It uses whatever chromadb the interpreter finds, of 0.6 or 1.x. The tests import it to know what must come out.
 """
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Install chromadb 0.6.3, which cannot live beside our release, as a layer over our environment for separate
 processes."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import subprocess

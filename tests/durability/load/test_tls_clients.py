@@ -1,7 +1,5 @@
 """A service that speaks TLS keeps its promises to quick clients, cuts off slow ones, and takes up a new certificate."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 from contextlib import ExitStack, closing, contextmanager

@@ -1,7 +1,5 @@
 """Callers who hold a request open while their key ends, is narrowed or stays."""
 
-from __future__ import annotations
-
 import uuid
 
 from schemas.access.callers import Scope

@@ -1,7 +1,5 @@
 """The audit log of the service in this process, calls of tools by MCP, and keys that change."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Lines of the audit log for tools that MCP calls in vain, and for collections that are not the caller's."""
 
-from __future__ import annotations
-
 import pytest
 
 from schemas.access.api_keys import Grant

@@ -1,7 +1,5 @@
 """Lines of the audit log for tools, MCP, uploads and their jobs, and streamed chats."""
 
-from __future__ import annotations
-
 import pytest
 from flask.testing import FlaskClient
 

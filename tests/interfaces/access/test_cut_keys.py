@@ -1,7 +1,5 @@
 """The key of the settings, which may have any form, is in no answer and no line of the log, whoever sent it where."""
 
-from __future__ import annotations
-
 from urllib.parse import unquote
 
 import pytest

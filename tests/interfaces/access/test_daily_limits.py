@@ -1,7 +1,5 @@
 """Keys with limits for a day ask a service that has an embedding service and a chat model."""
 
-from __future__ import annotations
-
 import pytest
 
 from schemas.access.api_keys import Grant

@@ -1,7 +1,5 @@
 """Below the disk floor nothing is added beside the documents either; reads go on, and what takes away does."""
 
-from __future__ import annotations
-
 import pytest
 
 from schemas.access.api_keys import Grant

@@ -1,8 +1,6 @@
 """Whoever holds a request open goes on with the rights of now: their key may end, be narrowed or stay while models
 work for it, and while it is answered."""
 
-from __future__ import annotations
-
 import io
 import json
 import threading

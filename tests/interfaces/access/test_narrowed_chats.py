@@ -1,8 +1,6 @@
 """Conversations tell a key nothing of collections that are not its own any more, nor anything of documents to keys that
 may not read."""
 
-from __future__ import annotations
-
 import pytest
 
 from schemas.access.callers import Scope

@@ -1,7 +1,5 @@
 """What was made before there were owners."""
 
-from __future__ import annotations
-
 import pytest
 
 from registry.stored_connections import STEPS as CONNECTION_STEPS

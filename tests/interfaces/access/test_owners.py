@@ -1,8 +1,6 @@
 """Whose the things are that callers make: for each kind of thing, who may read, list, use, change and delete it, private
 and shared, with real keys. The tables behind them are tested on both databases."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import dataclass, field, replace
 from datetime import timedelta

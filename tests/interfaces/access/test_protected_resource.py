@@ -1,7 +1,5 @@
 """What clients are told that come without a valid token, and where to get one."""
 
-from __future__ import annotations
-
 import pytest
 from flask import Flask, request
 

@@ -1,8 +1,6 @@
 """A repeat of a write is judged by the rights of now: a key that may not write there any more is told what it would be
 told of a new write."""
 
-from __future__ import annotations
-
 import io
 import uuid
 

@@ -1,7 +1,5 @@
 """A key may end or stay while a request is sent with it, and while that waits for its turn."""
 
-from __future__ import annotations
-
 import json
 
 from schemas.access.callers import Scope

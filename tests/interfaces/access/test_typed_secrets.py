@@ -1,7 +1,5 @@
 """Secrets that people type into a form: kept encrypted, used, never shown, and nowhere in clear on the disk."""
 
-from __future__ import annotations
-
 import json
 import uuid
 

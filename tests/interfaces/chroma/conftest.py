@@ -1,7 +1,5 @@
 """A database of Chroma's protocol, asked over its own paths by a client that checks answers against openapi.yaml."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

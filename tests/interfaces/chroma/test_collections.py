@@ -1,7 +1,5 @@
 """Collections, tenants and databases of Chroma's protocol."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

@@ -1,7 +1,5 @@
 """Keys count in Chroma's protocol: by collection and by database, in its words."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

@@ -1,7 +1,5 @@
 """Scores of rank expressions against a model that has a score for each document alone."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import given

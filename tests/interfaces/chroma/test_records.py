@@ -1,7 +1,5 @@
 """Records are written, merged, read, queried and deleted as Chroma's clients expect."""
 
-from __future__ import annotations
-
 import base64
 import threading
 from concurrent.futures import ThreadPoolExecutor

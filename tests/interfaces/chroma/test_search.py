@@ -1,7 +1,5 @@
 """The search of Chroma's protocol: filters, ranked expressions, groups, pages and columns."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,8 +1,6 @@
 """The command as a process of its own, as a user runs it, against stub services. What a load stores is tested with
 `retrieval.ingest.loading`."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess

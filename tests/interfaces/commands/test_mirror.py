@@ -1,7 +1,5 @@
 """The command as a process of its own, as a user runs it, between two collections of the live service."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 

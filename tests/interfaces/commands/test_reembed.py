@@ -1,7 +1,5 @@
 """`rag-wrapper reembed` as a user runs it, against a real service."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

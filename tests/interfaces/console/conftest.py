@@ -1,7 +1,5 @@
 """The console of a service that wants keys, asked as a browser would: with a cookie, and forms with their tokens."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 

@@ -1,7 +1,5 @@
 """The page of a collection: which fields it counts the values of, and its latest changes."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

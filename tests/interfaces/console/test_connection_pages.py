@@ -1,7 +1,5 @@
 """Connections in a browser without scripts: forms made of schemas, tests, models, and what hostile services say."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

@@ -1,7 +1,5 @@
 """What a page does with requests that no browser would send."""
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -1,7 +1,5 @@
 """The form that changes a key: filled in with what the key may do, and shown again with what is wrong."""
 
-from __future__ import annotations
-
 import pytest
 
 EVERYTHING = {

@@ -1,7 +1,5 @@
 """What pages count against the limits of a key: one request each, unless they search or write more than once."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The map of a collection as it is without scripts: a picture, and a table of the values that colour it."""
 
-from __future__ import annotations
-
 import pytest
 
 from interfaces.console.maps import DRAWN, Map

@@ -1,7 +1,5 @@
 """A page whose reader has left asks for nothing more; one whose key ends while it is made leads to the sign-in."""
 
-from __future__ import annotations
-
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Thumbs beside passages become judgements, these a query set, and a measurement says how well the search finds it."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 

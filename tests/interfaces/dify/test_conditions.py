@@ -1,7 +1,5 @@
 """Dify's conditions on metadata: what each operator finds, by a plain model, and what bounds their work."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

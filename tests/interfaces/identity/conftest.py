@@ -1,7 +1,5 @@
 """An identity provider, and what checks its tokens."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

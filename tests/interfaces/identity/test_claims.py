@@ -1,7 +1,5 @@
 """The table of claims: what it gives, and that a wrong one is named."""
 
-from __future__ import annotations
-
 import pytest
 
 from interfaces.identity.claims import ClaimsTable, read_claims_table

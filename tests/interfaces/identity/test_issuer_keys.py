@@ -1,7 +1,5 @@
 """The keys of an identity provider: when they are fetched, kept and given up."""
 
-from __future__ import annotations
-
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor

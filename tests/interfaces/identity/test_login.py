@@ -1,7 +1,5 @@
 """The official MCP client logs in by itself, told how by what `/mcp` answers."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """What the settings open."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """A service with documents, and clients of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.live import live_service

@@ -1,7 +1,5 @@
 """A collector of traces on loopback: it takes spans by OTLP over HTTP and keeps them."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Requests are traced from the request to the plan, the engine and the embedding, and no request waits for that."""
 
-from __future__ import annotations
-
 import pytest
 from prometheus_client import REGISTRY
 

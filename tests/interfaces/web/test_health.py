@@ -1,7 +1,5 @@
 """`/health`, the context tools and what pre-validation reads agree."""
 
-from __future__ import annotations
-
 import pytest
 
 from schemas.settings import RetrievalSettings

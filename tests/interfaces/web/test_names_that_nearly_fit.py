@@ -1,7 +1,5 @@
 """Every route of openapi.yaml and its names: those that nearly fit, and those by which collections are named."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

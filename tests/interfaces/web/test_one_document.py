@@ -1,7 +1,5 @@
 """One document is one document, however it came: loaded, watched, uploaded, or sent as a text."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import uuid

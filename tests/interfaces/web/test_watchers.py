@@ -1,7 +1,5 @@
 """`/api/watchers` over HTTP."""
 
-from __future__ import annotations
-
 import pytest
 
 REPORT = {

@@ -1,7 +1,5 @@
 """What a question costs besides its answer: filters parsed, connections opened, collections looked up, catalogue read."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Every read of a store, and how its answer is compared with that of a store that holds only what a filter matches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every route and tool that reads, asked at random."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

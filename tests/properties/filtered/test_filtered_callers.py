@@ -4,8 +4,6 @@ After each of some random writes, one store is asked with a filter and another, 
 matches, without one. The answers are equal to the last digit, BM25 scores too; only the revision may differ.
 """
 
-from __future__ import annotations
-
 from itertools import count
 from random import Random
 

@@ -1,8 +1,6 @@
 """A key with a filter is answered, on every route and by every tool that reads, as a service would answer that holds the
 matching documents alone."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What filters ask of texts, by parts and by regular expressions, selects what reading each text would."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Two services that hold the same, or that of it which one may see, and are asked the same; and their answers, without
 what differs all the same."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

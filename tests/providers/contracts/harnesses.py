@@ -1,7 +1,5 @@
 """A real backend for each provider, and the filters that it can express."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The contract *rules*, "Chunking Strategy": a test for each of its rules."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,8 +1,6 @@
 """The contract *documents*, §6: 512 to 1024 tokens, overlap of 50 to 100, "sentence-aware splitting (preserve paragraph
 boundaries)"."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

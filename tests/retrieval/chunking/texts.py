@@ -1,7 +1,5 @@
 """Texts to split: Markdown of all kinds, and prose in which no word occurs twice."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 words = st.text("abcdefgh ij.", min_size=1, max_size=60).map(lambda text: text.strip() or "word")

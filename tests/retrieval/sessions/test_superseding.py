@@ -1,7 +1,5 @@
 """When several notes replace one note at the same time, one succeeds: two workers on one catalogue."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 

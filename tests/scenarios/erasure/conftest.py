@@ -1,7 +1,5 @@
 """One service for each database, in which every test erases words of its own."""
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Keys and tokens are cut out of what is written down, and long texts take no longer for it."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

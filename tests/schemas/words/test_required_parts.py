@@ -1,7 +1,5 @@
 """What an expression is said to require is in every text that it matches."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Files that mean harm: bombs, loops, entities, names that lead out of a folder. None of them is large itself."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 import zlib

@@ -4,8 +4,6 @@ Every document has two sections, on two pages, sheets or slides where the kind h
 second one.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

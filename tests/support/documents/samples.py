@@ -3,8 +3,6 @@
 Every file of structure tells of a tide table: `HEADINGS` are its headings, `CELLS` the rows of its table.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

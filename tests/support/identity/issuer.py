@@ -5,8 +5,6 @@ authorization code with PKCE (RFC 7636), resource indicators (RFC 8707) and refr
 as `user`, without a page. It signs wrong tokens too, and fails on request.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -3,8 +3,6 @@
 Only the browser is replaced: the user's page is asked for without showing it.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import parse_qsl, urlsplit

@@ -1,7 +1,5 @@
 """An app with keys, on an engine that never answers."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial

@@ -1,7 +1,5 @@
 """Processes that were forked as workers are, and a clock of a test's own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import warnings

@@ -1,7 +1,5 @@
 """What a key may use in a day, by a clock of the test's own."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Keys and the audit log count in every database that `?database=` names: a key's patterns are for full names."""
 
-from __future__ import annotations
-
 import pytest
 
 from schemas.access.callers import ANYBODY, acting_as

@@ -1,8 +1,6 @@
 """What a process remembers of keys, by a clock of the test's own: how soon it sees a change, and what it does while the
 catalogue is slow or away."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """When a key was last used, by a clock of the test's own: it is written once a minute at most."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Requests of keys with limits, over HTTP."""
 
-from __future__ import annotations
-
 import pytest
 
 from schemas.access.narrowing import HEADER

@@ -1,7 +1,5 @@
 """The limits of requests of one caller, by a clock of the test's own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Rights are taken away on a full disk with the room that is set aside for it."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 

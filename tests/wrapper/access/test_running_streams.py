@@ -1,7 +1,5 @@
 """A streamed answer ends when the rights by which it was begun have ended or changed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """What the workers of a service count together, by processes as workers are: forked, and killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,7 +1,5 @@
 """Keys by a clock of the test's own, their ends, and their rotation."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """What the collections of a key may hold: documents and bytes."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

@@ -1,7 +1,5 @@
 """Audit logs in a folder of the test, and what is in them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import orjson

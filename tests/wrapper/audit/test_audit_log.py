@@ -1,7 +1,5 @@
 """Lines are appended whole, files rotate by size and day, and what others did to the folder is noticed."""
 
-from __future__ import annotations
-
 import os
 import stat
 

@@ -1,7 +1,5 @@
 """On a full disk nothing begins that must be recorded, and what has begun still gets its line."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

@@ -1,7 +1,5 @@
 """Processes that append at once, and one that is killed meanwhile, neither tear nor lose each other's lines."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Whatever is written is read back, from the newest line on, in bounded memory."""
 
-from __future__ import annotations
-
 import tempfile
 import tracemalloc
 from datetime import UTC, datetime, timedelta

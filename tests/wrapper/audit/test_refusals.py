@@ -1,7 +1,5 @@
 """Lines of refused requests are bounded, and none of the requests is lost from the count."""
 
-from __future__ import annotations
-
 import pytest
 
 from schemas.access.callers import Caller, Kind, Scope

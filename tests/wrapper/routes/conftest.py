@@ -1,7 +1,5 @@
 """Pages by both routes, and quickly started apps with settings of their own on an engine that never answers."""
 
-from __future__ import annotations
-
 import json
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Which requests have a line in the audit log, and what it says; no answer is given without one that belongs to it."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """`?database=` asks for the collections of another database: they are like those of the default one, and apart."""
 
-from __future__ import annotations
-
 import json
 import re
 import uuid

@@ -1,7 +1,5 @@
 """A collection is renamed, copied and given aliases: its documents, its id and its index stay with it."""
 
-from __future__ import annotations
-
 import uuid
 from unittest.mock import ANY
 

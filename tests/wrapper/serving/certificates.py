@@ -1,7 +1,5 @@
 """Certificates for tests, in files as an operator has them."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The certificate of the service: faults name the variable, and replaced files are taken up."""
 
-from __future__ import annotations
-
 import ssl
 from datetime import UTC, datetime, timedelta
 

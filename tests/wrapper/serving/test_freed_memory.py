@@ -1,7 +1,5 @@
 """What a worker does about its memory, and how many threads its numeric library has."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A client's connection over TLS, as threads and the event loop see it."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """Bodies of requests during which something happens."""
 
-from __future__ import annotations
-
 import io
 
 

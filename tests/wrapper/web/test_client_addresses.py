@@ -1,7 +1,5 @@
 """Who the client is: a stranger cannot make itself another, a trusted proxy is believed."""
 
-from __future__ import annotations
-
 from ipaddress import ip_address, ip_network
 
 import pytest

@@ -1,7 +1,5 @@
 """What is logged and counted of an answer that is streamed: at its real end."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

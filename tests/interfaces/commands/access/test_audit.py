@@ -1,7 +1,5 @@
 """`rag-wrapper audit` on the files of a data directory, and on a service."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

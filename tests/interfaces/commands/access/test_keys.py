@@ -1,7 +1,5 @@
 """`rag-wrapper keys` on a data directory."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The console in a real browser, of a service with two workers, two collections, and stubs of the models."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 

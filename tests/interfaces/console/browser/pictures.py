@@ -4,8 +4,6 @@ A service on a scratch directory loads this project's documentation; each page i
 phone in dark, and all pages of a device are put on one sheet.
 """
 
-from __future__ import annotations
-
 import base64
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """Drive a real browser: Debian's Chromium, which tests neither fetch nor configure."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Connections built, tested and saved in a browser: to a real Chroma server, to a wrong one, to one behind a token."""
 
-from __future__ import annotations
-
 import re
 import signal
 

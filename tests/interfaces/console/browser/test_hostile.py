@@ -1,7 +1,5 @@
 """What documents and addresses say comes out as text, never as a part of the page."""
 
-from __future__ import annotations
-
 from urllib.parse import quote
 
 import pytest

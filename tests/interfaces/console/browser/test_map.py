@@ -1,7 +1,5 @@
 """The map in a browser: points on a canvas, read and opened with keys and with the pointer."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What holds for every page, in light and dark, on a desktop and on a phone."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

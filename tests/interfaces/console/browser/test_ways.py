@@ -1,7 +1,5 @@
 """Ways that people go: from a document to an answer, judging, filtering and paging, editing, deleting by a filter."""
 
-from __future__ import annotations
-
 import re
 
 import orjson

@@ -1,7 +1,5 @@
 """react-jsonschema-form, as it comes from npm, renders the form of every provider."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

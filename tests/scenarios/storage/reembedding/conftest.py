@@ -1,7 +1,5 @@
 """Collections to be re-embedded, and connections to a stub of a model."""
 
-from __future__ import annotations
-
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """What the tests of re-embedding ask and wait for."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.live import eventually

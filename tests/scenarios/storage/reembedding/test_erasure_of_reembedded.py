@@ -1,7 +1,5 @@
 """What is erased of a collection is gone from the vectors that stand beside it, too, and nothing else is."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.scenarios.databases import ON_BOTH

@@ -1,7 +1,5 @@
 """A collection gets the vectors of another model while it is used."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.scenarios.databases import ON_BOTH

@@ -1,7 +1,5 @@
 """Why a collection is not switched to its new vectors is said in a sentence."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import pytest

@@ -1,7 +1,5 @@
 """No collection gets vectors of another model than its own, whoever writes them while it is re-embedded."""
 
-from __future__ import annotations
-
 import orjson
 import pytest
 

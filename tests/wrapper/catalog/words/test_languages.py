@@ -1,7 +1,5 @@
 """Words are stemmed by the rules of their document's language, and a question finds them whatever language it is in."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.wrapper.catalog.conftest import SQLITE

@@ -1,8 +1,6 @@
 """The one word index of each database: a collection's own statistics, segments merged beside its writers, and nothing left of
 deleted documents."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from functools import partial

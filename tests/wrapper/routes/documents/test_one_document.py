@@ -1,7 +1,5 @@
 """One document is put and deleted by its id, and the metadata of many is changed by a filter."""
 
-from __future__ import annotations
-
 import pytest
 
 DOCUMENTS = [

@@ -1,7 +1,5 @@
 """A query asks for what is near documents, asks several questions at once, and filters by ids."""
 
-from __future__ import annotations
-
 import orjson
 import pytest
 
