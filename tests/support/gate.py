@@ -65,7 +65,8 @@ class Gate:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        self._config.stash[CASES] = Counter(node.workeroutput["counted"])
+        if counted := getattr(node, "workeroutput", {}).get("counted"):
+            self._config.stash[CASES] = Counter(counted)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Any:
@@ -106,7 +107,7 @@ class Gate:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Let a run fail that costs too much or, in continuous integration, leaves out what is not on the list."""
         if hasattr(self._config, "workeroutput"):
-            self._config.workeroutput["counted"] = self._config.stash.get(CASES, {})
+            self._config.workeroutput["counted"] = dict(self._config.stash.get(CASES, {}))
             return
         budget = Budget.load()
         if self._enforced:
