@@ -114,7 +114,8 @@ def collection():
 
 @pytest.fixture
 def filled(client, collection):
-    """`filled(documents, **fields)` creates the test's collection with these documents and returns its name."""
+    """`filled(documents, **fields)` creates the test's collection with these documents and returns its name. The
+    collection goes with the test: all tests of a process share one engine."""
 
     def fill(documents=(), **fields):
         created = client.post("/collections", json={"name": collection, **fields})
@@ -124,7 +125,8 @@ def filled(client, collection):
             assert added.status_code == 201, added.json
         return collection
 
-    return fill
+    yield fill
+    client.delete(f"/collections/{collection}")
 
 
 @pytest.fixture(scope="module")

@@ -66,6 +66,7 @@ def _state(keyed, *names):
     return [(each.status_code, each.json().get("count"), each.json().get("revision")) for each in answers]
 
 
+@pytest.mark.slow
 def test_without_a_key_that_counts_only_public_routes_answer(served):
     with all_faults() as case:
         for route in ROUTES:
@@ -74,6 +75,7 @@ def test_without_a_key_that_counts_only_public_routes_answer(served):
                     _check_refused(served, route, kind)
 
 
+@pytest.mark.slow
 def test_each_scope_opens_what_the_table_says(served):
     with all_faults() as case:
         for route in UNDONE:
@@ -168,6 +170,7 @@ def _sacrifice(keyed, route, name):
     return path, lambda: keyed.ask("GET", place, keyed.admin_key).json().get("count") == len(DOCUMENTS)
 
 
+@pytest.mark.slow
 def test_a_foreign_collection_is_not_there(served):
     """The answer is the one for a name that no collection has, and nothing was done to either."""
     with all_faults() as case:
@@ -287,6 +290,7 @@ FOREIGN = [naming(THEIRS), naming(NOWHERE), naming("theirs*")]
 ALL_CALLS = [*CALLS, *chain(*FOREIGN)]
 
 
+@pytest.mark.slow
 def test_mcp_over_http_offers_and_runs_the_tools_of_the_caller(served):
     with all_faults() as case:
         for kind in ALLOWED_WITH:

@@ -137,6 +137,7 @@ def test_a_theme_that_is_not_known_stops_the_build(tmp_path):
         make_self_contained(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_page_that_nobody_would_find_stops_the_build(tmp_path, monkeypatch):
     settings = tmp_path / "site.yaml"
     settings.write_text(building.SETTINGS.read_text().replace("  - Start: tutorial.md\n", ""))

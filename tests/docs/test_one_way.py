@@ -6,6 +6,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from schemas.errors import RagError
 from schemas.wire.error_bodies import (
     error_body,
@@ -58,6 +60,7 @@ def _is_status(node):
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "HTTPStatus"
 
 
+@pytest.mark.slow
 def test_every_code_is_in_the_list_for_clients_with_its_status():
     listed = {}
     for code, status, meaning in _rows():

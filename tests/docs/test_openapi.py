@@ -92,6 +92,7 @@ def examples(contract):
 
 
 class TestDescription:
+    @pytest.mark.slow
     def test_no_key_is_written_twice(self):
         for node in yaml_mappings(yaml.compose(OPENAPI.read_text(), Loader=yaml.SafeLoader)):
             keys = [key.value for key, _ in node.value]
@@ -122,6 +123,7 @@ class TestDescription:
             for status in operation["responses"]:
                 assert contract.at(("paths", path, method, "responses", status))["description"].strip(), (where, status)
 
+    @pytest.mark.slow
     def test_errors_have_the_error_body(self, contract):
         for path, method, operation in operations(contract):
             for status in operation["responses"]:
@@ -146,6 +148,7 @@ class TestDescription:
             broken = [rule for rule, holds in _rules(path, method.upper(), operation, headers).items() if not holds]
             assert not broken, f"{method.upper()} {path}"
 
+    @pytest.mark.slow
     def test_schemas_are_valid_and_use_known_keywords(self, contract):
         for pointer, schema in schemas(contract):
             assert set(schema) <= SCHEMA_KEYWORDS, pointer

@@ -144,6 +144,7 @@ def test_the_example_passes_the_contract_tests_outside_of_the_repository(install
     assert int(re.search(r"(\d+) passed", done.stdout)[1]) > MANY
 
 
+@pytest.mark.slow
 def test_a_broken_provider_fails_the_contract_tests(tmp_path):
     for name, (right, wrong, _) in BREAKS.items():
         assert MODULE.count(right) == 1

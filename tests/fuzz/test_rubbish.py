@@ -126,6 +126,7 @@ def _fresh(client, name):
         assert client.post(f"{path}/documents", json={"documents": [DOCUMENT]}).status_code == 201
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", REQUESTS)
 @at_most(10)
 @given(data=st.data())

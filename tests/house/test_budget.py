@@ -60,6 +60,7 @@ def start_postgres(directory):
         pytest.fail("it started")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "start",
     [

@@ -87,6 +87,7 @@ def of_the_wire(names):
     return {name for name in names if within(name, "schemas.wire")}
 
 
+@pytest.mark.slow
 def test_only_these_modules_touch_the_network_themselves():
     speaking = [path for path in PRODUCT if _SPEAKS_OF_THE_NETWORK.search(path.read_text())]
     found = {dotted(path): names for path in speaking if (names := of_the_network(imports_of(path)))}

@@ -5,6 +5,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.live import free_port
 
 OPTIONAL = {
@@ -89,6 +91,7 @@ def probed(*arguments):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_service_imports_no_library_that_it_may_never_need():
     imported, _ = probed()
     assert {"interfaces.compose", "wrapper.app", "numpy", "flask"} <= set(imported)
@@ -102,11 +105,13 @@ def test_workers_import_nothing_that_their_master_could_have_imported(processes,
     assert [name for name in made if name.partition(".")[0] not in sys.stdlib_module_names] == []
 
 
+@pytest.mark.slow
 def test_mcp_lists_its_tools_without_what_their_work_needs():
     done = subprocess.run([sys.executable, "-c", LISTING], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_process_that_has_checked_becomes_gunicorns_master_and_numpy_works_with_one_thread(
     tmp_path, monkeypatch, pytestconfig
 ):

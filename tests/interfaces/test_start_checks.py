@@ -93,6 +93,7 @@ def test_all_that_is_wrong_is_said_at_once_and_nothing_is_started(environ, tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.slow
 def test_the_check_imports_neither_the_server_nor_the_engine(environ):
     code = (
         "import sys; from interfaces.start_checks import look_before_start; look_before_start();"

@@ -75,6 +75,7 @@ def _check_recovery(directory, story, crashes, *, drains):
     return died
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drains", ["always", "never"])
 def test_a_crash_at_any_step_of_a_story_leaves_whole_requests(tmp_path, new_catalog, drains):
     """At every seventh step, at others for each way to drain; `make soak` takes each."""
@@ -86,6 +87,7 @@ def test_a_crash_at_any_step_of_a_story_leaves_whole_requests(tmp_path, new_cata
     assert crash_at > 100
 
 
+@pytest.mark.slow
 def test_a_crash_at_any_statement_of_a_write_leaves_whole_requests(tmp_path, new_catalog):
     states, _ = _states(STORY)
     before = new_catalog(tmp_path / "before")
@@ -108,6 +110,7 @@ def test_a_crash_at_any_statement_of_a_write_leaves_whole_requests(tmp_path, new
         before = directory
 
 
+@pytest.mark.slow
 @given(
     STORIES, st.lists(st.integers(0, 120), min_size=1, max_size=3), st.sampled_from(("always", "never", "sometimes"))
 )

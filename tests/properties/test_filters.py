@@ -73,6 +73,7 @@ ASKED = [
 """Filters of every kind, for documents that they tell apart."""
 
 
+@pytest.mark.slow
 @example(_documents(NAMED), ASKED)
 @given(documents(most=10), st.lists(FILTERS, min_size=1, max_size=6))
 def test_every_statement_selects_what_the_model_selects(catalog, stored, found, wheres):
@@ -135,6 +136,7 @@ def test_a_literal_key_wins_over_a_path_whatever_the_order_of_keys(catalog, stor
             assert _ids(catalog, name, {path: value}) == [each.id for each in model.matching({path: value})]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "where",
     [

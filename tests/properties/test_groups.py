@@ -14,6 +14,7 @@ from wrapper.catalog.rows import find_collection
 FIELD_NAMES = st.sampled_from(("a", "b")) | st.sampled_from(PATHS)
 
 
+@pytest.mark.slow
 @given(
     documents(most=10, metadata=SHARED_METADATA | METADATA),
     FILTERS | st.just({}),

@@ -63,6 +63,7 @@ def product_patterns() -> dict[str, re.Pattern]:
 PATTERNS = product_patterns()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PATTERNS)
 def test_no_regular_expression_of_the_product_takes_more_than_linear_steps(name):
     pattern = PATTERNS[name]
@@ -136,6 +137,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_reading_hostile_text_takes_linear_steps(reader):
     READERS[reader]("# warm\n")

@@ -55,6 +55,7 @@ def run_contract_tests(copy, chosen, *files):
     return run(copy, "-m", "pytest", *options, *(f"{CONTRACT}/{file}" for file in files))
 
 
+@pytest.mark.slow
 def test_four_touches_are_enough_and_a_missing_harness_is_reported(copy):
     status, told = run_contract_tests(copy, "shelf and says_who", "test_every_provider.py")
     assert status == 1, told

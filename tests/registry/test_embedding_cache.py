@@ -167,6 +167,7 @@ EmbeddingCache(files, ttl_seconds=60).get(EmbeddingKey("c", "f", "m", "t"), make
 """
 
 
+@pytest.mark.slow
 def test_processes_that_ask_at_once_make_one_call(tmp_path):
     calls = tmp_path / "calls"
     processes = [

@@ -56,6 +56,7 @@ def test_another_kind_of_service_is_named_with_its_provider():
         assert {path for path, headers in server.requests if SECRET in headers} == {"/api/v2/version"}
 
 
+@pytest.mark.slow
 def test_a_wrong_tenant_and_a_wrong_scheme_are_told_from_a_wrong_address():
     with knowing({**CHROMA, "/api/v2/version": "1.5.9"}) as server:
         said = told(try_out({"url": server.url}, kind="rag", provider="chromadb"))

@@ -78,6 +78,7 @@ def test_a_title_has_one_line(title, shown):
     assert one_line(title) == shown
 
 
+@pytest.mark.slow
 def test_time_grows_with_the_text_alone():
     """Each character of a hostile line is examined a constant number of times, however long the line."""
     for line in ("=" * 200_000 + "a", "== " + "a=" * 100_000, "=\u200b" * 100_000):

@@ -54,6 +54,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 def test_a_repeat_of_what_was_refused_before_there_is_a_collection_gets_the_first_answer(tmp_path, key):
     with running_app(tmp_path / "data") as app, app.test_client() as client:
         for path, body in REFUSED.items():

@@ -214,6 +214,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(JSON)
 def test_anything_is_a_filter_or_refused_with_its_place(source):

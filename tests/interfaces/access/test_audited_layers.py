@@ -27,6 +27,7 @@ def test_tools_that_are_not_offered_have_no_line(client, lines):
     assert lines() == []
 
 
+@pytest.mark.slow
 def test_an_upload_and_each_of_its_files_have_a_line(client, lines, collection):
     answer = client.post(
         f"/api/documents?collection={collection}",
@@ -40,6 +41,7 @@ def test_an_upload_and_each_of_its_files_have_a_line(client, lines, collection):
     assert (upload["collection"], stored["collection"], stored["address"]) == (collection, collection, None)
 
 
+@pytest.mark.slow
 def test_an_erasure_says_of_which_collection_and_how_many(client, lines, collection):
     client.post("/collections", json={"name": collection})
     documents = [{"id": name, "text": f"The text of {name}.", "embedding": [1, 0]} for name in ("a", "b")]
@@ -56,6 +58,7 @@ def test_an_erasure_says_of_which_collection_and_how_many(client, lines, collect
     ]
 
 
+@pytest.mark.slow
 def test_a_streamed_chat_has_its_line_at_its_end(app_of_models):
     app = app_of_models()
     lines = new_lines(app)

@@ -50,6 +50,7 @@ def test_chat_calls_are_refused_beyond_the_limit(world):
     assert world.post("/api/chat", world.key(chats_per_day=1), **asked).status_code == 200
 
 
+@pytest.mark.slow
 def test_documents_and_questions_are_charged_and_what_is_remembered_is_not(world):
     key = world.key(embedded_tokens_per_day=12)
     document = {"source": "notes", "path": "a.md", "title": "A", "text": "one two three four five six seven eight"}

@@ -256,6 +256,7 @@ def test_a_streamed_chat_ends_with_its_key_while_the_model_is_silent(clocked, sa
     assert silent.hung_up.wait(PATIENCE_SECONDS)
 
 
+@pytest.mark.slow
 def test_a_large_answer_is_given_to_its_end_to_a_key_that_ends_meanwhile_only_if_it_is_about_a_change(clocked, admin):
     large = {"id": "large", "text": "word " * (PART_BYTES // 4), "embedding": [1.0, 0.0]}
     assert admin("POST", "/collections/docs/documents", {"documents": [large]}).status_code == 202

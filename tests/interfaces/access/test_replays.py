@@ -5,6 +5,7 @@ import io
 import uuid
 
 import orjson
+import pytest
 
 from schemas.access.callers import Scope
 from tests.access.faults import all_faults
@@ -82,6 +83,7 @@ def test_these_are_the_routes_that_take_an_idempotency_key():
     assert taking == set(REQUESTS)
 
 
+@pytest.mark.slow
 def test_a_key_for_other_collections_by_now_is_refused_as_for_a_new_write(clocked):
     with all_faults() as case:
         for route, request in (*REQUESTS.items(), ("POST /collections/{name}/documents", LINES)):

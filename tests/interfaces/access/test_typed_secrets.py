@@ -88,6 +88,7 @@ def test_nothing_is_typed_for_an_address_that_is_none(client, name):
     assert (refused.status_code, refused.json["code"]) == (400, "invalid_url")
 
 
+@pytest.mark.slow
 def test_a_secret_in_clear_is_nowhere_on_the_disk_and_in_no_line_of_the_log(client, app, name, service_behind, logged):
     """Holds after it was made, tested, used, changed and deleted, and after requests that failed."""
     directory = app.extensions["rag.service"].settings.data_dir

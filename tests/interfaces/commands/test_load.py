@@ -57,6 +57,7 @@ def test_loading_twice_says_what_was_done_and_then_that_nothing_changed(load, se
     assert (other.returncode, other.stderr.count("\n"), "letters-2" in other.stderr) == (2, 1, True)
 
 
+@pytest.mark.slow
 def test_options_and_settings_say_where_files_go_and_how_they_are_split(load, service, tmp_path):
     (tmp_path / "guide.md").write_text(GUIDE + "More of it. " * 20)
     for arguments, more, collection, chunks in (

@@ -93,6 +93,7 @@ def test_clients_are_offered_what_they_can_ask_for_but_not_the_strongest(table):
     assert table("scopes: {claim: scope, map: {r: [read]}}").asked_for(Scope.ADMIN) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -104,6 +104,7 @@ async def who(url, kept):
         return (await client.call_tool("rag_context_health")).structured_content["id"]
 
 
+@pytest.mark.slow
 def test_the_official_client_logs_in_by_itself(issuer, guarded):
     kept = Kept()
     assert within_bounds(who, guarded.url, kept) == "user:ada"

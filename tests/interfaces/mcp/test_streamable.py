@@ -102,6 +102,7 @@ def test_a_body_must_be_json_by_its_type(client):
     assert (answer.status_code, answer.json["code"]) == (415, "unsupported_media_type")
 
 
+@pytest.mark.slow
 def test_a_body_may_be_gzip_and_has_a_limit(app, client):
     message = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
     packed = {"content_type": "application/json", "headers": {"Content-Encoding": "gzip"}}

@@ -13,6 +13,8 @@ from providers.contract_tests.stub_server import serving
 from tests.support.commands import RUN_MAIN
 from tests.support.live import PATIENCE_SECONDS, eventually
 
+pytestmark = pytest.mark.slow
+
 HIT = {
     "doc_id": "d",
     "collection": "c",

@@ -138,6 +138,7 @@ def test_only_documents_have_collections(client):
     assert "local" in answer.json["details"]["allowed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", ["chromadb-wrapper", "chromadb", "qdrant"])
 def test_a_url_at_which_something_else_answers_is_told_as_such(client, connection_id, provider):
     """Each provider is tried with many more answers by its contract tests."""

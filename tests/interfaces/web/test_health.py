@@ -28,6 +28,7 @@ def told(client):
     return eventually(asked)
 
 
+@pytest.mark.slow
 def test_models_that_are_down_degrade_the_service_by_name_and_never_what_it_stores(client, models):
     service, tools = told(client)
     assert (service["status"], service["healthy"], tools["healthy"]) == ("healthy", True, True)

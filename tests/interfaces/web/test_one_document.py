@@ -298,6 +298,7 @@ def stored(client, name):
     return [(each["id"], each["text"], each["embedding"], *(each["metadata"][name] for name in told)) for each in found]
 
 
+@pytest.mark.slow
 def test_a_client_a_program_and_a_load_make_the_same_chunks(app_of_models, collection, tmp_path):
     app = app_of_models(chats=False)
     client = app.test_client()

@@ -76,6 +76,7 @@ def test_without_a_reranking_model_the_local_one_answers(client):
     assert ids(client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS[:1], "top_k": 9})) == ["minutes"]
 
 
+@pytest.mark.slow
 def test_more_documents_than_are_smoothed_keep_their_order_behind_the_others(client):
     many = [{"id": f"d{number}", "text": f"Sentence {number} of the minutes."} for number in range(150)]
     answer = client.post("/rerank", json={"query": QUERY, "documents": [*many, DOCUMENTS[2]]})

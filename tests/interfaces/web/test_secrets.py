@@ -84,6 +84,7 @@ def connections_to(url):
     return len([row for row in rows if (row[2], row[3]) == (port, "01")])
 
 
+@pytest.mark.slow
 def test_eighty_models_of_requests_leave_no_connection_and_no_thread_open(asking, models):
     def ask(number):
         body = {"userMessage": f"hello {number}", "selectedCollections": selected(embedding_model=f"model-{number}")}
@@ -188,6 +189,7 @@ def room(path):
     return "/".join(path.split("/")[: 3 if path.startswith("/api/") else 2])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("beginning", sorted({room(path) for _, path, _, _ in operations()}))
 def test_no_text_of_a_request_is_ever_resolved(guarded, models, beginning):
@@ -209,6 +211,7 @@ def test_no_text_of_a_request_is_ever_resolved(guarded, models, beginning):
             client.delete(f"/api/connections/{each['id']}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("over", ["/tools", "MCP"])
 def test_no_argument_of_a_tool_is_ever_resolved(guarded, models, over):
     client, layers = guarded.test_client(), guarded.extensions["rag.layers"]
@@ -244,6 +247,7 @@ def forms(guarded, models):
             yield entry, {**address, "api_key": "${SECRET_API_KEY}"}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_secret_bound_to_its_host_leaves_by_no_form(guarded, models):
     """In forms of connections placeholders are allowed by design, but their values go to their own host only."""

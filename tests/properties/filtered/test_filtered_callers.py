@@ -31,6 +31,8 @@ from wrapper.querying.planner import Planner
 from wrapper.scoped_store import ScopedStore
 from wrapper.store import Store
 
+pytestmark = pytest.mark.slow
+
 PLANS = {
     "exact": CostModel(index_base=1e12),
     "memory": CostModel(memory_base=-1e12),

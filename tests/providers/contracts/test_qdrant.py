@@ -198,6 +198,7 @@ for number in range(int(sys.argv[3])):
 """
 
 
+@pytest.mark.slow
 def test_processes_share_a_folder(tmp_path):
     provider = QdrantProvider({"path": "shared"}, ProviderContext(data_dir=tmp_path))
     provider.create_collection("docs", {})

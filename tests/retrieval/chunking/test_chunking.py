@@ -12,6 +12,7 @@ def inked_characters(text: str) -> str:
     return "".join(text.replace("\ufeff", "").split())
 
 
+@pytest.mark.slow
 @given(markdown, st.integers(40, 300))
 @example("---\ntitle: A\n---\n# B\ntext", 40)
 @settings(max_examples=300, deadline=None)
@@ -20,6 +21,7 @@ def test_every_line_is_in_exactly_one_chunk_in_order(text, max_tokens):
     assert [line for chunk in chunks for line in inked_lines(chunk.text)] == inked_lines(text)
 
 
+@pytest.mark.slow
 @given(st.one_of(markdown, st.text()), st.integers(1, 60), st.sampled_from([split_markdown, split_text]))
 @settings(max_examples=300, deadline=None)
 def test_no_character_is_lost_or_doubled_whatever_the_text(text, max_tokens, split):
@@ -28,6 +30,7 @@ def test_no_character_is_lost_or_doubled_whatever_the_text(text, max_tokens, spl
     assert [chunk.chunk_index for chunk in chunks] == list(range(len(chunks)))
 
 
+@pytest.mark.slow
 @given(markdown, st.integers(20, 300))
 @settings(max_examples=200, deadline=None)
 def test_pieces_fit_and_a_section_s_pieces_are_neighbours(text, max_tokens):
@@ -37,6 +40,7 @@ def test_pieces_fit_and_a_section_s_pieces_are_neighbours(text, max_tokens):
     assert len(runs) == len(set(runs))
 
 
+@pytest.mark.slow
 @given(markdown)
 @settings(max_examples=100, deadline=None)
 def test_start_line_is_where_the_chunk_starts(text):

@@ -25,6 +25,7 @@ SPLITS = {
 }
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from([*SAMPLES, "🇩", "\u200d", "\u0301", "\u1112"]), max_size=40).map("".join))
 @settings(max_examples=150, deadline=None)
 def test_starts_are_those_of_the_standard(text):
@@ -64,6 +65,7 @@ def test_no_chunk_begins_or_ends_within_one(text, split):
         assert set(regex.findall(r"\X", chunk.text)) <= clusters, chunk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", SPLITS)
 def test_a_long_run_of_them_is_split_in_linear_time(split):
     for piece in ("🇩🇪", "👩‍👩‍👧", "\u1112\u1161\u11ab"):

@@ -146,6 +146,7 @@ def test_a_table_of_thirty_thousand_rows_is_read_as_one():
     assert [heading.title for heading in document.headings] == ["Sheet", "Next"]
 
 
+@pytest.mark.slow
 @given(st.text("|-: a\n>#", max_size=60))
 @example("a|b\n-|-\n1|2")
 @settings(max_examples=300, deadline=None)

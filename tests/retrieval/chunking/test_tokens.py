@@ -70,6 +70,7 @@ def test_a_long_text_counts_as_the_tokenizer_counts_it_in_one(name, counter, end
     assert len(counter.starts(text)) == whole - counter.added()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["a" * 300_000, " " * 300_000 + "x", "\n" * 300_000, "#" * 300_000, "👩‍👩‍👧" * 40_000])
 def test_runs_without_end_are_counted(counter, text):
     assert counter.count(text) - counter.added() == len(counter.starts(text))
@@ -85,6 +86,7 @@ def test_several_threads_count_the_same(counter):
         assert list(pool.map(counter.count, texts)) == [counter.count(text) for text in texts]
 
 
+@pytest.mark.slow
 def test_a_process_that_never_counts_loads_nothing():
     program = (
         "import sys; from retrieval.chunking.tokens import token_counter; token_counter(); "

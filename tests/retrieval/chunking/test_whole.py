@@ -29,6 +29,7 @@ def bodies(split: SplitDocument) -> list[str]:
     return [re.sub(r"\AT [^\n]*\n\n", "", chunk.text) for chunk in split.chunks]
 
 
+@pytest.mark.slow
 @given(markdown, st.integers(60, 200), st.sampled_from([CL100K, MINILM]))
 @settings(max_examples=100, deadline=None)
 def test_every_line_is_in_exactly_one_chunk_in_order_and_every_chunk_within_the_limit(text, max_tokens, tokens):
@@ -38,6 +39,7 @@ def test_every_line_is_in_exactly_one_chunk_in_order_and_every_chunk_within_the_
     assert [chunk.chunk_index for chunk in split.chunks] == list(range(len(split.chunks)))
 
 
+@pytest.mark.slow
 @given(st.one_of(markdown, st.text(max_size=400)), st.integers(16, 40))
 @settings(max_examples=100, deadline=None)
 def test_no_limit_is_exceeded_whatever_the_text_and_no_chunk_is_empty(text, max_tokens):
@@ -175,6 +177,7 @@ def whole(text, max_tokens):
     return split(text, max_tokens).chunks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunks_of", [whole, windows])
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_hostile_texts_are_split(chunks_of, piece):

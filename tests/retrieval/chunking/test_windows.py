@@ -31,6 +31,7 @@ def without_overlaps(chunks: list[Chunk]) -> str:
     return "".join(chunk.text[size:] for chunk, size in zip(chunks, repeated, strict=True))
 
 
+@pytest.mark.slow
 @given(unique_prose(), st.integers(24, 120), st.sampled_from([CL100K, MINILM]))
 @settings(max_examples=80, deadline=None)
 def test_sizes_and_overlaps_keep_to_their_limits_and_nothing_is_lost(text, max_tokens, tokens):

@@ -59,6 +59,7 @@ def test_a_wrong_text_is_refused_as_the_connection_refuses_it(background, minilm
     assert background.embed(minilm, ["good"]).shape == (1, 384)
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_told_and_replaced(background, minilm):
     background.embed(minilm, ["one"])
     killed = background.pid
@@ -71,6 +72,7 @@ def test_a_killed_process_is_told_and_replaced(background, minilm):
     assert background.pid != killed
 
 
+@pytest.mark.slow
 def test_it_rests_when_it_is_not_needed_and_does_not_come_back_after_the_end(tmp_path, minilm):
     now = 0.0
     background = BackgroundHelper(tmp_path, clock=lambda: now)
@@ -88,6 +90,7 @@ def test_it_rests_when_it_is_not_needed_and_does_not_come_back_after_the_end(tmp
         background.embed(minilm, ["two"])
 
 
+@pytest.mark.slow
 def test_it_ends_with_the_process_it_works_for(tmp_path, minilm):
     background = BackgroundHelper(tmp_path)
     background.embed(minilm, ["one"])
@@ -97,6 +100,7 @@ def test_it_ends_with_the_process_it_works_for(tmp_path, minilm):
     background.close()
 
 
+@pytest.mark.slow
 def test_it_ends_quietly_when_nobody_is_left_to_read_its_answer(tmp_path, minilm, capfd):
     background = BackgroundHelper(tmp_path)
     background.embed(minilm, ["one"])

@@ -76,6 +76,7 @@ def test_a_confined_process_may_do_none_of_it_also_in_parsers_written_in_c():
     assert dict(zip(CALLS, outcomes[::2], strict=True)) == dict.fromkeys(CALLS, "-1 1")
 
 
+@pytest.mark.slow
 def test_memory_and_computing_are_bounded_and_code_may_be_imported():
     assert confined("bytearray(1 << 30)", "import xml.dom.minidom") == ["MemoryError", "done"]
     assert confined("while True: pass", seconds=1)[0] in (f"signal {signal.SIGXCPU}", f"signal {signal.SIGKILL}")
@@ -118,6 +119,7 @@ def test_the_process_knows_nothing_of_the_environment(reader, monkeypatch):
     assert b"secret" not in Path(f"/proc/{pid_of(reader)}/environ").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_process_ends_with_whoever_started_it():
     script = (
         "import os, sys\nfrom retrieval.reading import DocumentReader, kind_named\nreader = DocumentReader()\n"

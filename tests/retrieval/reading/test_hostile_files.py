@@ -88,6 +88,7 @@ def test_a_bomb_is_too_large_before_it_is_unpacked(reader, kind):
     assert refusal(reader, bomb(), kind)[0] == "too_large"
 
 
+@pytest.mark.slow
 def test_what_needs_too_much_memory_is_ended():
     corners = '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
     namespace = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -99,6 +100,7 @@ def test_what_needs_too_much_memory_is_ended():
         assert refusal(reader, hostile.endless_pdf(), "pdf")[0] == "too_much_memory"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["docx", "odt", "pptx"])
 def test_xml_that_does_not_fit_into_the_memory_needs_too_much(kind):
     with DocumentReader(ReadingLimits(seconds=20, memory_mb=256)) as reader:
@@ -151,6 +153,7 @@ def test_a_pdf_that_is_all_ascii_is_no_file_of_another_kind(reader, kind):
     assert refusal(reader, hostile.many_pages(1), kind) == ("unreadable", f"is a PDF, not {kind_named(kind).label}")
 
 
+@pytest.mark.slow
 def test_what_is_too_much_is_refused(reader):
     assert refusal(reader, hostile.many_pages(10_000), "pdf") == (
         "too_large",
@@ -163,6 +166,7 @@ def test_what_is_too_much_is_refused(reader):
     )
 
 
+@pytest.mark.slow
 def test_a_file_larger_than_allowed_is_too_large_and_one_that_takes_too_long_ended():
     """A hundred thousand nested lists take docutils minutes."""
     slow = "\n\n".join("  " * level + "- x" for level in range(900)).encode()

@@ -122,6 +122,7 @@ scored = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(scored, weights)
 def test_scores_are_scaled_from_the_last_to_the_best_and_added(rankings, weights):

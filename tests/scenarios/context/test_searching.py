@@ -215,6 +215,7 @@ class TestHealth:
         said = client.get("/health").json
         assert (said["healthy"], said["circuitBreakerOpen"]) == (True, False)
 
+    @pytest.mark.slow
     def test_a_part_that_is_down_is_named_with_200(self, call, refusing):
         refusing()
         eventually(lambda: not call(HEALTH)["healthy"])

@@ -102,6 +102,7 @@ class TestChat:
         for gone in (talk.client.get("/api/chat/c 1"), talk.client.delete("/api/chat/c 1")):
             assert (gone.status_code, gone.json["error"]) == (404, "Not found")
 
+    @pytest.mark.slow
     def test_with_the_embeddings_down_what_embeds_is_a_503_and_the_rest_is_answered(self, talk, models):
         """The failures, §5."""
         talk("/api/rag/ingest", source="down", path="/a", title="A", text=BACKUPS)

@@ -31,6 +31,7 @@ class TestIngestion:
         assert search()["results"][0]["text"] == BACKUPS
         assert ingest(hash="def", text=HOLIDAY)["status"] == "updated"
 
+    @pytest.mark.slow
     def test_long_texts_become_chunks_that_overlap_and_an_update_leaves_none_of_them(self, ingest, client):
         answer = ingest(text="".join(SENTENCE.format(number) for number in range(200)))
         asked = {"where": {"document_id": answer["documentId"]}, "order_by": "chunk_index", "limit": 100}

@@ -1,5 +1,7 @@
 """Contract *documents*, over HTTP: what a search finds, in which order, and which searches are refused."""
 
+import pytest
+
 from tests.scenarios.documents.texts import BACKUPS, HOLIDAY, fault
 
 
@@ -77,6 +79,7 @@ class TestSearch:
         assert paths(tags=[]) == ["/a", "/b", "/c"]
         assert paths(source="nowhere", tags=["red"]) == []
 
+    @pytest.mark.slow
     def test_filters_apply_inside_the_query_and_not_after_it(self, ingest, search):
         for number in range(30):
             ingest(f"/near-{number}", text=f"{BACKUPS} {number}")

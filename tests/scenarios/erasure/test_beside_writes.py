@@ -97,6 +97,7 @@ def kill(client, collection, word, monkeypatch):
     return kill
 
 
+@pytest.mark.slow
 def test_an_erasure_that_was_killed_before_it_deleted_has_done_nothing(
     client, collection, word, other, pieces, send, kill
 ):
@@ -109,6 +110,7 @@ def test_an_erasure_that_was_killed_before_it_deleted_has_done_nothing(
     assert erase(client, collection=collection, where={"of": word})["chunks"] == 0
 
 
+@pytest.mark.slow
 def test_an_erasure_that_was_killed_after_it_had_deleted_is_gone_on_with(
     app, client, collection, word, pieces, send, kill
 ):

@@ -45,6 +45,7 @@ def left_by_ada(stored_by_ada, tmp_path):
     return shutil.copytree(stored_by_ada, tmp_path / "data")
 
 
+@pytest.mark.slow
 def test_a_service_that_keeps_no_topics_erases_those_of_earlier_starts(left_by_ada, models_up):
     with running_app(left_by_ada, registry=models_of(models_up, topic="off"), retrieval=SETTINGS) as app:
         answer = app.test_client().post("/api/erase", json={"user": ADA.owner})
@@ -56,6 +57,7 @@ def test_a_service_that_keeps_no_topics_erases_those_of_earlier_starts(left_by_a
     assert files_holding(left_by_ada, WORD, ADA.owner.encode().hex()) == []
 
 
+@pytest.mark.slow
 def test_commands_take_a_file_of_settings_and_one_finds_the_notes_without_their_name(left_by_ada, tmp_path):
     settings = tmp_path / "rag.yaml"
     settings.write_text(f"data_dir: {left_by_ada}\n")
@@ -76,6 +78,7 @@ def test_commands_take_a_file_of_settings_and_one_finds_the_notes_without_their_
         assert (wrong.returncode, "unknown setting" in wrong.stderr) == (2, True), command
 
 
+@pytest.mark.slow
 def test_commands_take_no_other_catalogue_for_that_of_the_service(left_by_ada, tmp_path):
     """An earlier start, with other settings, has left one where those of the commands look for it."""
     commands = (

@@ -4,6 +4,7 @@ import io
 import json
 
 import numpy as np
+import pytest
 
 from schemas.access.api_keys import Grant
 from schemas.access.callers import ANYBODY, Scope, acting_as
@@ -69,6 +70,7 @@ def test_an_uploaded_document_is_in_no_file_after_its_erasure(tmp_path, settings
         assert tables_with(app, word) == []
 
 
+@pytest.mark.slow
 @ON_BOTH
 def test_documents_that_match_are_in_no_file_after_their_erasure(app, client, folder, collection, word, other):
     store(client, collection, word, other)
@@ -99,6 +101,7 @@ def test_a_document_that_was_deleted_before_can_still_be_erased(app, client, col
     check_gone(app, word)
 
 
+@pytest.mark.slow
 def test_a_kept_file_is_in_no_file_after_the_erasure_of_its_document(app, client, word, other):
     """A file that is kept for its owner goes with the document that was made of it."""
     made = client.post("/v1/vector_stores", json={"name": "kept"}).json
@@ -198,6 +201,7 @@ def test_a_receipt_names_what_else_has_the_same_words(client, collection, word, 
     assert (receipt["chunks"], receipt["also_in"]) == (20, [f"collection '{collection}-b'"])
 
 
+@pytest.mark.slow
 def test_a_read_that_keeps_the_old_state_is_told(app, client, collection, word, other, monkeypatch):
     store(client, collection, word, other)
     storage = app.extensions["rag.layers"].erasure.erasure._storage

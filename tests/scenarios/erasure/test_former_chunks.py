@@ -6,6 +6,8 @@ from tests.scenarios.databases import ON_BOTH
 from tests.scenarios.erasure.erasing import add, ask, check_gone, erase, files_with, removed, tables_with, upload
 from tests.support.live import eventually
 
+pytestmark = pytest.mark.slow
+
 FIRST, SECOND = {"tag": "first", "name": "report.md"}, {"tag": "second", "name": "report.md"}
 OF_FIRST = {"tags": {"$contains": "first"}}
 

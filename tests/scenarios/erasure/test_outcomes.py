@@ -112,6 +112,7 @@ def test_the_names_of_uploads_go_with_their_documents_when_their_job_is_gone(
     assert (is_replayed(again), _names(again)) == (True, [f"{other}name.md"])
 
 
+@pytest.mark.slow
 def test_an_erasure_changes_no_outcomes_of_other_collections(client, collection, upload):
     names = (collection, f"{collection}-b")
 
@@ -157,6 +158,7 @@ def test_a_repeat_stores_nothing_of_a_text_that_was_deleted_and_erased(app, clie
     assert tables_with(app, word) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_left", [False, True])
 def test_the_ids_of_pieces_that_were_gone_before_the_erasure_go(app, client, collection, word, other, is_left):
     """Once replaced by fewer or deleted, nothing tells whose pieces they were: neither ids that are made of the
@@ -208,6 +210,7 @@ def test_the_outcome_of_a_stream_names_none_of_its_documents_when_one_was_erased
     check_gone(app, word)
 
 
+@pytest.mark.slow
 def test_the_outcome_of_a_batch_names_no_document_when_one_was_erased_meanwhile(
     app, client, collection, word, other, models_up, monkeypatch
 ):

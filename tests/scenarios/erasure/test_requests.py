@@ -12,6 +12,7 @@ def stored(client, collection):
     return lambda: client.get(f"/collections/{collection}/documents?limit=100").json["documents"]
 
 
+@pytest.mark.slow
 def test_a_chunk_is_not_erased_without_its_document(client, collection, stored, word, other):
     document = upload(client, collection, word)
     upload(client, collection, other)
@@ -57,6 +58,7 @@ def test_documents_of_another_database_are_erased_by_its_full_name(app, client, 
     assert (malformed.status_code, malformed.json["details"]) == (400, {"field": "collection"})
 
 
+@pytest.mark.slow
 def test_topics_of_others_go_with_a_user_only_when_they_may_be_about_their_notes(app, client, word, other):
     layers = app.extensions["rag.layers"]
     ada, bob = asker(word), asker(other)

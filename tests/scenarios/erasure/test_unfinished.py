@@ -47,6 +47,7 @@ def upload_page(client, collection, other, name, hidden):
     return upload(client, collection, other, page, f"{other}{name}.html")
 
 
+@pytest.mark.slow
 def test_originals_of_documents_that_stay_are_named_when_they_have_the_same_words(
     client, asked, collection, word, other
 ):
@@ -57,6 +58,7 @@ def test_originals_of_documents_that_stay_are_named_when_they_have_the_same_word
     assert (receipt["chunks"], sorted(receipt["also_in"])) == (20, sorted(named))
 
 
+@pytest.mark.slow
 def test_files_that_are_nobodys_are_told_until_they_are_gone(client, asked, folder, collection, word, other, jobs_wait):
     document = upload_page(client, f"{collection}-b", other, "a", "Other words.")
     (original,) = (folder / "originals").glob(f"*/{document}-*")
@@ -77,6 +79,7 @@ def test_files_that_are_nobodys_are_told_until_they_are_gone(client, asked, fold
     assert erase(client, **asked)["also_in"] == [f"upload job '{job}'"]
 
 
+@pytest.mark.slow
 def test_what_is_left_of_a_filter_is_told_to_the_same_one_and_to_its_documents_alone(
     app, client, asked, stray, collection, word, other, monkeypatch
 ):
@@ -103,6 +106,7 @@ def test_what_is_left_of_a_filter_is_told_to_the_same_one_and_to_its_documents_a
     assert erase(client, **same)["chunks"] == 20
 
 
+@pytest.mark.slow
 def test_files_that_cannot_be_searched_leave_the_erasure_unfinished(client, asked, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", "/bin/false")
@@ -110,6 +114,7 @@ def test_files_that_cannot_be_searched_leave_the_erasure_unfinished(client, aske
     assert erase(client, **asked)["chunks"] == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("still_unfinished", [True, False])
 def test_what_was_stored_after_an_unfinished_erasure_stays(client, stray, collection, word, other, still_unfinished):
     words = {collection: word, f"{collection}-again": f"{word}c"}
@@ -133,6 +138,7 @@ def test_what_was_stored_after_an_unfinished_erasure_stays(client, stray, collec
     erase(client, collection=collection, document=f"{other}none")
 
 
+@pytest.mark.slow
 def test_what_a_user_made_after_an_unfinished_erasure_stays(app, client, folder, stray, collection, word):
     layers, user = app.extensions["rag.layers"], asker(word)
 

@@ -35,6 +35,7 @@ def count(app, table, where="1 = 1"):
         return transaction.row(f"SELECT count(*) FROM {table} WHERE {where}")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_answer_made_from_a_document_that_is_erased_meanwhile_is_given_and_not_kept(
     app, client, collection, word, other, meanwhile, stream
@@ -55,6 +56,7 @@ def test_an_answer_made_from_a_document_that_is_erased_meanwhile_is_given_and_no
     assert client.get(f"/api/chat/{other}talk").status_code == 200
 
 
+@pytest.mark.slow
 def test_what_a_user_asks_while_they_are_erased_is_not_kept(app, client, word, ada, meanwhile):
     layers = app.extensions["rag.layers"]
     question = ChatRequest((Message("user", f"I am {word}."),))
@@ -117,6 +119,7 @@ def test_a_request_that_waits_for_its_turn_while_its_user_is_erased_is_refused(
     assert send(path, body).status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("supersedes", [False, True])
 def test_a_note_of_a_user_who_is_erased_meanwhile_is_refused(app, word, ada, meanwhile, supersedes):
     notes = app.extensions["rag.layers"].notes
@@ -150,6 +153,7 @@ def test_a_session_that_a_user_starts_while_they_are_erased_stays(app, client, w
     assert files_with(app, word) == []
 
 
+@pytest.mark.slow
 def test_a_note_in_place_of_one_that_is_being_erased_is_refused_from_its_deletion_on(
     app, word, ada, meanwhile, monkeypatch
 ):
@@ -184,6 +188,7 @@ def test_a_note_in_place_of_one_that_is_being_erased_is_refused_from_its_deletio
     check_gone(app, word)
 
 
+@pytest.mark.slow
 def test_what_is_found_while_something_is_erased_is_not_kept_as_an_answer(
     app, client, collection, word, other, meanwhile
 ):

@@ -42,6 +42,7 @@ def test_the_threshold_applies_to_each_chunk_and_the_average_to_the_remaining_on
     assert post(client, "/api/rag/retrieve", **question, min_relevance=0.95)["meets_threshold"] is False
 
 
+@pytest.mark.slow
 def test_an_embedding_service_that_dies_during_reingestion_keeps_the_old_version(client, models, collection):
     """The old version stays retrievable, its siblings are processed, and the result names the file."""
     send = {"collection": collection}

@@ -53,6 +53,7 @@ def test_contract_test_4_metadata_completeness(ingest, retrieve):
         assert chunk["metadata"]["team"] == "red"
 
 
+@pytest.mark.slow
 def test_contract_test_6_a_hundred_documents_are_answered(ingest, retrieve):
     """`benchmarks/retrieval.py`, not this test, shows that it takes less than 5 seconds."""
     ingest(*(rule(f"{number}.md", f"## Rule {number}\n\nRule number {number}.") for number in range(100)))

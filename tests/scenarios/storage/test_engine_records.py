@@ -1,7 +1,11 @@
 """Of what the engine does not get, nothing is in its files; of what it had, nothing stays there."""
 
+import pytest
+
 from tests.support.commands import files_holding
 from tests.support.live import eventually
+
+pytestmark = pytest.mark.slow
 
 
 def test_what_the_engine_had_goes_with_the_rebuild_and_another_word_rebuilds_nothing(app, client, filled, collection):

@@ -98,6 +98,7 @@ def test_provider_capabilities_declaration(client):
     assert "gather" not in found["chromadb"]["capabilities"]
 
 
+@pytest.mark.slow
 def test_health_check_with_details(client, filled):
     """WHEN the system checks RAG provider health THEN it returns standardized health status with timestamp and error
     details, AND service-specific information."""

@@ -106,6 +106,7 @@ def test_vectors_that_are_not_finite_never_get_in(client, filled, unchanged, num
     assert [each["id"] for each in _query(client, name, [1.0, 0.0, 0.5])] == ["doc-0"]
 
 
+@pytest.mark.slow
 @ON_BOTH
 def test_more_than_5461_documents_go_in_one_request(client, chroma, filled):
     name = filled()
@@ -168,6 +169,7 @@ def test_a_client_that_retries_a_failure_with_the_same_ids_stores_them_once(clie
     assert client.get(f"/collections/{name}/documents").json["total"] == 5
 
 
+@pytest.mark.slow
 def test_a_browser_sends_1000_documents_of_1536_dimensions(client, filled):
     name = filled()
     rows = [[(number * 7 + place) % 1000 / 1000 - 0.5 for place in range(1536)] for number in range(1000)]

@@ -45,6 +45,7 @@ def test_ten_thousand_callers_have_a_bucket_each(counts, clock):
     assert again <= 10  # whose place another one took
 
 
+@pytest.mark.slow
 def test_more_callers_than_places_take_no_more_memory(counts, path):
     for number in range(2 * SETS * WAYS):
         counts.spend(f"key:{number}", 1, most=1, seconds=60.0)

@@ -6,10 +6,14 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.wrapper.backups.conftest import listing
 from wrapper.backups.archive import ArchiveReader
 from wrapper.backups.moves import complete_moves
 from wrapper.backups.places import ASIDE, HELD, MOVES, SCRATCH, STAGED
+
+pytestmark = pytest.mark.slow
 
 PROJECT = Path(__file__).parents[3]
 MANY = 400

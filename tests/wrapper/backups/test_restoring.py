@@ -233,6 +233,7 @@ def test_the_next_start_removes_the_copy_that_a_killed_restore_left_beside_a_cat
     assert list((tmp_path / "elsewhere").iterdir()) == list(settings.data_dir.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_taken", [False, True])
 def test_a_restore_that_was_interrupted_is_completed(place, tmp_path, is_taken):
     """Whatever of the renaming was done, the rest is done later, and doing it twice changes nothing. What has taken a

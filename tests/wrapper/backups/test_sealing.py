@@ -165,6 +165,7 @@ def test_frames_that_no_backup_has_are_refused(key, frames):
         read(framed(key, frames), key)
 
 
+@pytest.mark.slow
 def test_any_number_of_members_takes_no_more_memory(key):
     """Names and sizes of a million originals would be 100 MB."""
     wanted = 20_000

@@ -181,6 +181,7 @@ def test_two_processes_may_open_a_new_catalogue_at_once(open_empty_database):
         assert transaction.value("SELECT count(*) FROM counters WHERE name <> 'words'") == 3
 
 
+@pytest.mark.slow
 def test_a_statement_that_takes_too_long_is_given_up(open_database):
     hasty = Catalog(open_database(statement_seconds=0.5))
     hasty.open()
@@ -198,6 +199,7 @@ def test_a_statement_that_takes_too_long_is_given_up(open_database):
     assert _kept(hasty) == [2]
 
 
+@pytest.mark.slow
 def test_reads_in_blocks_and_writes_may_take_their_time(open_database):
     patient = Catalog(open_database(statement_seconds=0.05))
     patient.open()
@@ -274,6 +276,7 @@ def test_the_age_of_the_oldest_read_under_way_is_known(open_database):
     assert catalog.oldest_snapshot_seconds() == 0.0
 
 
+@pytest.mark.slow
 def test_metrics_tell_of_an_export_under_way(client, app, filled, monkeypatch):
     name, gauge = filled(), metrics.OLDEST_SNAPSHOT_SECONDS
     tell = gauge.set

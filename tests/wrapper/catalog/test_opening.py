@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import orjson
+import pytest
 from sqlalchemy import text
 
 from schemas.storage.outcomes import WriteOutcome
@@ -25,6 +26,7 @@ KEPT_BEFORE = (
 )
 
 
+@pytest.mark.slow
 def test_a_new_catalogue_is_made_by_whoever_comes_first_and_opened_by_all(tmp_path):
     for number in range(NEW_FILES):
         path = tmp_path / f"{number}.sqlite"

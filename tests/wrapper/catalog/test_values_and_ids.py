@@ -41,6 +41,7 @@ def _matching(filled, where, **arguments):
     return [document.id for document in found.documents]
 
 
+@pytest.mark.slow
 def test_equality_and_ranges_see_the_whole_value(filled):
     for number, value in enumerate(VALUES):
         assert _matching(filled, {"v": value}) == [value]
@@ -140,6 +141,7 @@ RANGES = [
 ]
 
 
+@pytest.mark.slow
 def test_what_is_outside_of_a_range_is_not_read(tmp_path):
     """A range between two bounds of a field is read as one, whatever is below and above it."""
     path = tmp_path / "catalog.sqlite"

@@ -39,6 +39,7 @@ def exactly(value):
     return json.dumps(value, sort_keys=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(OBJECTS)
 def test_what_was_given_is_what_is_read(metadata):
@@ -46,6 +47,7 @@ def test_what_was_given_is_what_is_read(metadata):
         assert exactly(decode_metadata(encode(metadata))) == exactly(metadata)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(OBJECTS)
 def test_only_what_chroma_holds_is_sent(metadata):

@@ -50,6 +50,7 @@ def exactly(value):
     return json.dumps(value, sort_keys=True)
 
 
+@pytest.mark.slow
 @AGAINST_A_SERVER
 @given(batch=st.lists(OBJECTS, min_size=1, max_size=25))
 def test_documents_come_back_as_they_were_given(client, engine_id, batch):
@@ -61,6 +62,7 @@ def test_documents_come_back_as_they_were_given(client, engine_id, batch):
     assert [exactly(found[name]) for name in ids] == [exactly(metadata) for metadata in batch]
 
 
+@pytest.mark.slow
 @AGAINST_A_SERVER
 @given(versions=st.lists(OBJECTS, min_size=2, max_size=4))
 def test_each_version_replaces_the_one_before(client, engine_id, store, versions):
@@ -73,6 +75,7 @@ def test_each_version_replaces_the_one_before(client, engine_id, store, versions
         previous = metadata
 
 
+@pytest.mark.slow
 @AGAINST_A_SERVER
 @given(metadata=OBJECTS, replacement=OBJECTS)
 def test_collections_come_back_as_they_were_given(client, metadata, replacement):

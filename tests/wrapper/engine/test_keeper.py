@@ -85,6 +85,7 @@ def test_a_killed_engine_is_back_and_the_same_client_finds_it(kept):
     assert kept.client.get_collection("kept").id == engine_id
 
 
+@pytest.mark.slow
 def test_a_hung_engine_is_reported_killed_and_replaced(kept):
     hung = kept.state.pid
     os.kill(hung, signal.SIGSTOP)
@@ -206,6 +207,7 @@ def test_a_directory_in_use_by_a_process_that_is_not_an_engine_is_left_alone(tmp
             end_orphan(tmp_path, grace_seconds=0.0, clock=time.monotonic)
 
 
+@pytest.mark.slow
 def test_a_second_keeper_waits_for_the_first_to_go(tmp_path):
     first = Kept(tmp_path)
     engine = first.ready().pid

@@ -17,6 +17,7 @@ from wrapper.writing import WriteOptions
 OPTIONS = WriteOptions()
 
 
+@pytest.mark.slow
 def test_a_collection_is_adopted_whole_and_in_order(engine, start):
     engine_id = make_foreign(engine, number=1234, metric="ip", metadata={"owner": "x", "level": 1.5})
     process = start()
@@ -82,6 +83,7 @@ def test_a_collection_made_later_is_found_in_the_next_round(engine, start):
     assert len(ids_of(process)) == 5
 
 
+@pytest.mark.slow
 def test_writes_of_another_client_during_the_adoption_are_adopted_too(engine, start):
     engine_id = make_foreign(engine, number=300)
     process = start()
@@ -124,6 +126,7 @@ def test_large_documents_are_read_few_at_a_time(engine, start, monkeypatch):
     assert len(ids_of(process)) == 120
 
 
+@pytest.mark.slow
 def test_the_metric_is_the_one_that_the_engine_searches_by(engine, start):
     describe, saying = FakeEngine._described, {}
     for says, really in product(METRICS, METRICS):

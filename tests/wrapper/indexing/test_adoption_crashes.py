@@ -6,6 +6,8 @@ A usual run kills at every seventh step, `make soak` at each.
 import shutil
 from itertools import count
 
+import pytest
+
 from tests.properties.consistency import catalog_state, check_engine, check_tables
 from tests.properties.fake_engine import FakeEngine
 from tests.properties.processes import STEP, Crash, Process, Steps
@@ -17,6 +19,7 @@ OPTIONS = WriteOptions()
 SECOND_CRASHES = (None, 3, 8)
 
 
+@pytest.mark.slow
 def test_a_crash_at_any_step_loses_nothing_and_stores_nothing_twice(engine, tmp_path):
     make_foreign(engine, number=60)
     for crash_at in count(0, STEP):
@@ -57,6 +60,7 @@ def _life(process, engine):
     process.drain()
 
 
+@pytest.mark.slow
 def test_a_deleted_collection_never_comes_back(tmp_path):
     """The process is killed at any step of the collection's life, which is then deleted, and killed again during the
     removal."""

@@ -56,6 +56,7 @@ def test_what_was_emptied_or_dropped_meanwhile_is_not_written(world):
     world.check()
 
 
+@pytest.mark.slow
 def test_a_lost_engine_collection_is_rebuilt_and_scanned_until_then(world):
     world.fill(count=DOCUMENTS_PER_CALL + 7)
     lost = world.engine.get_collection("docs").id
@@ -169,6 +170,7 @@ def test_what_was_made_for_a_collection_that_is_dropped_before_it_is_known_goes_
     assert world.engine.list_collections() == []
 
 
+@pytest.mark.slow
 def test_a_rebuild_that_is_interrupted_begins_again(world):
     world.fill(count=DOCUMENTS_PER_CALL * 2 + 1)
     world.engine.delete_collection("docs")

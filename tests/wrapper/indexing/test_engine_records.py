@@ -167,6 +167,7 @@ def test_a_rebuild_that_an_earlier_release_was_asked_for_asks_for_no_records(ope
     assert world.store.indexes.of("docs").collection.engine_records == FULL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(FULL, VECTORS), (VECTORS, FULL)])
 def test_whenever_the_service_dies_while_records_change_they_have_all_changed_in_the_end(tmp_path, before, after):
     steps = 0

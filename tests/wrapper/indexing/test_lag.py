@@ -28,6 +28,7 @@ def _model_nearest(model, query):
     return sorted(far, key=far.__getitem__)[:NEAREST]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_the_index_lacks_queries_find_what_was_acknowledged(world, monkeypatch, seed):
     """As in a load that does not wait: the engine takes a part now and then, and otherwise lags behind."""

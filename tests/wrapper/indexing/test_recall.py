@@ -114,6 +114,7 @@ def _answers(planner, name, queries, where):
     return numbers, {each.plan for each in found}
 
 
+@pytest.mark.slow
 @FILTERS
 @pytest.mark.parametrize("held_mb", [0, 64], ids=["nothing held", "vectors held"])
 @pytest.mark.parametrize("kind", SETS)
@@ -126,6 +127,7 @@ def test_the_nearest_are_found_from_the_first_query_on(catalog, catalogued, kind
     assert plans <= {"exact", "memory"}
 
 
+@pytest.mark.slow
 @FILTERS
 def test_the_index_itself_finds_the_nearest_of_vectors_with_a_common_mean(engine, catalog, stored, where):
     name, points, queries = stored("common mean", 12_000, 384)
@@ -154,6 +156,7 @@ def _measured(engine, catalog, name, chosen=None):
     return measurement
 
 
+@pytest.mark.slow
 def test_a_measurement_computes_few_distances_of_what_is_farther_than_the_nearest_so_far(
     engine, catalog, stored, monkeypatch
 ):
@@ -173,6 +176,7 @@ def test_a_measurement_computes_few_distances_of_what_is_farther_than_the_neares
     assert len(compared) < blocks * pairs_of_a_block / 2  # without it, all pairs of all blocks
 
 
+@pytest.mark.slow
 def test_an_index_that_misses_what_is_near_to_the_farthest_alone_is_searched_more_widely(engine, catalog, stored):
     """Chance hardly ever chooses one of the four corners, and all that lies on the line is found."""
     name, points, _ = stored("line and corners", 3_000, 64)

@@ -115,6 +115,7 @@ def _finds_from(number):
     return interpose
 
 
+@pytest.mark.slow
 def test_a_real_index_that_misses_too_many_is_searched_more_widely_at_once_and_after_a_rebuild(tmp_path, narrow):
     points, queries = vector_set("common mean", 6_000, 64)
     process = Process(tmp_path, narrow)
@@ -146,6 +147,7 @@ def test_a_real_index_that_misses_too_many_is_searched_more_widely_at_once_and_a
         process.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("needed", [800, 1_600])
 def test_the_least_width_that_is_enough_is_taken(world, needed):
     _fill(world.process, _points())
@@ -155,6 +157,7 @@ def test_the_least_width_that_is_enough_is_taken(world, needed):
     assert report.candidates == report.search_width == world.engine.get_collection("docs").search_width == needed
 
 
+@pytest.mark.slow
 def test_an_index_that_no_width_helps_is_not_asked(world):
     points = _points()
     _fill(world.process, points)
@@ -175,6 +178,7 @@ def test_an_index_that_no_width_helps_is_not_asked(world):
     assert _found(world.process, query)[0] == "index"
 
 
+@pytest.mark.slow
 def test_an_index_that_needs_no_more_candidates_keeps_its_width(world):
     _fill(world.process, _points())
     _finds_from(1_600)(world)
@@ -184,6 +188,7 @@ def test_an_index_that_needs_no_more_candidates_keeps_its_width(world):
     assert (report.candidates, report.search_width) == (None, 1_600)
 
 
+@pytest.mark.slow
 def test_a_width_that_the_engine_was_not_told_of_is_told_when_it_starts_again(world):
     _fill(world.process, _points())
     _finds_from(800)(world)
@@ -248,6 +253,7 @@ def test_an_index_is_asked_for_as_many_candidates_as_its_recall_requires_unless_
     assert asked == [100]
 
 
+@pytest.mark.slow
 def test_questions_that_the_index_answered_are_measured_apart_from_stored_vectors(tmp_path):
     asked = AskedVectors()
     world = World(tmp_path, questions=asked.of)
@@ -338,6 +344,7 @@ def test_what_was_measured_of_an_index_is_forgotten_with_its_documents(world):
     assert (report.recall_at_10, report.filtered_recall_at_10, report.candidates) == (None, None, None)
 
 
+@pytest.mark.slow
 def test_each_measurement_asks_for_other_documents_of_the_whole_collection(world):
     count = 300
     points = _points(count)

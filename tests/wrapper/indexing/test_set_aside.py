@@ -42,6 +42,7 @@ def test_a_document_that_the_engine_cannot_take_is_found_and_named_and_the_other
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["refusing", "breaking"])
 def test_many_of_them_far_apart_leave_the_rest_in_the_index(world, engine, kind):
     engine_ids = {f"d{n}" for n in (0, 1, 250, 499, 500, DOCUMENTS_PER_CALL + 99)}

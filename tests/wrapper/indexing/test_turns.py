@@ -158,6 +158,7 @@ def _remembering(applier, key):
     ]
 
 
+@pytest.mark.slow
 def test_several_rebuilds_take_turns(world, engine):
     for name in ("large", "small"):
         world.fill(name, count=1_600 if name == "large" else 3)
@@ -172,6 +173,7 @@ def test_several_rebuilds_take_turns(world, engine):
     assert ended == ["small", "large"]
 
 
+@pytest.mark.slow
 def test_with_more_collections_than_a_round_has_time_for_the_last_ones_are_looked_at_too(world, engine):
     names = [f"c{number:03}" for number in range(MANY)]
     _create(world, names)

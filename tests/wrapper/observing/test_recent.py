@@ -71,6 +71,7 @@ def test_extreme_durations_are_counted(recent):
     assert recent.minutes()[-1].total.requests == 4
 
 
+@pytest.mark.slow
 def test_processes_count_together_and_what_one_counted_stays_when_it_ends(recent, tmp_path):
     recent.count("read", 0.001, failed=False)
     for rounds in (1, 2, 3):

@@ -216,6 +216,7 @@ def test_collections_used_longest_ago_make_room(process, ask, catalog, clock, tm
     assert [path.exists() for path in (one, two, three)] == [True, False, True]
 
 
+@pytest.mark.slow
 def test_a_new_file_takes_the_place_of_the_one_before(process, ask, catalog, monkeypatch, tmp_path):
     held = process()
     before = ask(held, pays=True)
@@ -255,6 +256,7 @@ def test_what_is_made_of_a_new_collection_while_others_are_swept_stays(process, 
     assert len(files(tmp_path)) == len(held._kept) == 1
 
 
+@pytest.mark.slow
 def test_a_service_sweeps_when_it_starts(tmp_path):
     stray = tmp_path / "codes" / f"{uuid.uuid4()}.3.codes"
     stray.parent.mkdir()

@@ -127,6 +127,7 @@ def _nearest(query, vectors, metric, top_k):
     return set(np.lexsort((np.arange(len(vectors)), distances))[:top_k].tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 def test_no_near_document_is_left_out_of_nearly_constant_vectors_of_many_dimensions(metric):
     """Where all terms of a product are equal, the errors of adding them in float32 do not cancel each other."""
@@ -196,6 +197,7 @@ def test_several_queries_have_the_products_of_each():
         assert np.array_equal(products, documents.astype(np.int32) @ query.astype(np.int32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_leaves", [False, True], ids=["plain", "leaves"])
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("made", SETS.values(), ids=SETS)

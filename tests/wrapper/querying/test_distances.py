@@ -83,6 +83,7 @@ def test_errors_of_adding_many_equal_terms_hide_no_difference(metric, dimension)
         assert _nearest(query, vectors, metric, 3) <= _found(query, vectors, metric, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 def test_few_are_compared_exactly(metric):
     vectors = np.random.default_rng(4).standard_normal((4_096, 384)).astype(np.float32)

@@ -154,6 +154,7 @@ def small_growth(monkeypatch):
     monkeypatch.setattr(held_vectors, "PAUSES", 0)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_memory_answers_as_the_catalogue(tmp_path_factory, small_growth, steps):

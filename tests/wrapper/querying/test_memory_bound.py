@@ -54,6 +54,7 @@ def names(held, catalog):
     return [keys[key] for key in held._kept]
 
 
+@pytest.mark.slow
 def test_what_is_counted_is_all_the_memory_that_is_taken(catalog):
     held = HeldVectors(100 * MOST)
     ask(held, catalog, "one", pays=True)

@@ -123,6 +123,7 @@ def without_times(told):
 
 
 class TestAlike:
+    @pytest.mark.slow
     @pytest.mark.parametrize("named", ["{0}/main", "{0}"])
     def test_every_route_of_collections_answers_as_in_the_default_database(self, client, databases, name, named):
         database = named.format(databases)

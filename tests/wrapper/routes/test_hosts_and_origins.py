@@ -20,6 +20,7 @@ FOREIGN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("headers", "status", "code"), FOREIGN.values(), ids=FOREIGN)
 def test_no_route_answers_to(client, headers, status, code):
     """Nor do the two that do not exist; no body is sent."""

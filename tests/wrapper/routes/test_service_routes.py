@@ -40,6 +40,7 @@ def test_the_service_says_that_and_what_it_is(client, path, told):
     assert (answer.status_code, answer.json | told) == (200, answer.json)
 
 
+@pytest.mark.slow
 def test_metrics_count_requests_and_show_states(client, filled):
     name = filled([{"text": "x", "embedding": [1.0, 0.0]}])
     before = _metrics(client)
@@ -68,6 +69,7 @@ def _metrics(client):
     return {name: float(value) for name, _, value in lines}
 
 
+@pytest.mark.slow
 def test_the_served_description_is_the_file_and_made_once(client, monkeypatch):
     answer = client.get("/openapi.json")
     assert (answer.mimetype, answer.json) == ("application/json", Contract.load().document)

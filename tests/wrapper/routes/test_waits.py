@@ -63,6 +63,7 @@ def _ask(client, write, wait=None):
     return client.open(path, method=method, query_string={} if wait is None else {"wait": wait}, **body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "wait", "waits"),
     [
@@ -85,6 +86,7 @@ def test_each_write_is_answered_as_its_caller_or_else_the_operator_wants(opened,
     assert found == {write: WRITES[write][3][waits] for write in WRITES}
 
 
+@pytest.mark.slow
 def test_anything_else_is_refused_and_nothing_is_done(opened):
     with opened(**HOUR) as client:
         before = client.get("/collections").json

@@ -85,6 +85,7 @@ def test_health_does_not_wait_for_the_engine(monkeypatch, open_client):
             gate.set()
 
 
+@pytest.mark.slow
 def test_writes_are_refused_below_the_disk_floor_and_reads_go_on(open_client):
     with open_client() as client:
         client.post("/collections", json={"name": "abc"})

@@ -28,6 +28,7 @@ COPIED = {"url": "http://there:5006", "collection": "library", "id": "s1", "next
 """What a mirror says of its copy."""
 
 
+@pytest.mark.slow
 @given(st.lists(ACTION, max_size=12), st.lists(ACTION, max_size=12), st.sets(st.integers(0, 12), max_size=4))
 @BOTH
 def test_whatever_is_written_meanwhile_the_new_vectors_are_those_of_all_documents(catalog, before, beside, dies_at):

@@ -31,6 +31,7 @@ def _made(chance, depth=0):
     return {chance.choice(STRINGS): _made(chance, depth + 1) for _ in range(3)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scanned_bytes", [1, 3, 1 << 20])
 def test_values_are_counted_as_a_parser_would(monkeypatch, scanned_bytes):
     monkeypatch.setattr(parsing_budget, "SCANNED_BYTES", scanned_bytes)

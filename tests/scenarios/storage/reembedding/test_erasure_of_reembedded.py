@@ -32,6 +32,7 @@ def texts_of(app, name, text):
         return sum(transaction.row(counted, (text, key))[0] for key in keys)
 
 
+@pytest.mark.slow
 def test_what_is_erased_while_vectors_are_made_is_made_no_more_and_what_matched_once_is_made_anew(
     app, client, name, connection, models_up
 ):
@@ -50,6 +51,7 @@ def test_what_is_erased_while_vectors_are_made_is_made_no_more_and_what_matched_
     assert [nearest(client, name, f"Text {number}") for number in (0, 1, 2, 4)] == ["d0", "d1", "d2", "d4"]
 
 
+@pytest.mark.slow
 def test_what_no_model_can_do_fails_with_a_sentence_that_names_nothing_erased_and_goes_on_when_asked_again(
     app, client, name, connection
 ):
@@ -66,6 +68,7 @@ def test_what_no_model_can_do_fails_with_a_sentence_that_names_nothing_erased_an
     complete(client, name)
 
 
+@pytest.mark.slow
 @ON_BOTH
 def test_only_the_vectors_beside_lose_what_matched_once_and_does_not_now(client, name, connection):
     reembed(client, name, connection=connection)
@@ -106,6 +109,7 @@ def test_a_former_chunk_is_erased_with_its_former_document_alone(client, name, c
     assert (refused.status_code, refused.json["code"]) == (400, "chunk_of_document")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", ["planned for May", {"status": "running", "error": "of a user"}, None])
 def test_metadata_of_a_user_are_not_taken_for_how_far_the_vectors_are(client, filled, connection, told):
     name = filled(3, reembedding=told)

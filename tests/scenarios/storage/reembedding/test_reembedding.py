@@ -41,6 +41,7 @@ def test_the_collection_is_switched_to_the_new_vectors_and_back(client, name, co
     assert client.get(f"/collections/{name}/reembed").status_code == 404
 
 
+@pytest.mark.slow
 @ON_BOTH
 def test_nothing_is_lost_that_is_written_while_the_model_does_not_answer(client, name, connection, models_up):
     models_up.is_down = True

@@ -11,6 +11,7 @@ from tests.support.model_server import DIMENSION, as_json, openai_answer
 REFUSED = as_json({"error": {"message": "too long"}}, 400)
 
 
+@pytest.mark.slow
 def test_a_collection_written_faster_than_it_is_embedded_is_told(app, client, name, connection, models_up, monkeypatch):
     beside, numbers = app.test_client(), count(5)
 
@@ -48,6 +49,7 @@ def refuse(models_up, monkeypatch):
     return refuse
 
 
+@pytest.mark.slow
 def test_the_document_whose_text_is_refused_is_named_until_it_is_erased(client, name, connection, refuse):
     add(client, name, *range(5, 150))
     refused = "d41"
@@ -75,6 +77,7 @@ def test_no_document_is_blamed_for_what_every_one_is_refused_for(client, name, c
     assert len(asked) <= 6
 
 
+@pytest.mark.slow
 def test_a_model_whose_dimension_changes_ends_it_and_the_next_one_has_the_new_dimension(
     client, name, connection, models_up, monkeypatch
 ):

@@ -62,6 +62,7 @@ def test_a_stream_of_old_vectors_ends_where_the_collection_was_switched(
     assert all_are_embedded_by_the_stub(client, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [DIMENSION, OLD_DIMENSION])
 def test_an_upload_embedded_before_the_switch_is_embedded_again(
     app, client, filled, connect, connection, models_up, dimension

@@ -191,6 +191,7 @@ DELETED_WHILE_A_COPY_IS_BEGUN = [
 ]
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(steps=DELETED_WHILE_A_COPY_IS_BEGUN, dies_at=set())
 @given(steps=STEPS, dies_at=st.sets(st.integers(0, 40), max_size=4))
@@ -198,6 +199,7 @@ def test_followers_have_the_collection_whatever_is_done_to_it(catalog, steps, di
     check_followers(catalog, steps, dies_at)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=STEPS, beside=BESIDE, after=AFTER, dies_at=st.sets(st.integers(0, 60), max_size=4))
 def test_followers_have_the_collection_whatever_vectors_it_gets(catalog, before, beside, after, dies_at):

@@ -162,6 +162,7 @@ def test_a_merge_that_failed_is_tried_again_after_as_many_questions(merged):
     assert len(merged) == 2
 
 
+@pytest.mark.slow
 @SQLITE
 def test_what_is_held_takes_no_more_memory_than_is_counted(collection, catalog):
     """Each word of these texts is another one, which takes most memory."""

@@ -16,6 +16,8 @@ from wrapper.catalog.words.held import HeldWords
 from wrapper.catalog.words.index import WordIndex
 from wrapper.catalog.words.merging import WordMerging
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("one", "other")
 WORDS = ["wing", "flow", "heat", "wall", "Maschinen", "天気", "getUserName", "reading"]
 QUERIES = ["wing flow", "heat", "Maschine", "天", "user name", '"flow heat"']

@@ -119,6 +119,7 @@ def test_no_word_of_a_deleted_or_emptied_collection_is_left(make, add, catalog, 
     assert {table: _rows(catalog, table) for table in tables} == dict.fromkeys(tables, 0)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from("abc"), TEXTS), min_size=1, max_size=10))
 @SQLITE
 def test_merged_segments_answer_as_those_they_were_made_from(make, add, catalog, merging, tmp_path, stories):

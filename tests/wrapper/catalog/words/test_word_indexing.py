@@ -95,6 +95,7 @@ def test_every_document_is_found_by_its_title_its_tags_and_its_text(old, interru
     _find_all(old(interrupted_after, version))
 
 
+@pytest.mark.slow
 @SQLITE
 @pytest.mark.parametrize("batches", [1, 4])
 def test_a_process_that_is_killed_while_it_reindexes_loses_nothing(make_old, open_database, tmp_path, batches):

@@ -36,6 +36,7 @@ def send(client):
     return send
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1, 1_201])
 def test_an_imported_export_equals_the_original(client, filled, send, number):
     name = filled([_document(each) for each in range(number)])

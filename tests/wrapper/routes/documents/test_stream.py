@@ -163,6 +163,7 @@ def test_lines_of_one_id_are_one_write_and_count_as_if_they_were_several(
     assert len(parts) == 1
 
 
+@pytest.mark.slow
 def test_gzip_that_breaks_off_says_how_far_it_came(stream, client, filled):
     name = filled()
     body = gzip.compress("\n".join(_line(number) for number in range(5_000)).encode(), compresslevel=0)

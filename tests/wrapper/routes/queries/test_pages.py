@@ -49,6 +49,7 @@ def test_a_limit_bounds_the_page(page, filled, limit, count):
     assert (answer["next_cursor"] is None) == (count == 120)
 
 
+@pytest.mark.slow
 def test_pages_by_cursor_show_each_document_once_in_order(page, walk, filled):
     documents = [
         _document(number, **({"rank": number * 7 % 10} if number % 4 else {}), kind="abc"[number % 3])
