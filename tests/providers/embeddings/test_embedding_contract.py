@@ -11,7 +11,11 @@ from providers.embeddings.openai import OpenAIProvider
 from registry.provider_discovery import BUILTINS
 
 
-@pytest.fixture(params=[*(builtin.id for builtin in BUILTINS if builtin.kind == "embedding"), "minilm, int8"])
+LOCAL = ("minilm", "minilm, int8")
+SERVED = [builtin.id for builtin in BUILTINS if builtin.kind == "embedding" and builtin.id not in LOCAL]
+
+
+@pytest.fixture(params=[*SERVED, *(pytest.param(name, marks=pytest.mark.slow) for name in LOCAL)])
 def connection(request):
     """A connection of each kind, and of each local model; a new kind fails here until it has a builder."""
     build = {
