@@ -41,7 +41,7 @@ def model(pytestconfig):
 
 @pytest.mark.skipif(
     "RAG_SOAK_QUALITY" not in os.environ,
-    reason="a figure of quality, which embeds the whole documentation: `make soak` sets RAG_SOAK_QUALITY for it",
+    reason="`make soak` measures it: it embeds the whole documentation",
 )
 def test_nonsense_has_no_answer_and_real_questions_have_one(model):
     questions = own_questions()
