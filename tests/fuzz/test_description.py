@@ -19,9 +19,7 @@ EXAMPLES = os.environ.get("RAG_FUZZ_EXAMPLES")
 SEED = os.environ.get("RAG_FUZZ_SEED")
 
 
-@pytest.mark.skipif(
-    EXAMPLES is None, reason="takes minutes: `make soak` sets RAG_FUZZ_EXAMPLES, and so does the nightly run"
-)
+@pytest.mark.skipif(EXAMPLES is None, reason="`make soak` and the nightly run do it: it takes minutes")
 @pytest.mark.timeout(7_200)
 def test_the_service_does_what_its_description_says(live, session, tmp_path):
     for name in NAMES:
