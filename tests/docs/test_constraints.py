@@ -105,12 +105,15 @@ def test_files_that_tools_write_are_ignored_and_not_kept():
 
 def test_the_workflow_runs_what_continuous_integration_runs():
     workflow = yaml.load((PROJECT / ".github/workflows/test.yml").read_text(), Loader=yaml.BaseLoader)
-    assert set(workflow["on"]) == {"push", "pull_request"}
-    job = workflow["jobs"]["test"]
-    commands = [step["run"] for step in job["steps"] if "run" in step]
-    assert commands == [".ci/run"]
-    assert os.access(PROJECT / commands[0], os.X_OK)
-    assert job["strategy"]["matrix"]["python"] == [PYTHONS[0], PYTHONS[-1]]
+    assert set(workflow["on"]) == {"push", "pull_request", "schedule"}
+    assert workflow["jobs"].keys() == {"test", "test-all"}
+    for name, last in (("test", ".ci/run"), ("test-all", "make test-all")):
+        job = workflow["jobs"][name]
+        assert [step["run"] for step in job["steps"] if "run" in step][-1] == last
+        [checkout] = [step["with"] for step in job["steps"] if "with" in step]
+        assert checkout["fetch-depth"] == "0", "tests open the data of an earlier release with its own code"
+        assert job["strategy"]["matrix"]["python"] == [PYTHONS[0], PYTHONS[-1]]
+    assert os.access(PROJECT / ".ci/run", os.X_OK)
 
 
 def test_the_hooks_of_pre_commit_are_what_make_lint_runs():

@@ -17,6 +17,8 @@ from guide.spelling import cell, prose
 from interfaces.web.guide import FOLDER
 from tests.support.contract import OPENAPI, Contract
 
+pytestmark = pytest.mark.slow  # the site is made anew
+
 PROJECT = Path(__file__).parents[2]
 
 

@@ -132,6 +132,7 @@ def made(kind):
     return error
 
 
+@pytest.mark.slow
 def test_the_short_word_is_that_of_the_status():
     words = {error: error_body_with_short_word(made(error)) for error in every_kind()}
     assert {body["details"]["message"] for body in words.values()} == {"It does not work"}

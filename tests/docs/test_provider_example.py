@@ -73,7 +73,7 @@ def run_pytest(folder, **environment):
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
+def installed(tmp_path_factory, processes):
     """The folder into which pip installed the package, which is on the search path for the length of the module."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
     (source / "rag_jsonlines.py").write_text(MODULE)

@@ -146,6 +146,7 @@ def test_rubbish_in_a_body_is_refused_and_stores_nothing(client, collection, kin
 lines = st.lists(near(DOCUMENT).map(_written) | st.just(_written(DOCUMENT)) | broken, max_size=8).map(b"\n".join)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", ["documents", "import"])
 @at_most(10)
 @given(content=lines)

@@ -41,7 +41,7 @@ def test_each_folder_keeps_to_its_cases(request):
 def test_each_row_of_reliability_is_proved_by_make_test_or_named_as_slow(request):
     """A row of docs/reliability.md names a file of tests; what of it `make test` leaves out, its promise proves."""
     promises = re.findall(r"^### (.+)", (PROJECT / "docs/reliability.md").read_text(), re.MULTILINE)
-    assert set(Budget.load().promises) == set(promises)
+    assert set(promises) <= set(Budget.load().promises)
 
 
 def test_folders_whose_files_share_a_service_are_there():

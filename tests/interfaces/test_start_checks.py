@@ -51,6 +51,7 @@ def test_the_defaults_pass_and_the_check_leaves_nothing_behind(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_key_file_that_is_open_to_other_users_stops_the_start_unless_a_setting_has_the_key(environ, tmp_path):
     file = KeyFile(tmp_path / "data")
     file.path.parent.mkdir()
@@ -112,6 +113,7 @@ def test_a_certificate_that_has_expired_is_a_warning(environ, tmp_path):
     assert (found.problems, "RAG_TLS_CERT: the certificate expired on 2020-05-06" in warning) == ([], True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
@@ -185,6 +187,7 @@ def test_a_file_without_a_key_is_one_sentence(environ, tmp_path, content, senten
     assert problem.startswith(sentence)
 
 
+@pytest.mark.slow
 def test_a_service_for_other_machines_needs_a_key(environ, tmp_path):
     environ["RAG_HOST"] = "0.0.0.0"
     settings = read_wrapper_settings()

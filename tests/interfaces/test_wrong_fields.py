@@ -4,6 +4,8 @@ import uuid
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 CHROMA = "/api/v2/tenants/default_tenant"
 STATIC = "chunking_strategy.static.max_chunk_size_tokens"
 NO_MODELS = ["", " ", "x" * 257, "line\nbreak", 7]

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from providers.contract_tests.model import Json, ModelDocument, matches
-from schemas.errors import RagError
+from schemas.errors import ConflictError, InvalidInputError, NotFoundError, RagError
 from schemas.records import DocumentPatch
 from schemas.where import parse_where
 from schemas.wire.storage.document import added_answer
@@ -37,7 +37,7 @@ class Operation:
         try:
             written = getattr(self, f"_run_{self.kind}")(store, options)
         except RagError as error:
-            assert type(error).__name__ in ("ConflictError", "InvalidInputError") or error.code.endswith("_not_found")
+            assert isinstance(error, ConflictError | InvalidInputError | NotFoundError)
             return None
         return self._counts(written.outcome)
 

@@ -3,6 +3,7 @@
 import os
 
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 EXAMPLES = 25
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
@@ -28,6 +29,10 @@ def load_profile() -> None:
     )
     settings.register_profile("search", settings.get_profile("ci"), max_examples=2_000, derandomize=False)
     settings.load_profile(PROFILE)
+    if PROFILE == "ci":
+        # Hypothesis takes constants from the modules that a process happens to have imported: the examples of a test
+        # would depend on which tests ran before it.
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 def at_most(examples: int) -> settings:

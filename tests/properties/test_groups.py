@@ -53,6 +53,7 @@ def test_distinct_values_are_distinct_and_sorted(catalog, stored, found, field):
     assert [sort_key(value) for value in values] == sorted(to_collection(found).values(field))
 
 
+@pytest.mark.slow
 @given(
     documents(most=10, metadata=SHARED_METADATA | METADATA),
     FILTERS | st.just({}),

@@ -181,6 +181,7 @@ def test_markdown_that_takes_too_many_steps_is_split_as_plain_text_and_says_so(t
     assert document.warnings[0].startswith("The Markdown is too long or too deep to be read: its")
 
 
+@pytest.mark.slow
 def test_a_long_ordinary_document_is_read_as_markdown():
     text = "# A heading\n\n" + "A line of a paragraph,\nand one more.\n\n- an item\n\n" * 3_500
     document = MarkdownDocument(text)

@@ -10,6 +10,7 @@ import tempfile
 from itertools import count
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -140,5 +141,5 @@ class Service(RuleBasedStateMachine):
             shutil.rmtree(self.directory)
 
 
-TestService = Service.TestCase
+TestService = pytest.mark.slow(Service.TestCase)
 TestService.settings = settings(stateful_step_count=25)

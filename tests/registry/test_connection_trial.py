@@ -39,6 +39,7 @@ def test_a_service_that_works_passes_every_stage():
         assert all(f"Authorization: Bearer {SECRET}".encode() in request for request in posts)
 
 
+@pytest.mark.slow
 def test_a_provider_without_an_address_skips_the_stages_that_need_one():
     report = try_out({}, provider="minilm")
     assert verdicts(report) == {

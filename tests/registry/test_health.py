@@ -191,6 +191,7 @@ def test_a_connection_not_asked_in_time_says_so(connections, patients, looks):
     watch.close()
 
 
+@pytest.mark.slow
 def test_a_connection_not_asked_because_others_hang_keeps_its_last_report(connections, patients, looks):
     hanging = [connections.create(Connection(f"h{n:02}", "rag", "patient", {"does": "hangs"})) for n in range(20)]
     [well] = connect(connections, "works")

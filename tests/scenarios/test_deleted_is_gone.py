@@ -71,6 +71,7 @@ def test_what_is_deleted_leaves_no_trace(client, collection, told, traces, gone)
     assert traces() == []
 
 
+@pytest.mark.slow
 def test_the_words_of_a_deleted_document_leave_the_word_index(app, client, collection, told, marker):
     service = app.extensions["rag.service"]
 

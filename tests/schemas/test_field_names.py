@@ -177,6 +177,7 @@ def test_the_same_name_in_many_documents_is_told_once(unknown):
     assert unknown.take() == ["Unknown field 'title' is ignored in 500 documents, first in number 1"]
 
 
+@pytest.mark.slow
 def test_too_many_names_are_refused(unknown):
     with pytest.raises(InvalidInputError) as caught:
         check_names({f"field {number}": 1 for number in range(MOST_UNKNOWN + 1)}, names_of(QUERY), unknown)

@@ -96,6 +96,7 @@ def test_a_search_by_meaning_alone_is_refused_without_tokens_wherever_it_is_aske
     assert result["content"][0]["text"] == refused[0].json["message"]
 
 
+@pytest.mark.slow
 def test_a_model_decides_on_topics_only_for_who_may_chat_and_as_often_as_they_may(tmp_path):
     asked = {"userMessage": "How do tomatoes grow?", "conversationId": "c", "selectedCollections": []}
     with (

@@ -212,6 +212,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "shared"), CASES)
 def test_who_may_do_what_with_whose_things(callers, kind, shared):
     others = ALLOWED if shared else HIDDEN

@@ -241,6 +241,7 @@ class TestServer:
         assert answer == {"num_indexed_ops": 3, "num_unindexed_ops": 0, "total_ops": 3, "op_indexing_progress": 1.0}
 
 
+@pytest.mark.slow
 def test_questions_in_words_find_what_a_client_stored_with_the_services_embeddings(face):
     model = "all-MiniLM-L6-v2"
     texts = ["Backups are kept for thirty days.", "The coffee machine is cleaned every Friday."]

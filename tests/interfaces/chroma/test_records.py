@@ -202,6 +202,7 @@ def test_a_copy_and_an_export_have_what_is_not_there(client, face, filled):
         assert face.get(name, include=everything) == expected
 
 
+@pytest.mark.slow
 def test_a_long_answer_is_whole_and_in_the_order_of_insertion(face):
     numbers, name = range(2_203), face.make()
     for part in (numbers[:1_250], numbers[1_250:]):
@@ -227,6 +228,7 @@ def test_a_long_answer_is_whole_and_in_the_order_of_insertion(face):
             assert found["embeddings"] == [[number, 1] for number in chosen], asked
 
 
+@pytest.mark.slow
 def test_an_id_means_its_collection_while_names_change_hands(app, face):
     """Requests find a collection by its id and then by its name, which another one may have taken in between."""
     one, other = face.make(), face.make()

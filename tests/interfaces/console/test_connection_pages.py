@@ -208,6 +208,7 @@ def test_a_connection_is_deleted_after_what_depends_on_it_was_shown(admin, clien
     assert client.get(f"/api/connections/{name}").status_code == 404
 
 
+@pytest.mark.slow
 def test_what_a_hostile_service_says_stays_text(admin, made):
     with hostile_chroma() as server:
         url = server.url

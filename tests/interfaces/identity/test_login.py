@@ -122,6 +122,7 @@ def test_the_official_client_logs_in_by_itself(issuer, guarded):
     assert within_bounds(who, guarded.url, Kept()) == "user:bob"
 
 
+@pytest.mark.slow
 def test_the_client_logs_in_again_when_the_issuer_has_withdrawn_the_key(issuer, guarded):
     kept = Kept()
     within_bounds(who, guarded.url, kept)

@@ -107,6 +107,7 @@ def connected(client):
         assert client.delete(f"/api/connections/{name}").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_connection_may_be_called_what_a_client_insists_on(client, embed, expected, connected):
     connected("text-embedding-ada-002", "minilm", {"model": MODEL})
     answer = embed(model="text-embedding-ada-002")

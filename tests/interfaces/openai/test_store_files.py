@@ -104,6 +104,7 @@ def test_attributes_are_replaced_and_stay_so_when_the_file_is_stored_anew(client
     assert client.get(store).json["file_counts"]["total"] == 1
 
 
+@pytest.mark.slow
 def test_windows_are_as_long_as_asked_and_as_the_model_reads(client, keep, attach):
     text = " ".join(f"Sentence {number} is about the machine." for number in range(200))
     file = keep("long.txt", text)
@@ -191,6 +192,7 @@ def test_pages_hold_stored_and_failed_files_once_each(client, keep, store, batch
         assert (answer.status_code, answer.json["error"]["param"]) == (400, param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("order", "of_batch", "wholly"),
     [("asc", False, False), ("asc", True, True), ("desc", False, True), ("desc", True, False)],

@@ -112,6 +112,7 @@ def test_a_thread_works_in_the_span_of_who_asked(tracing, collector):
     assert root.traceparent.split("-")[2] in root.traceparent
 
 
+@pytest.mark.slow
 def test_a_collector_that_hangs_keeps_nobody_waiting_and_what_is_dropped_is_counted(tracing, collector):
     collector.hangs = True
     tracing.begin("GET", "/first", "").end(200, {})

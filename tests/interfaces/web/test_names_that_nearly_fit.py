@@ -195,6 +195,7 @@ def test_an_argument_that_nearly_fits_is_refused(client, tool):
             assert answer.json["details"]["suggestion"] == name
 
 
+@pytest.mark.slow
 def test_an_unknown_parameter_is_named_in_the_answer(client, name):
     said, plain = {}, {}
     for path, method in operations():

@@ -71,6 +71,7 @@ def test_whatever_became_of_its_name_an_original_is_saved_under_a_name(client, u
     client.delete(f"/api/documents/{document['id']}")
 
 
+@pytest.mark.slow
 def test_a_download_is_a_request_under_way_and_ends_with_its_key(app, client, uploaded, monkeypatch):
     document = uploaded("much.txt", b"much\n" * 100_000)
     stored = StoredKeys(app.extensions["rag.service"].catalog)

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def _selected(catalog, name, where):
     return found
 
 
+@pytest.mark.slow
 @given(st.data(), st.lists(TEXTS, min_size=1, max_size=8))
 def test_every_filter_by_text_selects_what_reading_does(catalog, stored, data, texts):
     found = [ModelDocument(f"d{n}", given, {"even": n % 2 == 0}, embedding(n)) for n, given in enumerate(texts)]

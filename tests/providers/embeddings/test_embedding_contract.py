@@ -10,7 +10,6 @@ from providers.embeddings.ollama import OllamaProvider
 from providers.embeddings.openai import OpenAIProvider
 from registry.provider_discovery import BUILTINS
 
-
 LOCAL = ("minilm", "minilm, int8")
 SERVED = [builtin.id for builtin in BUILTINS if builtin.kind == "embedding" and builtin.id not in LOCAL]
 

@@ -124,6 +124,7 @@ def test_batches_hold_texts_of_like_length_within_the_bound():
     assert list(batches_by_length([], max_tokens=1)) == []
 
 
+@pytest.mark.slow
 def test_weights_that_differ_in_one_byte_are_refused(tmp_path):
     shutil.copy(tokenizer_file(locate_model()), tmp_path)
     content = bytearray(weights_file(locate_model()).read_bytes())

@@ -61,6 +61,7 @@ def test_starts_are_characters_not_bytes():
     assert COUNTERS["minilm"].starts("é中 x") == [0, 1, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["\n\n", " "])
 def test_a_long_text_counts_as_the_tokenizer_counts_it_in_one(name, counter, end):
     text = f"The bridge, built in 1887,{end}needs a coat of paint.{end}" * 4_100

@@ -47,6 +47,7 @@ def test_sizes_and_overlaps_keep_to_their_limits_and_nothing_is_lost(text, max_t
     assert [chunk.chunk_index for chunk in chunks] == list(range(len(chunks)))
 
 
+@pytest.mark.slow
 @given(st.one_of(markdown, st.text(max_size=400)), st.integers(16, 60), st.sampled_from(Syntax))
 @settings(max_examples=80, deadline=None)
 def test_any_text_is_within_the_limit_and_whole(text, max_tokens, syntax):
@@ -55,6 +56,7 @@ def test_any_text_is_within_the_limit_and_whole(text, max_tokens, syntax):
     assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(text.removeprefix("\ufeff").split())
 
 
+@pytest.mark.slow
 @given(markdown)
 @settings(max_examples=40, deadline=None)
 def test_start_line_is_where_the_chunk_starts(text):

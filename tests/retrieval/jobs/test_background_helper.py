@@ -32,6 +32,7 @@ def background(tmp_path_factory):
     made.close()
 
 
+@pytest.mark.slow
 def test_it_embeds_as_the_connection_would_at_a_low_priority(background, minilm):
     texts = ["Backups run every night.", "Wie lange?", "x" * 5_000]
     assert background.pid is None

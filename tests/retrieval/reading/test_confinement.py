@@ -96,6 +96,7 @@ def pid_of(reader):
     return reader._process._process.pid
 
 
+@pytest.mark.slow
 def test_one_process_reads_many_files_and_ends_with_its_reader(reader):
     read(reader)
     pid = pid_of(reader)
@@ -139,6 +140,7 @@ def test_a_fork_of_the_service_has_a_process_of_its_own(reader):
     assert read(reader) == made.PIPE_TABLE + "\n"
 
 
+@pytest.mark.slow
 def test_without_the_extra_other_kinds_are_read(tmp_path, monkeypatch):
     """GIVEN a Python without the parsers' libraries WHEN files are read THEN the error says what to install."""
     for name in ("lxml", "pypdfium2", "mammoth", "python_calamine", "docutils"):

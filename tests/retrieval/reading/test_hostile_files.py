@@ -225,6 +225,7 @@ def outcome(reader, content, kind):
     assert all(1 <= line <= document.text.count("\n") + 1 for line in lines)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     kind=st.sampled_from(sorted(SAMPLES)),

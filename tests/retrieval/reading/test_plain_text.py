@@ -100,6 +100,7 @@ def test_other_texts_are_left_alone(text):
     assert split_front_matter(text) == type(split_front_matter(text))(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "inside",
     [

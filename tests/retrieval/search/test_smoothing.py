@@ -74,6 +74,7 @@ def by_hand(texts):
     return [[cosine(one, other) for other in weighed] for one in weighed]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(
     st.lists(st.lists(st.sampled_from(["wing", "flow", "heat", "mach", "größe"]), max_size=12), min_size=1, max_size=8)

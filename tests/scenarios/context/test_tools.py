@@ -137,6 +137,7 @@ class TestArguments:
     def test_a_wrong_argument_of_indexing_is_named(self, call, arguments, field):
         assert call(INDEX, status=400, **arguments)["details"]["field"] == field
 
+    @pytest.mark.slow
     def test_the_operator_chooses_the_lists(self, app_of_models):
         own = RetrievalSettings(context_categories=("law", "tax"), context_content_types=("mail",))
         client = app_of_models(chats=False, retrieval=own).test_client()

@@ -4,10 +4,13 @@ import hashlib
 import uuid
 from urllib.parse import quote
 
+import pytest
+
 from tests.scenarios.documents.texts import BACKUPS, HOLIDAY, SENTENCE, fault
 
 
 class TestDocuments:
+    @pytest.mark.slow
     def test_documents_are_listed_and_deleted(self, ingest, client, source, search):
         first = ingest("/a", tags=["x"], hash="h1")
         before = client.get("/api/rag/documents?limit=1").json["total"]

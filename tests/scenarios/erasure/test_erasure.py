@@ -126,6 +126,7 @@ def test_a_kept_file_is_in_no_file_after_the_erasure_of_its_document(app, client
     assert [each["id"] for each in client.get(place).json["data"]] == [files[other]]
 
 
+@pytest.mark.slow
 @ON_BOTH
 def test_what_belongs_to_a_user_is_in_no_file_after_its_erasure(app, client, collection, word, other, jobs_wait):
     upload(client, collection, other)

@@ -96,6 +96,7 @@ def test_what_a_user_uploads_while_they_are_erased_is_stored(collection, upload,
     assert (is_replayed(again), again.json) == (True, uploaded[0].json)
 
 
+@pytest.mark.slow
 def test_the_names_of_uploads_go_with_their_documents_when_their_job_is_gone(
     app, client, collection, upload, word, other
 ):
@@ -135,6 +136,7 @@ def test_an_erasure_changes_no_outcomes_of_other_collections(client, collection,
     assert (is_replayed(again), again.json) == (True, first.json)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/api/rag/ingest", "/tools/rag_context_index"])
 def test_a_repeat_stores_nothing_of_a_text_that_was_deleted_and_erased(app, client, folder, word, path):
     text = f"The plan of {word} is a secret."
@@ -184,6 +186,7 @@ def test_the_ids_of_pieces_that_were_gone_before_the_erasure_go(app, client, col
         check_gone(app, each)
 
 
+@pytest.mark.slow
 def test_the_outcome_of_a_stream_names_none_of_its_documents_when_one_was_erased_meanwhile(
     app, client, collection, word, other, monkeypatch
 ):

@@ -31,6 +31,7 @@ def test_contract_test_1_with_vectors_that_are_0_8_relevant(client, models, coll
     assert sections(context) == ["Movement Phase"]
 
 
+@pytest.mark.slow
 def test_the_threshold_applies_to_each_chunk_and_the_average_to_the_remaining_ones(client, models, collection):
     models.meanings = {"asked": [1, 0], "near": [0.9, 0.4359], "middle": [0.7, 0.7141], "far": [0.5, 0.866]}
     documents = [rule(f"{word}.md", f"## {word}\n\nThe {word} one.") for word in ("far", "near", "middle")]

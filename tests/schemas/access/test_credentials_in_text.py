@@ -64,6 +64,7 @@ def test_every_key_that_is_made_is_found():
     assert without_credentials(new_text("ab12cd34")) == "rw_ab12cd34_…"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

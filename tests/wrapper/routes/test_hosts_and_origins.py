@@ -120,6 +120,7 @@ def test_the_host_it_listens_on_is_the_services_own(open_client):
         assert client.get("/live", headers={"Host": "[fd00::8]:5006"}).status_code == 421
 
 
+@pytest.mark.slow
 def test_on_all_addresses_any_address_and_the_machines_name_are_accepted(open_client):
     """A page can make a name lead to this machine, but not an address."""
     with open_client(AccessSettings(OPEN), host="0.0.0.0") as client:

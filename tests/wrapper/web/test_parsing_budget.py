@@ -48,6 +48,7 @@ def test_json_that_becomes_too_much_is_refused_before_it_is_parsed(repeated):
     assert refused.value.details == {"limit": MAX_VALUES}
 
 
+@pytest.mark.slow
 def test_brackets_in_a_text_are_no_values():
     content = orjson.dumps({"text": '{"a": [1, "b"]}' * MAX_VALUES})
     assert parsed_bytes(content) >= len(content)

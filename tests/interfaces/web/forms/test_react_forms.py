@@ -41,7 +41,7 @@ class Form(Reader):
 
 
 @pytest.fixture(scope="module")
-def tools():
+def tools(processes):
     """The folder with the packages. The tests are skipped, aloud, where they cannot be had."""
     wanted = "\n".join(PACKAGES)
     marker = TOOLS / "installed"
