@@ -32,9 +32,18 @@ def test_one_of_them_makes_the_backup_that_is_due(service):
     assert service.log.read_text().count('"event":"backup made"') == 1
 
 
+def both_answer(service):
+    """Return whether each of the workers has taken some of the connections."""
+    with ExitStack() as stack:
+        connections = [stack.enter_context(service.one_connection()) for _ in range(ASKED)]
+        for connection in connections:
+            connection.ask("GET", "/live")
+        return len({worker_of(connection.local_port, service) for connection in connections}) == 2
+
+
 def test_writes_through_each_worker_are_answered_when_the_index_has_them(service):
     create(service, "released")
-    eventually(lambda: len(workers(service)) == 2)
+    eventually(lambda: both_answer(service))
     first = eventually(lambda: leader(service))
     reached = {True: 0, False: 0}
     with ExitStack() as stack:

@@ -129,6 +129,7 @@ def test_a_deleted_document_is_gone_by_every_route(client, listed):
         assert (answer.status_code, answer.json["code"]) == (404, "document_not_found")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", ["n%C3%B6te.txt", "nöte.txt".encode().decode("latin-1")])
 def test_one_file_goes_in_as_the_body(client, collection, finished, header):
     answer = client.post(

@@ -28,6 +28,7 @@ def test_a_chunk_is_not_erased_without_its_document(client, collection, stored, 
     assert len(stored()) == 1
 
 
+@pytest.mark.slow
 def test_a_document_with_the_id_of_a_chunk_of_another_is_erased(client, collection, stored):
     """An id that names a document means that one, whatever else has it."""
     of_b = {"id": "a", "text": "A chunk of b.", "metadata": {"document_id": "b"}, "embedding": [1.0, 2.0]}
