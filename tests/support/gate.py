@@ -4,10 +4,13 @@
 `make test-all` runs everything.
 """
 
+import ctypes
+import gc
 import os
 import time
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +27,9 @@ TOGETHER = ("tests/access/", "tests/interfaces/console/browser/")
 PROCESSES_TIMEOUT_SECONDS = 10 * PATIENCE_SECONDS
 """The limit of a test that starts processes: several waits may each take all of their patience."""
 MOST_TOLD = 10
+ROOMY_MB = 550
+LIBC = ctypes.CDLL(None)
+M_ARENA_MAX = -8  # of mallopt(3)
 
 
 class Gate:
@@ -36,6 +42,8 @@ class Gate:
         self._begun = time.monotonic()
         self._slowness = slowness()
         self._faults: list[str] = []
+        self._file = ""
+        LIBC.mallopt(M_ARENA_MAX, 2)  # each thread of each app would keep an arena of its own
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -89,6 +97,14 @@ class Gate:
                 return (yield)
             finally:
                 item.stash[SPENT] = spent
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Give back what a file of tests no longer uses: models and apps are large, and cyclic."""
+        file = nodeid.partition("::")[0]
+        if file != self._file and _resident_mb() > ROOMY_MB:
+            gc.collect()
+            LIBC.malloc_trim(0)
+        self._file = file
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Any:
@@ -154,3 +170,8 @@ class SharedServices(LoadFileScheduling):
 def _starts_processes(item: pytest.Item) -> bool:
     variant: Sequence[str] = item.callspec.id.split("-") if hasattr(item, "callspec") else ()
     return "processes" in getattr(item, "fixturenames", ()) or "postgresql" in variant
+
+
+def _resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
