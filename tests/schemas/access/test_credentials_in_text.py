@@ -68,9 +68,7 @@ def test_every_key_that_is_made_is_found():
     "text",
     [
         "eyJ" * 1_000_000,
-        "eyJa." * 500_000 + "!",
         "rw_" * 1_000_000,
-        "rw_aaaaaaaa_" * 500_000,
         "rw_aaaaaaaa_%" * 500_000,
         "RW_AAAAAAAA_" * 500_000,
     ],
