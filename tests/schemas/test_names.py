@@ -65,22 +65,7 @@ def test_what_names_stand_for_is_within_patterns_that_stand_for_all_of_it(names,
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        None,
-        "",
-        7,
-        "ab",
-        "a" * 513,
-        "_ab",
-        "ab_",
-        "a..b",
-        "a b",
-        "abc\n",
-        "äbc",
-        "1.2.3.4",
-        "a/b",
-    ],
+    "name", [None, "", 7, "ab", "a" * 513, "_ab", "ab_", "a..b", "a b", "abc\n", "äbc", "1.2.3.4", "a/b"]
 )
 def test_bad_names(name):
     with pytest.raises(InvalidInputError) as caught:

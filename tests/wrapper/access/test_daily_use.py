@@ -9,7 +9,7 @@ from schemas.access.callers import Caller, Kind, Limits, Scope
 from schemas.errors import TooManyRequestsError
 from tests.support.catalogues import one_database
 from tests.wrapper.access.conftest import at, on_both
-from tests.wrapper.access.forked import Clock
+from tests.wrapper.clock import Clock
 from wrapper.access.daily_use import DailyUse
 from wrapper.access.limits import Standing
 from wrapper.catalog.catalog import Catalog
@@ -84,13 +84,6 @@ def test_callers_are_counted_apart_rotated_keys_together_and_those_without_these
     assert daily_use.begin_chat(asking) is None
     daily_use.check_tokens(asking)
     assert daily_use.used(asking.owner) == (0, 0)
-
-
-def test_a_restart_forgets_nothing(open_catalog, day):
-    before, asking = open_catalog(), caller(chats_per_day=1)
-    DailyUse(before, day).begin_chat(asking)
-    before.close()
-    assert refusal(DailyUse(open_catalog(), day).begin_chat, asking)
 
 
 @on_both("open_catalog")

@@ -61,9 +61,10 @@ def test_an_answer_says_how_the_caller_stands(limits, clock):
     assert refused.refusal.code == "concurrency_limited"
 
 
-def test_a_place_is_given_back_once(limits):
+def test_a_place_is_given_back_once_and_by_none_that_was_refused(limits):
     asking = caller(concurrent=1)
-    first = limits.admit(asking)
+    first, refused = limits.admit(asking), limits.admit(asking)
+    limits.end(asking, refused)
     assert limits.admit(asking).refusal is not None
     limits.end(asking, first)
     limits.end(asking, first)
@@ -73,21 +74,11 @@ def test_a_place_is_given_back_once(limits):
     assert limits.admit(asking).refusal is not None
 
 
-def test_a_refused_request_gives_nothing_back(limits):
-    asking = caller(concurrent=1)
-    limits.admit(asking)
-    limits.end(asking, limits.admit(asking))
-    assert limits.admit(asking).refusal is not None
-
-
-def test_a_key_and_its_successor_have_one_count(limits):
-    asking = caller(requests_per_second=1)
+def test_a_key_and_its_successor_have_one_count_and_with_another_rate_share_only_the_requests_under_way(limits):
+    asking = caller("key:cccccccc", requests_per_second=1)
     assert limits.admit(asking).refusal is None
     assert limits.admit(replace(asking, id="bbbbbbbb")).refusal is not None
     assert limits.admit(replace(asking, owner="key:bbbbbbbb")).refusal is None
-
-
-def test_a_key_and_its_successor_with_another_rate_share_only_the_requests_under_way(limits):
     asking = caller(requests_per_second=1, concurrent=1)
     successor = replace(asking, id="bbbbbbbb", limits=Limits(requests_per_second=3, concurrent=1))
     first = limits.admit(asking)

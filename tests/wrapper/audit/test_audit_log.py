@@ -2,6 +2,7 @@
 
 import os
 import stat
+from datetime import timedelta
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_a_full_file_is_finished_and_the_next_one_begun(open_log, folder):
 def test_a_new_day_begins_a_new_file_and_a_clock_set_back_does_not(open_log, folder, clock):
     log = open_log()
     for step in ({}, {"hours": 12}, {"hours": -13}, {"days": 2}):
-        clock.pass_by(**step)
+        clock.now += timedelta(**step)
         log.append(event(), checked=False)
     assert names(folder) == [f"audit-2026-11-{day}-0001.jsonl" for day in (23, 24, 25)]
     assert len(lines_of(folder)) == 4

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.catalogs import open_catalog
 from tests.wrapper.documents import add, create, delete, numbered
 from wrapper.catalog import held_documents, reads
 from wrapper.catalog.held_documents import DOCUMENT_BYTES, HeldDocuments
@@ -18,14 +17,12 @@ COUNT = 20
 
 
 @pytest.fixture
-def catalog(tmp_path):
+def catalog(empty_catalog):
     """Collections `one` and `two` with 20 documents each."""
-    catalog = open_catalog(tmp_path / "catalog.sqlite")
-    create(catalog, "one", "two")
+    create(empty_catalog, "one", "two")
     for name in ("one", "two"):
-        _put(catalog, name, [f"{name} {number}" for number in range(COUNT)])
-    yield catalog
-    catalog.close()
+        _put(empty_catalog, name, [f"{name} {number}" for number in range(COUNT)])
+    return empty_catalog
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.wrapper.clock import Clock
 from wrapper.observing.recent import FACTOR, FILE_NAME, MINUTES, RecentRequests
 
 OTHER = """
@@ -20,17 +21,9 @@ sys.stdin.read()
 """
 
 
-class Clock:
-    def __init__(self, seconds=6_000.0):
-        self.seconds = seconds
-
-    def __call__(self):
-        return self.seconds
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(6_000.0)
 
 
 @pytest.fixture
@@ -43,7 +36,7 @@ def recent(tmp_path, clock):
 def test_minutes_have_their_requests_errors_and_percentiles(recent, clock):
     for milliseconds in range(1, 101):
         recent.count("read", milliseconds / 1e3, failed=milliseconds > 98)
-    clock.seconds += 60
+    clock.now += 60
     recent.count("embedding", 0.25, failed=False)
     *empty, first, last = recent.minutes()
     assert len(empty) == MINUTES - 2
@@ -57,9 +50,9 @@ def test_minutes_have_their_requests_errors_and_percentiles(recent, clock):
 
 def test_a_minute_is_forgotten_after_an_hour(recent, clock):
     recent.count("read", 0.001, failed=False)
-    clock.seconds += 60 * (MINUTES - 1)
+    clock.now += 60 * (MINUTES - 1)
     assert recent.minutes()[0].total.requests == 1
-    clock.seconds += 60
+    clock.now += 60
     assert sum(each.total.requests for each in recent.minutes()) == 0
     recent.count("read", 0.001, failed=False)
     assert [each.total.requests for each in recent.minutes()] == [0] * (MINUTES - 1) + [1]

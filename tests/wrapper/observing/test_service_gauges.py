@@ -10,7 +10,6 @@ from schemas.errors import UnavailableError
 from schemas.settings import WrapperSettings
 from schemas.settings.backup_times import BackupTimes
 from schemas.storage.health import EngineHealth
-from tests.properties.catalogs import open_catalog
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.wrapper.documents import create
 from wrapper.background import Looks
@@ -23,16 +22,9 @@ from wrapper.observing.sizes import stored_bytes
 
 
 @pytest.fixture
-def catalog(tmp_path):
-    opened = open_catalog(tmp_path / "catalog.sqlite")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def gauges(catalog, tmp_path):
+def gauges(empty_catalog, tmp_path):
     looks = Looks()
-    yield ServiceGauges(looks, WrapperSettings(data_dir=tmp_path), catalog, EngineStateReader(tmp_path))
+    yield ServiceGauges(looks, WrapperSettings(data_dir=tmp_path), empty_catalog, EngineStateReader(tmp_path))
     looks.close()
 
 
@@ -73,13 +65,13 @@ def test_what_cannot_be_read_is_not_there(gauges):
     eventually(lambda: ("rag_known",) not in shown(gauges))
 
 
-def test_the_catalogue_tells_of_all_collections_and_of_the_largest_in_more(catalog, monkeypatch):
+def test_the_catalogue_tells_of_all_collections_and_of_the_largest_in_more(empty_catalog, monkeypatch):
     monkeypatch.setattr(observing, "MOST_SHOWN", 2)
-    create(catalog, "first", "second", "third")
+    create(empty_catalog, "first", "second", "third")
     for key, recall, fault in ((1, 0.9, ""), (3, 0.5, "broken")):
         found = {"recall_at_10": recall, "filtered_recall_at_10": recall / 2, "fault": fault}
-        catalog.commit(lambda transaction, key=key, found=found: reports.write(transaction, key, **found))
-    with catalog.read() as transaction:
+        empty_catalog.commit(lambda transaction, key=key, found=found: reports.write(transaction, key, **found))
+    with empty_catalog.read() as transaction:
         seen = observing.observe(transaction)
     assert (seen.collections, seen.documents, seen.lowest_recall, seen.faulty) == (3, 0, 0.5, 1)
     assert seen.lowest_filtered_recall == 0.25
@@ -87,14 +79,14 @@ def test_the_catalogue_tells_of_all_collections_and_of_the_largest_in_more(catal
     assert set(seen.reports) == {1}
 
 
-def test_sizes_are_those_of_the_files(catalog, tmp_path):
+def test_sizes_are_those_of_the_files(empty_catalog, tmp_path):
     data_dir = tmp_path / "data"
     (data_dir / "originals" / "ab").mkdir(parents=True)
     (data_dir / "originals" / "ab" / "file").write_bytes(b"x" * 1000)
     (data_dir / "originals" / "link").symlink_to(tmp_path)
     catalogue = tmp_path / "catalogue"
     catalogue.write_bytes(b"y" * 77)
-    sizes = stored_bytes(data_dir, catalogue, catalog)
+    sizes = stored_bytes(data_dir, catalogue, empty_catalog)
     assert (sizes["originals"], sizes["catalogue"], sizes["catalogue_wal"], sizes["engine"]) == (1000, 77, 0, 0)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.apps import running_app
 from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.wrapper.clock import Clock
 from tests.wrapper.documents import add, collection_of, create, delete, normal, numbered
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
@@ -37,17 +38,9 @@ def catalog(empty_catalog):
     return empty_catalog
 
 
-class Clock:
-    def __init__(self):
-        self.now = time.time()
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(time.time())
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 from schemas.errors import UnavailableError
 from schemas.where import parse_where
 from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.wrapper.clock import Clock
 from tests.wrapper.documents import NoIndex, add, create, delete, normal, numbered
 from wrapper import distances
 from wrapper.catalog import reads
@@ -143,13 +144,6 @@ def test_more_than_a_query_may_read_is_read_apart(catalog, held):
     after = _of(held, catalog, "one", 0.0)
     assert after.base is before.base
     assert len(after.later) == 50
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 def test_what_outgrew_its_base_gets_a_new_one_after_a_pause(catalog, monkeypatch):

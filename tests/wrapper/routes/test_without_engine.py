@@ -6,13 +6,9 @@ import pytest
 
 from schemas.errors import UnavailableError
 from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.wrapper.routes.conftest import TWO_DOCUMENTS
 from wrapper.catalog.catalog import Catalog
 from wrapper.engine.client import EngineClient
-
-DOCUMENTS = [
-    {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1.0, 0.0]},
-    {"id": "b", "text": "two", "metadata": {"page": 2}, "embedding": [0.0, 1.0]},
-]
 
 
 @pytest.fixture
@@ -29,12 +25,12 @@ def url(client):
 
 def test_a_repeat_without_a_key_is_not_indexed_before_its_original(client, url):
     for counted in ("created", "unchanged"):
-        answer = client.post(f"{url}/documents", json={"documents": DOCUMENTS})
+        answer = client.post(f"{url}/documents", json={"documents": TWO_DOCUMENTS})
         assert (answer.status_code, answer.json["indexed"], answer.json[counted]) == (202, False, 2)
 
 
 def test_vector_queries_scan_the_catalogue_and_say_so(client, url):
-    client.post(f"{url}/documents", json={"documents": DOCUMENTS})
+    client.post(f"{url}/documents", json={"documents": TWO_DOCUMENTS})
     for where in (None, {"page": {"$gte": 1}}):
         answer = client.post(f"{url}/query", json={"query_embedding": [0, 1], "where": where}).json
         assert [each["id"] for each in answer["results"]] == ["b", "a"]
@@ -42,7 +38,7 @@ def test_vector_queries_scan_the_catalogue_and_say_so(client, url):
 
 
 def test_health_is_degraded_with_200(client, url):
-    client.post(f"{url}/documents", json={"documents": DOCUMENTS})
+    client.post(f"{url}/documents", json={"documents": TWO_DOCUMENTS})
     eventually(lambda: client.get("/health").json["engine"]["status"] == "unresponsive")
     answer = client.get("/health")
     assert (answer.status_code, answer.json["status"]) == (200, "degraded")
@@ -88,14 +84,14 @@ def test_health_does_not_wait_for_the_engine(monkeypatch, open_client):
 def test_writes_are_refused_below_the_disk_floor_and_reads_go_on(open_client):
     with open_client() as client:
         client.post("/collections", json={"name": "abc"})
-        client.post("/collections/abc/documents", json={"documents": DOCUMENTS})
+        client.post("/collections/abc/documents", json={"documents": TWO_DOCUMENTS})
     with open_client(disk_floor_mb=10**9) as client:
         before = client.get("/collections/abc").json
         url = "/collections/abc"
         for answer in (
             client.post("/collections", json={"name": "another"}),
             client.put(f"{url}/metadata", json={"metadata": {"x": 1}}),
-            client.post(f"{url}/documents", json={"documents": [{**DOCUMENTS[0], "id": "c"}]}),
+            client.post(f"{url}/documents", json={"documents": [{**TWO_DOCUMENTS[0], "id": "c"}]}),
             client.post(
                 f"{url}/documents", data='{"text": "c", "embedding": [1, 1]}', content_type="application/x-ndjson"
             ),

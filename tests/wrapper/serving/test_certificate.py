@@ -10,16 +10,9 @@ from cryptography.x509 import load_der_x509_certificate
 
 from schemas.errors import ConfigurationError
 from tests.support.logs import logs_of
+from tests.wrapper.clock import Clock
 from tests.wrapper.serving.certificates import replace, write_pair
 from wrapper.serving.certificate import LOOK_SECONDS, Certificate, tls_context, validity_warnings
-
-
-class Clock:
-    def __init__(self):
-        self.seconds = 0.0
-
-    def __call__(self):
-        return self.seconds
 
 
 @pytest.fixture
@@ -44,7 +37,7 @@ def looked(certificate, clock, monkeypatch):
     def look(times=1):
         logs = logs_of(monkeypatch, "wrapper.serving.certificate")
         for _ in range(times):
-            clock.seconds += LOOK_SECONDS
+            clock.now += LOOK_SECONDS
             certificate.look()
         return [each["event"] for each in logs]
 

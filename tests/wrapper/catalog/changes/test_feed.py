@@ -15,6 +15,7 @@ from schemas.records import Since
 from schemas.storage.reembedding import ReembeddingNotFoundError
 from schemas.where import parse_where
 from tests.wrapper.catalog.conftest import SQLITE
+from tests.wrapper.clock import Clock
 from tests.wrapper.documents import batch as documents
 from tests.wrapper.stores.reembedded import NEW, NEWER, Crash, Mortal, embedded, reembeddings
 from wrapper.catalog import document_changes, writes
@@ -107,13 +108,6 @@ def stored(catalog):
     return {row[0]: (row[1], json.loads(row[2]), bytes(row[3])) for row in rows}
 
 
-class Clock:
-    now = 1e12  # long after everything that a test deletes
-
-    def __call__(self):
-        return self.now
-
-
 class Writer:
     """Does the steps; each is a write of its own. Before or behind the commits `dies_at` its process dies, and another
     takes its place."""
@@ -173,7 +167,7 @@ class Writer:
             self._commit(collection_writes.delete_collection)
             self.create()
         else:
-            sweeper = TombstoneSweeper(self._catalog, 1, Clock())
+            sweeper = TombstoneSweeper(self._catalog, 1, lambda: 1e12)  # long after everything that a test deletes
             while sweeper.step():
                 pass
 

@@ -51,10 +51,7 @@ def test_near_vectors_lie_near_each_other(projection, name):
     [
         ("kind", "categories", [0, 0, 1], [{"value": "pdf", "count": 2}, {"value": "md", "count": 1}]),
         ("page", "numbers", [1, 2.5, None], None),
-        ("tags", "categories", [0, None, None], [{"value": "x", "count": 1}]),
         ("at.line", "numbers", [None, None, 7], None),
-        ("at", None, [None, None, None], None),
-        ("nothing", None, [None, None, None], None),
         ("'; --", None, [None, None, None], None),
     ],
 )

@@ -30,12 +30,9 @@ def name(shared_collection):
     [
         ("kind", ["B", "a", "b"]),
         ("page", ["10", "2", "2.5"]),
-        ("done", ["false", "true"]),
         ("tags", ["x", "y"]),
         ("at.line", ["7", "9"]),
-        ("at", []),
         ("mixed", ["1", "true"]),
-        ("nothing", []),
         ("'; --", []),
     ],
 )
@@ -63,9 +60,7 @@ def _values(*pairs):
     [
         ("kind", {"values": _values(("b", 3), ("a", 2), ("B", 1)), "distinct": 3, "min": "B", "max": "b"}),
         ("page", {"values": _values((2, 2), (2.5, 1), (10, 1)), "distinct": 3, "min": 2, "max": 10}),
-        ("done", {"values": _values((False, 1), (True, 1)), "distinct": 2}),
         ("tags", {"values": _values(("x", 2), ("y", 1)), "distinct": 2, "min": "x", "max": "y"}),
-        ("at.line", {"values": _values((7, 1), (9, 1)), "distinct": 2, "min": 7, "max": 9}),
         ("mixed", {"values": _values((1, 2), (True, 1), ("1", 1)), "distinct": 3}),
         ("nothing", {"values": [], "distinct": 0}),
     ],
