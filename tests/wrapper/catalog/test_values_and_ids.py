@@ -118,18 +118,6 @@ def test_deleting_one_deletes_no_other_and_unknown_ones_are_passed_over(awkward)
         assert collection_of(awkward, "awkward").count == len(AWKWARD) - left - 1
 
 
-@pytest.mark.parametrize("values", [[], [1, 2], ["a"], ["a\x00", "b"], ["\x00", "a\x00"]])
-def test_a_list_of_values_is_a_condition(catalog, values):
-    kind = str if values and isinstance(values[0], str) else int
-    with catalog.read() as transaction:
-        listed = transaction.dialect.one_of("o.given", values)
-        for each in [1, 2, 3] if kind is int else ["a", "a\x00", "b", "\x00", ""]:
-            found = transaction.rows(
-                f"SELECT 1 FROM (SELECT ? AS given) o WHERE {listed.text}", (each, *listed.parameters)
-            )
-            assert bool(found) == (each in values)
-
-
 COUNT, WANTED = 4_000, 10
 PER_DOCUMENT = 100
 """More steps of SQLite's machine than a document takes that is read."""

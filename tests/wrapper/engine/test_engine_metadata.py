@@ -1,18 +1,15 @@
 """Metadata through a real Chroma server: they come back exactly as given, and are replaced, never merged."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.live import PATIENCE_SECONDS
+from tests.wrapper.engine.test_encoding import NUMBERS, SCALARS, exactly
 from wrapper.engine.encoding import JSON_KEY
 from wrapper.engine.server_access import STOCK
 
-NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-SCALARS = st.none() | st.booleans() | NUMBERS | st.text()
 HOMOGENEOUS = st.one_of(
     st.lists(kind, min_size=1) for kind in (st.booleans(), st.integers(), NUMBERS, st.text(), st.floats(-1e6, 1e6))
 )
@@ -44,10 +41,6 @@ def store(client, engine_id):
         return records.metadatas[0], records.texts[0]
 
     return store
-
-
-def exactly(value):
-    return json.dumps(value, sort_keys=True)
 
 
 @AGAINST_A_SERVER

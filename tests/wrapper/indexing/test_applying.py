@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-from schemas.where import parse_where
 from tests.properties.stories import add
 from wrapper.catalog.index_state import reports
 from wrapper.catalog.rows import find_collection
 from wrapper.engine.failures import (
     EngineBrokenError,
-    EngineCollectionMissingError,
     EngineRefusedError,
     EngineUnavailableError,
 )
@@ -17,43 +15,6 @@ from wrapper.indexing.engine_collections import DOCUMENTS_PER_CALL
 from wrapper.writing import WriteOptions
 
 OPTIONS = WriteOptions()
-
-
-def test_a_replaced_document_loses_the_metadata_it_had_and_that_of_versions_that_waited(world):
-    world.fill()
-    add("docs", ("d1", {"new": 1}, 1)).run(world.store)
-    world.process.drain()
-    assert world.records()["d1"] == {"new": 1}
-    world.names.clear()
-    for metadata in ({"a": 1}, {"b": 1}, {"c": [1, None]}, {}):
-        add("docs", ("d1", metadata, 1)).run(world.store)
-    world.process.drain()
-    assert world.records()["d1"] == {}
-    assert world.names.count("upsert") == 1
-    world.check()
-
-
-def test_a_document_that_comes_back_has_nothing_of_its_former_life(world):
-    world.fill()
-    world.store.delete_documents("docs", OPTIONS, ids=["d1"])
-    add("docs", ("d1", {"new": 1}, 9)).run(world.store)
-    world.store.delete_documents("docs", OPTIONS, where=parse_where({"n": 2}))
-    world.process.drain()
-    assert world.records() == {"d0": {"n": 0, "old": True}, "d1": {"new": 1}}
-    world.check()
-
-
-def test_what_was_emptied_or_dropped_meanwhile_is_not_written(world):
-    world.fill()
-    add("docs", ("d9", {}, 9)).run(world.store)
-    world.store.empty_collection("docs", OPTIONS)
-    add("docs", ("d8", {}, 8), dimension=2).run(world.store)
-    world.fill("gone")
-    add("gone", ("d9", {}, 9)).run(world.store)
-    world.store.delete_collection("gone", OPTIONS)
-    world.process.drain()
-    assert list(world.records()) == ["d8"]
-    world.check()
 
 
 def test_a_lost_engine_collection_is_rebuilt_and_scanned_until_then(world):
@@ -147,34 +108,6 @@ def test_somebodys_collection_in_the_way_is_kept_under_another_name(world):
 def test_an_empty_collection_in_the_way_is_a_leftover(world):
     world.engine.create_collection("docs", metric="l2")
     world.fill()
-    world.check()
-
-
-def test_a_dropped_collection_in_the_way_is_dropped(world):
-    world.fill()
-    world.failing["get_collection"] = [EngineUnavailableError("away")]
-    world.store.delete_collection("docs", OPTIONS)
-    world.store.create_collection("docs", {}, "l2", OPTIONS)
-    world.process.drain()
-    world.check()
-
-
-def test_what_was_made_for_a_collection_that_is_dropped_before_it_is_known_goes_too(world):
-    world.store.create_collection("docs", {}, "l2", OPTIONS)
-    world.after["create_collection"] = [EngineUnavailableError("the answer was lost")]
-    world.process.drain(rounds=1)
-    assert world.engine.get_collection("docs") is not None
-    world.store.delete_collection("docs", OPTIONS)
-    world.process.drain()
-    assert world.engine.list_collections() == []
-
-
-def test_a_rebuild_that_is_interrupted_begins_again(world):
-    world.fill(count=DOCUMENTS_PER_CALL * 2 + 1)
-    world.engine.delete_collection("docs")
-    world.process.restarts_asked += 1
-    world.failing["upsert"] = [EngineUnavailableError("away"), EngineCollectionMissingError("gone")]
-    world.process.drain()
     world.check()
 
 

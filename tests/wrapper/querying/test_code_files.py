@@ -14,7 +14,7 @@ import pytest
 from tests.support.apps import running_app
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.wrapper.clock import Clock
-from tests.wrapper.documents import add, collection_of, create, delete, normal, numbered
+from tests.wrapper.documents import add, collection_of, create, normal, numbered
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.querying import code_files, held_vectors
@@ -92,14 +92,6 @@ def test_a_query_that_would_take_longer_waits_for_the_codes_that_others_have_mad
         for saves_ms, is_held in ((60_000.0, True), (held_vectors.SOON_MS, False)):
             held = process().of(transaction, collection, saves_ms=saves_ms, reading_ms=100_000.0)
             assert (held is not None) == is_held
-
-
-def test_what_was_written_since_the_file_is_added_to_it_in_memory(process, ask, catalog):
-    ask(process(), pays=True)
-    delete(catalog, "one", "d5")
-    held = ask(process())
-    assert len(held.base.positions) == COUNT
-    assert held.gone.tolist() == [5]
 
 
 def changed(content, place):

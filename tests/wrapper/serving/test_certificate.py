@@ -125,15 +125,6 @@ def test_a_replaced_pair_is_taken_up_when_it_is_time_to_look(certificate, looked
     assert served(certificate.context)[0] == new.serial
 
 
-def test_a_look_between_the_two_files_changes_and_says_nothing(looked, pair, tmp_path):
-    (tmp_path / "new").mkdir()
-    new = write_pair(tmp_path / "new")
-    replace(pair.cert, new.cert.read_bytes())
-    assert looked() == []
-    replace(pair.key, new.key.read_bytes())
-    assert looked(times=2) == ["the certificate was replaced"]
-
-
 def test_a_file_that_is_gone_while_it_is_taken_up_leaves_the_certificate(certificate, looked, tmp_path, monkeypatch):
     before = certificate.context
     write_pair(tmp_path)

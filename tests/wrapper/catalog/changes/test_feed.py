@@ -281,19 +281,6 @@ def test_too_old_names_the_oldest_revision_that_can_be_followed_from(catalog, wr
 
 
 @SQLITE
-def test_nobody_follows_one_collection_into_another_of_its_name(catalog, writer, follower):
-    writer.do("add", "abc", 1)
-    follower.read(100)
-    writer.do("anew")
-    for mark in range(5):
-        writer.do("add", "d", mark)
-    follower.read(100)
-    assert follower.began == 1
-    follower.read(100)
-    assert follower.copy == stored(catalog)
-
-
-@SQLITE
 def test_renamed_collections_are_followed_by_their_new_names(catalog, writer, follower):
     writer.do("add", "abc", 1)
     follower.read(100)

@@ -62,7 +62,6 @@ def test_a_sentence_tells_its_language():
     "text",
     [
         "",
-        "Kurz",
         "def get_name(self):\n    return self._name if self._name is not None else default_name()",
         "SELECT id, name FROM users WHERE age > 3 ORDER BY name LIMIT 10",
         "2024-01-05 12:00:01 ERROR 500 GET /api/v1/users 12ms",
@@ -77,14 +76,10 @@ def test_what_tells_no_language_in_latin_letters_is_taken_for_english(text):
 @pytest.mark.parametrize(
     ("own", "collection", "language"),
     [
-        ("de", None, "de"),
         ("de-CH", "fr", "de"),
         ("pt_BR", None, "pt"),
-        (None, "FR", "fr"),
-        ("en", "de", "en"),
         ("nb", None, "no"),
         (None, "nn-NO", "no"),
-        ("python", None, "it"),
         ("ja", "xx", "it"),
         (7, ["de"], "it"),
     ],
