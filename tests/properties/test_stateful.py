@@ -20,11 +20,7 @@ from tests.properties.fake_engine import FakeEngine
 from tests.properties.operations import ADDITIONS, CREATIONS, FILTERED, NAMES, OPERATIONS
 from tests.properties.processes import Process
 from tests.properties.strategies import embedding
-from wrapper.engine.failures import (
-    EngineBrokenError,
-    EngineCollectionMissingError,
-    EngineUnavailableError,
-)
+from wrapper.engine.failures import EngineBrokenError, EngineCollectionMissingError, EngineUnavailableError
 
 FAILURES = (EngineUnavailableError, EngineBrokenError, EngineCollectionMissingError)
 

@@ -6,15 +6,7 @@ from marshmallow import fields
 from schemas import field_names
 from schemas.documents import parse_documents
 from schemas.errors import InvalidInputError
-from schemas.field_names import (
-    MOST_UNKNOWN,
-    Names,
-    Unknown,
-    UnknownFieldError,
-    check_names,
-    edits,
-    names_of,
-)
+from schemas.field_names import MOST_UNKNOWN, Names, Unknown, UnknownFieldError, check_names, edits, names_of
 from schemas.wire.chat import CHAT
 from schemas.wire.rule_documents import RETRIEVE
 from schemas.wire.search import SEARCH_REQUEST
@@ -30,13 +22,7 @@ def unknown():
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "number"),
-    [
-        ("", "ab", 2),
-        ("where", "where", 0),
-        ("hwere", "where", 1),
-        ("kitten", "sitting", 3),
-    ],
+    ("one", "other", "number"), [("", "ab", 2), ("where", "where", 0), ("hwere", "where", 1), ("kitten", "sitting", 3)]
 )
 def test_edits(one, other, number):
     assert edits(one, other) == edits(other, one) == number
@@ -143,11 +129,7 @@ GOOD = {"text": "x", "embedding": [1.0]}
 
 @pytest.mark.parametrize(
     ("extra", "meant"),
-    [
-        ({"page_content": "x"}, "text"),
-        ({"metdata": {}}, "metadata"),
-        ({"vector": [1.0]}, "embedding"),
-    ],
+    [({"page_content": "x"}, "text"), ({"metdata": {}}, "metadata"), ({"vector": [1.0]}, "embedding")],
 )
 def test_a_document_says_which_one_it_is(extra, meant):
     with pytest.raises(UnknownFieldError) as caught:

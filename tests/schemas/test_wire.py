@@ -11,13 +11,7 @@ from schemas.wire.body import load
 from schemas.wire.fields import where_from_text
 from schemas.wire.json_in import decode
 from schemas.wire.keys import CHANGED_KEY, NEW_KEY
-from schemas.wire.storage.document import (
-    PAGE_ARGUMENTS,
-    SHOWN_ARGUMENTS,
-    WRITING_ARGUMENTS,
-    Page,
-    Search,
-)
+from schemas.wire.storage.document import PAGE_ARGUMENTS, SHOWN_ARGUMENTS, WRITING_ARGUMENTS, Page, Search
 from schemas.wire.storage.query import Query
 
 

@@ -125,17 +125,7 @@ def test_two_archives_of_the_same_have_nothing_in_common():
     assert not set(first) & set(second)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../up",
-        ".hidden",
-        "",
-        "a\\b:c",
-        "é",
-        "x" * 2_000,
-    ],
-)
+@pytest.mark.parametrize("name", ["../up", ".hidden", "", "a\\b:c", "é", "x" * 2_000])
 def test_no_member_has_a_name_that_leads_elsewhere(key, name):
     with pytest.raises(DamagedArchiveError):
         read(framed(key, b"N" + len(name.encode()).to_bytes(4) + name.encode() + END), key)
@@ -188,8 +178,7 @@ def test_a_body_that_is_not_packed_is_refused(key):
 
 
 @pytest.mark.parametrize(
-    "head",
-    [b"", b"[]", b"{}", b'{"format":99,"release":"9.0.0"}', b'{"format":"1"}', b"\xff" * 40],
+    "head", [b"", b"[]", b"{}", b'{"format":99,"release":"9.0.0"}', b'{"format":"1"}', b"\xff" * 40]
 )
 def test_a_head_that_is_none_is_refused(head):
     with pytest.raises(DamagedArchiveError):

@@ -119,11 +119,7 @@ def test_a_backup_that_is_being_made_is_waited_for(place, backups):
 def test_one_that_does_not_end_is_told(place, backups, monkeypatch):
     monkeypatch.setattr(kept_backups, "WAIT_SECONDS", 0.0)
     erasure = KeptBackups(backups, time.monotonic, time.sleep)
-    with (
-        only_backup(place.data_dir),
-        pytest.raises(BackupUnderWayError, match="nothing was erased"),
-        erasure.away(),
-    ):
+    with only_backup(place.data_dir), pytest.raises(BackupUnderWayError, match="nothing was erased"), erasure.away():
         pass
 
 

@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -180,23 +181,12 @@ def test_an_engine_left_by_an_earlier_keeper_is_ended_first(tmp_path):
 def test_the_engine_leaves_the_port_of_the_service_alone(monkeypatch):
     ports = iter((41_001, 41_002, 41_003, 41_004))
 
-    class Socket:
-        def __init__(self):
-            self.port = next(ports)
+    @contextmanager
+    def bound():
+        port = next(ports)
+        yield SimpleNamespace(bind=lambda _address: None, getsockname=lambda: ("127.0.0.1", port))
 
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def bind(self, _address):
-            pass
-
-        def getsockname(self):
-            return "127.0.0.1", self.port
-
-    monkeypatch.setattr("wrapper.engine.keeper.chroma_child.socket.socket", Socket)
+    monkeypatch.setattr("wrapper.engine.keeper.chroma_child.socket.socket", bound)
     assert free_port(41_001) == 41_002
     assert free_port(41_001) == 41_003
 
@@ -254,12 +244,6 @@ READY = EngineState(
     keeper_pid=11,
     restarts=2,
 )
-
-
-def test_what_is_written_is_read(tmp_path):
-    write_state(tmp_path, READY)
-    assert read_state(tmp_path) == READY
-    assert READY.ready
 
 
 def test_without_a_file_the_engine_is_stopped(tmp_path):

@@ -6,11 +6,7 @@ import pytest
 from tests.properties.stories import add
 from wrapper.catalog.index_state import reports
 from wrapper.catalog.rows import find_collection
-from wrapper.engine.failures import (
-    EngineBrokenError,
-    EngineRefusedError,
-    EngineUnavailableError,
-)
+from wrapper.engine.failures import EngineBrokenError, EngineRefusedError, EngineUnavailableError
 from wrapper.indexing.engine_collections import DOCUMENTS_PER_CALL
 from wrapper.writing import WriteOptions
 
@@ -57,26 +53,19 @@ def test_a_fault_of_an_index_is_noticed_without_a_write_when_the_engine_starts_a
     world.check()
 
 
-def test_a_broken_index_means_another_engine_run_then_a_rebuild(world):
+@pytest.mark.parametrize(
+    ("failure", "times", "is_rebuilt"),
+    [(EngineBrokenError("broken"), 8, True), (EngineUnavailableError("away"), 2, False)],
+)
+def test_an_engine_that_fails_is_started_again_and_then_a_broken_index_is_rebuilt(world, failure, times, is_rebuilt):
     world.fill()
-    before = world.engine.get_collection("docs").id
-    asked = world.process.restarts_asked
-    world.failing["upsert"] = [EngineBrokenError("broken") for _ in range(8)]
+    before, asked = world.engine.get_collection("docs").id, world.process.restarts_asked
+    world.failing["upsert"] = [failure] * times
     add("docs", ("new", {}, 1)).run(world.store)
     world.process.drain()
     assert world.process.restarts_asked > asked
-    assert world.engine.get_collection("docs").id != before
+    assert (world.engine.get_collection("docs").id != before) is is_rebuilt
     assert "new" in world.records()
-    world.check()
-
-
-def test_an_engine_that_does_not_answer_is_started_again(world):
-    world.fill()
-    asked = world.process.restarts_asked
-    world.failing["upsert"] = [EngineUnavailableError("away") for _ in range(2)]
-    add("docs", ("new", {}, 1)).run(world.store)
-    world.process.drain()
-    assert world.process.restarts_asked > asked
     world.check()
 
 
@@ -160,16 +149,6 @@ def test_applying_entries_twice_changes_nothing(world):
     world.check()
 
 
-def test_an_unchecked_collection_is_scanned(world):
-    world.fill()
-    assert world.plan() == "index"
-    world.process.lead_again()
-    assert world.state() == "pending"
-    assert world.plan() == "scan"
-    world.process.drain()
-    assert world.plan() == "index"
-
-
 def _report(world, name="docs"):
     with world.process.catalog.read() as transaction:
         return reports.find(transaction, find_collection(transaction, name).key)
@@ -210,17 +189,6 @@ def _miss_the_nearest(world):
     world.process.engine.query = lambda engine_id, vectors, number: [
         found[-15:] for found in query(engine_id, vectors, 50)
     ]
-
-
-def test_recall_is_measured_and_says_when_the_index_misses_the_nearest(world):
-    world.fill(count=50)
-    world.store.indexes.check("docs")
-    world.process.drain()
-    assert _report(world).recall_at_10 == 1.0
-    _miss_the_nearest(world)
-    world.store.indexes.check("docs")
-    world.process.drain()
-    assert _report(world).recall_at_10 < 0.5
 
 
 def test_the_recall_of_a_collection_that_has_doubled_is_measured_again_soon(world):

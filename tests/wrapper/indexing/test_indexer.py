@@ -70,22 +70,6 @@ def test_writes_of_one_collection_are_applied_in_order(workers):
     assert [ids for name, ids in workers.calls.upserts if name == "two"] == [[f"two-{number}" for number in range(5)]]
 
 
-def test_writes_of_other_kinds_may_wait_behind_documents(workers):
-    indexer = workers.worker()
-    assert indexer.wait(workers.create("one"), SECONDS)
-    for other in (
-        lambda transaction: collection_writes.change_collection_metadata(transaction, "one", lambda _: {"x": 1}),
-        lambda transaction: collection_writes.empty_collection(transaction, "one"),
-        lambda transaction: collection_writes.delete_collection(transaction, "one"),
-    ):
-        workers.calls.gate.clear()
-        workers.add("one", "a")
-        workers.add("one", "b")
-        workers.catalog.commit(other)
-        workers.calls.gate.set()
-        workers.until_applied()
-
-
 def test_a_failing_collection_waits_longer_each_time_and_holds_up_no_other(workers):
     indexer = workers.worker()
     for name in ("bad", "good"):

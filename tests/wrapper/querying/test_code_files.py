@@ -6,7 +6,7 @@ import os
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -137,28 +137,6 @@ def test_a_file_that_is_not_of_this_catalogue_and_release_is_made_anew(process, 
         catalog.commit(lambda transaction: transaction.run("UPDATE histories SET id = 'another'"))
     assert ask(process()) is None
     assert not path.exists()
-
-
-@pytest.mark.parametrize("step", ["posix_fallocate", "pwrite", "replace"])
-def test_a_process_that_ends_at_any_step_leaves_nothing_that_counts(process, ask, monkeypatch, tmp_path, step):
-    class Killed(BaseException):
-        pass
-
-    def kill(*arguments):
-        raise Killed
-
-    held = process()
-    with monkeypatch.context() as patched:
-        patched.setattr(code_files.os, step, kill)
-        patched.setattr(code_files.Path, "unlink", lambda *arguments, **options: None)  # nor does it tidy up
-        with suppress(Killed):
-            ask(held, pays=True)
-    assert files(tmp_path) == []
-    assert [path.suffix for path in (tmp_path / "codes").iterdir()].count(".incomplete") == 1
-    after = process()
-    assert ask(after) is None
-    assert ask(after, pays=True) is not None
-    assert [path.suffix for path in (tmp_path / "codes").iterdir()].count(".incomplete") == 0
 
 
 def test_one_process_at_a_time_makes_codes_of_a_collection(process, ask, tmp_path, catalog):

@@ -169,12 +169,7 @@ def test_axes_are_the_first_right_singular_vectors(count, dimension):
 
 @pytest.mark.parametrize(
     "vectors",
-    [
-        np.full((5, 4), 0.1),
-        np.full((1000, 3), 1e-38),
-        np.full((7, 2), -3e38),
-        np.ones((1, 1)),
-    ],
+    [np.full((5, 4), 0.1), np.full((1000, 3), 1e-38), np.full((7, 2), -3e38), np.ones((1, 1))],
     ids=["equal", "tiny", "huge", "one number"],
 )
 def test_equal_vectors_lie_in_one_place(vectors):

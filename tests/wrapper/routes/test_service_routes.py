@@ -77,10 +77,7 @@ def test_the_served_description_is_the_file_and_made_once(client, monkeypatch):
 
 def test_served_routes_and_described_routes_are_equal(app):
     served = {
-        (
-            re.sub(r"<(?:[^:<>]+:)?(?:(?:document|connection|job|key|backup)_)?([^<>]+)>", r"{\1}", rule.rule),
-            method,
-        )
+        (re.sub(r"<(?:[^:<>]+:)?(?:(?:document|connection|job|key|backup)_)?([^<>]+)>", r"{\1}", rule.rule), method)
         for rule in app.url_map.iter_rules()
         for method in rule.methods & METHODS - {"HEAD", "OPTIONS"}
     }
@@ -114,11 +111,7 @@ def test_the_documentation_needs_no_other_host(client):
 
 @pytest.mark.parametrize(
     ("file", "mimetype"),
-    [
-        ("swagger-ui.css", "text/css"),
-        ("swagger-ui-bundle.js", "text/javascript"),
-        ("swagger.svg", "image/svg+xml"),
-    ],
+    [("swagger-ui.css", "text/css"), ("swagger-ui-bundle.js", "text/javascript"), ("swagger.svg", "image/svg+xml")],
 )
 def test_assets_are_served_and_cached_and_nothing_else(client, file, mimetype):
     answer = client.get(f"/docs/assets/{file}", buffered=True)

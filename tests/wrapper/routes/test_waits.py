@@ -65,12 +65,7 @@ def _ask(client, write, wait=None):
 
 @pytest.mark.parametrize(
     ("settings", "wait", "waits"),
-    [
-        (HOUR, "commit", False),
-        ({"write_wait": COMMIT, **HOUR}, None, False),
-        ({}, "index", True),
-        ({}, None, True),
-    ],
+    [(HOUR, "commit", False), ({"write_wait": COMMIT, **HOUR}, None, False), ({}, "index", True), ({}, None, True)],
     ids=["who need not wait", "who says nothing where none need wait", "who waits in vain", "who says nothing"],
 )
 def test_each_write_is_answered_as_its_caller_or_else_the_operator_wants(opened, settings, wait, waits):
@@ -108,26 +103,6 @@ def test_a_misspelt_wait_is_refused_and_one_in_the_body_too(opened):
 def test_a_request_may_wait_where_the_operator_lets_others_go(opened):
     with opened(write_wait=COMMIT, write_wait_seconds=0.0) as client:
         assert _ask(client, "add", "index").status_code == 202
-
-
-def test_what_was_acknowledged_is_found_at_once(opened):
-    with opened(**HOUR) as client:
-        _ask(client, "add", "commit")
-        found = client.post(f"{URL}/query", json={"query_embedding": [0, 1]}).json["results"]
-        assert [each["id"] for each in found] == ["b", "a"]
-
-
-def test_a_repeat_gets_the_first_answer(opened):
-    with opened(**HOUR) as client:
-        answers = [
-            client.post(
-                f"{URL}/documents?wait=commit", json={"documents": [SECOND]}, headers={"Idempotency-Key": "key"}
-            )
-            for _ in range(2)
-        ]
-        assert [each.status_code for each in answers] == [201, 201]
-        assert answers[0].json == answers[1].json
-        assert (answers[0].json["created"], answers[1].headers["Idempotent-Replayed"]) == (1, "true")
 
 
 def test_reads_know_no_wait(opened):

@@ -113,12 +113,7 @@ WRONG = {
         ),
     ],
     "POST /query": [(ONE, "collection")],
-    "POST /collections/NAME/gather": [
-        *NO_GATHERS,
-        *NO_IDS,
-        ({"ids": None}, "ids"),
-        ({"where": {}}, "ids"),
-    ],
+    "POST /collections/NAME/gather": [*NO_GATHERS, *NO_IDS, ({"ids": None}, "ids"), ({"where": {}}, "ids")],
     "POST /collections/NAME/text-search": [
         *(({"query": query}, "query") for query in (None, 7, ["backups"], "a" * 10_001, '"' + "word " * 65 + '"')),
         *(({"top_k": top_k}, "top_k") for top_k in (0, "3", "x")),

@@ -12,12 +12,7 @@ import pytest
 from tests.durability.processes import workers
 from tests.support.live import eventually
 from tests.wrapper.clock import Clock
-from wrapper.serving.fair_share import (
-    LEFT_TO_OTHERS_SECONDS,
-    PAUSE_SECONDS,
-    ConnectionCounts,
-    FairShare,
-)
+from wrapper.serving.fair_share import LEFT_TO_OTHERS_SECONDS, PAUSE_SECONDS, ConnectionCounts, FairShare
 
 
 class SleepingClock(Clock):

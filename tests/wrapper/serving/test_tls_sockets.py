@@ -229,8 +229,7 @@ def test_a_closed_connection_says_so_first(connected):
 
 
 @pytest.mark.parametrize(
-    ("said", "is_plain"),
-    [(b"GET / HTTP/1.1\r\n\r\n", True), (b"\0" * 100, False), (b"SSH-2.0-OpenSSH_9.2\r\n", False)],
+    ("said", "is_plain"), [(b"GET / HTTP/1.1\r\n\r\n", True), (b"\0" * 100, False), (b"SSH-2.0-OpenSSH_9.2\r\n", False)]
 )
 def test_what_is_no_tls_ends_the_connection(connect, said, is_plain):
     ours, client = connect()

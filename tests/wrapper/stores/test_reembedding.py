@@ -98,19 +98,6 @@ def begun(docs):
     return name, part, np.stack([embedded(each.text) for each in part.documents])
 
 
-def test_nothing_is_stored_or_told_of_a_part_that_was_read_before_an_erasure(docs):
-    name, part, vectors = begun(docs)
-    docs.erase("a")
-    docs.work.tell(part, "Document 'a' is refused", is_final=True)
-    state = docs.work.of(docs.name)
-    assert (state.status, state.error) == ("running", None)
-    assert not docs.work.store(part, vectors)
-    with docs.catalog.read() as transaction:
-        assert find_collection(transaction, name).count == 0
-    docs.finish()
-    assert [each[0] for each in docs.contents()] == ["b", "c"]
-
-
 def test_a_part_that_another_process_did_is_not_done_again(docs):
     _, part, vectors = begun(docs)
     assert docs.work.store(part, vectors)

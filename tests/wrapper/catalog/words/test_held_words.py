@@ -7,7 +7,7 @@ import pytest
 from schemas.where import EVERYTHING, Equals
 from tests.wrapper import documents
 from tests.wrapper.catalog.conftest import SQLITE
-from tests.wrapper.documents import create, delete, search
+from tests.wrapper.documents import create, search
 from wrapper.catalog.rows import find_collection
 from wrapper.catalog.words import held as held_words
 from wrapper.catalog.words import index as index_module
@@ -23,19 +23,7 @@ TEXTS = [
     "ระบบสำรองข้อมูลทำงานทุกคืน",
     "nothing",
 ]
-QUERIES = [
-    "wing flow",
-    "the flow of flows",
-    '"hot wall"',
-    "user name",
-    "Maschine",
-    "天気",
-    "雨",
-    "สำรอง",
-    "w",
-    "absent",
-    "",
-]
+QUERIES = ["wing flow", '"hot wall"', "user name", "Maschine", "天気", "สำรอง", "w", ""]
 
 
 @pytest.fixture
@@ -77,19 +65,6 @@ def test_each_kind_of_question_is_answered_alike(ask, collection):
             assert (first[2], third[2]) == (True, False), query
             assert first[:2] == second[:2] == third[:2], query
     assert ask("wing", Equals("n", "0"))[:2] == ([("0", pytest.approx(dict(ask("wing")[0])["0"]))], 1)
-
-
-def test_a_write_is_seen_at_once(ask, collection, catalog):
-    name, add = collection
-    for _ in range(3):
-        assert ask("zebra")[:2] == ([], 0)
-    add(["a zebra"], first=20)
-    assert ask("zebra")[1] == 1
-    for _ in range(3):
-        assert [document for document, _ in ask("zebra")[0]] == ["20"]
-    delete(catalog, name, "20")
-    for _ in range(3):
-        assert ask("zebra")[:2] == ([], 0)
 
 
 class Counted:

@@ -106,13 +106,7 @@ def test_more_ids_than_the_largest_number_are_refused(client, filled, unchanged)
             assert answer.json["details"] == {"field": "ids", "limit": MAX_IDS, "actual": MAX_IDS + 1}
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        {"nope": {"$exists": False}},
-        {"$or": [{"page": 0}, {"page": {"$gt": 0}}]},
-    ],
-)
+@pytest.mark.parametrize("where", [{"nope": {"$exists": False}}, {"$or": [{"page": 0}, {"page": {"$gt": 0}}]}])
 def test_a_filter_that_matches_everything_empties_a_collection_only_with_all(delete, client, filled, unchanged, where):
     name = filled([numbered_document(number, page=number) for number in range(3)])
     with unchanged(name):

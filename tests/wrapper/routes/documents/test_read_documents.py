@@ -95,9 +95,3 @@ def test_any_id_is_reached_by_its_encoded_path(client, filled, document_id):
     path = f"/collections/{name}/documents/{quote(document_id, safe='')}"
     assert client.get(path).json["id"] == document_id
     assert client.patch(path, json={"text": "new"}).json == {"id": document_id, "text": "new", "metadata": {}}
-
-
-def test_the_count_is_that_of_the_matches(client, filled):
-    name = filled([numbered_document(number, even=number % 2 == 0) for number in range(7)])
-    assert client.get(f"/collections/{name}/documents/count").json == {"count": 7, "revision": 2}
-    assert client.get(f'/collections/{name}/documents/count?where={{"even":true}}').json["count"] == 4

@@ -134,11 +134,7 @@ def test_a_long_stream_goes_in_transactions_of_500_also_when_it_is_gzip(stream, 
 
 @pytest.mark.parametrize(
     ("on_conflict", "text", "counts", "refused"),
-    [
-        ("replace", "text 0", (1, 2, 1), []),
-        ("skip", "first", (1, 0, 3), []),
-        ("error", "first", (1, 0, 0), [2, 3, 4]),
-    ],
+    [("replace", "text 0", (1, 2, 1), []), ("skip", "first", (1, 0, 3), []), ("error", "first", (1, 0, 0), [2, 3, 4])],
 )
 def test_lines_of_one_id_are_one_write_and_count_as_if_they_were_several(
     stream, client, filled, parts, on_conflict, text, counts, refused

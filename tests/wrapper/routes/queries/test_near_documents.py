@@ -96,12 +96,7 @@ class TestIdsInFilters:
         assert sorted(ids(near)) == found
 
     @pytest.mark.parametrize(
-        ("operand", "pointer"),
-        [
-            (7, "/$id/0"),
-            ({"$gt": "a"}, "/$id/$gt"),
-            ({"$in": ["a", 1]}, "/$id/$in/1"),
-        ],
+        ("operand", "pointer"), [(7, "/$id/0"), ({"$gt": "a"}, "/$id/$gt"), ({"$in": ["a", 1]}, "/$id/$in/1")]
     )
     def test_what_is_wrong_has_a_pointer(self, client, docs, operand, pointer):
         answer = asked(client, docs, query_embedding=[1.0, 0.0], where={"$id": operand})

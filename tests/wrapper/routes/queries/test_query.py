@@ -81,14 +81,6 @@ def test_max_distance_leaves_out_farther_documents(query, name, where):
     assert len(_ids(query(name, top_k=4, max_distance=1e308, where=where))) == 4
 
 
-def test_filters_narrow_the_results_and_name_their_plan(query, name):
-    answer = query(name, top_k=4, where={"page": {"$gte": 2}})
-    assert _ids(answer) == ["doc-1", "doc-2", "doc-3"]
-    assert answer.json["plan"] == "exact"
-    nobody = query(name, where={"page": 99})
-    assert (nobody.json["results"], nobody.json["plan"]) == ([], "empty")
-
-
 def test_an_empty_collection_gives_no_results(query, filled):
     answer = query(filled(), [0.1, 0.2, 0.3], gather={"by": "page"})
     assert (answer.status_code, answer.json["results"], answer.json["plan"]) == (200, [], "empty")
@@ -152,16 +144,6 @@ def test_huge_vectors_are_answered_in_finite_numbers(query, filled, metric):
     for result in answer.json["results"]:
         assert math.isfinite(result["distance"])
         assert 0 <= result["score"] <= 1
-
-
-def test_a_query_sees_every_acknowledged_write(query, client, filled):
-    name = filled(DOCUMENTS)
-    for number in range(1, 9):
-        embedding = [math.cos(number), math.sin(number)]
-        client.post(f"/collections/{name}/documents", json={"documents": [_document(100 + number, embedding)]})
-        assert _ids(query(name, embedding, top_k=1)) == [f"doc-{100 + number}"]
-        client.delete(f"/collections/{name}/documents", json=[f"doc-{100 + number}"])
-        assert f"doc-{100 + number}" not in _ids(query(name, embedding, top_k=10))
 
 
 def test_get_query_is_a_readiness_probe(client, filled):

@@ -54,13 +54,7 @@ def test_the_better_match_comes_first_with_the_higher_score(search):
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ("getUserName", "camel"),
-        ("env", "path"),
-        ("备份", "chinese"),
-        ("nobody", None),
-    ],
+    ("query", "found"), [("getUserName", "camel"), ("env", "path"), ("备份", "chinese"), ("nobody", None)]
 )
 def test_words_are_found_whole_and_in_parts(search, query, found):
     assert _ids(search(query))[:1] == ([] if found is None else [found])
