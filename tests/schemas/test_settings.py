@@ -3,7 +3,6 @@
 import os
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 
 import pytest
 
@@ -41,22 +40,6 @@ def test_each_setting_is_read_from_its_own_variable_or_is_that_of_the_record(env
         environ[f"RAG_{name.upper()}"] = f"{number}"
         assert replace(read_wrapper_settings(), data_dir=default.data_dir) == replace(default, **{name: number}), name
         del environ[f"RAG_{name.upper()}"]
-
-
-def test_the_environment_is_read_and_typed(environ):
-    environ |= {
-        "RAG_PORT": "6000",
-        "RAG_DATA_DIR": "/srv/rag",
-        "RAG_CORS_ORIGINS": "https://a.example,https://b.example",
-        "RAG_WRITE_WAIT_SECONDS": "0.5",
-        "RAG_CHROMA_URL": "http://chroma:8000",
-        "RAG_LOG_LEVEL": "debug",
-        "RAG_RECALL": "0.95",
-    }
-    read = read_wrapper_settings()
-    assert (read.port, read.data_dir, read.write_wait_seconds) == (6000, Path("/srv/rag"), 0.5)
-    assert read.cors_origins == ("https://a.example", "https://b.example")
-    assert (read.chroma_url, read.log_level, read.recall) == ("http://chroma:8000", "debug", 0.95)
 
 
 WRONG_STORAGE = [
@@ -297,13 +280,6 @@ def test_without_an_issuer_the_others_mean_nothing(environ, name):
     environ[name] = "x"
     with pytest.raises(ConfigurationError, match="mean nothing without RAG_OIDC_ISSUER"):
         read_oidc_settings()
-
-
-def test_the_configuration_file_may_set_them(tmp_path):
-    file = tmp_path / "rag.yaml"
-    file.write_text("oidc_issuer: https://login.example\noidc_audience: [a, b]\n")
-    apply_config_file(file)
-    assert read_oidc_settings() == OidcSettings("https://login.example", ("a", "b"))
 
 
 def test_keys_may_be_anywhere_that_is_safe():

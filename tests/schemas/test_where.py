@@ -149,16 +149,12 @@ def test_depth_has_a_limit(operator):
     parse_where(_nested(operator, MAX_DEPTH))
     with pytest.raises(InvalidFilterError, match=f"more than {MAX_DEPTH} nested operators"):
         parse_where(_nested(operator, MAX_DEPTH + 1))
-
-
-def test_an_endless_filter_is_refused_before_the_stack_is_full():
-    with pytest.raises(InvalidFilterError):
-        parse_where(_nested("$not", 500))
     inner = {"$gt": 1}
-    for _ in range(500):
+    for _ in range(500):  # an endless one is refused before the stack is full
         inner = {"$not": inner}
-    with pytest.raises(InvalidFilterError):
-        parse_where({"a": inner})
+    for endless in (_nested(operator, 500), {"a": inner}):
+        with pytest.raises(InvalidFilterError):
+            parse_where(endless)
 
 
 @pytest.mark.parametrize("operator", ["$in", "$nin"])
@@ -167,12 +163,9 @@ def test_the_number_of_values_has_a_limit(operator):
     with pytest.raises(InvalidFilterError) as refused:
         parse_where({"a": {operator: list(range(MAX_VALUES + 1))}})
     assert refused.value.details["limit"] == MAX_VALUES
-
-
-def test_values_are_counted_over_the_whole_filter():
     half = list(range(MAX_VALUES // 2 + 1))
     with pytest.raises(InvalidFilterError, match=f"more than {MAX_VALUES} values"):
-        parse_where({"a": {"$in": half}, "b": {"$in": half}})
+        parse_where({"a": {operator: half}, "b": {"$in": half}})
 
 
 @pytest.mark.parametrize("operator", ["$gt", "$gte", "$lt", "$lte"])

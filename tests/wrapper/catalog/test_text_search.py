@@ -91,13 +91,8 @@ def test_what_counts_more_comes_first_and_equals_in_the_order_of_insertion(searc
 @settings(max_examples=40)
 @example('"')
 @example("a AND")
-@example("text:(x")
-@example("NEAR(a b, 1")
-@example("\x00")
 @example("!a & | <-> ' \\")
 @example("ª² ⅷ ﬁ İ ß ǆ")
-@example("a" * 5_000)
-@example(" ".join(f"w{number}" for number in range(2_000)))
 @given(NOISE | SYNTAX)
 def test_no_text_is_a_syntax_error_and_none_finds_everything(search, text):
     assert 1 not in search([text, "zqx"], text)

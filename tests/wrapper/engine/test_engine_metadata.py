@@ -87,17 +87,6 @@ def test_a_key_that_changes_its_type_holds_the_new_value_only(store):
         previous = metadata
 
 
-def test_a_version_has_what_was_given_whatever_was_there_before_it(store):
-    assert store("emptied", {"a": 1, "b": [1, "x"]})[0] == {"a": 1, "b": [1, "x"]}
-    assert store("emptied", {}, previous={"a": 1, "b": [1, "x"]})[0] == {}
-    assert store("emptied", {"c": 2}, previous={})[0] == {"c": 2}
-    assert store("without", {})[0] == {}
-    assert store("without", {}, previous={})[0] == {}
-    assert store("fresh", {"b": 2}, previous={"a": 1})[0] == {"b": 2}
-    store("merged", {"a": 1})
-    assert store("merged", {"b": 2})[0] == {"a": 1, "b": 2}, "without stale keys Chroma merges"
-
-
 def test_a_collections_own_engine_keys_stay_in_the_engine(client):
     engine_id = client.create_collection("adopted", metric="cosine")
     client.set_collection_metadata(engine_id, {"hnsw:space": "cosine", "title": "Adopted"})

@@ -246,9 +246,11 @@ READY = EngineState(
 )
 
 
-def test_without_a_file_the_engine_is_stopped(tmp_path):
+def test_without_a_file_or_with_one_of_another_version_the_engine_is_stopped(tmp_path):
     assert read_state(tmp_path) == EngineState(state="stopped", url="", pid=None)
     assert EngineStateReader(tmp_path).url() == ""
+    (tmp_path / "engine.json").write_text('{"state": "ready", "flavour": "new"}')
+    assert read_state(tmp_path) == EngineState()
 
 
 def test_a_reader_sees_each_change(tmp_path):
@@ -258,11 +260,6 @@ def test_a_reader_sees_each_change(tmp_path):
     assert reader.read() is reader.read()
     write_state(tmp_path, replace(READY, state="unresponsive"))
     assert reader.read().state == "unresponsive"
-
-
-def test_a_file_of_another_version_counts_as_stopped(tmp_path):
-    (tmp_path / "engine.json").write_text('{"state": "ready", "flavour": "new"}')
-    assert read_state(tmp_path) == EngineState()
 
 
 def test_an_engine_that_is_gone_with_its_keeper_is_not_ready(tmp_path):

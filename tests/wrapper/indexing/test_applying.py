@@ -27,19 +27,14 @@ def test_a_lost_engine_collection_is_rebuilt_and_scanned_until_then(world):
     world.check()
 
 
-def _loses_the_collection(world):
-    world.engine.delete_collection("docs")
+FAULTS = {
+    "it lost the collection": lambda world: world.engine.delete_collection("docs"),
+    "it lost a document": lambda world: world.engine.delete(world.engine.get_collection("docs").id, ["d1"]),
+    "it finds nothing": lambda world: setattr(world.process.engine, "query", lambda *_, **__: [[]]),
+}
 
 
-def _loses_a_document(world):
-    world.engine.delete(world.engine.get_collection("docs").id, ["d1"])
-
-
-def _finds_nothing(world):
-    world.process.engine.query = lambda *_, **__: [[]]
-
-
-@pytest.mark.parametrize("fault", [_loses_the_collection, _loses_a_document, _finds_nothing])
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_a_fault_of_an_index_is_noticed_without_a_write_when_the_engine_starts_again(world, fault):
     world.fill()
     before = world.engine.get_collection("docs").id

@@ -121,22 +121,6 @@ def test_stopping_releases_waiting_writers_and_keeps_their_writes(workers):
     assert workers.lag() == 1
 
 
-def test_workers_that_write_at_once_are_all_told(workers):
-    catalogs = [workers.catalog, workers.open_catalog(), workers.open_catalog()]
-    indexers = [workers.worker(catalog) for catalog in catalogs]
-    assert indexers[0].wait(workers.create("one"), SECONDS)
-
-    def write(number):
-        for document in range(10):
-            entry = workers.add("one", f"{number}-{document}", catalog=catalogs[number])
-            assert indexers[number].wait(entry, SECONDS)
-
-    with ThreadPoolExecutor(3) as threads:
-        list(threads.map(write, range(3)))
-    assert sum(indexer.leads for indexer in indexers) == 1
-    assert workers.engine.engine.count(workers.engine.engine.get_collection("one").id) == 30
-
-
 def test_an_index_that_a_leader_wrote_after_it_was_cut_off_is_rebuilt(workers, postgres):
     from wrapper.catalog.postgres.database import PostgresDatabase
     from wrapper.catalog.postgres.leadership import SHARED_ENGINE, AdvisoryLeadership

@@ -269,19 +269,6 @@ def test_unchecked_indexes_come_before_those_checked_longest_ago(world, engine):
     assert [in_order[key] for key in rounds._queue] == ["c003", "c005", "c002", "c004", "c001", "c000"]
 
 
-def test_an_index_that_gives_no_answer_holds_up_no_look_at_another(world, engine):
-    names = [f"c{number}" for number in range(5)]
-    for name in names:
-        world.fill(name)
-    engine.silent.add("c0")
-    world.process.restarts_asked += 1
-    world.process.drain(rounds=1)
-    world.process.drain_until(lambda: _are_ready(world, names[1:]))
-    assert world.state("c0") == "pending"
-    engine.silent.clear()
-    world.process.drain_until(lambda: _are_ready(world, names))
-
-
 @pytest.fixture
 def now():
     """The seconds of the clock, which stands still."""

@@ -83,15 +83,12 @@ def test_what_is_held_is_the_code_of_every_vector_at_its_position(catalog):
     assert held.rows_of(positions[[3, 7]]).tolist() == [3, 7]
 
 
-def test_what_takes_long_to_read_keeps_no_query_waiting(catalog, held):
+def test_what_takes_long_to_read_keeps_no_query_waiting_and_is_given_up_when_the_service_ends(catalog, held):
     assert _of(held, catalog, "one", 1_000.0, reading_ms=held_vectors.SOON_MS + 1) is None
     eventually(lambda: _of(held, catalog, "one", 0.0, reading_ms=1_000.0) is not None)
-
-
-def test_what_is_read_apart_is_given_up_when_the_service_ends(catalog):
-    held = HeldVectors(MEGABYTE, catalog)
-    held.close()
-    assert [_of(held, catalog, "one", 1_000.0, reading_ms=1_000.0) for _ in range(3)] == [None] * 3
+    ended = HeldVectors(MEGABYTE, catalog)
+    ended.close()
+    assert [_of(ended, catalog, "one", 1_000.0, reading_ms=1_000.0) for _ in range(3)] == [None] * 3
 
 
 def test_a_reading_that_failed_is_tried_again_once_queries_have_paid_for_it(catalog, held, monkeypatch):

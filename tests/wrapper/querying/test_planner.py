@@ -195,14 +195,6 @@ def _write(catalog, ids, vectors):
     add(catalog, "docs", ids, metadatas=[{"half": 1} for _ in ids], vectors=vectors)
 
 
-def test_what_waits_for_the_index_does_not_stand_in_for_what_is_nearer(catalog, index):
-    _write(catalog, ["far1", "far2", "far3"], [[-1.0, 0.0]] * 3)
-    assert _ask(catalog, index, {"n": {"$gte": 300}}, costs=INDEX_IS_CHEAP)[1] == ["d300", "d301", "d302"]
-    assert _ask(catalog, index, {"half": 1}, costs=INDEX_IS_CHEAP) == ("index+filter", ["d1", "d3", "d5"])
-    index.ids = [f"d{n}" for n in range(0, COUNT, 2)] + [f"d{n}" for n in range(1, COUNT, 2)]
-    assert _ask(catalog, index, {"half": 1}, costs=INDEX_IS_CHEAP)[1] == ["d1", "d3", "d5"]
-
-
 class Interrupted(RecordingIndex):
     """Answers what it knew when it was asked; during each query the next of `meanwhile` happens."""
 

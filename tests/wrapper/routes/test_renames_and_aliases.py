@@ -69,12 +69,6 @@ class TestRename:
         assert near(client, one) == (200, ["b"])
         assert near(client, two) == (200, ["a"])
 
-    def test_a_taken_name_is_refused(self, client, filled):
-        one, two = filled(DOCUMENTS), filled()
-        answer = client.patch(f"/collections/{one}", json={"name": two})
-        assert (answer.status_code, answer.json["code"]) == (409, "collection_exists")
-        assert near(client, one) == (200, ["a", "b"])
-
     def test_another_name_of_which_nothing_can_come_changes_nothing(self, client, docs, spare):
         before = client.get(f"/collections/{docs}").json
         for name in ("x", "a..b", 7, None, "1.2.3.4"):
@@ -107,12 +101,14 @@ class TestCopy:
         assert page["documents"] == DOCUMENTS
         assert near(client, new) == (200, ["a", "b"])
 
-    def test_a_taken_name_is_refused_and_leaves_nothing(self, client, filled):
+    def test_a_name_that_is_taken_names_no_copy_nor_another_collection_and_leaves_nothing(self, client, filled):
         one, two = filled(DOCUMENTS), filled()
         names = [each["name"] for each in client.get("/collections").json["collections"]]
-        answer = client.post(f"/collections/{one}/copy", json={"name": two})
-        assert (answer.status_code, answer.json["code"]) == (409, "collection_exists")
+        for method, path in (("POST", f"/collections/{one}/copy"), ("PATCH", f"/collections/{one}")):
+            answer = client.open(path, method=method, json={"name": two})
+            assert (answer.status_code, answer.json["code"]) == (409, "collection_exists"), method
         assert [each["name"] for each in client.get("/collections").json["collections"]] == names
+        assert near(client, one) == (200, ["a", "b"])
 
 
 class TestAliases:

@@ -47,10 +47,6 @@ def test_the_last_address_that_is_no_trusted_proxys_is_the_clients(peer, said, a
     assert client(peer, said) == address
 
 
-def test_without_trusted_proxies_the_peer_is_the_client():
-    assert client("127.0.0.1", "198.51.100.1", TrustedProxies()) == "127.0.0.1"
-
-
 ADDRESSES = st.ip_addresses()
 ENTRIES = st.one_of(ADDRESSES.map(str), st.text(max_size=30), st.sampled_from(["unknown", "", "[::1]:80", "10.0.0.1"]))
 HEADERS = st.one_of(st.none(), st.text(), st.lists(ENTRIES).map(",".join))
@@ -74,18 +70,19 @@ def test_the_answer_is_always_an_address(peer, said):
     ip_address(client(str(peer), said))
 
 
+def test_without_trusted_proxies_the_peer_is_the_client_and_gunicorn_believes_nobody():
+    assert client("127.0.0.1", "198.51.100.1", TrustedProxies()) == "127.0.0.1"
+    config = Config()
+    config.set("forwarded_allow_ips", ",".join(TrustedProxies().spelled()))
+    assert config.forwarded_allow_ips == []
+
+
 @given(peer=ADDRESSES)
 def test_gunicorn_believes_the_same_peers_about_the_scheme(peer):
     config = Config()
     config.set("forwarded_allow_ips", ",".join(TRUSTED.spelled()))
     believed = _ip_in_allow_list(str(peer), config.forwarded_allow_ips, config.forwarded_allow_networks())
     assert believed == (client(str(peer), STRANGER) == STRANGER != str(peer))
-
-
-def test_gunicorn_believes_nobody_when_nobody_is_trusted():
-    config = Config()
-    config.set("forwarded_allow_ips", ",".join(TrustedProxies().spelled()))
-    assert config.forwarded_allow_ips == []
 
 
 @pytest.mark.parametrize("text", ["10.0.0.1/8", "proxy.example", "*", "10.0.0.0/33", "10.0.0.1-9", "0.0.0.0/0", "::/0"])

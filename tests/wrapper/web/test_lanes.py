@@ -78,22 +78,17 @@ def test_a_request_beyond_the_queue_is_refused_at_once(ask):
     places.leave()
 
 
-def test_a_client_that_leaves_gives_up_its_turn(ask):
+def test_a_client_that_leaves_or_waits_too_long_gives_up_its_turn(ask):
     places = Places(Width(at_once=1, waiting=1))
     places.take(_stays)
     gone = ask(places, lambda: True)
     eventually(lambda: isinstance(gone.outcome, BusyError))
+    late = ask(places, wait_seconds=0)
+    eventually(lambda: isinstance(late.outcome, BusyError))
     later = ask(places)
     _waiting(places, 1)
     places.leave()
     eventually(lambda: later.outcome == "taken")
-
-
-def test_a_request_that_waits_too_long_is_refused(ask):
-    places = Places(Width(at_once=1, waiting=1))
-    places.take(_stays)
-    late = ask(places, wait_seconds=0)
-    eventually(lambda: isinstance(late.outcome, BusyError))
 
 
 def test_a_full_lane_does_not_concern_the_others():

@@ -227,16 +227,6 @@ def follower(catalog):
 
 
 @SQLITE
-def test_a_part_ends_with_a_whole_revision_and_says_that_there_is_more(catalog, writer, follower):
-    writer.do("add", "abc", 1)
-    writer.do("add", "de", 1)
-    assert follower.read(1)
-    assert sorted(follower.copy) == ["a", "b", "c"]
-    assert not follower.read(1)
-    assert follower.copy == stored(catalog)
-
-
-@SQLITE
 def test_who_does_not_take_all_leaves_nothing_open(catalog, writer):
     for each in IDS:
         writer.do("add", [each], 1)

@@ -110,9 +110,3 @@ def test_lines_of_a_stream_and_of_an_import_name_the_long_integer(client, name, 
         assert (stream.status_code, stream.json["details"]["errors"][0]["code"]) == (400, "integer_too_large")
         imported = client.post(f"/collections/{name}/import", data=line, headers=headers)
         assert (imported.status_code, imported.json["code"]) == (400, "integer_too_large")
-
-
-def test_an_integer_within_64_bits_is_kept_exactly_and_found(client, name):
-    assert client.get(f"/collections/{name}/documents/a").json["metadata"] == {"n": 2**64 - 1}
-    for where, count in (({"n": 2**64 - 1}, 1), ({"n": 2**64 - 2}, 0), ({"n": {"$gt": 2**64 - 2}}, 1)):
-        assert client.post(f"/collections/{name}/documents/search", json={"where": where}).json["count"] == count
