@@ -187,13 +187,9 @@ OPERATIONS = st.one_of(
     ADDITIONS,
     ADDITIONS,
     ADDITIONS,
-    _of(
-        "patch",
-        id=IDS,
-        text=st.none() | BODIES,
-        metadata=st.none() | METADATAS,
-        embedding=st.none() | VECTORS,
-    ).filter(lambda each: any(value is not None for name, value in each.arguments.items() if name != "id")),
+    _of("patch", id=IDS, text=st.none() | BODIES, metadata=st.none() | METADATAS, embedding=st.none() | VECTORS).filter(
+        lambda each: any(value is not None for name, value in each.arguments.items() if name != "id")
+    ),
     _of("delete", ids=st.lists(IDS, max_size=3)),
     _of("delete_where", where=FILTERED),
     _of("change", metadata=METADATAS, merge=st.booleans()),

@@ -14,8 +14,9 @@ from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING, parse_where
 from tests.properties.strategies import FILTERS, documents, embedding, to_collection
 from tests.support.live import eventually
+from tests.wrapper.documents import settle
 from wrapper.catalog import writes
-from wrapper.catalog.index_state import outbox, states
+from wrapper.catalog.index_state import outbox
 from wrapper.catalog.rows import find_collection
 from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
@@ -45,13 +46,7 @@ class ListIndex:
 
 def _settle(catalog, name):
     """Mark everything as applied to the index."""
-
-    def settle(transaction):
-        collection = find_collection(transaction, name)
-        states.set_engine_collection(transaction, collection.key, "engine-id", states.READY)
-        outbox.remove(transaction, [entry.id for entry in outbox.oldest(transaction, limit=1000)])
-
-    catalog.commit(settle)
+    catalog.commit(lambda transaction: settle(transaction, name))
 
 
 def _planner(catalog, model, plan):

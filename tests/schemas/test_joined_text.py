@@ -19,10 +19,6 @@ TABLE = "| name | price |\n|---|---:|\n"
         (["one", "two"], "one\n\ntwo"),
         (["the same words", "the same words"], "the same words\n\nthe same words"),
         (
-            ["once upon a time there was", "a time there was a king"],
-            "once upon a time there was\n\na time there was a king",
-        ),
-        (
             ["It ends with one whole sentence.", "one whole sentence. And it goes on."],
             "It ends with one whole sentence.\n\none whole sentence. And it goes on.",
         ),
@@ -39,7 +35,6 @@ TABLE = "| name | price |\n|---|---:|\n"
         ),
         # Another table with the same header, since a paragraph stands between.
         ([f"{TABLE}| a | 1 |\n\nThen:", f"{TABLE}| b | 2 |"], None),
-        (["| x |\n|---|\n| 1 |", "| y |\n|---|\n| 2 |"], None),
         (["---", "---\nmore"], None),
     ],
 )

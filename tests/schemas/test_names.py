@@ -51,14 +51,11 @@ def test_a_pattern_is_the_beginning_of_names():
     ("names", "patterns", "within"),
     [
         ((), (), True),
-        ((), ("a",), True),
         (("a",), (), False),
         (("a", "b-*"), ("b-*", "a"), True),
         (("a-1", "a-b-*"), ("a-*",), True),
         (("a-*",), ("a-b-*",), False),
         (("a-*",), ("a-", "a-1"), False),
-        (("a-1", "b"), ("a-*",), False),
-        (("*",), ("*",), True),
         (("a", "a-*"), ("*",), True),
         (("*",), ("a*", "b"), False),
     ],
@@ -68,24 +65,7 @@ def test_what_names_stand_for_is_within_patterns_that_stand_for_all_of_it(names,
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        None,
-        "",
-        7,
-        [],
-        "ab",
-        "a" * 513,
-        "_ab",
-        "ab_",
-        "a..b",
-        "a b",
-        "abc\n",
-        "äbc",
-        "1.2.3.4",
-        "255.255.255.255",
-        "a/b",
-    ],
+    "name", [None, "", 7, "ab", "a" * 513, "_ab", "ab_", "a..b", "a b", "abc\n", "äbc", "1.2.3.4", "a/b"]
 )
 def test_bad_names(name):
     with pytest.raises(InvalidInputError) as caught:

@@ -1,15 +1,21 @@
-"""Who sees what: the rule, its condition of SQL and its filter of notes say the same."""
+"""Who sees what: the rule, its condition of SQL and its filter of notes say the same, and a view that is sent along only
+takes rights away."""
 
+import base64
 import sqlite3
+from dataclasses import replace
 from itertools import product
 
+import orjson
 import pytest
 
 from retrieval.search.oracles.persona import AUDIENCE, OWNER, seen_notes
-from schemas.access.callers import ANYBODY, SERVICE, Caller, Kind, Scope
+from schemas.access.callers import ANYBODY, SERVICE, Caller, Kind, Limits, Scope
+from schemas.access.narrowing import narrowed, view_sent
 from schemas.access.owners import EVERYTHING_SEEN, NOBODY, OPEN, Asker, Ownership, check_meant, ownership_of
-from schemas.errors import OwnedByAnotherError
-from schemas.where import EVERYTHING, And, Equals, Exists, Not, Or, parse_where
+from schemas.access.table import ROUTES
+from schemas.errors import InvalidInputError, OwnedByAnotherError
+from schemas.where import EVERYTHING, And, Equals, Exists, Not, Or, all_of, parse_where
 
 OWNERS, AUDIENCES = (OPEN, "ada", "bob"), (NOBODY, "some", EVERYTHING_SEEN)
 OWNERSHIPS = [Ownership(*each) for each in product(OWNERS, AUDIENCES)]
@@ -114,3 +120,71 @@ def test_in_conversations_callers_who_may_not_read_have_a_reach_of_their_own():
     assert (asker(Scope.READ).reach, asker(Scope.READ).collections) == (EVERYTHING_SEEN, ("*",))
     assert asker(Scope.READ, where=parse_where({"t": 1})).collections is None
     assert ANYBODY.chat_asker.sees_all
+
+
+HERE = "the-service"
+KEY = Caller(
+    id="aaaaaaaa",
+    name="a",
+    kind=Kind.KEY,
+    scopes=frozenset({Scope.MANAGE, Scope.CHAT, Scope.CONNECT}),
+    owner="key:aaaaaaaa",
+    collections=("team-a-*", "handbook"),
+    limits=Limits(documents=3),
+)
+
+
+def sent(scopes=tuple(Scope), collections=None, where=None, service_id=HERE):
+    told = orjson.dumps({"scopes": scopes, "collections": collections, "where": where})
+    return f"{service_id} {base64.urlsafe_b64encode(told).decode()}"
+
+
+def test_whoever_sends_a_view_along_reads_owns_nothing_and_pays_for_themselves():
+    within = narrowed(KEY, sent(), HERE)
+    assert within.granted == {Scope.READ}
+    assert (within.owner, within.account, within.limits) == ("within", KEY.owner, KEY.limits)
+    assert (within.id, within.collections) == (KEY.id, KEY.collections)
+
+
+@pytest.mark.parametrize("collections", [None, ["team-b-*"], ["team-*", "handbook"], []])
+@pytest.mark.parametrize(
+    "everything",
+    [
+        replace(KEY, collections=("team-*", "handbook")),
+        replace(KEY, collections=None),
+        replace(KEY, collections=None, kind=Kind.BOOTSTRAP, scopes=frozenset({Scope.ADMIN}), owner=OPEN),
+    ],
+    ids=["list", "all", "bootstrap"],
+)
+def test_nobody_sees_what_others_share_by_a_view_of_their_reach(everything, collections):
+    sharing = replace(KEY, owner="key:bbbbbbbb", collections=None if collections is None else tuple(collections))
+    of = sharing.asker.made(shared=True)
+    assert not narrowed(everything, sent(collections=collections), HERE).asker.sees(of)
+
+
+def test_what_is_seen_is_what_both_see():
+    where = parse_where({"public": True})
+    filtered = replace(KEY, scopes=frozenset({Scope.READ}), where=where)
+    within = narrowed(filtered, sent(collections=["team-a-1", "team-b-*", "hand*"], where={"n": 1}), HERE)
+    assert set(within.collections) == {"team-a-1", "handbook"}
+    assert within.where == all_of(where, parse_where({"n": 1}))
+    assert narrowed(KEY, sent(scopes=["write"]), HERE).granted == frozenset()
+
+
+def test_a_view_of_another_service_says_nothing():
+    assert narrowed(KEY, sent(service_id="elsewhere"), HERE) is KEY
+    assert view_sent(replace(KEY, scopes=frozenset({Scope.ADMIN}), collections=None), HERE) is None
+    assert narrowed(KEY, view_sent(KEY, HERE), HERE).collections == KEY.collections
+
+
+@pytest.mark.parametrize("told", ["", "x", "e30=", base64.b64encode(b"[1]").decode(), sent(scopes=["x"]).split()[1]])
+def test_a_view_that_cannot_be_read_is_refused(told):
+    with pytest.raises(InvalidInputError) as refused:
+        narrowed(KEY, f"{HERE} {told}", HERE)
+    assert refused.value.details["field"] == "RAG-Within"
+
+
+def test_only_who_may_make_connections_is_told_which_variables_are_set():
+    telling = [each for each in ROUTES if "/env-vars" in each or each.endswith("/api/connections/validate")]
+    assert len(telling) == 4
+    assert {ROUTES[each].needs for each in telling} == {Scope.CONNECT}

@@ -35,13 +35,10 @@ def test_no_filter(source):
     [
         ({"a": 1}, Equals("a", 1)),
         ({"a": "x", "b": True}, And((Equals("a", "x"), Equals("b", True)))),
-        ({"a": {"$eq": 1.5}}, Equals("a", 1.5)),
         ({"a": {"$ne": "x"}}, Not(Equals("a", "x"))),
         ({"a": {"$gt": 1, "$lte": 5}}, And((Ordered("a", "$gt", 1), Ordered("a", "$lte", 5)))),
-        ({"a": {"$gte": "2024-01-05"}}, Ordered("a", "$gte", "2024-01-05")),
         ({"a": {"$lt": 2**63}}, Ordered("a", "$lt", 2**63)),
         ({"a": {"$in": [1, "x", True]}}, In("a", (1, "x", True))),
-        ({"a": {"$in": []}}, In("a", ())),
         ({"a": {"$nin": []}}, Not(In("a", ()))),
         ({"a": {"$exists": True}}, Exists("a")),
         ({"a": {"$exists": False}}, Not(Exists("a"))),
@@ -52,7 +49,6 @@ def test_no_filter(source):
         ({"$or": [{"a": 1}]}, Equals("a", 1)),
         ({"$or": [{"a": 1}, {"b": 2}]}, Or((Equals("a", 1), Equals("b", 2)))),
         ({"$and": [{"a": 1}, {"b": 2}], "c": 3}, And((And((Equals("a", 1), Equals("b", 2))), Equals("c", 3)))),
-        ({"a.b": 1}, Equals("a.b", 1)),
         ({"": 1}, Equals("", 1)),
         ({"a/b~c": {"$eq": 1}}, Equals("a/b~c", 1)),
     ],
@@ -69,20 +65,13 @@ def test_filters(source, tree):
         (EVERYTHING, {}),
         (And((Equals("a", 1), Not(Exists("b")))), {"a": 1, "b": {"$exists": False}}),
         (And((Equals("a", 1), Equals("a", 2))), {"$and": [{"a": 1}, {"a": 2}]}),
-        (And((Ordered("a", "$gt", 1), Equals("b", 2))), {"a": {"$gt": 1}, "b": 2}),
         (And((And((Equals("a", 1), Equals("b", 2))), Equals("c", 3))), {"$and": [{"a": 1, "b": 2}, {"c": 3}]}),
-        (And((Ordered("a", "$gt", 1), Ordered("a", "$lte", 5))), {"a": {"$gt": 1, "$lte": 5}}),
         (And((Ordered("a", "$gt", 1), Not(Equals("a", 5)), Equals("a", 3))), {"a": {"$gt": 1, "$ne": 5, "$eq": 3}}),
         (
             And((Exists("a"), And((Exists("a"), Not(Equals("a", 1)))))),
             {"$and": [{"a": {"$exists": True}}, {"a": {"$exists": True, "$ne": 1}}]},
         ),
         (And((Exists("a"), EVERYTHING)), {"$and": [{"a": {"$exists": True}}, {}]}),
-        (Not(Not(Equals("a", 1))), {"a": {"$not": {"$ne": 1}}}),
-        (
-            And((Not(Ordered("a", "$gt", 1)), Not(Ordered("b", "$gt", 1)))),
-            {"a": {"$not": {"$gt": 1}}, "b": {"$not": {"$gt": 1}}},
-        ),
         (Not(And((Equals("a", 1), Equals("b", 1)))), {"$not": {"a": 1, "b": 1}}),
         (
             Not(Or((In("a", (1, "x")), Not(Contains("b", True))))),
@@ -108,31 +97,21 @@ def test_filters_are_joined_without_those_that_say_nothing():
     ("source", "pointer", "words"),
     [
         ([], "", "must be an object"),
-        ("a", "", "must be an object"),
         (False, "", "must be an object"),
         ({"a": None}, "/a", "$exists"),
         ({"a": [1]}, "/a", "not a list"),
         ({"a": {}}, "/a", "at least one operator"),
         ({"a": {"$eq": None}}, "/a/$eq", "not null"),
-        ({"a": {"$eq": {"x": 1}}}, "/a/$eq", "not an object"),
         ({"a": {"$gt": True}}, "/a/$gt", "not a boolean"),
-        ({"a": {"$gt": None}}, "/a/$gt", "not null"),
         ({"a": {"$in": 1}}, "/a/$in", "needs a list"),
         ({"a": {"$in": [1, None]}}, "/a/$in/1", "not null"),
-        ({"a": {"$nin": "x"}}, "/a/$nin", "needs a list"),
-        ({"a": {"$nin": [[1]]}}, "/a/$nin/0", "not a list"),
         ({"a": {"$exists": 1}}, "/a/$exists", "true or false"),
-        ({"a": {"$exists": "true"}}, "/a/$exists", "true or false"),
         ({"a": {"$contains": ["x"]}}, "/a/$contains", "not a list"),
         ({"a": {"$not": 1}}, "/a/$not", "object with operators"),
-        ({"a": {"$not": {}}}, "/a/$not", "at least one operator"),
         ({"a": {"$regex": "x"}}, "/a/$regex", "unknown operator '$regex'"),
-        ({"a": {"$GT": 1}}, "/a/$GT", "unknown operator"),
         ({"a": {"b": 1}}, "/a/b", "'a.b'"),
         ({"$nor": [{"a": 1}]}, "/$nor", "unknown operator '$nor'"),
-        ({"$eq": 1}, "/$eq", "unknown operator"),
         ({"$and": []}, "/$and", "at least one filter"),
-        ({"$or": []}, "/$or", "at least one filter"),
         ({"$or": {"a": 1}}, "/$or", "needs a list"),
         ({"$and": [{"a": 1}, 2]}, "/$and/1", "must be an object"),
         ({"$or": [{"a": 1}, {"b": {"$gt": True}}]}, "/$or/1/b/$gt", "not a boolean"),
@@ -170,16 +149,12 @@ def test_depth_has_a_limit(operator):
     parse_where(_nested(operator, MAX_DEPTH))
     with pytest.raises(InvalidFilterError, match=f"more than {MAX_DEPTH} nested operators"):
         parse_where(_nested(operator, MAX_DEPTH + 1))
-
-
-def test_an_endless_filter_is_refused_before_the_stack_is_full():
-    with pytest.raises(InvalidFilterError):
-        parse_where(_nested("$not", 500))
     inner = {"$gt": 1}
-    for _ in range(500):
+    for _ in range(500):  # an endless one is refused before the stack is full
         inner = {"$not": inner}
-    with pytest.raises(InvalidFilterError):
-        parse_where({"a": inner})
+    for endless in (_nested(operator, 500), {"a": inner}):
+        with pytest.raises(InvalidFilterError):
+            parse_where(endless)
 
 
 @pytest.mark.parametrize("operator", ["$in", "$nin"])
@@ -188,12 +163,9 @@ def test_the_number_of_values_has_a_limit(operator):
     with pytest.raises(InvalidFilterError) as refused:
         parse_where({"a": {operator: list(range(MAX_VALUES + 1))}})
     assert refused.value.details["limit"] == MAX_VALUES
-
-
-def test_values_are_counted_over_the_whole_filter():
     half = list(range(MAX_VALUES // 2 + 1))
     with pytest.raises(InvalidFilterError, match=f"more than {MAX_VALUES} values"):
-        parse_where({"a": {"$in": half}, "b": {"$in": half}})
+        parse_where({"a": {operator: half}, "b": {"$in": half}})
 
 
 @pytest.mark.parametrize("operator", ["$gt", "$gte", "$lt", "$lte"])

@@ -5,14 +5,8 @@ import threading
 import pytest
 
 from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.wrapper.clock import Clock
 from wrapper.background import Look, Looks
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture
@@ -23,7 +17,7 @@ def looks():
 
 
 def test_the_last_result_is_returned_with_its_age():
-    clock, found = Clock(), iter(range(1_000_000))
+    clock, found = Clock(100.0), iter(range(1_000_000))
     look = Look("counting", lambda: next(found), None, every_seconds=1e-3, limit_seconds=5, clock=clock)
     assert look.last().found is None
     look.start()

@@ -59,13 +59,6 @@ def batches():
     return Batches()
 
 
-def test_one_alone_is_done_at_once(batches):
-    batches.go.set()
-    combiner = Coalescer(batches.run, most=4)
-    assert [combiner.do(number) for number in (2, 3)] == [4, 9]
-    assert batches.seen == [[2], [3]]
-
-
 def of_one_parity(one, other):
     return one % 2 == other % 2
 

@@ -32,12 +32,6 @@ def test_the_file_is_made_for_its_owner_only(tmp_path):
     Fernet(key)
 
 
-def test_it_stays_as_it_is_at_the_next_start(file, tmp_path):
-    before = file()
-    KeyFile(tmp_path).make()
-    assert KeyFile(tmp_path)() == before
-
-
 def test_many_that_start_together_have_one_key(tmp_path):
     together, keys = threading.Barrier(16), []
 

@@ -94,12 +94,7 @@ def _page(draw: st.DrawFn) -> Any:
         pages, cursor = [], None
         while True:
             found, _ = store.page(
-                name,
-                parse_where(where),
-                limit=limit,
-                order_by=_orders(order),
-                cursor=cursor,
-                with_embeddings=shows,
+                name, parse_where(where), limit=limit, order_by=_orders(order), cursor=cursor, with_embeddings=shows
             )
             pages.append((found.documents, found.total, found.unknown_fields))
             cursor = found.next_cursor

@@ -18,7 +18,8 @@ from schemas.errors import DocumentNotFoundError
 from schemas.records import DocumentBatch, DocumentPatch
 from schemas.where import parse_where
 from tests.properties.filtered.reads import IDS, SENTENCES, admin_export, asked, reads
-from tests.properties.strategies import COMMON, FILTERS, METADATA, SHARED_METADATA, embedding, to_collection
+from tests.properties.strategies import COMMON, FILTERS, METADATA, SHARED_METADATA, embedding, to_batch, to_collection
+from tests.wrapper.documents import NoIndex
 from wrapper.catalog import document_changes, writes
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.index_state import outbox, states
@@ -114,11 +115,6 @@ class SomeIndex:
         return [found for found, _ in self.known[engine_id].nearest(vector, n_results, {})]
 
 
-class NoIndex:
-    def is_ready(self):
-        return False
-
-
 class World:
     """A collection with random writes, asked with a filter; and others that hold what the filter matches."""
 
@@ -178,13 +174,7 @@ class World:
         name = f"alone-{next(self.numbers)}"
         self._create(name)
         if found:
-            batch = DocumentBatch(
-                [each.id for each in found],
-                [each.text for each in found],
-                [each.metadata for each in found],
-                np.stack([each.embedding for each in found]),
-            )
-            self.catalog.commit(lambda transaction: writes.add_documents(transaction, name, batch))
+            self.catalog.commit(lambda transaction: writes.add_documents(transaction, name, to_batch(found)))
         self.tell_index(name)
         return name
 

@@ -4,13 +4,12 @@ what differs all the same."""
 import re
 from typing import Any
 
-import numpy as np
 import orjson
 from flask import Flask
 
 from providers.contract_tests.model import matches
 from schemas.access.callers import ANYBODY, acting_as
-from schemas.records import DocumentBatch
+from tests.properties.strategies import to_batch
 from wrapper.store import Store
 
 ID_OF = re.compile(r"@([a-z-]+)")
@@ -29,13 +28,7 @@ def copied(source: Flask, target: Flask, where: dict[str, Any]) -> None:
             with from_store.export(each.name) as (_, blocks):
                 found = [one for block in blocks for one in block if matches(where, one.metadata)]
             if found:
-                batch = DocumentBatch(
-                    [one.id for one in found],
-                    [one.text for one in found],
-                    [one.metadata for one in found],
-                    np.stack([one.embedding for one in found]),
-                )
-                to_store.add_documents(each.name, batch)
+                to_store.add_documents(each.name, to_batch(found))
 
 
 def _store(app: Flask) -> Store:

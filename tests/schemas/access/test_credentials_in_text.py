@@ -67,14 +67,7 @@ def test_every_key_that_is_made_is_found():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
-    [
-        "eyJ" * 1_000_000,
-        "eyJa." * 500_000 + "!",
-        "rw_" * 1_000_000,
-        "rw_aaaaaaaa_" * 500_000,
-        "rw_aaaaaaaa_%" * 500_000,
-        "RW_AAAAAAAA_" * 500_000,
-    ],
+    ["eyJ" * 1_000_000, "rw_" * 1_000_000, "rw_aaaaaaaa_%" * 500_000, "RW_AAAAAAAA_" * 500_000],
     ids=lambda text: text[:13],
 )
 def test_a_long_text_is_read_in_one_go(text):

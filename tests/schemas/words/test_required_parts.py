@@ -11,34 +11,9 @@ LETTERS = "abé🙂 -\n"
 ATOMS = st.one_of(
     st.sampled_from([*LETTERS, "ab", "abé"]),
     st.sampled_from(
-        [
-            ".",
-            "^",
-            "$",
-            "[ab]",
-            "[^a]",
-            "[]a]",
-            "[[:alpha:]]",
-            "[[:^alpha:]b]",
-            r"[\]a]",
-            r"\d",
-            r"\b",
-            r"\pL",
-            r"\.",
-            r"\x61",
-            r"\141",
-            r"\Qa.b\E",
-            "(?i)",
-            "(?s)",
-            "(?i:b)",
-            "{",
-            "}",
-            "a{,2}",
-            "|",
-            ")",
-            "(",
-        ]
+        [".", "^", "$", "[ab]", "[^a]", "[]a]", "[[:alpha:]]", "[[:^alpha:]b]", r"[\]a]", r"\d", r"\b", r"\pL", r"\."]
     ),
+    st.sampled_from([r"\x61", r"\141", r"\Qa.b\E", "(?i)", "(?s)", "(?i:b)", "{", "}", "a{,2}", "|", ")", "("]),
 )
 QUANTIFIERS = st.sampled_from(
     ["", "", "", "*", "+", "?", "{0}", "{2}", "{1,}", "{0,2}", "*?", "+?", "??", "{0,2}?", "**"]
@@ -65,18 +40,14 @@ def test_it_is_in_every_text_that_matches(pattern, texts):
     ("pattern", "parts"),
     [
         ("", []),
-        ("word", ["word"]),
         (r"two\s+words", ["two", "words"]),
         ("colou?r", ["colo", "r"]),
         ("ab+c", ["ab", "c"]),
-        ("ab{2}c", ["a", "c"]),
         (r"1\.5 \(net\)", ["1.5 (net)"]),
         ("^start.*end$", ["start", "end"]),
-        ("a[bc]d", ["a", "d"]),
         ("a[]|]d", ["a", "d"]),
         ("[[:alpha:]]x", ["x"]),
         ("price (is|was) high", ["price ", " high"]),
-        ("(?s)a.b", ["a", "b"]),
         ("one|two", []),
         ("(?i)word", []),
         (r"\Qa*b\E", []),

@@ -17,9 +17,7 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
     [
         ("Größe, GRÖSSE, Strasse Straße", ["grösse", "grösse", "strasse", "strasse"]),
         ("naïve — “café”", ["naïve", "café"]),
-        ("cafe\u0301s", ["cafés"]),
         ("ﬁne ＦＵＬＬ width", ["fine", "full", "width"]),
-        ("snake_case std::env", ["snake", "case", "std", "env"]),
         ("ελληνικός ΕΛΛΗΝΙΚΌΣ", ["ελληνικόσ", "ελληνικόσ"]),
         ("Sicher\u00adung", ["sicherung"]),
         ("हिन्दी में", ["हिन्दी", "में"]),
@@ -38,12 +36,9 @@ def test_words_are_folded_alike_whatever_letters_are_around_them(text, words):
     ("text", "words"),
     [
         ("東京都", ["東京", "京都", "都"]),
-        ("水", ["水"]),
         ("日本語、英語", ["日本", "本語", "語", "英語", "語"]),
         ("3月のiPhone用", ["3", "月の", "の", "iphone", "用"]),
         ("ﾊﾟｽﾜｰﾄﾞ", ["パス", "スワ", "ワー", "ード", "ド"]),
-        ("か\u3099", ["が"]),
-        ("备份", ["备份", "份"]),
         ("葛\U000e0100飾", ["葛飾", "飾"]),
         ("백업은 매일", ["백업", "업은", "은", "매일", "일"]),
         ("รหัสผ่าน", ["รหั", "หัส", "สผ่", "ผ่า", "าน", "น"]),

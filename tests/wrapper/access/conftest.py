@@ -9,15 +9,11 @@ from flask.testing import FlaskClient
 
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Limits, Scope
-from schemas.settings import AccessSettings, WrapperSettings
-from tests.support.catalogues import one_database
-from tests.support.contract import CheckedClient
-from tests.wrapper.access.forked import Clock
+from schemas.settings import AccessSettings
 from tests.wrapper.audit.conftest import lines_of
-from wrapper import create_app
-from wrapper.catalog.catalog import Catalog
+from tests.wrapper.clock import Clock
+from tests.wrapper.routes.conftest import app_without_engine
 
-NOBODY = "http://127.0.0.1:9"
 BOOTSTRAP = "an-administrators-key"
 
 
@@ -45,16 +41,7 @@ class LimitedApp:
 @pytest.fixture
 def clock():
     """A clock of seconds of the test's own."""
-    return Clock()
-
-
-@pytest.fixture(params=["sqlite"])
-def catalog(request):
-    """A catalogue of the test's own, on SQLite; tests marked `on_both` have one on PostgreSQL too."""
-    with one_database(request) as open_one:
-        catalog = Catalog(open_one())
-        catalog.open()
-        yield catalog
+    return Clock(1_000.0)
 
 
 def on_both(fixture="catalog"):
@@ -64,23 +51,8 @@ def on_both(fixture="catalog"):
 
 @contextmanager
 def app_with_keys(data_dir, **settings):
-    app = create_app(
-        WrapperSettings(
-            data_dir=data_dir,
-            chroma_url=NOBODY,
-            write_wait_seconds=0.0,
-            log_level="error",
-            log_format="json",
-            disk_floor_mb=1,
-            **settings,
-        ),
-        AccessSettings(access="keys", api_key=BOOTSTRAP),
-    )
-    app.test_client_class = CheckedClient
-    try:
+    with app_without_engine(data_dir, AccessSettings(access="keys", api_key=BOOTSTRAP), **settings) as app:
         yield LimitedApp(app)
-    finally:
-        app.extensions["rag.service"].close()
 
 
 @pytest.fixture

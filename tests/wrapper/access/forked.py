@@ -1,4 +1,4 @@
-"""Processes that were forked as workers are, and a clock of a test's own."""
+"""Processes that were forked as workers are."""
 
 import os
 import signal
@@ -8,14 +8,6 @@ from contextlib import contextmanager, suppress
 
 Work = Callable[[Callable[[object], int], Callable[[], bytes]], None]
 Worker = tuple[int, Callable[[], str], Callable[[], int]]
-
-
-class Clock:
-    def __init__(self, now: float = 1_000.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @contextmanager

@@ -63,24 +63,6 @@ class TestReach:
             else:
                 assert [each["name"] for each in listed.json["collections"]] == ["docs"] * (expected is FOUND)
 
-    def test_a_foreign_database_is_refused_like_one_that_is_not_there(self, keyed):
-        client, headers = keyed.client(), keyed.key("manage", collections=("/acme/*",))
-        for method, path, how in (
-            ("GET", "/collections", {}),
-            ("POST", "/collections", {"json": {"name": "docs"}}),
-            ("GET", "/collections/docs", {}),
-            ("DELETE", "/collections/docs", {}),
-            ("POST", "/collections/docs/documents", {"json": {"documents": [DOCUMENT]}}),
-            ("PUT", "/aliases/now", {"json": {"collection": "docs"}}),
-            ("POST", "/query", {"json": {"collection": "docs", "query_embedding": [1, 0]}}),
-        ):
-            told = []
-            for database in ("main", "none"):
-                answer = client.open(f"{path}?database=globex/{database}", method=method, headers=headers, **how)
-                told.append((answer.status_code, str(answer.json).replace(f"'{database}'", "X").replace(database, "X")))
-            assert told[0] == told[1]
-            assert told[0][0] == 404
-
     @pytest.mark.parametrize(
         ("patterns", "listed"),
         [

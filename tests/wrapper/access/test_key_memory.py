@@ -117,31 +117,27 @@ def test_what_is_promised_leaves_time_for_looking_a_key_up():
     assert FRESH_SECONDS < STALE_SECONDS < PROMISED_SECONDS
 
 
-def test_a_revocation_is_seen_as_soon_as_what_is_known_is_not_fresh(stored, memory, clock, key_id):
-    stored.revoke(key_id)
-    clock.now += FRESH_SECONDS - MOMENT
-    assert not is_revoked(memory, key_id)
-    clock.now += 2 * MOMENT
-    assert is_revoked(memory, key_id)
-
-
-def test_a_change_and_a_new_key_are_seen_as_soon_as_what_is_known_is_not_fresh(stored, memory, clock, key_id):
-    stored.change(key_id, lambda before: replace(before, grant=Grant(frozenset({Scope.WRITE}))))
-    clock.now += FRESH_SECONDS - MOMENT
-    assert memory.find(key_id)[2].scopes == {Scope.READ}
-    clock.now += 2 * MOMENT
-    assert memory.find(key_id)[2].scopes == {Scope.WRITE}
+def test_each_change_is_seen_as_soon_as_what_is_known_is_not_fresh(stored, memory, clock):
+    assert not memory.has_any()
+    key, _ = stored.create("first", READS)
+    writes = Grant(frozenset({Scope.WRITE}))
+    for seen, change in (
+        (memory.has_any, lambda: None),
+        (lambda: memory.find(key.id)[2].scopes == writes.scopes, lambda: stored.change(key.id, granting(writes))),
+        (lambda: is_revoked(memory, key.id), lambda: stored.revoke(key.id)),
+    ):
+        assert not seen()
+        change()
+        clock.now += FRESH_SECONDS - MOMENT
+        assert not seen()
+        clock.now += 2 * MOMENT
+        assert seen()
     new, _ = stored.create("new", READS)
     assert memory.find(new.id)[0] == new
 
 
-def test_the_first_key_is_seen_as_soon_as_what_is_known_is_not_fresh(stored, memory, clock):
-    assert not memory.has_any()
-    stored.create("first", READS)
-    clock.now += FRESH_SECONDS - MOMENT
-    assert not memory.has_any()
-    clock.now += 2 * MOMENT
-    assert memory.has_any()
+def granting(grant):
+    return lambda before: replace(before, grant=grant)
 
 
 @pytest.mark.parametrize("access", ["", "open"])

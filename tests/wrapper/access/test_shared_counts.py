@@ -132,6 +132,15 @@ def test_a_process_takes_a_part_whose_owner_has_ended_and_begins_with_nothing(pa
     assert counts.under_way("a") <= 2
 
 
+def test_a_file_of_another_layout_is_made_anew_and_without_one_a_process_counts_for_itself(path, tmp_path, clock):
+    path.write_bytes(b"\xff" * FILE_BYTES)
+    for place in (path, tmp_path / "missing" / "limits.counts"):
+        counts = SharedCounts(place, clock)
+        assert [counts.spend("a", 1, most=1, seconds=1.0) for _ in range(2)] == [True, False], place
+        assert [counts.begin("a", 1), counts.begin("a", 1)] == [0, None], place
+        counts.close()
+
+
 def test_ending_more_than_was_begun_counts_nothing_below_zero(counts):
     counts.end("a")
     assert counts.begin("a", 1) == 0
@@ -139,18 +148,3 @@ def test_ending_more_than_was_begun_counts_nothing_below_zero(counts):
     counts.end("a")
     assert counts.begin("a", 1) == 0
     assert counts.begin("a", 1) is None
-
-
-def test_a_file_of_another_layout_is_made_anew(path, clock):
-    path.write_bytes(b"\xff" * FILE_BYTES)
-    counts = SharedCounts(path, clock)
-    assert counts.begin("a", 1) == 0
-    assert counts.spend("a", 1, most=1, seconds=1.0)
-    counts.close()
-
-
-def test_without_a_file_a_process_counts_for_itself(tmp_path, clock):
-    counts = SharedCounts(tmp_path / "missing" / "limits.counts", clock)
-    assert [counts.spend("a", 1, most=1, seconds=1.0) for _ in range(2)] == [True, False]
-    assert [counts.begin("a", 1), counts.begin("a", 1)] == [0, None]
-    counts.close()

@@ -1,5 +1,7 @@
-"""Keys by a clock of the test's own, their ends, and their rotation."""
+"""Keys by a clock of the test's own: their ends, their rotation, and when they were last used, which is written once a minute
+at most; rights are taken away on a full disk with the room that is set aside for it."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -8,9 +10,12 @@ import pytest
 
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
-from schemas.errors import ConflictError, InvalidInputError
+from schemas.errors import ConflictError, DiskFloorError, InvalidInputError, UnauthorizedError, UnavailableError
+from schemas.settings import AccessSettings
 from tests.wrapper.access.conftest import at, on_both
-from tests.wrapper.access.forked import Clock
+from tests.wrapper.clock import Clock
+from wrapper.access.authentication import Authentication
+from wrapper.access.room_to_revoke import FILE_NAME, ROOM_BYTES, SHARE_BYTES, RoomToRevoke
 from wrapper.access.stored_keys import StoredKeys
 
 READS = Grant(frozenset({Scope.READ}))
@@ -24,7 +29,7 @@ def clock():
 
 @pytest.fixture
 def stored(catalog, clock):
-    return StoredKeys(catalog, clock)
+    return CountedKeys(catalog, clock)
 
 
 @pytest.mark.parametrize("ends_at", [None, at(2027, 3, 1)])
@@ -34,21 +39,10 @@ def test_a_key_has_one_successor_which_lasts_as_long_as_the_key_would_have(store
     assert (second.expires_at, second.owner, stored.one(first.id).expires_at) == (ends_at, first.id, clock.now + DAY)
     with pytest.raises(ConflictError, match=f"rotated already: its successor is '{second.id}'") as refused:
         stored.rotate(first.id, grace=DAY)
-    assert (refused.value.code, refused.value.details) == (
-        "api_key_rotated",
-        {"id": first.id, "successor": second.id},
-    )
+    assert (refused.value.code, refused.value.details) == ("api_key_rotated", {"id": first.id, "successor": second.id})
     third, _ = stored.rotate(second.id, grace=DAY)
     assert third.expires_at == ends_at
     assert [each.id for each in stored.of_owner(first.id)] == [third.id, second.id, first.id]
-
-
-def test_a_key_whose_successor_was_revoked_has_another_one_with_its_own_end(stored):
-    first, _ = stored.create("first", READS)
-    second, _ = stored.rotate(first.id, grace=DAY)
-    stored.revoke(second.id)
-    third, _ = stored.rotate(first.id, grace=DAY)
-    assert third.expires_at is None
 
 
 @pytest.mark.parametrize("ends_at", [None, at(2026, 11, 30)])
@@ -103,3 +97,184 @@ def test_the_last_moment_there_is_can_be_read_again(stored):
     last = datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC)
     made, _ = stored.create("lasts", READS, expires_at=last)
     assert stored.one(made.id).expires_at == made.expires_at == last.replace(microsecond=999_000)
+
+
+MINUTE = timedelta(minutes=1)
+MOMENT = timedelta(milliseconds=1)
+
+
+class CountedKeys(StoredKeys):
+    """Keys that count how often uses of them are noted, and cannot be written while they are `away`."""
+
+    times_noted = 0
+    is_away = False
+
+    def note_uses(self, used_at):
+        self.times_noted += 1
+        if self.is_away:
+            raise UnavailableError("The catalogue is away")
+        super().note_uses(used_at)
+
+
+@pytest.fixture
+def authentication(stored, clock):
+    return Authentication(AccessSettings(access="keys"), "127.0.0.1", stored, now=clock)
+
+
+def last_used(stored, key):
+    return stored.one(key.id).last_used_at
+
+
+@on_both()
+def test_a_use_is_noted_once_a_minute_at_most(stored, clock):
+    key, _ = stored.create("used", READS)
+    assert last_used(stored, key) is None
+    first = clock.now
+    for later, noted in (
+        (timedelta(0), first),
+        (MINUTE - MOMENT, first),
+        (MINUTE, first + MINUTE),
+        (2 * MINUTE - MOMENT, first + MINUTE),
+        (10 * MINUTE, first + 10 * MINUTE),
+        (3 * MINUTE, first + 10 * MINUTE),  # by another worker, which was slower
+    ):
+        stored.note_uses({key.id: first + later})
+        assert last_used(stored, key) == noted
+
+
+def test_each_key_has_its_own_minute(stored, clock):
+    early, late, unused = (stored.create(name, READS)[0] for name in ("early", "late", "unused"))
+    first = clock.now
+    stored.note_uses({early.id: first})
+    stored.note_uses({early.id: first + MINUTE / 2, late.id: first + MINUTE / 2})
+    stored.note_uses({early.id: first + MINUTE, late.id: first + MINUTE})
+    assert [last_used(stored, key) for key in (early, late, unused)] == [first + MINUTE, first + MINUTE / 2, None]
+
+
+def test_a_note_of_a_use_changes_nothing_else(stored, clock):
+    key, _ = stored.create("used", READS)
+    before = stored.state()
+    stored.note_uses({key.id: clock.now, "nobodys": clock.now})
+    assert stored.state() == before, "processes would forget what they know of all keys"
+    assert stored.all() == [stored.one(key.id)]
+
+
+def test_the_last_use_of_each_key_is_noted_and_then_forgotten(stored, clock, authentication):
+    (used, text), (unused, _) = (stored.create(name, READS) for name in ("used", "unused"))
+    for _ in range(3):
+        clock.now += timedelta(seconds=1)
+        authentication.caller_with(text)
+    used_at = clock.now
+    clock.now += timedelta(seconds=5)
+    authentication.note_uses()
+    assert (last_used(stored, used), last_used(stored, unused)) == (used_at, None)
+    clock.now += 2 * MINUTE
+    authentication.note_uses()
+    assert (last_used(stored, used), stored.times_noted) == (used_at, 1)
+    authentication.caller_with(text)
+    authentication.note_uses()
+    assert last_used(stored, used) == clock.now
+
+
+def test_who_is_refused_has_not_used_the_key(stored, clock, authentication):
+    key, text = stored.create("refused", READS, expires_at=clock.now + MINUTE)
+    forged = f"{text[:-1]}{'a' if text[-1] != 'a' else 'b'}"
+    with pytest.raises(UnauthorizedError):
+        authentication.caller_with(forged)
+    clock.now += MINUTE
+    with pytest.raises(UnauthorizedError):
+        authentication.caller_with(text)
+    authentication.note_uses()
+    assert (last_used(stored, key), stored.times_noted) == (None, 0)
+
+
+def test_uses_that_cannot_be_noted_do_not_stop_anything(stored, clock, authentication):
+    key, text = stored.create("used", READS)
+    authentication.caller_with(text)
+    stored.is_away = True
+    authentication.note_uses()
+    stored.is_away = False
+    assert last_used(stored, key) is None
+    authentication.caller_with(text)
+    authentication.note_uses()
+    assert last_used(stored, key) == clock.now
+
+
+READ = Grant(frozenset({Scope.READ}))
+
+
+class FullDisk:
+    """A database on a disk that is full until room is given back."""
+
+    def __init__(self, database):
+        self._database, self.is_full = database, True
+        self.freely = self
+
+    def __getattr__(self, name):
+        return getattr(self._database, name)
+
+    def commit(self, operation):
+        if self.is_full:
+            raise DiskFloorError("The disk is full: nothing was stored")
+        return self._database.commit(operation)
+
+
+@pytest.mark.parametrize("how", ["revoked", "changed"])
+def test_a_key_loses_its_rights_on_a_full_disk(catalog, how):
+    key, _ = StoredKeys(catalog).create("ana", READ)
+    disk = FullDisk(catalog)
+
+    def give():
+        disk.is_full = False
+        return True
+
+    def take(stored):
+        if how == "revoked":
+            return stored.revoke(key.id)
+        return stored.change(key.id, lambda before: replace(before, grant=Grant(frozenset({Scope.CHAT}))))
+
+    with pytest.raises(DiskFloorError):
+        take(StoredKeys(disk))
+    assert StoredKeys(catalog).one(key.id) == key
+    take(StoredKeys(disk, give_room=give))
+    after = StoredKeys(catalog).one(key.id)
+    assert (after.revoked_at is not None, after.grant == READ) == ((True, True) if how == "revoked" else (False, False))
+
+
+def test_no_key_is_made_with_that_room(catalog):
+    given = []
+    stored = StoredKeys(FullDisk(catalog), give_room=lambda: bool(given.append(True)))
+    with pytest.raises(DiskFloorError):
+        stored.create("ana", READ)
+    assert given == []
+
+
+def test_the_room_beside_the_catalogue_is_given_in_shares_and_set_aside_again(tmp_path):
+    room, file = RoomToRevoke(tmp_path / "catalog.sqlite"), tmp_path / FILE_NAME
+    assert not room.give()
+    for _ in range(2):
+        room.keep()
+        room.keep()
+        found = file.stat()
+        assert (found.st_size, found.st_blocks * 512 >= ROOM_BYTES) == (ROOM_BYTES, True)
+        for left in range(ROOM_BYTES - SHARE_BYTES, -1, -SHARE_BYTES):
+            assert room.give()
+            assert file.stat().st_size == left
+        assert not room.give()
+        assert file.stat().st_blocks == 0
+
+
+def test_a_database_server_has_no_room_of_ours():
+    room = RoomToRevoke(None)
+    room.keep()
+    assert not room.give()
+
+
+def test_a_disk_that_has_no_room_to_set_aside_is_no_failure(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", fail)
+    room = RoomToRevoke(tmp_path / "catalog.sqlite")
+    room.keep()
+    assert not room.give()

@@ -1,30 +1,20 @@
 """Audit logs in a folder of the test, and what is in them."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import orjson
 import pytest
 
 from schemas.storage.audit import AuditEvent, AuditQuery
+from tests.wrapper.clock import Clock
 from wrapper.audit.audit_log import AuditLog
 from wrapper.audit.file_names import files_in
 from wrapper.audit.reading import newest_first
 
 
-class Clock:
-    def __init__(self):
-        self.now = datetime(2026, 11, 23, 12, tzinfo=UTC)
-
-    def __call__(self):
-        return self.now
-
-    def pass_by(self, **time):
-        self.now += timedelta(**time)
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(datetime(2026, 11, 23, 12, tzinfo=UTC))
 
 
 @pytest.fixture

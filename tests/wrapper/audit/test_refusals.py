@@ -3,8 +3,8 @@
 import pytest
 
 from schemas.access.callers import Caller, Kind, Scope
-from tests.wrapper.access.forked import Clock
 from tests.wrapper.audit.conftest import entries, lines_of
+from tests.wrapper.clock import Clock
 from wrapper.audit.noted import Noted
 from wrapper.audit.recording import Asked, Recorder
 from wrapper.audit.refusals import LINES, MINUTE_SECONDS
@@ -15,7 +15,7 @@ WRITE = Asked("POST", "/collections", Scope.MANAGE)
 
 @pytest.fixture
 def seconds():
-    return Clock()
+    return Clock(1_000.0)
 
 
 @pytest.fixture

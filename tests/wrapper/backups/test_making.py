@@ -24,7 +24,6 @@ from wrapper.backups.archive import ArchiveReader, ArchiveWriter, read_head
 from wrapper.backups.making import BackupMaker, BackupUnderWayError, only_backup, opened_maker, sweep_killed
 from wrapper.backups.manifest import Reason
 from wrapper.backups.places import AUDIT, HELD, SCRATCH
-from wrapper.backups.shelf import Shelf
 from wrapper.catalog import snapshots
 from wrapper.catalog.names import databases
 from wrapper.catalog.postgres.copies import CONSTRAINTS, INDEXES, TABLES, TOKEN_TABLE, WORD_RULES
@@ -221,13 +220,6 @@ def test_one_is_made_on_a_disk_where_no_file_has_two_names(place, tmp_path, monk
         making.discard(begun, other)
     assert (file.read_bytes(), other.read_bytes()) == (content, b"came meanwhile")
     assert sorted(file.parent.iterdir()) == sorted([file, other])
-
-
-def test_too_little_room_is_told_before_anything_is_written(place, tmp_path):
-    maker = BackupMaker(place.data_dir, catalog_access(place.settings).copies, key=None, floor_mb=10**9)
-    with pytest.raises(DiskFloorError, match="RAG_DISK_FLOOR_MB"):
-        maker.make(maker.new_target(tmp_path, Reason.ASKED), Reason.ASKED)
-    assert Shelf(tmp_path).all() == []
 
 
 def test_another_catalogue_or_none_is_not_taken_for_the_services(place, tmp_path):

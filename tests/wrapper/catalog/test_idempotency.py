@@ -2,7 +2,6 @@
 
 import orjson
 import pytest
-from sqlalchemy import text
 
 from schemas.errors import ConflictError
 from schemas.storage.erasure import Target
@@ -10,7 +9,6 @@ from schemas.storage.outcomes import CollectionOutcome, EarlierAnswer, ImportOut
 from tests.wrapper.catalog.conftest import SQLITE
 from tests.wrapper.documents import add, create
 from wrapper.catalog import idempotency
-from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.idempotency import KEPT_SECONDS, Kept
 from wrapper.catalog.rows import named
 
@@ -58,32 +56,6 @@ def test_rows_hold_the_fields_by_name(catalog):
     fields = {"revision": 3, "outbox_id": 7, "ids": ["a", "b"]}
     fields |= {"created": 1, "updated": 1, "unchanged": 0, "deleted": 0}
     assert held == {"outcome": fields, "version": "1.3"}
-
-
-def test_answers_that_earlier_releases_kept_survive_the_upgrade_as_they_are(open_database):
-    database = open_database()
-    catalog = Catalog(database)
-    catalog.open()
-    answer = {"status": "added", "ids": ["a"], "count": 1, "revision": 2}
-
-    def as_it_was(connection):
-        connection.execute(text("ALTER TABLE idempotency_keys RENAME COLUMN outcome TO answer"))
-        connection.execute(text("DELETE FROM schema_version WHERE version > 9"))
-        connection.execute(
-            text("INSERT INTO idempotency_keys VALUES ('key', 1, 'one', 7, :answer, :now)"),
-            {"answer": orjson.dumps([answer, "1.2"]), "now": int(NOW)},
-        )
-
-    database.migrate(as_it_was)
-    upgraded = Catalog(open_database())
-    upgraded.open()
-    found = _find(upgraded, "key")
-    assert found == Kept(EarlierAnswer(answer), 7, "1.2")
-    assert found.outcome.ids == ["a"]
-    with pytest.raises(ConflictError):
-        _find(upgraded, "key", digest="two")
-    _keep(upgraded, "new", now=NOW + KEPT_SECONDS + 1)
-    assert (_find(upgraded, "key"), _find(upgraded, "new")) == (None, KEPT)
 
 
 def test_outcomes_are_forgotten_after_a_day(catalog):

@@ -1,4 +1,5 @@
-"""Catalogues that several processes open at the same moment, and those that earlier releases wrote."""
+"""Catalogues that several processes open at the same moment, those that earlier releases wrote, and one that is closed while
+threads use it: what they have begun ends first."""
 
 import threading
 import uuid
@@ -9,40 +10,20 @@ import orjson
 import pytest
 from sqlalchemy import text
 
+from schemas.errors import UnavailableError
 from schemas.storage.outcomes import WriteOutcome
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.wrapper.documents import as_before, create
 from wrapper.catalog import idempotency
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.contract import CLOSED
 from wrapper.catalog.index_state import outbox
 from wrapper.catalog.rows import all_collections
-from wrapper.catalog.sqlite.database import SQLiteDatabase
 
-WORKERS = 8
-NEW_FILES = 15
 KEPT_BEFORE = (
     "INSERT INTO idempotency_keys (key, request_digest, answer, created_at_seconds) "
     "VALUES (:key, :request_digest, :answer, :created_at_seconds)"
 )
-
-
-@pytest.mark.slow
-def test_a_new_catalogue_is_made_by_whoever_comes_first_and_opened_by_all(tmp_path):
-    for number in range(NEW_FILES):
-        path = tmp_path / f"{number}.sqlite"
-        together = threading.Barrier(WORKERS)
-
-        def open_one(path=path, together=together):
-            catalog = Catalog(SQLiteDatabase(path))
-            together.wait()
-            catalog.open()
-            with catalog.read() as transaction:
-                found = all_collections(transaction)
-            catalog.close()
-            return found
-
-        with ThreadPoolExecutor(WORKERS) as pool:
-            assert [each.result() for each in [pool.submit(open_one) for _ in range(WORKERS)]] == [[]] * WORKERS
 
 
 def test_whoever_waits_for_a_new_catalogue_sees_it_whatever_the_database_has_for_isolation(postgres):
@@ -116,3 +97,68 @@ def test_what_waited_for_the_index_in_an_earlier_release_counts_by_its_documents
     with catalog.read() as transaction:
         assert outbox.sizes(transaction, key) == (3, 4)
         assert [entry.payload for entry in outbox.oldest(transaction, limit=9)[1:]] == payloads
+
+
+@pytest.fixture
+def database(open_database):
+    database = open_database()
+    Catalog(database).open()
+    yield database
+    database.close()
+
+
+def numbers(database):
+    with database.read() as transaction:
+        return [row[0] for row in transaction.rows("SELECT n FROM numbers ORDER BY n")]
+
+
+@pytest.mark.parametrize("way", ["read", "write"])
+def test_a_transaction_under_way_ends_in_its_thread_when_the_database_is_closed(database, open_database, way):
+    with database.write() as transaction:
+        transaction.run("CREATE TABLE numbers (n INTEGER)")
+        transaction.run("INSERT INTO numbers VALUES (1)")
+    began, closed = threading.Event(), threading.Event()
+
+    def use():
+        with getattr(database, way)() as transaction:
+            found = [row[0] for row in transaction.rows("SELECT n FROM numbers")]
+            began.set()
+            assert closed.wait(PATIENCE_SECONDS)
+            if way == "write":
+                transaction.run("INSERT INTO numbers VALUES (2)")
+            return found + [row[0] for row in transaction.rows("SELECT n FROM numbers ORDER BY n")]
+
+    with ThreadPoolExecutor(1) as threads:
+        used = threads.submit(use)
+        assert began.wait(PATIENCE_SECONDS)
+        database.close()
+        closed.set()
+        assert used.result(PATIENCE_SECONDS) == ([1, 1, 2] if way == "write" else [1, 1])
+    assert numbers(open_database()) == ([1, 2] if way == "write" else [1])
+
+
+def test_threads_that_write_while_the_database_is_closed_are_refused_or_stored(database, open_database):
+    catalog = Catalog(database)
+    with database.write() as transaction:
+        transaction.run("CREATE TABLE numbers (n INTEGER)")
+    written = threading.Semaphore(0)
+
+    def write(first):
+        stored = []
+        try:
+            for n in range(first, first + 1_000):
+                catalog.commit_quickly(lambda transaction, n=n: transaction.run(f"INSERT INTO numbers VALUES ({n})"))
+                stored.append(n)
+                written.release()
+        except UnavailableError as error:
+            assert error.message == CLOSED
+        return stored
+
+    with ThreadPoolExecutor(4) as threads:
+        writers = [threads.submit(write, first) for first in range(0, 4_000, 1_000)]
+        for _ in range(20):
+            assert written.acquire(timeout=PATIENCE_SECONDS)
+        database.close()
+        stored = sorted(n for writer in writers for n in writer.result(PATIENCE_SECONDS))
+    assert 20 <= len(stored) < 4_000
+    assert numbers(open_database()) == stored

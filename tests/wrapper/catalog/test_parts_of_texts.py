@@ -20,7 +20,6 @@ from wrapper.catalog.texts.signatures import LEAST_BYTES, can_tell, signature
 
 LOWEST = "\0\1\2"
 """What PostgreSQL stores in another spelling, and what that consists of."""
-LETTERS = LOWEST + "\3\4a"
 EVERY = ["".join(each) for length in range(1, 6) for each in product(LOWEST, repeat=length)]
 NAME = "texts"
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
@@ -50,11 +49,6 @@ def check(catalog, texts, parts):
 
 def test_every_short_text_of_the_lowest_characters_has_its_own_parts(texts):
     check(texts, EVERY, [part for part in EVERY if len(part) < 4])
-
-
-@given(st.lists(st.text(LETTERS, max_size=12), min_size=1, max_size=5), st.text(LETTERS, min_size=1, max_size=4))
-def test_random_texts_have_their_own_parts(texts, some, part):
-    check(texts, some, [part, *(text[1:4] for text in some if len(text) > 1)])
 
 
 def hold(catalog, name, texts, **metadata):

@@ -50,16 +50,12 @@ def search(catalog):
 
 IDENTIFIERS = {
     "call getUserName now": ["getUserName", "getusername", "user", "name", "get", "userName", "get user name"],
-    "use std::env::args here": ["std::env", "std::env::args", "env", "args", "std"],
     "a snake_case_name too": ["snake_case_name", "snake", "case", "name", "snake_case", "snakecasename"],
     "an HTTPServer starts": ["HTTPServer", "httpserver", "http", "server", "HTTP server"],
     "parseHTML5Document()": ["parse", "html", "document", "parseHTML5Document"],
-    "MAX_BODY_MB=3": ["max", "body", "MAX_BODY_MB", "maxbodymb"],
     "see wrapper/catalog/words/splitting.py": ["words.py", "catalog", "wrapper/catalog", "py"],
-    "kebab-case-name": ["kebab-case-name", "kebab", "case-name"],
     "Größe der Straße": ["größe", "GRÖßE", "große", "straße"],
     "__init__ and _private": ["init", "__init__", "private", "_private"],
-    "naïve café": ["naive", "cafe", "CAFÉ"],
     "running tests": ["run", "test"],
 }
 
@@ -95,13 +91,8 @@ def test_what_counts_more_comes_first_and_equals_in_the_order_of_insertion(searc
 @settings(max_examples=40)
 @example('"')
 @example("a AND")
-@example("text:(x")
-@example("NEAR(a b, 1")
-@example("\x00")
 @example("!a & | <-> ' \\")
 @example("ª² ⅷ ﬁ İ ß ǆ")
-@example("a" * 5_000)
-@example(" ".join(f"w{number}" for number in range(2_000)))
 @given(NOISE | SYNTAX)
 def test_no_text_is_a_syntax_error_and_none_finds_everything(search, text):
     assert 1 not in search([text, "zqx"], text)
@@ -109,16 +100,7 @@ def test_no_text_is_a_syntax_error_and_none_finds_everything(search, text):
 
 @pytest.mark.parametrize(
     ("query", "found"),
-    [
-        ("what is the zebra", [0]),
-        ("to be or not to be", [2, 1]),
-        ('"to be or not to be"', [2, 1]),
-        ("std::is", [3]),
-        ("a.b", [4]),
-        ("isEmpty", [5]),
-        ("The", [0]),
-        ("it", []),
-    ],
+    [("what is the zebra", [0]), ("to be or not to be", [2, 1]), ("std::is", [3]), ("a.b", [4]), ("it", [])],
 )
 @SQLITE
 def test_stop_words_count_in_phrases_and_where_nothing_else_is_left(search, query, found):
@@ -152,8 +134,3 @@ def test_a_very_long_text_is_found_by_its_last_word(search):
     assert search([long + " lastword " + "y" * 3_000, "other"], "lastword") == [0]
     assert search([long + "y" * 3_000, "other"], "word1x1") == [0]
     assert search(["y" * 3_000, "y" * 2_999], "y" * 3_000) == [0]
-
-
-def test_a_search_stays_within_its_collection(search):
-    assert search(["shared word"], "shared") == [0]
-    assert search(["nothing", "shared word"], "shared") == [1]

@@ -6,11 +6,10 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from schemas.records import GatherSpec, OrderBy
-from schemas.where import EVERYTHING, parse_where
+from schemas.where import parse_where
 from tests.properties.catalogs import open_catalog
 from tests.wrapper.documents import add, collection_of, create, delete, numbered
-from wrapper.catalog import filters, grouping, reads
+from wrapper.catalog import filters, reads
 from wrapper.catalog.index_state import outbox
 from wrapper.catalog.rows import find_collection
 
@@ -61,32 +60,6 @@ def test_ids_are_told_apart_to_their_last_character(filled):
     assert set(reads.by_ids(transaction, collection, VALUES)) == set(VALUES)
 
 
-@pytest.mark.parametrize("sort_at_most", [0, 5_000])
-def test_order_sees_the_whole_value(filled, monkeypatch, sort_at_most):
-    monkeypatch.setattr(reads, "SORT_AT_MOST", sort_at_most)
-    assert _matching(filled, {}, order_by=(OrderBy("v", descending=True),)) == VALUES[::-1]
-    transaction, collection = filled
-    seen, cursor = [], None
-    while True:
-        page = reads.page(transaction, collection, EVERYTHING, limit=7, order_by=(OrderBy("v"),), cursor=cursor)
-        seen += [document.id for document in page.documents]
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    assert seen == VALUES
-
-
-def test_groups_and_facets_are_of_whole_values(filled):
-    transaction, collection = filled
-    assert grouping.distinct_values(transaction, collection, "v") == VALUES
-    facet = grouping.facets(transaction, collection, EVERYTHING, ["list"], limit=1_000)[0]["list"]
-    assert sorted(facet.values) == sorted([("x", len(VALUES)), *((value, 1) for value in VALUES)])
-    hits = list(reads.by_ids(transaction, collection, VALUES).values())
-    groups = grouping.gather(transaction, collection, hits, GatherSpec(by=("v",), order_by=(), limit=10))
-    assert sorted(group.key for group in groups) == VALUES
-    assert all(group.total == 1 for group in groups)
-
-
 @pytest.fixture
 def awkward(catalog):
     create(catalog, "awkward")
@@ -117,18 +90,6 @@ def test_deleting_one_deletes_no_other_and_unknown_ones_are_passed_over(awkward)
     for left, each in enumerate(reversed(AWKWARD)):
         assert delete(awkward, "awkward", each).deleted == 1
         assert collection_of(awkward, "awkward").count == len(AWKWARD) - left - 1
-
-
-@pytest.mark.parametrize("values", [[], [1, 2], ["a"], ["a\x00", "b"], ["\x00", "a\x00"]])
-def test_a_list_of_values_is_a_condition(catalog, values):
-    kind = str if values and isinstance(values[0], str) else int
-    with catalog.read() as transaction:
-        listed = transaction.dialect.one_of("o.given", values)
-        for each in [1, 2, 3] if kind is int else ["a", "a\x00", "b", "\x00", ""]:
-            found = transaction.rows(
-                f"SELECT 1 FROM (SELECT ? AS given) o WHERE {listed.text}", (each, *listed.parameters)
-            )
-            assert bool(found) == (each in values)
 
 
 COUNT, WANTED = 4_000, 10

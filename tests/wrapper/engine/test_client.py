@@ -272,6 +272,7 @@ def test_many_threads_share_one_client(client, engine_id, stored):
         list(threads.map(work, range(8)))
 
 
+@pytest.mark.usefixtures("client")
 def test_a_forked_process_gets_connections_of_its_own(engine_dir):
     client = EngineClient(EngineStateReader(engine_dir).url)
     client.heartbeat()

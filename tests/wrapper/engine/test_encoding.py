@@ -91,10 +91,7 @@ def test_a_number_chroma_may_round_is_sent_and_kept_as_text(value):
     [
         ({f"k{n}": n for n in range(MOST_FIELDS + 1)}, {f"k{n}": n for n in range(MOST_FIELDS)}),
         ({"a": [1] * (MOST_ELEMENTS + 1), "b": 2}, {"b": 2}),
-        (
-            {"a": [1] * 3_000, "b": [2] * 3_000, "c": [3] * 2_000},
-            {"a": [1] * 3_000, "c": [3] * 2_000, LISTS_KEY: True},
-        ),
+        ({"a": [1] * 3_000, "b": [2] * 3_000, "c": [3] * 2_000}, {"a": [1] * 3_000, "c": [3] * 2_000, LISTS_KEY: True}),
     ],
 )
 def test_more_than_a_record_may_have_is_kept_as_text(metadata, sent):

@@ -1,18 +1,15 @@
 """Metadata through a real Chroma server: they come back exactly as given, and are replaced, never merged."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.live import PATIENCE_SECONDS
+from tests.wrapper.engine.test_encoding import NUMBERS, SCALARS, exactly
 from wrapper.engine.encoding import JSON_KEY
 from wrapper.engine.server_access import STOCK
 
-NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-SCALARS = st.none() | st.booleans() | NUMBERS | st.text()
 HOMOGENEOUS = st.one_of(
     st.lists(kind, min_size=1) for kind in (st.booleans(), st.integers(), NUMBERS, st.text(), st.floats(-1e6, 1e6))
 )
@@ -44,10 +41,6 @@ def store(client, engine_id):
         return records.metadatas[0], records.texts[0]
 
     return store
-
-
-def exactly(value):
-    return json.dumps(value, sort_keys=True)
 
 
 @pytest.mark.slow
@@ -95,17 +88,6 @@ def test_a_key_that_changes_its_type_holds_the_new_value_only(store):
         metadata = {"changing": value, "steady": 1}
         assert exactly(store("types", metadata, previous=previous)[0]) == exactly(metadata)
         previous = metadata
-
-
-def test_a_version_has_what_was_given_whatever_was_there_before_it(store):
-    assert store("emptied", {"a": 1, "b": [1, "x"]})[0] == {"a": 1, "b": [1, "x"]}
-    assert store("emptied", {}, previous={"a": 1, "b": [1, "x"]})[0] == {}
-    assert store("emptied", {"c": 2}, previous={})[0] == {"c": 2}
-    assert store("without", {})[0] == {}
-    assert store("without", {}, previous={})[0] == {}
-    assert store("fresh", {"b": 2}, previous={"a": 1})[0] == {"b": 2}
-    store("merged", {"a": 1})
-    assert store("merged", {"b": 2})[0] == {"a": 1, "b": 2}, "without stale keys Chroma merges"
 
 
 def test_a_collections_own_engine_keys_stay_in_the_engine(client):

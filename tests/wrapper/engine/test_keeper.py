@@ -1,13 +1,16 @@
-"""The engine's process survives what happens to it and around it, or ends with it."""
+"""The engine's process survives what happens to it and around it, or ends with it; its state is in a file."""
 
 import fcntl
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +18,14 @@ from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.engine.client import EngineClient
 from wrapper.engine.failures import EngineUnavailableError
 from wrapper.engine.keeper.chroma_child import ChromaChild, end_orphan, free_port
-from wrapper.engine.keeper.state import EngineStateReader, read_state, request_restart
+from wrapper.engine.keeper.state import (
+    EngineState,
+    EngineStateReader,
+    read_state,
+    request_restart,
+    start_time,
+    write_state,
+)
 from wrapper.engine.keeper_process import start_keeper
 
 
@@ -172,23 +182,12 @@ def test_an_engine_left_by_an_earlier_keeper_is_ended_first(tmp_path):
 def test_the_engine_leaves_the_port_of_the_service_alone(monkeypatch):
     ports = iter((41_001, 41_002, 41_003, 41_004))
 
-    class Socket:
-        def __init__(self):
-            self.port = next(ports)
+    @contextmanager
+    def bound():
+        port = next(ports)
+        yield SimpleNamespace(bind=lambda _address: None, getsockname=lambda: ("127.0.0.1", port))
 
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def bind(self, _address):
-            pass
-
-        def getsockname(self):
-            return "127.0.0.1", self.port
-
-    monkeypatch.setattr("wrapper.engine.keeper.chroma_child.socket.socket", Socket)
+    monkeypatch.setattr("wrapper.engine.keeper.chroma_child.socket.socket", bound)
     assert free_port(41_001) == 41_002
     assert free_port(41_001) == 41_003
 
@@ -237,3 +236,44 @@ def _alive(pid):
     with suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     return False
+
+
+READY = EngineState(
+    state="ready",
+    url="http://127.0.0.1:4711",
+    pid=os.getpid(),
+    pid_started=start_time(os.getpid()),
+    keeper_pid=11,
+    restarts=2,
+)
+
+
+def test_without_a_file_or_with_one_of_another_version_the_engine_is_stopped(tmp_path):
+    assert read_state(tmp_path) == EngineState(state="stopped", url="", pid=None)
+    assert EngineStateReader(tmp_path).url() == ""
+    (tmp_path / "engine.json").write_text('{"state": "ready", "flavour": "new"}')
+    assert read_state(tmp_path) == EngineState()
+
+
+def test_a_reader_sees_each_change(tmp_path):
+    reader = EngineStateReader(tmp_path)
+    write_state(tmp_path, READY)
+    assert reader.read() == READY
+    assert reader.read() is reader.read()
+    write_state(tmp_path, replace(READY, state="unresponsive"))
+    assert reader.read().state == "unresponsive"
+
+
+def test_an_engine_that_is_gone_with_its_keeper_is_not_ready(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as engine:
+        gone = replace(READY, pid=engine.pid, pid_started=start_time(engine.pid))
+        write_state(tmp_path, gone)
+        reader = EngineStateReader(tmp_path, clock=itertools.count().__next__)
+        assert reader.read().ready
+        engine.communicate(b"\n")
+    assert (reader.read().state, reader.url(), reader.read().pid) == ("unresponsive", "", None)
+
+
+def test_a_later_process_of_the_same_number_is_not_the_engine(tmp_path):
+    write_state(tmp_path, replace(READY, pid_started=READY.pid_started - 1))
+    assert not read_state(tmp_path).ready

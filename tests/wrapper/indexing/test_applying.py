@@ -3,57 +3,14 @@
 import numpy as np
 import pytest
 
-from schemas.where import parse_where
 from tests.properties.stories import add
 from wrapper.catalog.index_state import reports
 from wrapper.catalog.rows import find_collection
-from wrapper.engine.failures import (
-    EngineBrokenError,
-    EngineCollectionMissingError,
-    EngineRefusedError,
-    EngineUnavailableError,
-)
+from wrapper.engine.failures import EngineBrokenError, EngineRefusedError, EngineUnavailableError
 from wrapper.indexing.engine_collections import DOCUMENTS_PER_CALL
 from wrapper.writing import WriteOptions
 
 OPTIONS = WriteOptions()
-
-
-def test_a_replaced_document_loses_the_metadata_it_had_and_that_of_versions_that_waited(world):
-    world.fill()
-    add("docs", ("d1", {"new": 1}, 1)).run(world.store)
-    world.process.drain()
-    assert world.records()["d1"] == {"new": 1}
-    world.names.clear()
-    for metadata in ({"a": 1}, {"b": 1}, {"c": [1, None]}, {}):
-        add("docs", ("d1", metadata, 1)).run(world.store)
-    world.process.drain()
-    assert world.records()["d1"] == {}
-    assert world.names.count("upsert") == 1
-    world.check()
-
-
-def test_a_document_that_comes_back_has_nothing_of_its_former_life(world):
-    world.fill()
-    world.store.delete_documents("docs", OPTIONS, ids=["d1"])
-    add("docs", ("d1", {"new": 1}, 9)).run(world.store)
-    world.store.delete_documents("docs", OPTIONS, where=parse_where({"n": 2}))
-    world.process.drain()
-    assert world.records() == {"d0": {"n": 0, "old": True}, "d1": {"new": 1}}
-    world.check()
-
-
-def test_what_was_emptied_or_dropped_meanwhile_is_not_written(world):
-    world.fill()
-    add("docs", ("d9", {}, 9)).run(world.store)
-    world.store.empty_collection("docs", OPTIONS)
-    add("docs", ("d8", {}, 8), dimension=2).run(world.store)
-    world.fill("gone")
-    add("gone", ("d9", {}, 9)).run(world.store)
-    world.store.delete_collection("gone", OPTIONS)
-    world.process.drain()
-    assert list(world.records()) == ["d8"]
-    world.check()
 
 
 @pytest.mark.slow
@@ -71,19 +28,14 @@ def test_a_lost_engine_collection_is_rebuilt_and_scanned_until_then(world):
     world.check()
 
 
-def _loses_the_collection(world):
-    world.engine.delete_collection("docs")
+FAULTS = {
+    "it lost the collection": lambda world: world.engine.delete_collection("docs"),
+    "it lost a document": lambda world: world.engine.delete(world.engine.get_collection("docs").id, ["d1"]),
+    "it finds nothing": lambda world: setattr(world.process.engine, "query", lambda *_, **__: [[]]),
+}
 
 
-def _loses_a_document(world):
-    world.engine.delete(world.engine.get_collection("docs").id, ["d1"])
-
-
-def _finds_nothing(world):
-    world.process.engine.query = lambda *_, **__: [[]]
-
-
-@pytest.mark.parametrize("fault", [_loses_the_collection, _loses_a_document, _finds_nothing])
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_a_fault_of_an_index_is_noticed_without_a_write_when_the_engine_starts_again(world, fault):
     world.fill()
     before = world.engine.get_collection("docs").id
@@ -97,26 +49,19 @@ def test_a_fault_of_an_index_is_noticed_without_a_write_when_the_engine_starts_a
     world.check()
 
 
-def test_a_broken_index_means_another_engine_run_then_a_rebuild(world):
+@pytest.mark.parametrize(
+    ("failure", "times", "is_rebuilt"),
+    [(EngineBrokenError("broken"), 8, True), (EngineUnavailableError("away"), 2, False)],
+)
+def test_an_engine_that_fails_is_started_again_and_then_a_broken_index_is_rebuilt(world, failure, times, is_rebuilt):
     world.fill()
-    before = world.engine.get_collection("docs").id
-    asked = world.process.restarts_asked
-    world.failing["upsert"] = [EngineBrokenError("broken") for _ in range(8)]
+    before, asked = world.engine.get_collection("docs").id, world.process.restarts_asked
+    world.failing["upsert"] = [failure] * times
     add("docs", ("new", {}, 1)).run(world.store)
     world.process.drain()
     assert world.process.restarts_asked > asked
-    assert world.engine.get_collection("docs").id != before
+    assert (world.engine.get_collection("docs").id != before) is is_rebuilt
     assert "new" in world.records()
-    world.check()
-
-
-def test_an_engine_that_does_not_answer_is_started_again(world):
-    world.fill()
-    asked = world.process.restarts_asked
-    world.failing["upsert"] = [EngineUnavailableError("away") for _ in range(2)]
-    add("docs", ("new", {}, 1)).run(world.store)
-    world.process.drain()
-    assert world.process.restarts_asked > asked
     world.check()
 
 
@@ -148,35 +93,6 @@ def test_somebodys_collection_in_the_way_is_kept_under_another_name(world):
 def test_an_empty_collection_in_the_way_is_a_leftover(world):
     world.engine.create_collection("docs", metric="l2")
     world.fill()
-    world.check()
-
-
-def test_a_dropped_collection_in_the_way_is_dropped(world):
-    world.fill()
-    world.failing["get_collection"] = [EngineUnavailableError("away")]
-    world.store.delete_collection("docs", OPTIONS)
-    world.store.create_collection("docs", {}, "l2", OPTIONS)
-    world.process.drain()
-    world.check()
-
-
-def test_what_was_made_for_a_collection_that_is_dropped_before_it_is_known_goes_too(world):
-    world.store.create_collection("docs", {}, "l2", OPTIONS)
-    world.after["create_collection"] = [EngineUnavailableError("the answer was lost")]
-    world.process.drain(rounds=1)
-    assert world.engine.get_collection("docs") is not None
-    world.store.delete_collection("docs", OPTIONS)
-    world.process.drain()
-    assert world.engine.list_collections() == []
-
-
-@pytest.mark.slow
-def test_a_rebuild_that_is_interrupted_begins_again(world):
-    world.fill(count=DOCUMENTS_PER_CALL * 2 + 1)
-    world.engine.delete_collection("docs")
-    world.process.restarts_asked += 1
-    world.failing["upsert"] = [EngineUnavailableError("away"), EngineCollectionMissingError("gone")]
-    world.process.drain()
     world.check()
 
 
@@ -229,16 +145,6 @@ def test_applying_entries_twice_changes_nothing(world):
     world.check()
 
 
-def test_an_unchecked_collection_is_scanned(world):
-    world.fill()
-    assert world.plan() == "index"
-    world.process.lead_again()
-    assert world.state() == "pending"
-    assert world.plan() == "scan"
-    world.process.drain()
-    assert world.plan() == "index"
-
-
 def _report(world, name="docs"):
     with world.process.catalog.read() as transaction:
         return reports.find(transaction, find_collection(transaction, name).key)
@@ -279,17 +185,6 @@ def _miss_the_nearest(world):
     world.process.engine.query = lambda engine_id, vectors, number: [
         found[-15:] for found in query(engine_id, vectors, 50)
     ]
-
-
-def test_recall_is_measured_and_says_when_the_index_misses_the_nearest(world):
-    world.fill(count=50)
-    world.store.indexes.check("docs")
-    world.process.drain()
-    assert _report(world).recall_at_10 == 1.0
-    _miss_the_nearest(world)
-    world.store.indexes.check("docs")
-    world.process.drain()
-    assert _report(world).recall_at_10 < 0.5
 
 
 def test_the_recall_of_a_collection_that_has_doubled_is_measured_again_soon(world):

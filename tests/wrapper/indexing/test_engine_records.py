@@ -87,16 +87,6 @@ def test_a_rebuild_changes_the_records_and_later_writes_follow_it(open_world):
     assert len(cleaned) == 2
 
 
-def test_cleaning_is_asked_for_before_it_is_known_that_the_rebuild_is_done(open_world):
-    """Nobody asks later: a service that dies in between would leave the texts in the engine's files."""
-    states = []
-    world = open_world(clean=lambda: states.append(world.state()))
-    world.fill()
-    rebuild(world, VECTORS)
-    assert states == ["rebuilding"]
-    assert world.state() == "ready"
-
-
 def test_a_copy_has_the_records_of_its_original(open_world):
     world = open_world()
     world.fill()

@@ -1,12 +1,18 @@
-"""The thread between outbox and engine: order, merging, patience, notification of writers, the lead."""
+"""The thread between outbox and engine: order, merging, patience, notification of writers, the lead; and processes beside
+the one that drains, which wait for it and take over when it ends."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 from tests.support.live import eventually
 from tests.wrapper.indexing.workers import SECONDS, Calls
 from wrapper.catalog.names import collection_writes
 from wrapper.engine.failures import EngineUnavailableError
-from wrapper.indexing.indexer import MERGED_DOCUMENTS
+from wrapper.indexing.applying import Applier
+from wrapper.indexing.indexer import IDLE_POLL_SECONDS, MERGED_DOCUMENTS, POLL_SECONDS
+from wrapper.indexing.leadership import FileLeadership
 
 
 def test_a_waiting_writer_is_told_when_its_write_is_applied(workers):
@@ -64,22 +70,6 @@ def test_writes_of_one_collection_are_applied_in_order(workers):
     assert [ids for name, ids in workers.calls.upserts if name == "two"] == [[f"two-{number}" for number in range(5)]]
 
 
-def test_writes_of_other_kinds_may_wait_behind_documents(workers):
-    indexer = workers.worker()
-    assert indexer.wait(workers.create("one"), SECONDS)
-    for other in (
-        lambda transaction: collection_writes.change_collection_metadata(transaction, "one", lambda _: {"x": 1}),
-        lambda transaction: collection_writes.empty_collection(transaction, "one"),
-        lambda transaction: collection_writes.delete_collection(transaction, "one"),
-    ):
-        workers.calls.gate.clear()
-        workers.add("one", "a")
-        workers.add("one", "b")
-        workers.catalog.commit(other)
-        workers.calls.gate.set()
-        workers.until_applied()
-
-
 def test_a_failing_collection_waits_longer_each_time_and_holds_up_no_other(workers):
     indexer = workers.worker()
     for name in ("bad", "good"):
@@ -129,22 +119,6 @@ def test_stopping_releases_waiting_writers_and_keeps_their_writes(workers):
         indexer.stop(SECONDS)
         assert told.result(SECONDS) is False
     assert workers.lag() == 1
-
-
-def test_workers_that_write_at_once_are_all_told(workers):
-    catalogs = [workers.catalog, workers.open_catalog(), workers.open_catalog()]
-    indexers = [workers.worker(catalog) for catalog in catalogs]
-    assert indexers[0].wait(workers.create("one"), SECONDS)
-
-    def write(number):
-        for document in range(10):
-            entry = workers.add("one", f"{number}-{document}", catalog=catalogs[number])
-            assert indexers[number].wait(entry, SECONDS)
-
-    with ThreadPoolExecutor(3) as threads:
-        list(threads.map(write, range(3)))
-    assert sum(indexer.leads for indexer in indexers) == 1
-    assert workers.engine.engine.count(workers.engine.engine.get_collection("one").id) == 30
 
 
 def test_an_index_that_a_leader_wrote_after_it_was_cut_off_is_rebuilt(workers, postgres):
@@ -209,3 +183,79 @@ def test_a_large_write_is_applied_in_parts_and_holds_up_no_other_collection(work
     assert [each for name, ids in workers.calls.upserts if name == "large" for each in ids] == [
         f"d{number}" for number in range(4 * MERGED_DOCUMENTS)
     ]
+
+
+@pytest.fixture
+def pauses_of(monkeypatch):
+    """`pauses_of(worker)`: the list to which each pause of a worker is added, in seconds."""
+
+    def watch(worker):
+        pauses, wait = [], worker._wake.wait
+        monkeypatch.setattr(worker._wake, "wait", lambda seconds: pauses.append(seconds) or wait(seconds))
+        return pauses
+
+    return watch
+
+
+def test_one_worker_leads_and_the_next_takes_over(workers):
+    first = workers.worker()
+    eventually(lambda: first.leads)
+    catalog = workers.open_catalog()
+    second = workers.worker(catalog)
+    assert second.wait(workers.create("one"), SECONDS), "a follower is told what the leader applied"
+    assert first.leads
+    assert not second.leads
+    first.stop(SECONDS)
+    assert not first.leads
+    workers.clock.now += IDLE_POLL_SECONDS
+    entry = workers.add("one", "a", catalog=catalog)
+    assert second.wait(entry, SECONDS)
+    assert second.leads
+    assert workers.calls.upserts == [("one", ["a"])]
+
+
+def test_a_follower_looks_seldom_while_none_of_its_callers_waits(workers, pauses_of):
+    first = workers.worker()
+    eventually(lambda: first.leads)
+    follower = workers.worker(workers.open_catalog())
+    pauses = pauses_of(follower)
+    assert first.wait(workers.create("one"), SECONDS)
+    eventually(lambda: len(pauses) > 3)
+    assert set(pauses) == {IDLE_POLL_SECONDS}
+    workers.calls.gate.clear()
+    waiter = threading.Thread(target=follower.wait, args=(workers.add("one", "a"), SECONDS))
+    waiter.start()
+    eventually(lambda: POLL_SECONDS in pauses)
+    workers.calls.gate.set()
+    waiter.join(SECONDS)
+
+
+def test_a_follower_whose_caller_waits_looks_often_and_asks_for_the_lead_seldom(workers, monkeypatch, pauses_of):
+    asked = []
+    acquire = FileLeadership.acquire
+    first = workers.worker()
+    eventually(lambda: first.leads)
+    monkeypatch.setattr(FileLeadership, "acquire", lambda lead: asked.append(workers.clock.now) or acquire(lead))
+    follower = workers.worker(workers.open_catalog())
+    assert first.wait(workers.create("one"), SECONDS)
+    looks = pauses_of(follower)
+    workers.calls.gate.clear()
+    waiter = threading.Thread(target=follower.wait, args=(workers.add("one", "a"), SECONDS))
+    waiter.start()
+    eventually(lambda: looks.count(POLL_SECONDS) > 20)
+    assert asked == [0.0]
+    workers.clock.now += IDLE_POLL_SECONDS
+    eventually(lambda: len(asked) == 2)
+    workers.calls.gate.set()
+    waiter.join(SECONDS)
+
+
+def test_a_follower_leaves_maintenance_to_the_leader(workers, monkeypatch, pauses_of):
+    first = workers.worker()
+    eventually(lambda: first.leads)
+    assert first.wait(workers.create("one"), SECONDS)
+    monkeypatch.setattr(Applier, "has_work", lambda self: True)
+    follower = workers.worker(workers.open_catalog())
+    pauses = pauses_of(follower)
+    eventually(lambda: len(pauses) > 3)
+    assert set(pauses) == {IDLE_POLL_SECONDS}

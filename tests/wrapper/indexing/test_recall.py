@@ -11,15 +11,12 @@ from benchmarks.vector_sets import SETS, vector_set
 from schemas.settings import WrapperSettings
 from schemas.where import parse_where
 from tests.properties.catalogs import open_catalog
-from tests.support.live import eventually
 from tests.wrapper.documents import add, create, settle
+from tests.wrapper.engine.conftest import running_engine
 from wrapper.catalog import reads
 from wrapper.catalog.index_state import samples
 from wrapper.catalog.rows import find_collection
 from wrapper.distances import exact_distances, vectors_at_once
-from wrapper.engine.client import EngineClient
-from wrapper.engine.keeper.state import EngineStateReader
-from wrapper.engine.keeper_process import start_keeper
 from wrapper.engine.nearest import EngineIndex
 from wrapper.indexing import recall
 from wrapper.indexing.farthest import Farthest
@@ -39,14 +36,8 @@ DEFAULT = WrapperSettings()
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory):
     """The client of an engine of this module's own."""
-    directory = tmp_path_factory.mktemp("recall")
-    keeper = start_keeper(directory)
-    reader = EngineStateReader(directory)
-    eventually(lambda: reader.read().ready)
-    client = EngineClient(reader.url)
-    yield client
-    client.close()
-    keeper.stop()
+    with running_engine(tmp_path_factory.mktemp("recall")) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
@@ -186,17 +177,6 @@ def test_an_index_that_misses_what_is_near_to_the_farthest_alone_is_searched_mor
     found = _measured(engine, catalog, name, along).result
     assert found.lowest >= ENOUGH
     assert found.candidates is not None
-
-
-@pytest.mark.parametrize("kind", ["line and corners", "many equal"])
-def test_a_user_gets_the_nearest_from_the_first_query_on(client, filled, kind):
-    points, queries = vector_set(kind, 1_150, 16)
-    name = filled([{"id": f"d{n}", "text": "", "embedding": row.tolist()} for n, row in enumerate(points)])
-    numbers = []
-    for each in queries:
-        answer = client.post(f"/collections/{name}/query", json={"query_embedding": each.tolist(), "top_k": TOP_K})
-        numbers.append([int(found["id"][1:]) for found in answer.json["results"]])
-    assert _recall(points, queries, False, numbers) == 1.0
 
 
 AXES = np.eye(8, dtype=np.float32)

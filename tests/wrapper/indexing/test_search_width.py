@@ -9,14 +9,12 @@ import pytest
 from benchmarks.vector_sets import vector_set
 from schemas.where import parse_where
 from tests.properties.processes import Process
-from tests.support.live import eventually
 from tests.support.worlds import World
 from tests.wrapper.documents import batch, numbered
+from tests.wrapper.engine.conftest import running_engine
 from wrapper.catalog.index_state import reports, samples
 from wrapper.catalog.rows import find_collection
-from wrapper.engine.client import HNSW, SEARCH_WIDTHS, EngineClient
-from wrapper.engine.keeper.state import EngineStateReader
-from wrapper.engine.keeper_process import start_keeper
+from wrapper.engine.client import HNSW, SEARCH_WIDTHS
 from wrapper.indexing.checkups import EVERY_SECONDS, RECALL_EVERY_SECONDS, RESTS_A_MEASUREMENT
 from wrapper.indexing.recall import RecallMeasurement
 from wrapper.querying.asked_vectors import AskedVectors
@@ -35,15 +33,9 @@ CONFIGURATION = '{"hnsw":{"ef_search":10},"embedding_function":null}'
 @pytest.fixture
 def narrow(tmp_path):
     """The client of an engine of its own, whose new indexes are searched so narrowly that they miss a lot."""
-    directory = tmp_path / "engine"
-    directory.mkdir()
-    keeper = start_keeper(directory)
-    reader = EngineStateReader(directory)
-    eventually(lambda: reader.read().ready)
-    client = EngineClient(reader.url, hnsw={**HNSW, "ef_search": 10})
-    yield client
-    client.close()
-    keeper.stop()
+    (tmp_path / "engine").mkdir()
+    with running_engine(tmp_path / "engine", hnsw={**HNSW, "ef_search": 10}) as client:
+        yield client
 
 
 def _fill(process, points):

@@ -5,7 +5,6 @@ import pytest
 
 from tests.properties.stories import add
 from tests.support.worlds import OPTIONS, BrittleEngine
-from wrapper.engine.failures import EngineAccessError
 from wrapper.indexing.engine_collections import DOCUMENTS_PER_CALL
 
 
@@ -148,22 +147,6 @@ def test_an_index_without_it_is_as_it_should_be(world, engine):
     world.process.drain()
     found = world.store.indexes.of("docs")
     assert (found.collection.index_state, found.report.fault, found.report.rebuilds) == ("ready", None, 0)
-
-
-def test_what_is_not_available_waits_and_says_why_until_the_engine_takes_it(world):
-    world.fill()
-    sentence = "The Chroma server asks for another token (401): see RAG_CHROMA_TOKEN and RAG_CHROMA_TOKEN_HEADER"
-    world.failing["upsert"] = [EngineAccessError(sentence, status=401) for _ in range(5)]
-    add("docs", ("late", {}, 7)).run(world.store)
-    world.process.drain_until(lambda: not world.failing["upsert"])
-    found = world.store.indexes.of("docs")
-    assert [each.reason for each in found.hindrances.standing_still] == [sentence]
-    assert (found.waiting_writes, found.hindrances.refused) == (1, 0)
-    assert _nearest(world, 7)[0] == "late"
-    world.process.drain()
-    assert not world.store.indexes.of("docs").hindrances.standing_still
-    assert "late" in world.records()
-    world.check()
 
 
 def test_vectors_of_what_is_set_aside_are_compared_exactly(world, engine):

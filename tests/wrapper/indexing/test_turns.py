@@ -227,18 +227,6 @@ def test_an_empty_collection_for_which_a_write_waits_is_looked_at_when_it_is_app
     world.check()
 
 
-def test_where_the_engine_lists_nothing_each_collection_is_looked_at(world, engine):
-    names = [f"c{number}" for number in range(5)]
-    _create(world, names)
-    world.process.drain()
-    _looks_at_each(world)
-    world.process.restarts_asked += 1
-    engine.counted.clear()
-    world.process.drain(rounds=1)
-    world.process.drain_until(lambda: _are_ready(world, names))
-    assert set(engine.counted) == set(names)
-
-
 def test_a_round_has_a_few_of_those_that_are_trusted_and_rounds_together_have_all(world, monkeypatch):
     names = [f"c{number:03}" for number in range(10)]
     _create(world, names)
@@ -281,19 +269,6 @@ def test_unchecked_indexes_come_before_those_checked_longest_ago(world, engine):
     rounds._begin_round()
     in_order = {key: name for name, key in keys.items()}
     assert [in_order[key] for key in rounds._queue] == ["c003", "c005", "c002", "c004", "c001", "c000"]
-
-
-def test_an_index_that_gives_no_answer_holds_up_no_look_at_another(world, engine):
-    names = [f"c{number}" for number in range(5)]
-    for name in names:
-        world.fill(name)
-    engine.silent.add("c0")
-    world.process.restarts_asked += 1
-    world.process.drain(rounds=1)
-    world.process.drain_until(lambda: _are_ready(world, names[1:]))
-    assert world.state("c0") == "pending"
-    engine.silent.clear()
-    world.process.drain_until(lambda: _are_ready(world, names))
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import threading
 
 from tests.properties.fake_engine import FakeEngine, Interposed
 from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.wrapper.clock import Clock
 from tests.wrapper.documents import add
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.index_state import outbox
@@ -14,14 +15,6 @@ from wrapper.indexing.indexer import Indexer
 from wrapper.indexing.leadership import FileLeadership
 
 SECONDS = PATIENCE_SECONDS
-
-
-class Clock:
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 class Calls:

@@ -98,23 +98,3 @@ def test_on_a_terminal_all_lines_read_alike():
     assert sum("[" in line and "library" in line for line in events) == 2
     assert any("printed at once" in line for line in events)
     assert "the end of rw_ab12cd34_…" in ended.stderr
-
-
-AFTER_A_SERVICE = """
-import logging
-import structlog
-from interfaces.commands.options import log_to_stderr
-from wrapper.observing.logs import configure
-configure("info", "json")
-structlog.get_logger("early").warning("as a service")
-log_to_stderr(logging.WARNING)
-structlog.get_logger("late").warning("as a command")
-"""
-
-
-def test_a_command_logs_after_a_service_in_the_same_process():
-    command = [sys.executable, "-c", AFTER_A_SERVICE]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
-    first, second = ended.stderr.splitlines()
-    assert json.loads(first)["event"] == "as a service"
-    assert "as a command" in second

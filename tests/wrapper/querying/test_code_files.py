@@ -6,14 +6,15 @@ import os
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
 from tests.support.apps import running_app
 from tests.support.live import PATIENCE_SECONDS, eventually
-from tests.wrapper.documents import add, collection_of, create, delete, normal, numbered
+from tests.wrapper.clock import Clock
+from tests.wrapper.documents import add, collection_of, create, normal, numbered
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.querying import code_files, held_vectors
@@ -37,17 +38,9 @@ def catalog(empty_catalog):
     return empty_catalog
 
 
-class Clock:
-    def __init__(self):
-        self.now = time.time()
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(time.time())
 
 
 @pytest.fixture
@@ -101,14 +94,6 @@ def test_a_query_that_would_take_longer_waits_for_the_codes_that_others_have_mad
             assert (held is not None) == is_held
 
 
-def test_what_was_written_since_the_file_is_added_to_it_in_memory(process, ask, catalog):
-    ask(process(), pays=True)
-    delete(catalog, "one", "d5")
-    held = ask(process())
-    assert len(held.base.positions) == COUNT
-    assert held.gone.tolist() == [5]
-
-
 def changed(content, place):
     return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
 
@@ -152,28 +137,6 @@ def test_a_file_that_is_not_of_this_catalogue_and_release_is_made_anew(process, 
         catalog.commit(lambda transaction: transaction.run("UPDATE histories SET id = 'another'"))
     assert ask(process()) is None
     assert not path.exists()
-
-
-@pytest.mark.parametrize("step", ["posix_fallocate", "pwrite", "replace"])
-def test_a_process_that_ends_at_any_step_leaves_nothing_that_counts(process, ask, monkeypatch, tmp_path, step):
-    class Killed(BaseException):
-        pass
-
-    def kill(*arguments):
-        raise Killed
-
-    held = process()
-    with monkeypatch.context() as patched:
-        patched.setattr(code_files.os, step, kill)
-        patched.setattr(code_files.Path, "unlink", lambda *arguments, **options: None)  # nor does it tidy up
-        with suppress(Killed):
-            ask(held, pays=True)
-    assert files(tmp_path) == []
-    assert [path.suffix for path in (tmp_path / "codes").iterdir()].count(".incomplete") == 1
-    after = process()
-    assert ask(after) is None
-    assert ask(after, pays=True) is not None
-    assert [path.suffix for path in (tmp_path / "codes").iterdir()].count(".incomplete") == 0
 
 
 def test_one_process_at_a_time_makes_codes_of_a_collection(process, ask, tmp_path, catalog):

@@ -9,11 +9,10 @@ import pytest
 from schemas.errors import UnavailableError
 from schemas.where import parse_where
 from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.wrapper.clock import Clock
 from tests.wrapper.documents import NoIndex, add, create, delete, normal, numbered
 from wrapper import distances
 from wrapper.catalog import reads
-from wrapper.catalog.changes.tombstones import TombstoneSweeper
-from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.querying import base_codes, held_vectors, kept_codes
 from wrapper.querying.codes import REST_LENGTHS, STEPS
@@ -84,15 +83,12 @@ def test_what_is_held_is_the_code_of_every_vector_at_its_position(catalog):
     assert held.rows_of(positions[[3, 7]]).tolist() == [3, 7]
 
 
-def test_what_takes_long_to_read_keeps_no_query_waiting(catalog, held):
+def test_what_takes_long_to_read_keeps_no_query_waiting_and_is_given_up_when_the_service_ends(catalog, held):
     assert _of(held, catalog, "one", 1_000.0, reading_ms=held_vectors.SOON_MS + 1) is None
     eventually(lambda: _of(held, catalog, "one", 0.0, reading_ms=1_000.0) is not None)
-
-
-def test_what_is_read_apart_is_given_up_when_the_service_ends(catalog):
-    held = HeldVectors(MEGABYTE, catalog)
-    held.close()
-    assert [_of(held, catalog, "one", 1_000.0, reading_ms=1_000.0) for _ in range(3)] == [None] * 3
+    ended = HeldVectors(MEGABYTE, catalog)
+    ended.close()
+    assert [_of(ended, catalog, "one", 1_000.0, reading_ms=1_000.0) for _ in range(3)] == [None] * 3
 
 
 def test_a_reading_that_failed_is_tried_again_once_queries_have_paid_for_it(catalog, held, monkeypatch):
@@ -145,13 +141,6 @@ def test_more_than_a_query_may_read_is_read_apart(catalog, held):
     assert len(after.later) == 50
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 def test_what_outgrew_its_base_gets_a_new_one_after_a_pause(catalog, monkeypatch):
     monkeypatch.setattr(kept_codes, "LEAST_GROWTH", 10)
     clock, read = Clock(), reads.vectors
@@ -176,14 +165,6 @@ def test_what_outgrew_its_base_gets_a_new_one_after_a_pause(catalog, monkeypatch
     assert _of(held, catalog, "one", 0.0).base is not after.base
 
 
-def test_a_collection_that_was_written_anew_pays_once_more(catalog, held):
-    assert _of(held, catalog, "one", 10.0) is not None
-    catalog.commit(lambda transaction: collection_writes.empty_collection(transaction, "one"))
-    add(catalog, "one", numbered(COUNT), vectors=np.ones((COUNT, DIMENSION + 1)))
-    assert _of(held, catalog, "one", 0.0) is None
-    assert _of(held, catalog, "one", 10.0).base.codes.codes.shape == (COUNT, DIMENSION + 1)
-
-
 def test_no_query_waits_long_for_another_thread_that_reads_much(catalog, held, monkeypatch):
     monkeypatch.setattr(kept_codes, "WAIT_SECONDS", 0.001)
     before = _of(held, catalog, "one", 10.0)
@@ -195,14 +176,6 @@ def test_no_query_waits_long_for_another_thread_that_reads_much(catalog, held, m
             collection = find_collection(transaction, "one")
             with pytest.raises(kept_codes.BehindError):
                 kept.at(transaction, collection, 100)
-
-
-def test_deletions_that_are_not_known_any_more_need_a_new_base(catalog, held):
-    assert _of(held, catalog, "one", 10.0) is not None
-    delete(catalog, "one", "d7")
-    assert TombstoneSweeper(catalog, 1, lambda: 1e12).step()
-    assert _of(held, catalog, "one", 0.0) is None
-    assert len(_of(held, catalog, "one", 10.0).base.positions) == COUNT - 1
 
 
 def test_the_last_revisions_can_be_answered_for_and_older_snapshots_are_told_to_try_again(catalog, held):
@@ -272,22 +245,6 @@ def test_long_vectors_are_read_and_sampled_a_few_at_a_time(catalog, monkeypatch)
     assert _of(HeldVectors(MEGABYTE), catalog, "one", 10.0) is not None
     assert max(sizes) == 7
     assert sum(sizes[1:]) == COUNT
-
-
-def test_what_was_written_is_found_in_memory_at_once_and_what_was_deleted_is_not(catalog):
-    planner = _planner(catalog)
-    assert [_plan(planner) for _ in range(3)] == ["scan", "memory", "memory"]
-    nearest = _vectors(99, 1)
-    _add(catalog, "one", nearest, prefix="new")
-    found = planner.query("one", nearest[0], top_k=1)
-    assert (found.plan, found.matches[0].document.id, found.compared) == ("memory", "new0", COUNT + 1)
-    query = _vectors(0)[5]
-    [found] = planner.query("one", query, top_k=1).matches
-    assert found.document.id == "d5"
-    delete(catalog, "one", "d5")
-    for _ in range(3):
-        [found] = planner.query("one", query, top_k=1).matches
-        assert found.document.id != "d5"
 
 
 def test_the_least_recently_used_vectors_leave_first_and_what_does_not_fit_is_never_read(catalog):

@@ -87,12 +87,6 @@ def test_a_small_write_that_the_index_has_before_a_large_one_that_waits(catalog)
     assert index.asked == 2
 
 
-def test_a_large_write_that_only_waits(catalog):
-    index = OvertakenIndex(lambda: add_many(catalog, nearest=0.0), None)
-    assert nearest_to_0(catalog, index) == ("index", ["nearest", "far0"])
-    assert index.asked == 1
-
-
 def test_the_middle_of_documents_that_move_is_where_they_are_in_the_answer(catalog):
     index = OvertakenIndex(lambda: add(catalog, ["far0"], [54.0]), None)
     assert ask(catalog, index, near=["far0"], top_k=2) == ("exact", ["far49", "far48"])

@@ -5,12 +5,13 @@ import pytest
 
 from schemas.errors import InvalidInputError, UnavailableError
 from schemas.where import parse_where
-from tests.wrapper.documents import NoIndex, add, batch, collection_of, create, delete, numbered, settle
+from tests.wrapper.documents import NoIndex, add, batch, collection_of, create, numbered, settle
 from wrapper.catalog import writes
 from wrapper.catalog.index_state import reports, states
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.engine.candidates import MAX_CANDIDATES
+from wrapper.querying.asked_vectors import COLLECTIONS, KEPT, AskedVectors
 from wrapper.querying.costs import CostModel
 from wrapper.querying.held_vectors import HeldVectors
 from wrapper.querying.planner import MOST_ATTEMPTS, Planner
@@ -194,22 +195,6 @@ def _write(catalog, ids, vectors):
     add(catalog, "docs", ids, metadatas=[{"half": 1} for _ in ids], vectors=vectors)
 
 
-def test_what_waits_for_the_index_is_found_and_what_was_deleted_is_not(catalog, index):
-    _write(catalog, ["new", "d399"], [[1.0, 1e-4], [1.0, 2e-4]])
-    assert _ask(catalog, index) == ("index", ["d0", "new", "d399"])
-    assert _ask(catalog, index, {"half": 1}, costs=INDEX_IS_CHEAP) == ("index+filter", ["new", "d399", "d1"])
-    delete(catalog, "docs", "new", "d0", "d1")
-    assert _ask(catalog, index) == ("index", ["d399", "d2", "d3"])
-
-
-def test_what_waits_for_the_index_does_not_stand_in_for_what_is_nearer(catalog, index):
-    _write(catalog, ["far1", "far2", "far3"], [[-1.0, 0.0]] * 3)
-    assert _ask(catalog, index, {"n": {"$gte": 300}}, costs=INDEX_IS_CHEAP)[1] == ["d300", "d301", "d302"]
-    assert _ask(catalog, index, {"half": 1}, costs=INDEX_IS_CHEAP) == ("index+filter", ["d1", "d3", "d5"])
-    index.ids = [f"d{n}" for n in range(0, COUNT, 2)] + [f"d{n}" for n in range(1, COUNT, 2)]
-    assert _ask(catalog, index, {"half": 1}, costs=INDEX_IS_CHEAP)[1] == ["d1", "d3", "d5"]
-
-
 class Interrupted(RecordingIndex):
     """Answers what it knew when it was asked; during each query the next of `meanwhile` happens."""
 
@@ -229,25 +214,6 @@ def _revision_and_ids(catalog, index, where=None):
     with catalog.read() as transaction:
         assert answer.collection == find_collection(transaction, "docs")
     return answer.collection.revision, [match.document.id for match in answer.matches]
-
-
-@pytest.mark.parametrize("where", [{}, {"half": 1}])
-@pytest.mark.parametrize("is_indexed", [False, True], ids=["waiting", "indexed"])
-def test_an_answer_has_all_of_its_revision_whatever_is_written_while_the_index_is_asked(catalog, where, is_indexed):
-    index = Interrupted(_first(COUNT))
-
-    def write():
-        _write(catalog, ["new", "d0", "d1"], [[1.0, 1e-4], [-1.0, 0.0], [-1.0, 0.0]])
-        delete(catalog, "docs", "d3")
-        if is_indexed:
-            index.ids = ["new", *[f"d{n}" for n in range(2, COUNT) if n != 3], "d0", "d1"]
-            catalog.commit(_settle)
-
-    index.meanwhile = [write]
-    expected = ["new", "d5", "d7"] if where else ["new", "d2", "d4"]
-    assert _revision_and_ids(catalog, index, where) == (4, expected)
-    assert len(index.asked) == 1 + is_indexed
-    assert _revision_and_ids(catalog, index, where) == (4, expected)
 
 
 def test_writes_that_keep_passing_the_index_by_are_seen_by_scanning(catalog):
@@ -320,3 +286,40 @@ def test_a_question_without_a_place_is_refused_whatever_would_answer_it(empty_ca
         with pytest.raises(InvalidInputError, match="element 1 is not") as raised:
             Planner(empty_catalog, NoIndex()).query("one", np.array([1.0, component], "<f4"), top_k=1)
         assert (raised.value.code, raised.value.details["field"]) == ("invalid_embedding", "query_embedding")
+
+
+def _vector(*components):
+    return np.array(components, dtype="<f4")
+
+
+def _of(asked, key):
+    return [each.tolist() for each in asked.of(key)]
+
+
+def test_the_last_questions_are_kept_and_equal_ones_once():
+    asked = AskedVectors()
+    for number in range(KEPT + 2):
+        asked.note(1, _vector(number, 1))
+        asked.note(1, _vector(number, 1))
+    asked.note(2, _vector(7))
+    assert _of(asked, 1) == [[number, 1] for number in range(2, KEPT + 2)]
+    assert _of(asked, 2) == [[7]]
+    assert _of(asked, 3) == []
+
+
+def test_a_question_of_another_dimension_is_another_question():
+    asked = AskedVectors()
+    asked.note(1, _vector(1))
+    asked.note(1, _vector(1, 1))
+    assert _of(asked, 1) == [[1], [1, 1]]
+
+
+def test_the_collections_that_were_asked_last_are_kept():
+    asked = AskedVectors()
+    for key in range(COLLECTIONS):
+        asked.note(key, _vector(key))
+    asked.note(0, _vector(100))
+    asked.note(COLLECTIONS, _vector(0))
+    assert _of(asked, 0) == [[0], [100]]
+    assert _of(asked, 1) == []
+    assert _of(asked, COLLECTIONS) == [[0]]

@@ -86,33 +86,17 @@ def test_a_base_of_which_more_than_half_is_gone_gets_a_new_one(process, catalog,
     assert len(after.gone) == 0
 
 
-def test_few_deletions_are_no_reason_for_a_new_base(process, catalog):
-    held = process()
-    before = ask(held, catalog, pays=True)
-    for first in range(0, 250, 50):
-        delete(catalog, first, first + 50)
-        assert ask(held, catalog).base is before.base
-
-
-def test_what_is_kept_of_a_collection_that_shrank_is_brought_on_apart(process, catalog, by_queries):
-    held = process()
-    before = ask(held, catalog, pays=True)
+def test_what_is_kept_of_a_collection_that_shrank_is_brought_on_apart_and_so_is_its_file(process, catalog, by_queries):
+    kept = process()
+    before = ask(kept, catalog, pays=True)
     delete(catalog, 0, 250)
-    assert ask(held, catalog) is None
-    eventually(lambda: ask(held, catalog) is not None)
-    after = ask(held, catalog)
-    assert (after.base, len(after.gone)) == (before.base, 250)
+    for held in (kept, process()):
+        assert ask(held, catalog) is None
+        eventually(lambda held=held: ask(held, catalog) is not None)
+        after = ask(held, catalog)
+        assert (after.base.path, len(after.gone)) == (before.base.path, 250)
+    assert ask(kept, catalog).base is before.base
     assert by_queries
-    assert all(most is not None and most <= COUNT + 1 for most in by_queries)
-
-
-def test_a_file_of_a_collection_that_shrank_is_brought_on_apart(process, catalog, by_queries):
-    path = ask(process(), catalog, pays=True).base.path
-    delete(catalog, 0, 250)
-    held = process()
-    assert ask(held, catalog) is None
-    eventually(lambda: ask(held, catalog) is not None)
-    assert ask(held, catalog).base.path == path
     assert all(most is not None and most <= COUNT + 1 for most in by_queries)
 
 

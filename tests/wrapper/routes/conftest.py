@@ -10,6 +10,43 @@ from tests.support.contract import CheckedClient
 from wrapper import create_app
 
 NOBODY = "http://127.0.0.1:9"
+TWO_DOCUMENTS = [
+    {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1.0, 0.0]},
+    {"id": "b", "text": "two", "metadata": {"page": 2}, "embedding": [0.0, 1.0]},
+]
+WRITES_TO_TWO = {
+    "add": ("POST", "/documents", {"documents": [{"text": "made id", "embedding": [0.5, 0.5]}]}),
+    "replace metadata": ("PUT", "/metadata", {"metadata": {"language": "en"}}),
+    "merge metadata": ("PATCH", "/metadata", {"metadata": {"language": "en"}}),
+    "patch": ("PATCH", "/documents/a", {"text": "patched"}),
+    "delete by ids": ("DELETE", "/documents", {"ids": ["a"]}),
+    "delete by filter": ("DELETE", "/documents", {"where": {"page": 2}}),
+    "empty": ("DELETE", "/documents/all", None),
+    "delete the collection": ("DELETE", "", None),
+}
+
+
+def numbered_document(number, **metadata):
+    return {"id": f"doc-{number}", "text": f"text {number}", "metadata": metadata, "embedding": [1.0, float(number)]}
+
+
+@contextmanager
+def app_without_engine(data_dir, access=None, **settings):
+    app = create_app(
+        WrapperSettings(
+            data_dir=data_dir,
+            chroma_url=NOBODY,
+            log_level="error",
+            log_format="json",
+            **{"disk_floor_mb": 1, "write_wait_seconds": 0.0, **settings},
+        ),
+        access,
+    )
+    app.test_client_class = CheckedClient
+    try:
+        yield app
+    finally:
+        app.extensions["rag.service"].close()
 
 
 @pytest.fixture
@@ -18,21 +55,8 @@ def open_client(tmp_path):
 
     @contextmanager
     def open_client(access=None, **settings):
-        app = create_app(
-            WrapperSettings(
-                data_dir=tmp_path,
-                chroma_url=NOBODY,
-                log_level="error",
-                log_format="json",
-                **{"disk_floor_mb": 1, "write_wait_seconds": 0.0, **settings},
-            ),
-            access,
-        )
-        app.test_client_class = CheckedClient
-        try:
+        with app_without_engine(tmp_path, access, **settings) as app:
             yield app.test_client()
-        finally:
-            app.extensions["rag.service"].close()
 
     return open_client
 

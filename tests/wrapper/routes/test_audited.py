@@ -5,7 +5,6 @@ import os
 import pytest
 from flask.testing import FlaskClient
 
-from schemas.access.api_keys import new_text
 from schemas.errors import AuditUnwritableError
 from schemas.settings import AccessSettings
 from tests.wrapper.audit.conftest import lines_of
@@ -95,15 +94,6 @@ def test_failed_writes_and_denials_have_a_line(client, lines):
         ("GET", "/collections", "read", None, None, 403),
         ("GET", "unknown", None, None, None, 421),
     ]
-
-
-def test_a_key_in_the_wrong_place_is_not_written_down(client, lines):
-    key = new_text("ab12cd34")
-    client.delete(f"/collections/{key}")
-    client.delete("/collections/none", headers={"X-Request-ID": key})
-    one, other = lines()
-    assert one["collection"] == "rw_ab12cd34_…"
-    assert key[12:] not in other["request_id"]
 
 
 def test_a_line_counts_what_was_written_and_nothing_else(client, lines):

@@ -1,18 +1,22 @@
-"""While the engine does not answer, writes are safe and say so, and reads and vector queries still work."""
+"""While the engine does not answer, writes are safe and say so, and reads and vector queries still work. What the answer to a
+write waits for is the caller's choice, by `wait`, or else the operator's, by RAG_WRITE_WAIT.
 
+A write that waited for the index would wait for an hour.
+"""
+
+import json
 import threading
+from contextlib import contextmanager
+from itertools import product
 
 import pytest
 
 from schemas.errors import UnavailableError
+from schemas.storage.write_waits import COMMIT
 from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.wrapper.routes.conftest import TWO_DOCUMENTS
 from wrapper.catalog.catalog import Catalog
 from wrapper.engine.client import EngineClient
-
-DOCUMENTS = [
-    {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1.0, 0.0]},
-    {"id": "b", "text": "two", "metadata": {"page": 2}, "embedding": [0.0, 1.0]},
-]
 
 
 @pytest.fixture
@@ -29,12 +33,12 @@ def url(client):
 
 def test_a_repeat_without_a_key_is_not_indexed_before_its_original(client, url):
     for counted in ("created", "unchanged"):
-        answer = client.post(f"{url}/documents", json={"documents": DOCUMENTS})
+        answer = client.post(f"{url}/documents", json={"documents": TWO_DOCUMENTS})
         assert (answer.status_code, answer.json["indexed"], answer.json[counted]) == (202, False, 2)
 
 
 def test_vector_queries_scan_the_catalogue_and_say_so(client, url):
-    client.post(f"{url}/documents", json={"documents": DOCUMENTS})
+    client.post(f"{url}/documents", json={"documents": TWO_DOCUMENTS})
     for where in (None, {"page": {"$gte": 1}}):
         answer = client.post(f"{url}/query", json={"query_embedding": [0, 1], "where": where}).json
         assert [each["id"] for each in answer["results"]] == ["b", "a"]
@@ -42,7 +46,7 @@ def test_vector_queries_scan_the_catalogue_and_say_so(client, url):
 
 
 def test_health_is_degraded_with_200(client, url):
-    client.post(f"{url}/documents", json={"documents": DOCUMENTS})
+    client.post(f"{url}/documents", json={"documents": TWO_DOCUMENTS})
     eventually(lambda: client.get("/health").json["engine"]["status"] == "unresponsive")
     answer = client.get("/health")
     assert (answer.status_code, answer.json["status"]) == (200, "degraded")
@@ -89,14 +93,14 @@ def test_health_does_not_wait_for_the_engine(monkeypatch, open_client):
 def test_writes_are_refused_below_the_disk_floor_and_reads_go_on(open_client):
     with open_client() as client:
         client.post("/collections", json={"name": "abc"})
-        client.post("/collections/abc/documents", json={"documents": DOCUMENTS})
+        client.post("/collections/abc/documents", json={"documents": TWO_DOCUMENTS})
     with open_client(disk_floor_mb=10**9) as client:
         before = client.get("/collections/abc").json
         url = "/collections/abc"
         for answer in (
             client.post("/collections", json={"name": "another"}),
             client.put(f"{url}/metadata", json={"metadata": {"x": 1}}),
-            client.post(f"{url}/documents", json={"documents": [{**DOCUMENTS[0], "id": "c"}]}),
+            client.post(f"{url}/documents", json={"documents": [{**TWO_DOCUMENTS[0], "id": "c"}]}),
             client.post(
                 f"{url}/documents", data='{"text": "c", "embedding": [1, 1]}', content_type="application/x-ndjson"
             ),
@@ -109,3 +113,104 @@ def test_writes_are_refused_below_the_disk_floor_and_reads_go_on(open_client):
         assert client.get(url).json == before
         assert client.get(f"{url}/documents").json["total"] == 2
         assert client.post(f"{url}/query", json={"query_embedding": [1, 0]}).status_code == 200
+
+
+HOUR = {"write_wait_seconds": 3600.0}
+URL = "/collections/abc"
+FIRST = {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1.0, 0.0]}
+SECOND = {"id": "b", "text": "two", "metadata": {"page": 2}, "embedding": [0.0, 1.0]}
+LINES = {"data": json.dumps(SECOND), "content_type": "application/x-ndjson"}
+WRITES = {
+    "create": ("POST", "/collections", {"json": {"name": "another"}}, (201, 201)),
+    "metadata": ("PUT", f"{URL}/metadata", {"json": {"metadata": {"a": 1}}}, (200, 200)),
+    "merged metadata": ("PATCH", f"{URL}/metadata", {"json": {"metadata": {"a": 1}}}, (200, 200)),
+    "rename": ("PATCH", URL, {"json": {"name": "another"}}, (200, 200)),
+    "copy": ("POST", f"{URL}/copy", {"json": {"name": "another"}}, (201, 202)),
+    "add": ("POST", f"{URL}/documents", {"json": {"documents": [SECOND]}}, (201, 202)),
+    "stream": ("POST", f"{URL}/documents", LINES, (201, 202)),
+    "import": ("POST", f"{URL}/import", LINES, (200, 202)),
+    "put": ("PUT", f"{URL}/documents/b", {"json": {"text": "two", "embedding": [0, 1]}}, (201, 202)),
+    "patch": ("PATCH", f"{URL}/documents/a", {"json": {"text": "new"}}, (200, 202)),
+    "patch all": ("PATCH", f"{URL}/documents", {"json": {"where": {}, "metadata": {"a": 1}}}, (200, 202)),
+    "delete one": ("DELETE", f"{URL}/documents/a", {}, (200, 202)),
+    "delete": ("DELETE", f"{URL}/documents", {"json": {"ids": ["a"]}}, (200, 202)),
+    "empty": ("DELETE", f"{URL}/documents/all", {}, (200, 200)),
+    "delete collection": ("DELETE", URL, {}, (200, 200)),
+}
+"""Each write, with the statuses of its answer when that did not wait for the index, and when it did in vain."""
+
+
+@pytest.fixture
+def opened(open_client):
+    """`with opened(**settings) as client:` gives a client of a service with one document in one collection."""
+
+    @contextmanager
+    def opened(**settings):
+        with open_client(**settings) as client:
+            _begin(client)
+            yield client
+
+    return opened
+
+
+def _begin(client):
+    """Make the collection anew, with its one document."""
+    for name in ("abc", "another"):
+        client.delete(f"/collections/{name}?wait=commit")
+    made = client.post("/collections?wait=commit", json={"name": "abc"})
+    added = client.post(f"{URL}/documents?wait=commit", json={"documents": [FIRST]})
+    assert (made.status_code, added.status_code) == (201, 201)
+
+
+def _ask(client, write, wait=None):
+    method, path, body, _ = WRITES[write]
+    return client.open(path, method=method, query_string={} if wait is None else {"wait": wait}, **body)
+
+
+@pytest.mark.parametrize(
+    ("settings", "wait", "waits"),
+    [(HOUR, "commit", False), ({"write_wait": COMMIT, **HOUR}, None, False), ({}, "index", True), ({}, None, True)],
+    ids=["who need not wait", "who says nothing where none need wait", "who waits in vain", "who says nothing"],
+)
+def test_each_write_is_answered_as_its_caller_or_else_the_operator_wants(opened, settings, wait, waits):
+    """As usual, without saying that the index has it, or with a status that says that waiting was in vain."""
+    found = {}
+    with opened(**settings) as client:
+        for write in WRITES:
+            _begin(client)
+            answer = _ask(client, write, wait)
+            found[write] = answer.status_code
+            assert waits or answer.json.get("indexed", False) is False, write
+    assert found == {write: WRITES[write][3][waits] for write in WRITES}
+
+
+def test_anything_else_is_refused_and_nothing_is_done(opened):
+    with opened(**HOUR) as client:
+        before = client.get("/collections").json
+        for write, wrong in product(WRITES, ("", "Commit", "1", "index,commit")):
+            answer = _ask(client, write, wrong)
+            assert (answer.status_code, answer.json["code"]) == (400, "invalid_field")
+            assert answer.json["details"]["field"] == "wait"
+            assert answer.json["details"]["allowed"] == ["index", "commit"]
+        assert client.get("/collections").json == before
+
+
+def test_a_misspelt_wait_is_refused_and_one_in_the_body_too(opened):
+    with opened(**HOUR) as client:
+        misspelt = client.post(f"{URL}/documents?wiat=commit", json={"documents": [SECOND]})
+        in_body = client.post(f"{URL}/documents", json={"documents": [SECOND], "wait": "commit"})
+        for answer in (misspelt, in_body):
+            assert (answer.status_code, answer.json["code"]) == (400, "unknown_field")
+        assert client.get(URL).json["count"] == 1
+
+
+def test_a_request_may_wait_where_the_operator_lets_others_go(opened):
+    with opened(write_wait=COMMIT, write_wait_seconds=0.0) as client:
+        assert _ask(client, "add", "index").status_code == 202
+
+
+def test_reads_know_no_wait(opened):
+    with opened(**HOUR) as client:
+        answer = client.get(f"{URL}/documents?wait=commit")
+        assert answer.status_code == 200
+        assert any("wait" in each for each in answer.json["warnings"])

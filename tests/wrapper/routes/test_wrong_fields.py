@@ -7,11 +7,9 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.wrapper.routes.conftest import TWO_DOCUMENTS
+
 ONE = {"query_embedding": [1.0, 0.0]}
-DOCUMENTS = [
-    {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1.0, 0.0]},
-    {"id": "b", "text": "two", "metadata": {"page": 2}, "embedding": [0.0, 1.0]},
-]
 NO_NUMBERS = ("-1", "abc", "1.5", "--5", "+-1", "+", " 7", "7 ", "1e3", "0x10", "٣", "", "9" * 400)
 NO_IDS = [
     ({"ids": "doc-0"}, {"field": "ids"}),
@@ -32,6 +30,7 @@ NO_GATHERS = [
 
 RIGHT = {
     "POST /collections": {"name": "never-made"},
+    "POST /collections/NAME/documents": {"documents": [{"id": "new", "text": "t", "embedding": [1.0, 0.0]}]},
     "POST /collections/NAME/query": ONE,
     "POST /collections/NAME/gather": {"ids": ["a"], "by": "page"},
     "POST /collections/NAME/text-search": {"query": "x"},
@@ -66,6 +65,11 @@ WRONG = {
         ("?limit=0", "limit"),
         ("?include=vectors", "include"),
         ("?where=x", "where"),
+        *((f"?cursor={cursor}", "cursor") for cursor in ("x", "====", "WzFd")),
+    ],
+    "POST /collections/NAME/documents": [
+        ("?on_conflict=merge", {"field": "on_conflict", "allowed": ["replace", "skip", "error"]}),
+        *((f"?replace_where={where}", "replace_where") for where in ("nonsense", '{"a":{"$like":1}}')),
     ],
     "GET /collections/NAME/documents/a": [("?include=vectors", "include")],
     "GET /collections/NAME/documents/count": [("?where=x", {"field": "where"})],
@@ -109,12 +113,7 @@ WRONG = {
         ),
     ],
     "POST /query": [(ONE, "collection")],
-    "POST /collections/NAME/gather": [
-        *NO_GATHERS,
-        *NO_IDS,
-        ({"ids": None}, "ids"),
-        ({"where": {}}, "ids"),
-    ],
+    "POST /collections/NAME/gather": [*NO_GATHERS, *NO_IDS, ({"ids": None}, "ids"), ({"where": {}}, "ids")],
     "POST /collections/NAME/text-search": [
         *(({"query": query}, "query") for query in (None, 7, ["backups"], "a" * 10_001, '"' + "word " * 65 + '"')),
         *(({"top_k": top_k}, "top_k") for top_k in (0, "3", "x")),
@@ -175,7 +174,7 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def name(shared_collection):
-    return shared_collection(DOCUMENTS)
+    return shared_collection(TWO_DOCUMENTS)
 
 
 @pytest.mark.parametrize("asked", WRONG)
@@ -185,7 +184,7 @@ def test_a_wrong_field_is_named_and_nothing_is_done(client, name, unchanged, ask
     with unchanged(name):
         for wrong, details in WRONG[asked]:
             if isinstance(wrong, str) and (wrong.startswith("?") or not wrong):
-                body = {} if method in ("PUT", "POST") else None
+                body = RIGHT.get(asked, {}) if method in ("PUT", "POST") else None
                 answer = client.open(f"{path}{wrong}", method=method, json=body)
             else:
                 body = {**RIGHT.get(asked, {}), **wrong} if isinstance(wrong, dict) else wrong

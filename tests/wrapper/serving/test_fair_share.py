@@ -11,21 +11,11 @@ import pytest
 
 from tests.durability.processes import workers
 from tests.support.live import eventually
-from wrapper.serving.fair_share import (
-    LEFT_TO_OTHERS_SECONDS,
-    PAUSE_SECONDS,
-    ConnectionCounts,
-    FairShare,
-)
+from tests.wrapper.clock import Clock
+from wrapper.serving.fair_share import LEFT_TO_OTHERS_SECONDS, PAUSE_SECONDS, ConnectionCounts, FairShare
 
 
-class Clock:
-    def __init__(self):
-        self.now = 100.0
-
-    def __call__(self):
-        return self.now
-
+class SleepingClock(Clock):
     def sleep(self, seconds):
         self.now += seconds
 
@@ -37,7 +27,7 @@ def _share(counts, clock, connections):
 
 
 def test_a_worker_alone_or_with_no_more_connections_than_another_takes_the_next():
-    counts, clock = ConnectionCounts(4), Clock()
+    counts, clock = ConnectionCounts(4), SleepingClock(100.0)
     one = _share(counts, clock, 3)
     assert not one.leaves_to_others(3)
     _share(counts, clock, 3)
@@ -46,7 +36,7 @@ def test_a_worker_alone_or_with_no_more_connections_than_another_takes_the_next(
 
 
 def test_a_worker_with_more_connections_leaves_the_next_to_the_other_for_a_moment():
-    counts, clock = ConnectionCounts(4), Clock()
+    counts, clock = ConnectionCounts(4), SleepingClock(100.0)
     one, other = _share(counts, clock, 4), _share(counts, clock, 3)
     began, pauses = clock.now, 0
     while one.leaves_to_others(4):
@@ -59,7 +49,7 @@ def test_a_worker_with_more_connections_leaves_the_next_to_the_other_for_a_momen
 
 
 def test_a_worker_that_has_not_begun_or_has_ended_is_not_waited_for():
-    counts, clock = ConnectionCounts(2), Clock()
+    counts, clock = ConnectionCounts(2), SleepingClock(100.0)
     one = _share(counts, clock, 7)
     slot = counts.take()
     assert not one.leaves_to_others(7)

@@ -62,7 +62,8 @@ def test_a_face_spells_errors_by_the_one_table_and_its_exceptions(asked, error, 
     assert answer.headers["x-said"] == str(status)
 
 
-def test_headers_of_every_error_stay(asked):
+def test_headers_of_every_error_stay_and_no_secret_is_told(asked):
+    assert SECRET not in asked(RagError(f"With {SECRET} nothing works")).text
     assert asked(TooManyRequestsError("Slowly", retry_after_seconds=7, limit="n")).headers["Retry-After"] == "7"
     assert asked(UnauthorizedError("Who asks?")).headers["WWW-Authenticate"] == "Bearer"
 
@@ -82,7 +83,3 @@ def test_paths_that_are_none_wrong_methods_and_defects_are_told_of_in_the_same_w
 def test_what_only_begins_like_it_is_not_below(asked):
     assert asked(UnsupportedError("This cannot be done"), "/others").status_code == 422
     assert asked(UnsupportedError("This cannot be done"), "/others").json["code"] == "unsupported"
-
-
-def test_a_face_tells_no_secret(asked):
-    assert SECRET not in asked(RagError(f"With {SECRET} nothing works")).text

@@ -1,15 +1,22 @@
-"""Requests that wait for the same thing wait for each other, and for no others."""
+"""Requests that wait for the same thing wait for each other, and for no others; every route declares what it waits for and
+takes, or the service does not start."""
 
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from flask import Blueprint, Flask
 
-from schemas.errors import BusyError
+from schemas.access.callers import Scope
+from schemas.access.table import Access
+from schemas.errors import BusyError, ConfigurationError
 from schemas.settings import WrapperSettings
 from tests.support.live import PATIENCE_SECONDS, eventually
+from wrapper.web.bodies import NDJSON
 from wrapper.web.lanes import Lane, Lanes, Places, Width, threads
+from wrapper.web.route_table import RouteTable, declare, register
 
 
 def _stays():
@@ -71,22 +78,17 @@ def test_a_request_beyond_the_queue_is_refused_at_once(ask):
     places.leave()
 
 
-def test_a_client_that_leaves_gives_up_its_turn(ask):
+def test_a_client_that_leaves_or_waits_too_long_gives_up_its_turn(ask):
     places = Places(Width(at_once=1, waiting=1))
     places.take(_stays)
     gone = ask(places, lambda: True)
     eventually(lambda: isinstance(gone.outcome, BusyError))
+    late = ask(places, wait_seconds=0)
+    eventually(lambda: isinstance(late.outcome, BusyError))
     later = ask(places)
     _waiting(places, 1)
     places.leave()
     eventually(lambda: later.outcome == "taken")
-
-
-def test_a_request_that_waits_too_long_is_refused(ask):
-    places = Places(Width(at_once=1, waiting=1))
-    places.take(_stays)
-    late = ask(places, wait_seconds=0)
-    eventually(lambda: isinstance(late.outcome, BusyError))
 
 
 def test_a_full_lane_does_not_concern_the_others():
@@ -148,3 +150,39 @@ def test_there_is_a_thread_for_all_that_lanes_may_hold():
     assert threads(settings) > held
     lanes_with_a_queue = len(list(lanes.held()))
     assert threads(replace(settings, max_queue=3)) == threads(settings) + 3 * lanes_with_a_queue
+
+
+@pytest.fixture
+def app():
+    app = Flask("routes", static_folder=None)
+    app.extensions["rag.routes"] = RouteTable({f"PUT /{name}": Access(Scope.WRITE) for name in ("tidy", "move")})
+    return app
+
+
+def _module(**views):
+    blueprint = Blueprint("shelves", __name__)
+    for name, view in views.items():
+        blueprint.add_url_rule(f"/{name}", name, view, methods=["PUT"])
+    return SimpleNamespace(blueprint=blueprint)
+
+
+def test_what_a_route_declares_is_found_by_its_endpoint(app):
+    tidy = declare(Lane.WRITE, media_types=(NDJSON,))(lambda: "")
+    register(app, _module(tidy=tidy, move=declare(Lane.READ, exact=True)(lambda: "")))
+    table = app.extensions["rag.routes"]
+    found = table.find("shelves.tidy"), table.find("shelves.move")
+    assert [(each.lane, each.media_types, each.exact) for each in found] == [
+        (Lane.WRITE, (NDJSON,), False),
+        (Lane.READ, ("application/json",), True),
+    ]
+    assert (table.find(None), table.find("shelves.burn")) == (None, None)
+
+
+def test_a_route_that_declares_nothing_stops_the_start(app):
+    with pytest.raises(ConfigurationError, match=r"PUT /move \(shelves\.move\) declares nothing"):
+        register(app, _module(tidy=declare(Lane.WRITE)(lambda: ""), move=lambda: ""))
+
+
+def test_a_route_that_the_table_of_access_lacks_stops_the_start(app):
+    with pytest.raises(ConfigurationError, match="The route PUT /burn is not in the table of access"):
+        register(app, _module(tidy=declare(Lane.WRITE)(lambda: ""), burn=declare(Lane.WRITE)(lambda: "")))

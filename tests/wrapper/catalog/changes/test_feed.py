@@ -15,6 +15,7 @@ from schemas.records import Since
 from schemas.storage.reembedding import ReembeddingNotFoundError
 from schemas.where import parse_where
 from tests.wrapper.catalog.conftest import SQLITE
+from tests.wrapper.clock import Clock
 from tests.wrapper.documents import batch as documents
 from tests.wrapper.stores.reembedded import NEW, NEWER, Crash, Mortal, embedded, reembeddings
 from wrapper.catalog import document_changes, writes
@@ -107,13 +108,6 @@ def stored(catalog):
     return {row[0]: (row[1], json.loads(row[2]), bytes(row[3])) for row in rows}
 
 
-class Clock:
-    now = 1e12  # long after everything that a test deletes
-
-    def __call__(self):
-        return self.now
-
-
 class Writer:
     """Does the steps; each is a write of its own. Before or behind the commits `dies_at` its process dies, and another
     takes its place."""
@@ -173,7 +167,7 @@ class Writer:
             self._commit(collection_writes.delete_collection)
             self.create()
         else:
-            sweeper = TombstoneSweeper(self._catalog, 1, Clock())
+            sweeper = TombstoneSweeper(self._catalog, 1, lambda: 1e12)  # long after everything that a test deletes
             while sweeper.step():
                 pass
 
@@ -235,16 +229,6 @@ def follower(catalog):
 
 
 @SQLITE
-def test_a_part_ends_with_a_whole_revision_and_says_that_there_is_more(catalog, writer, follower):
-    writer.do("add", "abc", 1)
-    writer.do("add", "de", 1)
-    assert follower.read(1)
-    assert sorted(follower.copy) == ["a", "b", "c"]
-    assert not follower.read(1)
-    assert follower.copy == stored(catalog)
-
-
-@SQLITE
 def test_who_does_not_take_all_leaves_nothing_open(catalog, writer):
     for each in IDS:
         writer.do("add", [each], 1)
@@ -286,19 +270,6 @@ def test_too_old_names_the_oldest_revision_that_can_be_followed_from(catalog, wr
     assert raised.value.details == {"field": "since", "oldest": 3}
     with following.changes(NAME, Since(3), 10, with_embeddings=False) as changes:
         assert not list(changes)
-
-
-@SQLITE
-def test_nobody_follows_one_collection_into_another_of_its_name(catalog, writer, follower):
-    writer.do("add", "abc", 1)
-    follower.read(100)
-    writer.do("anew")
-    for mark in range(5):
-        writer.do("add", "d", mark)
-    follower.read(100)
-    assert follower.began == 1
-    follower.read(100)
-    assert follower.copy == stored(catalog)
 
 
 @SQLITE

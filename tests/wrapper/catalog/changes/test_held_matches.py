@@ -92,16 +92,6 @@ def test_what_a_filter_matches_is_read_once_and_brought_to_later_revisions(fille
 
 
 @SQLITE
-def test_where_much_changed_the_matches_are_read_anew(filled):
-    held = HeldMatches(least_held=0, most_changed=0.5)
-    asked(filled, held, ONE)
-    delete(filled, "docs", "d1", "d3", "d5")
-    after, so = asked(filled, held, ONE)
-    assert after == so
-    assert len(after) == 1
-
-
-@SQLITE
 def test_what_is_counted_often_is_held(filled, monkeypatch):
     held = eager()
     with filled.read() as transaction:

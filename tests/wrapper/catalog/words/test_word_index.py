@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.properties.consistency import check_tables
 from tests.wrapper import documents
 from tests.wrapper.catalog.conftest import SQLITE
-from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import WordRow
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.words import merging as merging_module
@@ -244,14 +243,6 @@ def test_a_collection_that_is_deleted_while_its_segments_are_merged_stays_delete
     monkeypatch.setattr(merging_module, "merge", meanwhile)
     merging.step()
     assert [_rows(catalog, table) for table in ("word_segments", "word_blocks")] == [0, 0]
-
-
-def test_what_was_found_before_is_found_by_another_connection(make, add, catalog, open_database):
-    make("docs")
-    add("docs", ["alpha"])
-    other = Catalog(open_database())
-    other.open()
-    assert _scores(other, "docs", "alpha") == _scores(catalog, "docs", "alpha") != []
 
 
 @given(TEXTS, st.randoms())

@@ -5,9 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-
-def _document(number, **metadata):
-    return {"id": f"doc-{number}", "text": f"text {number}", "metadata": metadata, "embedding": [1.0, float(number)]}
+from tests.wrapper.routes.conftest import numbered_document
 
 
 def _ids(answer):
@@ -15,7 +13,7 @@ def _ids(answer):
 
 
 def test_a_page_has_its_counts_and_bounds(page, filled):
-    name = filled([_document(number, even=number % 2 == 0) for number in range(10)])
+    name = filled([numbered_document(number, even=number % 2 == 0) for number in range(10)])
     answer = page(name, where={"even": True}, limit=2).json
     assert set(answer) == {"documents", "count", "total", "next_cursor", "revision"}
     assert (answer["count"], answer["total"], answer["revision"]) == (2, 5, 2)
@@ -24,14 +22,14 @@ def test_a_page_has_its_counts_and_bounds(page, filled):
 
 
 def test_null_equals_absent_in_a_search_body(client, filled):
-    name = filled([_document(0)])
+    name = filled([numbered_document(0)])
     nothing = dict.fromkeys(("where", "ids", "limit", "offset", "order_by", "cursor", "include", "unknown"))
     answer = client.post(f"/collections/{name}/documents/search", json=nothing)
     assert (answer.status_code, answer.json["total"]) == (200, 1)
 
 
 def test_include_embedding_adds_vectors(page, client, filled):
-    name = filled([_document(0), _document(1)])
+    name = filled([numbered_document(0), numbered_document(1)])
     for include in ("embedding", "text,metadata,embedding"):
         documents = page(name, include=include).json["documents"]
         assert [each["embedding"] for each in documents] == [[1.0, 0.0], [1.0, 1.0]]
@@ -45,7 +43,7 @@ def test_include_embedding_adds_vectors(page, client, filled):
 
 
 def test_search_by_ids_answers_in_their_order(client, filled):
-    name = filled([_document(number, even=number % 2 == 0) for number in range(5)])
+    name = filled([numbered_document(number, even=number % 2 == 0) for number in range(5)])
     url = f"/collections/{name}/documents/search"
     answer = client.post(url, json={"ids": ["doc-4", "nobody", "doc-0", "doc-1", "doc-4"]}).json
     assert _ids(answer) == ["doc-4", "doc-0", "doc-1"]
@@ -55,7 +53,7 @@ def test_search_by_ids_answers_in_their_order(client, filled):
 
 
 def test_search_takes_more_ids_than_a_page_holds(client, filled):
-    name = filled([_document(number) for number in range(1_100)])
+    name = filled([numbered_document(number) for number in range(1_100)])
     ids = [f"doc-{number}" for number in range(1_100)]
     answer = client.post(f"/collections/{name}/documents/search", json={"ids": ids})
     assert answer.status_code == 200
@@ -65,7 +63,7 @@ def test_search_takes_more_ids_than_a_page_holds(client, filled):
 
 
 def test_a_filter_longer_than_a_request_line_may_be_sent_to_search(client, filled):
-    name = filled([_document(number, n=number) for number in range(3)])
+    name = filled([numbered_document(number, n=number) for number in range(3)])
     where = {"n": {"$in": list(range(10_000))}}
     refused = client.get(f"/collections/{name}/documents?where={quote(json.dumps(where))}")
     assert refused.status_code == 414
@@ -74,14 +72,16 @@ def test_a_filter_longer_than_a_request_line_may_be_sent_to_search(client, fille
 
 
 def test_a_request_line_of_almost_32_kilobytes_is_read(client, filled):
-    name = filled([_document(0, n="x")])
+    name = filled([numbered_document(0, n="x")])
     where = quote(json.dumps({"n": {"$in": ["x", "y" * 32_000]}}))
     assert client.get(f"/collections/{name}/documents?where={where}").json["total"] == 1
 
 
-def test_a_missing_document_is_not_found(client, filled):
+@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
+def test_a_missing_document_is_not_found(client, filled, unchanged, method):
     name = filled()
-    answer = client.get(f"/collections/{name}/documents/nobody")
+    with unchanged(name):
+        answer = client.open(f"/collections/{name}/documents/nobody", method=method, json={"text": "new"})
     assert answer.status_code == 404
     assert answer.json["message"] == f"Document 'nobody' not found in collection '{name}'"
     assert (answer.json["code"], answer.json["details"]) == ("document_not_found", {"collection": name, "id": "nobody"})
@@ -91,13 +91,7 @@ def test_a_missing_document_is_not_found(client, filled):
     "document_id", ["a/b", "a//b", "/", "ä ö", "?x=1&y", "#", "%2F", "..", "counts", "a/search", "count/"]
 )
 def test_any_id_is_reached_by_its_encoded_path(client, filled, document_id):
-    name = filled([{**_document(0), "id": document_id}])
+    name = filled([{**numbered_document(0), "id": document_id}])
     path = f"/collections/{name}/documents/{quote(document_id, safe='')}"
     assert client.get(path).json["id"] == document_id
     assert client.patch(path, json={"text": "new"}).json == {"id": document_id, "text": "new", "metadata": {}}
-
-
-def test_the_count_is_that_of_the_matches(client, filled):
-    name = filled([_document(number, even=number % 2 == 0) for number in range(7)])
-    assert client.get(f"/collections/{name}/documents/count").json == {"count": 7, "revision": 2}
-    assert client.get(f'/collections/{name}/documents/count?where={{"even":true}}').json["count"] == 4

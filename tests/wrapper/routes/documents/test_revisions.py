@@ -4,12 +4,9 @@ import uuid
 
 import pytest
 
+from tests.wrapper.routes.conftest import TWO_DOCUMENTS, WRITES_TO_TWO
 from wrapper.web import line_streams
 
-DOCUMENTS = [
-    {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1.0, 0.0]},
-    {"id": "b", "text": "two", "metadata": {"page": 2}, "embedding": [0.0, 1.0]},
-]
 READS = [
     "",
     "/documents",
@@ -20,15 +17,9 @@ READS = [
     "/facets?fields=page",
     "/projection?field=page",
 ]
-WRITES = {
-    "add": ("POST", "/documents", {"documents": [{"id": "c", "text": "three", "embedding": [0.5, 0.5]}]}),
-    "replace metadata": ("PUT", "/metadata", {"metadata": {"language": "en"}}),
-    "merge metadata": ("PUT", "/metadata?merge=true", {"metadata": {"language": "en"}}),
-    "patch metadata": ("PATCH", "/metadata", {"metadata": {"language": "en"}}),
-    "patch": ("PATCH", "/documents/a", {"text": "patched"}),
-    "delete by ids": ("DELETE", "/documents", {"ids": ["a"]}),
-    "delete by filter": ("DELETE", "/documents", {"where": {"page": 2}}),
-    "empty": ("DELETE", "/documents/all", None),
+WHICH_KEEP_IT = {
+    "merge by put": ("PUT", "/metadata?merge=true", {"metadata": {"language": "en"}}),
+    **{name: write for name, write in WRITES_TO_TWO.items() if write[1]},
 }
 
 
@@ -40,15 +31,9 @@ def etag(client):
     return etag
 
 
-def test_a_condition_on_a_missing_collection_is_404(client):
-    for method, path, body in WRITES.values():
-        answer = client.open(f"/collections/nobody{path}", method=method, json=body, headers={"If-Match": '"any.1"'})
-        assert (answer.status_code, answer.json["code"]) == (404, "collection_not_found"), (method, path)
-
-
 @pytest.mark.parametrize("read", READS)
 def test_a_read_is_304_until_something_is_written(client, filled, read):
-    name = filled(DOCUMENTS)
+    name = filled(TWO_DOCUMENTS)
     first = client.get(f"/collections/{name}{read}")
     known = {"If-None-Match": first.headers["ETag"]}
     again = client.get(f"/collections/{name}{read}", headers=known)
@@ -61,16 +46,16 @@ def test_a_read_is_304_until_something_is_written(client, filled, read):
 
 @pytest.mark.parametrize("tag", ["W/{}", '"other", {}', "*"])
 def test_weak_several_and_any_tags_are_understood(client, filled, etag, tag):
-    name = filled(DOCUMENTS)
+    name = filled(TWO_DOCUMENTS)
     answer = client.get(f"/collections/{name}/documents", headers={"If-None-Match": tag.format(etag(name))})
     assert answer.status_code == 304
 
 
 def test_a_later_collection_of_the_same_name_has_other_tags(client, filled, etag):
-    name = filled(DOCUMENTS)
+    name = filled(TWO_DOCUMENTS)
     before, known = etag(name), client.get(f"/collections/{name}").json
     client.delete(f"/collections/{name}")
-    filled(DOCUMENTS)
+    filled(TWO_DOCUMENTS)
     later = client.get(f"/collections/{name}", headers={"If-None-Match": before})
     assert (later.status_code, later.json) == (200, known | {"id": later.json["id"]})
     assert later.json["id"] != known["id"]
@@ -88,9 +73,9 @@ def test_a_collections_id_stays_and_is_in_each_of_its_descriptions(client, colle
     assert {made} == {listed[collection], described, *(each["id"] for each in through if each["name"] == collection)}
 
 
-@pytest.mark.parametrize(("method", "route", "body"), WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize(("method", "route", "body"), WHICH_KEEP_IT.values(), ids=WHICH_KEEP_IT)
 def test_each_write_of_what_is_as_expected_raises_the_revision_by_one(client, filled, etag, method, route, body):
-    name = filled(DOCUMENTS)
+    name = filled(TWO_DOCUMENTS)
     headers = {"If-Match": f'"older", {etag(name)}'}
     answer = client.open(f"/collections/{name}{route}", method=method, json=body, headers=headers)
     assert answer.status_code in (200, 201)
@@ -99,9 +84,9 @@ def test_each_write_of_what_is_as_expected_raises_the_revision_by_one(client, fi
     assert answer.json.get("revision", 3) == 3
 
 
-@pytest.mark.parametrize(("method", "route", "body"), [*WRITES.values(), ("DELETE", "", None)], ids=[*WRITES, "delete"])
+@pytest.mark.parametrize(("method", "route", "body"), WRITES_TO_TWO.values(), ids=WRITES_TO_TWO)
 def test_a_write_is_refused_when_the_collection_has_changed(client, filled, unchanged, method, route, body):
-    name = filled(DOCUMENTS)
+    name = filled(TWO_DOCUMENTS)
     client.patch(f"/collections/{name}/documents/b", json={"text": "somebody else's"})
     for expected in ('"1.1"', '"nothing"', "nothing", '""', '"any", ""'):
         with unchanged(name):
@@ -124,7 +109,7 @@ def test_a_write_is_refused_when_the_collection_has_changed(client, filled, unch
     ids=["any", "a weak tag", "a number", "a revision without its collection", "such a one among others"],
 )
 def test_a_write_wants_a_strong_tag_or_a_star(client, filled, etag, expected, status, code):
-    name = filled(DOCUMENTS)
+    name = filled(TWO_DOCUMENTS)
     headers = {"If-Match": expected.format(etag(name))}
     answer = client.put(f"/collections/{name}/metadata", json={"metadata": {"language": "en"}}, headers=headers)
     assert (answer.status_code, answer.json.get("code")) == (status, code)
@@ -134,21 +119,22 @@ def test_a_write_wants_a_strong_tag_or_a_star(client, filled, etag, expected, st
 
 def test_a_stream_obeys_if_match(client, filled, etag, unchanged, monkeypatch):
     monkeypatch.setattr(line_streams, "LINES_PER_TRANSACTION", 10)
-    name = filled(DOCUMENTS)
+    name = filled(TWO_DOCUMENTS)
     lines = "\n".join(f'{{"id": "c{number}", "text": "three", "embedding": [0.5, 0.5]}}' for number in range(25))
 
-    def send(expected):
+    def send(route, expected):
         how = {"content_type": "application/x-ndjson", "headers": {"If-Match": expected}}
-        return client.post(f"/collections/{name}/documents", data=lines, **how)
+        return client.post(f"/collections/{name}/{route}", data=lines, **how)
 
-    with unchanged(name):
-        assert send('"other"').status_code == 412
-    stored = send(etag(name))
-    assert (stored.status_code, stored.json["count"]) == (201, 25)
+    for route, status in (("documents", 201), ("import", 200)):
+        with unchanged(name):
+            assert send(route, '"other"').status_code == 412
+        stored = send(route, etag(name))
+        assert (stored.status_code, stored.json["count"]) == (status, 25)
 
 
 def test_answers_to_posted_reads_carry_the_revision_too(client, filled, etag):
-    name = filled(DOCUMENTS)
+    name = filled(TWO_DOCUMENTS)
     for route, body in {
         "query": {"query_embedding": [1, 0]},
         "documents/search": {},

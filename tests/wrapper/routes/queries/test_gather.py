@@ -81,30 +81,20 @@ BOOK = [
 ]
 
 
-def _ids(group):
-    return [each["id"] for each in group["documents"]]
-
-
-def test_the_hit_is_always_inside_the_limit(gather, filled):
-    (group,) = gather(filled(BOOK), ids=["p-84"], by="book", order_by="page", limit=3).json["groups"]
-    assert _ids(group) == ["p-83", "p-84", "p-85"]
-    assert [each["place"] for each in group["documents"]] == [84, 85, 86]
+def test_the_hit_is_inside_the_limit_and_the_window(gather, query, filled):
+    name = filled(BOOK)
+    (group,) = gather(name, ids=["p-84"], by="book", order_by="page", limit=3).json["groups"]
+    assert [(each["id"], each["place"]) for each in group["documents"]] == [("p-83", 84), ("p-84", 85), ("p-85", 86)]
     assert (group["total"], group["complete"]) == (100, False)
-
-
-def test_a_window_of_a_vector_query(query, filled):
-    answer = query(filled(BOOK), {"by": "book", "order_by": "page", "before": 1, "after": 1}, top_k=1)
+    answer = query(name, {"by": "book", "order_by": "page", "before": 1, "after": 1}, top_k=1)
     assert _groups(answer) == [("p", 1, [("p-00", True), ("p-01", False)], 100, False)]
 
 
-def test_ids_that_no_document_has_are_named(gather, name):
+def test_ids_and_fields_that_no_document_has_are_named(gather, query, name):
     answer = gather(name, ids=["nobody", "a1", "nothing", "nobody"], by="section").json
     assert answer["missing"] == ["nobody", "nothing"]
     assert gather(name, ids=["a1"], by="section").json["missing"] == []
     assert "missing" not in gather(name, where={}, by="section").json
-
-
-def test_fields_that_no_document_has_are_named(gather, query, name):
     named = [f"No document has the field '{field}' that gather names" for field in ("chapter", "page")]
     rule = {"by": ["chapter", "section"], "order_by": ["page", "place"]}
     assert gather(name, ids=["a1"], **rule).json["warnings"] == named

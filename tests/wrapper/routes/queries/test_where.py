@@ -53,13 +53,6 @@ def test_a_filter_means_the_same_everywhere(client, corpus, where, matches):
     assert {each["id"] for each in words["results"]} == matches
 
 
-def _nested(levels, inner):
-    where = inner
-    for _ in range(levels):
-        where = {"$and": [where, {"n": 1}]}
-    return where
-
-
 FAULTS = [
     ([], "", "a filter must be an object"),
     ({"$or": [{"n": 1}, {"n": {"$gt": True}}]}, "/$or/1/n/$gt", "not a boolean"),
@@ -89,28 +82,6 @@ def test_every_route_points_at_a_fault(client, corpus, unchanged, where, pointer
         assert (answer.json["details"]["field"], answer.json["details"]["pointer"]) == ("where", pointer)
         assert answer.json["message"].startswith("Invalid 'where' filter: ")
         assert reason in answer.json["message"]
-
-
-@pytest.mark.parametrize(
-    ("where", "negated"),
-    [
-        ({"n": {"$in": [*range(1, 10_001)]}}, 200),
-        ({"$or": [{"n": {"$gt": number, "$lt": number + 0.1}} for number in range(300)]}, 200),
-        (_nested(13, {"n": {"$not": {"$eq": -1}}}), 200),
-        (_nested(14, {"n": {"$not": {"$eq": -1}}}), 400),
-    ],
-    ids=["10,000 values", "300 ranges", "15 deep", "16 deep"],
-)
-def test_wide_and_deep_filters_within_the_bounds_are_answered(client, corpus, where, negated):
-    url = f"/collections/{corpus}"
-    listed = client.post(f"{url}/documents/search", json={"where": where})
-    assert listed.status_code == 200
-    queried = client.post(f"{url}/query", json={"query_embedding": [1, 2], "where": where, "top_k": 100})
-    assert {each["id"] for each in queried.json["results"]} == {each["id"] for each in listed.json["documents"]}
-    others = client.post(f"{url}/documents/search", json={"where": {"$not": where}})
-    assert others.status_code == negated
-    if negated == 200:
-        assert others.json["total"] == len(DOCUMENTS) - listed.json["total"]
 
 
 @pytest.mark.parametrize("route", ["documents", "documents/count", "facets"])

@@ -1,14 +1,19 @@
-"""`POST import` restores the answer of `GET export` completely, or says how far it came."""
+"""A collection is exported as a stream of lines that is whole, exact and of one revision; an import restores it completely,
+or says how far it came."""
 
 import base64
 import gzip
 import hashlib
 import json
 import socket
+import threading
 
+import numpy as np
+import orjson
 import pytest
 
 from tests.support.live import PATIENCE_SECONDS, eventually
+from wrapper.catalog.reads import DOCUMENTS_AT_ONCE
 from wrapper.web import line_streams
 
 
@@ -124,14 +129,6 @@ def test_the_stream_may_be_gzip_and_the_digest_is_that_of_the_bytes_sent(filled,
     assert send(name, BODY, Content_Digest="sha-512=:AAAA:").json["verified"] is False, "of another algorithm"
 
 
-def test_if_match_applies_to_the_collection_before_the_import(client, filled, send, unchanged):
-    name = filled([_document(0)])
-    with unchanged(name):
-        assert send(name, BODY, If_Match='"other"').status_code == 412
-    etag = client.get(f"/collections/{name}").headers["ETag"]
-    assert send(name, BODY, If_Match=etag).status_code == 200
-
-
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_stream_that_breaks_off_is_resumed(live, collection, chunked):
     body = _lines(*(_document(number, text="x" * 1_000) for number in range(1_500)))
@@ -152,3 +149,63 @@ def test_a_stream_that_breaks_off_is_resumed(live, collection, chunked):
         eventually(lambda: connection.ask("GET", f"/collections/{collection}").json["count"] == 500)
         answer = connection.ask("POST", f"/collections/{collection}/import", body, Content_Type="application/x-ndjson")
         assert (answer.json["unchanged"], answer.json["created"]) == (500, 1_000)
+
+
+def _documents(count, dimension=3):
+    vectors = np.random.default_rng(count).normal(size=(count, dimension)).astype("<f4")
+    return [
+        {
+            "id": f"d{number}",
+            "text": f"line one\nline two\u2028 {number}",
+            "metadata": {"number": number, "tags": ["a", None], "inner": {"big": 2**63 - 1}},
+            "embedding": vectors[number].tolist(),
+        }
+        for number in range(count)
+    ]
+
+
+def _lines_of(answer):
+    return [orjson.loads(line) for line in answer.get_data().splitlines()]
+
+
+@pytest.mark.parametrize("count", [0, 1, DOCUMENTS_AT_ONCE, DOCUMENTS_AT_ONCE * 2 + 1])
+def test_every_document_is_a_line_in_order_and_exact_to_the_last_bit(client, filled, count):
+    given = _documents(count)
+    name = filled(given)
+    answer = client.get(f"/collections/{name}/export")
+    assert (answer.status_code, answer.mimetype) == (200, "application/x-ndjson")
+    assert answer.headers["X-Document-Count"] == str(count)
+    assert answer.headers["ETag"] == client.get(f"/collections/{name}").headers["ETag"]
+    lines = _lines_of(answer)
+    for line, document in zip(lines, given, strict=True):
+        vector = np.frombuffer(base64.b64decode(line.pop("embedding")), dtype="<f4")
+        assert vector.tobytes() == np.array(document["embedding"], dtype="<f4").tobytes()
+        assert line == {key: document[key] for key in ("id", "text", "metadata")}
+
+
+def test_an_export_that_the_caller_already_has_is_not_sent_again(client, filled):
+    name = filled(_documents(1))
+    etag = client.head(f"/collections/{name}/export").headers["ETag"]
+    assert client.get(f"/collections/{name}/export", headers={"If-None-Match": etag}).status_code == 304
+    assert client.get(f"/collections/{name}").json["count"] == 1
+
+
+def test_writes_during_an_export_are_not_in_it(client, app, filled):
+    given = _documents(DOCUMENTS_AT_ONCE * 2)
+    name = filled(given)
+
+    def change():
+        with app.test_client() as other:
+            path = f"/collections/{name}/documents"
+            assert other.delete(path, json={"ids": [given[-1]["id"]]}).status_code == 200
+            assert other.patch(f"{path}/d{DOCUMENTS_AT_ONCE}", json={"text": "changed"}).status_code == 200
+
+    with app.extensions["rag.service"].store.export(name) as (collection, blocks):
+        exported = next(blocks)
+        writer = threading.Thread(target=change)
+        writer.start()
+        writer.join()
+        exported += [document for block in blocks for document in block]
+    assert collection.count == len(given)
+    assert [(each.id, each.text) for each in exported] == [(each["id"], each["text"]) for each in given]
+    assert client.get(f"/collections/{name}").json["count"] == len(given) - 1

@@ -1,0 +1,149 @@
+"""What comes over the wire: bodies and query strings in, records out; integers are kept to the digit or refused."""
+
+import numpy as np
+import orjson
+import pytest
+
+from schemas.access.callers import Limits
+from schemas.errors import InvalidInputError
+from schemas.records import GatherSpec, OrderBy
+from schemas.wire.body import load
+from schemas.wire.fields import where_from_text
+from schemas.wire.json_in import decode
+from schemas.wire.keys import CHANGED_KEY, NEW_KEY
+from schemas.wire.storage.document import PAGE_ARGUMENTS, SHOWN_ARGUMENTS, WRITING_ARGUMENTS, Page, Search
+from schemas.wire.storage.query import Query
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"),
+    [(1, 1), ("7", 7), ("+7", 7), (7.0, 7), (1000, 1000), (1001, 1000), ("99999999999999999999", 1000), (None, 100)],
+)
+def test_limits(given, limit):
+    assert load(Page(), {"limit": given})["limit"] == limit
+
+
+@pytest.mark.parametrize(
+    ("given", "order"),
+    [
+        ("a,-b", (OrderBy("a"), OrderBy("b", descending=True))),
+        (["a", "-b,c"], (OrderBy("a"), OrderBy("b,c", descending=True))),
+        (" a , -b ", (OrderBy("a"), OrderBy("b", descending=True))),
+        ("a,a", (OrderBy("a"),)),
+    ],
+)
+def test_orders(given, order):
+    assert load(Page(), {"order_by": given})["order_by"] == order
+
+
+def test_gather_becomes_a_record():
+    loaded = load(Query(), {"query_embedding": [1], "gather": {"by": "a", "order_by": "-b", "limit": 7}})
+    assert loaded["gather"] == GatherSpec(("a",), (OrderBy("b", descending=True),), 7)
+
+
+def test_searches_by_ids_have_a_page_of_their_own():
+    assert load(Search(), {})["limit"] == 100
+    assert load(Search(), {"ids": []})["limit"] == 1000
+    assert load(Search(), {"ids": ["a"], "limit": 7})["limit"] == 7
+    with pytest.raises(InvalidInputError, match="goes without ids"):
+        load(Search(), {"ids": ["a"], "cursor": "x"})
+
+
+def test_filters_and_parts_of_a_query_string():
+    assert load(PAGE_ARGUMENTS, {}) == load(PAGE_ARGUMENTS, {"where": ""}) == load(PAGE_ARGUMENTS, {"where": "{}"})
+    assert load(WRITING_ARGUMENTS, {"replace_where": ""})["replace_where"] is None
+    with pytest.raises(InvalidInputError, match="Invalid 'replace_where' filter: must be valid JSON"):
+        where_from_text("x", "replace_where")
+    assert load(SHOWN_ARGUMENTS, {}) == {"include": ()}
+    assert load(SHOWN_ARGUMENTS, {"include": "text, embedding"}) == {"include": ("text", "embedding")}
+    with pytest.raises(InvalidInputError) as caught:
+        load(SHOWN_ARGUMENTS, {"include": "vectors"})
+    assert caught.value.details == {"field": "include"}
+
+
+KEY = {"name": "a", "scopes": ["read"]}
+
+
+NO_TIMES = ("9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "tomorrow", "", 7)
+NO_RATES = (float("nan"), float("inf"), float("-inf"), 10**400)
+NO_KEYS = [
+    *((NEW_KEY, {"expires_at": each}, r"^expires_at must be a time like 2027-01-31T12:00:00Z$") for each in NO_TIMES),
+    (CHANGED_KEY, {"expires_at": "tomorrow"}, r"^expires_at must be a time like 2027-01-31T12:00:00Z$"),
+    (NEW_KEY, {"expires_at": "2027-01-31T12:00:00"}, "must be a time with a zone"),
+    *(
+        (NEW_KEY, {"limits": {"requests_per_second": each}}, r"^limits.requests_per_second must be a finite number$")
+        for each in NO_RATES
+    ),
+    (CHANGED_KEY, {"limits": {"burst": 5}}, r"^limits.burst must come with requests_per_second$"),
+    (NEW_KEY, {"scopes": ["write"], "where": {"a": 1}}, "Its only scope must be read$"),
+    (NEW_KEY, {"collections": [""]}, r"^Collection name is required\. The beginning of a name has '\*' after"),
+]
+
+
+@pytest.mark.parametrize(("schema", "given", "sentence"), NO_KEYS)
+def test_what_no_key_can_have_is_refused_in_a_sentence(schema, given, sentence):
+    with pytest.raises(InvalidInputError, match=sentence):
+        load(schema, {**KEY, **given})
+
+
+def test_a_burst_comes_with_its_rate():
+    both = {"burst": 5, "requests_per_second": 2}
+    assert load(CHANGED_KEY, {"limits": both})["limits"] == Limits(**both)
+
+
+LONG = "1" + "0" * 30
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1e30", "[1.5e300, -1e20]", "18446744073709551615", "-9223372036854775808", f'{{"a": "{LONG}", "b": 1e20}}', "0"],
+)
+def test_floats_and_integers_within_64_bits_are_taken(text):
+    assert decode(text) == orjson.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "details"),
+    [
+        ("18446744073709551616", {}),
+        (f'{{"metadata": {{"n": {LONG}}}}}', {"field": "metadata.n"}),
+        (f'{{"metadata": {{"n": [1, {{"m": -{LONG}}}]}}}}', {"field": "metadata.n.1.m"}),
+        (f'{{"documents": [{{}}, {{"metadata": {{"n": {LONG}}}}}]}}', {"field": "metadata.n", "index": 1}),
+        (f'{{"where": {{"n": {{"$gt": {LONG}}}}}}}', {"field": "where.n.$gt"}),
+        (f'{{"a": {LONG}, "b": {LONG}}}', {"field": "a"}),
+        (f'{{"a": [1.5, {LONG}]}}', {"field": "a.1"}),
+        (f'{{"a": ["x", {LONG}]}}', {"field": "a.1"}),
+        ("9" * 300, {}),
+    ],
+)
+def test_a_longer_one_is_refused_where_it_is(text, details):
+    with pytest.raises(InvalidInputError) as caught:
+        decode(text)
+    assert (caught.value.code, caught.value.details) == ("integer_too_large", details)
+    assert len(caught.value.message) < 200
+
+
+def test_a_query_string_names_its_parameter():
+    with pytest.raises(InvalidInputError) as caught:
+        decode(f'{{"n": {LONG}}}', "where")
+    assert caught.value.details == {"field": "where.n"}
+
+
+def test_vectors_are_floats_whatever_they_are_written_as():
+    assert decode(f'{{"embedding": [{LONG}, 1]}}') == {"embedding": [1e30, 1]}
+    assert decode(f'{{"query_embedding": [1, {LONG}]}}') == {"query_embedding": [1, 1e30]}
+
+
+def test_a_number_that_the_parser_takes_for_infinite_is_no_json():
+    with pytest.raises(orjson.JSONDecodeError):
+        decode("9" * 5_000)
+
+
+def test_deep_nesting_is_refused_and_not_run_into():
+    with pytest.raises(InvalidInputError, match="nested too deep"):
+        decode("[" * 1_020 + LONG + "]" * 1_020)
+
+
+def test_long_vectors_are_looked_at_as_a_whole():
+    numbers = np.random.default_rng(7).normal(size=100_000).tolist()
+    assert decode(orjson.dumps({"documents": [{"embedding": numbers}]}))["documents"][0]["embedding"] == numbers
