@@ -1,9 +1,11 @@
 """Commands against the live service, a service for connections to lead to, and collections that are embedded."""
 
 import uuid
+from contextlib import contextmanager
 
 import orjson
 import pytest
+import structlog
 
 from tests.registry.hostile import response
 from tests.support.commands import run_command
@@ -11,6 +13,23 @@ from tests.support.raw_server import raw_server
 
 TYPED = "sk-typed-by-a-person-93af"
 """A secret that people type, which a service may repeat."""
+
+
+@contextmanager
+def lines_written():
+    """Keep all lines of the log, as they are written, for the length of the block."""
+    lines = []
+
+    def keep(_logger, _method, line):
+        lines.append(line.decode() if isinstance(line, bytes) else str(line))
+        return line
+
+    processors = structlog.get_config()["processors"]
+    processors.append(keep)
+    try:
+        yield lines
+    finally:
+        processors.remove(keep)
 
 
 @pytest.fixture

@@ -111,17 +111,28 @@ def shelf(text_collection):
 
 
 @pytest.fixture
-def found(client, shelf):
-    def found(*conditions, logical_operator="and"):
+def ask(client):
+    """`ask(collection, condition, …)`: (the status, the ids of the documents that are found)."""
+
+    def ask(collection, *conditions, query="a text", top_k=100, logical_operator="and"):
         asked = {
-            "knowledge_id": shelf,
-            "query": "a text",
-            "retrieval_setting": {"top_k": 100, "score_threshold": 0},
+            "knowledge_id": collection,
+            "query": query,
+            "retrieval_setting": {"top_k": top_k, "score_threshold": 0},
             "metadata_condition": {"logical_operator": logical_operator, "conditions": list(conditions)},
         }
         answer = client.post("/dify/retrieval", json=asked)
-        assert answer.status_code == 200, answer.json
-        return {each["metadata"]["document_id"] for each in answer.json["records"]}
+        return answer.status_code, [each["metadata"]["document_id"] for each in answer.json.get("records", [])]
+
+    return ask
+
+
+@pytest.fixture
+def found(ask, shelf):
+    def found(*conditions, logical_operator="and"):
+        status, ids = ask(shelf, *conditions, logical_operator=logical_operator)
+        assert status == 200
+        return set(ids)
 
     return found
 
@@ -149,31 +160,22 @@ def test_times_are_found_among_more_texts_than_are_looked_at(found, monkeypatch,
     assert found(condition(operator, given)) - no_times == expected
 
 
-def test_conditions_are_joined_by_and_or(found):
+def test_conditions_are_joined_by_and_or_and_of_several_names_any_is_enough(found):
     seven, words = condition("is", "7"), condition("contains", "notes")
     assert found(seven, words) == set()
     assert found(seven, words, logical_operator="or") == {"seven", "seven-as-text", "numbers", "words"}
     assert found() == set(VALUES)
-
-
-def test_of_several_names_any_is_enough(found):
     assert found(condition("contains", "notes", ["nobody", "field"])) == {"words"}
     assert found(condition("not contains", "notes", ["nobody", "field"])) == set(VALUES) - {"words"}
 
 
-def test_matches_fill_the_answer_however_far_down_they_are(client, text_collection):
+def test_matches_fill_the_answer_however_far_down_they_are(ask, text_collection):
     name = text_collection(
         {f"near-{number}": ("The release notes.", {"path": f"a/{number}.md"}) for number in range(150)}
         | {"far": ("Something else.", {"path": "b/1.txt"})}
     )
-    asked = {
-        "knowledge_id": name,
-        "query": "release notes",
-        "retrieval_setting": {"top_k": 1, "score_threshold": 0},
-        "metadata_condition": {"conditions": [condition("end with", ".txt", "path")]},
-    }
-    records = client.post("/dify/retrieval", json=asked).json["records"]
-    assert [each["metadata"]["document_id"] for each in records] == ["far"]
+    ends = condition("end with", ".txt", "path")
+    assert ask(name, ends, query="release notes", top_k=1) == (200, ["far"])
 
 
 @pytest.mark.parametrize(("operator", "in_lists"), [("contains", False), ("end with", True), ("empty", True)])
@@ -195,22 +197,11 @@ def test_so_are_filters_that_name_too_much():
         ConditionFilters(values).where([Condition(names, "contains", ("x",))], any_holds=False)
 
 
-def test_as_many_values_as_are_allowed_can_be_asked_for(client, text_collection):
+def test_as_many_values_as_are_allowed_can_be_asked_for(ask, text_collection):
     tags = [f"tag-{each}" for each in range(conditions.MOST_ELEMENTS - 1)]
     documents = {"all": ("Much tagged.", {"tags": tags}), "none": ("Not tagged.", {"tags": ["other"]})}
     name = text_collection(documents)
     fuller = text_collection(documents | {"more": ("One more tag.", {"tags": ["more"]})})
-
-    def ask(collection, operator):
-        asked = {
-            "knowledge_id": collection,
-            "query": "tagged",
-            "retrieval_setting": {"top_k": 5, "score_threshold": 0},
-            "metadata_condition": {"conditions": [condition(operator, "tag-", "tags")]},
-        }
-        answer = client.post("/dify/retrieval", json=asked)
-        return answer.status_code, [each["metadata"]["document_id"] for each in answer.json.get("records", [])]
-
-    assert ask(name, "start with") == (200, ["all"])
-    assert ask(name, "not contains") == (200, ["none"])
-    assert ask(fuller, "start with")[0] == 400
+    assert ask(name, condition("start with", "tag-", "tags"), query="tagged") == (200, ["all"])
+    assert ask(name, condition("not contains", "tag-", "tags"), query="tagged") == (200, ["none"])
+    assert ask(fuller, condition("start with", "tag-", "tags"), query="tagged")[0] == 400

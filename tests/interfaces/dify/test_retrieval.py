@@ -71,13 +71,10 @@ def test_the_probe_of_a_registration_is_answered(client, probe):
     assert (answer.status_code, answer.json) == (200, {"records": []})
 
 
-def test_several_knowledges_and_beginnings_are_asked_together(ask, handbook):
+def test_several_knowledges_and_beginnings_are_asked_together_and_an_unknown_one_is_2001(ask, handbook):
     assert ask(knowledge_id=f"{handbook}, {handbook[:-2]}*")["records"]
     assert ask(knowledge_id=f"{handbook[:-1]}*")["records"]
     assert ask(knowledge_id="")["records"]
-
-
-def test_an_unknown_knowledge_is_2001(ask):
     for name in ("no-such-collection", "No such thing!", "a", ","):
         refused = ask(404, knowledge_id=name)
         assert (refused["error_code"], refused["code"]) == (2001, "collection_not_found"), name
@@ -86,18 +83,3 @@ def test_an_unknown_knowledge_is_2001(ask):
 def test_names_of_later_releases_are_ignored_and_a_question_that_is_too_long_is_cut(ask):
     assert ask(retrieval_settings=1, knowledgeid="x", retrieval_setting={**SETTING, "reranking": {"a": 1}})["records"]
     assert ask(query=QUESTION + " really" * 1_000)["records"]
-
-
-def test_every_refusal_is_in_difys_words(client):
-    given = {"method": "POST", "path": "/dify/retrieval"}
-    for request_, status in (
-        ({**given, "method": "GET"}, 405),
-        ({**given, "path": "/dify/documents"}, 404),
-        ({**given, "data": b"{", "content_type": "application/json"}, 400),
-        ({**given, "data": "a=b", "content_type": "text/plain"}, 415),
-        ({**given, "headers": {"Host": "elsewhere.example"}}, 421),
-        ({**given, "headers": {"Origin": "https://elsewhere.example"}}, 403),
-    ):
-        answer = client.open(**request_)
-        assert (answer.status_code, answer.json["error_code"]) == (status, 1002 if status == 403 else status)
-        assert answer.json["error_msg"]

@@ -28,12 +28,8 @@ def keep(client):
 
 def test_a_file_is_kept_shown_and_deleted(client, keep):
     file = keep("notes/ü.md", b"\x00\xff any bytes")
-    assert (file["filename"], file["bytes"], file["purpose"], file["status"]) == (
-        "notes/ü.md",
-        12,
-        "assistants",
-        "processed",
-    )
+    told = {"filename": "notes/ü.md", "bytes": 12, "purpose": "assistants", "status": "processed"}
+    assert file.items() >= told.items()
     place = f"/v1/files/{file['id']}"
     assert client.get(place).json == file
     with client.get(f"{place}/content") as content:
@@ -44,7 +40,7 @@ def test_a_file_is_kept_shown_and_deleted(client, keep):
     assert client.get(f"{place}/content").json["error"]["code"] == "kept_file_not_found"
 
 
-def test_a_list_goes_on_behind_a_file_that_is_gone(client, keep):
+def test_a_list_goes_on_behind_a_file_that_is_gone_and_not_behind_what_is_none(client, keep):
     ids = [keep(purpose="user_data")["id"] for _ in range(5)]
     first = client.get("/v1/files?purpose=user_data&limit=2").json
     assert ([each["id"] for each in first["data"]], first["has_more"]) == (ids[:2:-1], True)
@@ -54,10 +50,6 @@ def test_a_list_goes_on_behind_a_file_that_is_gone(client, keep):
     assert ([each["id"] for each in second["data"]], second["has_more"]) == (ids[2::-1], False)
     oldest = client.get("/v1/files?purpose=user_data&limit=1&order=asc").json
     assert (oldest["first_id"], oldest["has_more"]) == (ids[0], True)
-
-
-def test_a_list_does_not_go_on_behind_what_is_no_file(client, keep):
-    keep()
     for after in ("", "zzz", "file-", "vs_" + 32 * "0", "file-" + 32 * "G"):
         answer = client.get("/v1/files", query_string={"after": after})
         assert (answer.status_code, answer.json["error"]["param"]) == (400, "after"), after

@@ -35,7 +35,7 @@ def found(answer):
     return [each["file_id"] for each in answer["data"]]
 
 
-def test_results_are_those_of_the_search(search, client, handbook):
+def test_results_are_those_of_the_search_by_the_name_of_a_store_and_by_its_id(search, client, handbook):
     answer = search(**EVERYTHING)
     expected = client.post("/api/search", json={"query": QUESTION, "collection": handbook, "min_relevance": 0}).json
     assert [(each["file_id"], each["score"]) for each in answer["data"]] == [
@@ -51,9 +51,6 @@ def test_results_are_those_of_the_search(search, client, handbook):
     }
     names = {each["file_id"]: each["filename"] for each in answer["data"]}
     assert names == {"backups": "backups.md", "restore": "Restore", "coffee": "coffee"}
-
-
-def test_a_store_goes_by_its_id_whatever_its_name(search, client, handbook):
     store = "vs_" + client.get(f"/collections/{handbook}").json["id"].replace("-", "")
     assert search(store=store) == search()
 

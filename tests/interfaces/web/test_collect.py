@@ -7,14 +7,6 @@ import pytest
 from tests.support.live import PATIENCE_SECONDS, live_service
 
 
-def test_no_match_is_null_and_a_failure_is_in_the_receipt(client):
-    selected = [{"service": "local", "name": "there-is-none"}]
-    answer = client.post("/api/collect", json={"userMessage": "hello", "selectedCollections": selected}).json
-    assert (answer["result"], answer["data"]) == ("none", None)
-    [receipt] = answer["receipt"]["collections"]
-    assert (receipt["status"], receipt["error"]) == ("failed", "Collection 'there-is-none' not found")
-
-
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
     return tmp_path_factory.mktemp("collecting")

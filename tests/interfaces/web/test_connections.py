@@ -83,13 +83,6 @@ def test_a_connection_from_its_making_to_its_end(client, connection_id, secret):
         assert method(f"/api/connections/{connection_id}").status_code == 404
 
 
-def test_the_built_in_connections_exist_and_stay(client):
-    shown = {each["id"]: each for each in client.get("/api/connections").json["connections"]}
-    assert (shown["local"]["type"], shown["default"]["type"]) == ("rag", "embedding")
-    for answer in (client.put("/api/connections/local", json={"config": {}}), client.delete("/api/connections/local")):
-        assert (answer.status_code, answer.json["code"]) == (409, "connection_read_only")
-
-
 def test_a_planted_secret_is_in_no_answer_of_any_route(client, connection_id, secret, capfd):
     config = {"url": "http://127.0.0.1:9/v1", "api_key": secret}
     client.post("/api/connections", json=openai(connection_id, **config))
@@ -113,23 +106,6 @@ def test_a_planted_secret_is_in_no_answer_of_any_route(client, connection_id, se
     assert SECRET not in "".join(answer.text for answer in answers)
     said = capfd.readouterr()
     assert SECRET not in said.out + said.err
-
-
-def test_variables_are_named_and_never_shown(client, secret):
-    answer = client.get("/api/connections/env-vars").json
-    names = [each["name"] for each in answer["variables"]]
-    assert (answer["count"], "PATH" in names) == (len(names), False)
-    assert {"name": "TEST_OPENAI_API_KEY", "value": "********", "exists": True} in answer["variables"]
-    judged = client.post("/api/connections/env-vars/validate", json={"names": ["PATH"], "text": "${NO_SUCH_URL}"}).json
-    assert judged["valid"] is False
-    found = [(each["name"], each["allowed"], each["set"]) for each in judged["variables"]]
-    assert found == [("PATH", False, False), ("NO_SUCH_URL", True, False)]
-    assert (judged["missingVars"], judged["disallowedVars"]) == (["NO_SUCH_URL"], ["PATH"])
-    assert [each.split()[2] for each in judged["warnings"]] == ["PATH", "NO_SUCH_URL"]
-    answer = client.get("/api/connections/env-vars/suggestions?provider=openai&field=api_key").json
-    assert (answer["provider"], answer["field"]) == ("openai", "api_key")
-    told = {"name": "TEST_OPENAI_API_KEY", "set": True, "exists": True, "placeholder": secret}
-    assert told in answer["suggestions"]
 
 
 def test_only_documents_have_collections(client):
@@ -160,50 +136,6 @@ def test_a_url_at_which_something_else_answers_is_told_as_such(client, connectio
             (receipt,) = client.post("/api/collect", json=asked).json["receipt"]["collections"]
             assert (receipt["status"], "in the log" in receipt["error"]) == ("failed", False), content
             assert client.delete(url).status_code == 200
-
-
-def test_the_embeddings_of_this_machine_pass_without_a_network(client):
-    answer = client.post("/api/connections/embedding/test", json={"provider": "minilm", "config": {}})
-    assert answer.status_code == 200
-    verdicts = {stage["name"]: stage["verdict"] for stage in answer.json["stages"]}
-    assert (verdicts["address"], verdicts["connect"], verdicts["capability"]) == ("skipped", "skipped", "passed")
-    assert answer.json["details"]["dimension"] == 384
-
-
-@pytest.mark.parametrize(
-    ("url", "error_type", "stage"),
-    [
-        ("http://127.0.0.1:9", "network", "connect"),
-        ("http://0xA9FEA9FE/latest/meta-data", "blocked", "address"),
-        ("${HOME}", "invalid_config", "placeholders"),
-    ],
-)
-def test_a_connection_that_does_not_work_says_at_which_stage_and_what_to_do(client, url, error_type, stage):
-    answer = client.post("/api/connections/test", json={"type": "rag", "provider": "chromadb", "config": {"url": url}})
-    assert (answer.status_code, answer.json["success"], answer.json["errorType"]) == (400, False, error_type)
-    [failed] = [each for each in answer.json["stages"] if each["verdict"] == "failed"]
-    assert (failed["name"], failed["next_step"] != "") == (stage, True)
-    assert answer.json["error"] == answer.json["message"]
-
-
-@pytest.mark.parametrize("depth", [40, 300, 1000])
-def test_a_configuration_that_is_nested_beyond_reason_is_refused(client, connection_id, depth):
-    nested = '{"a":' * depth + "1" + "}" * depth
-    for path in ("", "/validate", "/test"):
-        given = f'"config": {nested}' if path else f'"id": "{connection_id}", "config": {nested}'
-        sent = f'{{"type": "embedding", "provider": "openai", {given}}}'
-        answer = client.post(f"/api/connections{path}", data=sent, content_type="application/json")
-        assert (answer.status_code in (200, 400), answer.json.get("valid") is True) == (True, False)
-
-
-@pytest.mark.parametrize("path", ["", "/health"])
-def test_connections_come_by_pages_when_wanted(client, path):
-    everything = client.get(f"/api/connections{path}").json
-    first = client.get(f"/api/connections{path}?limit=1").json
-    second = client.get(f"/api/connections{path}?limit=1&cursor={first['next_cursor']}").json
-    assert everything["next_cursor"] is None
-    ids = [each["id"] for each in everything["connections"]]
-    assert [each["id"] for page in (first, second) for each in page["connections"]] == ids[:2]
 
 
 def events_of(answer):
@@ -251,14 +183,6 @@ def test_only_a_connection_that_may_be_changed_lends_its_secrets(client, changes
     asked = {"type": "rag", "provider": "local", "config": {}, "changes": changes}
     for route in ("validate", "test"):
         assert client.post(f"/api/connections/{route}", json=asked).status_code == status
-
-
-def test_health_has_a_history(client):
-    for _ in range(2):
-        listed = {each["id"]: each for each in client.get("/api/connections/health").json["connections"]}
-    looks = listed["local"]["history"]
-    assert looks[-1]["status"] == "healthy"
-    assert client.get("/api/connections/local/health").json["history"][: len(looks)] == looks
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def listed(app, sent, finished):
     app.test_client().delete("/collections/sent-by-a-form")
 
 
-def test_each_file_is_taken_or_refused_with_the_reason(sent):
+def test_each_file_is_taken_or_refused_with_the_reason_and_the_job_counts_what_was_taken(sent, listed, finished):
     assert [(each["name"], each["status"], each.get("code")) for each in sent.json["files"]] == [
         ("handbook/backups.md", "queued", None),
         ("notes/ü.txt", "queued", None),
@@ -88,9 +88,6 @@ def test_each_file_is_taken_or_refused_with_the_reason(sent):
         ("notes/ü.txt", "refused", "repeated_name"),
         ("rows.jsonl", "refused", "unsupported_kind"),
     ]
-
-
-def test_the_job_counts_what_was_taken(sent, listed, finished):
     job = finished(sent)
     assert (job["status"], job["collection"]) == ("done", "sent-by-a-form")
     assert job["progress"] == {"files": 2, "files_done": 2, "chunks": 2, "chunks_done": 2}
@@ -98,14 +95,11 @@ def test_the_job_counts_what_was_taken(sent, listed, finished):
     assert [each["document_id"] for each in job["files"]] == [each["id"] for each in listed["documents"]]
 
 
-def test_documents_are_listed_with_what_was_given(listed):
+def test_documents_are_listed_with_what_was_given_shown_with_their_chunks_and_found_with_their_metadata(listed, client):
     assert (listed["total"], listed["next_cursor"]) == (2, None)
     told = {"source": "handbook/backups.md", "name": "backups.md", "title": "Backups", "kind": "markdown"}
     told |= {"tags": ["ops", "night"], "chunks": 1, "bytes": 39, "has_original": False}
     assert listed["documents"][0].items() >= told.items()
-
-
-def test_a_document_is_shown_with_its_chunks(client, listed):
     document = listed["documents"][0]
     place = f"/api/documents/{document['id']}"
     assert client.get(place).json == document
@@ -113,9 +107,6 @@ def test_a_document_is_shown_with_its_chunks(client, listed):
     expected = {"text": "# Backups\n\nThey run every night at two.", "section": "Backups", "chunk_index": 0}
     assert chunk == {"id": chunk["id"], "start_line": 1, **expected}
     assert client.get(f"{place}/original").json["code"] == "original_not_kept"
-
-
-def test_a_document_is_found_with_its_metadata(client, listed):
     asked = {"query": "when do backups run?", "collections": ["sent-by-a-form"]}
     assert client.post("/api/search", json=asked).json["results"][0]["metadata"]["team"] == "x"
 
@@ -260,17 +251,14 @@ def test_a_text_that_was_sent_is_listed_beside_files(client, finished):
 
 
 class TestJobs:
-    def test_a_job_that_is_not_there_is_a_404(self, client):
-        for method in (client.get, client.delete):
-            answer = method("/api/jobs/never")
-            assert (answer.status_code, answer.json["code"]) == (404, "job_not_found")
-
-    def test_an_ended_job_stays_as_it_ended(self, client, collection, finished):
+    def test_an_ended_job_stays_as_it_ended_and_tells_no_more_than_what_the_client_gave(
+        self, client, collection, finished, app
+    ):
         job = finished(client.post("/api/documents", data=form(("a.md", b"# A"), collection=collection)))
         assert client.delete(f"/api/jobs/{job['id']}").json == job
         assert client.get("/api/jobs?status=done&limit=100").json["jobs"].count(job) == 1
-
-    def test_no_more_is_told_than_what_the_client_gave(self, client, collection, finished, app):
+        for method in (client.get, client.delete):
+            assert method("/api/jobs/never").json["code"] == "job_not_found"
         job = finished(client.post("/api/documents", data=form(("a.txt", b"\0\1\2"), collection=collection)))
         assert (job["status"], job["files"][0]["code"]) == ("failed", "unreadable")
         assert str(app.extensions["rag.service"].settings.data_dir) not in json.dumps(job)

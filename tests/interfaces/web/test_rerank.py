@@ -271,16 +271,3 @@ def test_the_configured_connection_is_asked_by_default_and_part_of_the_health(
         assert KEY not in str(shown)
         assert client.get("/health").json["rerank"]["provider"] == "cohere"
         assert client.get("/api/connections/rerank/health").json["status"] == "healthy"
-
-
-@pytest.mark.parametrize(
-    ("provider", "path", "extra"), [("cohere", "/v1", {"model": "m"}), ("tei", "", {})], ids=["cohere", "tei"]
-)
-def test_a_connection_is_tried_out_stage_by_stage(client, answering, provider, path, extra):
-    body = {"provider": provider, "config": {"url": answering.url + path, **extra}}
-    answer = client.post("/api/connections/rerank/test", json=body)
-    assert (answer.status_code, answer.json["success"], answer.json["method"]) == (200, True, "rerank_texts")
-    answering.script = [(401, {})] * 4
-    answer = client.post("/api/connections/rerank/test", json=body)
-    assert answer.status_code == 400
-    assert [each["name"] for each in answer.json["stages"] if each["verdict"] == "failed"] == ["authenticate"]
