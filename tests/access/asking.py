@@ -1,8 +1,12 @@
-"""A request to each route of the table of access, which names a collection where the route takes one."""
+"""A request to each route of the table of access, which names a collection where the route takes one, and requests that tell
+a service texts and secrets, some of which it stores, and some of which it refuses."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+import orjson
 
 from tests.access.keyed import MINE
 
@@ -17,6 +21,7 @@ NAME = "{name}"
 PART = re.compile(r"\{(\w+)\}")
 VECTOR = {"query_embedding": [1.0, 0.0]}
 CHROMA = "/api/v2/tenants/{tenant}/databases/{database}/collections"
+SELECTED = {"service": "local", "name": NAME, "embedding_connection": "default", "embedding_model": "all-MiniLM-L6-v2"}
 BODIES: dict[str, Any] = {
     f"POST {CHROMA}": {"name": NAME},
     f"POST {CHROMA}/{{collection_id}}/search": {"searches": []},
@@ -58,19 +63,7 @@ BODIES: dict[str, Any] = {
     "POST /api/documents": SENTENCE.encode(),
     "POST /api/judgements": {"question": "door", "collection": NAME, "document_id": "open", "grade": 1},
     "POST /api/bench": {"collection": NAME},
-    "POST /api/collect": {
-        "userMessage": "door",
-        "topic": "",
-        "currentTopic": "",
-        "selectedCollections": [
-            {
-                "service": "local",
-                "name": NAME,
-                "embedding_connection": "default",
-                "embedding_model": "all-MiniLM-L6-v2",
-            }
-        ],
-    },
+    "POST /api/collect": {"userMessage": "door", "selectedCollections": [SELECTED]},
 }
 """Bodies with which requests get as far as the collection; others are refused for their bodies, after their callers were
 judged."""
@@ -130,3 +123,68 @@ def _with_name(body: Any, collection: str | None) -> Any:
     if isinstance(body, list):
         return [_with_name(value, collection) for value in body]
     return collection if body == NAME else body
+
+
+JSON = {"Content_Type": "application/json"}
+
+
+class Told(NamedTuple):
+    path: str
+    body: Any = None
+    statuses: tuple[int, ...] = (200,)
+    """What may be answered."""
+    method: str = "POST"
+    headers: Mapping[str, str] = {}
+
+
+def telling(text: str, word: str, secret: str) -> list[Told]:
+    """Return requests, one after the other, with a text that contains the word, and with a secret."""
+    place, connections = f"/collections/{MINE}", "/api/connections"
+    document = {"id": "logged", "text": text, "metadata": {"said": text}, "embedding": [1.0, 0.0]}
+    line = orjson.dumps({"id": "line", "text": text, "embedding": [1.0, 0.0]})
+    lines = line + b"\n" + line[:-5] + b"\n"
+    itself = {"type": "rag", "provider": "chromadb-wrapper"}
+    nobody = {"url": "http://127.0.0.1:9", "api_key": secret}
+    rules = [
+        {**RULE, "content": text},
+        {**RULE, "content": text, "metadata": {"source": word}},
+        *({**RULE, "metadata": {**RULE["metadata"], name: word}} for name in ("doc_type", "last_update_date")),
+        {**RULE, "content": f"# {text}\n\n" + "A sentence of a section without an end. " * 500},
+    ]
+
+    def call(tool: str, **arguments: Any) -> Told:
+        params = {"name": tool, "arguments": arguments}
+        return Told("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+
+    def uploaded(name: str) -> Told:
+        headers = {"Content_Type": "application/octet-stream", "X_Filename": name}
+        return Told("/api/documents?collection=mine-logged", text.encode(), (202,), headers=headers)
+
+    return [
+        Told(f"{place}/documents", {"documents": [document]}, (201, 202)),
+        Told(f"{place}/documents", {"documents": [{**document, "embedding": [1.0]}]}, (400,)),
+        Told(f"{place}/documents", f'{{"documents": [{{"text": "{text}"'.encode(), (400,), headers=JSON),
+        Told(f"{place}/import", lines, (400,), headers=HEADERS["POST /collections/{name}/import"]),
+        Told(f"{place}/documents/logged", {"metadata": {"said": f"{text}!"}}, method="PATCH"),
+        Told(f"{place}/documents/search", {"where": {"said": {"$nope": text}}}, (400,)),
+        Told(f"{place}/text-search", {"query": text}),
+        Told(f"{place}/text-search", {"query": [text]}, (400,)),
+        Told("/api/search", {"query": text}),
+        Told("/api/rag/search", {"query": text}),
+        Told("/api/rag/retrieve", {"query": text, "context_key": "k"}),
+        Told("/tools/rag_context_search", {"query": text}),
+        Told("/api/chat", {"messages": [{"role": "user", "content": text}]}),
+        Told("/api/rag/documents:batch", {"documents": rules, "collection": "mine-logged"}),
+        uploaded("logged.md"),
+        uploaded("logged.pdf"),
+        call("session_start", name="logged"),
+        call("session_note", note=text),
+        call("session_note", note=[text]),
+        call("rag_query", query="x", where={"said": {"$nope": text}}),
+        call("session_end", summary=text),
+        Told(f"{connections}/test", {**itself, "config": nobody}, (400, 502, 503)),
+        Told(f"{connections}/test", {**itself, "config": {"url": f"http://somebody:{secret}@127.0.0.1:9"}}, (400,)),
+        Told(connections, {"id": "logged", **itself, "config": nobody}, (201,)),
+        Told(f"{connections}/logged", method="GET"),
+        Told(f"{connections}/logged", method="DELETE"),
+    ]

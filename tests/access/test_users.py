@@ -6,10 +6,8 @@ import pytest
 
 from tests.access.conftest import ADMIN_KEY
 from tests.access.keyed import CANARY, MINE, THEIRS, KeyedService
-from tests.support.identity.issuer import running_issuer, signing_key
-from tests.support.identity.mcp_login import Kept, logging_in
+from tests.support.identity.issuer import running_issuer
 from tests.support.live import eventually, free_port, live_service
-from tests.support.mcp_clients import within_bounds
 
 CLAIMS = """
 scopes:
@@ -114,32 +112,3 @@ def test_a_user_uploads_into_their_own_collections_alone(users, token):
     eventually(lambda: users.ask("GET", path, ada).json()["status"] == "done")
     names = {each["name"] for each in users.ask("GET", "/collections", users.admin_key).json()["collections"]}
     assert "theirs-invented" not in names
-
-
-def test_what_is_no_token_for_this_service_is_refused(users, issuer, token):
-    with running_issuer() as other:
-        claims = {"iss": issuer.url, "aud": f"{users.url}/mcp", "groups": ["operators"]}
-        forged = other.token(key=signing_key("first-x"), header={"kid": "first"}, **claims)
-    for wrong, code in (
-        (forged, "key_unknown"),
-        (token(aud="https://elsewhere.example/mcp"), "key_unknown"),
-        (token(exp=int(time.time()) - 3600), "key_expired"),
-    ):
-        answer = users.ask("GET", "/collections", wrong)
-        assert (answer.status_code, answer.json()["code"]) == (401, code), answer.text
-        assert "WWW-Authenticate" in answer.headers
-
-
-def test_the_official_client_logs_in_by_itself_and_uses_tools(users, issuer):
-    async def use(kept):
-        async with logging_in(f"{users.url}/mcp", kept) as client, client:
-            tools = {each.name for each in (await client.list_tools()).tools}
-            return tools, await client.call_tool("rag_context_health")
-
-    issuer.user = {"sub": "eve", "groups": ["readers"], "teams": ["mine"]}
-    kept = Kept()
-    tools, called = within_bounds(use, kept)
-    assert "rag_context_search" in tools
-    assert not called.is_error
-    assert len(kept.logins) == 1
-    assert CANARY not in str(called)

@@ -103,18 +103,15 @@ def test_its_own_tests_pass(built, service):
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
 
-def test_the_lock_file_names_no_registry():
+def test_the_lock_file_names_no_registry_and_it_needs_no_package_when_it_runs():
     packages = json.loads((CLIENT / "package-lock.json").read_text())["packages"]
     assert [name for name, package in packages.items() if "resolved" in package] == []
     assert all("integrity" in package for name, package in packages.items() if name)
-
-
-def test_it_needs_no_package_when_it_runs():
     package = json.loads((CLIENT / "package.json").read_text())
     assert not {"dependencies", "peerDependencies", "optionalDependencies"} & set(package)
 
 
-def test_a_page_stores_and_finds_and_streams(tab, application):
+def test_a_page_stores_and_finds_and_streams_and_one_of_a_strange_origin_learns_nothing(tab, application):
     tab.page.goto(f"http://127.0.0.1:{application}/")
     told = tab.page.evaluate(STORED_AND_FOUND, [tab.url, KEY])
     assert told == {
@@ -123,8 +120,5 @@ def test_a_page_stores_and_finds_and_streams(tab, application):
         "exported": 1200,
         "missing": ["collection_not_found", 404],
     }
-
-
-def test_a_page_of_a_strange_origin_learns_nothing(tab, application):
     tab.page.goto(f"http://localhost:{application}/")
     assert tab.page.evaluate(REFUSED, [tab.url, KEY]) == "network_failure"

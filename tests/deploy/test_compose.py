@@ -31,8 +31,14 @@ def scaled():
     return read(SCALED)
 
 
-def test_compose_takes_the_file(composed):
+def test_what_is_named_is_there_and_compose_takes_the_file(composed):
     assert ComposeSpecification.model_validate(composed).services.keys() == composed["services"].keys()
+    services = composed["services"].values()
+    mounted = {volume.partition(":")[0] for each in services for volume in each.get("volumes", ())}
+    assert {name for name in mounted if not name.startswith(".")} == set(composed["volumes"])
+    assert {name for each in services for name in each.get("secrets", ())} == set(composed.get("secrets", ()))
+    assert {name for each in services for name in each.get("depends_on", ())} <= set(composed["services"])
+    assert {name for each in services for name in each.get("networks", ())} == set(composed.get("networks", ()))
 
 
 @pytest.mark.parametrize(
@@ -49,20 +55,6 @@ def test_a_fault_of_the_file_is_found(scaled, change):
         ComposeSpecification.model_validate(scaled)
 
 
-def test_what_is_named_is_there(composed):
-    services = composed["services"].values()
-    mounted = {volume.partition(":")[0] for each in services for volume in each.get("volumes", ())}
-    assert {name for name in mounted if not name.startswith(".")} == set(composed["volumes"])
-    assert {name for each in services for name in each.get("secrets", ())} == set(composed.get("secrets", ()))
-    assert {name for each in services for name in each.get("depends_on", ())} <= set(composed["services"])
-    assert {name for each in services for name in each.get("networks", ())} == set(composed.get("networks", ()))
-
-
-def test_one_machine_needs_no_postgres():
-    services = read(PROJECT / "compose.yaml")["services"]
-    assert {name for name, each in services.items() if "profiles" not in each} == {"rag-wrapper", "chroma"}
-
-
 def test_files_that_are_mounted_are_kept_and_secrets_are_not(scaled):
     mounted = [volume.split(":")[0] for each in scaled["services"].values() for volume in each.get("volumes", ())]
     assert all((SCALED.parent / name).exists() for name in mounted if name.startswith("."))
@@ -75,23 +67,20 @@ def test_files_that_are_mounted_are_kept_and_secrets_are_not(scaled):
     assert "!deploy" not in built
 
 
-def test_every_container_runs_without_rights_and_on_a_root_that_it_cannot_write_to(scaled):
+def test_containers_run_without_rights_on_a_root_that_they_cannot_write_to_and_only_the_proxy_can_be_reached(scaled):
     for name, service in scaled["services"].items():
         assert service["read_only"] is True, name
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert any(place.startswith("/tmp:") for place in service["tmpfs"]), name
     assert {name for name, service in scaled["services"].items() if "cap_add" in service} == {"postgres"}
-
-
-def test_only_the_proxy_can_be_reached_and_only_it_is_believed(scaled):
     services = scaled["services"]
     assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
     address = services["proxy"]["networks"]["inside"]["ipv4_address"]
     assert services["rag-1"]["environment"]["RAG_TRUSTED_PROXIES"] == address
 
 
-def test_the_services_differ_by_their_volume_alone(scaled):
+def test_the_services_differ_by_their_volume_alone_and_their_settings_exist(scaled):
     first, second = (dict(scaled["services"][name]) for name in ("rag-1", "rag-2"))
     assert [each.pop("volumes") for each in (first, second)] == [
         [f"rag-{number}-data:/data", f"rag-{number}-backups:/backups"] for number in (1, 2)
@@ -99,9 +88,6 @@ def test_the_services_differ_by_their_volume_alone(scaled):
     assert first == second
     assert first["command"][:2] == ["serve", "--config"]
     assert first["command"][2] == f"/run/secrets/{first['secrets'][0]}"
-
-
-def test_the_settings_exist(scaled):
     example = {f"RAG_{name.upper()}" for name in yaml.safe_load(EXAMPLE.read_text())}
     assert example | set(scaled["services"]["rag-1"]["environment"]) <= set(known_settings())
     assert {"RAG_SECRET_KEY", "RAG_CATALOG_URL", "RAG_API_KEY", "RAG_BACKUP_KEY"} == example
@@ -132,12 +118,14 @@ def test_the_proxy_asks_every_service_as_operations_says(scaled):
     assert {each for each in ours ^ theirs if not each.startswith("proxy_pass ")} == set()
 
 
-def test_the_images_are_those_of_one_machine(scaled):
+def test_the_images_are_those_of_one_machine_which_needs_no_postgres(scaled):
     one = read(PROJECT / "compose.yaml")["services"]
     for name in ("chroma", "postgres"):
         assert scaled["services"][name]["image"] == one[name]["image"]
         assert scaled["services"][name]["healthcheck"] == one[name]["healthcheck"]
     assert scaled["services"]["rag-1"]["stop_grace_period"] == one["rag-wrapper"]["stop_grace_period"]
+    services = read(PROJECT / "compose.yaml")["services"]
+    assert {name for name, each in services.items() if "profiles" not in each} == {"rag-wrapper", "chroma"}
 
 
 def test_every_file_that_the_page_names_is_there():

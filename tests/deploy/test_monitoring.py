@@ -101,7 +101,7 @@ def _lacks(expression, known):
     return lacking - GIVEN_BY_PROMETHEUS
 
 
-def test_every_alert_has_what_an_operator_needs():
+def test_every_alert_has_what_an_operator_needs_and_is_shown_to_fire_and_not_to_fire():
     sections = set(re.findall(r"^### (\w+)$", (PROJECT / "docs" / "operations.md").read_text(), re.MULTILINE))
     for rule in RULES:
         assert rule["labels"]["severity"] in ("info", "warning", "critical")
@@ -109,9 +109,6 @@ def test_every_alert_has_what_an_operator_needs():
         page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
         assert (page, anchor) == ("docs/operations.md", rule["alert"].lower())
         assert rule["alert"] in sections
-
-
-def test_every_alert_is_shown_to_fire_and_not_to_fire():
     assert [case["name"] for case in CASES] == [rule["alert"] for rule in RULES]
     for case in CASES:
         series = " ".join(each["series"] for each in case["input_series"])
@@ -133,15 +130,12 @@ def test_promtool_agrees():
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_configuration_names_the_rules():
+def test_the_configuration_names_the_rules_and_the_dashboard_takes_its_data_from_where_one_chooses():
     configuration = yaml.safe_load((PROMETHEUS / "prometheus.yaml").read_text())
     assert configuration["rule_files"] == ["alerts.yaml"]
     (scraped,) = configuration["scrape_configs"]
     assert scraped["job_name"] == "rag"
     assert "credentials_file" in scraped["authorization"]
-
-
-def test_the_dashboard_takes_its_data_from_where_one_chooses():
     assert "datasource" in {each["name"] for each in DASHBOARD["templating"]["list"]}
     panels = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
     assert {panel["datasource"]["uid"] for panel in panels} == {"${datasource}"}

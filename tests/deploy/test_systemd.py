@@ -25,13 +25,8 @@ def analyzed():
         pytest.skip("there is no systemd-analyze here (Debian's package systemd)")
 
     def ask(*arguments):
-        done = subprocess.run(
-            [program, "--no-pager", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
+        line = [program, "--no-pager", *map(str, arguments)]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
         return done.returncode, done.stdout + done.stderr
 
     return ask
@@ -64,21 +59,20 @@ def test_systemd_finds_the_service_little_exposed(analyzed):
     assert float(told) <= MOST_EXPOSURE
 
 
-def test_the_unit_stops_as_slowly_as_the_service():
+def test_the_unit_stops_as_slowly_as_the_service_in_its_directory_with_its_settings_and_a_user_of_its_own():
     compose = yaml.safe_load((PROJECT / "compose.yaml").read_text())
-    assert [f"{each}s" for each in settings()["TimeoutStopSec"]] == [
-        compose["services"]["rag-wrapper"]["stop_grace_period"]
-    ]
+    grace = compose["services"]["rag-wrapper"]["stop_grace_period"]
+    assert [f"{each}s" for each in settings()["TimeoutStopSec"]] == [grace]
     assert settings()["KillMode"] == ["mixed"], "all processes would be told at once, the engine among them"
-
-
-def test_the_directory_and_the_settings_are_those_of_the_service():
     given = dict(each.split("=", 1) for line in settings()["Environment"] for each in line.split())
     assert {name for name in given if name.startswith("RAG_")} <= set(known_settings())
     [directory] = settings()["StateDirectory"]
     assert given["RAG_DATA_DIR"] == f"/var/lib/{directory}"
     [credential] = settings()["LoadCredential"]
     assert settings()["ExecStart"][0].endswith(f"serve --config %d/{credential.partition(':')[0]}")
+    [line] = [each for each in UNIT.with_name("rag-wrapper.sysusers").read_text().splitlines() if each]
+    kind, name, *_ = line.split()
+    assert (kind, [name], [name]) == ("u", settings()["User"], settings()["Group"])
 
 
 def test_backups_can_be_written_where_the_page_says():
@@ -90,9 +84,3 @@ def test_backups_can_be_written_where_the_page_says():
     page = (PROJECT / "docs" / "deploy.md").read_text()
     assert f"backup_dir: {folder}\\n" in page
     assert re.search(rf"install -d -m 700 -o (\S+) -g \1 {folder}$", page, re.MULTILINE)[1] == settings()["User"][0]
-
-
-def test_the_user_is_made_by_sysusers():
-    [line] = [each for each in UNIT.with_name("rag-wrapper.sysusers").read_text().splitlines() if each]
-    kind, name, *_ = line.split()
-    assert (kind, [name], [name]) == ("u", settings()["User"], settings()["Group"])

@@ -39,6 +39,7 @@ README, DOCS = PROJECT / "README.md", PROJECT / "docs"
 INTEGRATIONS = DOCS / "integrations.md"
 ROUTES, SETTINGS, OPERATIONS = DOCS / "routes.md", DOCS / "settings.md", DOCS / "operations.md"
 PACKAGES = ("schemas", "wrapper", "providers", "registry", "retrieval", "interfaces")
+KINDS = (WrapperSettings, AccessSettings, OidcSettings, RegistrySettings, RetrievalSettings, TracingSettings)
 FOLLOWED = re.compile(r"(?:https?:|mailto:)")
 NOTHING = "–"
 
@@ -69,16 +70,7 @@ def test_every_setting_is_in_a_table_with_its_default():
     documented = {name: default for name, default, _ in rows}
     assert len(documented) == len(rows), "a setting is described twice"
     of_the_service = {
-        f"RAG_{each.name.upper()}": _spelt(getattr(default, each.name))
-        for default in (
-            WrapperSettings(),
-            AccessSettings(),
-            OidcSettings(),
-            RegistrySettings(),
-            RetrievalSettings(),
-            TracingSettings(),
-        )
-        for each in fields(default)
+        f"RAG_{each.name.upper()}": _spelt(getattr(kind(), each.name)) for kind in KINDS for each in fields(kind)
     }
     of_load = {
         option.envvar: _spelt(option.to_info_dict()["default"])
@@ -150,8 +142,12 @@ def test_every_package_says_what_it_is_for():
     assert told == sentences
 
 
-def test_every_link_leads_somewhere():
+def test_every_link_leads_somewhere_and_one_that_leads_nowhere_is_found():
     assert [f"{page.name}: {target}" for page in DOCUMENTS for target in _links(page) if _is_broken(page, target)] == []
+    page = DOCS / "operations.md"
+    wrong = ["nowhere.md", "#no-such-heading", "settings.md#no-such-heading"]
+    right = ["settings.md", "#metrics", "https://elsewhere.example/"]
+    assert [target for target in (*right, *wrong) if _is_broken(page, target)] == wrong
 
 
 def _is_broken(page, target):
@@ -160,13 +156,6 @@ def _is_broken(page, target):
     path, _, anchor = target.partition("#")
     linked = (page.parent / path).resolve() if path else page
     return not linked.exists() or bool(anchor and anchor not in _anchors(linked))
-
-
-def test_a_link_that_leads_nowhere_is_found():
-    page = DOCS / "operations.md"
-    wrong = ["nowhere.md", "#no-such-heading", "settings.md#no-such-heading"]
-    right = ["settings.md", "#metrics", "https://elsewhere.example/"]
-    assert [target for target in (*right, *wrong) if _is_broken(page, target)] == wrong
 
 
 def test_every_file_that_is_named_exists():
@@ -234,6 +223,4 @@ def _spelt(default):
         return "on" if default else "off"
     if isinstance(default, tuple):
         default = ",".join(default)
-    if isinstance(default, bool):
-        return "on" if default else "off"
     return str(default) if default not in ("", None) else NOTHING

@@ -23,12 +23,9 @@ VARIABLES = {f"RAG_{each.name.upper()}" for each in (*fields(WrapperSettings), *
 COPIED = [source for line in re.findall(r"^COPY (?!--)(.+)$", DOCKERFILE, re.MULTILINE) for source in line.split()[:-1]]
 
 
-def test_every_package_is_copied():
+def test_every_package_is_copied_and_every_copied_path_exists_and_reaches_the_builder():
     included = PYPROJECT["tool"]["setuptools"]["packages"]["find"]["include"]
     assert {name.removesuffix("*") for name in included} <= set(COPIED)
-
-
-def test_every_copied_path_exists_and_reaches_the_builder():
     lines = (PROJECT / ".dockerignore").read_text().splitlines()
     let_through = {line[1:] for line in lines if line.startswith("!")}
     assert [source for source in COPIED if not (PROJECT / source).exists()] == []
@@ -57,15 +54,11 @@ def test_the_image_makes_the_guide_before_it_installs_the_service():
     assert set(AT_THE_TOP) | {"docs", "openapi.yaml"} <= set(COPIED)
 
 
-def test_nothing_that_builds_comes_into_the_image():
+def test_the_image_says_its_release_does_not_run_as_root_and_stops_by_the_signal_that_lets_requests_end_without_what_builds():
     stage = DOCKERFILE.rpartition("FROM ")[2]
     assert stage.startswith("python:3.11-slim\n")
     assert re.findall(r"^COPY (.+)$", stage, re.MULTILINE) == ["--from=build /opt/rag-wrapper /opt/rag-wrapper"]
     assert "pip" not in stage
-
-
-def test_the_image_says_its_release_does_not_run_as_root_and_stops_by_the_signal_that_lets_requests_end():
-    stage = DOCKERFILE.rpartition("FROM ")[2]
     release = re.findall(r'org\.opencontainers\.image\.version="([^"]+)"', stage)
     assert release == [PYPROJECT["project"]["version"]]
     assert re.findall(r"^USER (\S+)$", stage, re.MULTILINE) == ["10001:10001"]
@@ -109,12 +102,9 @@ def test_the_health_check_of_compose_passes_only_while_chroma_runs(app, running)
     assert (result.returncode == 0) is running
 
 
-def test_the_settings_of_the_image_and_of_compose_exist():
+def test_the_settings_of_the_image_and_of_compose_exist_with_the_chroma_that_the_service_is_made_for():
     given = set(_services()["rag-wrapper"]["environment"]) | set(re.findall(r"\b(RAG_\w+)=", DOCKERFILE))
     assert given <= VARIABLES
-
-
-def test_compose_runs_the_chroma_that_the_service_is_made_for():
     pinned = next(each for each in PYPROJECT["project"]["dependencies"] if each.startswith("chromadb=="))
     assert _services()["chroma"]["image"] == f"chromadb/chroma:{pinned.partition('==')[2]}"
 

@@ -10,7 +10,6 @@ from interfaces.start_checks import look_before_start
 from registry.placeholders.resolving import Placeholders
 from schemas.settings import RegistrySettings
 from tests.interfaces.environ import environ
-from tests.support.commands import run_command
 from tests.support.live import live_service
 from tests.support.logs import logs_of
 
@@ -62,15 +61,6 @@ def test_one_that_is_no_good_stops_the_start_with_a_sentence(tmp_path, monkeypat
     (problem,) = look_before_start().problems
     assert sentence in problem
     assert "sk-planted" not in problem
-
-
-def test_as_a_process_it_ends_with_the_sentence_and_no_traceback(tmp_path, processes):
-    path = file_of(tmp_path, books={**GOOD, "config": {"api_key": "sk-planted"}})
-    done = run_command("serve", "--config", path, data_dir=tmp_path / "data")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "API key is a secret" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "sk-planted" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import orjson
@@ -124,7 +125,6 @@ def test_a_certificate_that_has_expired_is_a_warning(environ, tmp_path):
         ({"RAG_EMBEDDING_PROVIDER": "ollama", "RAG_EMBEDDING_URL": "nowhere"}, "RAG_EMBEDDING_URL: URL must be"),
         ({"RAG_CONNECT_POLICY": "ftp://x"}, "RAG_CONNECT_POLICY"),
         ({"RAG_TLS_CERT": "/no/such.pem"}, "RAG_TLS_CERT is set and RAG_TLS_KEY is not: TLS needs both"),
-        ({"RAG_TLS_KEY": "/no/such.pem"}, "RAG_TLS_KEY is set and RAG_TLS_CERT is not: TLS needs both"),
         ({"RAG_TLS_CERT": "/no/such", "RAG_TLS_KEY": "/no/such"}, "RAG_TLS_CERT: the file cannot be read: No such"),
         ({"RAG_CA_FILE": "/no/such.pem"}, "RAG_CA_FILE: the file cannot be used: No such file or directory"),
         ({"RAG_CA_FILE": "/proc/version"}, "RAG_CA_FILE: the file cannot be used: it holds no certificate in PEM"),
@@ -134,16 +134,11 @@ def test_a_certificate_that_has_expired_is_a_warning(environ, tmp_path):
         ({"RAG_CATALOG_URL": "sqlite:////no/such/folder/file"}, "RAG_CATALOG_URL: /no/such/folder/file cannot be the"),
         ({"RAG_CATALOG_URL": "sqlite:////proc/version"}, "RAG_CATALOG_URL: /proc/version "),
         ({"RAG_NOTES_COLLECTION": "a name"}, "RAG_NOTES_COLLECTION: Collection name must be 3-512 characters"),
-        ({"RAG_WRITE_WAIT_SECONDS": "1e300"}, "RAG_WRITE_WAIT_SECONDS: Must be"),
-        ({"RAG_CACHE_TTL_SECONDS": "1e300"}, "RAG_CACHE_TTL_SECONDS: Must be"),
         ({"RAG_CONFIG_FILE": "/no/such.yaml"}, "Cannot read the configuration file /no/such.yaml"),
-        ({"RAG_MATCH_THRESHOLD": "near"}, "RAG_MATCH_THRESHOLD"),
         ({"RAG_TOPIC": "maybe"}, "RAG_TOPIC"),
         ({"RAG_API_KEY": "short"}, "RAG_API_KEY must be 16 or more printable ASCII characters"),
         ({"RAG_API_KEY_FILE": "/no/such"}, "RAG_API_KEY_FILE: the file cannot be read"),
-        ({"RAG_API_KEY_FILE": "/proc"}, "RAG_API_KEY_FILE: the file cannot be read"),
         ({"RAG_API_KEY": "k" * 16, "RAG_API_KEY_FILE": "/no/such"}, "RAG_API_KEY and RAG_API_KEY_FILE are both set"),
-        ({"RAG_API_KEY": "short", "RAG_HOST": "0.0.0.0"}, "RAG_API_KEY must be 16 or more"),
         ({"RAG_ACCESS": "closed", "RAG_HOST": "0.0.0.0"}, "RAG_ACCESS: Must be one of: open, keys."),
         ({"RAG_BACKUP_DIR": "{tmp}/data/originals"}, "RAG_BACKUP_DIR: the folder originals"),
     ],
@@ -184,7 +179,9 @@ def test_a_file_without_a_key_is_one_sentence(environ, tmp_path, content, senten
     assert problem.startswith(sentence)
 
 
-def test_a_service_for_other_machines_needs_a_key(environ, tmp_path):
+def test_a_service_for_other_machines_needs_a_key_and_a_catalogue_from_before_there_were_any_has_none(
+    environ, tmp_path
+):
     environ["RAG_HOST"] = "0.0.0.0"
     settings = read_wrapper_settings()
 
@@ -195,15 +192,12 @@ def test_a_service_for_other_machines_needs_a_key(environ, tmp_path):
         assert look_before_start().problems == [problem]
         stored.create("a", Grant(frozenset({Scope.READ})))
     assert look_before_start().problems == []
-
-
-def test_a_catalogue_from_before_there_were_keys_has_none(environ):
-    settings = read_wrapper_settings()
-    settings.data_dir.mkdir()
-    with closing(sqlite3.connect(settings.data_dir / "catalog.sqlite")) as connection:
+    older = replace(settings, data_dir=tmp_path / "older")
+    older.data_dir.mkdir()
+    with closing(sqlite3.connect(older.data_dir / "catalog.sqlite")) as connection:
         connection.execute("CREATE TABLE collections (key INTEGER)")
         connection.commit()
-    assert not has_keys(settings)
+    assert not has_keys(older)
 
 
 @pytest.mark.parametrize(
@@ -364,11 +358,8 @@ def test_an_application_that_is_made_without_the_command_says_the_same(tmp_path)
         compose.create_app(WrapperSettings(data_dir=tmp_path / "file" / "data"))
 
 
-def test_an_address_of_the_newer_protocol_is_written_as_gunicorn_reads_it():
+def test_an_address_of_the_newer_protocol_is_written_as_gunicorn_reads_it_and_as_many_files_are_opened_as_needed():
     assert bind_address(WrapperSettings(host="::1", port=5006)) == "[::1]:5006"
-
-
-def test_a_service_opens_as_many_files_as_it_needs_or_may():
     said = subprocess.run([sys.executable, "-c", OPENS_FILES], capture_output=True, text=True, check=True).stdout
     assert said.splitlines() == ["100 1000 1000 2000", "2000 2000 2000"]
 

@@ -41,7 +41,7 @@ def test_an_error_has_what_the_service_said(client):
     assert (type(in_another_process), vars(in_another_process)) == (NotFoundError, vars(error))
 
 
-def test_conditions_are_kept(client, library):
+def test_conditions_are_kept_and_an_answer_tells_whether_it_was_given_before(client, library):
     before = client.with_answer.collection(library)
     with pytest.raises(NotModifiedError):
         client.collection(library, if_none_match=before.etag)
@@ -50,9 +50,6 @@ def test_conditions_are_kept(client, library):
         client.merge_metadata(library, {"a": 2}, if_match=before.etag)
     assert late.value.details["revision"] == 2
     assert client.collection(library, if_none_match=before.etag)["metadata"] == {"a": 1}
-
-
-def test_an_answer_tells_whether_it_was_given_before(client, library):
     document = {"text": "Once.", "embedding": np.array([1.0, 2.0])}
     first, again = (
         client.with_answer.add_documents(library, [document], idempotency_key=f"{library}-once") for _ in range(2)
@@ -117,11 +114,13 @@ def test_the_key_is_sent_and_shown_nowhere(caplog, monkeypatch, tmp_path):
     assert not [text for text in shown if "sesame" in text or "hidden-secret" in text]
 
 
-def test_the_key_follows_no_redirect():
+def test_the_key_follows_no_redirect_and_every_error_is_of_the_family():
     with scripted(said({}, 302, Location="http://127.0.0.1:9/")) as server, Client(server.url, "sesame") as client:
         with pytest.raises(UnusableAnswerError):
             client.collections().first()
         assert len(server.requests) == 1
+    kinds = [each for each in vars(rag_wrapper_client).values() if isinstance(each, type)]
+    assert all(issubclass(each, RagWrapperError) for each in kinds if issubclass(each, Exception))
 
 
 @pytest.mark.parametrize("answer", [said(b"<html>Welcome</html>", Content_Type="text/html"), said(b"")])
@@ -136,11 +135,6 @@ def test_a_silent_service_is_given_up(kind):
         Talk(kind, timeout_seconds=0.1, attempts=1)(server.url, "collection", "library")
 
 
-def test_every_error_is_of_the_family():
-    kinds = [each for each in vars(rag_wrapper_client).values() if isinstance(each, type)]
-    assert all(issubclass(each, RagWrapperError) for each in kinds if issubclass(each, Exception))
-
-
 @pytest.fixture
 def database(live):
     tenant = f"t{uuid.uuid4().hex[:10]}"
@@ -151,7 +145,9 @@ def database(live):
     return f"{tenant}/main"
 
 
-def test_collections_are_those_of_the_database(live, recording, client, database):
+def test_collections_are_those_of_the_database_and_what_serves_the_default_one_alone_is_refused(
+    live, recording, client, database
+):
     name = f"docs-{uuid.uuid4().hex[:8]}"
     with Client(live.url, database=database, session=recording) as own:
         own.create_collection(name)
@@ -167,9 +163,6 @@ def test_collections_are_those_of_the_database(live, recording, client, database
             return (await own.count_documents(name))["count"]
 
     assert asyncio.run(counted()) == 1
-
-
-def test_what_serves_the_default_database_alone_is_refused(live, recording, database):
     with Client(live.url, database=database, session=recording) as own:
         for ask in (lambda: own.search("words"), lambda: own.upload([("a.md", b"# A")])):
             with pytest.raises(InvalidRequestError, match="of the routes below /collections"):

@@ -46,7 +46,7 @@ class ClockedApp:
 
 
 @contextmanager
-def app_with_keys(folder, registry, retrieval, **access):
+def app_with_keys(folder, registry, retrieval, *, oidc=None, **access):
     """Run an app without an engine that asks for keys."""
     app = create_app(
         WrapperSettings(
@@ -60,6 +60,7 @@ def app_with_keys(folder, registry, retrieval, **access):
         replace(registry, health_look_seconds=ONE_LOOK),
         retrieval,
         AccessSettings(access="keys", **access),
+        oidc_settings=oidc,
     )
     app.test_client_class = CheckedClient
     try:

@@ -72,18 +72,15 @@ def test_documents_and_questions_are_charged_and_what_is_remembered_is_not(world
     assert world.asked("/embeddings") == calls
 
 
-def test_a_search_by_words_goes_on_without_tokens_and_says_so(world):
+def test_without_tokens_a_search_by_words_goes_on_and_says_so_and_one_by_meaning_alone_is_refused_wherever_it_is_asked(
+    world,
+):
     key = world.key(embedded_tokens_per_day=0)
     assert world.post("/api/rag/ingest", world.key(), **TEXT).status_code == 200
     answer = world.post("/api/search", key, query="gateway keys")
     assert answer.status_code == 200
     assert [hit["content"] for hit in answer.json["results"]] == [TEXT["text"]]
     assert "embedded tokens a day" in answer.text
-
-
-def test_a_search_by_meaning_alone_is_refused_without_tokens_wherever_it_is_asked(world):
-    key = world.key(embedded_tokens_per_day=0)
-    assert world.post("/api/rag/ingest", world.key(), **TEXT).status_code == 200
     asked = {"query": "gateway keys", "oracles": ["semantic"]}
     refused = [world.post("/api/search", key, **asked), world.post("/api/rag/search", key, query="gateway keys")]
     assert [(each.status_code, each.json["code"]) for each in refused] == [(429, "rate_limited")] * 2

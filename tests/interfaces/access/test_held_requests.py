@@ -180,21 +180,6 @@ def test_no_model_is_told_of_documents_for_a_key_that_ended_while_the_question_w
     assert "/v1/chat/completions" not in asked
 
 
-def test_no_reranking_model_is_told_of_documents_for_a_key_that_ended_while_the_question_was_embedded(reading, admin):
-    config = {"url": f"{reading.clocked.models.url}/v1", "model": "ranking"}
-    connection = {"id": "ranks", "type": "rerank", "provider": "cohere", "config": config, "shared": True}
-    assert admin("POST", "/api/connections", connection).status_code == 201
-
-    def search(then):
-        calls = reading.while_models_work(then)
-        body = {"query": f"vault {uuid.uuid4().hex}", "collections": ["docs"], "rerank": "ranks", "min_relevance": 0}
-        return reading.post("/api/search", body).status_code, [each.path for each in calls]
-
-    assert search(lambda: None) == (200, ["/v1/embeddings", "/v1/rerank"])
-    assert search(reading.end) == (401, ["/v1/embeddings"])
-    assert admin("DELETE", "/api/connections/ranks").status_code == 200
-
-
 def test_no_question_is_embedded_for_a_key_that_has_ended(clocked):
     key, text = clocked.key(Scope.READ)
     access, embeddings = clocked.app.extensions["rag.access"], clocked.app.extensions["rag.layers"].embeddings

@@ -8,6 +8,7 @@ from tests.interfaces.access.asking import DOCUMENT, Asking, code_of
 from tests.support.apps import HeldBody
 
 PARTS = b'--X\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\n# Vault\r\n--X--\r\n'
+CALLED = {"name": "session_start", "arguments": {"name": "another"}}
 SENT = {
     "POST /api/keys": (Scope.ADMIN, {"name": "another", "scopes": ["admin"]}),
     "PATCH /api/keys/{key}": (Scope.ADMIN, {"limits": {"concurrent": 5}}),
@@ -24,15 +25,7 @@ SENT = {
     "POST /api/rag/ingest": (Scope.WRITE, {"text": "New.", "title": "New", "source": "s", "path": "p"}),
     "POST /api/chat": (Scope.CHAT, {"message": "When does the vault open?"}),
     "POST /tools/session_start": (Scope.WRITE, {"name": "another"}),
-    "POST /mcp": (
-        Scope.WRITE,
-        {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "tools/call",
-            "params": {"name": "session_start", "arguments": {"name": "another"}},
-        },
-    ),
+    "POST /mcp": (Scope.WRITE, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": CALLED}),
     "POST /api/documents?collection=docs multipart": (Scope.WRITE, PARTS),
     "POST /api/documents?collection=docs plain": (Scope.WRITE, b"# Vault"),
 }

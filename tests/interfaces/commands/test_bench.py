@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from benchmarks import own_docs
 from interfaces.commands.bench import bench as bench_command
-from interfaces.commands.work.bench_report import check_plotting, comparisons, plot, read_report
+from interfaces.commands.work.bench_report import check_plotting, plot, read_report
 from schemas.errors import ConfigurationError, InvalidInputError
 from tests.support.commands import run_command
 
@@ -129,12 +129,6 @@ def test_another_file_is_nothing_to_compare_with(tmp_path):
     (tmp_path / "other.json").write_text('{"runs": 7}')
     with pytest.raises(InvalidInputError, match="is not what 'bench --json' printed"):
         read_report(tmp_path / "other.json")
-
-
-def test_runs_without_anything_in_common_are_not_compared(measured):
-    report, _ = measured
-    with pytest.raises(InvalidInputError, match="no run and no query in common"):
-        comparisons({"runs": [{"name": "psychic", "per_query": {}}]}, report)
 
 
 def test_a_drawing_needs_matplotlib_and_says_so(measured, tmp_path):

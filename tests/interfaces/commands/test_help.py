@@ -1,10 +1,16 @@
-"""Help and usage errors are quick, because nothing is imported for them that takes long."""
+"""Help and usage errors are quick, because nothing is imported for them that takes long. Packages are installed beside
+others, and `schemas` is a name that others use."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from interfaces.cli import COMMANDS
+from interfaces.commands.own_packages import PACKAGES
 
 PROBE = """
 import json, sys
@@ -58,3 +64,37 @@ def test_the_probe_sees_what_a_command_imports_for_its_work(tmp_path):
     )
     assert codes == [2, 2]
     assert "marshmallow" in imported
+
+
+ROOT = Path(__file__).parents[3]
+RUN = "from interfaces.cli import main; main()"
+
+
+def run(folder, *arguments):
+    """Run the command line as it is installed from a wheel, with a folder that PYTHONPATH names first."""
+    environ = os.environ | {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
+    command = [sys.executable, "-P", "-c", RUN, *arguments]
+    return subprocess.run(command, env=environ, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_package_that_hides_one_of_ours_is_named_with_its_file(tmp_path, name):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").touch()
+    done = run(tmp_path, "keys", "list")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"Error: {tmp_path / name / '__init__.py'} hides the package '{name}' of rag-wrapper: "
+        f"take {tmp_path} off PYTHONPATH, or give that package another name\n"
+    )
+
+
+def test_a_module_that_hides_one_of_ours_is_named_with_its_folder_and_a_folder_without_an_init_hides_nothing(tmp_path):
+    (tmp_path / "retrieval.py").touch()
+    done = run(tmp_path, "keys", "list")
+    module = tmp_path / "retrieval.py"
+    assert f"{module} hides the package 'retrieval' of rag-wrapper: take {tmp_path} off" in done.stderr
+    module.unlink()
+    (tmp_path / "schemas" / "mine").mkdir(parents=True)
+    done = run(tmp_path, "collections", "--help")
+    assert (done.returncode, done.stderr) == (0, "")

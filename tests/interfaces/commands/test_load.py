@@ -132,11 +132,6 @@ def test_a_failure_is_one_sentence_and_exit_code_2(load, tmp_path, arguments, na
     assert "Traceback" not in done.stderr
 
 
-def test_a_wrong_setting_is_named(load, tmp_path):
-    done = load(tmp_path, chunking="halves")
-    assert (done.returncode, done.stdout, "RAG_CHUNKING" in done.stderr) == (2, "", True)
-
-
 def test_progress_is_drawn_on_a_terminal_only_and_off_stdout(settings, tmp_path):
     (tmp_path / "guide.md").write_text(GUIDE)
     leader, follower = pty.openpty()

@@ -34,31 +34,20 @@ def counted(admin, store):
     return counted
 
 
-def test_names_of_documents_and_what_all_have_are_not_counted(admin, counted):
+def test_the_fields_that_are_counted_are_those_that_tell_documents_apart(admin, counted):
+    # Names of documents and what all have are not counted.
     rows = [{"number": n, "kind": "report" if n else "letter", "tags": ["a", f"b{n > 1}"], "a": 1} for n in range(3)]
     assert counted("named", rows) == ["kind", "tags"]
-
-
-def test_lists_that_share_a_value_are_counted_though_no_two_are_alike(admin, counted):
-    rows = [{"tags": ["all", f"of {n}"], "names": [f"a{n}", f"a{n}"]} for n in range(3)]
-    assert counted("sharing", rows) == ["tags"]
-
-
-def test_a_field_that_no_query_string_and_no_filter_can_name_is_left_out(admin, counted):
+    # Lists that share a value are, though no two are alike.
+    assert counted("sharing", [{"tags": ["all", f"of {n}"], "names": [f"a{n}", f"a{n}"]} for n in range(3)]) == ["tags"]
+    # What no query string and no filter can name is left out.
     rows = [{" kind": "a", "kind ": "a", "$kind": "a", "a,b": "a", "kind": f"{n > 1}"} for n in range(3)]
     assert counted("unnamed", rows) == ["kind"]
     for asked in (" kind ", "kind,other"):
         assert '<h2 class="h6">kind <span' in admin.get("/collections/unnamed", facet=asked).text
-
-
-def test_what_all_documents_of_a_page_have_is_counted_where_others_have_another_value(admin, counted):
-    rows = [{"kind": "letter" if n > 1 else "report"} for n in range(3)]
-    assert counted("paged", rows, limit=2) == ["kind"]
-
-
-def test_a_field_that_is_asked_for_is_counted_whatever_it_holds(admin, counted):
-    rows = [{"number": n, "kind": "report"} for n in range(3)]
-    assert counted("asked", rows, facet="number") == ["number"]
+    # What all documents of a page have is counted where others have another value, and what is asked for always.
+    assert counted("paged", [{"kind": "letter" if n > 1 else "report"} for n in range(3)], limit=2) == ["kind"]
+    assert counted("asked", [{"number": n, "kind": "report"} for n in range(3)], facet="number") == ["number"]
 
 
 def test_each_value_leads_to_as_many_documents_as_were_counted(admin, counted):
@@ -74,7 +63,9 @@ def test_each_value_leads_to_as_many_documents_as_were_counted(admin, counted):
         assert f"tags has {'' if value == '(empty)' else value}" in text
 
 
-def test_of_a_long_value_the_beginning_is_shown_and_each_link_can_be_followed(admin, counted):
+def test_of_a_long_value_the_beginning_is_shown_and_each_link_can_be_followed_though_signs_grow_when_they_are_encoded(
+    admin, counted
+):
     values = [letter * length for length in (1_000, 30_000) for letter in "aé"]
     counted("long-values", [{"kind": value} for value in values for _ in range(2)])
     page = Reader(admin.get("/collections/long-values").text)
@@ -86,9 +77,6 @@ def test_of_a_long_value_the_beginning_is_shown_and_each_link_can_be_followed(ad
         answer = admin.client.get(link)
         assert answer.status_code == 200
         assert "2 documents that match" in Reader(answer.text).text
-
-
-def test_links_of_values_whose_signs_grow_when_they_are_encoded_can_be_followed(admin, counted):
     values = {"short": "a/" * 1_500, "slashes": "a/" * 5_500, "quotes": "'" * 11_000, "words": "a b" * 3_500}
     counted("growing", [{"kind": value} for value in values.values() for _ in range(2)])
     links = [each["href"] for each in admin.read("/collections/growing").all("a") if "only=" in each.get("href", "")]

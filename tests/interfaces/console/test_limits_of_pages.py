@@ -49,16 +49,13 @@ def test_a_page_counts_as_one_request_unless_it_searches_again(limited, path, co
         assert limited(count - 1).client.get(f"/console{path}", buffered=True).status_code == 429
 
 
-def test_a_refused_page_says_when_to_try_again(limited):
+def test_a_refused_page_says_when_to_try_again_and_each_form_counts(limited):
     visitor = limited(0)
     answer = visitor.get("/collections")
     assert answer.status_code == 429
     assert "Too many requests for your key" in answer.text
     seconds = answer.headers["Retry-After"]
     assert re.search(rf"again in {seconds} seconds", answer.text)
-
-
-def test_each_form_counts(limited):
     visitor = limited(3)
     token = visitor.token("/collections")
     form = {"question": "When?", "collection": "counted", "document_id": "nobody", "grade": "1"}

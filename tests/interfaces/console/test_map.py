@@ -48,7 +48,7 @@ def test_values_colour_the_points_and_lead_to_their_documents(shown, name, admin
     assert "4 documents that match" in admin.client.get(links[1]).text
 
 
-def test_numbers_colour_by_steps_and_lists_lead_to_what_they_contain(shown, admin):
+def test_numbers_colour_by_steps_lists_lead_to_what_they_contain_and_a_filter_narrows_the_map(shown, admin):
     page = shown(field="page")
     assert {each["class"] for each in page.all("use")} == {f"step-{n}" for n in range(8)}
     assert "0 – 1.375" in page.text
@@ -56,9 +56,6 @@ def test_numbers_colour_by_steps_and_lists_lead_to_what_they_contain(shown, admi
     assert "without tags" in page.text
     [link] = [each["href"] for each in page.all("a") if "field=tags" in each["href"]]
     assert "6 documents that match" in admin.client.get(link).text
-
-
-def test_a_filter_narrows_the_map_and_its_links(shown):
     page = shown(where='{"page": {"$lt": 3}}', field="")
     assert len(page.all("use")) == 3
     assert "all documents" in page.text
@@ -78,15 +75,12 @@ def _projection(values, **others):
     return {"points": points, "field": "f", **others}
 
 
-def test_a_number_of_few_is_a_group_of_its_own():
+def test_a_number_of_few_is_a_group_of_its_own_and_rare_values_are_one():
     found = Map.of(_projection([2021, 2020, 2021, None], scale="numbers"))
     groups = [(each.title, each.count) for each in found.groups]
     assert groups == [("2020", 1), ("2021", 2), ("other values", 0), ("without f", 1)]
     assert found.bounds == (2020, 2021)
     assert [place for _, _, place in found.points] == [1, 0, 1, 3]
-
-
-def test_rare_values_are_one_group():
     categories = [{"value": f"v{n}", "count": 1} for n in range(12)]
     found = Map.of(_projection([*range(12), -1], scale="categories", categories=categories))
     assert [each.count for each in found.groups] == [*[1] * 10, 3, 0]

@@ -53,11 +53,15 @@ def _nothing_judged(client):
         client.delete(f"/api/bench/{each['id']}")
 
 
-def test_what_is_not_there_is_not_judged(client, documents):
+def test_what_is_not_there_is_said_and_not_judged(client, documents):
     body = {"question": QUESTION, "collection": "judged", "document_id": documents["hours"], "grade": 1}
     for change in ({"document_id": "nobody"}, {"collection": "nobody"}):
         assert client.post("/api/judgements", json=body | change).status_code == 404
     assert client.get("/api/judgements").json["total"] == 0
+    for method, path in (("DELETE", "/api/judgements"), ("GET", "/api/bench"), ("DELETE", "/api/bench")):
+        answer = client.open(f"{path}/nobody", method=method)
+        code = "judgement_not_found" if path == "/api/judgements" else "bench_not_found"
+        assert (answer.status_code, answer.json["code"]) == (404, code)
 
 
 def test_judgements_are_a_query_set_that_bench_reads(client, judge, documents, tmp_path):
@@ -123,16 +127,10 @@ def test_a_query_set_of_ones_own_is_measured_against_the_collection(client, docu
     ("queries", "qrels", "file", "line", "field"),
     [
         ("nonsense", OF_ONE, "queries.jsonl", 1, None),
-        ("\n[1]", OF_ONE, "queries.jsonl", 2, None),
-        ('{"text": "x"}', OF_ONE, "queries.jsonl", 1, "_id"),
-        ('{"_id": 1, "text": "x"}', OF_ONE, "queries.jsonl", 1, "_id"),
         (ONE + ONE, OF_ONE, "queries.jsonl", 2, "_id"),
-        ('{"_id": "1", "text": 1}', OF_ONE, "queries.jsonl", 1, "text"),
         ('{"_id": "1", "text": "' + "x" * 2_001 + '"}', OF_ONE, "queries.jsonl", 1, "text"),
         (ONE, "1\ta", "qrels/test.tsv", 1, None),
         (ONE, OF_ONE + "2\ta\t1", "qrels/test.tsv", 2, "query-id"),
-        (ONE, "1\t\t1", "qrels/test.tsv", 1, "corpus-id"),
-        (ONE, "1\ta\t٣", "qrels/test.tsv", 1, "score"),
         (ONE, "1\ta\t" + "9" * 400, "qrels/test.tsv", 1, "score"),
         (ONE, "1\ta\t0", "qrels/test.tsv", None, None),
         (ONE, "", "qrels/test.tsv", None, None),
@@ -172,21 +170,6 @@ def test_a_query_set_is_measured_by_its_files(admin, client, documents):
         assert answer.status_code == 400
         assert words in answer.text
     assert sent(b"x", b"x", form_token="wrong", token="wrong").status_code == 400
-
-
-def test_what_is_not_there_is_said(client):
-    for method, path in (("DELETE", "/api/judgements"), ("GET", "/api/bench"), ("DELETE", "/api/bench")):
-        answer = client.open(f"{path}/nobody", method=method)
-        code = "judgement_not_found" if path == "/api/judgements" else "bench_not_found"
-        assert (answer.status_code, answer.json["code"]) == (404, code)
-
-
-def test_somebody_who_may_not_see_a_collection_judges_nothing_in_it(app, documents, new_key):
-    key = new_key(collections=["others-*"])["key"]
-    body = {"question": QUESTION, "collection": "judged", "document_id": documents["hours"], "grade": 1}
-    headers = {"Authorization": f"Bearer {key}"}
-    for path, json in (("/api/judgements", body), ("/api/bench", {"collection": "judged"})):
-        assert app.test_client().post(path, json=json, headers=headers).status_code == 404
 
 
 def test_the_receipt_shows_how_each_collection_was_searched(admin, documents):

@@ -122,13 +122,10 @@ def test_keys_that_a_token_brings_along_count_for_nothing(issuer, verify):
     assert "/evil" not in issuer.asked
 
 
-def test_a_key_of_another_issuer_is_refused(issuer, verify):
+def test_a_key_of_another_issuer_and_a_changed_token_are_refused(issuer, verify):
     stranger = signing_key("stranger")
     assert refusal(verify, issuer.token(key=stranger)).details == {"key": "kid"}
     assert "signature" in refusal(verify, issuer.token(key=stranger, header={"kid": "first"})).message
-
-
-def test_a_changed_token_is_refused(issuer, verify):
     head, claims, signature = issuer.token().split(".")
     more = encoded(issuer.claims(scope="admin"))
     assert "signature" in refusal(verify, f"{head}.{more}.{signature}").message
@@ -251,13 +248,12 @@ def test_users_are_called_what_people_call_them(issuer, verify, claims, name):
     assert verify(issuer.token(**claims)).name == name
 
 
-def test_a_token_without_a_scope_of_ours_gives_no_right_at_all(issuer, verify):
+def test_a_token_without_a_scope_of_ours_gives_no_right_and_without_a_match_in_the_table_there_are_no_collections(
+    issuer, verify, verifier_of
+):
     for scope in ("", "openid profile", "READ", None, 7, {"read": True}):
         caller = verify(issuer.token(scope=scope))
         assert (caller.id, caller.granted) == ("user:ada", frozenset()), scope
-
-
-def test_without_a_match_in_the_table_there_are_no_collections(issuer, verifier_of):
     verify = verifier_of(ClaimsTable(collections=CollectionRule(("groups",), {"team-a": ("a-*",)}))).verify
     assert verify(issuer.token(groups=["team-a", "x"])).collections == ("a-*",)
     for groups in (None, [], ["team-b"], "team-", {"team-a": 1}):

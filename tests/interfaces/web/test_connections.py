@@ -1,12 +1,10 @@
 """The registry's routes as a config builder uses them; no connection leads to the service's own engine."""
 
 import json
-import re
 from urllib.parse import urlsplit
 
 import pytest
 
-from providers.contract_tests.stub_server import serving
 from wrapper.engine.keeper.state import read_state
 
 SECRET = "sk-planted-9f3b"
@@ -62,27 +60,6 @@ def test_a_missing_field_is_a_fault_and_an_unset_variable_a_warning(client):
     assert sorted(warning["pointer"] for warning in unset["warnings"]) == ["/api_key", "/url"]
 
 
-def test_a_connection_from_its_making_to_its_end(client, connection_id, secret):
-    made = client.post("/api/connections", json=openai(connection_id, url="http://127.0.0.1:9/v1", api_key=secret))
-    assert made.status_code == 201
-    assert made.json["config"] == {"url": "http://127.0.0.1:9/v1"}
-    assert made.json["secrets"] == {"api_key": ["TEST_OPENAI_API_KEY"]}
-    assert connection_id in [each["id"] for each in client.get("/api/connections").json["connections"]]
-    moved = client.put(f"/api/connections/{connection_id}", json={"config": {"model": "m"}})
-    assert (moved.status_code, moved.json["details"]["errors"][0]["pointer"]) == (400, "/api_key")
-    config = {"url": "http://127.0.0.1:9/v2", "model": "m"}
-    changed = client.put(f"/api/connections/{connection_id}", json={"config": config, "display_name": "Mine"})
-    assert changed.status_code == 200
-    assert (changed.json["config"], changed.json["display_name"]) == (config, "Mine")
-    assert changed.json["secrets"] == {"api_key": ["TEST_OPENAI_API_KEY"]}
-    assert client.get(f"/api/connections/{connection_id}").json == changed.json
-    again = client.post("/api/connections", json=openai(connection_id))
-    assert (again.status_code, again.json["code"]) == (409, "connection_exists")
-    assert client.delete(f"/api/connections/{connection_id}").json == {"status": "deleted", "id": connection_id}
-    for method in (client.get, client.delete):
-        assert method(f"/api/connections/{connection_id}").status_code == 404
-
-
 def test_a_planted_secret_is_in_no_answer_of_any_route(client, connection_id, secret, capfd):
     config = {"url": "http://127.0.0.1:9/v1", "api_key": secret}
     client.post("/api/connections", json=openai(connection_id, **config))
@@ -114,30 +91,6 @@ def test_only_documents_have_collections(client):
     assert "local" in answer.json["details"]["allowed"]
 
 
-@pytest.mark.parametrize("provider", ["chromadb-wrapper", "chromadb", "qdrant"])
-def test_a_url_at_which_something_else_answers_is_told_as_such(client, connection_id, provider):
-    """Each provider is tried with many more answers by its contract tests."""
-    for content in (b"<html>", b"{}", b"[[[1"):
-        with serving() as stub:
-            stub.answer = (200, {}, content)
-            made = {"id": connection_id, "type": "rag", "provider": provider, "config": {"url": stub.url}}
-            assert client.post("/api/connections", json=made).status_code == 201
-            url = f"/api/connections/{connection_id}"
-            listed = client.get(f"{url}/collections")
-            # Servers of vendors that do not speak JSON are unavailable.
-            codes = {"answer_unusable"} if provider != "chromadb" else {"answer_unusable", "unavailable"}
-            assert (listed.status_code, listed.json["code"] in codes) == (503, True), content
-            assert re.search("is not this service|answered something", listed.json["message"]), content
-            tested = client.post("/api/connections/rag/test", json={"provider": provider, "config": {"url": stub.url}})
-            assert (tested.status_code, tested.json["success"], tested.json["errorType"]) == (400, False, "unknown")
-            health = client.get(f"{url}/health")
-            assert (health.status_code, health.json["status"]) == (200, "unhealthy"), content
-            asked = {"userMessage": "hello", "selectedCollections": [{"service": connection_id, "name": "docs"}]}
-            (receipt,) = client.post("/api/collect", json=asked).json["receipt"]["collections"]
-            assert (receipt["status"], "in the log" in receipt["error"]) == ("failed", False), content
-            assert client.delete(url).status_code == 200
-
-
 def events_of(answer):
     assert (answer.status_code, answer.mimetype) == (200, "text/event-stream")
     return [json.loads(each.removeprefix("data: ")) for each in answer.text.split("\n\n") if each]
@@ -155,27 +108,6 @@ def test_a_test_may_be_told_stage_by_stage(client, models, route):
     for provider, status in (("nobody", 404), (7, 400)):
         asked = {"type": "embedding", "provider": provider, "stream": True}
         assert client.post("/api/connections/test", json=asked).status_code == status
-
-
-def test_a_form_that_changes_a_connection_is_judged_and_tested_with_the_secrets_it_keeps(client, connection_id, models):
-    url = f"{models.url}/v1"
-    made = client.post("/api/connections", json=openai(connection_id, url=url, model="stub", api_key=SECRET))
-    assert made.status_code == 201
-    form = {"type": "embedding", "provider": "openai", "config": {"url": url, "model": "stub"}}
-    answer = client.post("/api/connections/test", json={**form, "changes": connection_id})
-    [stage] = [each for each in answer.json["stages"] if each["name"] == "authenticate"]
-    assert stage["message"] == "The service answers, with these credentials"
-    assert models.requests[-1].headers["Authorization"] == f"Bearer {SECRET}"
-    without = client.post("/api/connections/test", json=form).json
-    [stage] = [each for each in without["stages"] if each["name"] == "authenticate"]
-    assert stage["message"] == "The service answers; no credentials were given"
-
-    elsewhere = {**form, "config": {"url": "http://127.0.0.1:9/v1"}, "changes": connection_id}
-    judged = client.post("/api/connections/validate", json=elsewhere).json
-    assert [fault["pointer"] for fault in judged["errors"]] == ["/api_key"]
-    refused = client.post("/api/connections/embedding/test", json={**elsewhere, "stream": True})
-    assert (refused.status_code, refused.json["code"]) == (400, "invalid_config")
-    assert client.post("/api/connections/validate", json={**form, "changes": connection_id}).json["valid"]
 
 
 @pytest.mark.parametrize(("changes", "status"), [("nobody", 404), ("local", 409)])

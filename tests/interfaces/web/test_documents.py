@@ -278,29 +278,27 @@ class TestBounds:
         ]
         assert finished(answer)["progress"]["files"] == 1
 
-    @pytest.mark.usefixtures("leaves_nothing")
-    def test_an_upload_beyond_the_limit_of_bodies_names_the_part(self, client, app, monkeypatch):
+    def test_an_upload_beyond_the_limit_of_bodies_names_the_part(self, client, leaves_nothing, app, monkeypatch):
         monkeypatch.setitem(app.config, "MAX_BODY_BYTES", 1 << 20)
         answer = client.post("/api/documents", **large_form(("a.md", b"# A"), ("b.md", b"x" * (2 << 20))))
         assert (answer.status_code, answer.json["code"]) == (413, "payload_too_large")
         assert answer.json["details"].items() >= {"field": "file", "part": 2, "limit_bytes": 1 << 20}.items()
 
-    @pytest.mark.usefixtures("leaves_nothing")
-    def test_too_many_files_are_refused_at_once(self, client):
+    def test_too_many_files_are_refused_at_once(self, client, leaves_nothing):
         answer = client.post("/api/documents", data=form(*((f"{number}.md", b"x") for number in range(1_001))))
         assert (answer.status_code, answer.json["code"]) == (413, "too_many_files")
         assert answer.json["details"]["limit"] == 1_000
 
-    @pytest.mark.usefixtures("leaves_nothing")
     @pytest.mark.parametrize("limits", [Limits(jobs=0), Limits(spool_bytes=2)])
-    def test_when_too_much_waits_the_client_is_told_when_to_come_back(self, client, app, monkeypatch, limits):
+    def test_when_too_much_waits_the_client_is_told_when_to_come_back(
+        self, client, leaves_nothing, app, monkeypatch, limits
+    ):
         monkeypatch.setattr(app.extensions["rag.layers"].jobs, "_limits", limits)
         answer = client.post("/api/documents", data=form(("a.md", b"# A")))
         assert (answer.status_code, answer.json["code"]) == (503, "jobs_full")
         assert int(answer.headers["Retry-After"]) > 0
 
-    @pytest.mark.usefixtures("leaves_nothing")
-    def test_a_disk_below_its_floor_takes_no_upload(self, client, app, monkeypatch):
+    def test_a_disk_below_its_floor_takes_no_upload(self, client, leaves_nothing, app, monkeypatch):
         monkeypatch.setattr(app.extensions["rag.service"].store.writing, "_disk_floor_mb", 1 << 40)
         answer = client.post("/api/documents", data=form(("a.md", b"# A")))
         assert (answer.status_code, answer.json["code"]) == (507, "disk_floor_reached")

@@ -1,6 +1,7 @@
 """`rag-wrapper keys` on a data directory."""
 
 import json
+import shutil
 
 import pytest
 from click.testing import CliRunner
@@ -96,24 +97,13 @@ def test_a_directory_without_a_catalogue_stays_as_it_is(run, data_dir, command):
     assert list(data_dir.iterdir()) == []
 
 
-def test_the_first_key_of_a_directory_names_it(run, data_dir):
+def test_the_first_key_of_a_directory_names_it_and_one_that_was_there_is_not_called_new(run, data_dir):
     sentence = f"No data was in {data_dir}: it is a new data directory now."
     assert sentence in run("create", "ana", "--scope", "read").stderr
     assert sentence not in run("create", "bo", "--scope", "read").stderr
-
-
-def test_a_directory_that_was_there_is_not_called_new(run, data_dir):
+    shutil.rmtree(data_dir)
     data_dir.mkdir()
     assert f"{data_dir} had no catalogue: it has a new one now." in run("create", "ana", "--scope", "read").stderr
-
-
-def test_below_the_disk_floor_no_key_is_made_and_one_is_revoked(run, created, monkeypatch):
-    monkeypatch.setenv("RAG_DISK_FLOOR_MB", str(1 << 40))
-    for command in (("create", "bo", "--scope", "read"), ("rotate", created["id"])):
-        done = run(*command)
-        assert (done.exit_code, done.stdout, "Free disk space is below the floor" in done.stderr) == (2, "", True)
-    assert run("revoke", created["id"]).exit_code == 0
-    assert ids_in(run) == [created["id"]]
 
 
 def test_a_directory_that_cannot_be_made_is_one_sentence():
@@ -126,13 +116,9 @@ def test_a_directory_that_cannot_be_made_is_one_sentence():
     [
         (("--expires", "999999w"), "is after the year 9999"),
         (("--expires", "2020-01-01T00:00:00Z"), "expires_at is over already"),
-        (("--expires", "2027-01-31T12:00:00"), "expires_at must be a time with a zone"),
-        (("--limit", "requests_per_second=nan"), "limits.requests_per_second must be a finite number"),
-        (("--limit", f"requests_per_second={'9' * 400}"), "limits.requests_per_second must be a finite number"),
         (("--limit", "documents=1", "--limit", "documents = 2"), "gives documents twice"),
         (("--limit", "nonsense=3"), "limits.nonsense"),
         (("--where", '{"a": 1}', "--scope", "write"), "can only read"),
-        (("--limit", "burst=5"), "limits.burst must come with requests_per_second"),
         (("--limit", "documents"), "must be NAME=NUMBER, and not 'documents'"),
     ],
 )
@@ -150,7 +136,3 @@ def test_what_cannot_be_rotated_is_one_sentence(run, created):
     successor = json.loads(run("rotate", created["id"], "--json").stdout)["id"]
     done = run("rotate", created["id"])
     assert (done.exit_code, f"its successor is '{successor}'" in done.stderr) == (2, True)
-
-
-def test_the_help_says_that_a_time_has_a_zone():
-    assert "a time with its zone" in " ".join(CliRunner().invoke(main, ["keys", "create", "--help"]).stdout.split())
