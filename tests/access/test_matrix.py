@@ -9,10 +9,9 @@ import pytest
 
 from schemas.access.callers import INCLUDED, Scope
 from schemas.access.table import ROUTES, TOOLS, Door, Names
-from tests.access.asking import TOOL, request_to, telling
+from tests.access.asking import CALLS, TOOL, called_over_http, called_over_stdio, naming, request_to, telling
 from tests.access.faults import all_faults
 from tests.access.keyed import CANARY, DOCUMENTS, FOREIGN_DATABASE, MINE, SCOPES, SECRETS, THEIRS
-from tests.access.tools import CALLS, called_over_http, called_over_stdio, naming
 from tests.support.live import eventually
 from tests.support.mcp_clients import within_bounds
 

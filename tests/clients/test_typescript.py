@@ -2,15 +2,13 @@
 the service allows."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 
 from tests.clients.typescript_client import CLIENT, built_client, run
+from tests.interfaces.conftest import serving
 from tests.interfaces.console.browser.tabs import chromium, tab_at
 from tests.support.live import live_service
 from tests.support.model_server import model_server
@@ -48,19 +46,6 @@ class Quiet(SimpleHTTPRequestHandler):
         pass
 
 
-@contextmanager
-def served(folder) -> Iterator[int]:
-    """Serve a folder on a port of loopback for the length of the block."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 @pytest.fixture(scope="module")
 def built():
     return built_client()
@@ -69,8 +54,9 @@ def built():
 @pytest.fixture(scope="module")
 def application(built):
     """The port of an application that brings the client to browsers."""
-    with served(built / "dist" / "esm") as port:
-        yield port
+    folder = partial(Quiet, directory=str(built / "dist" / "esm"))
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), folder)) as server:
+        yield server.server_port
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,6 @@ KUSTOMIZATIONS = sorted(FOLDER.glob("*/kustomization.yaml"))
 MANIFESTS = sorted(set(FOLDER.glob("*/*.yaml")) - set(KUSTOMIZATIONS))
 OTHERS = {"ServiceMonitor"}
 """Kinds that Kubernetes itself does not have."""
-NAME = "app.kubernetes.io/name"
 
 
 def manifests_in(file: Path) -> list[dict]:

@@ -6,7 +6,7 @@ import pytest
 
 from registry.stored_connections import StoredConnections
 from schemas.connections import Connection
-from tests.interfaces.answering import answering
+from tests.interfaces.conftest import answering
 from tests.interfaces.console.conftest import Reader
 
 SECRET = "sk-planted-7d20"

@@ -80,14 +80,19 @@ def test_judgements_are_a_query_set_that_bench_reads(client, judge, documents, t
     assert TEXTS["travel"] in found.corpus.read_text()
 
 
+def measured(client, **given):
+    """Return a measurement of one judged question once it is done."""
+    begun = client.post("/api/bench", json={"collection": "judged", **given})
+    assert (begun.status_code, begun.json["status"], begun.json["judged"]) == (202, "running", 1)
+    place = f"/api/bench/{begun.json['id']}"
+    done = eventually(lambda: (found := client.get(place).json)["status"] != "running" and found)
+    assert (done["status"], done["message"]) == ("done", None)
+    return done
+
+
 def test_a_measurement_has_the_figures_of_each_run_and_question(client, judge):
     judge("hours")
-    begun = client.post("/api/bench", json={"collection": "judged"})
-    assert (begun.status_code, begun.json["status"]) == (202, "running")
-    place = f"/api/bench/{begun.json['id']}"
-    eventually(lambda: client.get(place).json["status"] != "running")
-    done = client.get(place).json
-    assert (done["status"], done["message"]) == ("done", None)
+    done = measured(client)
     assert [each["name"] for each in done["runs"]] == ["fused", "semantic", "lexical", "fused-scores", "fused-rrf"]
     lexical = next(each for each in done["runs"] if each["name"] == "lexical")
     assert (lexical["ndcg_at_10"], lexical["recall_at_10"], lexical["failures"]) == (1, 1, 0)
@@ -113,12 +118,7 @@ def test_a_query_set_of_ones_own_is_measured_against_the_collection(client, docu
     queries = '\ufeff{"_id": "q1", "text": "When does the door open?"}\r\n\n{"_id": "q2", "text": "Unjudged"}\n'
     qrels = f"query-id\tcorpus-id\tscore\r\nq1\t{documents['hours']}\t2\r\nq1\tnobody\t-1"
     given = {"queries": queries, "qrels": qrels}
-    begun = client.post("/api/bench", json={"collection": "judged", "query_set": given})
-    assert (begun.status_code, begun.json["judged"]) == (202, 1)
-    place = f"/api/bench/{begun.json['id']}"
-    eventually(lambda: client.get(place).json["status"] != "running")
-    done = client.get(place).json
-    assert done["status"] == "done", done["message"]
+    done = measured(client, query_set=given)
     assert next(each for each in done["runs"] if each["name"] == "lexical")["ndcg_at_10"] == 1
     assert client.get("/api/judgements").json["total"] == 0
 

@@ -1,14 +1,12 @@
 """The official MCP client logs in by itself, told how by what `/mcp` answers."""
 
-import threading
-from contextlib import contextmanager
-
 import pytest
 import requests
 from werkzeug.serving import make_server
 
 from schemas.settings import OidcSettings, RegistrySettings, RetrievalSettings
 from tests.interfaces.access.conftest import app_with_keys
+from tests.interfaces.conftest import serving
 from tests.support.identity.issuer import signing_key
 from tests.support.identity.mcp_login import Kept, logging_in
 from tests.support.live import PATIENCE_SECONDS
@@ -36,22 +34,10 @@ class Guarded:
         return self.app(environ, begin)
 
 
-@contextmanager
-def serving(guarded):
-    thread = threading.Thread(target=guarded.server.serve_forever, kwargs={"poll_interval": 0.01})
-    with guarded.opened as guarded.app:
-        thread.start()
-        try:
-            yield guarded
-        finally:
-            guarded.server.shutdown()
-            thread.join()
-            guarded.server.server_close()
-
-
 @pytest.fixture
 def guarded(issuer, tmp_path):
-    with serving(Guarded(issuer, tmp_path)) as guarded:
+    guarded = Guarded(issuer, tmp_path)
+    with guarded.opened as guarded.app, serving(guarded.server):
         yield guarded
 
 

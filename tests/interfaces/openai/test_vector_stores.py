@@ -5,8 +5,6 @@ import pytest
 from retrieval.kept_files.store_facts import VectorStoreFacts
 from schemas.contracts.vector_stores import DAY_MS
 
-NOBODY = "vs_" + "0" * 32
-
 
 @pytest.fixture
 def make(client):

@@ -30,18 +30,11 @@ def library(app, upload):
         upload(name, f"wiki/{path}.md", text)
     parts = [f"## Part {number}\n\nThe valve number {number} opens at {number} bar." for number in range(5)]
     upload(name, "wiki/valves.md", "\n\n".join(parts))
-    set_page(app.test_client(), name, "wiki/backups.md", 12)
+    client, place = app.test_client(), f"/collections/{name}/documents"
+    [stored] = client.get(place, query_string={"where": '{"source": "wiki/backups.md"}'}).json["documents"]
+    assert client.patch(f"{place}/{stored['id']}", json={"metadata": {"page": 12}}).status_code == 200
     yield name
-    app.test_client().delete(f"/collections/{name}")
-
-
-def set_page(client, collection, source, page):
-    """Have a stored document of one chunk stand on a page."""
-    (stored,) = client.get(f"/collections/{collection}/documents?where={json.dumps({'source': source})}").json[
-        "documents"
-    ]
-    place = f"/collections/{collection}/documents/{stored['id']}"
-    assert client.patch(place, json={"metadata": {"page": page}}).status_code == 200
+    client.delete(f"/collections/{name}")
 
 
 def without_times(answer):

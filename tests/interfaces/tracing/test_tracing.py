@@ -18,6 +18,7 @@ from registry.placeholders.resolving import OWN_VARIABLES
 from schemas.errors import ConfigurationError
 from schemas.observing import spans
 from schemas.settings import TracingSettings, read_tracing_headers, read_tracing_settings
+from tests.interfaces.conftest import serving
 from tests.support.live import PATIENCE_SECONDS, eventually, live_service
 
 QUESTION, TEXT, TOKEN = "where do the herons winter", "The herons winter in the delta.", "collector-token-4711"
@@ -226,16 +227,10 @@ def running_collector() -> Iterator[Collector]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
     collector.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with serving(server):
         yield collector
-    finally:
         collector.go_on.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def _keep(collector: Collector, content: bytes) -> None:

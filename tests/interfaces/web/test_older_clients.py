@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.interfaces.answering import answering
+from tests.interfaces.conftest import answering
 from tests.registry.hostile import response
 from tests.support.raw_server import raw_server, saying
 

@@ -197,15 +197,6 @@ def test_relevance_decides_who_is_reranked_and_stays_what_it_was(search, answeri
     )
 
 
-def test_groups_come_in_the_new_order(search, answering, embedded):
-    asked = {"collections": [embedded], "min_relevance": 0, "gather": {"by": "section"}}
-    plain = search(**asked)
-    assert [group["key"] for group in plain["groups"]] == ["Lava", "How "]
-    answering.script = [(200, [{"index": place, "score": place} for place in range(len(plain["results"]))])]
-    found = search(rerank="tei", **asked)
-    assert [(group["key"], group["rank"]) for group in found["groups"]] == [("How ", 1), ("Lava", 2)]
-
-
 @pytest.fixture
 def rag_query(client, lava):
     def call(**asked):

@@ -68,12 +68,6 @@ def test_null_equals_absent(search):
         assert ids(search("coffee", **absent)) == ["coffee"], absent
 
 
-def test_the_collections_of_the_contracts_need_not_exist(client):
-    answer = client.post("/api/search", json={"query": "anything"})
-    assert answer.status_code == 200
-    assert list(answer.json["receipt"]["oracles"]) == ["semantic", "lexical", "persona"]
-
-
 def test_options_reach_the_engine(search):
     assert ids(search("restore archive", oracles=["lexical"])) == ["restore"]
     assert ids(search("thirty days", limit=1, oracles="lexical", where={"section": "h"})) == ["holiday"]
@@ -85,16 +79,6 @@ def test_options_reach_the_engine(search):
     assert (group["key"], group["rank"], group["total"], group["complete"]) == ("en", 1, 4, True)
     assert [each["id"] for each in group["documents"] if each["hit"]] == ids(answer)
     assert "explanations" not in search("coffee")
-
-
-def test_an_answer_that_explains_tells_the_plan_of_each_collection(search):
-    answer = search("thirty days", explain=True, where={"lang": "en"})
-    [(name, plan)] = answer["receipt"]["oracles"]["semantic"]["plans"].items()
-    assert answer["receipt"]["collections"][name]["status"] == "asked"
-    assert plan["plan"] in ("exact", "scan", "memory")
-    assert plan["compared"] >= len(answer["results"])
-    assert "plans" not in answer["receipt"]["oracles"]["lexical"]
-    assert "plans" not in search("thirty days")["receipt"]["oracles"]["semantic"]
 
 
 @pytest.mark.parametrize(

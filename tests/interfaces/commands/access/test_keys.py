@@ -1,15 +1,20 @@
-"""`rag-wrapper keys` on a data directory."""
+"""`rag-wrapper keys` on a data directory, and `rag-wrapper secrets` beside a running service and where there is none."""
 
 import json
 import shutil
+import uuid
 
 import pytest
 from click.testing import CliRunner
+from cryptography.fernet import Fernet
 
 from interfaces.cli import main
 from schemas.errors import AuditUnwritableError
+from tests.support.commands import run_command
+from tests.wrapper.audit.conftest import lines_of
 from wrapper.audit.audit_log import AuditLog
 from wrapper.audit.file_names import files_in
+from wrapper.secret_key import KEY_FILE, KeyFile
 
 UNWRITABLE = "The audit log cannot be written to"
 
@@ -136,3 +141,66 @@ def test_what_cannot_be_rotated_is_one_sentence(run, created):
     successor = json.loads(run("rotate", created["id"], "--json").stdout)["id"]
     done = run("rotate", created["id"])
     assert (done.exit_code, f"its successor is '{successor}'" in done.stderr) == (2, True)
+
+
+@pytest.fixture
+def service_dir(app):
+    return app.extensions["rag.service"].settings.data_dir
+
+
+@pytest.fixture
+def typed(client, service_behind):
+    """(id of a connection, the secret that was typed into it)"""
+    name, key = f"typed-{uuid.uuid4().hex[:8]}", f"sk-{uuid.uuid4().hex}"
+    config = {"url": service_behind.url, "api_key": key}
+    made = {"id": name, "type": "rag", "provider": "chromadb-wrapper", "config": config}
+    assert client.post("/api/connections", json=made).status_code == 201
+    yield name, key
+    client.delete(f"/api/connections/{name}")
+
+
+def test_the_list_names_connections_and_fields_and_no_secret(typed, service_dir):
+    name, key = typed
+    done = run_command("secrets", "list", data_dir=service_dir)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{name}\tapi_key\tstored\n" in done.stdout
+    listed = json.loads(run_command("secrets", "list", "--json", data_dir=service_dir).stdout)["secrets"]
+    assert {"connection": name, "field": "api_key", "opens": True} in listed
+    assert key not in done.stdout + str(listed)
+
+
+def test_a_rotation_beside_the_running_service_leaves_every_connection_usable(
+    typed, service_dir, client, service_behind
+):
+    name, key = typed
+    before = KeyFile(service_dir)()
+    done = run_command("secrets", "rotate", data_dir=service_dir)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(
+        f"encrypted under a new key, which is in {service_dir / KEY_FILE}; the old key is gone\n"
+    )
+    line = lines_of(service_dir / "audit")[-1]
+    assert (line["method"], line["route"], line["key_id"], line["status"]) == ("COMMAND", "secrets rotate", None, 200)
+    [after] = KeyFile(service_dir)()
+    assert (after,) != before
+    assert after not in done.stdout
+    answer = client.get(f"/api/connections/{name}/collections")
+    assert answer.status_code == 200, answer.text
+    assert key in service_behind.requests[-1].decode()
+
+
+def test_keys_of_the_settings_are_used_and_the_file_is_left_alone(typed, service_dir):
+    name, _ = typed
+    [old], new = KeyFile(service_dir)(), Fernet.generate_key().decode()
+    foreign = run_command("secrets", "list", data_dir=service_dir, secret_key=new)
+    assert foreign.returncode == 1, foreign.stderr
+    assert f"{name}\tapi_key\tstored under another key\n" in foreign.stdout, foreign.stdout + foreign.stderr
+    left = run_command("secrets", "rotate", data_dir=service_dir, secret_key=new)
+    assert (left.returncode, f"{name}: api_key is stored under another key" in left.stderr) == (1, True)
+    assert KeyFile(service_dir)() == (old,)
+
+
+def test_a_directory_without_a_catalogue_is_refused(tmp_path):
+    done = run_command("secrets", "rotate", data_dir=tmp_path)
+    assert (done.returncode, "there is no catalogue" in done.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
