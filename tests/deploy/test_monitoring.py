@@ -75,14 +75,11 @@ def known(live):
         return eventually(shown, complaint=live.tail)
 
 
-def test_a_service_has_all_that_is_asked_for(known):
+def test_a_service_has_all_that_is_asked_for_and_what_it_does_not_have_is_found(known):
     assert not WITHOUT_BACKUPS & set(known)
     assert len(EXPRESSIONS) > 50
     lacking = {asks: lacks for asks, expression in EXPRESSIONS.items() if (lacks := _lacks(expression, known))}
     assert lacking == {}
-
-
-def test_what_a_service_does_not_have_is_found():
     known = {"rag_requests_total": {"method", "status"}}
     assert _lacks('sum by (method) (rate(rag_requests_total{job="rag",status="500"}[5m]))', known) == set()
     asked = 'sum by (lane) (rag_requests_total{route="/"}) / rag_unheard_of'

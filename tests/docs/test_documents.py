@@ -51,18 +51,15 @@ def test_the_readme_and_the_page_on_integrations_link_to_every_document():
     assert set(DOCUMENTS) - {README} <= linked
 
 
-def test_what_the_readme_asks_of_the_documentation_is_written_nowhere_in_it():
-    """A page that repeats the question would be the best answer to it."""
-    (question,) = re.findall(r'rag-wrapper search "([^"]+)"', README.read_text())
-    assert [page.name for page in DOCS.glob("**/*.md") if question in page.read_text()] == []
-
-
-def test_the_readme_compares_by_measured_figures():
+def test_the_readme_compares_by_measured_figures_and_what_it_asks_of_the_documentation_is_written_nowhere_in_it():
     """Each row names its row of the benchmark, whose figures it repeats."""
     measured = {row[0].partition(",")[0]: row[2:5] for row in _rows(DOCS / "benchmarks.md", "Results") if len(row) == 6}
     for work, *figures in _rows(README, "Why not plain Chroma?"):
         name = re.search(r"\(([\w-]+)\b[^(]*\)$", work)[1]
         assert tuple(figures) == measured[name]
+    """A page that repeats the question would be the best answer to it."""
+    (question,) = re.findall(r'rag-wrapper search "([^"]+)"', README.read_text())
+    assert [page.name for page in DOCS.glob("**/*.md") if question in page.read_text()] == []
 
 
 def test_every_setting_is_in_a_table_with_its_default():
@@ -158,14 +155,11 @@ def _is_broken(page, target):
     return not linked.exists() or bool(anchor and anchor not in _anchors(linked))
 
 
-def test_every_file_that_is_named_exists():
+def test_every_file_that_is_named_exists_and_nothing_of_one_machine_is_named():
     pattern = rf"`((?:{'|'.join(PACKAGES)}|tests|benchmarks|clients|docs)/[\w/.-]*)`"
     named = [(page.name, path) for page in DOCUMENTS for path in re.findall(pattern, page.read_text())]
     assert len(named) > 100
     assert [(page, path) for page, path in named if not (PROJECT / path).exists()] == []
-
-
-def test_the_documents_name_nothing_of_one_machine():
     """A page of a folder leads to the others."""
     foreign = re.compile(
         rf"{re.escape(str(PROJECT))}|{re.escape(str(Path.home()))}/|\b(?:pypi|pythonhosted|npmjs|crates)\.(?:org|com|io)\b"

@@ -1,6 +1,7 @@
 """Commands against the live service, a service for connections to lead to, and collections that are embedded."""
 
 import json
+import os
 import re
 import threading
 import uuid
@@ -35,6 +36,13 @@ def lines_written():
         yield lines
     finally:
         processors.remove(keep)
+
+
+def environ(**settings: object) -> dict[str, str]:
+    """Return the environment of the tests without settings of the service, and with these: RAG_ variables in lower
+    case."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+    return kept | {f"RAG_{name.upper()}": str(value) for name, value in settings.items()}
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
 from schemas.errors import ConfigurationError
 from schemas.settings import RegistrySettings, WrapperSettings, read_registry_settings, read_wrapper_settings
-from tests.interfaces.environ import environ as clean_environ
+from tests.interfaces.conftest import environ as clean_environ
 from tests.support.live import PATIENCE_SECONDS, command, free_port
 from tests.wrapper.serving.certificates import write_pair
 from wrapper.access.directory_keys import has_keys, open_keys
@@ -46,10 +46,18 @@ def environ(monkeypatch, tmp_path):
     return kept
 
 
-def test_the_defaults_pass_and_the_check_leaves_nothing_behind(tmp_path):
+def test_the_defaults_pass_and_the_check_leaves_nothing_behind_and_imports_neither_the_server_nor_the_engine(
+    tmp_path, environ
+):
     found = look_before_start()
     assert (found.problems, found.warnings) == ([], [])
     assert list(tmp_path.iterdir()) == []
+    code = (
+        "import sys; from interfaces.start_checks import look_before_start; look_before_start();"
+        "print(sorted({'gunicorn', 'chromadb', 'flask', 'onnxruntime', 'sqlalchemy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_key_file_that_is_open_to_other_users_stops_the_start_unless_a_setting_has_the_key(environ, tmp_path):
@@ -92,15 +100,6 @@ def test_all_that_is_wrong_is_said_at_once_and_nothing_is_started(environ, tmp_p
     assert directory == f"RAG_DATA_DIR: {tmp_path}/file/data cannot be written to: Not a directory"
     assert done.stdout == ""
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_the_check_imports_neither_the_server_nor_the_engine(environ):
-    code = (
-        "import sys; from interfaces.start_checks import look_before_start; look_before_start();"
-        "print(sorted({'gunicorn', 'chromadb', 'flask', 'onnxruntime', 'sqlalchemy'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_a_certificate_that_has_expired_is_a_warning(environ, tmp_path):

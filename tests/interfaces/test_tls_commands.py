@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interfaces.environ import environ
+from tests.interfaces.conftest import environ
 from tests.support.live import command, eventually, spawn_service
 from tests.wrapper.serving.certificates import write_pair
 

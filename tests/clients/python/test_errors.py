@@ -30,7 +30,7 @@ from rag_wrapper_client import (
     encoded,
 )
 
-from tests.clients.python.talking import LOST, Talk, refused, said, scripted
+from tests.clients.python.conftest import LOST, Talk, refused, said, scripted
 from tests.support.live import PATIENCE_SECONDS
 from tests.support.raw_server import silent
 

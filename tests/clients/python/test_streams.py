@@ -19,7 +19,7 @@ from rag_wrapper_client import (
 )
 from rag_wrapper_client.streams import EventDecoder, LineDecoder
 
-from tests.clients.python.talking import refused, said, scripted
+from tests.clients.python.conftest import refused, said, scripted
 from tests.support.live import PATIENCE_SECONDS, eventually
 
 LINE = json.dumps({"id": "a", "text": "A", "metadata": {}, "embedding": encoded([0.5, 1.0])}).encode() + b"\n"

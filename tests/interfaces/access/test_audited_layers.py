@@ -4,6 +4,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.interfaces.access.conftest import mcp, new_lines
+from tests.support.contract import Contract
 from tests.support.live import eventually
 from wrapper.web.audited import route_of
 
@@ -88,7 +89,5 @@ def test_a_wrong_since_is_refused_by_name(client, since):
 
 
 def test_every_route_is_named_as_in_the_description(app):
-    from tests.support.contract import Contract
-
     described = {path for path, _ in Contract.load().described()}
     assert {route_of(rule.rule) for rule in app.url_map.iter_rules()} == described

@@ -16,8 +16,7 @@ from schemas.access.callers import Scope, acting_as, acting_still, carried, curr
 from schemas.contracts.collect import CollectRequest
 from schemas.errors import UnauthorizedError
 from tests.access.faults import all_faults
-from tests.interfaces.access.asking import ENDS, Asking, code_of
-from tests.interfaces.access.conftest import mcp
+from tests.interfaces.access.conftest import ENDS, Asking, code_of, mcp
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.support.model_server import as_events
 from wrapper.web.callers import PART_BYTES, AnswerBrokenOffError

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from interfaces.service_address import service_url
-from tests.interfaces.environ import environ
+from tests.interfaces.conftest import environ
 from tests.retrieval.stub_service import StubService, running
 from tests.support.commands import RUN_MAIN, run_command
 from tests.support.live import PATIENCE_SECONDS

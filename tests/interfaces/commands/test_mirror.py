@@ -8,7 +8,7 @@ import pytest
 from interfaces.commands.work import mirroring as command
 from retrieval.mirroring import SourceMissingError, Step
 from schemas.errors import ConfigurationError, RagError, UnavailableError
-from tests.interfaces.environ import environ
+from tests.interfaces.conftest import environ
 from tests.support.commands import RUN_MAIN
 from tests.support.live import PATIENCE_SECONDS, eventually
 

@@ -64,12 +64,16 @@ def check_harmless(page, text):
     assert all(each.get("type") == "module" and each.get("src") for each in page.all("script"))
 
 
-def test_only_who_may_define_connections_sees_them(signed_in):
+def test_only_who_may_define_connections_sees_them_and_nobody_changes_those_of_the_service(signed_in, admin):
     reader, connecting = signed_in(scopes=["read"]), signed_in(scopes=["read", "connect"])
     assert "Connections" not in reader.read("/ask").text
     assert reader.get("/connections").status_code == 403
     assert "Connections" in connecting.read("/ask").text
     assert "Storage of this service" in connecting.read("/connections").text
+    page = admin.read("/connections/local")
+    assert "built-in" in page.text
+    assert "config.match_threshold" not in inputs(page)
+    assert admin.post("/connections/local", of="/new-connection", do="save").status_code == 409
 
 
 def test_every_provider_has_a_card_and_a_form_with_a_label_for_every_field(admin, client):
@@ -188,13 +192,6 @@ def test_a_test_shows_its_stages_and_a_stored_secret_counts_in_it_without_being_
     assert "The service answers, with these credentials" in Reader(answer.text).text
     elsewhere = admin.post(f"/connections/{name}", do="test", **{"config.url": "http://127.0.0.1:9/v1"})
     assert "must be given again" in Reader(elsewhere.text).text
-
-
-def test_a_connection_of_the_service_is_shown_and_not_changed(admin):
-    page = admin.read("/connections/local")
-    assert "built-in" in page.text
-    assert "config.match_threshold" not in inputs(page)
-    assert admin.post("/connections/local", of="/new-connection", do="save").status_code == 409
 
 
 def test_a_connection_is_deleted_after_what_depends_on_it_was_shown(admin, client, made):

@@ -127,7 +127,7 @@ def test_the_form_of_a_key_that_was_revoked_meanwhile_is_refused(admin, client, 
     assert not [each for each in page.all("button") if each.get("value") == "save"]
 
 
-def test_only_the_button_that_revokes_does(admin, client, new_key):
+def test_only_the_button_that_revokes_does_and_a_key_is_made_for_a_span_of_days(admin, client, new_key):
     key = new_key()
     path = f"/service/keys/{key['id']}"
     for said in ({}, {"do": "Save"}):
@@ -135,9 +135,6 @@ def test_only_the_button_that_revokes_does(admin, client, new_key):
         assert told(client, key)["revoked_at"] is None
     assert admin.post(path, do="revoke").status_code == 303
     assert told(client, key)["revoked_at"] is not None
-
-
-def test_a_key_is_made_for_a_span_of_days(admin, client):
     assert admin.post("/service/keys", name="for a month", scope="read", expires_at="30d").status_code == 200
     [made] = [each for each in client.get("/api/keys").json["keys"] if each["name"] == "for a month"]
     assert made["expires_at"] > made["created_at"]

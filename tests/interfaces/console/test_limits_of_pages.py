@@ -77,16 +77,13 @@ def test_a_refused_page_says_when_to_try_again_and_each_form_counts(limited):
     assert sent == [404, 404, 429]
 
 
-def test_a_page_that_is_made_is_not_under_way_any_more(limited):
+def test_a_page_is_under_way_until_it_is_made_and_a_file_until_it_is_sent(limited, client):
     visitor = limited(100, concurrent=1)
     assert visitor.get("/ask", q="door", why="1").status_code == 200
     for path in ("/collections", "/collections/nowhere"):
         made = visitor.client.get(f"/console{path}", buffered=False)
         assert visitor.get("/collections").status_code == 200
         made.close()
-
-
-def test_a_file_is_under_way_until_it_is_sent(limited, client):
     visitor = limited(100, concurrent=1)
     passage = Reader(visitor.get("/ask", q="door", collection="counted").text)
     [document_id] = {each["value"] for each in passage.all("input") if each.get("name") == "document_id"}

@@ -172,13 +172,12 @@ def test_a_query_set_is_measured_by_its_files(admin, client, documents):
     assert sent(b"x", b"x", form_token="wrong", token="wrong").status_code == 400
 
 
-def test_the_receipt_shows_how_each_collection_was_searched(admin, documents):
+def test_the_receipt_shows_how_each_collection_was_searched_and_there_are_thumbs_without_scripts(
+    admin, documents, client
+):
     page = admin.read("/ask", q=QUESTION, collection="judged", why="1")
     assert "judged: every vector that matches, without the index, 3 compared (scan)" in page.text
     assert "(scan)" not in admin.read("/ask", q=QUESTION, collection="judged").text
-
-
-def test_thumbs_without_scripts(admin, client, documents):
     page = admin.read("/ask", q=QUESTION, collection="judged")
     buttons = {each["aria-label"] for each in page.all("button") if "data-grade" in each}
     assert buttons == {"Relevant", "Not relevant"}

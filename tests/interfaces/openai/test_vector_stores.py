@@ -200,16 +200,13 @@ def test_results_are_those_of_the_search_by_the_name_of_a_store_and_by_its_id(se
     assert search(store=store) == search()
 
 
-def test_several_questions_count_by_the_best(search):
+def test_several_questions_count_by_the_best_and_the_threshold_and_the_number_bound_the_results(search):
     questions = [QUESTION, "When is the coffee machine cleaned?"]
     answer = search(query=questions, max_num_results=2)
     assert sorted(found(answer)) == ["backups", "coffee"]
     scores = [each["score"] for each in answer["data"]]
     assert scores == sorted(scores, reverse=True)
     assert answer["search_query"] == questions
-
-
-def test_the_threshold_and_the_number_bound_the_results(search):
     assert len(found(search(max_num_results=1, **EVERYTHING))) == 1
     best = search(**EVERYTHING)["data"][0]["score"]
     assert found(search(ranking_options={"score_threshold": best - 0.01, "ranker": "auto"})) == ["backups"]

@@ -133,7 +133,7 @@ def test_a_collection_is_named_where_the_table_says(app):
     assert len(ROUTES) > 150
 
 
-def test_a_name_that_nearly_fits_is_refused_with_the_name_that_does(client):
+def test_a_name_that_nearly_fits_is_refused_with_the_name_that_does_and_a_parameter_has_one_value(client):
     assert (len(PARAMETERS) > 8, len(FIELDS) > 15) == (True, True)
     said = {
         (path, method, name, place): refusal(client.open(filled_in(path), method=method, **{place: {given: "error"}}))
@@ -143,9 +143,6 @@ def test_a_name_that_nearly_fits_is_refused_with_the_name_that_does(client):
     }
     assert said == {each: (400, "unknown_field", misspelt(each[2]), each[2]) for each in said}
     assert len(said) == len(PARAMETERS) + len(FIELDS)
-
-
-def test_a_parameter_has_one_value(client):
     said = {}
     for path, method, name in PARAMETERS:
         answer = client.open(filled_in(path), method=method, query_string=[(name, "error"), (name, "replace")])

@@ -61,7 +61,9 @@ def ids(answer):
     return [each["id"] for each in answer.json["reranked"]]
 
 
-def test_without_a_reranking_model_the_local_one_answers(client):
+def test_without_a_reranking_model_the_local_one_answers_and_more_than_it_smooths_keep_their_order_behind_the_others(
+    client,
+):
     answer = client.post("/rerank", json=ASKED)
     assert ids(answer) == ["lava", "volcano", "minutes"]
     assert [each["original_rank"] for each in answer.json["reranked"]] == [3, 2, 1]
@@ -74,9 +76,6 @@ def test_without_a_reranking_model_the_local_one_answers(client):
     same = client.post("/rerank", json=ASKED | {"documents": [{**each, "id": "same"} for each in DOCUMENTS]})
     assert (ids(same), [each["original_rank"] for each in same.json["reranked"]]) == (["same"] * 3, [3, 2, 1])
     assert ids(client.post("/rerank", json={"query": QUERY, "documents": DOCUMENTS[:1], "top_k": 9})) == ["minutes"]
-
-
-def test_more_documents_than_are_smoothed_keep_their_order_behind_the_others(client):
     many = [{"id": f"d{number}", "text": f"Sentence {number} of the minutes."} for number in range(150)]
     answer = client.post("/rerank", json={"query": QUERY, "documents": [*many, DOCUMENTS[2]]})
     assert ids(answer)[0] == "lava"
@@ -84,13 +83,18 @@ def test_more_documents_than_are_smoothed_keep_their_order_behind_the_others(cli
     assert (len(scores), scores) == (151, sorted(scores, reverse=True))
 
 
-def test_a_connection_that_is_named_is_asked(client, answering):
+def test_a_connection_that_is_named_is_asked_and_its_failure_is_an_error_of_a_request_that_asks_for_nothing_else(
+    client, answering
+):
     answer = client.post("/rerank", json=ASKED | {"connection": "tei"})
     assert ids(answer) == ["lava", "minutes", "volcano"]  # equal scores stay in their order
     assert answer.json["reranked"][0] == {"id": "lava", "score": 1.0, "original_rank": 3}
     assert answer.json["connection"] == "tei"
     [(path, _, body)] = answering.requests
     assert (path, body["texts"]) == ("/rerank", [each["text"] for each in DOCUMENTS])
+    answering.script = [(200, [{"index": 9, "score": 1.0}])]
+    answer = client.post("/rerank", json=ASKED | {"connection": "tei"})
+    assert (answer.status_code, answer.json["code"]) == (503, "answer_unusable")
 
 
 @pytest.mark.parametrize(("path", "field"), [("/rerank", "connection"), ("/api/search", "rerank")])
@@ -99,12 +103,6 @@ def test_a_connection_that_cannot_rerank_is_refused(client, path, field):
         documents = {"documents": DOCUMENTS} if path == "/rerank" else {}
         answer = client.post(path, json={"query": QUERY, field: connection, **documents})
         assert (answer.status_code, answer.json["code"], answer.json["details"]["field"]) == (status, code, field)
-
-
-def test_a_service_that_fails_is_an_error_of_a_request_that_asks_for_nothing_else(client, answering):
-    answering.script = [(200, [{"index": 9, "score": 1.0}])]
-    answer = client.post("/rerank", json=ASKED | {"connection": "tei"})
-    assert (answer.status_code, answer.json["code"]) == (503, "answer_unusable")
 
 
 @pytest.fixture

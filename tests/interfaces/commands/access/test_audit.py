@@ -45,7 +45,7 @@ def data_dir(tmp_path):
     return tmp_path
 
 
-def test_the_newest_come_first_in_columns(run, data_dir):
+def test_the_newest_come_first_in_columns_and_are_chosen_by_key_collection_and_time(run, data_dir):
     done = run("--data-dir", data_dir, "--limit", 3)
     assert done.exit_code == 0, done.output
     rows = [line.split("\t") for line in done.stdout.splitlines()]
@@ -56,8 +56,6 @@ def test_the_newest_come_first_in_columns(run, data_dir):
     ]
     assert all(row[0].startswith("20") for row in rows)
 
-
-def test_entries_are_chosen_by_key_collection_and_time(run, data_dir):
     def counts(*arguments):
         return [
             each["count"] for each in json.loads(run("--data-dir", data_dir, "--json", *arguments).stdout)["entries"]
