@@ -1,6 +1,6 @@
-"""A request to each route of the table of access, which names a collection where the route takes one, and requests that tell
-a service texts and secrets, some of which it stores, and some of which it refuses. Calls of each tool of the table, and
-their answers over both transports of MCP."""
+"""A request to each route of the table of access, which names a collection where the route takes one, and requests that
+tell a service texts and secrets, some of which it stores, and some of which it refuses. Calls of each tool of the
+table, and their answers over both transports of MCP."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,5 @@
-"""Commands against a service that wants keys: they send the one of their environment, and say what is missing. Users of an
-identity provider at a real service of two workers: what their tokens let them do."""
+"""Commands against a service that wants keys: they send the one of their environment, and say what is missing. Users of
+an identity provider at a real service of two workers: what their tokens let them do."""
 
 import json
 import time

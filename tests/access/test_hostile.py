@@ -1,5 +1,5 @@
-"""What somebody may try who has no key, a key for little, or one that has ended. A body whose chunks are none changes no
-answer, no status in the audit log, and puts nothing into the log."""
+"""What somebody may try who has no key, a key for little, or one that has ended. A body whose chunks are none changes
+no answer, no status in the audit log, and puts nothing into the log."""
 
 import base64
 import json

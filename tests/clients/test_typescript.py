@@ -1,5 +1,5 @@
-"""The TypeScript client works in Node, where its own tests pass, and in a real browser, on a page of another origin that
-the service allows."""
+"""The TypeScript client works in Node, where its own tests pass, and in a real browser, on a page of another origin
+that the service allows."""
 
 import json
 from functools import partial

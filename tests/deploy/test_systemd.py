@@ -1,5 +1,5 @@
-"""The unit of `deploy/systemd` is one that systemd takes, and leaves the service little but what it needs: it writes to its
-data directory and to `/tmp`, and nowhere else, so that its root can be read-only."""
+"""The unit of `deploy/systemd` is one that systemd takes, and leaves the service little but what it needs: it writes to
+its data directory and to `/tmp`, and nowhere else, so that its root can be read-only."""
 
 import ctypes
 import os

@@ -70,7 +70,7 @@ def test_every_package_that_make_serve_installs_has_a_wheel_everywhere():
     assert lacking == set()
 
 
-def test_the_pythons_are_those_that_the_project_supports_and_a_package_without_a_wheel_is_pinned_in_an_extra_of_its_own():
+def test_the_pythons_are_those_supported_and_a_package_without_a_wheel_is_in_an_extra_of_its_own():
     supported = SpecifierSet(PROJECT_TABLE["requires-python"])
     assert list(PYTHONS) == [f"3.{minor}" for minor in range(100) if f"3.{minor}" in supported]
     assert WITHOUT_WHEELS.keys() <= pinned().keys()

@@ -51,13 +51,13 @@ def test_the_readme_and_the_page_on_integrations_link_to_every_document():
     assert set(DOCUMENTS) - {README} <= linked
 
 
-def test_the_readme_compares_by_measured_figures_and_what_it_asks_of_the_documentation_is_written_nowhere_in_it():
+def test_the_readme_compares_by_measured_figures_and_asks_what_is_written_nowhere():
     """Each row names its row of the benchmark, whose figures it repeats."""
     measured = {row[0].partition(",")[0]: row[2:5] for row in _rows(DOCS / "benchmarks.md", "Results") if len(row) == 6}
     for work, *figures in _rows(README, "Why not plain Chroma?"):
         name = re.search(r"\(([\w-]+)\b[^(]*\)$", work)[1]
         assert tuple(figures) == measured[name]
-    """A page that repeats the question would be the best answer to it."""
+    # A page that repeats the question would be the best answer to it.
     (question,) = re.findall(r'rag-wrapper search "([^"]+)"', README.read_text())
     assert [page.name for page in DOCS.glob("**/*.md") if question in page.read_text()] == []
 
@@ -160,7 +160,7 @@ def test_every_file_that_is_named_exists_and_nothing_of_one_machine_is_named():
     named = [(page.name, path) for page in DOCUMENTS for path in re.findall(pattern, page.read_text())]
     assert len(named) > 100
     assert [(page, path) for page, path in named if not (PROJECT / path).exists()] == []
-    """A page of a folder leads to the others."""
+    # A page of a folder leads to the others.
     foreign = re.compile(
         rf"{re.escape(str(PROJECT))}|{re.escape(str(Path.home()))}/|\b(?:pypi|pythonhosted|npmjs|crates)\.(?:org|com|io)\b"
         r"|\.\./(?!openapi|README|compose|deploy|tests|benchmarks|CONTRIBUTING|CHANGELOG|SECURITY)"

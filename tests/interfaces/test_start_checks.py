@@ -357,7 +357,7 @@ def test_an_application_that_is_made_without_the_command_says_the_same(tmp_path)
         compose.create_app(WrapperSettings(data_dir=tmp_path / "file" / "data"))
 
 
-def test_an_address_of_the_newer_protocol_is_written_as_gunicorn_reads_it_and_as_many_files_are_opened_as_needed():
+def test_addresses_are_written_as_gunicorn_reads_them_and_as_many_files_opened_as_needed():
     assert bind_address(WrapperSettings(host="::1", port=5006)) == "[::1]:5006"
     said = subprocess.run([sys.executable, "-c", OPENS_FILES], capture_output=True, text=True, check=True).stdout
     assert said.splitlines() == ["100 1000 1000 2000", "2000 2000 2000"]

@@ -1,4 +1,5 @@
-"""Commands ask a service that speaks TLS: one of this machine is known by its certificate, any other by its authority."""
+"""Commands ask a service that speaks TLS: one of this machine is known by its certificate, any other by its
+authority."""
 
 import json
 import re

@@ -1,5 +1,5 @@
-"""A Python client of the running service that checks every answer. Clients for one server that says what a test has it say,
-and what they waited."""
+"""A Python client of the running service that checks every answer. Clients for one server that says what a test has it
+say, and what they waited."""
 
 import asyncio
 import inspect

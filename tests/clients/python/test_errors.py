@@ -1,6 +1,6 @@
-"""All that can fail is one family of errors, none of which tells the key, and a client of one database has the collections
-of that one, and nothing of the default one by mistake. Requests are repeated when that is safe, after the time that the
-service asks for, and no longer than agreed."""
+"""All that can fail is one family of errors, none of which tells the key, and a client of one database has the
+collections of that one, and nothing of the default one by mistake. Requests are repeated when that is safe, after the
+time that the service asks for, and no longer than agreed."""
 
 import asyncio
 import logging

@@ -1,5 +1,5 @@
-"""The audit log of the service in this process, calls of tools by MCP, and keys that change; callers who hold a request open
-while their key ends, is narrowed or stays."""
+"""The audit log of the service in this process, calls of tools by MCP, and keys that change; callers who hold a request
+open while their key ends, is narrowed or stays."""
 
 import uuid
 from contextlib import contextmanager

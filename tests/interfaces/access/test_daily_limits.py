@@ -1,5 +1,5 @@
-"""Keys with limits for a day ask a service that has an embedding service and a chat model. Below the disk floor nothing is
-added beside the documents either; reads go on, and what takes away does."""
+"""Keys with limits for a day ask a service that has an embedding service and a chat model. Below the disk floor nothing
+is added beside the documents either; reads go on, and what takes away does."""
 
 import pytest
 
@@ -73,7 +73,7 @@ def test_documents_and_questions_are_charged_and_what_is_remembered_is_not(world
     assert world.asked("/embeddings") == calls
 
 
-def test_without_tokens_a_search_by_words_goes_on_and_says_so_and_one_by_meaning_alone_is_refused_wherever_it_is_asked(
+def test_without_tokens_a_search_by_words_goes_on_and_says_so_and_one_by_meaning_alone_is_refused(
     world,
 ):
     key = world.key(embedded_tokens_per_day=0)

@@ -1,4 +1,5 @@
-"""A key with a filter gets nothing of documents that it sees in part, nothing of caches of others, and writes nothing."""
+"""A key with a filter gets nothing of documents that it sees in part, nothing of caches of others, and writes
+nothing."""
 
 import io
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""Whose the things are that callers make: for each kind of thing, who may read, list, use, change and delete it, private
-and shared, with real keys. The tables behind them are tested on both databases."""
+"""Whose the things are that callers make: for each kind of thing, who may read, list, use, change and delete it,
+private and shared, with real keys. The tables behind them are tested on both databases."""
 
 import io
 from dataclasses import dataclass, field, replace

@@ -1,6 +1,6 @@
-"""A key whose rights have changed: a repeat of a write is judged by the rights of now, and told what it would be told of a
-new write; conversations tell it nothing of collections that are not its own any more, nor of documents that it may not
-read. A key may end or stay while a request is sent with it, and while that waits for its turn."""
+"""A key whose rights have changed: a repeat of a write is judged by the rights of now, and told what it would be told
+of a new write; conversations tell it nothing of collections that are not its own any more, nor of documents that it may
+not read. A key may end or stay while a request is sent with it, and while that waits for its turn."""
 
 import io
 import json

@@ -59,7 +59,7 @@ def told(answer):
     return answer.status_code, answer.json["error"]
 
 
-def test_without_a_key_only_the_server_answers_and_getting_or_creating_what_is_there_needs_no_more_than_reading(
+def test_without_a_key_only_the_server_answers_and_getting_what_is_there_needs_no_more_than_reading(
     client, with_key, filled
 ):
     for path in ("", "/heartbeat", "/version", "/healthcheck"):

@@ -1,5 +1,5 @@
-"""The search of Chroma's protocol: filters, ranked expressions, groups, pages and columns. Scores of rank expressions are those of a
-model that has a score for each document alone."""
+"""The search of Chroma's protocol: filters, ranked expressions, groups, pages and columns. Scores of rank expressions
+are those of a model that has a score for each document alone."""
 
 import math
 

@@ -1,5 +1,5 @@
-"""Export and import as a user runs them, against a real service: the imported collection equals the exported one. Commands
-reach collections of every database by their full names, and all of them where they mean all."""
+"""Export and import as a user runs them, against a real service: the imported collection equals the exported one.
+Commands reach collections of every database by their full names, and all of them where they mean all."""
 
 import hashlib
 import json

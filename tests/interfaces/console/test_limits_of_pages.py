@@ -1,5 +1,5 @@
-"""What pages count against the limits of a key: one request each, unless they search or write more than once. A page whose
-reader has left asks for nothing more; one whose key ends while it is made leads to the sign-in."""
+"""What pages count against the limits of a key: one request each, unless they search or write more than once. A page
+whose reader has left asks for nothing more; one whose key ends while it is made leads to the sign-in."""
 
 import re
 import socket

@@ -1,5 +1,5 @@
-"""`POST /dify/retrieval` as Dify asks it, and its conditions on metadata: what each operator finds, by a plain model, and
-what bounds their work."""
+"""`POST /dify/retrieval` as Dify asks it, and its conditions on metadata: what each operator finds, by a plain model,
+and what bounds their work."""
 
 from datetime import UTC, datetime
 

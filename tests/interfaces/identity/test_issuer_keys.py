@@ -51,9 +51,7 @@ def test_rubbish_does_not_make_us_hammer_the_issuer(issuer, verify, age):
     assert issuer.fetches() == 3
 
 
-def test_a_token_without_a_key_id_goes_by_the_only_key_of_its_algorithm_and_is_refused_where_it_may_mean_several(
-    issuer, verify
-):
+def test_a_token_without_a_key_id_goes_by_the_only_key_and_is_refused_where_it_may_mean_several(issuer, verify):
     assert verify(issuer.token(header={"kid": None})).id == "user:ada"
     issuer.keys.append(signing_key("b"))
     for key in reversed(issuer.keys):

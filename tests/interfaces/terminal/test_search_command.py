@@ -1,4 +1,5 @@
-"""`rag-wrapper search` and `ask`: what they ask, what they show and how they end; `ask` shows the passages without a model."""
+"""`rag-wrapper search` and `ask`: what they ask, what they show and how they end; `ask` shows the passages without a
+model."""
 
 import json
 import re

@@ -1,5 +1,5 @@
-"""The registry's routes as a config builder uses them; no connection leads to the service's own engine. Connections that the
-configuration file declares."""
+"""The registry's routes as a config builder uses them; no connection leads to the service's own engine. Connections
+that the configuration file declares."""
 
 import json
 import os

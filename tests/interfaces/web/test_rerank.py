@@ -61,7 +61,7 @@ def ids(answer):
     return [each["id"] for each in answer.json["reranked"]]
 
 
-def test_without_a_reranking_model_the_local_one_answers_and_more_than_it_smooths_keep_their_order_behind_the_others(
+def test_without_a_reranking_model_the_local_one_answers_for_any_number_of_documents(
     client,
 ):
     answer = client.post("/rerank", json=ASKED)
@@ -83,9 +83,7 @@ def test_without_a_reranking_model_the_local_one_answers_and_more_than_it_smooth
     assert (len(scores), scores) == (151, sorted(scores, reverse=True))
 
 
-def test_a_connection_that_is_named_is_asked_and_its_failure_is_an_error_of_a_request_that_asks_for_nothing_else(
-    client, answering
-):
+def test_a_connection_that_is_named_is_asked_and_its_failure_is_an_error(client, answering):
     answer = client.post("/rerank", json=ASKED | {"connection": "tei"})
     assert ids(answer) == ["lava", "minutes", "volcano"]  # equal scores stay in their order
     assert answer.json["reranked"][0] == {"id": "lava", "score": 1.0, "original_rank": 3}

@@ -1,5 +1,5 @@
-"""`rag-wrapper audit` on the files of a data directory, and on a service; `erase` waits as long as a service works at an
-erasure."""
+"""`rag-wrapper audit` on the files of a data directory, and on a service; `erase` waits as long as a service works at
+an erasure."""
 
 import json
 

@@ -1,5 +1,5 @@
-"""Pages that live by their scripts. Connections built, tested and saved in a browser: to a real Chroma server, to a wrong
-one, to one behind a token. The map: points on a canvas, read and opened with keys and with the pointer."""
+"""Pages that live by their scripts. Connections built, tested and saved in a browser: to a real Chroma server, to a
+wrong one, to one behind a token. The map: points on a canvas, read and opened with keys and with the pointer."""
 
 import re
 import signal
