@@ -1,10 +1,19 @@
-"""A request to each route of the table of access, which names a collection where the route takes one."""
+"""A request to each route of the table of access, which names a collection where the route takes one, and requests that
+tell a service texts and secrets, some of which it stores, and some of which it refuses. Calls of each tool of the
+table, and their answers over both transports of MCP."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from tests.access.keyed import MINE
+import orjson
+from mcp.shared.exceptions import MCPError
+
+from schemas.access.table import TOOLS
+from schemas.tool_schemas import read_tool_schemas
+from tests.access.keyed import CANARY, MINE, KeyedService
+from tests.support.mcp_clients import over_stdio
 
 TOOL = "rag_context_health"
 SENTENCE = "The door opens at nine."
@@ -17,6 +26,7 @@ NAME = "{name}"
 PART = re.compile(r"\{(\w+)\}")
 VECTOR = {"query_embedding": [1.0, 0.0]}
 CHROMA = "/api/v2/tenants/{tenant}/databases/{database}/collections"
+SELECTED = {"service": "local", "name": NAME, "embedding_connection": "default", "embedding_model": "all-MiniLM-L6-v2"}
 BODIES: dict[str, Any] = {
     f"POST {CHROMA}": {"name": NAME},
     f"POST {CHROMA}/{{collection_id}}/search": {"searches": []},
@@ -58,19 +68,7 @@ BODIES: dict[str, Any] = {
     "POST /api/documents": SENTENCE.encode(),
     "POST /api/judgements": {"question": "door", "collection": NAME, "document_id": "open", "grade": 1},
     "POST /api/bench": {"collection": NAME},
-    "POST /api/collect": {
-        "userMessage": "door",
-        "topic": "",
-        "currentTopic": "",
-        "selectedCollections": [
-            {
-                "service": "local",
-                "name": NAME,
-                "embedding_connection": "default",
-                "embedding_model": "all-MiniLM-L6-v2",
-            }
-        ],
-    },
+    "POST /api/collect": {"userMessage": "door", "selectedCollections": [SELECTED]},
 }
 """Bodies with which requests get as far as the collection; others are refused for their bodies, after their callers were
 judged."""
@@ -130,3 +128,139 @@ def _with_name(body: Any, collection: str | None) -> Any:
     if isinstance(body, list):
         return [_with_name(value, collection) for value in body]
     return collection if body == NAME else body
+
+
+JSON = {"Content_Type": "application/json"}
+
+
+class Told(NamedTuple):
+    path: str
+    body: Any = None
+    statuses: tuple[int, ...] = (200,)
+    """What may be answered."""
+    method: str = "POST"
+    headers: Mapping[str, str] = {}
+
+
+def telling(text: str, word: str, secret: str) -> list[Told]:
+    """Return requests, one after the other, with a text that contains the word, and with a secret."""
+    place, connections = f"/collections/{MINE}", "/api/connections"
+    document = {"id": "logged", "text": text, "metadata": {"said": text}, "embedding": [1.0, 0.0]}
+    line = orjson.dumps({"id": "line", "text": text, "embedding": [1.0, 0.0]})
+    lines = line + b"\n" + line[:-5] + b"\n"
+    itself = {"type": "rag", "provider": "chromadb-wrapper"}
+    nobody = {"url": "http://127.0.0.1:9", "api_key": secret}
+    rules = [
+        {**RULE, "content": text},
+        {**RULE, "content": text, "metadata": {"source": word}},
+        *({**RULE, "metadata": {**RULE["metadata"], name: word}} for name in ("doc_type", "last_update_date")),
+        {**RULE, "content": f"# {text}\n\n" + "A sentence of a section without an end. " * 500},
+    ]
+
+    def call(tool: str, **arguments: Any) -> Told:
+        params = {"name": tool, "arguments": arguments}
+        return Told("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+
+    def uploaded(name: str) -> Told:
+        headers = {"Content_Type": "application/octet-stream", "X_Filename": name}
+        return Told("/api/documents?collection=mine-logged", text.encode(), (202,), headers=headers)
+
+    return [
+        Told(f"{place}/documents", {"documents": [document]}, (201, 202)),
+        Told(f"{place}/documents", {"documents": [{**document, "embedding": [1.0]}]}, (400,)),
+        Told(f"{place}/documents", f'{{"documents": [{{"text": "{text}"'.encode(), (400,), headers=JSON),
+        Told(f"{place}/import", lines, (400,), headers=HEADERS["POST /collections/{name}/import"]),
+        Told(f"{place}/documents/logged", {"metadata": {"said": f"{text}!"}}, method="PATCH"),
+        Told(f"{place}/documents/search", {"where": {"said": {"$nope": text}}}, (400,)),
+        Told(f"{place}/text-search", {"query": text}),
+        Told(f"{place}/text-search", {"query": [text]}, (400,)),
+        Told("/api/search", {"query": text}),
+        Told("/api/rag/search", {"query": text}),
+        Told("/api/rag/retrieve", {"query": text, "context_key": "k"}),
+        Told("/tools/rag_context_search", {"query": text}),
+        Told("/api/chat", {"messages": [{"role": "user", "content": text}]}),
+        Told("/api/rag/documents:batch", {"documents": rules, "collection": "mine-logged"}),
+        uploaded("logged.md"),
+        uploaded("logged.pdf"),
+        call("session_start", name="logged"),
+        call("session_note", note=text),
+        call("session_note", note=[text]),
+        call("rag_query", query="x", where={"said": {"$nope": text}}),
+        call("session_end", summary=text),
+        Told(f"{connections}/test", {**itself, "config": nobody}, (400, 502, 503)),
+        Told(f"{connections}/test", {**itself, "config": {"url": f"http://somebody:{secret}@127.0.0.1:9"}}, (400,)),
+        Told(connections, {"id": "logged", **itself, "config": nobody}, (201,)),
+        Told(f"{connections}/logged", method="GET"),
+        Told(f"{connections}/logged", method="DELETE"),
+    ]
+
+
+Json = dict[str, Any]
+ARGUMENTS: dict[str, list[Json]] = {
+    "rag_query": [{"query": "door", "oracles": ["lexical"]}, {"query": "door"}],
+    "rag_context": [{"topic": "door"}, {}],
+    "rag_gather": [{"collection": MINE, "chunk_id": "open", "by": "section"}],
+    "rag_context_search": [{"query": "door"}],
+    "rag_context_index": [{"content": "The door opens at nine."}],
+    "session_start": [{"name": "a session"}],
+    "session_note": [{"note": "The door sticks."}],
+}
+"""Arguments with which each tool does something for whoever may call it."""
+
+
+class Call(NamedTuple):
+    tool: str
+    arguments: Json
+
+
+class Outcome(NamedTuple):
+    is_error: bool
+    text: str
+    """All that came back."""
+
+
+CALLS = [Call(tool, arguments) for tool in TOOLS for arguments in ARGUMENTS.get(tool, [{}])]
+
+
+def naming(collection: str) -> list[Call]:
+    """Return a call for each way in which a tool may name a collection, with a chunk of somebody else where the tool
+    asks for one."""
+    found = []
+    for tool, given in CALLS:
+        known = read_tool_schemas(tool).input["properties"]
+        for name, value in (("collection", collection), ("collections", [collection])):
+            if name in known:
+                chunk = {"chunk_id": f"{CANARY}-1"} if "chunk_id" in known else {}
+                found.append(Call(tool, {**given, name: value, **chunk}))
+    return found
+
+
+def called_over_http(keyed: KeyedService, kind: str, calls: Sequence[Call]) -> tuple[set[str], list[Outcome]]:
+    """Return (the tools that a key of this kind is offered, the outcome of each call)."""
+
+    def ask(method: str, **params: Any) -> Any:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        headers = {"MCP_Protocol_Version": "2025-06-18", "Accept": "application/json, text/event-stream"}
+        return keyed.ask("POST", "/mcp", keyed.keys[kind], message, **headers)
+
+    def outcome(call: Call) -> Outcome:
+        answer = ask("tools/call", name=call.tool, arguments=call.arguments)
+        found = answer.json()
+        return Outcome("error" in found or bool(found["result"].get("isError")), answer.text)
+
+    return {each["name"] for each in ask("tools/list").json()["result"]["tools"]}, list(map(outcome, calls))
+
+
+async def called_over_stdio(keyed: KeyedService, kind: str, calls: Sequence[Call]) -> tuple[set[str], list[Outcome]]:
+    """Return the same from `rag-wrapper mcp`."""
+    outcomes = []
+    async with over_stdio("--url", keyed.url, api_key=keyed.keys[kind]) as client:
+        listed = {each.name for each in (await client.list_tools()).tools}
+        for call in calls:
+            try:
+                result = await client.call_tool(call.tool, call.arguments)
+            except MCPError as error:
+                outcomes.append(Outcome(True, str(error)))
+            else:
+                outcomes.append(Outcome(bool(result.is_error), result.model_dump_json()))
+    return listed, outcomes

@@ -26,28 +26,17 @@ FOREIGN_DATABASE = "theirs"
 """A database of the tenant of somebody else, which is called like the canary."""
 PROMISED_SECONDS = 2.0
 """How long a revoked key may still be taken."""
+
+
+def _document(name: str, text: str, embedding: list[float], **metadata: Any) -> dict[str, Any]:
+    return {"id": name, "text": text, "metadata": metadata, "embedding": embedding}
+
+
 DOCUMENTS = [
-    {
-        "id": "open",
-        "text": "The door opens at nine.",
-        "metadata": {"public": True, "group": 1},
-        "embedding": [1.0, 0.0],
-    },
-    {
-        "id": "shut",
-        "text": "The safe is behind the mirror.",
-        "metadata": {"public": False, "group": 1},
-        "embedding": [0.0, 1.0],
-    },
+    _document("open", "The door opens at nine.", [1.0, 0.0], public=True, group=1),
+    _document("shut", "The safe is behind the mirror.", [0.0, 1.0], public=False, group=1),
 ]
-SECRETS = [
-    {
-        "id": f"{CANARY}-1",
-        "text": f"{CANARY} the door of somebody else",
-        "metadata": {"group": CANARY, "public": True},
-        "embedding": [1.0, 1.0],
-    }
-]
+SECRETS = [_document(f"{CANARY}-1", f"{CANARY} the door of somebody else", [1.0, 1.0], group=CANARY, public=True)]
 SCOPES = ("read", "write", "manage", "chat", "connect", "admin")
 
 

@@ -9,11 +9,9 @@ import pytest
 
 from schemas.access.callers import INCLUDED, Scope
 from schemas.access.table import ROUTES, TOOLS, Door, Names
-from tests.access.asking import TOOL, request_to
+from tests.access.asking import CALLS, TOOL, called_over_http, called_over_stdio, naming, request_to, telling
 from tests.access.faults import all_faults
 from tests.access.keyed import CANARY, DOCUMENTS, FOREIGN_DATABASE, MINE, SCOPES, SECRETS, THEIRS
-from tests.access.telling import telling
-from tests.access.tools import CALLS, called_over_http, called_over_stdio, naming
 from tests.support.live import eventually
 from tests.support.mcp_clients import within_bounds
 
@@ -270,15 +268,12 @@ def test_a_question_that_names_no_collection_is_asked_of_the_callers_own(served,
     assert CANARY in _asked(served, "admin", request_to(route, None)).text + said(), "there is nothing to give away"
 
 
-def test_a_collection_outside_is_neither_created_nor_told_of(served):
+def test_a_collection_outside_is_neither_created_nor_told_of_and_lists_show_the_callers_own_alone(served):
     for name in (THEIRS, "elsewhere"):
         answer = served.ask("POST", "/collections", served.keys["mine"], {"name": name})
         assert (answer.status_code, answer.json()["code"]) == (403, "collection_forbidden")
     made = served.ask("POST", "/collections", served.keys["mine"], {"name": "mine-too"})
     assert made.status_code == 201
-
-
-def test_what_lists_shows_the_callers_own_alone(served):
     for kind, count in (("mine", 2), ("filtered", 1)):
         listed = served.ask("GET", "/collections", served.keys[kind]).json()["collections"]
         assert next(each["count"] for each in listed if each["name"] == MINE) >= count

@@ -1,16 +1,14 @@
-"""The TypeScript client works in Node, where its own tests pass, and in a real browser, on a page of another origin that
-the service allows."""
+"""The TypeScript client works in Node, where its own tests pass, and in a real browser, on a page of another origin
+that the service allows."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 
 from tests.clients.typescript_client import CLIENT, built_client, run
+from tests.interfaces.conftest import serving
 from tests.interfaces.console.browser.tabs import chromium, tab_at
 from tests.support.live import live_service
 from tests.support.model_server import model_server
@@ -48,19 +46,6 @@ class Quiet(SimpleHTTPRequestHandler):
         pass
 
 
-@contextmanager
-def served(folder) -> Iterator[int]:
-    """Serve a folder on a port of loopback for the length of the block."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 @pytest.fixture(scope="module")
 def built():
     return built_client()
@@ -69,8 +54,9 @@ def built():
 @pytest.fixture(scope="module")
 def application(built):
     """The port of an application that brings the client to browsers."""
-    with served(built / "dist" / "esm") as port:
-        yield port
+    folder = partial(Quiet, directory=str(built / "dist" / "esm"))
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), folder)) as server:
+        yield server.server_port
 
 
 @pytest.fixture(scope="module")
@@ -103,18 +89,15 @@ def test_its_own_tests_pass(built, service):
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
 
-def test_the_lock_file_names_no_registry():
+def test_the_lock_file_names_no_registry_and_it_needs_no_package_when_it_runs():
     packages = json.loads((CLIENT / "package-lock.json").read_text())["packages"]
     assert [name for name, package in packages.items() if "resolved" in package] == []
     assert all("integrity" in package for name, package in packages.items() if name)
-
-
-def test_it_needs_no_package_when_it_runs():
     package = json.loads((CLIENT / "package.json").read_text())
     assert not {"dependencies", "peerDependencies", "optionalDependencies"} & set(package)
 
 
-def test_a_page_stores_and_finds_and_streams(tab, application):
+def test_a_page_stores_and_finds_and_streams_and_one_of_a_strange_origin_learns_nothing(tab, application):
     tab.page.goto(f"http://127.0.0.1:{application}/")
     told = tab.page.evaluate(STORED_AND_FOUND, [tab.url, KEY])
     assert told == {
@@ -123,8 +106,5 @@ def test_a_page_stores_and_finds_and_streams(tab, application):
         "exported": 1200,
         "missing": ["collection_not_found", 404],
     }
-
-
-def test_a_page_of_a_strange_origin_learns_nothing(tab, application):
     tab.page.goto(f"http://localhost:{application}/")
     assert tab.page.evaluate(REFUSED, [tab.url, KEY]) == "network_failure"

@@ -21,7 +21,6 @@ KUSTOMIZATIONS = sorted(FOLDER.glob("*/kustomization.yaml"))
 MANIFESTS = sorted(set(FOLDER.glob("*/*.yaml")) - set(KUSTOMIZATIONS))
 OTHERS = {"ServiceMonitor"}
 """Kinds that Kubernetes itself does not have."""
-NAME = "app.kubernetes.io/name"
 
 
 def manifests_in(file: Path) -> list[dict]:
@@ -78,8 +77,10 @@ def test_a_fault_of_a_manifest_is_found(change, fault):
     assert fault in found
 
 
-def test_kinds_that_there_are_not_are_found():
+def test_kinds_that_there_are_not_are_found_and_chroma_is_the_one_that_the_service_is_made_for():
     assert faults_of({"apiVersion": "apps/v1", "kind": "StatefullSet"}) == ["Kubernetes has no StatefullSet in apps/v1"]
+    compose = yaml.safe_load((PROJECT / "compose.yaml").read_text())
+    assert pods("chroma")["spec"]["containers"][0]["image"] == compose["services"]["chroma"]["image"]
 
 
 @pytest.mark.parametrize("file", KUSTOMIZATIONS, ids=lambda file: file.parent.name)
@@ -122,16 +123,31 @@ def test_selectors_choose_the_pods(room):
     assert stateful["spec"]["serviceName"] in found(room, "Service")
 
 
-def test_only_the_services_reach_chroma():
+def test_only_the_services_reach_chroma_and_prometheus_is_let_in_from_its_own_namespace():
     [policy] = found("chroma", "NetworkPolicy").values()
     [way_in] = policy["spec"]["ingress"]
     assert way_in["from"] == [{"podSelector": {"matchLabels": pods("base")["metadata"]["labels"]}}]
     assert (policy["spec"]["egress"], policy["spec"]["policyTypes"]) == ([], ["Ingress", "Egress"])
+    [policy] = found("monitoring", "NetworkPolicy").values()
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= pods("base")["metadata"]["labels"].items()
+    assert policy["spec"]["policyTypes"] == ["Ingress"], "what may be called is the base's"
+    [way_in] = policy["spec"]["ingress"]
+    [whom] = way_in["from"]
+    name = whom["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+    assert f"the namespace `{name}`" in (PROJECT / "docs" / "deploy.md").read_text()
+    container = container_of("base")
+    assert {each["port"] for each in way_in["ports"]} <= {each["name"] for each in container["ports"]}
+    assert policy["metadata"]["name"] not in found("base", "NetworkPolicy"), "it would take the place of that one"
+
+
+def container_of(room):
+    [container] = pods(room)["spec"]["containers"]
+    return container
 
 
 @pytest.mark.parametrize("room", ["base", "chroma"])
-def test_ports_are_named_as_the_container_names_them(room):
-    [container] = pods(room)["spec"]["containers"]
+def test_ports_are_named_as_the_container_names_them_and_what_is_mounted_is_there(room):
+    container = container_of(room)
     named = {each["name"] for each in container["ports"]}
     probes = ("startupProbe", "livenessProbe", "readinessProbe")
     used = {container[probe]["httpGet"]["port"] for probe in probes}
@@ -143,6 +159,11 @@ def test_ports_are_named_as_the_container_names_them(room):
         for port in way_in["ports"]
     }
     assert used == named
+    [stateful] = found(room, "StatefulSet").values()
+    volumes = {each["name"] for each in pods(room)["spec"]["volumes"]}
+    volumes |= {each["metadata"]["name"] for each in stateful["spec"]["volumeClaimTemplates"]}
+    assert {each["name"] for each in container["volumeMounts"]} == volumes
+    assert {each["mountPath"] for each in container["volumeMounts"]} >= {"/data", "/tmp"}
 
 
 def test_the_ingress_and_the_monitor_lead_to_the_service():
@@ -161,17 +182,7 @@ def test_the_ingress_and_the_monitor_lead_to_the_service():
     assert watched == [service], "each pod is watched once"
 
 
-@pytest.mark.parametrize("room", ["base", "chroma"])
-def test_what_is_mounted_is_there(room):
-    [stateful] = found(room, "StatefulSet").values()
-    [container] = pods(room)["spec"]["containers"]
-    volumes = {each["name"] for each in pods(room)["spec"]["volumes"]}
-    volumes |= {each["metadata"]["name"] for each in stateful["spec"]["volumeClaimTemplates"]}
-    assert {each["name"] for each in container["volumeMounts"]} == volumes
-    assert {each["mountPath"] for each in container["volumeMounts"]} >= {"/data", "/tmp"}
-
-
-def test_what_is_named_is_generated():
+def test_what_is_named_is_generated_and_every_replica_makes_backups_in_a_volume_of_its_own():
     pod = pods("base")["spec"]
     [container] = pod["containers"]
     maps = {each["configMapRef"]["name"] for each in container["envFrom"]}
@@ -184,36 +195,26 @@ def test_what_is_named_is_generated():
     assert container["args"] == ["serve", "--config", f"{mounted}/{file}"]
     assert (FOLDER / "example" / f"{file}.example").exists()
     assert pod["serviceAccountName"] in found("base", "ServiceAccount")
-
-
-def test_every_replica_makes_backups_in_a_volume_of_its_own():
     [generator] = kustomization("base")["configMapGenerator"]
     given = dict(literal.split("=", 1) for literal in generator["literals"])
     assert BackupTimes.parse(given["RAG_BACKUP_EVERY"])
-    [container] = pods("base")["spec"]["containers"]
+    container = container_of("base")
     [mounted] = [each for each in container["volumeMounts"] if each["mountPath"] == given["RAG_BACKUP_DIR"]]
     [stateful] = found("base", "StatefulSet").values()
     assert mounted["name"] in {each["metadata"]["name"] for each in stateful["spec"]["volumeClaimTemplates"]}
 
 
-def test_a_start_has_as_long_as_the_image_says():
-    [container] = pods("base")["spec"]["containers"]
+def test_a_start_has_as_long_as_the_image_says_and_pods_run_as_its_user_and_stop_as_slowly_as_the_service():
+    container = container_of("base")
     probe = container["startupProbe"]
     minutes = int(re.search(r"--start-period=(\d+)m ", (PROJECT / "Dockerfile").read_text())[1])
     assert probe["periodSeconds"] * probe["failureThreshold"] == minutes * 60 == 1200, "docs/deploy.md says so"
-
-
-def test_prometheus_is_let_in_from_its_own_namespace():
-    [policy] = found("monitoring", "NetworkPolicy").values()
-    assert policy["spec"]["podSelector"]["matchLabels"].items() <= pods("base")["metadata"]["labels"].items()
-    assert policy["spec"]["policyTypes"] == ["Ingress"], "what may be called is the base's"
-    [way_in] = policy["spec"]["ingress"]
-    [whom] = way_in["from"]
-    name = whom["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
-    assert f"the namespace `{name}`" in (PROJECT / "docs" / "deploy.md").read_text()
-    [container] = pods("base")["spec"]["containers"]
-    assert {each["port"] for each in way_in["ports"]} <= {each["name"] for each in container["ports"]}
-    assert policy["metadata"]["name"] not in found("base", "NetworkPolicy"), "it would take the place of that one"
+    pod = pods("base")["spec"]
+    user, group = re.search(r"^USER (\d+):(\d+)$", (PROJECT / "Dockerfile").read_text(), re.MULTILINE).groups()
+    context = pod["securityContext"]
+    assert (context["runAsUser"], context["runAsGroup"], context["fsGroup"]) == (int(user), int(group), int(group))
+    compose = yaml.safe_load((PROJECT / "compose.yaml").read_text())
+    assert f"{pod['terminationGracePeriodSeconds']}s" == compose["services"]["rag-wrapper"]["stop_grace_period"]
 
 
 def test_settings_are_settings_of_the_service():
@@ -243,17 +244,3 @@ def test_pods_run_without_any_right_that_they_do_not_need(room):
     assert pod["automountServiceAccountToken"] is False
     assert pod["enableServiceLinks"] is False, "its variables would be taken for settings"
     assert set(container["resources"]["limits"]) == {"memory"}
-
-
-def test_pods_run_as_the_user_of_the_image_and_stop_as_slowly_as_the_service():
-    pod = pods("base")["spec"]
-    user, group = re.search(r"^USER (\d+):(\d+)$", (PROJECT / "Dockerfile").read_text(), re.MULTILINE).groups()
-    context = pod["securityContext"]
-    assert (context["runAsUser"], context["runAsGroup"], context["fsGroup"]) == (int(user), int(group), int(group))
-    compose = yaml.safe_load((PROJECT / "compose.yaml").read_text())
-    assert f"{pod['terminationGracePeriodSeconds']}s" == compose["services"]["rag-wrapper"]["stop_grace_period"]
-
-
-def test_chroma_is_the_one_that_the_service_is_made_for():
-    compose = yaml.safe_load((PROJECT / "compose.yaml").read_text())
-    assert pods("chroma")["spec"]["containers"][0]["image"] == compose["services"]["chroma"]["image"]

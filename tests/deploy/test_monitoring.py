@@ -75,14 +75,11 @@ def known(live):
         return eventually(shown, complaint=live.tail)
 
 
-def test_a_service_has_all_that_is_asked_for(known):
+def test_a_service_has_all_that_is_asked_for_and_what_it_does_not_have_is_found(known):
     assert not WITHOUT_BACKUPS & set(known)
     assert len(EXPRESSIONS) > 50
     lacking = {asks: lacks for asks, expression in EXPRESSIONS.items() if (lacks := _lacks(expression, known))}
     assert lacking == {}
-
-
-def test_what_a_service_does_not_have_is_found():
     known = {"rag_requests_total": {"method", "status"}}
     assert _lacks('sum by (method) (rate(rag_requests_total{job="rag",status="500"}[5m]))', known) == set()
     asked = 'sum by (lane) (rag_requests_total{route="/"}) / rag_unheard_of'
@@ -101,7 +98,7 @@ def _lacks(expression, known):
     return lacking - GIVEN_BY_PROMETHEUS
 
 
-def test_every_alert_has_what_an_operator_needs():
+def test_every_alert_has_what_an_operator_needs_and_is_shown_to_fire_and_not_to_fire():
     sections = set(re.findall(r"^### (\w+)$", (PROJECT / "docs" / "operations.md").read_text(), re.MULTILINE))
     for rule in RULES:
         assert rule["labels"]["severity"] in ("info", "warning", "critical")
@@ -109,9 +106,6 @@ def test_every_alert_has_what_an_operator_needs():
         page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
         assert (page, anchor) == ("docs/operations.md", rule["alert"].lower())
         assert rule["alert"] in sections
-
-
-def test_every_alert_is_shown_to_fire_and_not_to_fire():
     assert [case["name"] for case in CASES] == [rule["alert"] for rule in RULES]
     for case in CASES:
         series = " ".join(each["series"] for each in case["input_series"])
@@ -133,15 +127,12 @@ def test_promtool_agrees():
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_configuration_names_the_rules():
+def test_the_configuration_names_the_rules_and_the_dashboard_takes_its_data_from_where_one_chooses():
     configuration = yaml.safe_load((PROMETHEUS / "prometheus.yaml").read_text())
     assert configuration["rule_files"] == ["alerts.yaml"]
     (scraped,) = configuration["scrape_configs"]
     assert scraped["job_name"] == "rag"
     assert "credentials_file" in scraped["authorization"]
-
-
-def test_the_dashboard_takes_its_data_from_where_one_chooses():
     assert "datasource" in {each["name"] for each in DASHBOARD["templating"]["list"]}
     panels = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
     assert {panel["datasource"]["uid"] for panel in panels} == {"${datasource}"}

@@ -3,12 +3,13 @@
 import shlex
 
 import pytest
+import requests
 
 from guide.access_tables import PAGE, with_tables
 from schemas.access.table import TOOLS
 from tests.docs.examples import examples, reader, tokens
-from tests.docs.forwarding_proxy import forwarding_proxy
-from tests.support.live import live_service
+from tests.support.http_stub import running
+from tests.support.live import PATIENCE_SECONDS, live_service
 
 PUBLIC = "https://rag.example"
 """Where the page has its proxy."""
@@ -54,10 +55,34 @@ def service(tmp_path_factory, processes):
         yield service
 
 
+OF_ONE_CONNECTION = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "host"})
+"""Headers that are not passed on, in lower case: those of one connection, and those that are set anew."""
+
+
+class ForwardingProxy:
+    """A reverse proxy that says of its clients what nginx and Caddy say: they call it by its public name, with https as
+    far as it tells."""
+
+    def __init__(self, service):
+        self._behind = service.url
+
+    def answer(self, method, target, headers, body):
+        told = {name: text for name, text in headers.items() if name.lower() not in OF_ONE_CONNECTION}
+        said = next((told.pop(name) for name in list(told) if name.lower() == "x-forwarded-for"), None)
+        told |= {"Host": PUBLIC.removeprefix("https://"), "X-Forwarded-Proto": "https"}
+        told["X-Forwarded-For"] = CLIENT if said is None else f"{said}, {CLIENT}"
+        asked = {"headers": told, "allow_redirects": False, "timeout": PATIENCE_SECONDS}
+        with requests.Session() as session:
+            session.trust_env = False
+            answer = session.request(method, self._behind + target, json=body, **asked)
+        kept = {name: text for name, text in answer.headers.items() if name.lower() not in OF_ONE_CONNECTION}
+        return answer.status_code, kept, answer.content
+
+
 @pytest.fixture
 def proxy(service):
-    with forwarding_proxy(service.port, host=PUBLIC.removeprefix("https://"), client=CLIENT) as url:
-        yield url
+    with running(ForwardingProxy(service)) as proxy:
+        yield proxy.url
 
 
 @pytest.fixture

@@ -70,12 +70,9 @@ def test_every_package_that_make_serve_installs_has_a_wheel_everywhere():
     assert lacking == set()
 
 
-def test_the_pythons_are_those_that_the_project_supports():
+def test_the_pythons_are_those_supported_and_a_package_without_a_wheel_is_in_an_extra_of_its_own():
     supported = SpecifierSet(PROJECT_TABLE["requires-python"])
     assert list(PYTHONS) == [f"3.{minor}" for minor in range(100) if f"3.{minor}" in supported]
-
-
-def test_a_package_without_a_wheel_is_pinned_and_in_an_extra_of_its_own():
     assert WITHOUT_WHEELS.keys() <= pinned().keys()
     everywhere = {name for name, places in WITHOUT_WHEELS.items() if len(places) == len(PYTHONS) * len(MACHINES)}
     assert {extra for extra, wanted in EXTRAS.items() if everywhere & needed(wanted, "3.11", "x86_64")} == {"fast-http"}

@@ -39,6 +39,7 @@ README, DOCS = PROJECT / "README.md", PROJECT / "docs"
 INTEGRATIONS = DOCS / "integrations.md"
 ROUTES, SETTINGS, OPERATIONS = DOCS / "routes.md", DOCS / "settings.md", DOCS / "operations.md"
 PACKAGES = ("schemas", "wrapper", "providers", "registry", "retrieval", "interfaces")
+KINDS = (WrapperSettings, AccessSettings, OidcSettings, RegistrySettings, RetrievalSettings, TracingSettings)
 FOLLOWED = re.compile(r"(?:https?:|mailto:)")
 NOTHING = "–"
 
@@ -50,18 +51,15 @@ def test_the_readme_and_the_page_on_integrations_link_to_every_document():
     assert set(DOCUMENTS) - {README} <= linked
 
 
-def test_what_the_readme_asks_of_the_documentation_is_written_nowhere_in_it():
-    """A page that repeats the question would be the best answer to it."""
-    (question,) = re.findall(r'rag-wrapper search "([^"]+)"', README.read_text())
-    assert [page.name for page in DOCS.glob("**/*.md") if question in page.read_text()] == []
-
-
-def test_the_readme_compares_by_measured_figures():
+def test_the_readme_compares_by_measured_figures_and_asks_what_is_written_nowhere():
     """Each row names its row of the benchmark, whose figures it repeats."""
     measured = {row[0].partition(",")[0]: row[2:5] for row in _rows(DOCS / "benchmarks.md", "Results") if len(row) == 6}
     for work, *figures in _rows(README, "Why not plain Chroma?"):
         name = re.search(r"\(([\w-]+)\b[^(]*\)$", work)[1]
         assert tuple(figures) == measured[name]
+    # A page that repeats the question would be the best answer to it.
+    (question,) = re.findall(r'rag-wrapper search "([^"]+)"', README.read_text())
+    assert [page.name for page in DOCS.glob("**/*.md") if question in page.read_text()] == []
 
 
 def test_every_setting_is_in_a_table_with_its_default():
@@ -69,16 +67,7 @@ def test_every_setting_is_in_a_table_with_its_default():
     documented = {name: default for name, default, _ in rows}
     assert len(documented) == len(rows), "a setting is described twice"
     of_the_service = {
-        f"RAG_{each.name.upper()}": _spelt(getattr(default, each.name))
-        for default in (
-            WrapperSettings(),
-            AccessSettings(),
-            OidcSettings(),
-            RegistrySettings(),
-            RetrievalSettings(),
-            TracingSettings(),
-        )
-        for each in fields(default)
+        f"RAG_{each.name.upper()}": _spelt(getattr(kind(), each.name)) for kind in KINDS for each in fields(kind)
     }
     of_load = {
         option.envvar: _spelt(option.to_info_dict()["default"])
@@ -150,8 +139,12 @@ def test_every_package_says_what_it_is_for():
     assert told == sentences
 
 
-def test_every_link_leads_somewhere():
+def test_every_link_leads_somewhere_and_one_that_leads_nowhere_is_found():
     assert [f"{page.name}: {target}" for page in DOCUMENTS for target in _links(page) if _is_broken(page, target)] == []
+    page = DOCS / "operations.md"
+    wrong = ["nowhere.md", "#no-such-heading", "settings.md#no-such-heading"]
+    right = ["settings.md", "#metrics", "https://elsewhere.example/"]
+    assert [target for target in (*right, *wrong) if _is_broken(page, target)] == wrong
 
 
 def _is_broken(page, target):
@@ -162,22 +155,12 @@ def _is_broken(page, target):
     return not linked.exists() or bool(anchor and anchor not in _anchors(linked))
 
 
-def test_a_link_that_leads_nowhere_is_found():
-    page = DOCS / "operations.md"
-    wrong = ["nowhere.md", "#no-such-heading", "settings.md#no-such-heading"]
-    right = ["settings.md", "#metrics", "https://elsewhere.example/"]
-    assert [target for target in (*right, *wrong) if _is_broken(page, target)] == wrong
-
-
-def test_every_file_that_is_named_exists():
+def test_every_file_that_is_named_exists_and_nothing_of_one_machine_is_named():
     pattern = rf"`((?:{'|'.join(PACKAGES)}|tests|benchmarks|clients|docs)/[\w/.-]*)`"
     named = [(page.name, path) for page in DOCUMENTS for path in re.findall(pattern, page.read_text())]
     assert len(named) > 100
     assert [(page, path) for page, path in named if not (PROJECT / path).exists()] == []
-
-
-def test_the_documents_name_nothing_of_one_machine():
-    """A page of a folder leads to the others."""
+    # A page of a folder leads to the others.
     foreign = re.compile(
         rf"{re.escape(str(PROJECT))}|{re.escape(str(Path.home()))}/|\b(?:pypi|pythonhosted|npmjs|crates)\.(?:org|com|io)\b"
         r"|\.\./(?!openapi|README|compose|deploy|tests|benchmarks|CONTRIBUTING|CHANGELOG|SECURITY)"
@@ -234,6 +217,4 @@ def _spelt(default):
         return "on" if default else "off"
     if isinstance(default, tuple):
         default = ",".join(default)
-    if isinstance(default, bool):
-        return "on" if default else "off"
     return str(default) if default not in ("", None) else NOTHING

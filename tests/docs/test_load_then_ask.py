@@ -140,27 +140,3 @@ def test_a_found_chunk_is_read_in_its_collection(ask, service):
             told = found["metadata"]
             read = session.get(f"{service.url}/collections/{told['collection']}/documents/{told['chunkId']}")
             assert read.json()["text"] == found["text"]
-
-
-@pytest.mark.parametrize(("path", "body"), WAYS.items(), ids=str)
-def test_collections_are_named_in_the_same_way_everywhere(service, ask, path, body):
-    def receipt(collections):
-        answer = ask(path, **body, collections=collections)
-        return answer["receipt"]["collections"]
-
-    assert receipt([LOADED]) == {LOADED: {"status": "asked"}}
-    assert receipt(["rag-doc*", "nobody*"]) == {
-        LOADED: {"status": "asked"},
-        "nobody*": {"status": "left_out", "reason": "no collection has a name that begins so"},
-    }
-    assert "rag-documents" in receipt(["*"])
-    refused = {
-        ("there-is-none",): (404, "collection_not_found", {"collection": "there-is-none"}),
-        ("a*b",): (400, "invalid_name", {"field": "collections", "index": 0}),
-        (): (400, "invalid_field", {"field": "collections"}),
-    }
-    with service.session() as session:
-        for collections, (status, code, details) in refused.items():
-            answer = session.post(f"{service.url}{path}", json={**body, "collections": list(collections)})
-            assert (answer.status_code, answer.json()["code"]) == (status, code), collections
-            assert answer.json()["details"].items() >= details.items()

@@ -24,19 +24,9 @@ WEB = ("wrapper/web", "wrapper/routes", "interfaces")
 OTHER_NUMBERS = {"wrapper/web/line_streams.py": ["500"]}
 """Numbers that look like statuses but count something else."""
 IN_COMMANDS_ONLY = {
-    "backup_exists",
-    "damaged_backup",
-    "file_gone",
-    "folder_unavailable",
-    "link",
-    "newer_backup",
-    "not_a_file",
-    "not_empty",
-    "not_movable",
-    "other_catalogue_kind",
-    "unencrypted_backup",
-    "wrong_answer",
-    "wrong_backup_key",
+    *("backup_exists", "damaged_backup", "newer_backup", "unencrypted_backup", "wrong_backup_key"),
+    *("file_gone", "folder_unavailable", "link", "not_a_file", "not_empty", "not_movable"),
+    *("other_catalogue_kind", "wrong_answer"),
 }
 
 
@@ -141,15 +131,11 @@ def test_the_short_word_is_that_of_the_status():
     assert {(400, "Validation error"), (404, "Not found"), (503, "Service Unavailable")} <= by_status
 
 
-@pytest.mark.slow
-def test_a_tools_error_says_whether_the_service_is_at_fault():
+def test_a_tools_error_says_whether_the_service_is_at_fault_and_writing_one_out_leaves_it_unchanged():
     for kind in every_kind():
         body = tool_error_body(made(kind))
         assert body["fallback"] == (status_of(kind) >= 500), kind
         assert list(body) == ["error", "message", "detail", "code", "details", "fallback"]
-
-
-def test_writing_out_an_error_leaves_it_unchanged():
     error = made(RagError)
     for spell in (error_body, error_body_with_short_word, tool_error_body):
         spell(error)

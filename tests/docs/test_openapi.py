@@ -92,11 +92,11 @@ def examples(contract):
 
 
 class TestDescription:
-    @pytest.mark.slow
-    def test_no_key_is_written_twice(self):
+    def test_no_key_is_written_twice_and_the_description_can_be_served_as_json(self, contract):
         for node in yaml_mappings(yaml.compose(OPENAPI.read_text(), Loader=yaml.SafeLoader)):
             keys = [key.value for key, _ in node.value]
             assert len(keys) == len(set(keys)), node.start_mark
+        assert json.loads(json.dumps(contract.document)) == contract.document
 
     def test_every_reference_leads_somewhere_and_every_component_is_used(self, contract):
         used = {node["$ref"] for _, node in nodes(contract.document) if isinstance(node.get("$ref"), str)}
@@ -107,12 +107,10 @@ class TestDescription:
         components = contract.document["components"]
         assert used == {f"#/components/{kind}/{name}" for kind in components for name in components[kind]}
 
-    def test_operation_ids_are_unique_camel_case(self, contract):
+    def test_operations_are_complete_and_their_ids_unique_in_camel_case(self, contract):
         ids = [operation["operationId"] for _, _, operation in operations(contract)]
         assert len(ids) == len(set(ids)) == len(OPERATIONS)
         assert all(re.fullmatch(r"[a-z]+([A-Z][a-z]+)*", name) for name in ids)
-
-    def test_every_operation_is_complete(self, contract):
         tags = {tag["name"] for tag in contract.document["tags"]}
         for path, method, operation in operations(contract):
             where = f"{method.upper()} {path}"
@@ -179,9 +177,6 @@ class TestDescription:
                     validator.is_valid({name: value for name, value in example.items() if name != missing})
                     for missing in example.keys() - {"embedding", "ids", "best_distance"}
                 ), pointer
-
-    def test_the_description_can_be_served_as_json(self, contract):
-        assert json.loads(json.dumps(contract.document)) == contract.document
 
     def test_filters_of_the_grammar_are_valid_and_others_are_not(self, contract):
         is_valid = contract.validator(("components", "schemas", "Filter")).is_valid

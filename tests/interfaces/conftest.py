@@ -1,16 +1,77 @@
 """Commands against the live service, a service for connections to lead to, and collections that are embedded."""
 
+import json
+import os
+import re
+import threading
 import uuid
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import orjson
 import pytest
+import structlog
 
 from tests.registry.hostile import response
 from tests.support.commands import run_command
-from tests.support.raw_server import raw_server
+from tests.support.raw_server import RawServer, raw_server
 
 TYPED = "sk-typed-by-a-person-93af"
 """A secret that people type, which a service may repeat."""
+
+
+@contextmanager
+def lines_written():
+    """Keep all lines of the log, as they are written, for the length of the block."""
+    lines = []
+
+    def keep(_logger, _method, line):
+        lines.append(line.decode() if isinstance(line, bytes) else str(line))
+        return line
+
+    processors = structlog.get_config()["processors"]
+    processors.append(keep)
+    try:
+        yield lines
+    finally:
+        processors.remove(keep)
+
+
+def environ(**settings: object) -> dict[str, str]:
+    """Return the environment of the tests without settings of the service, and with these: RAG_ variables in lower
+    case."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+    return kept | {f"RAG_{name.upper()}": str(value) for name, value in settings.items()}
+
+
+@contextmanager
+def serving(server):
+    """Have a thread serve for the length of the block."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def answering(
+    routes: Mapping[str, Any], *, otherwise: Any = None, status: str = "404 Not Found"
+) -> AbstractContextManager[RawServer]:
+    """Run a service that answers one JSON value by path, and by path alone; paths that it does not know are answered
+    `otherwise`, with a status of their own."""
+
+    def speak(server, connection):
+        asked = re.match(rb"[A-Z]+ (/[^ ?]*)", server.requests[-1])
+        if asked is not None:
+            is_known = asked[1].decode() in routes
+            said = json.dumps(routes[asked[1].decode()] if is_known else otherwise or {"error": "Not found"}).encode()
+            connection.sendall(response(said) if is_known else response(said, status))
+
+    return raw_server(speak)
 
 
 @pytest.fixture

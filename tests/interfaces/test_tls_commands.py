@@ -1,4 +1,5 @@
-"""Commands ask a service that speaks TLS: one of this machine is known by its certificate, any other by its authority."""
+"""Commands ask a service that speaks TLS: one of this machine is known by its certificate, any other by its
+authority."""
 
 import json
 import re
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interfaces.environ import environ
+from tests.interfaces.conftest import environ
 from tests.support.live import command, eventually, spawn_service
 from tests.wrapper.serving.certificates import write_pair
 
@@ -42,28 +43,19 @@ def run(service, *arguments, cwd=None, **settings):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_the_service_of_a_data_directory_is_found_and_known(service):
+def test_the_service_of_a_data_directory_of_the_settings_and_of_its_name_is_found_and_known(service):
     code, shown, _ = run(service, "collections", "--data-dir", str(service.data_dir), "--json")
     assert (code, json.loads(shown)["collections"]) == (0, [])
-
-
-def test_the_service_of_the_settings_is_found_and_known(service):
     code, shown, failed = run(service, "check", RAG_PORT=str(service.port), RAG_TLS_CERT="cert.pem")
     assert (code, shown) == (0, "0 of 0 indexes are well\n"), failed
-
-
-def test_the_service_of_the_data_directory_is_known_when_it_is_named(service):
     code, shown, failed = run(service, *NAMED, service.url, RAG_DATA_DIR=str(service.data_dir))
     assert (code, shown) == (0, "0 of 0 indexes are well\n"), failed
 
 
-def test_a_stranger_is_not_believed(service, tmp_path):
+def test_neither_a_stranger_nor_another_certificate_at_the_same_address_is_believed(service, tmp_path):
     code, _, failed = run(service, *NAMED, service.url, cwd=tmp_path)
     assert code == 2
     assert "has a TLS certificate that is not trusted, unless RAG_CA_FILE names its authority" in failed
-
-
-def test_another_certificate_at_the_same_address_is_refused(service, tmp_path):
     other = write_pair(tmp_path, "rag.corp.example")
     code, _, failed = run(service, "check", RAG_PORT=str(service.port), RAG_TLS_CERT=str(other.cert))
     assert code == 2

@@ -1,15 +1,30 @@
 """Arguments of tools: checked by the schema that the tool serves. The context tools keep outcomes for idempotency keys,
-and spell them again for a repeat."""
+and spell them again for a repeat; the contract *context* has an answer for a tool that fails in an unforeseen way too.
+Tools that MCP calls have the lines of those that are called over HTTP."""
 
 import uuid
 
 import orjson
 import pytest
+from flask.testing import FlaskClient
 
 from interfaces.context_tools import INDEX
+from interfaces.recorded_tools import recorded_tools
 from interfaces.tool import Tool
-from schemas.errors import InvalidInputError
+from schemas.access.callers import ANYBODY, acting_as
+from schemas.errors import (
+    AuditUnwritableError,
+    ConflictError,
+    InvalidInputError,
+    RagError,
+    UnavailableError,
+)
 from schemas.tool_schemas import read_tool_schemas
+from tests.wrapper.audit.conftest import lines_of
+from wrapper.audit import noted
+from wrapper.audit.audit_log import AuditLog
+from wrapper.audit.noted import note_collection
+from wrapper.audit.recording import Recorder
 
 SCHEMA = {
     "type": "object",
@@ -125,3 +140,109 @@ def test_an_answer_that_an_earlier_release_kept_is_repeated_whatever_it_says(app
     again = index()
     assert (again.status_code, again.data) == (200, orjson.dumps(then))
     assert again.headers["Idempotent-Replayed"] == "true"
+
+
+ECHOED = {"type": "object", "properties": {"text": {"type": "string"}, "number": {"type": "integer", "default": 7}}}
+ECHO = "rag_context_health"
+
+
+@pytest.fixture
+def echoing(app, monkeypatch):
+    """A client of an app of which one tool raises what `raised` holds, or returns its arguments."""
+    raised = []
+
+    def run(arguments):
+        if raised:
+            raise raised[0]
+        return arguments
+
+    tools = app.extensions["rag.layers"].tools
+    monkeypatch.setitem(tools, ECHO, Tool(ECHO, "Says it again", ECHOED, {}, run, dict))
+    client = FlaskClient(app, app.response_class)  # no answer of this tool is as it is described
+    client.raised = raised
+    return client
+
+
+@pytest.mark.parametrize(("number", "taken"), [("12", 12), ("-1", -1), ("9" * 5_000, None), ("1.5", None), ("x", None)])
+def test_whole_numbers_in_a_query_string(echoing, number, taken):
+    answer = echoing.get(f"/tools/{ECHO}", query_string={"text": "12", "number": number})
+    if taken is None:
+        assert (answer.status_code, answer.json["details"]["field"]) == (400, "number")
+    else:
+        assert answer.json == {"text": "12", "number": taken}
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "fallback"),
+    [
+        (RuntimeError("secret"), 500, True),
+        (RagError("Something is wrong"), 500, True),
+        (UnavailableError("The store does not answer"), 503, True),
+        (ConflictError("It is there already"), 409, False),
+    ],
+)
+def test_the_body_of_a_failure_says_whether_it_is_the_services(echoing, error, status, fallback):
+    echoing.raised.append(error)
+    answer = echoing.post(f"/tools/{ECHO}", json={})
+    assert (answer.status_code, answer.json["fallback"]) == (status, fallback)
+    assert answer.json["error"] == answer.json["message"] == answer.json["detail"]
+    assert "secret" not in answer.get_data(as_text=True)
+
+
+def tool_of(name, run, *, read_only=False):
+    return Tool(name, "", {"type": "object"}, {"type": "object"}, run, lambda outcome: outcome, read_only=read_only)
+
+
+def taken(arguments):
+    note_collection("rag-notes")
+    return {"taken": True}
+
+
+def refused(arguments):
+    raise ConflictError("It is there already")
+
+
+def broken(arguments):
+    raise KeyError("secret")
+
+
+TOOLS = {
+    each.name: each
+    for each in (
+        tool_of("session_note", taken),
+        tool_of("rag_query", taken, read_only=True),
+        tool_of("session_end", refused),
+        tool_of("session_start", broken),
+    )
+}
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    log = AuditLog(tmp_path / "audit", max_bytes=1 << 20, requests_at_once=4)
+    with acting_as(ANYBODY):
+        yield recorded_tools(TOOLS, Recorder(log, with_reads=False))
+    log.close()
+
+
+def test_each_call_that_writes_has_a_line_with_its_outcome(recorded, tmp_path):
+    assert recorded["session_note"]({}) == recorded["rag_query"]({}) == {"taken": True}
+    with pytest.raises(ConflictError):
+        recorded["session_end"]({})
+    with pytest.raises(KeyError):
+        recorded["session_start"]({})
+    lines = lines_of(tmp_path / "audit")
+    assert [(each["route"], each["tool"], each["collection"], each["status"]) for each in lines] == [
+        ("/mcp", "session_note", "rag-notes", 200),
+        ("/mcp", "session_end", None, 409),
+        ("/mcp", "session_start", None, 500),
+    ]
+    assert {(each["scope"], each["key_id"], each["address"]) for each in lines} == {("write", "open", None)}
+    assert noted._now.get() is None
+
+
+def test_a_tool_that_cannot_be_recorded_is_not_run(recorded, tmp_path):
+    (tmp_path / "audit").write_text("in the way")
+    with pytest.raises(AuditUnwritableError):
+        recorded["session_end"]({})
+    assert recorded["rag_query"]({}) == {"taken": True}

@@ -83,7 +83,10 @@ WRONG = {
         "topic": [["x"]],
         "conversationId": [""],
     },
-    "POST /api/chat": {"model": NO_MODELS},
+    "POST /api/chat": {
+        "model": NO_MODELS,
+        "conversationId": [".", "..", "a/../b", "./a", "a\nb", "\0", "x" * 201, " "],  # no path could have them
+    },
     "PUT /api/watchers/never": {
         "instance": ["", None],
         "state": ["lost"],

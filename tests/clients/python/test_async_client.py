@@ -6,7 +6,7 @@ import threading
 import pytest
 from rag_wrapper_client import AsyncClient, ConnectionFailedError, TimedOutError
 
-from tests.clients.python.talking import refused, said, scripted
+from tests.clients.python.conftest import refused, said, scripted
 from tests.support.live import PATIENCE_SECONDS
 
 COLLECTION = said({"name": "library"})

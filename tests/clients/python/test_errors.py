@@ -1,9 +1,11 @@
-"""All that can fail is one family of errors, none of which tells the key, and a client of one database has the collections
-of that one, and nothing of the default one by mistake."""
+"""All that can fail is one family of errors, none of which tells the key, and a client of one database has the
+collections of that one, and nothing of the default one by mistake. Requests are repeated when that is safe, after the
+time that the service asks for, and no longer than agreed."""
 
 import asyncio
 import logging
 import pickle
+import re
 import uuid
 
 import numpy as np
@@ -14,18 +16,21 @@ from rag_wrapper_client import (
     AsyncClient,
     Client,
     ConflictError,
+    ConnectionFailedError,
     InvalidRequestError,
     NotFoundError,
     NotModifiedError,
     PreconditionFailedError,
     RagWrapperError,
+    RateLimitedError,
     TimedOutError,
     UnauthorizedError,
+    UnavailableError,
     UnusableAnswerError,
     encoded,
 )
 
-from tests.clients.python.talking import Talk, refused, said, scripted
+from tests.clients.python.conftest import LOST, Talk, refused, said, scripted
 from tests.support.live import PATIENCE_SECONDS
 from tests.support.raw_server import silent
 
@@ -41,7 +46,7 @@ def test_an_error_has_what_the_service_said(client):
     assert (type(in_another_process), vars(in_another_process)) == (NotFoundError, vars(error))
 
 
-def test_conditions_are_kept(client, library):
+def test_conditions_are_kept_and_an_answer_tells_whether_it_was_given_before(client, library):
     before = client.with_answer.collection(library)
     with pytest.raises(NotModifiedError):
         client.collection(library, if_none_match=before.etag)
@@ -50,9 +55,6 @@ def test_conditions_are_kept(client, library):
         client.merge_metadata(library, {"a": 2}, if_match=before.etag)
     assert late.value.details["revision"] == 2
     assert client.collection(library, if_none_match=before.etag)["metadata"] == {"a": 1}
-
-
-def test_an_answer_tells_whether_it_was_given_before(client, library):
     document = {"text": "Once.", "embedding": np.array([1.0, 2.0])}
     first, again = (
         client.with_answer.add_documents(library, [document], idempotency_key=f"{library}-once") for _ in range(2)
@@ -117,11 +119,13 @@ def test_the_key_is_sent_and_shown_nowhere(caplog, monkeypatch, tmp_path):
     assert not [text for text in shown if "sesame" in text or "hidden-secret" in text]
 
 
-def test_the_key_follows_no_redirect():
+def test_the_key_follows_no_redirect_and_every_error_is_of_the_family():
     with scripted(said({}, 302, Location="http://127.0.0.1:9/")) as server, Client(server.url, "sesame") as client:
         with pytest.raises(UnusableAnswerError):
             client.collections().first()
         assert len(server.requests) == 1
+    kinds = [each for each in vars(rag_wrapper_client).values() if isinstance(each, type)]
+    assert all(issubclass(each, RagWrapperError) for each in kinds if issubclass(each, Exception))
 
 
 @pytest.mark.parametrize("answer", [said(b"<html>Welcome</html>", Content_Type="text/html"), said(b"")])
@@ -136,11 +140,6 @@ def test_a_silent_service_is_given_up(kind):
         Talk(kind, timeout_seconds=0.1, attempts=1)(server.url, "collection", "library")
 
 
-def test_every_error_is_of_the_family():
-    kinds = [each for each in vars(rag_wrapper_client).values() if isinstance(each, type)]
-    assert all(issubclass(each, RagWrapperError) for each in kinds if issubclass(each, Exception))
-
-
 @pytest.fixture
 def database(live):
     tenant = f"t{uuid.uuid4().hex[:10]}"
@@ -151,7 +150,9 @@ def database(live):
     return f"{tenant}/main"
 
 
-def test_collections_are_those_of_the_database(live, recording, client, database):
+def test_collections_are_those_of_the_database_and_what_serves_the_default_one_alone_is_refused(
+    live, recording, client, database
+):
     name = f"docs-{uuid.uuid4().hex[:8]}"
     with Client(live.url, database=database, session=recording) as own:
         own.create_collection(name)
@@ -167,11 +168,105 @@ def test_collections_are_those_of_the_database(live, recording, client, database
             return (await own.count_documents(name))["count"]
 
     assert asyncio.run(counted()) == 1
-
-
-def test_what_serves_the_default_database_alone_is_refused(live, recording, database):
     with Client(live.url, database=database, session=recording) as own:
         for ask in (lambda: own.search("words"), lambda: own.upload([("a.md", b"# A")])):
             with pytest.raises(InvalidRequestError, match="of the routes below /collections"):
                 ask()
         assert own.me()["kind"] == "open"
+
+
+COLLECTION = said({"name": "library"})
+DOCUMENTS = [{"id": "a", "text": "A", "embedding": [1.0]}]
+
+
+def keys(server):
+    return [re.search(rb"Idempotency-Key: (\S+)", each)[1] for each in server.requests]
+
+
+def test_a_read_waits_as_long_as_the_service_asks_or_until_the_date_that_it_says(talk):
+    with scripted(refused(503, Retry_After=2), refused(429, "rate_limited", Retry_After=1), COLLECTION) as server:
+        assert talk(server.url, "collection", "library") == {"name": "library"}
+    assert talk.waits == [2.25, 1.25]
+    date = "Thu, 28 May 2026 20:26:50 GMT"  # ten seconds later
+    with scripted(refused(503, Retry_After=date), COLLECTION) as server:
+        talk(server.url, "collection", "library")
+    assert talk.waits[2:] == [10.25]
+
+
+def test_a_lost_connection_is_tried_again_and_again_but_not_for_ever_also_where_nobody_listens(talk):
+    with scripted(LOST) as server:
+        with pytest.raises(ConnectionFailedError) as failed:
+            talk(server.url, "collection", "library")
+        assert len(server.requests) == 4
+    assert talk.waits == [0.25, 0.5, 1.0]
+    assert (failed.value.code, failed.value.status) == ("connection_failed", None)
+    with scripted(LOST) as server:
+        url = server.url
+    with pytest.raises(ConnectionFailedError):
+        talk(url, "collection", "library")
+
+
+def test_an_answer_that_breaks_off_is_a_lost_connection(talk):
+    with scripted(said({"name": "library"}, Content_Length=1000), COLLECTION) as server:
+        assert talk(server.url, "collection", "library") == {"name": "library"}
+    assert talk.waits == [0.25]
+
+
+def test_a_write_keeps_its_key(talk):
+    with scripted(LOST, refused(503, Retry_After=1), said({"status": "created"}, 201)) as server:
+        talk(server.url, "create_collection", "library")
+        assert len(set(keys(server))) == 1
+        assert len(server.requests) == 3
+    with scripted(COLLECTION) as another:
+        talk(another.url, "delete_collection", "library", idempotency_key="mine")
+        assert keys(another) == [b"mine"]
+
+
+@pytest.mark.parametrize("answer", [LOST, refused(503, Retry_After=1)])
+def test_what_would_be_done_twice_is_sent_once(talk, answer):
+    with scripted(answer) as server:
+        with pytest.raises((ConnectionFailedError, UnavailableError)):
+            talk(server.url, "create_key", "nightly", ["read"])
+        assert len(server.requests) == 1
+    assert talk.waits == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "waits"),
+    [
+        (refused(503, "too_slow"), UnavailableError, None),
+        (refused(429, "rate_limited", Retry_After=3600), RateLimitedError, 3600),
+        (refused(400, "invalid_where", Retry_After=1), InvalidRequestError, 1),
+    ],
+)
+def test_some_refusals_are_final_and_say_how_long_to_wait(talk, answer, error, waits):
+    with scripted(answer) as server:
+        with pytest.raises(error) as refusal:
+            talk(server.url, "collection", "library")
+        assert len(server.requests) == 1
+    assert (refusal.value.details, refusal.value.retry_after_seconds) == ({"n": 1}, waits)
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_nothing_is_repeated_when_one_attempt_is_wanted(kind):
+    talk = Talk(kind, attempts=1)
+    with scripted(LOST) as server:
+        with pytest.raises(ConnectionFailedError):
+            talk(server.url, "collection", "library")
+        assert len(server.requests) == 1
+
+
+def test_a_stream_and_a_file_are_sent_again_if_they_can_be_read_again(talk, tmp_path):
+    answers = (refused(503, Retry_After=1), said({"count": 1}, 201))
+    with scripted(*answers) as server:
+        assert talk(server.url, "stream_documents", "library", DOCUMENTS)["count"] == 1
+        assert len(server.requests) == 2
+    with scripted(*answers) as server:
+        with pytest.raises(UnavailableError):
+            talk(server.url, "stream_documents", "library", iter(DOCUMENTS))
+        assert len(server.requests) == 1
+    path = tmp_path / "a.md"
+    path.write_text("# A file")
+    with scripted(refused(503, Retry_After=1), said({"job": {}}, 202)) as server:
+        talk(server.url, "upload", path)
+        assert len(server.requests) == 2

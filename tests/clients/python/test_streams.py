@@ -19,7 +19,7 @@ from rag_wrapper_client import (
 )
 from rag_wrapper_client.streams import EventDecoder, LineDecoder
 
-from tests.clients.python.talking import refused, said, scripted
+from tests.clients.python.conftest import refused, said, scripted
 from tests.support.live import PATIENCE_SECONDS, eventually
 
 LINE = json.dumps({"id": "a", "text": "A", "metadata": {}, "embedding": encoded([0.5, 1.0])}).encode() + b"\n"
@@ -163,17 +163,14 @@ def test_an_export_that_breaks_off_is_noticed_by_its_count_and_changes_by_their_
     assert short.value.code == "stream_cut_short"
 
 
-def test_a_stream_that_cannot_begin_fails_with_its_error(talk):
-    with scripted(refused(404, "collection_not_found")) as server, pytest.raises(NotFoundError):
-        talk(server.url, "export_documents", "library")
-
-
-def test_a_stream_begins_again_while_the_service_is_busy(talk):
+def test_a_stream_begins_again_while_the_service_is_busy_and_else_fails_with_its_error(talk):
     answer = said(LINE, Content_Type="application/x-ndjson", X_Document_Count=1)
     with scripted(refused(503, Retry_After=1), answer) as server:
         (document,) = talk(server.url, "export_documents", "library")
     assert document["embedding"].tolist() == [0.5, 1.0]
     assert talk.waits == [1.25]
+    with scripted(refused(404, "collection_not_found")) as server, pytest.raises(NotFoundError):
+        talk(server.url, "export_documents", "library")
 
 
 def test_events_arrive_one_by_one(talk):
@@ -219,22 +216,16 @@ def test_a_chat_that_breaks_off_is_an_error(talk, events, error, code):
     assert broken.value.code == code
 
 
-def test_pieces_may_be_cut_anywhere():
+def test_pieces_may_be_cut_anywhere_and_embeddings_survive_their_spelling():
     lines = b'{"a": "\xc3\xa4"}\n{"a": 2}\n\n{"a": 3}'
     events = b': a comment\r\n\r\ndata: {"a":\r\ndata: "\xc3\xa4"}\r\n\r\ndata: {"done": true}\r\n\r\n'
     for cut in range(len(lines) + 1):
         decoder = LineDecoder(dict, 3)
-        assert [*decoder.take(lines[:cut]), *decoder.take(lines[cut:]), *decoder.end()] == [
-            {"a": "ä"},
-            {"a": 2},
-            {"a": 3},
-        ]
+        read = [*decoder.take(lines[:cut]), *decoder.take(lines[cut:]), *decoder.end()]
+        assert read == [{"a": "ä"}, {"a": 2}, {"a": 3}]
     for cut in range(len(events) + 1):
         reader = EventDecoder(dict)
         assert [*reader.take(events[:cut]), *reader.take(events[cut:]), *reader.end()] == [{"a": "ä"}, {"done": True}]
-
-
-def test_embeddings_survive_their_spelling():
     row = np.array([0.1, -2.5, 3e38], dtype=np.float32)
     assert decoded(encoded(row)).tobytes() == row.tobytes()
     assert encoded([0.1, 0.2, 0.1]) == "zczMPc3MTD7NzMw9"

@@ -98,28 +98,18 @@ class Walk:
         assert [each["id"] for each in ordered] == ["d2", "d1"]
         page = await self.ask("document_page", self.name, {"n": 1}, limit=5, include=["embedding"])
         assert page["documents"][0]["embedding"] == [1.0, 1.0, 0.5]
-        assert [each["id"] for each in await self.ask("documents_by_id", self.name, ["d2", "gone", "d0"])] == [
-            "d2",
-            "d0",
-        ]
-        changed = await self.ask(
-            "change_document",
-            self.name,
-            "d1",
-            metadata={"n": None},
-            embedding=np.array([1, 0, 0]),
-            embedding_model="stub",
-        )
+        by_id = await self.ask("documents_by_id", self.name, ["d2", "gone", "d0"])
+        assert [each["id"] for each in by_id] == ["d2", "d0"]
+        change = {"metadata": {"n": None}, "embedding": np.array([1, 0, 0]), "embedding_model": "stub"}
+        changed = await self.ask("change_document", self.name, "d1", **change)
         assert changed["metadata"] == {"part": 0}
         assert (await self.ask("document", self.name, "d1"))["text"] == "Text 1"
         assert (await self.ask("count_documents", self.name, {"part": 0}))["count"] == 2
         assert (await self.ask("metadata_values", self.name, "part"))["values"] == ["0", "1"]
         assert (await self.ask("facets", self.name, ["part"]))["facets"]["part"]["distinct"] == 2
         assert (await self.ask("projection", self.name, field="part"))["total"] == 3
-        put = await self.ask(
-            "put_document", self.name, "one", {"text": "One", "embedding": [0.0, 0.0, 1.0], "uri": "a:b"}
-        )
-        assert put["status"] == "created"
+        one = {"text": "One", "embedding": [0.0, 0.0, 1.0], "uri": "a:b"}
+        assert (await self.ask("put_document", self.name, "one", one))["status"] == "created"
         await self.refuses_another_model()
         assert (await self.ask("change_documents", self.name, {"seen": True}, ids=["one"]))["updated"] == 1
         assert (await self.ask("document", self.name, "one"))["uri"] == "a:b"
@@ -145,11 +135,8 @@ class Walk:
         nearest = await self.ask("query", self.name, np.array([1.0, 2.0, 0.5]), top_k=1, gather={"by": "part"})
         assert nearest["results"][0]["id"] == "d2"
         assert nearest["groups"][0]["key"] == 1
-        (near, also) = await self.ask(
-            "query_many",
-            self.name,
-            [{"ids": ["d2"], "top_k": 1}, {"query_embedding": np.array([1.0, 0, 0.5]), "top_k": 1}],
-        )
+        asked = [{"ids": ["d2"], "top_k": 1}, {"query_embedding": np.array([1.0, 0, 0.5]), "top_k": 1}]
+        (near, also) = await self.ask("query_many", self.name, asked)
         assert (near["results"][0]["id"], also["results"][0]["id"]) == ("d0", "d0")
         assert (await self.ask("query", self.name, ids=["d2"], top_k=5))["results"][0]["id"] != "d2"
         assert (await self.ask("probe_query"))["status"] == "ready"
@@ -177,9 +164,8 @@ class Walk:
         streamed = await self.ask("stream_documents", copy, [*exported, {"id": "bad", "text": "no embedding"}])
         assert (streamed["unchanged"], streamed["errors_total"]) == (3, 1)
         assert (await self.ask("delete_documents", copy, ids=["d0"]))["count"] == 1
-        assert (await self.ask("delete_documents", copy, where={"gone": {"$exists": False}}, all_matching=True))[
-            "count"
-        ] == 2
+        gone = {"gone": {"$exists": False}}
+        assert (await self.ask("delete_documents", copy, where=gone, all_matching=True))["count"] == 2
         assert (await self.ask("empty_collection", copy))["count_deleted"] == 0
         other, alias = f"{self.name}-other", f"{self.name}-alias"
         assert (await self.ask("rename_collection", copy, f"{copy}2"))["previous_name"] == copy
@@ -200,11 +186,8 @@ class Walk:
         assert [each["documentId"] for each in listed] == [made["documentId"]]
         assert (await self.ask("rag_search", "backups kept", filters={"source": self.name}))["resultCount"] == 1
         assert (await self.ask("rag_metrics"))["documents"] >= 1
-        batch = await self.ask(
-            "ingest_batch",
-            [{"filename": "r.md", "content": text, "metadata": {"source": self.name, "doc_type": "no"}}],
-            collection=f"{self.name}-rules",
-        )
+        rule = {"filename": "r.md", "content": text, "metadata": {"source": self.name, "doc_type": "no"}}
+        batch = await self.ask("ingest_batch", [rule], collection=f"{self.name}-rules")
         assert batch["documents_failed"] == 1
         assert (await self.ask("retrieve", "backups", "rules", min_relevance=0))["context_id"]
         found = await self.ask("search", "backups kept", collections="rag-*", min_relevance=0, explain=True)
@@ -239,12 +222,8 @@ class Walk:
         assert (await self.ask("stored_document_with_chunks", found["id"]))["chunks"][0]["chunk_index"] == 0
         assert b"".join(await all_of(self.client.original(found["id"]))) == b"# Title\n\nWords of a file.\n"
         assert (await self.ask("delete_stored_document", found["id"]))["status"] == "deleted"
-        report = {
-            "instance": "1",
-            "state": "watching",
-            "collection": "rag-documents",
-            "started_at": "2026-01-01T00:00:00Z",
-        }
+        report = {"instance": "1", "state": "watching", "collection": "rag-documents"}
+        report["started_at"] = "2026-01-01T00:00:00Z"
         assert (await self.ask("report_watcher", self.name, report))["state"] == "watching"
         assert (await self.ask("watcher", self.name))["name"] == self.name
         assert self.name in [each["name"] for each in (await self.ask("watchers"))["watchers"]]
@@ -264,9 +243,8 @@ class Walk:
         assert await self.ask("mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"}) is None
 
     async def quality(self):
-        made = await self.ask(
-            "ingest", source=self.name, path="q.md", title="Q", text="# Q\n\nRestores are rehearsed in spring."
-        )
+        text = "# Q\n\nRestores are rehearsed in spring."
+        made = await self.ask("ingest", source=self.name, path="q.md", title="Q", text=text)
         found = await self.ask("search", "restores rehearsed", collections="rag-documents", min_relevance=0)
         hit = next(each for each in found["results"] if each["doc_id"] == made["documentId"])
         question = f"When, {self.name}?"

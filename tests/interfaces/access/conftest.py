@@ -1,5 +1,7 @@
-"""The audit log of the service in this process, calls of tools by MCP, and keys that change."""
+"""The audit log of the service in this process, calls of tools by MCP, and keys that change; callers who hold a request
+open while their key ends, is narrowed or stays."""
 
+import uuid
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -9,10 +11,9 @@ from interfaces.compose import create_app
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Limits, Scope
 from schemas.settings import AccessSettings, RetrievalSettings, WrapperSettings
-from tests.interfaces.access.asking import DOCUMENT, Asking
 from tests.support.apps import ONE_LOOK, models_of
 from tests.support.contract import CheckedClient
-from tests.support.model_server import model_server
+from tests.support.model_server import chat_answer, model_server, openai_answer
 from tests.wrapper.audit.conftest import lines_of
 from wrapper.access.authentication import FRESH_SECONDS, Authentication
 from wrapper.access.stored_keys import StoredKeys
@@ -46,7 +47,7 @@ class ClockedApp:
 
 
 @contextmanager
-def app_with_keys(folder, registry, retrieval, **access):
+def app_with_keys(folder, registry, retrieval, *, oidc=None, **access):
     """Run an app without an engine that asks for keys."""
     app = create_app(
         WrapperSettings(
@@ -60,6 +61,7 @@ def app_with_keys(folder, registry, retrieval, **access):
         replace(registry, health_look_seconds=ONE_LOOK),
         retrieval,
         AccessSettings(access="keys", **access),
+        oidc_settings=oidc,
     )
     app.test_client_class = CheckedClient
     try:
@@ -122,3 +124,60 @@ def mcp(client, tool, headers=None, **arguments):
     """Call a tool by MCP over HTTP and return the answer."""
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
     return client.post("/mcp", json=message, headers=headers)
+
+
+DOCUMENT = {"id": "a", "text": "The vault opens at nine.", "embedding": [1.0, 0.0]}
+"""The document of the collection `docs`."""
+ENDS = {
+    "revoked": lambda clocked, key, scope: clocked.revoke(key),
+    "other scopes": lambda clocked, key, scope: clocked.change(key, Scope.CHAT if scope is Scope.READ else Scope.READ),
+    "other collections": lambda clocked, key, scope: clocked.change(key, scope, collections=("other-*",)),
+}
+"""What ends the rights of a key, by what was done."""
+
+
+def code_of(how):
+    return "key_revoked" if how == "revoked" else "key_unknown"
+
+
+class Asking:
+    """A client that asks with a key of its own, and may have something done while a model works for it."""
+
+    def __init__(self, clocked, *scopes):
+        self.clocked, self.client = clocked, clocked.app.test_client()
+        self.scope = scopes[0]
+        self.key, text = clocked.key(*scopes)
+        self.headers = {"Authorization": f"Bearer {text}"}
+        self.text = f"The door {uuid.uuid4()} opens at nine."
+
+    def post(self, path, body, **headers):
+        """Post the body with the client's own text in place of `NEW`."""
+        body = {name: self.text if value == "NEW" else value for name, value in body.items()}
+        return self.client.post(path, json=body, headers={**self.headers, **headers})
+
+    def end(self, how="revoked"):
+        ENDS[how](self.clocked, self.key, self.scope)
+
+    def stay(self):
+        """Change the key in what is none of its rights here."""
+        self.clocked.change(self.key, self.scope, chats_per_day=1)
+
+    def while_models_work(self, then, at=0):
+        """Have `then` done during a call of a model, after `at` others, and return the calls from now on."""
+
+        def answer(asked):
+            then()
+            return openai_answer(asked) if "input" in asked else chat_answer(asked)
+
+        self.clocked.models.requests.clear()
+        self.clocked.models.script += [*[openai_answer] * at, answer]
+        return self.clocked.models.requests
+
+    def traces(self):
+        """Return the collections and tables that have the client's text."""
+        assert not self.clocked.models.script, "the model was not asked"
+        held = "SELECT c.name, d.text FROM documents d JOIN collections c ON c.key = d.collection_key"
+        with self.clocked.app.extensions["rag.service"].catalog.read() as transaction:
+            found = [name for name, text in map(tuple, transaction.rows(held)) if self.text in text]
+            said = str([tuple(row) for row in transaction.rows("SELECT * FROM chat_messages")])
+        return found + ["chat_messages"] * (self.text in said)

@@ -51,16 +51,13 @@ def test_a_call_has_the_status_of_what_came_of_it(client, lines, key, tool, argu
     assert [told(line) for line in lines()] == [("/mcp", tool, "write", collection, status)]
 
 
-def test_a_refusal_has_the_status_that_it_has_over_http(client, lines, key):
+def test_a_refusal_has_the_status_that_it_has_over_http_and_what_the_protocol_refuses_did_nothing(client, lines, key):
     headers = key(Scope.WRITE)
     for arguments in (TEXT, {}):
         client.post("/tools/rag_context_index", json=arguments, headers=headers)
         mcp(client, "rag_context_index", headers, **arguments)
         over_http, over_mcp = (told(line)[1:] for line in lines())
         assert over_http == over_mcp
-
-
-def test_a_call_that_the_protocol_refuses_did_nothing(client, lines, key):
     params = {"name": "session_start", "arguments": {"name": "one"}, "_meta": 5}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     assert "error" in client.post("/mcp", json=message, headers=key(Scope.WRITE)).json
@@ -125,19 +122,10 @@ def test_a_collection_that_is_not_the_callers_is_a_denial(client, lines, key):
                 assert told == (THEIRS, 404, "read", tool)
 
 
-def test_all_that_are_not_the_callers_are_named(client, lines, key):
+def test_all_that_are_not_the_callers_are_named_one_of_several_too(client, lines, key):
     asked = {"query": "door", "collections": [OF_NOBODY, THEIRS, MINE, "elsewhere"]}
     assert client.post("/api/search", json=asked, headers=key(Scope.READ)).status_code == 404
     assert [told(line) for line in lines()] == [("/api/search", None, "read", f"{THEIRS},elsewhere", 404)]
-
-
-def test_who_deletes_of_a_collection_that_is_not_theirs_is_named_with_it(client, lines, key):
-    for path in (f"/api/documents/x?collection={THEIRS}", f"/api/rag/documents/x?collection={THEIRS}"):
-        assert client.delete(path, headers=key(Scope.WRITE)).status_code == 404
-    assert [(line["collection"], line["status"]) for line in lines()] == [(THEIRS, 404)] * 2
-
-
-def test_one_of_several_is_a_denial_too(client, lines, key):
     asked = {
         "userMessage": "door",
         "selectedCollections": [{"service": "local", "name": name} for name in (THEIRS, MINE, "elsewhere")]
@@ -147,6 +135,9 @@ def test_one_of_several_is_a_denial_too(client, lines, key):
     asked["selectedCollections"] = [{"service": "local", "name": name} for name in (MINE, OF_NOBODY)]
     assert client.post("/api/collect", json=asked, headers=key(Scope.READ)).status_code == 200
     assert [told(line) for line in lines()] == [("/api/collect", None, "read", f"{THEIRS},elsewhere", 404)]
+    for path in (f"/api/documents/x?collection={THEIRS}", f"/api/rag/documents/x?collection={THEIRS}"):
+        assert client.delete(path, headers=key(Scope.WRITE)).status_code == 404
+    assert [(line["collection"], line["status"]) for line in lines()] == [(THEIRS, 404)] * 2
 
 
 def test_what_the_caller_did_not_name_is_no_denial(client, lines, key):

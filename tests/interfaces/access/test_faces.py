@@ -23,7 +23,7 @@ def asked(client):
     return ask
 
 
-def test_dify_is_told_what_is_wrong_with_a_key(asked, clocked):
+def test_dify_is_told_what_is_wrong_with_a_key_and_its_probe_needs_one_that_counts(asked, clocked):
     key, text = clocked.key(Scope.READ)
     assert asked({}) == (403, 1001, "key_missing")
     assert asked({"Authorization": text}) == (403, 1001, "key_unknown")
@@ -34,9 +34,6 @@ def test_dify_is_told_what_is_wrong_with_a_key(asked, clocked):
     assert asked({"Authorization": f"Bearer {text}"}) == (403, 1002, "scope_missing")
     clocked.revoke(key)
     assert asked({"Authorization": f"Bearer {text}"}) == (403, 1002, "key_revoked")
-
-
-def test_the_probe_of_dify_needs_a_key_that_counts(asked, clocked):
     _, text = clocked.key(Scope.READ)
     assert asked({"Authorization": f"Bearer {text}"}, query="")[0] == 200
     assert asked({"Authorization": "Bearer nonsense"}, query="") == (403, 1002, "key_unknown")
@@ -77,7 +74,7 @@ def test_openais_clients_are_told_what_is_wrong_with_a_key(openai, clocked):
     assert openai("/v1/embeddings", headers, **EMBEDDING)[0] == 200
 
 
-def test_models_are_those_that_a_key_may_use(client, clocked):
+def test_models_are_those_that_a_key_may_use_and_connections_of_others_are_none(client, clocked):
     key, text = clocked.key(Scope.READ)
     headers = {"Authorization": f"Bearer {text}"}
 
@@ -90,9 +87,6 @@ def test_models_are_those_that_a_key_may_use(client, clocked):
     assert client.get("/v1/models/stub", headers=headers).status_code == 404
     clocked.change(key, Scope.READ, Scope.CHAT)
     assert names() == ["rag", "chatty", "stub"]
-
-
-def test_connections_of_others_are_no_models(client, clocked):
     _, text = clocked.key(Scope.CONNECT, Scope.READ)
     _, others = clocked.key(Scope.READ)
     made = {"id": "mine-alone", "type": "embedding", "provider": "minilm", "config": {"model": "all-MiniLM-L6-v2"}}

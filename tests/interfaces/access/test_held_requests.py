@@ -16,8 +16,7 @@ from schemas.access.callers import Scope, acting_as, acting_still, carried, curr
 from schemas.contracts.collect import CollectRequest
 from schemas.errors import UnauthorizedError
 from tests.access.faults import all_faults
-from tests.interfaces.access.asking import ENDS, Asking, code_of
-from tests.interfaces.access.conftest import mcp
+from tests.interfaces.access.conftest import ENDS, Asking, code_of, mcp
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.support.model_server import as_events
 from wrapper.web.callers import PART_BYTES, AnswerBrokenOffError
@@ -178,21 +177,6 @@ def test_no_model_is_told_of_documents_for_a_key_that_ended_while_the_question_w
     asked = [each.path for each in calls]
     assert "/v1/embeddings" in asked
     assert "/v1/chat/completions" not in asked
-
-
-def test_no_reranking_model_is_told_of_documents_for_a_key_that_ended_while_the_question_was_embedded(reading, admin):
-    config = {"url": f"{reading.clocked.models.url}/v1", "model": "ranking"}
-    connection = {"id": "ranks", "type": "rerank", "provider": "cohere", "config": config, "shared": True}
-    assert admin("POST", "/api/connections", connection).status_code == 201
-
-    def search(then):
-        calls = reading.while_models_work(then)
-        body = {"query": f"vault {uuid.uuid4().hex}", "collections": ["docs"], "rerank": "ranks", "min_relevance": 0}
-        return reading.post("/api/search", body).status_code, [each.path for each in calls]
-
-    assert search(lambda: None) == (200, ["/v1/embeddings", "/v1/rerank"])
-    assert search(reading.end) == (401, ["/v1/embeddings"])
-    assert admin("DELETE", "/api/connections/ranks").status_code == 200
 
 
 def test_no_question_is_embedded_for_a_key_that_has_ended(clocked):

@@ -1,5 +1,5 @@
-"""Whose the things are that callers make: for each kind of thing, who may read, list, use, change and delete it, private
-and shared, with real keys. The tables behind them are tested on both databases."""
+"""Whose the things are that callers make: for each kind of thing, who may read, list, use, change and delete it,
+private and shared, with real keys. The tables behind them are tested on both databases."""
 
 import io
 from dataclasses import dataclass, field, replace
@@ -14,6 +14,7 @@ from schemas.access.callers import Caller, Kind, Scope
 from schemas.access.narrowing import HEADER, view_sent
 from schemas.access.owners import OPEN, OWNS_NOTHING
 from schemas.settings import AccessSettings, RetrievalSettings
+from tests.interfaces.access.conftest import mcp
 from tests.support.apps import models_of, running_app
 from tests.support.live import eventually
 
@@ -35,14 +36,13 @@ class Asking:
 
     def __getattr__(self, method):
         def ask(path, **options):
-            headers = {"Authorization": f"Bearer {self.key}", **self.more}
-            return getattr(self.client, method)(path, headers=headers, **options)
+            options["headers"] = {"Authorization": f"Bearer {self.key}", **self.more}
+            return getattr(self.client, method)(path, **options)
 
         return ask
 
     def call(self, tool, /, **arguments):
-        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
-        return self.post("/mcp", json=message).json["result"]
+        return mcp(self, tool, **arguments).json["result"]
 
 
 @pytest.fixture(scope="module")
@@ -147,12 +147,7 @@ class Connection(Listed):
 
     def use(self, who, made):
         statuses = {who.get(f"/api/connections/{made}/{what}").status_code for what in ("health", "collections")}
-        body = {
-            "userMessage": "Hi",
-            "topic": "",
-            "currentTopic": "",
-            "selectedCollections": [{"service": made, "name": "nothing"}],
-        }
+        body = {"userMessage": "Hi", "selectedCollections": [{"service": made, "name": "nothing"}]}
         [asked] = who.post("/api/collect", json=body).json["receipt"]["collections"]
         assert (asked["error"] == f"Connection '{made}' not found") == (statuses == {HIDDEN}), asked
         [status] = statuses
@@ -252,7 +247,7 @@ def test_what_is_shared_reaches_those_who_see_the_same_collections_and_those_who
     assert [kind.read(each, hidden) for each in (callers.beside, callers.bob)] == [HIDDEN] * 2
 
 
-def test_one_s_own_comes_before_what_others_share_under_the_same_name(callers):
+def test_one_s_own_comes_before_what_others_share_and_an_administrator_deletes_nobody_else_s_by_a_repeat(callers):
     for kind, read in (
         (Conversation(), lambda who, **of: who.get("/api/chat/ours", query_string=of).json),
         (Watcher(), lambda who, **of: who.get("/api/watchers/ours", query_string=of).json),
@@ -266,9 +261,6 @@ def test_one_s_own_comes_before_what_others_share_under_the_same_name(callers):
         assert kind.delete(callers.bob, "ours", callers.ada.owner) == FORBIDDEN
         assert kind.delete(callers.bob, "ours") == ALLOWED
         assert kind.delete(callers.bob, "ours") == FORBIDDEN, "now it is Ada's that is meant"
-
-
-def test_a_repeated_request_of_an_administrator_deletes_nobody_else_s(callers):
     for kind in (Conversation(), Watcher()):
         kind.make(callers.ada, "main", False)
         kind.make(callers.admin, "main", False)
@@ -302,15 +294,19 @@ def test_a_message_to_a_shared_conversation_begins_one_of_one_s_own(callers, mod
     assert callers.bob.get("/api/chat/ours-2").json["owner"] == callers.bob.owner
 
 
-def test_a_taken_id_tells_nothing_of_the_connection(callers):
+def test_a_taken_id_tells_nothing_of_the_connection_and_nobody_writes_notes_past_the_tools(callers):
     Connection().make(callers.ada, "taken", False)
     body = {"id": "taken", "type": "rag", "provider": "local"}
     answer = callers.bob.post("/api/connections", json=body)
     assert (answer.status_code, answer.json["details"]) == (409, {"connection": "taken"})
     assert callers.bob.get("/api/connections/taken").status_code == 404
+    Note().make(callers.ada, "guarded", False)
+    documents = [{"id": "forged", "text": "x", "embedding": [1.0] * 4, "metadata": {"owner": callers.bob.owner}}]
+    refused = callers.ada.post("/collections/rag-notes/documents", json={"documents": documents})
+    assert refused.status_code == 403
 
 
-def test_statistics_are_of_one_s_own_searches(callers):
+def test_statistics_are_of_one_s_own_searches_and_none_of_those_through_another_service(callers):
     def counted(who, **asked):
         return who.call("rag_context_stats", **asked)["structuredContent"]["totalQueries"]
 
@@ -321,12 +317,6 @@ def test_statistics_are_of_one_s_own_searches(callers):
     after = {who: counted(getattr(callers, who)) for who in before}
     assert {who: after[who] - before[who] for who in before} == {"ada": 2, "bob": 1, "admin": 3}
     assert counted(callers.rotated) == after["ada"]
-
-
-def test_a_search_through_another_service_is_in_nobody_s_statistics(callers):
-    def counted(who):
-        return who.call("rag_context_stats")["structuredContent"]["totalQueries"]
-
     through = [through_another_service(callers.app, getattr(callers, who)) for who in ("ada", "bob")]
     before = counted(callers.ada)
     assert not through[0].call("rag_context_search", query="What?").get("isError")
@@ -334,34 +324,19 @@ def test_a_search_through_another_service_is_in_nobody_s_statistics(callers):
     assert rows_of(callers.app, "SELECT count(*) FROM search_metrics WHERE owner = ?", OWNS_NOTHING) == [(0,)]
 
 
-def test_nobody_writes_notes_past_the_tools(callers):
-    Note().make(callers.ada, "guarded", False)
-    documents = [{"id": "forged", "text": "x", "embedding": [1.0] * 4, "metadata": {"owner": callers.bob.owner}}]
-    refused = callers.ada.post("/collections/rag-notes/documents", json={"documents": documents})
-    assert refused.status_code == 403
-
-
 def asked_words(who, message):
     """Return the words with which collections are asked for a message of the conversation `topics`."""
-    body = {
-        "userMessage": message,
-        "topic": "",
-        "currentTopic": "",
-        "conversationId": "topics",
-        "selectedCollections": [{"service": "local", "name": "nothing"}],
-    }
+    selected = [{"service": "local", "name": "nothing"}]
+    body = {"userMessage": message, "conversationId": "topics", "selectedCollections": selected}
     return who.post("/api/collect", json=body).json["receipt"]["query_text"].lower()
 
 
-def test_a_conversation_through_another_service_has_no_topic(callers):
+def test_the_topic_of_a_conversation_is_its_caller_s_and_through_another_service_there_is_none(callers):
     ada, bob = (through_another_service(callers.app, who) for who in (callers.ada, callers.bob))
     asked_words(ada, "What is Kubernetes?")
     for who in (ada, bob):
         assert "kubernetes" not in asked_words(who, "Does it integrate with OpenShift?")
     assert rows_of(callers.app, "SELECT id FROM conversation_topics WHERE owner = ?", OWNS_NOTHING) == []
-
-
-def test_the_topic_of_a_conversation_is_its_caller_s(callers):
     asked_words(callers.ada, "What is InstructLab?")
     assert "instructlab" in asked_words(callers.ada, "Does it integrate with OpenShift?")
     assert "instructlab" not in asked_words(callers.bob, "Does it integrate with OpenShift?")

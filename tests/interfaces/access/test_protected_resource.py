@@ -46,16 +46,7 @@ def refusal(app, error, path="/mcp", base="https://rag.example"):
         return error_response(error).headers["WWW-Authenticate"]
 
 
-def test_the_resource_is_what_the_client_asked_unless_the_settings_name_it(app_of):
-    app = app_of("rag")
-    assert told(app)["resource"] == "https://rag.example"
-    assert told(app, OF_MCP)["resource"] == "https://rag.example/mcp"
-    assert told(app, OF_MCP, "http://localhost:5006")["resource"] == "http://localhost:5006/mcp"
-    app = app_of("rag", "https://corp.example/rag/mcp")
-    assert told(app)["resource"] == told(app, OF_MCP)["resource"] == "https://corp.example/rag/mcp"
-
-
-def test_the_metadata_name_the_issuer_and_what_a_client_may_ask_for(app_of):
+def test_the_metadata_name_the_issuer_what_a_client_may_ask_for_and_the_resource(app_of):
     assert told(app_of()) == {
         "resource": "https://rag.example",
         "authorization_servers": [ISSUER],
@@ -66,6 +57,12 @@ def test_the_metadata_name_the_issuer_and_what_a_client_may_ask_for(app_of):
     assert "scopes_supported" not in told(app_of(claims="scopes: {claim: groups, map: {a: [read]}}"))
     assert "scopes_supported" not in told(app_of(claims="scopes: {claim: scope, map: {root: [admin]}}"))
     assert told(app_of(claims="scopes: {claim: scp, map: {Rag.Read: [read]}}"))["scopes_supported"] == ["Rag.Read"]
+    app = app_of("rag")
+    assert told(app)["resource"] == "https://rag.example"
+    assert told(app, OF_MCP)["resource"] == "https://rag.example/mcp"
+    assert told(app, OF_MCP, "http://localhost:5006")["resource"] == "http://localhost:5006/mcp"
+    app = app_of("rag", "https://corp.example/rag/mcp")
+    assert told(app)["resource"] == told(app, OF_MCP)["resource"] == "https://corp.example/rag/mcp"
 
 
 def test_a_refusal_leads_to_the_metadata(app_of):
@@ -106,13 +103,10 @@ def test_a_refusal_names_the_scope_to_ask_for(app_of, claims, scope, said):
     assert refused == f'Bearer resource_metadata="https://rag.example{OF_MCP}"{said}'
 
 
-def test_without_an_issuer_there_are_no_metadata(client):
+def test_without_an_issuer_there_are_no_metadata_and_a_refusal_asks_for_a_bearer_token(client):
     for path in (WELL_KNOWN, OF_MCP):
         answer = client.get(path)
         assert (answer.status_code, answer.json["code"]) == (404, "route_not_found")
-
-
-def test_without_an_issuer_a_refusal_asks_for_a_bearer_token():
     app = Flask("bare")
     with app.test_request_context("/mcp"):
         assert error_response(UnauthorizedError("There is no key")).headers["WWW-Authenticate"] == "Bearer"

@@ -1,7 +1,9 @@
-"""A repeat of a write is judged by the rights of now: a key that may not write there any more is told what it would be
-told of a new write."""
+"""A key whose rights have changed: a repeat of a write is judged by the rights of now, and told what it would be told
+of a new write; conversations tell it nothing of collections that are not its own any more, nor of documents that it may
+not read. A key may end or stay while a request is sent with it, and while that waits for its turn."""
 
 import io
+import json
 import uuid
 
 import orjson
@@ -9,6 +11,8 @@ import pytest
 
 from schemas.access.callers import Scope
 from tests.access.faults import all_faults
+from tests.interfaces.access.conftest import Asking, code_of
+from tests.support.apps import HeldBody
 from tests.support.contract import Contract
 
 KEY = {"$ref": "#/components/parameters/IdempotencyKey"}
@@ -109,3 +113,152 @@ def _check_replay(clocked, route, request):
         (404, "collection_not_found", False),
         (404, "alias_not_found", False),
     ]
+
+
+SECRET = "The gateway's code is zebra."
+OWN = ("rag-doc*",)
+
+
+class Chatting:
+    """Somebody with a key for the collection of the document."""
+
+    def __init__(self, clocked, *scopes):
+        self.clocked, self.client = clocked, clocked.app.test_client()
+        self.key, text = clocked.key(*scopes)
+        self.headers = {"Authorization": f"Bearer {text}"}
+        self.change(*scopes)
+
+    def change(self, *scopes, collections=OWN):
+        self.clocked.change(self.key, *scopes, collections=collections)
+
+    def chat(self, conversation_id, message, **more):
+        body = {"message": message, "conversationId": conversation_id, **more}
+        answer = self.client.post("/api/chat", json=body, headers=self.headers)
+        assert answer.status_code == 200, answer.json
+        return answer.json
+
+    def read(self, name):
+        return self.client.get(f"/api/chat/{name}", headers=self.headers)
+
+    def delete(self, name):
+        return self.client.delete(f"/api/chat/{name}", headers=self.headers)
+
+
+@pytest.fixture(scope="module")
+def documented(clocked, admin):
+    """The service with a document in `rag-documents`."""
+    document = {"source": "notes", "path": "a.md", "title": "Gateway", "text": SECRET}
+    assert admin("POST", "/api/rag/ingest", document).status_code == 200
+    return clocked
+
+
+@pytest.mark.parametrize(
+    ("scopes", "collections"), [(("read", "chat"), ("zz-*",)), (("chat",), OWN)], ids=["collections", "scopes"]
+)
+def test_a_narrowed_key_reads_no_texts_from_its_own_conversations(documented, admin, scopes, collections):
+    ana, models = Chatting(documented, Scope.READ, Scope.CHAT), documented.models
+    narrowed = [Scope(each) for each in scopes]
+    asked = ana.chat("own1", "What is the gateway's code?", useRag=True, min_relevance=0)
+    assert SECRET in str(asked["ragSources"])
+    whole = ana.read("own1").json
+    assert SECRET in str(whole)
+    ana.change(*narrowed, collections=collections)
+    assert (ana.read("own1").status_code, ana.read("own1").json["messages"]) == (200, [])
+    models.requests.clear()
+    ana.chat("own1", "And the door's?")
+    [request] = [each for each in models.requests if each.path.endswith("/chat/completions")]
+    assert [each["content"] for each in request.body["messages"]] == ["And the door's?"]
+    assert [each["content"] for each in ana.read("own1").json["messages"]] == ["And the door's?", "So it is."]
+    ana.change(Scope.CHAT, Scope.READ, collections=(*OWN, "zz-*"))
+    assert ana.read("own1").json["messages"][:2] == whole["messages"]
+    successor = admin("POST", f"/api/keys/{ana.key.id}/rotate", {}).json["key"]
+    rotated = ana.client.get("/api/chat/own1", headers={"Authorization": f"Bearer {successor}"})
+    assert len(rotated.json["messages"]) == 4
+    ana.change(*narrowed, collections=collections)
+    assert ana.delete("own1").status_code == 200
+    assert ana.read("own1").status_code == 404
+
+
+def test_a_key_that_may_not_read_gets_no_texts_from_what_others_share(documented):
+    ana, bob = Chatting(documented, Scope.MANAGE, Scope.CHAT), Chatting(documented, Scope.CHAT)
+    reader = Chatting(documented, Scope.READ, Scope.CHAT)
+    ana.chat("ours1", "What is the gateway's code?", useRag=True, min_relevance=0, shared=True)
+    assert SECRET in str(reader.read("ours1").json)
+    refused = bob.read("ours1")
+    assert (refused.status_code, refused.json["code"]) == (404, "conversation_not_found")
+
+
+PARTS = b'--X\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\n# Vault\r\n--X--\r\n'
+CALLED = {"name": "session_start", "arguments": {"name": "another"}}
+SENT = {
+    "POST /api/keys": (Scope.ADMIN, {"name": "another", "scopes": ["admin"]}),
+    "PATCH /api/keys/{key}": (Scope.ADMIN, {"limits": {"concurrent": 5}}),
+    "POST /api/keys/{key}/rotate": (Scope.ADMIN, {"grace_seconds": 60}),
+    "POST /api/erase": (Scope.ADMIN, {"collection": "docs", "document": "a"}),
+    "POST /api/connections": (Scope.CONNECT, {"type": "rag", "provider": "local", "config": {}}),
+    "POST /api/connections/llm/test": (Scope.CONNECT, {"provider": "local", "config": {}}),
+    "POST /collections": (Scope.MANAGE, {"name": "another"}),
+    "POST /collections/docs/documents": (Scope.WRITE, {"documents": [{**DOCUMENT, "id": "b"}]}),
+    "POST /collections/docs/documents/search": (Scope.READ, {}),
+    "POST /collections/docs/query": (Scope.READ, {"query_embedding": [1.0, 0.0]}),
+    "POST /collections/docs/text-search": (Scope.READ, {"query": "vault"}),
+    "POST /api/search": (Scope.READ, {"query": "vault", "oracles": ["lexical"], "collections": ["docs"]}),
+    "POST /api/rag/ingest": (Scope.WRITE, {"text": "New.", "title": "New", "source": "s", "path": "p"}),
+    "POST /api/chat": (Scope.CHAT, {"message": "When does the vault open?"}),
+    "POST /tools/session_start": (Scope.WRITE, {"name": "another"}),
+    "POST /mcp": (Scope.WRITE, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": CALLED}),
+    "POST /api/documents?collection=docs multipart": (Scope.WRITE, PARTS),
+    "POST /api/documents?collection=docs plain": (Scope.WRITE, b"# Vault"),
+}
+MEDIA_TYPES = {"multipart": "multipart/form-data; boundary=X", "plain": "text/markdown"}
+TABLES = ("api_keys", "connections", "collections", "documents", "note_sessions", "jobs", "chat_messages")
+
+
+def held_back(asking, route, body, then):
+    """Return the answer to a request whose last byte comes after `then`."""
+    method, path, *kind = route.replace("{key}", asking.key.id).split(" ")
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return asking.client.open(
+        path,
+        method=method,
+        environ_overrides=HeldBody([content[:-1], content[-1:]], then).environ,
+        content_type=MEDIA_TYPES[kind[0]] if kind else "application/json",
+        headers={"X-Filename": "a.md", **asking.headers},
+    )
+
+
+def state(clocked):
+    """Return the rows that the requests add or change."""
+    with clocked.app.extensions["rag.service"].catalog.read() as transaction:
+        return {name: transaction.rows(f"SELECT * FROM {name}") for name in TABLES}
+
+
+def test_a_request_whose_key_ends_while_it_is_sent_is_refused(clocked, admin):
+    with all_faults() as case:
+        for route, (scope, body) in SENT.items():
+            for how in ("revoked", "other scopes"):
+                with case(route, how):
+                    asking, before = Asking(clocked, scope), {}
+                    answer = held_back(
+                        asking, route, body, lambda a=asking, h=how, b=before: (a.end(h), b.update(state(clocked)))
+                    )
+                    assert (answer.status_code, answer.json["code"]) == (401, code_of(how))
+                    assert "vault" not in answer.text
+                    assert state(clocked) == before
+
+
+def test_a_request_whose_key_stays_is_carried_out(clocked, admin):
+    with all_faults() as case:
+        for route, (scope, body) in SENT.items():
+            with case(route):
+                asking = Asking(clocked, scope)
+                if route != "POST /api/erase":  # which needs an engine
+                    assert held_back(asking, route, body, asking.stay).status_code != 401
+
+
+def test_a_request_whose_key_ends_while_it_waits_for_its_turn_is_refused(clocked, reading, monkeypatch):
+    lanes = clocked.app.extensions["rag.lanes"]
+    enter = lanes.enter
+    monkeypatch.setattr(lanes, "enter", lambda *asked: (reading.end(), enter(*asked))[1])
+    answer = reading.client.get("/collections/docs/documents", headers=reading.headers)
+    assert (answer.status_code, answer.json["code"]) == (401, "key_revoked")

@@ -82,14 +82,11 @@ def test_nothing_is_written_through_a_view(app, key):
     assert client.get("/collections/team-a-docs", headers=headers).status_code == 200
 
 
-def test_a_job_of_an_owner_whom_nobody_knows_works_for_nobody(app):
+def test_a_job_of_an_owner_whom_nobody_knows_and_one_that_is_gone_work_for_nobody(app):
     job = Job("j", "queued", "2026-01-01T00:00:00.000Z", None, Wanted("team-b-docs"), ())
     with pytest.raises(UnauthorizedError):
         caller_of_job(app.extensions["rag.access"], job, "within")
     assert caller_of_job(app.extensions["rag.access"], job, "user:ada").collections == ("team-b-docs",)
-
-
-def test_a_job_that_is_gone_works_for_nobody(app):
     with pytest.raises(JobNotFoundError):
         app.extensions["rag.layers"].jobs.owner_of("gone")
 

@@ -16,7 +16,7 @@ def nested(depth):
     return {} if depth == 1 else {"a": nested(depth - 1)}
 
 
-def test_a_new_collection_is_described_as_chroma_does(face):
+def test_a_new_collection_is_described_as_chroma_does_with_its_embedding_function_unchanged(face):
     name = face.make()
     answer = face.described(name).json
     told = {"metadata": None, "dimension": None, "tenant": "default_tenant", "database": "default_database"}
@@ -26,6 +26,9 @@ def test_a_new_collection_is_described_as_chroma_does(face):
     assert answer["configuration_json"] == {"hnsw": hnsw, "spann": None, "embedding_function": None}
     index = answer["schema"]["keys"]["#embedding"]["float_list"]["vector_index"]
     assert index["config"]["space"] == "l2"
+    function = {"type": "known", "name": "default", "config": {"a": [1, {"b": None}]}}
+    name = face.make(configuration={"embedding_function": function})
+    assert face.described(name).json["configuration_json"]["embedding_function"] == function
 
 
 OF_SCHEMA = {"keys": {"#embedding": {"float_list": {"vector_index": {"config": {"space": "ip"}}}}}}
@@ -48,12 +51,6 @@ def test_the_metric_is_that_of_configuration_schema_or_metadata(client, face, bo
     hnsw = answer["configuration_json"]["hnsw"]
     assert (hnsw["space"], hnsw["ef_search"], answer["metadata"]) == (space, ef_search, body.get("metadata"))
     assert client.get(f"/collections/{name}").json["metric"] == space
-
-
-def test_the_embedding_function_comes_back_unchanged(face):
-    function = {"type": "known", "name": "default", "config": {"a": [1, {"b": None}]}}
-    name = face.make(configuration={"embedding_function": function})
-    assert face.described(name).json["configuration_json"]["embedding_function"] == function
 
 
 class TestSchemas:
@@ -103,14 +100,6 @@ def test_a_taken_name_is_refused_in_chromas_words_and_left_as_it_is_where_that_i
     assert again.json["metadata"] == {"a": 1}
 
 
-def test_no_configuration_keeps_others_from_being_listed(face):
-    name = face.make()
-    for depth in (40, 246, 251):
-        answer = face.change(name, new_configuration={"embedding_function": nested(depth)})
-        assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError")
-    assert face.client.get(f"{face.database}/collections").status_code == 200
-
-
 def test_null_leaves_a_key_out_of_the_new_metadata(face):
     name = face.make(metadata={"a": 1, "b": 2})
     assert face.change(name, new_metadata={"a": None, "c": 3}).status_code == 200
@@ -128,13 +117,18 @@ def test_a_rename_keeps_the_id_and_the_records(face, filled):
     assert face.get(filled)["ids"] == ["a", "b", "c"]
 
 
-def test_the_configuration_changes_where_it_can(face):
+def test_the_configuration_changes_where_it_can_and_keeps_no_others_from_being_listed(face):
     name = face.make(configuration={"hnsw": {"space": "cosine"}})
     assert face.change(name, new_configuration={"hnsw": {"ef_search": 200}}).status_code == 200
     assert face.described(name).json["configuration_json"]["hnsw"]["ef_search"] == 200
     for wrong in ({"hnsw": {"space": "l2"}}, {"hnsw": 7}, {"hnsw": ["space"]}):
         refused = face.change(name, new_configuration=wrong)
         assert (refused.status_code, refused.json["error"]) == (400, "InvalidArgumentError")
+    name = face.make()
+    for depth in (40, 246, 251):
+        answer = face.change(name, new_configuration={"embedding_function": nested(depth)})
+        assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError")
+    assert face.client.get(f"{face.database}/collections").status_code == 200
 
 
 def test_an_id_that_is_gone_or_is_none_finds_nothing(face, filled):
@@ -172,22 +166,20 @@ class TestDatabases:
         assert found["ids"] == ["a"]
         assert face.post(other.ids[name], "get").status_code == 404
 
-    def test_a_deleted_database_takes_its_collections_along(self, client, other):
-        name = other.make()
-        assert client.delete(other.database).json == {}
-        assert client.get(other.database).status_code == 404
-        assert other.described(name).status_code == 404
-        assert client.delete(other.database).json["error"] == "NotFoundError"
-
-    def test_they_are_listed_by_tenant(self, client, other):
+    def test_they_are_listed_by_tenant_and_a_deleted_one_takes_its_collections_along(self, client, other):
         tenant = other.database.split("/")[4]
         (listed,) = client.get(f"/api/v2/tenants/{tenant}/databases").json
         assert listed == client.get(other.database).json
         assert client.get(f"/api/v2/tenants/{tenant}").json == {"name": tenant, "resource_name": None}
         assert client.get(f"/api/v2/tenants/{tenant}-none").json["message"] == f"Tenant [{tenant}-none] not found"
         assert client.get(f"/api/v2/tenants/{tenant}-none/databases").json == []
+        name = other.make()
+        assert client.delete(other.database).json == {}
+        assert client.get(other.database).status_code == 404
+        assert other.described(name).status_code == 404
+        assert client.delete(other.database).json["error"] == "NotFoundError"
 
-    def test_each_is_made_once_and_in_a_tenant_that_is_there(self, client, other):
+    def test_each_is_made_once_in_a_tenant_that_is_there_and_with_a_name_that_one_can_have(self, client, other):
         tenant, database = other.database.split("/")[4], other.database.split("/")[6]
         for path, name in (("/api/v2/tenants", tenant), (f"/api/v2/tenants/{tenant}/databases", database)):
             assert client.post(path, json={"name": name}).status_code == 409
@@ -196,8 +188,6 @@ class TestDatabases:
             "/api/v2/tenants/nobody-here/databases/main/collections", json={"name": "docs", "get_or_create": True}
         )
         assert (refused.status_code, refused.json["error"]) == (404, "NotFoundError")
-
-    def test_names_that_none_can_have_are_refused(self, client):
         for name in ("ab", "", None, 7, "a/b c", "a..b"):
             answer = client.post("/api/v2/tenants", json={"name": name})
             assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError"), name

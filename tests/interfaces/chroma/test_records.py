@@ -11,7 +11,7 @@ from tests.interfaces.chroma.conftest import Face
 from wrapper.scoped_store import ScopedStore
 
 
-def test_columns_come_back_as_they_were_given(face, filled):
+def test_columns_come_back_as_they_were_given_and_are_null_where_they_are_not_included(face, filled):
     assert face.get(filled, include=["documents", "metadatas", "embeddings", "uris"]) == {
         "ids": ["a", "b", "c"],
         "documents": ["One fox", None, "three foxes"],
@@ -20,9 +20,6 @@ def test_columns_come_back_as_they_were_given(face, filled):
         "uris": ["file:///a", None, None],
         "include": ["documents", "metadatas", "embeddings", "uris"],
     }
-
-
-def test_what_is_not_included_is_null(face, filled):
     nothing = dict.fromkeys(("documents", "metadatas", "embeddings", "uris"))
     assert face.get(filled, ids=["a"], include=[]) == {**nothing, "ids": ["a"], "include": []}
 
@@ -41,7 +38,7 @@ def test_add_leaves_what_is_there(face, filled):
 
 
 class TestMerging:
-    def test_update_changes_what_it_names(self, face, filled):
+    def test_update_changes_what_it_names_and_upsert_merges_and_adds(self, face, filled):
         answer = face.post(filled, "update", ids=["a", "zz"], metadatas=[{"k": None, "n": 5}, {"n": 6}])
         assert (answer.status_code, answer.json) == (200, {})
         face.post(filled, "update", ids=["b"], documents=["two"])
@@ -51,8 +48,6 @@ class TestMerging:
         assert found["metadatas"] == [{"n": 5, "tags": ["x", "y"]}, None, {"k": 2.5}]
         assert found["embeddings"] == [[1, 0], [0, 1], [1, 1]]
         assert found["uris"] == ["file:///a", None, None]
-
-    def test_upsert_merges_and_adds(self, face, filled):
         face.post(filled, "upsert", ids=["c", "d"], embeddings=[[5, 5], [6, 6]], metadatas=[{"j": 2}, {"j": None}])
         found = face.get(filled, ids=["c", "d"], include=["documents", "metadatas", "embeddings"])
         assert found["documents"] == ["three foxes", None]
@@ -104,17 +99,15 @@ class TestQuery:
             "include": ["documents", "metadatas", "distances"],
         }
 
-    def test_there_are_no_more_than_there_are(self, face, filled):
+    def test_there_are_no_more_than_there_are_and_a_missing_id_and_another_dimension_are_said_in_chromas_words(
+        self, face, filled
+    ):
         for n_results, found in ((0, 0), (1, 1), (50, 3), (5_000, 3)):
             asked = face.post(filled, "query", query_embeddings=[[1, 0]], n_results=n_results).json
             assert len(asked["ids"][0]) == found
-
-    def test_among_some_ids_of_which_a_missing_one_is_named(self, face, filled):
         assert face.post(filled, "query", query_embeddings=[[1, 0]], ids=["b", "c"]).json["ids"] == [["c", "b"]]
         answer = face.post(filled, "query", query_embeddings=[[1, 0]], ids=["b", "zz"])
         assert (answer.status_code, answer.json["message"]) == (404, "Error finding id 'zz'")
-
-    def test_another_dimension_is_said_in_chromas_words(self, face, filled):
         answer = face.post(filled, "query", query_embeddings=[[1, 0, 0]])
         assert answer.json["message"] == "Collection expecting embedding with dimension of 2, got 3"
         assert (answer.status_code, answer.json["error"]) == (400, "InvalidArgumentError")
@@ -150,9 +143,14 @@ class TestDelete:
         assert answer.json == {"deleted": 1}
         assert face.get(filled)["ids"] == ["a", "b"]
 
-    def test_nothing_named_deletes_nothing(self, face, filled):
+    def test_nothing_named_and_a_filter_without_a_condition_delete_nothing(self, face, filled):
         assert face.post(filled, "delete").json == {"deleted": 0}
         assert face.post(filled, "delete", ids=[]).status_code == 400
+        assert len(face.get(filled)["ids"]) == 3
+        for where in ({}, {"$and": [{}, {}]}, {"$or": [{"k": 1}, {}]}):
+            for more in ({}, {"limit": 2}, {"where_document": {}}):
+                answer = face.post(filled, "delete", where=where, **more)
+                assert (answer.status_code, answer.json["code"]) == (400, "invalid_where"), (where, more)
         assert len(face.get(filled)["ids"]) == 3
 
     @pytest.mark.parametrize("operator", ["$in", "$nin"])
@@ -161,13 +159,6 @@ class TestDelete:
         for route in ("get", "delete"):
             answer = face.post(filled, route, where=around({"k": {operator: []}}))
             assert (answer.status_code, answer.json["code"]) == (400, "invalid_where")
-        assert len(face.get(filled)["ids"]) == 3
-
-    def test_a_filter_without_a_condition_deletes_nothing(self, face, filled):
-        for where in ({}, {"$and": [{}, {}]}, {"$or": [{"k": 1}, {}]}):
-            for more in ({}, {"limit": 2}, {"where_document": {}}):
-                answer = face.post(filled, "delete", where=where, **more)
-                assert (answer.status_code, answer.json["code"]) == (400, "invalid_where"), (where, more)
         assert len(face.get(filled)["ids"]) == 3
 
 

@@ -1,8 +1,13 @@
-"""The search of Chroma's protocol: filters, ranked expressions, groups, pages and columns."""
+"""The search of Chroma's protocol: filters, ranked expressions, groups, pages and columns. Scores of rank expressions
+are those of a model that has a score for each document alone."""
 
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.wire.chroma.ranking import Joined, Nearest, nearest_of, ranked
 
 WORDS = ["red fox", "red fox red fox", "blue fox", "green dog", None]
 
@@ -52,7 +57,7 @@ def words(query, **options):
     return {"$knn": {"query": query, "key": "#document", **options}}
 
 
-def test_without_a_rank_records_come_in_the_order_of_insertion(search):
+def test_without_a_rank_records_come_in_the_order_of_insertion_and_no_search_is_no_answer(search):
     answer = search({"limit": {"offset": 1, "limit": 2}, "select": {"keys": []}})
     assert answer == {
         "ids": [["b", "c"]],
@@ -62,9 +67,11 @@ def test_without_a_rank_records_come_in_the_order_of_insertion(search):
         "scores": [None],
         "select": [[]],
     }
+    empty = search()
+    assert empty == {part: [] for part in empty}
 
 
-def test_columns_are_those_that_are_selected(search):
+def test_columns_are_those_that_are_selected_also_where_words_found_the_records(search):
     every = ["#document", "#embedding", "#metadata", "#score"]
     answer = search(
         {"rank": knn(4, 0), "limit": {"limit": 2}, "select": {"keys": every}},
@@ -78,9 +85,6 @@ def test_columns_are_those_that_are_selected(search):
         "scores": [[0, 1], None],
         "select": [every, ["kind", "nothing"]],
     }
-
-
-def test_embeddings_come_with_records_that_words_found(search):
     answer = search({"rank": words("dog"), "select": {"keys": ["#embedding"]}})
     assert (answer["ids"], answer["embeddings"]) == ([["d"]], [[[3, 0]]])
 
@@ -133,23 +137,15 @@ def test_words_are_ranked_beside_vectors(scored):
     assert fused == {"c": pytest.approx(-2 / 60)}
 
 
-def test_groups_keep_the_best_of_each(scored):
+def test_groups_keep_the_best_of_each_and_pages_of_ranked_records_follow_each_other(scored):
     def of(operator, *keys, k=1):
         return {"keys": ["kind"], "aggregate": {operator: {"keys": list(keys), "k": k}}}
 
     assert scored(knn(0, 0), group_by=of("$min_k", "#score")) == {"a": 0, "b": 1, "d": 9}
     assert scored(knn(0, 0), group_by=of("$max_k", "n")) == {"b": 1, "c": 4, "d": 9}
     assert scored(knn(0, 0), group_by=of("$min_k", "n", "#score", k=2)) == {"a": 0, "b": 1, "c": 4, "d": 9, "e": 16}
-
-
-def test_pages_of_ranked_records_follow_each_other(scored):
     pages = [list(scored(knn(0, 0), limit={"offset": offset, "limit": 2})) for offset in (0, 2, 4, 6)]
     assert pages == [["a", "b"], ["c", "d"], ["e"], []]
-
-
-def test_no_search_is_no_answer(search):
-    empty = search()
-    assert empty == {part: [] for part in empty}
 
 
 def test_what_is_nested_too_deeply_is_refused(lasting_face, stocked):
@@ -170,3 +166,66 @@ def test_what_is_not_searched_here_is_said(lasting_face, stocked):
     for query, key in (("words to embed", "#embedding"), (sparse, "sparse"), ("words", "sparse")):
         answer = lasting_face.post(stocked, "search", searches=[{"rank": {"$knn": {"query": query, "key": key}}}])
         assert (answer.status_code, answer.json["error"]) == (501, "ChromaError"), query
+
+
+OPERATIONS = {
+    "$sum": lambda left, right: left + right,
+    "$sub": lambda left, right: left - right,
+    "$mul": lambda left, right: left * right,
+    "$max": max,
+    "$min": min,
+}
+IDS = list("abcdef")
+numbers = st.integers(-5, 5).map(float)
+nearest = st.builds(Nearest, st.just("words"), st.just(6), st.none() | numbers, st.booleans())
+constants = numbers.map(lambda value: Joined("$val", value=value))
+ranks = st.recursive(
+    nearest | constants,
+    lambda inner: (
+        st.builds(
+            Joined,
+            st.sampled_from(["$sum", "$mul", "$max", "$min"]),
+            st.lists(inner, min_size=1, max_size=3).map(tuple),
+        )
+        | st.builds(Joined, st.just("$sub"), st.tuples(inner, inner))
+        | st.builds(Joined, st.just("$abs"), st.tuples(inner))
+    ),
+    max_leaves=6,
+)
+lists = st.lists(st.sampled_from(IDS), unique=True).flatmap(
+    lambda ids: st.lists(numbers, min_size=len(ids), max_size=len(ids)).map(
+        lambda distances: list(zip(ids, sorted(distances), strict=True))
+    )
+)
+
+
+def modelled(rank, found, document):
+    """Return the score of one document, None when it has none."""
+    if isinstance(rank, Nearest):
+        for place, (each, distance) in enumerate(found[rank]):
+            if each == document:
+                return float(place) if rank.by_rank else distance
+        return rank.default
+    if not rank.parts:
+        return rank.value
+    scores = [modelled(part, found, document) for part in rank.parts]
+    if None in scores:
+        return None
+    if rank.operator == "$abs":
+        return abs(scores[0])
+    score = scores[0]
+    for other in scores[1:]:
+        score = OPERATIONS[rank.operator](score, other)
+    return score
+
+
+@given(data=st.data(), rank=ranks)
+def test_scores_are_those_of_each_document_alone(data, rank):
+    found = {each: data.draw(lists) for each in nearest_of(rank)}
+    anywhere = {each for documents in found.values() for each, _ in documents}
+    expected = {each: modelled(rank, found, each) for each in anywhere}
+    answer = ranked(rank, found)
+    assert dict(answer) == {each: score for each, score in expected.items() if score is not None}
+    scores = [score for _, score in answer]
+    assert scores == sorted(scores)
+    assert not any(math.isnan(score) for score in scores)

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from interfaces.cli import main
 from schemas.settings import WrapperSettings
-from tests.interfaces.environ import environ
+from tests.interfaces.conftest import environ
 from tests.support.commands import RUN_MAIN, run_command
 from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.backups.archive import ArchiveWriter, read_head
@@ -148,12 +148,10 @@ def test_what_a_forged_file_says_does_nothing_to_the_terminal(backed_up, tmp_pat
     [
         (["backup", "{tmp}/one.ragbackup", "--keep", "1"], {}, "want a DIR"),
         (["backup", "{tmp}/x", "--schedule", "soon"], {}, "must be a span"),
-        (["backup", "{tmp}/x", "--keep", "0"], {}, "--keep"),
         (["backup", "{tmp}/x"], {"backup_key": "short"}, "RAG_BACKUP_KEY must be 32 random bytes"),
         (["backup", "{tmp}/x"], {"backup_key": KEY, "backup_key_file": "/dev/null"}, "both set"),
         (["backup", "{tmp}/x"], {"disk_floor_mb": 10**9}, "RAG_DISK_FLOOR_MB"),
         (["backup", "{tmp}/x", "--data-dir", "{tmp}/nowhere"], {}, "no catalogue"),
-        (["backup", "/proc/self/x"], {}, "DIR: the backup could not be written"),
         (["backup", "/proc/self/x/one.ragbackup"], {}, "FILE: the backup could not be written"),
         (["backup", "{data}"], {}, "DIR: the data directory is the service's own"),
         (["backup", "{data}/originals"], {}, "DIR: the folder originals of the data directory is the service's own"),

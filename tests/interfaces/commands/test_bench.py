@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from benchmarks import own_docs
 from interfaces.commands.bench import bench as bench_command
-from interfaces.commands.work.bench_report import check_plotting, comparisons, plot, read_report
+from interfaces.commands.work.bench_report import check_plotting, plot, read_report
 from schemas.errors import ConfigurationError, InvalidInputError
 from tests.support.commands import run_command
 
@@ -116,25 +116,18 @@ def test_wrong_options_are_named(query_set, arguments, named):
     assert (result.exit_code, named in result.output) == (2, True)
 
 
-def test_an_unknown_oracle_and_a_folder_that_is_no_query_set_are_named(bench, measured, tmp_path):
+def test_an_unknown_oracle_a_folder_that_is_no_query_set_and_a_file_to_compare_with_that_is_none_are_named(
+    bench, measured, tmp_path
+):
     for result, named in (
         (bench("--no-load", "--weight", "psychic=1"), "There is no oracle 'psychic'; there are semantic, lexical"),
         (run_command("bench", tmp_path), f"'{tmp_path}' is no query set: it has no corpus.jsonl"),
     ):
         assert (result.returncode, result.stdout) == (2, "")
         assert named in result.stderr
-
-
-def test_another_file_is_nothing_to_compare_with(tmp_path):
     (tmp_path / "other.json").write_text('{"runs": 7}')
     with pytest.raises(InvalidInputError, match="is not what 'bench --json' printed"):
         read_report(tmp_path / "other.json")
-
-
-def test_runs_without_anything_in_common_are_not_compared(measured):
-    report, _ = measured
-    with pytest.raises(InvalidInputError, match="no run and no query in common"):
-        comparisons({"runs": [{"name": "psychic", "per_query": {}}]}, report)
 
 
 def test_a_drawing_needs_matplotlib_and_says_so(measured, tmp_path):

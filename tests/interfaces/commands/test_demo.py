@@ -103,14 +103,11 @@ def steps(demo, question):
     }
 
 
-def test_only_documentation_is_copied_and_expected(folder):
+def test_only_documentation_is_copied_and_expected_and_right_answers_pass_every_check(folder, demo, question):
     assert {draft.metadata["source"] for draft in expected_documents(folder, LetterEmbedding(MODEL))} == {
         f"{folder.name}/README.md",
         f"{folder.name}/docs/api.md",
     }
-
-
-def test_right_answers_pass_every_check(demo, question):
     for step in steps(demo, question).values():
         step()
     assert demo.checks == 14
@@ -199,16 +196,13 @@ def test_a_scratch_service_has_only_its_own_settings_and_is_gone_afterwards(serv
     assert scratch.processes_in(tmp_path) == []
 
 
-def test_a_service_that_cannot_start_is_quoted(serve_as, tmp_path):
+def test_a_service_that_cannot_start_is_quoted_and_a_process_left_behind_told_and_ended(serve_as, tmp_path):
     serve_as("broken")
     with (
         pytest.raises(UnavailableError, match="exit code 1:\ncannot start: no luck"),
         scratch.scratch_service(tmp_path),
     ):
         pytest.fail("it did not start")
-
-
-def test_a_process_left_behind_is_told_and_ended(serve_as, tmp_path):
     serve_as("orphan")
     with pytest.raises(UnavailableError, match="left processes behind"), scratch.scratch_service(tmp_path):
         assert len(scratch.processes_in(tmp_path)) == 2

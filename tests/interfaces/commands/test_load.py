@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from interfaces.service_address import service_url
-from tests.interfaces.environ import environ
+from tests.interfaces.conftest import environ
 from tests.retrieval.stub_service import StubService, running
 from tests.support.commands import RUN_MAIN, run_command
 from tests.support.live import PATIENCE_SECONDS
@@ -131,11 +131,6 @@ def test_a_failure_is_one_sentence_and_exit_code_2(load, tmp_path, arguments, na
     assert done.stderr.splitlines()[-1].startswith("Error: ")
     assert named in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
-
-
-def test_a_wrong_setting_is_named(load, tmp_path):
-    done = load(tmp_path, chunking="halves")
-    assert (done.returncode, done.stdout, "RAG_CHUNKING" in done.stderr) == (2, "", True)
 
 
 def test_progress_is_drawn_on_a_terminal_only_and_off_stdout(settings, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from interfaces.commands.work import mirroring as command
 from retrieval.mirroring import SourceMissingError, Step
 from schemas.errors import ConfigurationError, RagError, UnavailableError
-from tests.interfaces.environ import environ
+from tests.interfaces.conftest import environ
 from tests.support.commands import RUN_MAIN
 from tests.support.live import PATIENCE_SECONDS, eventually
 
@@ -130,11 +130,8 @@ def test_what_fails_in_passing_is_tried_again_after_growing_pauses(capsys):
     ]
 
 
-def test_nothing_is_said_while_nothing_changes(capsys):
+def test_nothing_is_said_while_nothing_changes_and_what_an_operator_has_to_change_ends_it(capsys):
     followed(Scripted(Step(revision=3), Step(revision=3), Step(revision=3)))
     assert capsys.readouterr().out == "copy: nothing changed: up to revision 3\n"
-
-
-def test_what_an_operator_has_to_change_ends_it():
     with pytest.raises(ConfigurationError):
         command._follow(Scripted(ConfigurationError("The key is unknown")), "copy")

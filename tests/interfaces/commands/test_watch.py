@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from interfaces.cli import main
-from tests.interfaces.environ import environ
+from tests.interfaces.conftest import environ
 from tests.support.commands import RUN_MAIN, run_command
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.support.model_server import Answer, model_server

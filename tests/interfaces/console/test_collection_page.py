@@ -1,10 +1,12 @@
-"""The page of a collection: which fields it counts the values of, and its latest changes."""
+"""The page of a collection: which fields it counts the values of, and its latest changes; its map as it is without
+scripts: a picture, and a table of the values that colour it."""
 
 import re
 
 import pytest
 
-from tests.interfaces.console.conftest import Reader
+from interfaces.console.maps import DRAWN, Map
+from tests.interfaces.console.conftest import ADMIN, Reader
 
 HEADING = "The latest changes"
 
@@ -34,31 +36,20 @@ def counted(admin, store):
     return counted
 
 
-def test_names_of_documents_and_what_all_have_are_not_counted(admin, counted):
+def test_the_fields_that_are_counted_are_those_that_tell_documents_apart(admin, counted):
+    # Names of documents and what all have are not counted.
     rows = [{"number": n, "kind": "report" if n else "letter", "tags": ["a", f"b{n > 1}"], "a": 1} for n in range(3)]
     assert counted("named", rows) == ["kind", "tags"]
-
-
-def test_lists_that_share_a_value_are_counted_though_no_two_are_alike(admin, counted):
-    rows = [{"tags": ["all", f"of {n}"], "names": [f"a{n}", f"a{n}"]} for n in range(3)]
-    assert counted("sharing", rows) == ["tags"]
-
-
-def test_a_field_that_no_query_string_and_no_filter_can_name_is_left_out(admin, counted):
+    # Lists that share a value are, though no two are alike.
+    assert counted("sharing", [{"tags": ["all", f"of {n}"], "names": [f"a{n}", f"a{n}"]} for n in range(3)]) == ["tags"]
+    # What no query string and no filter can name is left out.
     rows = [{" kind": "a", "kind ": "a", "$kind": "a", "a,b": "a", "kind": f"{n > 1}"} for n in range(3)]
     assert counted("unnamed", rows) == ["kind"]
     for asked in (" kind ", "kind,other"):
         assert '<h2 class="h6">kind <span' in admin.get("/collections/unnamed", facet=asked).text
-
-
-def test_what_all_documents_of_a_page_have_is_counted_where_others_have_another_value(admin, counted):
-    rows = [{"kind": "letter" if n > 1 else "report"} for n in range(3)]
-    assert counted("paged", rows, limit=2) == ["kind"]
-
-
-def test_a_field_that_is_asked_for_is_counted_whatever_it_holds(admin, counted):
-    rows = [{"number": n, "kind": "report"} for n in range(3)]
-    assert counted("asked", rows, facet="number") == ["number"]
+    # What all documents of a page have is counted where others have another value, and what is asked for always.
+    assert counted("paged", [{"kind": "letter" if n > 1 else "report"} for n in range(3)], limit=2) == ["kind"]
+    assert counted("asked", [{"number": n, "kind": "report"} for n in range(3)], facet="number") == ["number"]
 
 
 def test_each_value_leads_to_as_many_documents_as_were_counted(admin, counted):
@@ -74,7 +65,7 @@ def test_each_value_leads_to_as_many_documents_as_were_counted(admin, counted):
         assert f"tags has {'' if value == '(empty)' else value}" in text
 
 
-def test_of_a_long_value_the_beginning_is_shown_and_each_link_can_be_followed(admin, counted):
+def test_of_a_long_value_the_beginning_is_shown_and_each_link_can_be_followed_whatever_its_signs(admin, counted):
     values = [letter * length for length in (1_000, 30_000) for letter in "aé"]
     counted("long-values", [{"kind": value} for value in values for _ in range(2)])
     page = Reader(admin.get("/collections/long-values").text)
@@ -86,9 +77,6 @@ def test_of_a_long_value_the_beginning_is_shown_and_each_link_can_be_followed(ad
         answer = admin.client.get(link)
         assert answer.status_code == 200
         assert "2 documents that match" in Reader(answer.text).text
-
-
-def test_links_of_values_whose_signs_grow_when_they_are_encoded_can_be_followed(admin, counted):
     values = {"short": "a/" * 1_500, "slashes": "a/" * 5_500, "quotes": "'" * 11_000, "words": "a b" * 3_500}
     counted("growing", [{"kind": value} for value in values.values() for _ in range(2)])
     links = [each["href"] for each in admin.read("/collections/growing").all("a") if "only=" in each.get("href", "")]
@@ -134,3 +122,89 @@ def test_the_newest_changes_come_first_and_alone_above_a_page_that_knows_them(ad
 def test_a_time_that_is_out_of_all_years_in_utc_is_shown_as_it_is(admin, store, time):
     store(f"far-{time[:4]}", [{"updated_at": time}])
     assert time in admin.read(f"/collections/far-{time[:4]}").text
+
+
+@pytest.fixture(scope="module")
+def name(app):
+    client, name = app.test_client(), "mapped"
+    assert client.post("/collections", json={"name": name}, headers=ADMIN).status_code == 201
+    kinds = [{"kind": "pdf" if n % 3 else "<md>", "page": n, "tags": ["x", "y"] if n % 2 else []} for n in range(12)]
+    documents = [
+        {"id": f"d{n}", "text": f"text {n}", "metadata": metadata, "embedding": [n % 5, n % 7, 1]}
+        for n, metadata in enumerate(kinds)
+    ]
+    stored = client.post(f"/collections/{name}/documents", json={"documents": documents}, headers=ADMIN)
+    assert stored.status_code in (201, 202)
+    return name
+
+
+@pytest.fixture
+def shown(admin, name):
+    """`shown(**query)`: the page of the map."""
+
+    def show(**query):
+        return admin.read(f"/collections/{name}/map", **query)
+
+    return show
+
+
+def legend(page):
+    return [attributes.get("hidden", False) is not None for attributes in page.all("tr") if "data-group" in attributes]
+
+
+def test_values_colour_the_points_and_lead_to_their_documents(shown, name, admin):
+    page = shown()
+    assert len(page.all("use")) == 12
+    # Shapes tell apart what colours do not.
+    used = {(each["class"], each["href"]) for each in page.all("use")}
+    assert used == {("value-0", "#shape-0"), ("value-1", "#shape-1")}
+    assert legend(page) == [True, True, False, False]
+    [picture] = [each for each in page.all("svg") if each.get("role") == "img"]
+    assert picture["aria-label"] == f"{name} as points, coloured by kind"
+    links = [each["href"] for each in page.all("a") if "field=kind" in each["href"]]
+    assert len(links) == 2
+    assert "4 documents that match" in admin.client.get(links[1]).text
+
+
+def test_numbers_colour_by_steps_lists_lead_to_what_they_contain_and_a_filter_narrows_the_map(shown, admin):
+    page = shown(field="page")
+    assert {each["class"] for each in page.all("use")} == {f"step-{n}" for n in range(8)}
+    assert "0 – 1.375" in page.text
+    page = shown(field="tags")
+    assert "without tags" in page.text
+    [link] = [each["href"] for each in page.all("a") if "field=tags" in each["href"]]
+    assert "6 documents that match" in admin.client.get(link).text
+    page = shown(where='{"page": {"$lt": 3}}', field="")
+    assert len(page.all("use")) == 3
+    assert "all documents" in page.text
+    assert "without the filter" in page.text
+
+
+def test_nothing_to_show_is_said(shown, admin, client):
+    assert "No document matches this filter." in shown(where='{"page": -1}').text
+    assert client.post("/collections", json={"name": "nothing-mapped"}).status_code == 201
+    assert "This collection is empty." in admin.read("/collections/nothing-mapped/map").text
+    assert admin.get("/collections/nobody/map").status_code == 404
+
+
+def _projection(values, **others):
+    count = len(values)
+    points = {"ids": [f"{n}" for n in range(count)], "x": [0.5] * count, "y": [0.25] * count, "value": values}
+    return {"points": points, "field": "f", **others}
+
+
+def test_a_number_of_few_is_a_group_of_its_own_and_rare_values_are_one():
+    found = Map.of(_projection([2021, 2020, 2021, None], scale="numbers"))
+    groups = [(each.title, each.count) for each in found.groups]
+    assert groups == [("2020", 1), ("2021", 2), ("other values", 0), ("without f", 1)]
+    assert found.bounds == (2020, 2021)
+    assert [place for _, _, place in found.points] == [1, 0, 1, 3]
+    categories = [{"value": f"v{n}", "count": 1} for n in range(12)]
+    found = Map.of(_projection([*range(12), -1], scale="categories", categories=categories))
+    assert [each.count for each in found.groups] == [*[1] * 10, 3, 0]
+
+
+def test_a_picture_of_many_points_has_some_of_each_part():
+    found = Map.of(_projection(list(range(5 * DRAWN + 1)), scale="numbers"))
+    assert len(found.points) == DRAWN
+    assert {place for _, _, place in found.points} == set(range(8))

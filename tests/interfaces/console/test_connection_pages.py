@@ -6,8 +6,8 @@ import pytest
 
 from registry.stored_connections import StoredConnections
 from schemas.connections import Connection
-from tests.interfaces.answering import answering
-from tests.interfaces.console.conftest import ADMIN_KEY, Reader
+from tests.interfaces.conftest import answering
+from tests.interfaces.console.conftest import Reader
 
 SECRET = "sk-planted-7d20"
 MARKUP = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
@@ -64,12 +64,16 @@ def check_harmless(page, text):
     assert all(each.get("type") == "module" and each.get("src") for each in page.all("script"))
 
 
-def test_only_who_may_define_connections_sees_them(signed_in):
+def test_only_who_may_define_connections_sees_them_and_nobody_changes_those_of_the_service(signed_in, admin):
     reader, connecting = signed_in(scopes=["read"]), signed_in(scopes=["read", "connect"])
     assert "Connections" not in reader.read("/ask").text
     assert reader.get("/connections").status_code == 403
     assert "Connections" in connecting.read("/ask").text
     assert "Storage of this service" in connecting.read("/connections").text
+    page = admin.read("/connections/local")
+    assert "built-in" in page.text
+    assert "config.match_threshold" not in inputs(page)
+    assert admin.post("/connections/local", of="/new-connection", do="save").status_code == 409
 
 
 def test_every_provider_has_a_card_and_a_form_with_a_label_for_every_field(admin, client):
@@ -112,10 +116,15 @@ def test_faults_stand_at_their_fields_and_what_was_typed_stays_except_secrets(ad
     assert SECRET not in answer.text
 
 
-def test_a_name_that_is_taken_is_said(admin, made):
+def test_a_connection_may_be_called_new_and_a_name_that_is_taken_is_said(admin, made, client):
     taken, url = made("rag", "chromadb", {"url": "http://127.0.0.1:9"}), {"config.url": "http://127.0.0.1:9"}
     answer = admin.post("/new-connection/rag/chromadb", do="save", id=taken, **url)
     assert (answer.status_code, "There is a connection" in Reader(answer.text).text) == (409, True)
+    body = {"id": "new", "type": "llm", "provider": "ollama", "config": {"model": "m"}, "display_name": "The newest"}
+    assert client.post("/api/connections", json=body).status_code == 201
+    said = admin.read("/connections/new").text, admin.read("/new-connection").text
+    assert client.delete("/api/connections/new").status_code == 200
+    assert ("The newest" in said[0], "New connection" in said[1]) == (True, True)
 
 
 def test_a_secret_is_stored_kept_and_removed_without_being_shown(admin, client, name):
@@ -153,14 +162,11 @@ def test_a_secret_may_be_a_variable_that_is_suggested(admin, client, name, monke
     assert client.delete(f"/api/connections/{name}").status_code == 200
 
 
-def test_one_of_the_choices_counts(admin, client, name):
+def test_one_of_the_choices_counts_and_is_chosen_again(admin, client, name):
     both = {"config.url": "http://127.0.0.1:9", "config.path": "books", "choice": "A Qdrant server", "id": name}
     assert admin.post("/new-connection/rag/qdrant", do="save", **both).status_code == 303
     assert client.get(f"/api/connections/{name}").json["config"] == {"url": "http://127.0.0.1:9"}
     assert client.delete(f"/api/connections/{name}").status_code == 200
-
-
-def test_the_choice_that_was_made_is_chosen_again(admin, client, name):
     server, folder = "A Qdrant server", "An embedded Qdrant in a folder of this service"
     for place, choice in (({"url": "http://127.0.0.1:9"}, server), ({"path": "books"}, folder)):
         for secret in ({}, {"api_key": "${QDRANT_API_KEY}"}):
@@ -172,7 +178,7 @@ def test_the_choice_that_was_made_is_chosen_again(admin, client, name):
             assert client.delete(f"/api/connections/{name}").status_code == 200
 
 
-def test_a_test_shows_its_stages_and_not_the_secret(admin, models):
+def test_a_test_shows_its_stages_and_a_stored_secret_counts_in_it_without_being_shown(admin, models, made):
     typed = {"config.url": f"{models.url}/v1", "config.api_key": SECRET, "config.model": "stub"}
     answer = admin.post("/new-connection/embedding/openai", do="test", **typed)
     page = Reader(answer.text)
@@ -181,21 +187,11 @@ def test_a_test_shows_its_stages_and_not_the_secret(admin, models):
         assert words in page.text
     assert "/api/connections/embedding/test" in page.text
     assert SECRET not in answer.text
-
-
-def test_a_stored_secret_counts_in_a_test_of_the_form_that_changes_it(admin, made, models):
     name = made("embedding", "openai", {"url": f"{models.url}/v1", "api_key": SECRET, "model": "stub"})
     answer = admin.post(f"/connections/{name}", do="test", **{"config.url": f"{models.url}/v1", "config.model": "stub"})
     assert "The service answers, with these credentials" in Reader(answer.text).text
     elsewhere = admin.post(f"/connections/{name}", do="test", **{"config.url": "http://127.0.0.1:9/v1"})
     assert "must be given again" in Reader(elsewhere.text).text
-
-
-def test_a_connection_of_the_service_is_shown_and_not_changed(admin):
-    page = admin.read("/connections/local")
-    assert "built-in" in page.text
-    assert "config.match_threshold" not in inputs(page)
-    assert admin.post("/connections/local", of="/new-connection", do="save").status_code == 409
 
 
 def test_a_connection_is_deleted_after_what_depends_on_it_was_shown(admin, client, made):
@@ -235,21 +231,6 @@ def test_what_somebody_typed_stays_text(admin, client, name):
         answer = admin.get(path)
         assert answer.status_code == 404
         check_harmless(Reader(answer.text), answer.text)
-
-
-def test_a_form_of_another_site_does_nothing(admin, client, name):
-    answer = admin.post("/new-connection/rag/chromadb", token="x" * 64, do="save", id=name)
-    assert answer.status_code == 400
-    assert client.get(f"/api/connections/{name}").status_code == 404
-    assert ADMIN_KEY not in answer.text
-
-
-def test_a_connection_may_be_called_new(admin, client):
-    body = {"id": "new", "type": "llm", "provider": "ollama", "config": {"model": "m"}, "display_name": "The newest"}
-    assert client.post("/api/connections", json=body).status_code == 201
-    said = admin.read("/connections/new").text, admin.read("/new-connection").text
-    assert client.delete("/api/connections/new").status_code == 200
-    assert ("The newest" in said[0], "New connection" in said[1]) == (True, True)
 
 
 def test_a_connection_whose_provider_is_gone_says_so_and_can_be_deleted(app, admin, client, name):

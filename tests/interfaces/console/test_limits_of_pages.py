@@ -1,10 +1,24 @@
-"""What pages count against the limits of a key: one request each, unless they search or write more than once."""
+"""What pages count against the limits of a key: one request each, unless they search or write more than once. A page
+whose reader has left asks for nothing more; one whose key ends while it is made leads to the sign-in."""
 
 import re
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from schemas.access.api_keys import Grant
+from schemas.access.callers import Scope
+from schemas.settings import AccessSettings
 from tests.interfaces.console.conftest import ADMIN, Reader
+from tests.support.live import PATIENCE_SECONDS, eventually
+from wrapper.access.authentication import Authentication
+from wrapper.access.stored_keys import StoredKeys
+from wrapper.web.callers import PART_BYTES
+from wrapper.web.lanes import Lane
+from wrapper.web.slow_clients import Patience, PatientSocket
 
 SLOW = 0.001
 """Requests per second that no test waits for."""
@@ -49,16 +63,13 @@ def test_a_page_counts_as_one_request_unless_it_searches_again(limited, path, co
         assert limited(count - 1).client.get(f"/console{path}", buffered=True).status_code == 429
 
 
-def test_a_refused_page_says_when_to_try_again(limited):
+def test_a_refused_page_says_when_to_try_again_and_each_form_counts(limited):
     visitor = limited(0)
     answer = visitor.get("/collections")
     assert answer.status_code == 429
     assert "Too many requests for your key" in answer.text
     seconds = answer.headers["Retry-After"]
     assert re.search(rf"again in {seconds} seconds", answer.text)
-
-
-def test_each_form_counts(limited):
     visitor = limited(3)
     token = visitor.token("/collections")
     form = {"question": "When?", "collection": "counted", "document_id": "nobody", "grade": "1"}
@@ -66,16 +77,13 @@ def test_each_form_counts(limited):
     assert sent == [404, 404, 429]
 
 
-def test_a_page_that_is_made_is_not_under_way_any_more(limited):
+def test_a_page_is_under_way_until_it_is_made_and_a_file_until_it_is_sent(limited, client):
     visitor = limited(100, concurrent=1)
     assert visitor.get("/ask", q="door", why="1").status_code == 200
     for path in ("/collections", "/collections/nowhere"):
         made = visitor.client.get(f"/console{path}", buffered=False)
         assert visitor.get("/collections").status_code == 200
         made.close()
-
-
-def test_a_file_is_under_way_until_it_is_sent(limited, client):
     visitor = limited(100, concurrent=1)
     passage = Reader(visitor.get("/ask", q="door", collection="counted").text)
     [document_id] = {each["value"] for each in passage.all("input") if each.get("name") == "document_id"}
@@ -94,3 +102,75 @@ def test_no_header_makes_requests_count_together(app, new_key):
     headers = {"Authorization": f"Bearer {key}", "rag.counted_together": "1", "Rag-Counted-Together": "1"}
     statuses = [app.test_client().get("/collections", headers=headers).status_code for _ in range(2)]
     assert statuses == [200, 429]
+
+
+@pytest.fixture
+def reader():
+    """(The reader's end of a connection, the service's end as gunicorn hands it to an application)."""
+    browser, service = socket.socketpair()
+    with browser, PatientSocket(service.detach(), Patience(1.0, 1)) as connection:
+        yield browser, {"gunicorn.socket": connection}
+
+
+def test_a_page_that_waits_for_its_turn_gives_it_up_when_its_reader_leaves(app, admin, client, reader):
+    browser, connection = reader
+    assert client.post("/collections", json={"name": "left"}).status_code == 201
+    lanes = app.extensions["rag.lanes"]
+
+    def waiting():
+        return {name: waits for name, _, waits in lanes.held()}["computing"]
+
+    with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
+        for _ in range(app.extensions["rag.service"].settings.threads):
+            stack.callback(lanes.enter(Lane.COMPUTING, lambda: False))
+        page = pool.submit(admin.client.get, "/console/collections/left/map", environ_overrides=connection)
+        eventually(waiting)
+        browser.close()
+        assert page.result(timeout=PATIENCE_SECONDS).status_code == 503
+        assert waiting() == 0
+
+
+def test_a_page_whose_reader_has_left_asks_for_nothing(app, admin, reader):
+    browser, connection = reader
+    browser.close()
+    answer = admin.client.get("/console/collections", environ_overrides=connection)
+    assert (answer.status_code, answer.data) == (503, b"")
+
+
+class Looks:
+    """A clock that stands still, and says an hour more after it was looked at `left` times."""
+
+    def __init__(self):
+        self.left = 10**6
+
+    def __call__(self):
+        self.left -= 1
+        return datetime.now(UTC) + timedelta(hours=int(self.left < 0))
+
+
+@pytest.fixture
+def looks(app, client, monkeypatch):
+    """The clock by which keys end, of a service with a collection whose page is made of an answer in several parts."""
+    assert client.post("/collections", json={"name": "long"}).status_code == 201
+    document = {"id": "long", "text": "word " * (PART_BYTES // 2), "embedding": [1.0, 0.0]}
+    assert client.post("/collections/long/documents", json={"documents": [document]}).status_code == 202
+    looks = Looks()
+    stored = StoredKeys(app.extensions["rag.service"].catalog)
+    access = Authentication(AccessSettings(access="keys"), "127.0.0.1", stored, looks)
+    monkeypatch.setitem(app.extensions, "rag.access", access)
+    return looks
+
+
+def test_a_key_that_ends_while_its_page_is_made_leads_to_the_sign_in(app, looks, anybody):
+    access = app.extensions["rag.access"]
+    _, text = access.stored.create(
+        "reader", Grant(frozenset({Scope.READ})), expires_at=datetime.now(UTC) + timedelta(minutes=30)
+    )
+    assert anybody.sign_in(text).status_code == 303
+    answers = []
+    while not answers or answers[-1].status_code != 200:
+        looks.left = len(answers)
+        answers.append(anybody.get("/collections/long"))
+        assert len(answers) < 200
+    assert {each.status_code for each in answers[:-1]} == {303}
+    assert {each.location for each in answers[:-1]} == {"/console/sign-in?next=/collections/long&ended=key_expired"}

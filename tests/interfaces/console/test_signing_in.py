@@ -18,7 +18,7 @@ def test_without_a_key_a_page_leads_to_the_sign_in_and_back(anybody, page):
     assert (signed_in.status_code, signed_in.location) == (303, f"/console{page}?q=x")
 
 
-def test_signing_in_leads_nowhere_else(anybody):
+def test_signing_in_leads_nowhere_else_and_browsers_find_a_mark(anybody):
     for elsewhere in (
         "//evil.example/",
         "https://evil.example/",
@@ -28,6 +28,8 @@ def test_signing_in_leads_nowhere_else(anybody):
         "x",
     ):
         assert anybody.post("/sign-in", key=ADMIN_KEY, next=elsewhere).location == "/console/", elsewhere
+    answer = anybody.client.get("/favicon.ico")
+    assert (answer.status_code, answer.mimetype) == (200, "image/svg+xml")
 
 
 def test_a_browser_is_shown_the_console_and_a_program_the_service(app):
@@ -40,7 +42,7 @@ def test_a_browser_is_shown_the_console_and_a_program_the_service(app):
     assert with_key.json["service"] == "rag-wrapper"
 
 
-def test_the_cookie_is_for_this_site_alone_and_for_no_script(anybody):
+def test_the_cookie_is_for_this_site_alone_and_no_script_and_of_one_service_and_session(anybody):
     cookie = anybody.sign_in(ADMIN_KEY).headers["Set-Cookie"]
     assert cookie.startswith("rag-console")
     assert {"HttpOnly", "SameSite=Strict", "Path=/", f"Max-Age={SESSION_SECONDS:.0f}"} <= set(cookie.split("; "))
@@ -48,11 +50,12 @@ def test_the_cookie_is_for_this_site_alone_and_for_no_script(anybody):
     cookie = over_tls.headers["Set-Cookie"]
     assert cookie.startswith("__Host-rag-console")
     assert "Secure" in cookie.split("; ")
-
-
-def test_two_services_of_one_host_have_cookies_of_their_own():
     names = {cookie_name({"HTTP_HOST": host}) for host in ("127.0.0.1:5006", "127.0.0.1:5007", "localhost")}
     assert len(names) == 3
+    anybody.get("/sign-in")
+    before = {each.value for each in anybody.client._cookies.values()}
+    anybody.sign_in(ADMIN_KEY)
+    assert before.isdisjoint(each.value for each in anybody.client._cookies.values())
 
 
 def test_a_wrong_key_is_refused_and_not_shown_again(anybody, new_key):
@@ -62,23 +65,6 @@ def test_a_wrong_key_is_refused_and_not_shown_again(anybody, new_key):
         assert 'role="alert"' in answer.text
         assert key not in answer.text
     assert anybody.get("/ask").status_code == 303
-
-
-def test_a_session_ends_with_its_sign_out_in_every_browser_that_has_its_cookie(app, admin):
-    thief = Visitor(app)
-    for each in admin.client._cookies.values():
-        thief.client.set_cookie(each.key, each.value)
-    assert thief.get("/ask").status_code == 200
-    assert admin.post("/sign-out", of="/ask").status_code == 303
-    assert thief.get("/ask").status_code == 303
-    assert admin.get("/ask").status_code == 303
-
-
-def test_signing_in_begins_a_session_of_another_name(anybody):
-    anybody.get("/sign-in")
-    before = {each.value for each in anybody.client._cookies.values()}
-    anybody.sign_in(ADMIN_KEY)
-    assert before.isdisjoint(each.value for each in anybody.client._cookies.values())
 
 
 def test_a_session_ends_with_its_key(app, client, new_key):
@@ -92,7 +78,7 @@ def test_a_session_ends_with_its_key(app, client, new_key):
     assert "was revoked" in visitor.client.get(answer.location).text
 
 
-def test_a_session_ends_after_its_time(app):
+def test_a_session_ends_after_its_time_and_with_one_too_many_the_oldest_of_the_same_key(app):
     now = [1_000.0]
     sessions = Sessions(app.extensions["rag.service"].catalog, clock=lambda: now[0])
     session = sessions.sign_in(ADMIN_KEY, "bootstrap")
@@ -105,9 +91,6 @@ def test_a_session_ends_after_its_time(app):
         rows = transaction.rows("SELECT digest FROM console_sessions WHERE ends_at_ms <= ?", (round(now[0] * 1e3),))
     assert rows == []
     sessions.sign_out(other)
-
-
-def test_with_one_session_too_many_the_oldest_of_the_same_key_ends(app):
     now = [1_000.0]
     sessions = Sessions(app.extensions["rag.service"].catalog, clock=lambda: now[0])
     other, mine = sessions.sign_in("another", "bob"), []
@@ -119,12 +102,19 @@ def test_with_one_session_too_many_the_oldest_of_the_same_key_ends(app):
     assert sessions.find(other.id).key == "another"
 
 
-def test_the_database_has_neither_sessions_nor_keys(app, admin):
+def test_a_session_ends_with_its_sign_out_in_every_browser_and_neither_it_nor_its_key_is_in_the_database(app, admin):
     [cookie] = [each.value for each in admin.client._cookies.values()]
     with app.extensions["rag.service"].catalog.read() as transaction:
         stored = repr(transaction.rows("SELECT digest, sealed_key FROM console_sessions"))
     assert cookie not in stored
     assert ADMIN_KEY not in stored
+    thief = Visitor(app)
+    for each in admin.client._cookies.values():
+        thief.client.set_cookie(each.key, each.value)
+    assert thief.get("/ask").status_code == 200
+    assert admin.post("/sign-out", of="/ask").status_code == 303
+    assert thief.get("/ask").status_code == 303
+    assert admin.get("/ask").status_code == 303
 
 
 def test_a_form_of_another_session_does_nothing(app, admin, anybody):
@@ -173,8 +163,3 @@ def test_a_key_sees_its_own_collections_alone_and_no_page_that_it_may_not_use(cl
     refused = chatter.get("/ask")
     assert refused.status_code == 403
     assert "/console/collections" not in refused.text
-
-
-def test_browsers_find_a_mark(anybody):
-    answer = anybody.client.get("/favicon.ico")
-    assert (answer.status_code, answer.mimetype) == (200, "image/svg+xml")

@@ -1,4 +1,5 @@
-"""Dify's conditions on metadata: what each operator finds, by a plain model, and what bounds their work."""
+"""`POST /dify/retrieval` as Dify asks it, and its conditions on metadata: what each operator finds, by a plain model,
+and what bounds their work."""
 
 from datetime import UTC, datetime
 
@@ -111,17 +112,28 @@ def shelf(text_collection):
 
 
 @pytest.fixture
-def found(client, shelf):
-    def found(*conditions, logical_operator="and"):
+def ask(client):
+    """`ask(collection, condition, …)`: (the status, the ids of the documents that are found)."""
+
+    def ask(collection, *conditions, query="a text", top_k=100, logical_operator="and"):
         asked = {
-            "knowledge_id": shelf,
-            "query": "a text",
-            "retrieval_setting": {"top_k": 100, "score_threshold": 0},
+            "knowledge_id": collection,
+            "query": query,
+            "retrieval_setting": {"top_k": top_k, "score_threshold": 0},
             "metadata_condition": {"logical_operator": logical_operator, "conditions": list(conditions)},
         }
         answer = client.post("/dify/retrieval", json=asked)
-        assert answer.status_code == 200, answer.json
-        return {each["metadata"]["document_id"] for each in answer.json["records"]}
+        return answer.status_code, [each["metadata"]["document_id"] for each in answer.json.get("records", [])]
+
+    return ask
+
+
+@pytest.fixture
+def found(ask, shelf):
+    def found(*conditions, logical_operator="and"):
+        status, ids = ask(shelf, *conditions, logical_operator=logical_operator)
+        assert status == 200
+        return set(ids)
 
     return found
 
@@ -149,32 +161,22 @@ def test_times_are_found_among_more_texts_than_are_looked_at(found, monkeypatch,
     assert found(condition(operator, given)) - no_times == expected
 
 
-def test_conditions_are_joined_by_and_or(found):
+def test_conditions_are_joined_by_and_or_and_of_several_names_any_is_enough(found):
     seven, words = condition("is", "7"), condition("contains", "notes")
     assert found(seven, words) == set()
     assert found(seven, words, logical_operator="or") == {"seven", "seven-as-text", "numbers", "words"}
     assert found() == set(VALUES)
-
-
-def test_of_several_names_any_is_enough(found):
     assert found(condition("contains", "notes", ["nobody", "field"])) == {"words"}
     assert found(condition("not contains", "notes", ["nobody", "field"])) == set(VALUES) - {"words"}
 
 
-@pytest.mark.slow
-def test_matches_fill_the_answer_however_far_down_they_are(client, text_collection):
+def test_matches_fill_the_answer_however_far_down_they_are(ask, text_collection):
     name = text_collection(
         {f"near-{number}": ("The release notes.", {"path": f"a/{number}.md"}) for number in range(150)}
         | {"far": ("Something else.", {"path": "b/1.txt"})}
     )
-    asked = {
-        "knowledge_id": name,
-        "query": "release notes",
-        "retrieval_setting": {"top_k": 1, "score_threshold": 0},
-        "metadata_condition": {"conditions": [condition("end with", ".txt", "path")]},
-    }
-    records = client.post("/dify/retrieval", json=asked).json["records"]
-    assert [each["metadata"]["document_id"] for each in records] == ["far"]
+    ends = condition("end with", ".txt", "path")
+    assert ask(name, ends, query="release notes", top_k=1) == (200, ["far"])
 
 
 @pytest.mark.parametrize(("operator", "in_lists"), [("contains", False), ("end with", True), ("empty", True)])
@@ -196,23 +198,96 @@ def test_so_are_filters_that_name_too_much():
         ConditionFilters(values).where([Condition(names, "contains", ("x",))], any_holds=False)
 
 
-@pytest.mark.slow
-def test_as_many_values_as_are_allowed_can_be_asked_for(client, text_collection):
+def test_as_many_values_as_are_allowed_can_be_asked_for(ask, text_collection):
     tags = [f"tag-{each}" for each in range(conditions.MOST_ELEMENTS - 1)]
     documents = {"all": ("Much tagged.", {"tags": tags}), "none": ("Not tagged.", {"tags": ["other"]})}
     name = text_collection(documents)
     fuller = text_collection(documents | {"more": ("One more tag.", {"tags": ["more"]})})
+    assert ask(name, condition("start with", "tag-", "tags"), query="tagged") == (200, ["all"])
+    assert ask(name, condition("not contains", "tag-", "tags"), query="tagged") == (200, ["none"])
+    assert ask(fuller, condition("start with", "tag-", "tags"), query="tagged")[0] == 400
 
-    def ask(collection, operator):
-        asked = {
-            "knowledge_id": collection,
-            "query": "tagged",
-            "retrieval_setting": {"top_k": 5, "score_threshold": 0},
-            "metadata_condition": {"conditions": [condition(operator, "tag-", "tags")]},
-        }
-        answer = client.post("/dify/retrieval", json=asked)
-        return answer.status_code, [each["metadata"]["document_id"] for each in answer.json.get("records", [])]
 
-    assert ask(name, "start with") == (200, ["all"])
-    assert ask(name, "not contains") == (200, ["none"])
-    assert ask(fuller, "start with")[0] == 400
+DOCUMENTS = {
+    "backups": ("Backups are kept for thirty days and encrypted at rest.", {"title": "Backups", "lang": "en"}),
+    "restore": ("Call restoreArchive() to bring back what was saved last night.", {"path": "ops/restore.md"}),
+    "coffee": ("The coffee machine on the second floor is cleaned every Friday.", {"n": None}),
+}
+QUESTION = "How long are backups kept?"
+SETTING = {"top_k": 3, "score_threshold": 0.0}
+
+
+@pytest.fixture(scope="module")
+def handbook(text_collection):
+    return text_collection(DOCUMENTS)
+
+
+@pytest.fixture
+def retrieved(client, handbook):
+    def retrieved(status=200, **body):
+        answer = client.post("/dify/retrieval", json={"knowledge_id": handbook, "query": QUESTION, **body})
+        assert answer.status_code == status, answer.json
+        return answer.json
+
+    return retrieved
+
+
+def test_records_are_what_dify_needs_with_the_relevance_of_the_search(retrieved, client, handbook):
+    records = retrieved(retrieval_setting=SETTING)["records"]
+    assert records[0]["metadata"]["document_id"] == "backups"
+    assert len(records) == 3
+    assert all(0 <= each["score"] <= 1 for each in records)
+    assert all(isinstance(each["metadata"], dict) for each in records)
+    titles = {each["metadata"]["chunk_id"]: each["title"] for each in records}
+    assert titles == {"backups": "Backups", "restore": "restore.md", "coffee": "coffee"}
+    found = client.post("/api/search", json={"query": QUESTION, "collection": handbook, "min_relevance": 0}).json
+    relevance = {each["doc_id"]: each["relevance"] for each in found["results"]}
+    assert {each["metadata"]["document_id"]: each["score"] for each in records} == relevance
+    assert records[0]["content"] == DOCUMENTS["backups"][0]
+    assert records[0]["metadata"] == {
+        **DOCUMENTS["backups"][1],
+        **{"collection": handbook, "document_id": "backups", "chunk_id": "backups"},
+    }
+
+
+def test_the_threshold_and_top_k_bound_the_records(retrieved):
+    def found(threshold, top_k=3):
+        records = retrieved(retrieval_setting={"top_k": top_k, "score_threshold": threshold})["records"]
+        return [each["metadata"]["document_id"] for each in records]
+
+    best = retrieved(retrieval_setting=SETTING)["records"][0]["score"]
+    assert found(best - 0.01) == ["backups"]
+    assert [len(found(0, top_k)) for top_k in (1, None, 5_000)] == [1, 3, 3]
+    assert retrieved(query="zebras in space", retrieval_setting={"top_k": 3, "score_threshold": 0.9})["records"] == []
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        {},
+        {"data": b"", "content_type": "application/json"},
+        {"json": {}},
+        {"json": {"knowledge_id": "", "query": "", "retrieval_setting": {"top_k": 1, "score_threshold": 0.0}}},
+        {"json": {"knowledge_id": "no such thing!", "query": " "}},
+        {"json": {"knowledge_id": None, "query": None, "retrieval_setting": None, "metadata_condition": None}},
+    ],
+)
+def test_the_probe_of_a_registration_is_answered(client, probe):
+    answer = client.post("/dify/retrieval", **probe)
+    assert (answer.status_code, answer.json) == (200, {"records": []})
+
+
+def test_several_knowledges_and_beginnings_are_asked_together_and_an_unknown_one_is_2001(retrieved, handbook):
+    assert retrieved(knowledge_id=f"{handbook}, {handbook[:-2]}*")["records"]
+    assert retrieved(knowledge_id=f"{handbook[:-1]}*")["records"]
+    assert retrieved(knowledge_id="")["records"]
+    for name in ("no-such-collection", "No such thing!", "a", ","):
+        refused = retrieved(404, knowledge_id=name)
+        assert (refused["error_code"], refused["code"]) == (2001, "collection_not_found"), name
+
+
+def test_names_of_later_releases_are_ignored_and_a_question_that_is_too_long_is_cut(retrieved):
+    assert retrieved(retrieval_settings=1, knowledgeid="x", retrieval_setting={**SETTING, "reranking": {"a": 1}})[
+        "records"
+    ]
+    assert retrieved(query=QUESTION + " really" * 1_000)["records"]

@@ -16,17 +16,13 @@ def writing(tmp_path_factory, processes):
 @pytest.fixture(scope="session")
 def stored(writing):
     """The service with documents to find, ingested as text."""
-    documents = [
-        (
-            "backups",
-            "Backups",
-            "# Backups\n\nBackups run every night.\n\n## Retention\n\nThey are kept for thirty days.",
-        ),
-        ("coffee", "Coffee", "The coffee machine on the second floor is cleaned every Friday."),
-    ]
+    documents = {
+        "backups": "# Backups\n\nBackups run every night.\n\n## Retention\n\nThey are kept for thirty days.",
+        "coffee": "The coffee machine on the second floor is cleaned every Friday.",
+    }
     with writing.session() as session:
-        for path, title, text in documents:
-            body = {"source": "wiki", "path": path, "title": title, "text": text}
+        for path, text in documents.items():
+            body = {"source": "wiki", "path": path, "title": path.title(), "text": text}
             assert session.post(f"{writing.url}/api/rag/ingest", json=body).status_code == 200
         rule = {
             "filename": "rules/retention.md",

@@ -18,7 +18,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from interfaces.mcp.handshake import VERSIONS, Begun, answer_to, begin
 from interfaces.mcp.server import tool_server
-from tests.interfaces.environ import environ
+from tests.interfaces.conftest import environ
 from tests.interfaces.mcp.test_stdio import INITIALIZE, SECONDS, answered, lines_of, request
 from tests.support.commands import RUN_MAIN
 
@@ -125,10 +125,6 @@ def test_what_clients_send_is_answered_as_the_library_would(version, capabilitie
     assert answer == librarys_answer(message)
 
 
-def test_the_versions_are_those_that_begin_with_initialize():
-    assert frozenset(HANDSHAKE_PROTOCOL_VERSIONS) == VERSIONS
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -148,12 +144,13 @@ def test_what_is_no_plain_request_is_left_to_the_library(content):
     assert begun_with(content) == (Begun(content), b"")
 
 
-def test_what_comes_behind_the_request_is_kept():
+def test_what_comes_behind_the_request_is_kept_and_the_versions_are_those_that_begin_with_initialize():
     content = lines_of(INITIALIZE, request(2, "tools/list")) + b'{"begun'
     begun, answer = begun_with(content)
     assert begun == Begun(content, "first")
     assert answer.count(b"\n") == 1
     assert orjson.loads(answer)["id"] == "first"
+    assert frozenset(HANDSHAKE_PROTOCOL_VERSIONS) == VERSIONS
 
 
 def test_a_client_that_has_closed_its_end_is_left_to_the_server():

@@ -12,7 +12,7 @@ import pytest
 
 from interfaces.commands.scratch_service import processes_in
 from schemas.access.table import TOOLS
-from tests.interfaces.environ import environ
+from tests.interfaces.conftest import environ
 from tests.support.commands import RUN_MAIN
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.support.mcp_clients import called, over_stdio, text_of, within_bounds
@@ -201,13 +201,9 @@ def test_a_directory_in_use_is_refused_to_a_second_process(tmp_path):
     assert "serving http" not in text_of(second)
 
 
-def test_a_service_that_does_not_answer_is_told_by_its_address(tmp_path):
-    result = within_bounds(called, over_stdio("--url", "http://127.0.0.1:9", data_dir=tmp_path), "rag_collections")
-    assert result.is_error
-    assert "http://127.0.0.1:9" in text_of(result)
-
-
-def test_a_wrong_setting_stops_the_start_in_one_sentence(tmp_path):
+def test_a_wrong_setting_stops_the_start_and_a_service_that_does_not_answer_is_told_by_its_address(
+    tmp_path,
+):
     ended = subprocess.run(
         (*RUN_MAIN, "mcp"),
         env=environ(threads=1),
@@ -218,6 +214,9 @@ def test_a_wrong_setting_stops_the_start_in_one_sentence(tmp_path):
     )
     assert (ended.returncode, ended.stdout) == (2, b"")
     assert b"RAG_THREADS" in ended.stderr
+    result = within_bounds(called, over_stdio("--url", "http://127.0.0.1:9", data_dir=tmp_path), "rag_collections")
+    assert result.is_error
+    assert "http://127.0.0.1:9" in text_of(result)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -1,11 +1,17 @@
-"""`/v1/embeddings` and `/v1/models` as OpenAI's clients ask them, without those clients."""
+"""`/v1/embeddings`, `/v1/models` and `/v1/files` as OpenAI's clients ask them, without those clients."""
 
 import base64
+import io
 import uuid
 
 import numpy as np
 import pytest
 
+from retrieval.ingest.identity import document_id
+from retrieval.kept_files.kept_files import KeptFiles, file_of, source_of
+from schemas.access.owners import Asker
+from schemas.contracts.kept_files import KeptFileNotFoundError
+from schemas.storage.erasure import Target
 from tests.support.commands import files_holding
 
 MODEL = "all-MiniLM-L6-v2"
@@ -45,13 +51,10 @@ def test_vectors_are_those_of_the_model_as_floats_and_as_base64_of_little_endian
         np.testing.assert_allclose(vectors(embed(input=single)), expected[:1], atol=1e-6)
 
 
-def test_many_texts_are_embedded_in_their_order(embed, app):
+def test_many_texts_are_embedded_in_their_order_and_nothing_of_a_text_is_kept(embed, app):
     texts = [f"text number {number}" for number in range(70)]
     expected = app.extensions["rag.layers"].connections.open("default", "embedding").embed(texts)
     np.testing.assert_allclose(vectors(embed(input=texts)), expected, atol=1e-5)
-
-
-def test_nothing_of_a_text_is_kept(embed, app):
     word = uuid.uuid4().hex
     embed(input=f"secret {word}")
     folder = app.extensions["rag.service"].settings.data_dir
@@ -79,17 +82,14 @@ def test_tokens_are_refused_with_what_to_do(embed):
         assert (refused["type"], refused["param"]) == ("invalid_request_error", "input")
 
 
-def test_an_unknown_model_is_404_with_openais_code(embed, client):
-    refused = embed(404, model="text-embedding-3-small")
-    assert (refused["error"]["code"], refused["error"]["param"]) == ("model_not_found", "model")
-    assert client.get("/v1/models/text-embedding-3-small").json["error"]["code"] == "model_not_found"
-
-
-def test_models_are_listed_and_shown_by_their_names(client):
+def test_models_are_listed_and_shown_by_their_names_and_an_unknown_one_is_404_with_openais_code(client, embed):
     listed = client.get("/v1/models").json["data"]
     assert [each["id"] for each in listed if each["owned_by"] == "minilm"] == [MODEL]
     assert client.get(f"/v1/models/{MODEL}").json == listed[0]
     assert client.get("/v1/models/default").json == {**listed[0], "id": "default"}
+    refused = embed(404, model="text-embedding-3-small")
+    assert (refused["error"]["code"], refused["error"]["param"]) == ("model_not_found", "model")
+    assert client.get("/v1/models/text-embedding-3-small").json["error"]["code"] == "model_not_found"
 
 
 @pytest.fixture
@@ -117,25 +117,139 @@ def test_a_connection_may_be_called_what_a_client_insists_on(client, embed, expe
     assert (names.count(MODEL), names.count("text-embedding-ada-002")) == (1, 1)
 
 
-def test_every_refusal_is_in_openais_words(client):
-    given = {"path": "/v1/embeddings", "method": "POST"}
-    for request_, status in (
-        ({"path": "/v1/responses", "method": "POST", "json": {}}, 404),
-        ({"path": "/v1/embeddings"}, 405),
-        ({**given, "data": "[]", "content_type": "application/json"}, 400),
-        ({**given, "data": "x", "content_type": "text/plain"}, 415),
-        ({"path": "/v1/models", "headers": {"Host": "elsewhere.example"}}, 421),
-        ({"path": "/v1/models", "headers": {"Origin": "https://elsewhere.example"}}, 403),
-        ({"path": "/v1/models?" + "x" * 40_000}, 414),
-    ):
-        answer = client.open(**request_)
-        assert answer.status_code == status
-        assert answer.json["error"]["message"]
-        assert answer.json["error"]["code"] == answer.json["code"]
-
-
 def test_what_may_succeed_later_says_when_to_try_again(client, connected):
     connected("far", "openai", {"model": "x", "url": "http://127.0.0.1:9/v1"})
     answer = client.post("/v1/embeddings", json={"model": "far", "input": "x"})
     assert (answer.status_code, "x-should-retry" in answer.headers) == (503, False)
     assert int(answer.headers["Retry-After"]) >= 1
+
+
+NOBODY = "file-" + "0" * 32
+
+
+@pytest.fixture
+def keep(client):
+    """`keep(name, content, status=…, **fields)`: the answer to an upload."""
+
+    def keep(name="a.md", content=b"Backups are kept.", status=200, **fields):
+        form = {"purpose": "assistants", "file": (io.BytesIO(content), name), **fields}
+        answer = client.post("/v1/files", data={each: value for each, value in form.items() if value is not None})
+        assert answer.status_code == status, answer.text
+        return answer.json
+
+    return keep
+
+
+def test_a_file_is_kept_shown_and_deleted(client, keep):
+    file = keep("notes/ü.md", b"\x00\xff any bytes")
+    told = {"filename": "notes/ü.md", "bytes": 12, "purpose": "assistants", "status": "processed"}
+    assert file.items() >= told.items()
+    place = f"/v1/files/{file['id']}"
+    assert client.get(place).json == file
+    with client.get(f"{place}/content") as content:
+        assert content.data == b"\x00\xff any bytes"
+        assert (content.mimetype, content.headers["X-Content-Type-Options"]) == ("application/octet-stream", "nosniff")
+    assert client.delete(place).json == {"id": file["id"], "object": "file", "deleted": True}
+    assert [client.open(place, method=method).status_code for method in ("GET", "DELETE")] == [404, 404]
+    assert client.get(f"{place}/content").json["error"]["code"] == "kept_file_not_found"
+
+
+def test_a_list_goes_on_behind_a_file_that_is_gone_and_not_behind_what_is_none(client, keep):
+    ids = [keep(purpose="user_data")["id"] for _ in range(5)]
+    first = client.get("/v1/files?purpose=user_data&limit=2").json
+    assert ([each["id"] for each in first["data"]], first["has_more"]) == (ids[:2:-1], True)
+    for each in first["data"]:
+        client.delete(f"/v1/files/{each['id']}")
+    second = client.get(f"/v1/files?purpose=user_data&limit=5&after={first['last_id']}").json
+    assert ([each["id"] for each in second["data"]], second["has_more"]) == (ids[2::-1], False)
+    oldest = client.get("/v1/files?purpose=user_data&limit=1&order=asc").json
+    assert (oldest["first_id"], oldest["has_more"]) == (ids[0], True)
+    for after in ("", "zzz", "file-", "vs_" + 32 * "0", "file-" + 32 * "G"):
+        answer = client.get("/v1/files", query_string={"after": after})
+        assert (answer.status_code, answer.json["error"]["param"]) == (400, "after"), after
+        assert answer.json["error"]["code"] == "invalid_cursor", after
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "param"),
+    [
+        ({"purpose": None}, 400, "purpose"),
+        ({"purpose": "mine"}, 400, "purpose"),
+        ({"file": None}, 400, "file"),
+        ({"content": b""}, 400, "file"),
+        ({"name": "../a.md"}, 400, "file"),
+        ({"expires_after[seconds]": "3600"}, 400, "expires_after[anchor]"),
+        ({"expires_after[anchor]": "created_at"}, 400, "expires_after[seconds]"),
+        ({"expires_after[anchor]": "created_at", "expires_after[seconds]": "60"}, 400, "expires_after[seconds]"),
+        ({"other": (io.BytesIO(b"x"), "b.md")}, 400, "file"),
+    ],
+)
+def test_a_wrong_field_is_named_and_nothing_is_kept(client, keep, changes, status, param):
+    before = client.get("/v1/files").json
+    if changes == {"file": None}:
+        answer = client.post("/v1/files", data={"purpose": "batch", "note": "x", "more": (io.BytesIO(b""), "")})
+        assert answer.status_code == 400
+    else:
+        assert keep(status=status, **changes)["error"]["param"] == param
+    assert client.get("/v1/files").json == before
+
+
+@pytest.fixture
+def kept(app, tmp_path):
+    """`kept.files` with a clock `kept.now` that stands, in a data directory of its own."""
+
+    class Kept:
+        now = 1_000.0
+
+        def __init__(self):
+            self.folder = tmp_path
+            self.files = KeptFiles(
+                app.extensions["rag.service"].catalog, tmp_path, max_file_bytes=100, clock=lambda: self.now
+            )
+
+        def add(self, name="a.md", lives_seconds=None, owner="alice"):
+            with self.files.begin() as arriving:
+                arriving.take(name, "text/markdown", [b"Some ", b"words"])
+                return arriving.finish(purpose="batch", lives_seconds=lives_seconds, asker=Asker(owner))
+
+    return Kept()
+
+
+def test_what_arrived_and_was_not_finished_leaves_nothing_and_an_expired_file_is_gone_and_swept(kept):
+    with kept.files.begin() as arriving:
+        arriving.take("a.md", "", [b"x"])
+    assert [each.name for each in (kept.folder / "files").iterdir()] == ["home"]
+    file, stays = kept.add(lives_seconds=3_600), kept.add()
+    path = kept.files.content(file)
+    kept.now += 3_599
+    assert kept.files.one(file.id, asker=Asker("alice")) == file
+    kept.now += 1
+    with pytest.raises(KeptFileNotFoundError):
+        kept.files.one(file.id, asker=Asker("alice"))
+    assert path.exists()
+    kept.files.sweep()
+    assert not path.exists()
+    assert kept.files.content(stays).read_bytes() == b"Some words"
+
+
+def test_erasure_removes_the_files_of_documents_and_of_users(kept):
+    of_document, of_user, other = kept.add("b.md"), kept.add(owner="bob"), kept.add("c.md")
+    paths = {each.id: kept.files.content(each) for each in (of_document, of_user, other)}
+    target = Target(collection="docs", document_ids=frozenset({document_id(source_of(of_document))}))
+    held = kept.files.holders(target, set(paths.values()))
+    assert held == {paths[each.id]: f"file '{each.id}'" for each in (of_user, other)}
+    assert kept.files.erase(target) == 1
+    assert kept.files.erase(Target(owner="bob")) == 1
+    assert [path.exists() for path in paths.values()] == [False, False, True]
+
+
+def test_only_the_document_of_a_file_tells_its_file(kept):
+    source = source_of(kept.add())
+    assert file_of(source, document_id(source)) == source.partition("/")[0]
+    for other, told in (
+        (source, "another"),
+        (NOBODY, document_id(NOBODY)),
+        ("wiki/a.md", document_id("wiki/a.md")),
+        (3, "x"),
+    ):
+        assert file_of(other, told) is None

@@ -267,12 +267,3 @@ def test_clients_at_once_leave_a_state_that_is_true(app, client, keep, store):
         assert found(client, store, "Number", "by", each["attributes"]["by"]) == [each["id"]]
     jobs = client.get("/api/jobs?limit=100").json["jobs"]
     assert not [job for job in jobs if job["status"] in ("queued", "running")]
-
-
-def test_a_store_that_is_deleted_meanwhile_is_not_made_again(client, keep):
-    made = client.post("/v1/vector_stores", json={"file_ids": [keep(f"{n}.md", f"{n}") for n in range(3)]}).json
-    client.delete(f"/v1/vector_stores/{made['id']}")
-    eventually(
-        lambda: all(each["status"] not in ("queued", "running") for each in client.get("/api/jobs").json["jobs"]),
-    )
-    assert client.get(f"/collections/{made['collection']}").status_code == 404

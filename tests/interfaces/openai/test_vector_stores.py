@@ -1,11 +1,9 @@
-"""`/v1/vector_stores` as OpenAI's clients ask it, without those clients."""
+"""`/v1/vector_stores` and their `/search` as OpenAI's clients ask them, without those clients."""
 
 import pytest
 
 from retrieval.kept_files.store_facts import VectorStoreFacts
 from schemas.contracts.vector_stores import DAY_MS
-
-NOBODY = "vs_" + "0" * 32
 
 
 @pytest.fixture
@@ -27,10 +25,8 @@ def make(client):
 
 def test_a_store_is_a_text_collection_by_every_interface(client, make):
     store = make(name="Händbuch & more", description="d", metadata={"team": "ops"})
-    assert (store["name"], store["description"], store["metadata"], store["status"]) == (
-        *("Händbuch & more", "d", {"team": "ops"}),
-        "completed",
-    )
+    told = {"name": "Händbuch & more", "description": "d", "metadata": {"team": "ops"}, "status": "completed"}
+    assert store.items() >= told.items()
     collection = client.get(f"/collections/{store['collection']}").json
     assert collection["name"] == "Handbuch-more"
     assert store["id"] == "vs_" + collection["id"].replace("-", "")
@@ -68,10 +64,7 @@ def test_a_change_leaves_what_it_does_not_name_and_takes_away_what_is_null(clien
     assert changed["expires_at"] == changed["last_active_at"] + 2 * DAY_MS // 1_000
     assert changed["created_at"] == store["created_at"]
     cleared = client.post(place, json={"metadata": None, "expires_after": None}).json
-    assert (cleared["name"], cleared["metadata"], cleared["expires_after"], cleared["expires_at"]) == (
-        *("new", {}, None),
-        None,
-    )
+    assert cleared.items() >= {"name": "new", "metadata": {}, "expires_after": None, "expires_at": None}.items()
 
 
 def test_pages_go_on_behind_a_store_that_is_gone(client, make):
@@ -89,7 +82,7 @@ def test_pages_go_on_behind_a_store_that_is_gone(client, make):
     assert ([each["id"] for each in rising["data"]], rising["has_more"]) == ([ids[1], ids[3]], False)
 
 
-def test_what_is_deleted_is_gone_by_every_interface(client, make):
+def test_what_is_deleted_is_gone_by_every_interface_and_none_is_made_of_a_file_that_is_not_there(client, make):
     store = make(name="to delete")
     place = f"/v1/vector_stores/{store['id']}"
     assert client.delete(place).json == {"id": store["id"], "object": "vector_store.deleted", "deleted": True}
@@ -97,9 +90,6 @@ def test_what_is_deleted_is_gone_by_every_interface(client, make):
     for method, path in (("GET", place), ("POST", place), ("DELETE", place), ("GET", f"{place}/files")):
         answer = client.open(path, method=method, json={} if method == "POST" else None)
         assert (answer.status_code, answer.json["error"]["code"]) == (404, "collection_not_found")
-
-
-def test_a_store_of_a_file_that_is_not_there_is_not_made(client, make):
     before = client.get("/v1/vector_stores").json
     assert make(404, file_ids=["file-nobody"])["error"]["param"] is None
     assert client.get("/v1/vector_stores").json == before
@@ -133,7 +123,8 @@ def test_a_store_expires_so_long_after_its_last_activity(facts):
 
 
 def test_an_expired_store_is_not_searched_until_it_is_brought_back(app, client, make):
-    store = make(name="expires", expires_after={"anchor": "last_active_at", "days": 1})
+    lasts = {"expires_after": {"anchor": "last_active_at", "days": 1}}
+    store = make(name="expires", **lasts)
     place, collection = f"/v1/vector_stores/{store['id']}", client.get(f"/collections/{store['collection']}").json
     old = VectorStoreFacts(app.extensions["rag.service"].catalog, clock=lambda: 1_000.0)
     old.keep(collection["id"], {})
@@ -141,10 +132,7 @@ def test_an_expired_store_is_not_searched_until_it_is_brought_back(app, client, 
     for path, body in (("search", {"query": "x"}), ("files", {"file_id": "x"})):
         answer = client.post(f"{place}/{path}", json=body)
         assert (answer.status_code, answer.json["error"]["code"]) == (400, "vector_store_expired")
-    assert (
-        client.post(place, json={"expires_after": {"anchor": "last_active_at", "days": 1}}).json["status"]
-        == "completed"
-    )
+    assert client.post(place, json=lasts).json["status"] == "completed"
     assert client.post(f"{place}/search", json={"query": "x"}).status_code == 200
 
 
@@ -157,3 +145,104 @@ def test_a_sweep_forgets_what_is_gone(facts):
     facts.now += 3_601
     facts.known.sweep(kept)
     assert facts.known.passed("listing", "x") is None
+
+
+TEXTS = {
+    "backups": (
+        "Backups are kept for thirty days and encrypted at rest.",
+        {"path": "ops/backups.md", "n": 1, "tags": ["a"]},
+    ),
+    "restore": ("Call restoreArchive() to bring back what was saved last night.", {"title": "Restore", "n": 2}),
+    "coffee": ("The coffee machine on the second floor is cleaned every Friday.", {"n": 3, "open": True}),
+}
+QUESTION = "How long are backups kept?"
+
+
+@pytest.fixture(scope="module")
+def handbook(text_collection):
+    return text_collection(TEXTS)
+
+
+@pytest.fixture
+def search(client, handbook):
+    def search(status=200, store=handbook, **body):
+        answer = client.post(f"/v1/vector_stores/{store}/search", json={"query": QUESTION, **body})
+        assert answer.status_code == status, answer.json
+        return answer.json
+
+    return search
+
+
+EVERYTHING = {"ranking_options": {"score_threshold": 0}}
+
+
+def found(answer):
+    return [each["file_id"] for each in answer["data"]]
+
+
+def test_results_are_those_of_the_search_by_the_name_of_a_store_and_by_its_id(search, client, handbook):
+    answer = search(**EVERYTHING)
+    expected = client.post("/api/search", json={"query": QUESTION, "collection": handbook, "min_relevance": 0}).json
+    assert [(each["file_id"], each["score"]) for each in answer["data"]] == [
+        (each["doc_id"], each["relevance"]) for each in expected["results"]
+    ]
+    assert answer["search_query"] == [QUESTION]
+    assert answer["data"][0] == {
+        "file_id": "backups",
+        "filename": "backups.md",
+        "score": answer["data"][0]["score"],
+        "attributes": {"path": "ops/backups.md", "n": 1},
+        "content": [{"type": "text", "text": TEXTS["backups"][0]}],
+    }
+    names = {each["file_id"]: each["filename"] for each in answer["data"]}
+    assert names == {"backups": "backups.md", "restore": "Restore", "coffee": "coffee"}
+    store = "vs_" + client.get(f"/collections/{handbook}").json["id"].replace("-", "")
+    assert search(store=store) == search()
+
+
+def test_several_questions_count_by_the_best_and_the_threshold_and_the_number_bound_the_results(search):
+    questions = [QUESTION, "When is the coffee machine cleaned?"]
+    answer = search(query=questions, max_num_results=2)
+    assert sorted(found(answer)) == ["backups", "coffee"]
+    scores = [each["score"] for each in answer["data"]]
+    assert scores == sorted(scores, reverse=True)
+    assert answer["search_query"] == questions
+    assert len(found(search(max_num_results=1, **EVERYTHING))) == 1
+    best = search(**EVERYTHING)["data"][0]["score"]
+    assert found(search(ranking_options={"score_threshold": best - 0.01, "ranker": "auto"})) == ["backups"]
+
+
+def test_weights_say_how_much_words_and_meaning_count(search, client, handbook):
+    def ranked(**weights):
+        return found(search(ranking_options={"score_threshold": 0, "hybrid_search": weights}))
+
+    words = {"query": QUESTION, "collection": handbook, "min_relevance": 0, "weights": {"semantic": 0}}
+    expected = [each["doc_id"] for each in client.post("/api/search", json=words).json["results"]]
+    assert ranked(embedding_weight=0) == expected
+    assert len(ranked(text_weight=0)) == len(TEXTS)
+
+
+def of(operator, key, value):
+    return {"type": operator, "key": key, "value": value}
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (of("eq", "n", 2), {"restore"}),
+        (of("ne", "n", 2), {"backups", "coffee"}),
+        (of("gte", "n", 2), {"restore", "coffee"}),
+        (of("in", "n", [1, 3]), {"backups", "coffee"}),
+        (of("nin", "n", [1, 3]), {"restore"}),
+        ({"type": "and", "filters": [of("gt", "n", 1), of("lt", "n", 3)]}, {"restore"}),
+        ({"type": "or", "filters": [of("eq", "n", 2), of("eq", "open", True)]}, {"restore", "coffee"}),
+        (None, set(TEXTS)),
+    ],
+)
+def test_filters_are_on_metadata(search, filters, expected):
+    assert set(found(search(filters=filters, **EVERYTHING))) == expected
+
+
+@pytest.mark.parametrize("store", ["vs_" + "0" * 32, "00", "not a name!", "nobody-at-all"])
+def test_a_store_that_is_not_there_is_said(search, store):
+    assert search(404, store=store)["error"]["param"] is None

@@ -1,17 +1,22 @@
 """`rag-wrapper collections`, `documents` and `status`; and that commands answer alike from a service and from its data
-directory alone."""
+directory alone. The same output on terminals of all kinds, in pipes that close and when Ctrl-C is pressed."""
 
 import json
+import os
+import pty
 import re
+import signal
+import subprocess
 
 import pytest
 from click.testing import CliRunner
 
 from interfaces.cli import main
 from interfaces.terminal import services
+from providers.contract_tests.stub_server import serving
 from schemas.errors import ConfigurationError
-from tests.support.commands import run_command
-from tests.support.live import start_service
+from tests.support.commands import RUN_MAIN, run_command
+from tests.support.live import PATIENCE_SECONDS, eventually, start_service
 
 ASKED = (("search", "when do backups run?", "--json"), ("documents",))
 UNHURRIED = {"retrieve_seconds": 100}
@@ -98,3 +103,113 @@ def test_a_service_and_its_data_directory_answer_alike(tmp_path, processes):
     alone = [shown(command, service.data_dir) for command in ASKED]
     assert alone == served
     assert [each[0] for each in alone] == [0] * len(ASKED)
+
+
+HIT = {
+    "doc_id": "d",
+    "collection": "c",
+    "chunk_id": "c-0",
+    "content": "Backups run \x1b[31mevery\x07 night – “always”.",
+    "score": 1.0,
+    "relevance": 0.97,
+    "rrf_score": 0.03,
+    "sources": ["lexical"],
+    "provenance": {"lexical": {"rank": 1, "score": 0.5}},
+    "metadata": {"source": "guide.md", "title": "Guide", "section": "Guide > Backups", "start_line": 7},
+}
+RECEIPT = {"oracles": {}, "fusion": "smoothed", "collections": {"c": {"status": "asked"}}, "below_min_relevance": 0}
+
+
+@pytest.fixture
+def service():
+    with serving() as stub:
+        yield stub
+
+
+def answer(*hits):
+    return 200, {"Content-Type": "application/json"}, json.dumps({"results": hits, "receipt": RECEIPT}).encode()
+
+
+def environ(**more):
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("RAG_", "LC_", "LANG", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM"))
+    }
+    return {**kept, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **more}
+
+
+def on_a_terminal(service, folder, columns="80", **more):
+    """Return what a search writes to a terminal."""
+    leader, follower = pty.openpty()
+    line = [*RUN_MAIN, "search", "when do backups run", "--url", service.url]
+    process = subprocess.Popen(
+        line, stdin=follower, stdout=follower, stderr=follower, env=environ(COLUMNS=columns, **more), cwd=folder
+    )
+    os.close(follower)
+    written = b""
+    try:
+        while part := os.read(leader, 65536):
+            written += part
+    except OSError:
+        pass  # the other end is closed
+    finally:
+        os.close(leader)
+    assert process.wait(PATIENCE_SECONDS) == 0, written
+    return written.decode()
+
+
+def test_words_are_marked_and_files_are_linked(service, tmp_path):
+    (tmp_path / "guide.md").write_text("here")
+    service.answer = answer(HIT)
+    shown = on_a_terminal(service, tmp_path)
+    assert re.search(r"\x1b\[1;33mBackups\x1b\[0m", shown)
+    assert f";{(tmp_path / 'guide.md').as_uri()}\x1b\\" in shown
+    assert "\x1b[31m" not in shown, "a text commands the terminal"
+    assert "\x07" not in shown
+
+
+def test_no_colour_where_nobody_wants_it_and_no_link_where_no_file_is(service, tmp_path):
+    service.answer = answer(HIT)
+    shown = on_a_terminal(service, tmp_path, NO_COLOR="1")
+    assert not re.search(r"\x1b\[[\d;]*3\dm", shown)
+    assert "file://" not in shown
+
+
+def test_narrow_terminals_wrap_between_words(service, tmp_path):
+    service.answer = answer({**HIT, "content": "several words that do not fit into a line"})
+    shown = re.sub(r"\x1b\[[\d;]*m", "", on_a_terminal(service, tmp_path, columns="24")).splitlines()
+    assert "    several words that" in [line.rstrip() for line in shown]
+    assert all(len(line) <= 24 for line in shown if line.startswith("    "))
+
+
+def test_what_the_encoding_lacks_is_spelt_in_ascii(service):
+    service.answer = answer(HIT)
+    line = [*RUN_MAIN, "search", "backups", "--url", service.url]
+    spelt = environ(LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    done = subprocess.run(line, capture_output=True, timeout=PATIENCE_SECONDS, check=False, env=spelt)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == b'guide.md:7  Guide > Backups  97%\n    Backups run [31mevery night - "always".\n'
+
+
+def test_a_pipe_that_closes_ends_the_command_without_a_word(service):
+    service.answer = answer(*[{**HIT, "content": "word " * 2_000}] * 100)
+    line = [*RUN_MAIN, "search", "backups", "--full", "--url", service.url]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ())
+    assert process.stdout.readline().startswith(b"guide.md:7")
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(PATIENCE_SECONDS), said) == (141, b"")
+
+
+@pytest.mark.parametrize("command", [("search", "x"), ("documents",), ("load", __file__)])
+def test_ctrl_c_ends_the_command_without_a_word(service, command):
+    service.answer = None
+    process = subprocess.Popen(
+        [*RUN_MAIN, *command, "--url", service.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ()
+    )
+    eventually(lambda: service.requests)
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (process.returncode, out, said) == (130, b"", b"")

@@ -1,12 +1,20 @@
-"""The registry's routes as a config builder uses them; no connection leads to the service's own engine."""
+"""The registry's routes as a config builder uses them; no connection leads to the service's own engine. Connections
+that the configuration file declares."""
 
 import json
-import re
+import os
 from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
-from providers.contract_tests.stub_server import serving
+from interfaces import secrets_warnings
+from interfaces.start_checks import look_before_start
+from registry.placeholders.resolving import Placeholders
+from schemas.settings import RegistrySettings
+from tests.interfaces.conftest import environ
+from tests.support.live import live_service
+from tests.support.logs import logs_of
 from wrapper.engine.keeper.state import read_state
 
 SECRET = "sk-planted-9f3b"
@@ -62,34 +70,6 @@ def test_a_missing_field_is_a_fault_and_an_unset_variable_a_warning(client):
     assert sorted(warning["pointer"] for warning in unset["warnings"]) == ["/api_key", "/url"]
 
 
-def test_a_connection_from_its_making_to_its_end(client, connection_id, secret):
-    made = client.post("/api/connections", json=openai(connection_id, url="http://127.0.0.1:9/v1", api_key=secret))
-    assert made.status_code == 201
-    assert made.json["config"] == {"url": "http://127.0.0.1:9/v1"}
-    assert made.json["secrets"] == {"api_key": ["TEST_OPENAI_API_KEY"]}
-    assert connection_id in [each["id"] for each in client.get("/api/connections").json["connections"]]
-    moved = client.put(f"/api/connections/{connection_id}", json={"config": {"model": "m"}})
-    assert (moved.status_code, moved.json["details"]["errors"][0]["pointer"]) == (400, "/api_key")
-    config = {"url": "http://127.0.0.1:9/v2", "model": "m"}
-    changed = client.put(f"/api/connections/{connection_id}", json={"config": config, "display_name": "Mine"})
-    assert changed.status_code == 200
-    assert (changed.json["config"], changed.json["display_name"]) == (config, "Mine")
-    assert changed.json["secrets"] == {"api_key": ["TEST_OPENAI_API_KEY"]}
-    assert client.get(f"/api/connections/{connection_id}").json == changed.json
-    again = client.post("/api/connections", json=openai(connection_id))
-    assert (again.status_code, again.json["code"]) == (409, "connection_exists")
-    assert client.delete(f"/api/connections/{connection_id}").json == {"status": "deleted", "id": connection_id}
-    for method in (client.get, client.delete):
-        assert method(f"/api/connections/{connection_id}").status_code == 404
-
-
-def test_the_built_in_connections_exist_and_stay(client):
-    shown = {each["id"]: each for each in client.get("/api/connections").json["connections"]}
-    assert (shown["local"]["type"], shown["default"]["type"]) == ("rag", "embedding")
-    for answer in (client.put("/api/connections/local", json={"config": {}}), client.delete("/api/connections/local")):
-        assert (answer.status_code, answer.json["code"]) == (409, "connection_read_only")
-
-
 def test_a_planted_secret_is_in_no_answer_of_any_route(client, connection_id, secret, capfd):
     config = {"url": "http://127.0.0.1:9/v1", "api_key": secret}
     client.post("/api/connections", json=openai(connection_id, **config))
@@ -115,96 +95,10 @@ def test_a_planted_secret_is_in_no_answer_of_any_route(client, connection_id, se
     assert SECRET not in said.out + said.err
 
 
-def test_variables_are_named_and_never_shown(client, secret):
-    answer = client.get("/api/connections/env-vars").json
-    names = [each["name"] for each in answer["variables"]]
-    assert (answer["count"], "PATH" in names) == (len(names), False)
-    assert {"name": "TEST_OPENAI_API_KEY", "value": "********", "exists": True} in answer["variables"]
-    judged = client.post("/api/connections/env-vars/validate", json={"names": ["PATH"], "text": "${NO_SUCH_URL}"}).json
-    assert judged["valid"] is False
-    found = [(each["name"], each["allowed"], each["set"]) for each in judged["variables"]]
-    assert found == [("PATH", False, False), ("NO_SUCH_URL", True, False)]
-    assert (judged["missingVars"], judged["disallowedVars"]) == (["NO_SUCH_URL"], ["PATH"])
-    assert [each.split()[2] for each in judged["warnings"]] == ["PATH", "NO_SUCH_URL"]
-    answer = client.get("/api/connections/env-vars/suggestions?provider=openai&field=api_key").json
-    assert (answer["provider"], answer["field"]) == ("openai", "api_key")
-    told = {"name": "TEST_OPENAI_API_KEY", "set": True, "exists": True, "placeholder": secret}
-    assert told in answer["suggestions"]
-
-
 def test_only_documents_have_collections(client):
     answer = client.get("/api/connections/default/collections")
     assert (answer.status_code, answer.json["code"]) == (409, "wrong_connection_type")
     assert "local" in answer.json["details"]["allowed"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("provider", ["chromadb-wrapper", "chromadb", "qdrant"])
-def test_a_url_at_which_something_else_answers_is_told_as_such(client, connection_id, provider):
-    """Each provider is tried with many more answers by its contract tests."""
-    for content in (b"<html>", b"{}", b"[[[1"):
-        with serving() as stub:
-            stub.answer = (200, {}, content)
-            made = {"id": connection_id, "type": "rag", "provider": provider, "config": {"url": stub.url}}
-            assert client.post("/api/connections", json=made).status_code == 201
-            url = f"/api/connections/{connection_id}"
-            listed = client.get(f"{url}/collections")
-            # Servers of vendors that do not speak JSON are unavailable.
-            codes = {"answer_unusable"} if provider != "chromadb" else {"answer_unusable", "unavailable"}
-            assert (listed.status_code, listed.json["code"] in codes) == (503, True), content
-            assert re.search("is not this service|answered something", listed.json["message"]), content
-            tested = client.post("/api/connections/rag/test", json={"provider": provider, "config": {"url": stub.url}})
-            assert (tested.status_code, tested.json["success"], tested.json["errorType"]) == (400, False, "unknown")
-            health = client.get(f"{url}/health")
-            assert (health.status_code, health.json["status"]) == (200, "unhealthy"), content
-            asked = {"userMessage": "hello", "selectedCollections": [{"service": connection_id, "name": "docs"}]}
-            (receipt,) = client.post("/api/collect", json=asked).json["receipt"]["collections"]
-            assert (receipt["status"], "in the log" in receipt["error"]) == ("failed", False), content
-            assert client.delete(url).status_code == 200
-
-
-def test_the_embeddings_of_this_machine_pass_without_a_network(client):
-    answer = client.post("/api/connections/embedding/test", json={"provider": "minilm", "config": {}})
-    assert answer.status_code == 200
-    verdicts = {stage["name"]: stage["verdict"] for stage in answer.json["stages"]}
-    assert (verdicts["address"], verdicts["connect"], verdicts["capability"]) == ("skipped", "skipped", "passed")
-    assert answer.json["details"]["dimension"] == 384
-
-
-@pytest.mark.parametrize(
-    ("url", "error_type", "stage"),
-    [
-        ("http://127.0.0.1:9", "network", "connect"),
-        ("http://0xA9FEA9FE/latest/meta-data", "blocked", "address"),
-        ("${HOME}", "invalid_config", "placeholders"),
-    ],
-)
-def test_a_connection_that_does_not_work_says_at_which_stage_and_what_to_do(client, url, error_type, stage):
-    answer = client.post("/api/connections/test", json={"type": "rag", "provider": "chromadb", "config": {"url": url}})
-    assert (answer.status_code, answer.json["success"], answer.json["errorType"]) == (400, False, error_type)
-    [failed] = [each for each in answer.json["stages"] if each["verdict"] == "failed"]
-    assert (failed["name"], failed["next_step"] != "") == (stage, True)
-    assert answer.json["error"] == answer.json["message"]
-
-
-@pytest.mark.parametrize("depth", [40, 300, 1000])
-def test_a_configuration_that_is_nested_beyond_reason_is_refused(client, connection_id, depth):
-    nested = '{"a":' * depth + "1" + "}" * depth
-    for path in ("", "/validate", "/test"):
-        given = f'"config": {nested}' if path else f'"id": "{connection_id}", "config": {nested}'
-        sent = f'{{"type": "embedding", "provider": "openai", {given}}}'
-        answer = client.post(f"/api/connections{path}", data=sent, content_type="application/json")
-        assert (answer.status_code in (200, 400), answer.json.get("valid") is True) == (True, False)
-
-
-@pytest.mark.parametrize("path", ["", "/health"])
-def test_connections_come_by_pages_when_wanted(client, path):
-    everything = client.get(f"/api/connections{path}").json
-    first = client.get(f"/api/connections{path}?limit=1").json
-    second = client.get(f"/api/connections{path}?limit=1&cursor={first['next_cursor']}").json
-    assert everything["next_cursor"] is None
-    ids = [each["id"] for each in everything["connections"]]
-    assert [each["id"] for page in (first, second) for each in page["connections"]] == ids[:2]
 
 
 def events_of(answer):
@@ -226,40 +120,11 @@ def test_a_test_may_be_told_stage_by_stage(client, models, route):
         assert client.post("/api/connections/test", json=asked).status_code == status
 
 
-def test_a_form_that_changes_a_connection_is_judged_and_tested_with_the_secrets_it_keeps(client, connection_id, models):
-    url = f"{models.url}/v1"
-    made = client.post("/api/connections", json=openai(connection_id, url=url, model="stub", api_key=SECRET))
-    assert made.status_code == 201
-    form = {"type": "embedding", "provider": "openai", "config": {"url": url, "model": "stub"}}
-    answer = client.post("/api/connections/test", json={**form, "changes": connection_id})
-    [stage] = [each for each in answer.json["stages"] if each["name"] == "authenticate"]
-    assert stage["message"] == "The service answers, with these credentials"
-    assert models.requests[-1].headers["Authorization"] == f"Bearer {SECRET}"
-    without = client.post("/api/connections/test", json=form).json
-    [stage] = [each for each in without["stages"] if each["name"] == "authenticate"]
-    assert stage["message"] == "The service answers; no credentials were given"
-
-    elsewhere = {**form, "config": {"url": "http://127.0.0.1:9/v1"}, "changes": connection_id}
-    judged = client.post("/api/connections/validate", json=elsewhere).json
-    assert [fault["pointer"] for fault in judged["errors"]] == ["/api_key"]
-    refused = client.post("/api/connections/embedding/test", json={**elsewhere, "stream": True})
-    assert (refused.status_code, refused.json["code"]) == (400, "invalid_config")
-    assert client.post("/api/connections/validate", json={**form, "changes": connection_id}).json["valid"]
-
-
 @pytest.mark.parametrize(("changes", "status"), [("nobody", 404), ("local", 409)])
 def test_only_a_connection_that_may_be_changed_lends_its_secrets(client, changes, status):
     asked = {"type": "rag", "provider": "local", "config": {}, "changes": changes}
     for route in ("validate", "test"):
         assert client.post(f"/api/connections/{route}", json=asked).status_code == status
-
-
-def test_health_has_a_history(client):
-    for _ in range(2):
-        listed = {each["id"]: each for each in client.get("/api/connections/health").json["connections"]}
-    looks = listed["local"]["history"]
-    assert looks[-1]["status"] == "healthy"
-    assert client.get("/api/connections/local/health").json["history"][: len(looks)] == looks
 
 
 @pytest.fixture
@@ -288,3 +153,70 @@ def test_a_stored_connection_does_not_reach_the_engine(client, connection_id, en
     [receipt] = client.post("/api/collect", json=asked).json["receipt"]["collections"]
     assert receipt["status"] == "failed"
     assert "RAG_CONNECT_POLICY" in receipt["error"]
+
+
+GOOD = {
+    "type": "rag",
+    "provider": "chromadb",
+    "config": {"url": "http://127.0.0.1:9", "api_key": "${CHROMA_API_KEY}"},
+    "display_name": "The books",
+}
+
+
+def file_of(tmp_path, **connections):
+    path = tmp_path / "rag.yaml"
+    path.write_text(yaml.safe_dump({"connections": connections}))
+    return path
+
+
+def test_a_declared_connection_is_there_for_all_and_cannot_be_changed(tmp_path, processes):
+    path = file_of(tmp_path, books=GOOD)
+    with live_service(tmp_path, workers=2, config_file=path) as service, service.session() as session:
+        shown = session.get(f"{service.url}/api/connections/books").json()
+        assert (shown["origin"], shown["display_name"]) == ("declared", "The books")
+        assert (shown["config"], shown["secrets"]) == ({"url": "http://127.0.0.1:9"}, {"api_key": ["CHROMA_API_KEY"]})
+        refused = session.delete(f"{service.url}/api/connections/books")
+        assert (refused.status_code, refused.json()["code"]) == (409, "connection_read_only")
+        taken = session.post(f"{service.url}/api/connections", json={"id": "books", **GOOD})
+        assert taken.status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("connection", "sentence"),
+    [
+        ({**GOOD, "provider": "pinecone"}, "connections.books: Provider 'pinecone' not found"),
+        ({**GOOD, "type": "database"}, "connections.books: type must be one of"),
+        (
+            {**GOOD, "config": {"url": "nowhere"}},
+            "connections.books: The configuration for 'chromadb' is not valid: URL",
+        ),
+        ({**GOOD, "config": {"api_key": "sk-planted"}}, "API key is a secret"),
+        ({**GOOD, "config": {"url": "http://${HOME}"}}, "HOME is not among those allowed"),
+        ({**GOOD, "config": ["x"]}, "connections.books.config must be a mapping"),
+        ({**GOOD, "colour": "red"}, "connections.books has an unknown field 'colour'"),
+        ("books", "must map ids to connections"),
+    ],
+)
+def test_one_that_is_no_good_stops_the_start_with_a_sentence(tmp_path, monkeypatch, connection, sentence):
+    settings = environ(data_dir=tmp_path / "data", config_file=file_of(tmp_path, books=connection))
+    monkeypatch.setattr(os, "environ", settings)
+    (problem,) = look_before_start().problems
+    assert sentence in problem
+    assert "sk-planted" not in problem
+
+
+@pytest.mark.parametrize(
+    ("hosts", "environ", "warnings"),
+    [
+        ((), {"OPENAI_API_KEY": "sk-planted"}, 1),
+        (("OPENAI_API_KEY=api.openai.com",), {"OPENAI_API_KEY": "sk-planted"}, 0),
+        ((), {"PATH": "/bin", "RAG_CHAT_API_KEY": "sk-planted"}, 0),
+    ],
+)
+def test_the_start_warns_of_secrets_that_are_bound_to_no_host(monkeypatch, hosts, environ, warnings):
+    logs = logs_of(monkeypatch, "interfaces.secrets_warnings")
+    secrets_warnings.warn_of_free_secrets(RegistrySettings(secret_hosts=hosts), Placeholders(environ))
+    assert ([entry["event"].count("RAG_SECRET_HOSTS") for entry in logs], "planted" in str(logs)) == (
+        [1] * warnings,
+        False,
+    )

@@ -6,14 +6,12 @@ import pytest
 
 from schemas.access.table import ROUTES, Names
 from schemas.field_names import OWN_MEANING
-from schemas.tool_schemas import read_tool_schemas
 from tests.support.contract import METHODS, OTHER_PROTOCOLS, Contract
 from wrapper.web.route_table import _CONVERTED, NAME_ALONE
 
 CONTRACT = Contract.load()
 OWN_RULES = ("/mcp", *OTHER_PROTOCOLS)
 """What the paths of routes begin with that judge names themselves."""
-TOOLS = ("rag_context_search", "rag_context_index", "rag_context_stats")
 IN_BODY = {
     Names.BODY: {"collection"},
     Names.BODY_NAME: {"name"},
@@ -135,7 +133,7 @@ def test_a_collection_is_named_where_the_table_says(app):
     assert len(ROUTES) > 150
 
 
-def test_a_name_that_nearly_fits_is_refused_with_the_name_that_does(client):
+def test_a_name_that_nearly_fits_is_refused_with_the_name_that_does_and_a_parameter_has_one_value(client):
     assert (len(PARAMETERS) > 8, len(FIELDS) > 15) == (True, True)
     said = {
         (path, method, name, place): refusal(client.open(filled_in(path), method=method, **{place: {given: "error"}}))
@@ -145,9 +143,6 @@ def test_a_name_that_nearly_fits_is_refused_with_the_name_that_does(client):
     }
     assert said == {each: (400, "unknown_field", misspelt(each[2]), each[2]) for each in said}
     assert len(said) == len(PARAMETERS) + len(FIELDS)
-
-
-def test_a_parameter_has_one_value(client):
     said = {}
     for path, method, name in PARAMETERS:
         answer = client.open(filled_in(path), method=method, query_string=[(name, "error"), (name, "replace")])
@@ -173,29 +168,6 @@ def test_a_condition_is_compared_or_refused(client):
     assert {True, False} == {is_refused for _, is_refused in expected.values()}
 
 
-def test_a_field_of_the_body_is_no_parameter(client):
-    said = {}
-    for path, method, name in FIELDS:
-        if name not in set(parameters(path, method)):
-            answer = client.open(filled_in(path), method=method, query_string={name: "x"})
-            said[path, method, name] = (*refusal(answer)[:2], answer.json["message"].rpartition(" in the ")[2])
-    assert said == dict.fromkeys(said, (400, "unknown_field", "body?"))
-    assert len(said) > 12
-
-
-@pytest.mark.parametrize("tool", TOOLS)
-def test_an_argument_that_nearly_fits_is_refused(client, tool):
-    for name in read_tool_schemas(tool).input["properties"]:
-        for answer in (
-            client.post(f"/tools/{tool}", json={misspelt(name): "x"}),
-            client.post(f"/tools/{tool}", json={"name": tool, "arguments": {misspelt(name): "x"}}),
-            *([] if tool.endswith("index") else [client.get(f"/tools/{tool}", query_string={misspelt(name): "x"})]),
-        ):
-            assert (answer.status_code, answer.json["code"]) == (400, "unknown_field")
-            assert answer.json["details"]["suggestion"] == name
-
-
-@pytest.mark.slow
 def test_an_unknown_parameter_is_named_in_the_answer(client, name):
     said, plain = {}, {}
     for path, method in operations():
@@ -235,15 +207,6 @@ def test_an_ignored_filter_would_delete_all_documents_so_it_is_refused(client, n
         assert (answer.status_code, answer.json["code"]) == (400, "unknown_field")
 
 
-@pytest.mark.parametrize("extra", [{"title": "x"}, {"title": "x", "n": 7}])
-def test_extra_fields_of_a_document_are_named(client, name, extra):
-    answer = client.post(f"/collections/{name}/documents", json={"documents": [{**DOCUMENT, **extra}]})
-    assert answer.status_code == 201
-    assert answer.json["warnings"] == [
-        f"Unknown field '{key}' is ignored in 1 document, first in number 0" for key in extra
-    ]
-
-
 def test_a_line_that_nearly_fits_is_a_bad_line_and_others_are_named(client, name):
     lines = b'{"id":"b","text":"x","embedding":[1,0],"metdata":{}}\n{"id":"c","text":"x","embedding":[1,0],"title":1}\n'
     headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": name}
@@ -253,11 +216,6 @@ def test_a_line_that_nearly_fits_is_a_bad_line_and_others_are_named(client, name
         assert answer.json["errors"][0]["code"] == "unknown_field"
         assert answer.json["errors"][0]["details"] == {"field": "metdata", "suggestion": "metadata"}
         assert answer.json["warnings"] == ["Unknown field 'title' is ignored"]
-
-
-def test_the_answer_to_ingest_stays_as_its_contract_has_it(client, collection):
-    body = {"source": collection, "path": "p", "title": "t", "text": "words", "zzzzzz": 1}
-    assert set(client.post("/api/rag/ingest", json=body).json) == {"status", "documentId", "chunkCount"}
 
 
 @pytest.mark.parametrize(

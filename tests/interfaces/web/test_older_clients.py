@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.interfaces.answering import answering
+from tests.interfaces.conftest import answering
 from tests.registry.hostile import response
 from tests.support.raw_server import raw_server, saying
 
@@ -30,7 +30,9 @@ def as_first_written(url, **more):
     return {"provider": "chromadb-wrapper", "config": {"provider": "chromadb-wrapper", "url": url, **more}}
 
 
-def test_a_form_that_names_its_provider_twice_and_counts_in_milliseconds_is_tested(client, original):
+def test_a_form_that_names_its_provider_twice_is_tested_and_kept_as_this_release_spells_it(
+    client, original, connection_id
+):
     answer = client.post("/api/connections/rag/test", json=as_first_written(original.url, timeout=30000))
     assert answer.status_code == 200, answer.json
     assert [stage["verdict"] for stage in answer.json["stages"]] == ["passed"] * 6
@@ -40,9 +42,6 @@ def test_a_form_that_names_its_provider_twice_and_counts_in_milliseconds_is_test
         "/api/connections/validate", json={"type": "rag", **as_first_written(original.url, timeout=30000)}
     ).json
     assert (judged["valid"], judged["errors"]) == (True, [])
-
-
-def test_it_is_kept_as_this_release_spells_it(client, connection_id, original):
     sent = {"id": connection_id, "type": "rag", **as_first_written(original.url, timeout=30000)}
     made = client.post("/api/connections", json=sent)
     assert (made.status_code, made.json["config"]) == (201, {"url": original.url, "timeout_seconds": 30.0})
@@ -120,13 +119,10 @@ def test_the_models_of_a_provider_are_discovered(client, kind, provider, names):
         assert (answer.json["models"][1]["maxTokens"], answer.json["models"][1]["description"]) == (32768, "A model")
 
 
-def test_models_whose_names_say_nothing_may_all_embed(client):
+def test_models_whose_names_say_nothing_may_all_embed_and_the_local_provider_has_its_own(client):
     with answering({"/models": {"data": [{"id": "a"}, {"id": "b"}]}}) as server:
         models = discovered(client, "embedding", "openai", url=server.url).json["models"]
     assert [(each["id"], each["type"]) for each in models] == [("a", "embedding"), ("b", "embedding")]
-
-
-def test_the_local_provider_has_its_models_and_an_unknown_one_none(client):
     models = discovered(client, "embedding", "minilm").json["models"]
     told = [(model["id"], model["maxTokens"]) for model in models]
     assert told == [("all-MiniLM-L6-v2", 8384), ("all-MiniLM-L6-v2-int8", 8384)]

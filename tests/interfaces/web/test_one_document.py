@@ -186,17 +186,6 @@ def test_what_is_given_with_a_file_is_kept_and_a_change_of_it_is_one(ways):
     assert (first["tags"], first["team"]) == (["setup", "first"], "dev")
 
 
-@pytest.mark.parametrize(
-    ("prefix", "source"), [("one", f"one/{PATH}"), ("one/", f"one/{PATH}"), ("", PATH), ("a/b", f"a/b/{PATH}")]
-)
-def test_a_prefix_replaces_the_name_of_the_folder(ways, prefix, source, client):
-    ways.loaded(source_prefix=prefix)
-    where = {"document_id": document_id(source)}
-    answer = client.post(f"/collections/{COLLECTION}/documents/search", json={"where": where})
-    assert {each["metadata"]["source"] for each in answer.json["documents"]} == {source}
-    client.delete(f"/collections/{COLLECTION}/documents", json={"where": where})
-
-
 class TestUpgrade:
     """What 0.2.0 stored: ids of the path alone by `load`, chunks of 512 tokens in another collection by `watch`."""
 

@@ -1,12 +1,17 @@
-"""Files that were uploaded can be downloaded, where the operator wants that, and cannot harm who does."""
+"""Files that were uploaded can be downloaded, where the operator wants that, and cannot harm who does. Parts of forms
+arrive in whatever pieces they are sent."""
 
 import io
 
 import pytest
 from flask.testing import FlaskClient
+from hypothesis import given
+from hypothesis import strategies as st
 
+from interfaces.web.upload_parts import MAX_BUFFERED_BYTES, parts_of
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Limits, Scope
+from schemas.errors import InvalidInputError, PayloadTooLargeError
 from schemas.settings import AccessSettings, RetrievalSettings
 from tests.support.live import eventually
 from wrapper.access.authentication import FRESH_SECONDS, Authentication
@@ -91,3 +96,84 @@ def test_a_download_is_a_request_under_way_and_ends_with_its_key(app, client, up
         list(parts)
     download.close()
     assert reader.get(path, headers=headers).json["code"] == "key_revoked"
+
+
+BOUNDARY = "Boundary7"
+BITS = [b"\r", b"\n", b"\r\n", b"-", b"--", b"--Boundary", b"\r\n--Bound", b"Boundary7", b"x", b"abc" * 9, b"\r\n\r\n"]
+CONTENTS = st.lists(st.sampled_from(BITS), max_size=12).map(b"".join).filter(lambda each: b"--Boundary7" not in each)
+
+
+def form(*contents, name=b"file", end=b"--Boundary7--\r\n"):
+    parts = (
+        b'--Boundary7\r\nContent-Disposition: form-data; name="%s"; filename="f%d.txt"\r\n\r\n%s\r\n'
+        % (name, number, each)
+        for number, each in enumerate(contents)
+    )
+    return b"".join(parts) + end
+
+
+def read(body, size=65_536, most=9):
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    return [(part.name, part.file_name, b"".join(part.pieces)) for part in parts_of(pieces, BOUNDARY, most=most)]
+
+
+@given(st.lists(CONTENTS, min_size=1, max_size=3), st.data())
+def test_any_content_in_any_pieces_arrives_as_it_was_sent(contents, data):
+    body, pieces = form(*contents), []
+    while body:
+        size = data.draw(st.integers(1, 30))
+        pieces.append(body[:size])
+        body = body[size:]
+    assert [b"".join(part.pieces) for part in parts_of(pieces, BOUNDARY, most=9)] == contents
+
+
+def test_a_part_that_nobody_reads_is_passed_over():
+    names = [part.file_name for part in parts_of([form(b"a" * 200_000, b"b")], BOUNDARY, most=9)]
+    assert names == ["f0.txt", "f1.txt"]
+
+
+def test_fields_and_files_are_told_apart():
+    body = (
+        b'--Boundary7\r\nContent-Disposition: form-data; name="tags"\r\n\r\na,b\r\n'
+        b'--Boundary7\r\nContent-Disposition: form-data; name="file"; filename="\xc3\xa4/b.pdf"\r\n'
+        b"Content-Type: Application/PDF; x=y\r\n\r\n%PDF\r\n--Boundary7--"
+    )
+    (field, file) = ((part.name, part.file_name, part.media_type) for part in parts_of([body], BOUNDARY, most=2))
+    assert (field, file) == (("tags", None, ""), ("file", "ä/b.pdf", "application/pdf"))
+
+
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        (b"", None),
+        (b"not a form", None),
+        (b"--Boundary7", None),
+        (b"--Boundary7--\r\n", None),
+        (b"x" * (MAX_BUFFERED_BYTES + 65_536), None),
+        (b"--Boundary7\r\n" + b"X: " + b"y" * (MAX_BUFFERED_BYTES + 65_536), None),
+        (form(b"a").replace(b"Content-Disposition", b"Content-Nothing"), None),
+        (form(b"a").replace(b"f0", b"\xff"), 1),
+        (form(b"a", b"bcd")[:-18], 2),
+        (form(b"a", b"b", end=b""), 2),
+        (form(b"a", end=b"--Another--"), 1),
+    ],
+)
+def test_a_body_that_is_no_form_is_refused_with_its_part(body, part):
+    with pytest.raises(InvalidInputError) as caught:
+        read(body)
+    assert caught.value.code == "invalid_multipart"
+    assert caught.value.details.get("part") == part
+
+
+@pytest.mark.parametrize("boundary", ["", "ü", "x" * 201])
+def test_a_boundary_that_cannot_be_one_is_refused(boundary):
+    with pytest.raises(InvalidInputError) as caught:
+        list(parts_of([form(b"a")], boundary, most=9))
+    assert caught.value.details["field"] == "Content-Type"
+
+
+def test_only_so_many_parts_are_read():
+    assert len(read(form(*[b"a"] * 3), most=3)) == 3
+    with pytest.raises(PayloadTooLargeError) as caught:
+        read(form(*[b"a"] * 4), most=3)
+    assert (caught.value.code, caught.value.details["limit"]) == ("too_many_files", 3)

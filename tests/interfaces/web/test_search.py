@@ -1,8 +1,21 @@
-"""`/api/search` over HTTP, with the embeddings of the service itself."""
+"""`/api/search` over HTTP, with the embeddings of the service itself. What a question costs besides its answer: filters
+parsed, connections opened, collections looked up, catalogue read, and embeddings made by several workers."""
+
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
-TEXTS = {
+import schemas.where
+from providers.local import LocalProvider
+from registry.connections import Connections
+from registry.placeholders.resolving import Placeholders
+from tests.support.live import PATIENCE_SECONDS, live_service
+from wrapper.catalog.catalog import Catalog
+
+HANDBOOK = {
     "backups": "Backups are kept for thirty days and encrypted at rest.",
     "restore": "Call restoreArchive() to bring back what was saved last night.",
     "coffee": "The coffee machine on the second floor is cleaned every Friday.",
@@ -13,7 +26,7 @@ OF_ANOTHER = "Collection '{}' holds embeddings of 'another', the query's would b
 
 @pytest.fixture(scope="module")
 def handbook(text_collection):
-    return text_collection({name: (text, {"section": name[0], "lang": "en"}) for name, text in TEXTS.items()})
+    return text_collection({name: (text, {"section": name[0], "lang": "en"}) for name, text in HANDBOOK.items()})
 
 
 @pytest.fixture
@@ -56,22 +69,16 @@ def test_a_collection_that_could_not_be_asked_is_told_from_those_that_were(clien
         }
     # Nor is the answer cached: the collection may be available the next time.
     assert "context_id" not in answers[0] or answers[0]["context_id"] != answers[1]["context_id"]
+    if not path.startswith("/tools/"):  # which has the words to go by
+        alone = client.post(path, json=body | {"collections": [strange]})
+        assert (alone.status_code, alone.json["code"]) == (409, "embedding_mismatch")
+        assert alone.json["message"] == OF_ANOTHER.format(strange)
 
 
 def test_null_equals_absent(search):
     nothing = dict.fromkeys(["limit", "oracles", "weights", "where", "explain", "gather"])
-    assert (
-        ["coffee"]
-        == ids(search("coffee"))
-        == ids(search("coffee", **nothing))
-        == ids(search("coffee", weights={"semantic": None}))
-    )
-
-
-def test_the_collections_of_the_contracts_need_not_exist(client):
-    answer = client.post("/api/search", json={"query": "anything"})
-    assert answer.status_code == 200
-    assert list(answer.json["receipt"]["oracles"]) == ["semantic", "lexical", "persona"]
+    for absent in ({}, nothing, {"weights": {"semantic": None}}):
+        assert ids(search("coffee", **absent)) == ["coffee"], absent
 
 
 def test_options_reach_the_engine(search):
@@ -85,16 +92,6 @@ def test_options_reach_the_engine(search):
     assert (group["key"], group["rank"], group["total"], group["complete"]) == ("en", 1, 4, True)
     assert [each["id"] for each in group["documents"] if each["hit"]] == ids(answer)
     assert "explanations" not in search("coffee")
-
-
-def test_an_answer_that_explains_tells_the_plan_of_each_collection(search):
-    answer = search("thirty days", explain=True, where={"lang": "en"})
-    [(name, plan)] = answer["receipt"]["oracles"]["semantic"]["plans"].items()
-    assert answer["receipt"]["collections"][name]["status"] == "asked"
-    assert plan["plan"] in ("exact", "scan", "memory")
-    assert plan["compared"] >= len(answer["results"])
-    assert "plans" not in answer["receipt"]["oracles"]["lexical"]
-    assert "plans" not in search("thirty days")["receipt"]["oracles"]["semantic"]
 
 
 @pytest.mark.parametrize(
@@ -126,21 +123,6 @@ def test_a_collection_of_other_vectors_is_still_found_by_words(client, filled):
     assert (alone.status_code, alone.json["code"]) == (409, "embedding_mismatch")
 
 
-@pytest.mark.parametrize(
-    ("path", "asked"),
-    [
-        ("/api/search", {"oracles": ["semantic"]}),
-        ("/api/rag/search", {}),
-        ("/api/rag/retrieve", {"context_key": "a:b", "min_relevance": 0}),
-    ],
-)
-def test_a_question_of_another_model_than_the_documents_is_refused_with_both_names(client, filled, path, asked):
-    strange = filled([{"text": "Backups", "embedding": [1, 0]}], metadata={"embedding_model": "another"})
-    refused = client.post(path, json={"query": "How long do we keep backups?", "collections": [strange], **asked})
-    assert (refused.status_code, refused.json["code"]) == (409, "embedding_mismatch")
-    assert refused.json["message"] == OF_ANOTHER.format(strange)
-
-
 def test_a_question_that_the_model_cannot_read_is_answered_by_words_alone(search, thai):
     """All texts of a script without a known letter have the same vector: nearness says nothing there."""
     for nonsense in ("🎉", "∑∫∂", "ᏣᎳᎩ ᎦᏬᏂᎯᏍᏗ", "x" * 200):
@@ -150,3 +132,153 @@ def test_a_question_that_the_model_cannot_read_is_answered_by_words_alone(search
     assert answer["results"][0]["doc_id"] == "backups"
     assert {(*each["sources"], each["relevance"]) for each in answer["results"]} == {("lexical", None)}
     assert "cannot read the question" in answer["receipt"]["oracles"]["semantic"]["left_out"][thai]
+
+
+ORACLES = ("semantic", "lexical", "persona")
+THREADS = (*ORACLES, "collect")
+"""What the names of threads begin with that work for requests."""
+QUERY = "How long are backups kept?"
+NAMES = ("work-backups", "work-coffee", "work-holiday")
+TEXTS = ("Backups are kept for thirty days.", "The coffee machine is cleaned every Friday.")
+
+
+@pytest.fixture(scope="module")
+def library(text_collection):
+    for name in NAMES:
+        text_collection({f"d{number}": (text, {"n": number}) for number, text in enumerate(TEXTS)}, name)
+
+
+@pytest.fixture
+def work(monkeypatch):
+    """`with work() as done:` counts by name what is done meanwhile for requests, by whatever thread."""
+    done, counting = Counter(), threading.Event()
+    asking = threading.current_thread()
+
+    def count(cls, method, name):
+        asked = getattr(cls, method)
+
+        def counted(self, *args, **kwargs):
+            thread = threading.current_thread()
+            if counting.is_set() and (thread is asking or thread.name.startswith(THREADS)):
+                done[name(args) if callable(name) else name] += 1
+            return asked(self, *args, **kwargs)
+
+        monkeypatch.setattr(cls, method, counted)
+
+    count(schemas.where._Parser, "__init__", "filters parsed")
+    count(Connections, "live", lambda args: f"{args[0]} opened")
+    count(Placeholders, "resolve", "placeholders resolved")
+    count(LocalProvider, "collection", "looked up")
+    count(LocalProvider, "collections_named", "looked up")
+    count(LocalProvider, "collections", "listed")
+    count(Catalog, "read", "catalogue read")
+
+    @contextmanager
+    def counting_work():
+        done.clear()
+        counting.set()
+        yield done
+        counting.clear()
+
+    return counting_work
+
+
+@pytest.fixture
+def ask(client, library):
+    def post(path, **body):
+        answer = client.post(path, json=body)
+        assert answer.status_code == 200, answer.json
+        return answer.json
+
+    return post
+
+
+def test_a_search_of_three_collections_does_each_thing_once(ask, work):
+    with work() as done:
+        found = ask("/api/search", query=QUERY, collections=NAMES, where={"n": 0})
+    assert {each["collection"] for each in found["results"]} == {*NAMES}
+    assert {each["chunk_id"] for each in found["results"]} == {"d0"}
+    assert done == {
+        "filters parsed": 1,
+        "local opened": 1,
+        "default opened": 1,  # it embeds the question
+        "placeholders resolved": 2,  # once for each connection
+        "looked up": 1,
+        "catalogue read": 7,  # a look at the collections, and an answer of each to each of two oracles
+    }
+
+
+def test_collections_of_a_pattern_are_listed_once(ask, work):
+    with work() as done:
+        found = ask("/api/search", query=QUERY, collections=["work-*"], where={"n": 0})
+    assert {each["collection"] for each in found["results"]} == {*NAMES}
+    assert (done["filters parsed"], done["local opened"]) == (1, 1)
+    assert (done["listed"], done["looked up"], done["catalogue read"]) == (1, 0, 7)
+
+
+def test_a_retrieval_parses_its_filter_once(ask, work):
+    with work() as done:
+        ask("/api/rag/retrieve", query=QUERY, context_key="work", collections=NAMES, where={"n": 0}, min_relevance=0)
+    # An answer that is kept is looked for first.
+    assert (done["filters parsed"], done["local opened"], done["looked up"], done["catalogue read"]) == (1, 1, 1, 5)
+
+
+def test_what_takes_no_filter_of_the_grammar_parses_none(ask, work):
+    with work() as done:
+        ask("/api/rag/search", query=QUERY, collections=NAMES, filters={"source": "wiki", "tags": ["a", "b"]})
+    assert (done["filters parsed"], done["local opened"], done["looked up"]) == (0, 1, 1)
+
+
+def test_collecting_parses_no_filter_and_looks_each_collection_up_once(ask, work):
+    with work() as done:
+        selected = [{"service": "local", "name": name} for name in NAMES]
+        ask("/api/collect", userMessage=QUERY, selectedCollections=selected)
+    assert (done["filters parsed"], done["looked up"], done["catalogue read"]) == (0, 3, 6)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return tmp_path_factory.mktemp("collecting")
+
+
+@pytest.fixture(scope="module")
+def service(directory, processes, models):
+    """A service of two workers, whose embeddings are the stub's."""
+    settings = {"embedding_provider": "openai", "embedding_url": f"{models.url}/v1", "embedding_model": "stub"}
+    with live_service(directory, workers=2, **settings) as service:
+        yield service
+
+
+def test_eight_identical_queries_to_two_workers_make_one_embedding_call(service, models):
+    with service.session() as session:
+        names = [f"collection-{number}" for number in range(5)]
+        for name in names:
+            session.post(f"{service.url}/collections", json={"name": name}, timeout=PATIENCE_SECONDS)
+    selected = [{"service": "local", "name": name} for name in names]
+
+    def ask(_):
+        with service.session() as own:
+            body = {"userMessage": "the same question", "selectedCollections": selected}
+            answer = own.post(f"{service.url}/api/collect", json=body, timeout=PATIENCE_SECONDS)
+            return answer.json()["receipt"]["embeddings"]
+
+    with ThreadPoolExecutor(8) as pool:
+        receipts = list(pool.map(ask, range(8)))
+    asked = [text for each in models.requests for text in each.body["input"]]
+    assert asked.count("the same question") == 1  # the health check embeds a text of its own
+    assert sum(receipt["generated"] for receipt in receipts) == 1
+    assert sum(receipt["reused"] for receipt in receipts) == 8 * 5 - 1
+
+
+def test_connections_made_through_one_worker_are_known_to_all_and_outlive_a_restart(service, directory):
+    made = {"id": "books", "type": "rag", "provider": "chromadb", "config": {"url": "http://127.0.0.1:9"}}
+    with service.session() as session:
+        assert session.post(f"{service.url}/api/connections", json=made, timeout=PATIENCE_SECONDS).status_code == 201
+    for _ in range(8):
+        with service.session() as own:
+            shown = own.get(f"{service.url}/api/connections/books", timeout=PATIENCE_SECONDS)
+            assert shown.status_code == 200
+    service.stop()
+    with live_service(directory) as again, again.session() as session:
+        shown = session.get(f"{again.url}/api/connections/books", timeout=PATIENCE_SECONDS)
+        assert shown.json()["config"] == made["config"]

@@ -1,4 +1,5 @@
-"""`rag-wrapper audit` on the files of a data directory, and on a service."""
+"""`rag-wrapper audit` on the files of a data directory, and on a service; `erase` waits as long as a service works at
+an erasure."""
 
 import json
 
@@ -6,7 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 from interfaces.cli import main
+from interfaces.terminal import services
+from providers.contract_tests.stub_server import serving
+from providers.outbound.json_client import JsonClient
 from schemas.storage.audit import AuditEvent
+from schemas.storage.erasure import LIMIT_SECONDS
 from wrapper.audit.audit_log import AuditLog
 from wrapper.audit.file_names import files_in
 
@@ -40,7 +45,7 @@ def data_dir(tmp_path):
     return tmp_path
 
 
-def test_the_newest_come_first_in_columns(run, data_dir):
+def test_the_newest_come_first_in_columns_and_are_chosen_by_key_collection_and_time(run, data_dir):
     done = run("--data-dir", data_dir, "--limit", 3)
     assert done.exit_code == 0, done.output
     rows = [line.split("\t") for line in done.stdout.splitlines()]
@@ -51,8 +56,6 @@ def test_the_newest_come_first_in_columns(run, data_dir):
     ]
     assert all(row[0].startswith("20") for row in rows)
 
-
-def test_entries_are_chosen_by_key_collection_and_time(run, data_dir):
     def counts(*arguments):
         return [
             each["count"] for each in json.loads(run("--data-dir", data_dir, "--json", *arguments).stdout)["entries"]
@@ -95,3 +98,28 @@ def test_a_service_is_asked_by_its_url(run, live, session, collection):
     assert [each["route"] for each in json.loads(done.stdout)["entries"]] == ["/collections"]
     done = run("--data-dir", live.data_dir, "--collection", collection)
     assert len(done.stdout.splitlines()) == 1
+
+
+RECEIPT = {"collection": "docs", "user": None, "documents": 1, "chunks": 2, "files": [], "also_in": []}
+
+
+@pytest.mark.parametrize("by", ["url", "data_dir", "settings"])
+def test_the_command_waits_longer_than_a_service_works_at_an_erasure(tmp_path, monkeypatch, by):
+    made, patience = JsonClient.__init__, []
+
+    def make(client, url, dialect, **given):
+        patience.append(given["timeout_seconds"])
+        made(client, url, dialect, **given)
+
+    with serving() as stub:
+        stub.answer = (200, {}, json.dumps({"receipt": RECEIPT}).encode())
+        asked = {"url": ("--url", stub.url), "data_dir": ("--data-dir", tmp_path), "settings": ()}[by]
+        monkeypatch.setattr(services, "running_service", lambda _: stub.url if by == "data_dir" else None)
+        monkeypatch.setattr(services, "configured_url", lambda: stub.url)
+        monkeypatch.setattr(JsonClient, "__init__", make)
+        done = CliRunner().invoke(
+            main, ["erase", "--collection", "docs", "--document", "a", *map(str, asked)], env={"RAG_DATA_DIR": "none"}
+        )
+    assert done.exit_code == 0, done.output
+    assert "1 documents (2 stored pieces)" in done.output
+    assert patience[-1] > LIMIT_SECONDS
