@@ -26,7 +26,7 @@ def folders(tmp_path):
     return sorted(each.name for each in (tmp_path / "uploads").iterdir() if each.is_dir())
 
 
-def test_files_are_whole_with_their_size_and_digest(spool, tmp_path):
+def test_files_are_whole_with_their_size_and_digest_and_gone_when_they_are_not_kept(spool, tmp_path):
     with spool.begin() as arriving:
         file = arriving.add("a.txt", "text/plain", [b"one", b"", b"two"], max_bytes=6)
         arriving.sync()
@@ -35,10 +35,6 @@ def test_files_are_whole_with_their_size_and_digest(spool, tmp_path):
     assert (file.number, file.size_bytes, file.name) == (0, 6, "a.txt")
     assert file.sha256 == hashlib.sha256(b"onetwo").hexdigest()
     spool.remove(arriving.job_id)
-    assert folders(tmp_path) == []
-
-
-def test_what_is_not_kept_is_gone(spool, tmp_path):
     with spool.begin() as arriving:
         arriving.add("a.txt", "", [b"one"], max_bytes=6)
         assert folders(tmp_path) == [arriving.job_id]
