@@ -49,7 +49,7 @@ def sections(chunks: list[Chunk]) -> list[tuple[str, str]]:
     return [(chunk.section, chunk.section_id) for chunk in chunks]
 
 
-def test_sections_are_named_by_their_heading_path():
+def test_sections_are_named_by_their_heading_path_and_repeated_headings_get_ids_of_their_own():
     text = "before\n\n# Guide\n\ntext\n\n## Set `up` *now*\n\ntext\n\nOther\n=====\n\n### Deep\n"
     assert sections(split_markdown(text)) == [
         ("", ""),
@@ -58,12 +58,12 @@ def test_sections_are_named_by_their_heading_path():
         ("Other", "other"),
         ("Other > Deep", "other/deep"),
     ]
-
-
-def test_repeated_headings_get_ids_of_their_own():
+    assert split_markdown(text.replace("\n", "\r\n")) == split_markdown(text)
     text = "# A\n## Use\n# A\n## Use\n## Use\n## Use 2\n# !\n"
     ids = [chunk.section_id for chunk in split_markdown(text)]
     assert ids == ["a", "a/use", "a-2", "a-2/use", "a-2/use-2", "a-2/use-2-2", "section"]
+    for nothing in ("", "\n \n\t\n", "\ufeff"):
+        assert split_markdown(nothing) == split_text(nothing) == []
 
 
 @pytest.mark.parametrize(
@@ -95,20 +95,15 @@ def test_title_is_the_highest_heading(text, title):
     assert markdown_title(text) == title
 
 
-def test_a_fence_that_fits_is_not_cut_where_no_scrap_would_remain():
-    fence = "```\n" + "\n\n".join(f"line {number}" for number in range(12)) + "\n```"
-    text = (
-        "# A\n\n" + "word " * 45 + "\n\n" + f"- item\n\n  words\n\n- {'word ' * 40}\n\n" + fence + "\n\n" + "word " * 50
-    )
-    chunks = split_markdown(text, max_tokens=90)
-    assert len(chunks) > 2
-    assert any(fence in chunk.text for chunk in chunks)
-
-
 def test_a_fence_is_kept_whole_where_it_fits_and_else_cut_between_lines():
     fence = "  ```\n" + "\n".join(f"  echo {number}" for number in range(12)) + "\n  ```"
     text = f"- {'word ' * 50}\n\n{fence}\n\n  {'word ' * 40}\n"
     assert any(chunk.text == fence for chunk in split_markdown(text, max_tokens=80))
+    fence = "```\n" + "\n\n".join(f"line {number}" for number in range(12)) + "\n```"
+    items = f"- item\n\n  words\n\n- {'word ' * 40}\n\n"
+    chunks = split_markdown("# A\n\n" + "word " * 45 + f"\n\n{items}{fence}\n\n" + "word " * 50, max_tokens=90)
+    assert len(chunks) > 2
+    assert any(fence in chunk.text for chunk in chunks), "nor where no scrap would remain"
     fence = ["```", *(f"line number {number}" for number in range(60)), "```"]
     chunks = split_markdown("\n".join(fence), max_tokens=50)
     assert [line for chunk in chunks for line in chunk.text.split("\n")] == fence
@@ -155,13 +150,3 @@ def test_a_heading_is_no_chunk_of_its_own_and_a_section_of_one_line_stays_one():
     assert chunks[0].text.startswith("# Lamps\n\n```\necho lamp")
     chunks = split_markdown(f"# Lamps\n\nRed.\n\n# Towers\n\n{PARAGRAPH * 40}", max_tokens=256)
     assert chunks[0].text == "# Lamps\n\nRed."
-
-
-@pytest.mark.parametrize("text", ["", "\n \n\t\n", "\ufeff"])
-def test_nothing_gives_no_chunks(text):
-    assert split_markdown(text) == split_text(text) == []
-
-
-def test_windows_line_ends_make_the_same_chunks():
-    text = "# A\n\ntext\n\n## B\n\nmore\n"
-    assert split_markdown(text.replace("\n", "\r\n")) == split_markdown(text)

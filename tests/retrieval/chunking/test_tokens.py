@@ -54,9 +54,7 @@ def test_there_is_a_start_for_each_token_in_rising_order_and_in_the_text(text):
         assert len(starts) == counter.count(text) - counter.added()
         assert starts == sorted(starts)
         assert all(0 <= start < len(text) for start in starts)
-
-
-def test_starts_are_characters_not_bytes():
+    # Of characters, not of bytes.
     assert COUNTERS["cl100k_base"].starts("é中 x") == [0, 1, 2]
     assert COUNTERS["minilm"].starts("é中 x") == [0, 1, 3]
 
@@ -73,9 +71,7 @@ def test_a_long_text_counts_as_the_tokenizer_counts_it_in_one(name, counter, end
 @pytest.mark.parametrize("text", ["a" * 300_000, " " * 300_000 + "x", "\n" * 300_000, "#" * 300_000, "👩‍👩‍👧" * 40_000])
 def test_runs_without_end_are_counted(counter, text):
     assert counter.count(text) - counter.added() == len(counter.starts(text))
-
-
-def test_lone_surrogates_are_counted_and_left_for_the_embedding_to_refuse(counter):
+    # Lone surrogates are left for the embedding to refuse.
     assert counter.count("a \ud800 b") == counter.count("a ? b")
 
 
