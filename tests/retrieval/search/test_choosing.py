@@ -45,14 +45,27 @@ def test_text_collections_of_the_model_are_asked_and_the_others_named_with_the_r
     }
 
 
-def test_a_question_that_names_none_is_asked_of_all_text_collections(choice_of):
+def test_a_question_that_names_none_is_asked_of_all_text_collections_which_are_listed_once(
+    choice_of, connections, monkeypatch
+):
     chosen = choice_of(OWN, notes=NOTES, most=10_000).choose()
     assert chosen.receipt.asked[0] == OWN
     assert {DOCS, OTHER} <= set(chosen.receipt.asked)
     assert not {STRANGE, UNSAID, EMPTY, NOTES} & set(chosen.receipt.asked)
+    provider = type(connections.open("local", "rag"))
+    listed, found = [], provider.collections
+
+    def counted(self):
+        listed.append(self)
+        return found(self)
+
+    monkeypatch.setattr(provider, "collections", counted)
+    chosen = choice_of(OWN, notes=NOTES).choose()
+    assert chosen.corpus.existing([OWN, NOTES, "choice-none"])
+    assert len(listed) == 1
 
 
-def test_what_is_named_is_asked_whatever_it_holds_and_what_matches_nothing_told(choose):
+def test_what_is_named_is_asked_whatever_it_holds_and_all_that_is_missing_told(choose, choice_of):
     assert choose(STRANGE, NOTES, STRANGE) == CollectionsReceipt((STRANGE, NOTES), {})
     assert choose(STRANGE, "choice-docs*").asked == (STRANGE, OTHER, DOCS)
     with pytest.raises(CollectionNotFoundError):
@@ -60,16 +73,16 @@ def test_what_is_named_is_asked_whatever_it_holds_and_what_matches_nothing_told(
     receipt = choose("nobody-*", "choice-docs*")
     assert receipt.asked == (OTHER, DOCS)
     assert receipt.left_out == {"nobody-*": "no collection has a name that begins so"}
+    with pytest.raises(CollectionNotFoundError, match="'choice-none'") as raised:
+        choice_of(OWN).choose(("choice-none", "choice-none*", OWN, "choice-gone", "choice-none"))
+    assert raised.value.names == ("choice-none", "choice-gone")
 
 
-def test_a_limited_number_is_asked_the_newest_first(choose):
+def test_a_limited_number_is_asked_the_newest_first_and_named_and_the_others_counted(choose, choice_of, monkeypatch):
     receipt = choose(most=2)
     assert receipt.asked == (OWN, OTHER)
     assert receipt.left_out[DOCS] == "Only 2 collections are asked at a time; name this one to have it asked"
     assert choose(STRANGE, UNSAID, "choice-*", most=2).asked == (STRANGE, UNSAID)
-
-
-def test_a_receipt_names_a_limited_number_and_counts_the_others(choice_of, monkeypatch):
     monkeypatch.setattr("retrieval.search.choosing.MAX_NAMED", 2)
     receipt = choice_of(OWN, notes=NOTES).choose(("choice-*", "nobody-*")).receipt
     assert list(receipt.left_out) == ["nobody-*", EMPTY]
@@ -92,23 +105,3 @@ def test_vectors_of_another_dimension_are_left_out_once_the_models_is_known(app,
 def test_words_can_be_searched_while_nothing_embeds(corpus, connections):
     choice = CollectionChoice(corpus, connections, own=(OWN,), embedding_connection="there-is-none")
     assert {OWN, DOCS, STRANGE} <= set(choice.choose(("choice-*",)).receipt.asked)
-
-
-def test_the_storage_lists_its_collections_once_for_a_search(choice_of, connections, monkeypatch):
-    provider = type(connections.open("local", "rag"))
-    listed, found = [], provider.collections
-
-    def counted(self):
-        listed.append(self)
-        return found(self)
-
-    monkeypatch.setattr(provider, "collections", counted)
-    chosen = choice_of(OWN, notes=NOTES).choose()
-    assert chosen.corpus.existing([OWN, NOTES, "choice-none"])
-    assert len(listed) == 1
-
-
-def test_all_that_are_named_and_missing_are_told(choice_of):
-    with pytest.raises(CollectionNotFoundError, match="'choice-none'") as raised:
-        choice_of(OWN).choose(("choice-none", "choice-none*", OWN, "choice-gone", "choice-none"))
-    assert raised.value.names == ("choice-none", "choice-gone")

@@ -70,13 +70,10 @@ def test_the_first_results_are_returned_in_the_order_of_the_connection_and_else_
     assert [each.content for each in order] == ["b", "a", "c"]
 
 
-def test_nothing_found_needs_no_reranking(reranking, act):
+def test_a_connection_is_not_asked_for_a_caller_who_may_not_go_on_nor_about_nothing(reranking, act):
     act(lambda texts: pytest.fail("nobody is asked about nothing"))
     order, receipt = reranking.reordered("scripted", "q", [], PATIENCE_SECONDS)
     assert (order, receipt.status, receipt.count) == ([], "ok", 0)
-
-
-def test_a_connection_is_not_asked_for_a_caller_who_may_not_go_on(reranking, act):
     act(lambda texts: pytest.fail("the model was told of the documents"))
 
     def still():

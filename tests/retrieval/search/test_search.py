@@ -21,6 +21,10 @@ from tests.retrieval.search.told_oracles import BOOKS, NOTES, PAPERS, QUERY, Mea
 from tests.support.live import PATIENCE_SECONDS, eventually
 
 
+def used_up(seconds):
+    return TooManyRequestsError("used up", retry_after_seconds=seconds, limit="embedded_tokens_per_day")
+
+
 def test_oracles_agree_and_the_receipt_says_who_did_what(make):
     answer = make().search(SearchRequest(QUERY))
     first = answer.results[0]
@@ -35,7 +39,7 @@ def test_oracles_agree_and_the_receipt_says_who_did_what(make):
     assert receipt.weights == {"semantic": 1.0, "lexical": 1.0, "persona": 1.0}
 
 
-def test_each_is_asked_for_a_multiple_of_the_limit_within_bounds(make):
+def test_each_is_asked_for_a_multiple_of_the_limit_within_bounds_and_a_low_limit_is_no_hindrance(make):
     oracle = Told("told", *map(str, range(500)))
     engine = make(oracle, fetch_multiplier=3)
     assert len(engine.search(SearchRequest(QUERY, limit=7)).results) == 7
@@ -43,9 +47,6 @@ def test_each_is_asked_for_a_multiple_of_the_limit_within_bounds(make):
     make(oracle, fetch_min=50).search(SearchRequest(QUERY, limit=7))
     assert make(oracle, fetch_min=50).search(SearchRequest(QUERY, limit=100)).receipt.fetched == 200
     assert oracle.limits == [21, 1000, 50, 200]
-
-
-def test_a_low_limit_and_a_long_query_are_no_hindrance(make):
     one = Told("one", *(f"one-{n}" for n in range(39)), "both")
     two = Told("two", *(f"two-{n}" for n in range(39)), "both")
     assert ids(make(one, two, fetch_min=50).search(SearchRequest(QUERY, limit=1))) == ["both"]
@@ -83,7 +84,7 @@ def test_an_unavailable_oracle_is_no_failure(make):
     assert make(Told("absent", available=False)).search(SearchRequest(QUERY)).results == []
 
 
-def test_an_oracle_that_does_not_answer_in_time_is_left_out(make):
+def test_an_oracle_that_does_not_answer_in_time_is_left_out_and_its_calls_end_with_the_search(make):
     gate = threading.Event()
     try:
         answer = make(Told("quick", "a"), Told("slow", "b", gate=gate), limit_seconds=0.1).search(SearchRequest(QUERY))
@@ -92,8 +93,6 @@ def test_an_oracle_that_does_not_answer_in_time_is_left_out(make):
     assert ids(answer) == ["a"]
     assert answer.receipt.oracles["slow"].error == "No answer within 0.1 s"
 
-
-def test_calls_of_an_oracle_end_with_the_search(make):
     class Patient(Told):
         def query(self, question, limit):
             self.seconds_left = deadlines.seconds_left()
@@ -118,18 +117,11 @@ def test_an_oracle_that_hangs_keeps_nobody_from_asking_the_others(make):
     assert all(ids(each.result()) == ["b"] for each in hanging)
 
 
-def test_when_all_fail_the_search_does(make):
+def test_when_all_fail_the_search_does_and_one_that_limits_alone_prevent_is_refused_by_them(make):
     broken = make(Told("a", error=UnavailableError("No fire brigade")), Told("b", available=False))
     with pytest.raises(SearchFailedError, match="No fire brigade") as raised:
         broken.search(SearchRequest(QUERY))
     assert raised.value.details["oracles"] == {"a": "No fire brigade"}
-
-
-def used_up(seconds):
-    return TooManyRequestsError("used up", retry_after_seconds=seconds, limit="embedded_tokens_per_day")
-
-
-def test_a_search_that_limits_alone_prevent_is_refused_by_them_and_else_fails(make):
     refused = make(Told("a", error=used_up(5)), Told("b", error=used_up(7)), Told("c", available=False))
     with pytest.raises(TooManyRequestsError) as raised:
         refused.search(SearchRequest(QUERY))
@@ -283,16 +275,34 @@ def test_the_order_of_a_single_oracle_stays_and_models_are_compared_by_words(mak
     assert {each.doc_id: each.relevance for each in answer.results}["other"] is None
 
 
-def test_each_hit_says_how_relevant_it_is(make):
+def test_each_hit_says_how_relevant_it_is_and_a_question_is_embedded_once_for_all(make):
     answer = make(fusion="smoothed").search(SearchRequest(QUERY))
     assert all(0.0 <= each.relevance <= 1.0 for each in answer.results)
     assert max(answer.results, key=lambda each: each.relevance).doc_id == "zebra"
     only_words = make().search(SearchRequest(QUERY, oracles=("lexical",)))
     assert [each.relevance for each in only_words.results] == [None]
     assert only_words.receipt.min_relevance is None
+    embedded = []
+
+    def embed(text):
+        asked = usual(text)
+        make = asked._make
+
+        def counted(connection):
+            embedded.append(text)
+            return make(connection)
+
+        asked._make = counted
+        return asked
+
+    engine = make(fusion="smoothed")
+    usual = engine._embed
+    engine._embed = embed
+    assert {"semantic", "persona"} <= engine.search(SearchRequest("zebras")).receipt.oracles.keys()
+    assert embedded == ["zebras"]
 
 
-def test_hits_below_the_least_relevance_are_left_out_and_explained(make):
+def test_hits_below_the_least_relevance_are_left_out_and_explained_but_what_has_all_words_by_default(make):
     engine = make(fusion="smoothed")
     everything = engine.search(SearchRequest(QUERY, min_relevance=0.0))
     least = sorted(each.relevance for each in everything.results)[len(everything.results) // 2]
@@ -304,9 +314,6 @@ def test_hits_below_the_least_relevance_are_left_out_and_explained(make):
     assert all("relevance" in each.reason and f"is below {least:.2f}" in each.reason for each in answer.explanations)
     words = engine.search(SearchRequest(QUERY, oracles=("lexical",), min_relevance=1.0))
     assert (ids(words), words.receipt.min_relevance) == ([], 1.0)
-
-
-def test_by_default_what_has_all_words_of_the_question_is_relevant_enough(make):
     engine = make(fusion="smoothed", min_relevance=1.0)
     answer = engine.search(SearchRequest(f"the {QUERY}"))
     assert ids(answer) == ["zebra", "note"]
@@ -326,24 +333,3 @@ def test_without_embeddings_words_answer_and_relevance_is_unknown(make):
     )
     assert (ids(answer), answer.receipt.min_relevance) == (["zebra"], None)
     assert answer.receipt.oracles["semantic"].status == "failed"
-
-
-def test_a_question_is_embedded_once_for_all(make):
-    embedded = []
-
-    def embed(text):
-        asked = usual(text)
-        make = asked._make
-
-        def counted(connection):
-            embedded.append(text)
-            return make(connection)
-
-        asked._make = counted
-        return asked
-
-    engine = make(fusion="smoothed")
-    usual = engine._embed
-    engine._embed = embed
-    assert {"semantic", "persona"} <= engine.search(SearchRequest("zebras")).receipt.oracles.keys()
-    assert embedded == ["zebras"]

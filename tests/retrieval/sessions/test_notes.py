@@ -65,7 +65,7 @@ def test_a_note_of_a_shared_session_is_for_those_who_see_what_its_writer_sees_no
     assert [each.id for each in notes.newest(10, asker=board)] == [second.id]
 
 
-def test_a_note_is_a_document_of_its_session(notes, client, collection):
+def test_a_note_is_a_document_of_its_session_and_found_as_soon_as_it_is_noted(notes, client, collection, found):
     session = notes.start("  Find the leak ", asker=Asker())
     note = notes.note(" The cache is never emptied. ", session.id, asker=Asker())
     document = client.get(f"/collections/{collection}/documents/{note.id}").json
@@ -79,17 +79,12 @@ def test_a_note_is_a_document_of_its_session(notes, client, collection):
         "kind": "note",
     }
     assert client.get(f"/collections/{collection}").json["metadata"]["embedding_model"] == "letters-1"
-
-
-def test_a_note_is_found_as_soon_as_it_is_noted(notes, found):
-    notes.start("one", asker=Asker())
-    first = notes.note("Ada knows.", asker=Asker())
-    assert found() == {first.id}
+    assert found() == {note.id}
     second = notes.note("Grace knows.", asker=Asker())
-    assert found() == {first.id, second.id}
+    assert found() == {note.id, second.id}
 
 
-def test_without_a_name_the_newest_open_session_is_meant(notes):
+def test_notes_come_newest_first_and_without_a_name_the_newest_open_session_is_meant(notes):
     with pytest.raises(NoSessionError, match="start one with session_start"):
         notes.note("Nobody listens.", asker=Asker())
     first, second = notes.start("first", asker=Asker()), notes.start("second", asker=Asker())
@@ -99,9 +94,14 @@ def test_without_a_name_the_newest_open_session_is_meant(notes):
     assert notes.end(asker=Asker()).session.id == first.id
     with pytest.raises(NoSessionError):
         notes.end(asker=Asker())
+    notes.start("one", asker=Asker())
+    made = [notes.note(text, asker=Asker()).id for text in ("first", "second", "third")]
+    assert [each.id for each in notes.newest(2, asker=Asker())] == made[:0:-1]
+    with pytest.raises(SessionNotFoundError, match="'nobody'"):
+        notes.note("x", "nobody", asker=Asker())
 
 
-def test_a_superseded_note_names_its_successor_and_disappears(notes, found, client, collection):
+def test_a_note_is_superseded_once_names_its_successor_and_disappears(notes, found, client, collection):
     notes.start("one", asker=Asker())
     old = notes.note("Ada knows.", asker=Asker())
     new = notes.note("Grace knows now.", supersedes=old.id, asker=Asker())
@@ -110,12 +110,6 @@ def test_a_superseded_note_names_its_successor_and_disappears(notes, found, clie
     assert (kept["text"], kept["metadata"]["superseded_by"]) == ("Ada knows.", new.id)
     assert kept["metadata"]["created_at"] == old.created_at
     assert [each.id for each in notes.newest(10, asker=Asker())] == [new.id]
-
-
-def test_a_note_is_superseded_once(notes, found):
-    notes.start("one", asker=Asker())
-    old = notes.note("Ada knows.", asker=Asker())
-    new = notes.note("Grace knows now.", supersedes=old.id, asker=Asker())
     with pytest.raises(NoteSupersededError) as refused:
         notes.note("Edsger knows now.", supersedes=old.id, asker=Asker())
     assert refused.value.details == {"note": old.id, "superseded_by": new.id}
@@ -147,22 +141,10 @@ def test_an_ended_session_keeps_its_notes_and_takes_no_more(notes, found):
     for late in (lambda: notes.note("x", session.id, asker=Asker()), lambda: notes.end(session.id, asker=Asker())):
         with pytest.raises(SessionEndedError, match=re.escape(ended.session.ended_at)):
             late()
-
-
-@pytest.mark.parametrize("summary", [None, "", "  "])
-def test_a_session_may_end_without_a_summary_and_without_notes(notes, summary):
-    notes.start("one", asker=Asker())
-    ended = notes.end(summary=summary, asker=Asker())
-    assert (ended.notes, ended.summary_id) == (0, None)
-    assert notes.newest(10, asker=Asker()) == []
-
-
-def test_notes_come_newest_first_and_an_unknown_session_is_named(notes):
-    notes.start("one", asker=Asker())
-    made = [notes.note(text, asker=Asker()).id for text in ("first", "second", "third")]
-    assert [each.id for each in notes.newest(2, asker=Asker())] == made[:0:-1]
-    with pytest.raises(SessionNotFoundError, match="'nobody'"):
-        notes.note("x", "nobody", asker=Asker())
+    for nothing in (None, "", "  "):
+        notes.start("without notes", asker=Asker())
+        ended = notes.end(summary=nothing, asker=Asker())
+        assert (ended.notes, ended.summary_id) == (0, None), nothing
 
 
 @pytest.mark.parametrize(
