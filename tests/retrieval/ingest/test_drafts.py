@@ -15,7 +15,7 @@ from schemas.where import In
 from tests.retrieval.letter_embedding import LetterEmbedding
 
 
-def test_ids_depend_on_document_and_position_alone_in_every_release():
+def test_ids_depend_on_document_and_position_alone_and_a_file_is_also_the_text_of_its_folder_and_path():
     document = document_id("guide.md")
     ids = [chunk_id(document, index) for index in range(100)]
     assert len(set(ids)) == 100
@@ -23,6 +23,9 @@ def test_ids_depend_on_document_and_position_alone_in_every_release():
     assert chunk_id(document_id("other.md"), 0) != ids[0]
     assert document_id("guide.md") == "04640d3e-4bac-5d88-b4ef-1682fd727fa2"
     assert chunk_id(document_id("guide.md"), 1) == "5fd6d967-f447-505c-b413-8e65f6f878cb"
+    texts = (text_document_id("docs", "a/b.md"), text_document_id("docs", "/a/b.md"))
+    assert same_file("docs/a/b.md") == In("document_id", (document_id("docs/a/b.md"), *texts))
+    assert same_file("b.md", earlier="b.md") == In("document_id", (document_id("b.md"),))
 
 
 def test_a_heading_is_read_once_and_the_name_of_a_file_is_none():
@@ -83,7 +86,7 @@ def read(given=None, **told):
     return source_document(file, reader=Reader(**told), chunking=chunking)
 
 
-def test_what_a_file_says_of_itself_is_below_what_was_given_and_forges_nothing():
+def test_what_a_file_says_of_itself_is_below_what_was_given_and_forges_nothing_nor_do_its_tags_and_title():
     document = read(
         {"metadata": {"author": "given"}, "tags": ["b", "a"]},
         title="A title",
@@ -105,6 +108,10 @@ def test_what_a_file_says_of_itself_is_below_what_was_given_and_forges_nothing()
     assert (told["title"], told["kind"], told["pages"], told["page"]) == ("A title", "pdf", 3, 1)
     assert told["hash"] == document.hash != "forged"
     assert warnings == ["An image has no text"]
+    document = read({"metadata": {"tags": ["b", "x"]}, "tags": ["a", "b"]}, metadata={"tags": ["c", "d"]})
+    assert document.metadata["tags"] == ["a", "b", "x", "c", "d"]
+    assert (read().title, read().title_is_file_name) == ("One", False)
+    assert (read(text="plain").title, read(text="plain").title_is_file_name) == ("a.pdf", True)
 
 
 @pytest.mark.parametrize(("below", "title"), [("# yaml\n", "yaml"), ("No heading.\n", "a.pdf")])
@@ -113,13 +120,6 @@ def test_front_matter_that_cannot_be_read_gives_no_title(inside, below, title):
     front = split_front_matter(f"---\n{inside}\n---\n{below}")
     assert front.warnings
     assert read(text=front.text, title=front.title).title == title
-
-
-def test_tags_and_titles_are_those_given_and_else_those_of_the_file():
-    document = read({"metadata": {"tags": ["b", "x"]}, "tags": ["a", "b"]}, metadata={"tags": ["c", "d"]})
-    assert document.metadata["tags"] == ["a", "b", "x", "c", "d"]
-    assert (read().title, read().title_is_file_name) == ("One", False)
-    assert (read(text="plain").title, read(text="plain").title_is_file_name) == ("a.pdf", True)
 
 
 FORGED = {"page": "seven", "last_page": 9, "sheet": "x", "slide": 2, "start_line": 99, "team": "x"}
@@ -150,12 +150,6 @@ def test_every_file_has_the_content_type_that_the_context_tools_filter_by(kind, 
     file = GivenFile("docs/a", b"x", kind_named(kind))
     document = source_document(file, reader=Reader(), chunking=chunking_of(RetrievalSettings(), LetterEmbedding()))
     assert document.metadata["contentType"] == content_type
-
-
-def test_a_file_is_also_the_text_of_its_folder_and_path():
-    texts = (text_document_id("docs", "a/b.md"), text_document_id("docs", "/a/b.md"))
-    assert same_file("docs/a/b.md") == In("document_id", (document_id("docs/a/b.md"), *texts))
-    assert same_file("b.md", earlier="b.md") == In("document_id", (document_id("b.md"),))
 
 
 GUIDE = "# Guide\n\n" + "How to start. " * 700 + "\n\n## Use\n\nDo that.\n"

@@ -95,27 +95,22 @@ def pid_of(reader):
     return reader._process._process.pid
 
 
-def test_one_process_reads_many_files_and_ends_with_its_reader(reader):
+def test_one_process_reads_many_files_is_started_again_knows_no_environment_and_ends_with_its_reader(
+    reader, monkeypatch
+):
+    monkeypatch.setenv("RAG_CHAT_API_KEY", "secret")
     read(reader)
+    killed = pid_of(reader)
+    os.kill(killed, 9)
+    assert read(reader) == made.PIPE_TABLE + "\n"
     pid = pid_of(reader)
     read(reader)
-    assert pid_of(reader) == pid
+    assert pid_of(reader) == pid != killed
+    assert b"secret" not in Path(f"/proc/{pid}/environ").read_bytes()
     process = reader._process._process
     reader.close()
     assert process.returncode is not None
     assert read(reader) == made.PIPE_TABLE + "\n"
-
-
-def test_a_process_that_was_killed_is_started_again(reader):
-    read(reader)
-    os.kill(pid_of(reader), 9)
-    assert read(reader) == made.PIPE_TABLE + "\n"
-
-
-def test_the_process_knows_nothing_of_the_environment(reader, monkeypatch):
-    monkeypatch.setenv("RAG_CHAT_API_KEY", "secret")
-    read(reader)
-    assert b"secret" not in Path(f"/proc/{pid_of(reader)}/environ").read_bytes()
 
 
 def test_the_process_ends_with_whoever_started_it():
