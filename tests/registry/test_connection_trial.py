@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 import structlog
 
-from providers.base import Provider, RagProvider
+from providers.base import RagProvider
 from registry import connection_trial
 from registry.provider_registry import ProviderNotFoundError, ProviderRegistry
 from registry.trial_diagnosis import USUAL
@@ -52,7 +52,7 @@ def test_a_provider_without_an_address_skips_the_stages_that_need_one():
     assert report.details["dimension"] == 384
 
 
-def test_a_half_filled_form_fails_with_its_faults_by_pointer():
+def test_a_half_filled_form_fails_with_its_faults_by_pointer_and_so_does_a_value_that_is_no_configuration():
     report = try_out({"url": "nonsense", "batch_size": 0, "colour": "red", "model": None})
     stage = failed_stage(report)
     assert (stage.name, report.error_type) == ("config", "invalid_config")
@@ -61,11 +61,9 @@ def test_a_half_filled_form_fails_with_its_faults_by_pointer():
         Fault("/batch_size", "Batch size must be at least 1"),
         Fault("/colour", "There is no field 'colour'"),
     )
-
-
-@pytest.mark.parametrize("config", [None, [], "text", 7])
-def test_a_value_that_is_no_configuration_fails_too(config):
-    assert failed_stage(try_out(config)).name == "config"
+    for no_configuration in (None, [], "text", 7):
+        assert failed_stage(try_out(no_configuration)).name == "config"
+    assert set(connection_trial.ERROR_TYPES) == set(USUAL), "each has its sentence"
 
 
 def test_placeholders_that_cannot_be_resolved_fail_by_pointer_and_their_values_are_judged():
@@ -214,8 +212,3 @@ def test_a_resolver_that_hangs_is_given_up():
     assert (failed_stage(report).name, report.error_type) == ("address", "timeout")
     released.set()
     wait_for_ends_of_tests()
-
-
-def test_every_error_type_has_its_sentence():
-    assert set(connection_trial.ERROR_TYPES) == set(USUAL)
-    assert issubclass(Shelf, Provider)
