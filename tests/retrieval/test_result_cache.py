@@ -28,13 +28,19 @@ def answer(word):
     return KeptAnswer((("docs", f"chunk-{word}", 0.5, None),), {"context_id": word})
 
 
-def test_an_answer_is_found_by_the_same_caller_at_each_worker(caches):
+def test_an_answer_is_found_by_the_same_caller_at_each_worker_and_by_all_administrators(caches):
     one, two = caches
     with acting_as(ADA):
         assert one.find(ASKED)[0] is None
         assert one.keep(ASKED, answer("first"), since=0) == answer("first")
     with acting_as(replace(ADA, id="cccccccc", name="ada's next key")):
         assert two.find(ASKED)[0] == two.keep(ASKED, answer("second"), since=0) == answer("first")
+    one, two = caches
+    with acting_as(ANYBODY):
+        one.keep(ASKED, answer("shared"), since=0)
+    for caller in (OTHERS["an administrator"], SERVICE):
+        with acting_as(caller):
+            assert two.find(ASKED)[0] == answer("shared")
 
 
 @pytest.mark.parametrize("other", OTHERS)
@@ -51,15 +57,6 @@ def test_an_answer_is_not_found_by_who_sees_something_else(caches, other):
         assert two.keep(ASKED, answer("own"), since=0) == one.find(ASKED)[0] == answer("own")
     with acting_as(ADA):
         assert two.find(ASKED)[0] == answer("ada's")
-
-
-def test_administrators_have_their_answers_in_common(caches):
-    one, two = caches
-    with acting_as(ANYBODY):
-        one.keep(ASKED, answer("shared"), since=0)
-    for caller in (OTHERS["an administrator"], SERVICE):
-        with acting_as(caller):
-            assert two.find(ASKED)[0] == answer("shared")
 
 
 @pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)

@@ -179,7 +179,9 @@ class TestWithoutTheDatabase:
 
         eventually(seen)
 
-    def test_one_probe_is_let_through(self, breakers, lock, clock):
+    def test_one_probe_is_let_through_and_a_closed_catalogue_is_no_failure_of_its_own(
+        self, breakers, lock, clock, catalogs
+    ):
         breaker = breakers()
         fail(breaker)
         lock.execute("BEGIN IMMEDIATE")
@@ -187,8 +189,6 @@ class TestWithoutTheDatabase:
         assert breaker.enter().is_probe
         assert breaker.enter() is None
         lock.execute("ROLLBACK")
-
-    def test_a_closed_catalogue_is_no_failure_of_its_own(self, catalogs, clock):
         catalog = catalogs()
         breaker = CircuitBreaker(catalog, threshold=1, timeout_seconds=60, probe_seconds=1, clock=clock)
         catalog.close()

@@ -147,14 +147,9 @@ def test_a_job_that_is_erased_as_a_file_begins_stores_nothing(parts, monkeypatch
     assert parts.record.stored_chunks == []
 
 
-def test_each_file_that_is_stored_or_found_unchanged_is_recorded(parts):
-    for _ in range(2):
-        parts.upload(("a.md", LONG), ("b.md", " "), ("c.md", "Words."))
-        parts.run()
-    assert parts.record.stored_chunks == [(parts.collection, chunks) for chunks in (100, 1, 0, 0)]
-
-
-def test_a_file_that_cannot_be_recorded_waits_and_is_not_stored(parts, monkeypatch):
+def test_each_file_that_is_stored_or_found_unchanged_is_recorded_and_one_that_cannot_be_waits_and_is_not_stored(
+    parts, monkeypatch
+):
     monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (0, 0))
     refusals, embedded = [AuditUnwritableError("no room")] * 2, []
 
@@ -166,6 +161,10 @@ def test_a_file_that_cannot_be_recorded_waits_and_is_not_stored(parts, monkeypat
     parts.record.check = check
     assert [each.status for each in parts.ingest(("c.md", "Words.")).files] == ["done"]
     assert (embedded, len(parts.batches)) == ([0, 0, 0], 1)
+    parts.record.stored_chunks.clear()
+    for _ in range(2):
+        parts.ingest(("a.md", LONG), ("b.md", " "), ("d.md", "Other words."))
+    assert parts.record.stored_chunks == [(parts.collection, chunks) for chunks in (100, 1, 0, 0)]
 
 
 def test_the_same_file_again_is_unchanged_and_another_one_replaces_it(parts):

@@ -90,7 +90,7 @@ def test_a_job_is_done_when_any_file_is_stored(open_jobs, clock, statuses, outco
     assert (ended.status, ended.finished_at) == (outcome, "2026-09-21T14:14:20.000Z")
 
 
-def test_a_cancelled_job_does_not_run_and_stays_cancelled(open_jobs):
+def test_a_cancelled_job_does_not_run_stays_cancelled_and_its_files_are_no_longer_worked_on(open_jobs):
     jobs = open_jobs()
     add(jobs, "waits")
     add(jobs, "runs")
@@ -103,10 +103,6 @@ def test_a_cancelled_job_does_not_run_and_stays_cancelled(open_jobs):
     assert jobs.take() is None
     assert jobs.cancel("waits", asker=Asker())[0].finished_at == jobs.one("waits", asker=Asker()).finished_at
     assert jobs.waiting(["waits", "runs", "never"]) == set()
-
-
-def test_files_of_a_cancelled_job_are_no_longer_worked_on(open_jobs):
-    jobs = open_jobs()
     add(jobs, "one", "a.txt", "b.txt", "c.txt")
     job = jobs.take()
     jobs.tell("one", told(job, 0, status="done", chunks=3, chunks_done=3))
@@ -115,7 +111,7 @@ def test_files_of_a_cancelled_job_are_no_longer_worked_on(open_jobs):
     assert [(each.status, each.chunks_done) for each in cancelled.files] == [("done", 3), ("queued", 0), ("queued", 0)]
 
 
-def test_owners_do_not_see_each_others_jobs(open_jobs):
+def test_owners_do_not_see_each_others_jobs_and_a_cursor_tells_no_number(open_jobs):
     jobs = open_jobs()
     add(jobs, "mine", owner="ada")
     for ask in (jobs.one, jobs.cancel):
@@ -123,6 +119,12 @@ def test_owners_do_not_see_each_others_jobs(open_jobs):
             ask("mine", asker=Asker("bob"))
     assert jobs.page(asker=Asker("bob"), limit=5) == ([], None)
     assert jobs.one("mine", asker=Asker("ada")).status == "queued"
+    jobs.discard("mine")
+    for number in range(12):
+        add(jobs, f"job-{number}", owner="ada" if number % 2 else "bob")
+    cursors = [jobs.page(asker=Asker("ada"), limit=limit)[1] for limit in range(1, 6)]
+    assert {len(each) for each in cursors} == {32}
+    assert [job.id for job in open_jobs("there").page(asker=Asker("ada"), limit=9, cursor=cursors[-1])[0]] == ["job-1"]
 
 
 @pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
@@ -147,15 +149,6 @@ def test_a_wrong_cursor_is_refused(open_jobs, cursor):
     with pytest.raises(InvalidInputError) as caught:
         open_jobs().page(asker=Asker(), limit=3, cursor=cursor)
     assert caught.value.code == "invalid_cursor"
-
-
-def test_a_cursor_is_good_at_every_service_of_the_catalogue_and_tells_no_number(open_jobs):
-    jobs = open_jobs()
-    for number in range(12):
-        add(jobs, f"job-{number}", owner="ada" if number % 2 else "bob")
-    cursors = [jobs.page(asker=Asker("ada"), limit=limit)[1] for limit in range(1, 6)]
-    assert {len(each) for each in cursors} == {32}
-    assert [job.id for job in open_jobs("there").page(asker=Asker("ada"), limit=9, cursor=cursors[-1])[0]] == ["job-1"]
 
 
 def test_only_so_much_may_wait(open_jobs):

@@ -89,7 +89,9 @@ def test_a_limited_number_is_asked_the_newest_first_and_named_and_the_others_cou
     assert receipt.unnamed == 3
 
 
-def test_vectors_of_another_dimension_are_left_out_once_the_models_is_known(app, shelve, choose, connections):
+def test_vectors_of_another_dimension_are_left_out_and_words_searched_while_nothing_embeds(
+    app, shelve, choose, connections, corpus
+):
     store = app.extensions["rag.service"].store
     letters = connections.open("default", "embedding")
     letters.embed(["known from now on"])
@@ -100,8 +102,5 @@ def test_vectors_of_another_dimension_are_left_out_once_the_models_is_known(app,
     finally:
         store.delete_collection(WIDE)
     assert reason == f"its embeddings have 3 dimensions, those of questions {letters.dimension}"
-
-
-def test_words_can_be_searched_while_nothing_embeds(corpus, connections):
     choice = CollectionChoice(corpus, connections, own=(OWN,), embedding_connection="there-is-none")
     assert {OWN, DOCS, STRANGE} <= set(choice.choose(("choice-*",)).receipt.asked)

@@ -12,7 +12,7 @@ from schemas.contracts.search import OracleResult, SearchRequest
 from schemas.errors import UnavailableError
 from schemas.where import EVERYTHING
 from tests.retrieval.letter_embedding import LetterEmbedding
-from tests.retrieval.search.told_oracles import BOOKS, ids
+from tests.retrieval.search.conftest import BOOKS, ids
 from tests.support.live import PATIENCE_SECONDS
 
 NARROW = {"embedding_provider": "letters", "embedding_model": "letters-a-m", "embedding_connection": "narrow"}
@@ -61,7 +61,9 @@ def test_a_recorded_model_that_is_no_name_is_none(make, library, shelve, recorde
     assert "it does not say which model" in answer.receipt.collections.left_out[name]
 
 
-def test_each_model_embeds_a_question_once(search, monkeypatch):
+def test_each_model_embeds_a_question_once_and_one_that_does_not_answer_leaves_out_its_own_collections_only(
+    search, monkeypatch
+):
     asked = []
     embed = LetterEmbedding._embed
 
@@ -72,10 +74,6 @@ def test_each_model_embeds_a_question_once(search, monkeypatch):
     monkeypatch.setattr(LetterEmbedding, "_embed", counted)
     search("a question of two models", BOOKS, "models-narrow", fusion="smoothed", min_relevance=0.5)
     assert sorted(asked) == [(model, "a question of two models") for model in ("letters-1", "letters-a-m")]
-
-
-def test_a_model_that_does_not_answer_leaves_out_its_own_collections_only(search, monkeypatch):
-    embed = LetterEmbedding._embed
 
     def failing(self, texts):
         if self.model == "letters-a-m":

@@ -76,12 +76,21 @@ def test_semantic_finds_the_nearest_with_the_cosine_as_its_score_and_says_which_
     assert found.content == "jjjjjjjj jam"
 
 
-def test_several_collections_are_one_list_by_score_whatever_their_metric(ask, semantic):
+def test_several_collections_are_one_list_by_score_and_one_of_another_model_is_left_out_and_named(
+    ask, semantic, shelve
+):
     found = ask(semantic, "zzzzzzzz zebra", BOOKS, PAPERS, limit=4).results
     assert found[0].chunk_id == "zoo"
     assert {each.collection for each in found} == {BOOKS, PAPERS}
     assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
     assert all(0.0 <= each.score <= 1.0 for each in found)
+    strange = shelve("oracle-strange", {"zoo": "zzzz"}, embedding_model="words-2")
+    answer = ask(semantic, "zzzz", BOOKS, strange)
+    assert {each.collection for each in answer.results} == {BOOKS}
+    assert list(answer.left_out) == [strange]
+    assert "words-2" in answer.left_out[strange]
+    with pytest.raises(RagError, match="words-2"):
+        ask(semantic, "zzzz", strange)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2", "ip"])
@@ -110,16 +119,6 @@ def test_a_score_is_the_cosine_whatever_the_metric_and_the_length_of_vectors(
     assert found.get("nothing", 0.0) == 0.0
     assert (found["opposite"], cosines["opposite"]) == (0.0, pytest.approx(-1.0, abs=1e-5))
     assert cosines["near"] == pytest.approx(found["near"])
-
-
-def test_a_collection_of_another_model_is_left_out_and_named(ask, semantic, shelve):
-    strange = shelve("oracle-strange", {"zoo": "zzzz"}, embedding_model="words-2")
-    answer = ask(semantic, "zzzz", BOOKS, strange)
-    assert {each.collection for each in answer.results} == {BOOKS}
-    assert list(answer.left_out) == [strange]
-    assert "words-2" in answer.left_out[strange]
-    with pytest.raises(RagError, match="words-2"):
-        ask(semantic, "zzzz", strange)
 
 
 def test_a_collection_that_is_missing_or_goes_away_meanwhile_holds_nothing(ask, corpus, semantic, app):

@@ -17,7 +17,7 @@ from schemas.contracts.search import InvalidQueryError, SearchRequest
 from schemas.errors import CollectionNotFoundError, InvalidInputError, TooManyRequestsError, UnavailableError
 from schemas.records import GatherSpec, OrderBy
 from schemas.where import parse_where
-from tests.retrieval.search.told_oracles import BOOKS, NOTES, PAPERS, QUERY, Measured, Told, ids
+from tests.retrieval.search.conftest import BOOKS, NOTES, PAPERS, QUERY, Measured, Told, ids
 from tests.support.live import PATIENCE_SECONDS, eventually
 
 
@@ -77,11 +77,16 @@ def test_a_failing_oracle_is_named_and_the_others_answer(make, error):
     assert answer.receipt.oracles["well"].error is None
 
 
-def test_an_unavailable_oracle_is_no_failure(make):
+def test_an_unavailable_oracle_is_no_failure_and_a_weight_of_0_leaves_one_out(make):
     answer = make(Told("well", "a"), Told("absent", "b", available=False)).search(SearchRequest(QUERY))
     assert ids(answer) == ["a"]
     assert answer.receipt.oracles["absent"].status == "unavailable"
     assert make(Told("absent", available=False)).search(SearchRequest(QUERY)).results == []
+    engine = make(Told("one", "a"), Told("two", "b"))
+    assert ids(engine.search(SearchRequest(QUERY))) == ["a", "b"]
+    assert ids(engine.search(SearchRequest(QUERY, weights={"two": 1.5}))) == ["b", "a"]
+    answer = engine.search(SearchRequest(QUERY, weights={"one": 0}))
+    assert (ids(answer), list(answer.receipt.oracles)) == (["b"], ["two"])
 
 
 def test_an_oracle_that_does_not_answer_in_time_is_left_out_and_its_calls_end_with_the_search(make):
@@ -130,14 +135,6 @@ def test_when_all_fail_the_search_does_and_one_that_limits_alone_prevent_is_refu
     with pytest.raises(SearchFailedError) as raised:
         broken.search(SearchRequest(QUERY))
     assert raised.value.details["oracles"] == {"a": "used up", "b": "No fire brigade"}
-
-
-def test_weights_move_documents_and_0_leaves_an_oracle_out(make):
-    engine = make(Told("one", "a"), Told("two", "b"))
-    assert ids(engine.search(SearchRequest(QUERY))) == ["a", "b"]
-    assert ids(engine.search(SearchRequest(QUERY, weights={"two": 1.5}))) == ["b", "a"]
-    answer = engine.search(SearchRequest(QUERY, weights={"one": 0}))
-    assert (ids(answer), list(answer.receipt.oracles)) == (["b"], ["two"])
 
 
 @pytest.mark.parametrize(
@@ -196,16 +193,13 @@ def test_a_collection_that_no_oracle_asked_is_told_from_those_that_one_did(make)
     assert notes.left_out == dict.fromkeys((BOOKS, PAPERS), "no oracle that searches it was asked")
 
 
-def test_a_filter_holds_for_every_oracle_and_a_document_is_one_result(make):
+def test_a_filter_holds_for_every_oracle_a_document_is_one_result_and_every_candidate_that_was_cut_is_explained(make):
     found = make().search(SearchRequest("zebra zorro", where=parse_where({"half": 1}))).results
     assert found
     assert all(each.metadata["half"] == 1 for each in found)
     answer = make().search(SearchRequest("dog", limit=3))
     assert ids(answer).count("dog") == 1
     assert answer.results[0].chunk_id in {"dog-0", "dog-1", "dog-2"}
-
-
-def test_every_candidate_that_was_cut_is_explained(make):
     answer = make().search(SearchRequest(QUERY, limit=2, explain=True, oracles=("semantic", "lexical")))
     assert [each.rank for each in answer.explanations] == list(range(3, 3 + len(answer.explanations)))
     cut = answer.explanations[0]
@@ -264,7 +258,9 @@ def test_the_fusion_is_the_settings_unless_the_request_names_one(make):
     assert [each.score for each in smoothed.results] == sorted((each.score for each in smoothed.results), reverse=True)
 
 
-def test_the_order_of_a_single_oracle_stays_and_models_are_compared_by_words(make, shelve):
+def test_the_order_of_a_single_oracle_stays_models_are_compared_by_words_and_without_embeddings_words_answer(
+    make, shelve
+):
     answer = make(fusion="smoothed").search(SearchRequest(QUERY, oracles=("semantic",)))
     assert answer.receipt.fusion == "rrf"
     places = [each.provenance["semantic"].rank for each in answer.results]
@@ -273,6 +269,17 @@ def test_the_order_of_a_single_oracle_stays_and_models_are_compared_by_words(mak
     answer = make(fusion="smoothed").search(SearchRequest(QUERY, collections=(BOOKS, strange)))
     assert answer.receipt.compared_by == "words"
     assert {each.doc_id: each.relevance for each in answer.results}["other"] is None
+
+    def fail(connection):
+        raise UnavailableError("no embeddings")
+
+    oracles = SemanticOracle(None), LexicalOracle()
+    embed = partial(AskedEmbeddings, fail, "default", ConnectionThreads("question"))
+    answer = make(*oracles, fusion="smoothed", embed=lambda text: embed(), min_relevance=0.9).search(
+        SearchRequest(QUERY, min_relevance=0.9)
+    )
+    assert (ids(answer), answer.receipt.min_relevance) == (["zebra"], None)
+    assert answer.receipt.oracles["semantic"].status == "failed"
 
 
 def test_each_hit_says_how_relevant_it_is_and_a_question_is_embedded_once_for_all(make):
@@ -320,16 +327,3 @@ def test_hits_below_the_least_relevance_are_left_out_and_explained_but_what_has_
     assert answer.receipt.below_min_relevance > 0
     assert ids(engine.search(SearchRequest(f"{QUERY} in the moonlight"))) == []
     assert ids(engine.search(SearchRequest(QUERY, min_relevance=1.0))) == []
-
-
-def test_without_embeddings_words_answer_and_relevance_is_unknown(make):
-    def fail(connection):
-        raise UnavailableError("no embeddings")
-
-    oracles = SemanticOracle(None), LexicalOracle()
-    embed = partial(AskedEmbeddings, fail, "default", ConnectionThreads("question"))
-    answer = make(*oracles, fusion="smoothed", embed=lambda text: embed(), min_relevance=0.9).search(
-        SearchRequest(QUERY, min_relevance=0.9)
-    )
-    assert (ids(answer), answer.receipt.min_relevance) == (["zebra"], None)
-    assert answer.receipt.oracles["semantic"].status == "failed"

@@ -8,7 +8,7 @@ from retrieval.ingest.identity import document_id
 from retrieval.watching.folder import FolderUnavailableError
 from retrieval.watching.watched_documents import source_of
 from tests.retrieval.letter_embedding import LetterEmbedding
-from tests.retrieval.watching.brittle import MAX_FILE_BYTES
+from tests.retrieval.watching.conftest import MAX_FILE_BYTES
 
 
 class TestFailed:

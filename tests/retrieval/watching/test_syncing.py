@@ -10,7 +10,7 @@ from retrieval.reading import DocumentReader
 from retrieval.watching.events import is_ignored
 from retrieval.watching.folder import Folder
 from schemas.settings import RetrievalSettings
-from tests.retrieval.watching.brittle import MAX_FILE_BYTES
+from tests.retrieval.watching.conftest import MAX_FILE_BYTES
 
 
 class TestInStep:
@@ -44,13 +44,20 @@ class TestInStep:
         assert watched == loaded
         assert len(watched) > 2
 
-    def test_an_unchanged_file_costs_no_embedding_and_no_write(self, root, store, embedding, in_step):
+    def test_an_unchanged_file_costs_no_embedding_and_no_write_and_other_documents_with_the_same_folder_stay(
+        self, root, store, embedding, in_step, open_sync
+    ):
         (root / "guide.md").write_text("# Guide\n")
         in_step()
         embedded, calls = list(embedding.embedded), list(store.store.calls)
         os.utime(root / "guide.md", (1, 1))
         assert in_step().indexed == 0
         assert (embedding.embedded, store.store.calls) == (embedded, calls)
+        own = next(iter(store.store.stored["context"].values()))
+        other = own | {"id": "other", "metadata": own["metadata"] | {"document_id": "other", "path": "gone.md"}}
+        store.store.stored["context"]["other"] = other
+        assert in_step().deleted == 0
+        assert "other" in store.store.stored["context"]
 
     def test_changed_deleted_and_renamed_files_are_found_after_a_restart(self, root, in_step, stored):
         for name in ("changed.md", "deleted.md", "renamed.md"):
@@ -65,15 +72,6 @@ class TestInStep:
             "docs/changed.md": "# Other",
             "docs/moved.md": "# renamed.md",
         }
-
-    def test_other_documents_with_the_same_folder_stay(self, root, store, embedding, in_step, open_sync):
-        (root / "guide.md").write_text("# Guide\n")
-        in_step()
-        own = next(iter(store.store.stored["context"].values()))
-        other = own | {"id": "other", "metadata": own["metadata"] | {"document_id": "other", "path": "gone.md"}}
-        store.store.stored["context"]["other"] = other
-        assert in_step().deleted == 0
-        assert "other" in store.store.stored["context"]
 
 
 class TestPassedOver:

@@ -11,7 +11,7 @@ from retrieval.watching.reporting import Reporter
 from retrieval.watching.watcher import RESCAN_SECONDS, Watcher
 from schemas.contracts.watchers import RETRYING, SCANNING, STOPPED, WATCHING
 from schemas.errors import ConfigurationError, ConflictError, UnavailableError
-from tests.retrieval.watching.brittle import Embedding
+from tests.retrieval.watching.conftest import Embedding
 from tests.support.live import PATIENCE_SECONDS
 
 
