@@ -140,16 +140,13 @@ def test_a_secret_does_not_move_to_another_host_unless_it_is_given_again(openai,
     assert given.config["api_key"] == "${WORDS_API_KEY}"
 
 
-def test_a_change_that_stays_at_the_host_keeps_the_secret_and_a_variable_of_another_case_is_another_host(openai):
+def test_a_secret_stays_at_its_host_and_a_stored_placeholder_in_another_field_is_refused(openai):
     changed = openai.change("there", config={"url": "http://FIRST:8000/v2/", "model": "m", "api_key": None})
     assert changed.config["api_key"] == "${WORDS_API_KEY}"
     assert openai.change("there", config={"url": "http://second", "api_key": ""}).config == {"url": "http://second"}
     openai.change("there", config={"url": "http://${OTHER_HOST}", "api_key": "${WORDS_API_KEY}"})
     with pytest.raises(InvalidConfigurationError, match="api_key must be given again"):
         openai.change("there", config={"url": "http://${other_HOST}"})
-
-
-def test_a_stored_placeholder_in_another_field_is_refused_with_what_to_change(openai):
     openai._stored.add(Connection("old", "llm", "openai", {"model": "${WORDS_API_KEY}"}))
     with pytest.raises(ConfigurationError, match="'old' cannot be used: Placeholders may stand in secrets") as caught:
         openai.open("old", "llm")
@@ -214,7 +211,14 @@ def test_no_message_of_a_connection_contains_values_of_its_placeholders(registry
                 assert spelling not in said
 
 
-def test_a_live_connection_is_kept_until_its_configuration_changes(open_connections):
+def test_a_live_connection_is_kept_until_its_configuration_changes_and_serves_all_models(
+    world, connections, open_connections
+):
+    live = connections.open("default", "embedding")
+    for model in ("words-7", "${WORDS_API_KEY}", None):
+        live.embed(["a"], model=model)
+    assert connections.open("default", "embedding") is live
+    assert [model for model, _ in world.embedded] == ["words-7", "${WORDS_API_KEY}", "words-1"]
     environ = {"WORDS_API_KEY": "key-1"}
     placeholders = Placeholders(environ, ("WORDS_*",), ())
     connections = open_connections(placeholders)
@@ -223,14 +227,6 @@ def test_a_live_connection_is_kept_until_its_configuration_changes(open_connecti
     assert connections.open("words", "embedding") is first
     environ["WORDS_API_KEY"] = "key-2"
     assert connections.open("words", "embedding").config["api_key"] == "key-2"
-
-
-def test_one_live_connection_serves_all_models(world, connections):
-    live = connections.open("default", "embedding")
-    for model in ("words-7", "${WORDS_API_KEY}", None):
-        live.embed(["a"], model=model)
-    assert connections.open("default", "embedding") is live
-    assert [model for model, _ in world.embedded] == ["words-7", "${WORDS_API_KEY}", "words-1"]
 
 
 @pytest.mark.parametrize("model", ["", " ", "a\nb", "x" * 257])

@@ -64,7 +64,7 @@ def test_a_provider_that_is_not_complete_of_an_unknown_type_or_registered_alread
         registry.register(Shelf)
 
 
-def test_a_provider_whose_library_is_missing_is_listed_with_what_to_install():
+def test_a_provider_whose_library_is_missing_is_listed_and_a_stranger_cannot_take_the_name_of_another():
     class Picky(Shelf):
         libraries = (Library("no_such_library", "pip install 'rag-wrapper[picky]'"),)
 
@@ -75,6 +75,11 @@ def test_a_provider_whose_library_is_missing_is_listed_with_what_to_install():
     assert entry.reason == "no_such_library is not installed: pip install 'rag-wrapper[picky]'"
     with pytest.raises(ConfigurationError, match="pip install"):
         registry.connect("rag", "shelf", {}, ProviderContext())
+    strangers = [EntryPoint("local", "no_such_package:register", "rag.providers")]
+    registry = ProviderRegistry()
+    registry.register_missing("rag", "local", "first")
+    discover(registry, builtins=(), strangers=strangers)
+    assert [entry.reason for entry in registry.entries()] == ["first"]
 
 
 def test_all_our_own_providers_are_here_and_can_be_used_and_one_that_cannot_be_imported_stays_listed():
@@ -102,14 +107,6 @@ def test_a_strangers_package_that_fails_stays_listed_and_harms_nobody(value, rea
     [entry] = registry.entries()
     assert (entry.kind, entry.id, entry.viable) == ("embedding", "broken", False)
     assert entry.reason.startswith(reason)
-
-
-def test_a_stranger_cannot_take_the_name_of_another():
-    strangers = [EntryPoint("local", "no_such_package:register", "rag.providers")]
-    registry = ProviderRegistry()
-    registry.register_missing("rag", "local", "first")
-    discover(registry, builtins=(), strangers=strangers)
-    assert [entry.reason for entry in registry.entries()] == ["first"]
 
 
 def test_every_capability_is_a_type():

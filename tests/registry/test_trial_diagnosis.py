@@ -45,7 +45,7 @@ def told(report):
     return f"{stage.message}. {stage.next_step}"
 
 
-def test_another_kind_of_service_is_named_with_its_provider():
+def test_another_kind_of_service_a_wrong_tenant_and_a_wrong_scheme_are_told_from_a_wrong_address():
     with knowing(OURS) as server:
         said = told(try_out({"url": server.url, "api_key": KEY}, kind="rag", provider="chromadb"))
         assert said == (
@@ -54,9 +54,6 @@ def test_another_kind_of_service_is_named_with_its_provider():
         )
         # Only the provider's own requests have the key.
         assert {path for path, headers in server.requests if SECRET in headers} == {"/api/v2/version"}
-
-
-def test_a_wrong_tenant_and_a_wrong_scheme_are_told_from_a_wrong_address():
     with knowing({**CHROMA, "/api/v2/version": "1.5.9"}) as server:
         said = told(try_out({"url": server.url}, kind="rag", provider="chromadb"))
     assert said.endswith("Check Tenant and Database.")

@@ -18,13 +18,17 @@ def test_base64_is_requested_and_index_gives_the_order(server, openai):
     np.testing.assert_allclose(openai().embed(["one", "two"]), [vector("one"), vector("two")], rtol=1e-6)
 
 
-def test_a_server_that_refuses_base64_is_no_longer_asked_for_it(server, openai):
+def test_a_server_that_refuses_base64_is_no_longer_asked_for_it_and_a_failing_batch_fails_the_call(server, openai):
     refusal = {"error": {"message": "Unknown parameter: 'encoding_format'."}}
     server.script = [as_json(refusal, 400)]
     connection = openai()
     np.testing.assert_allclose(connection.embed(["one"]), [vector("one")], rtol=1e-6)
     connection.embed(["two"])
     assert ["encoding_format" in request.body for request in server.requests] == [True, False, False]
+    server.script = [openai_answer, Answer(500), Answer(500), Answer(500)]
+    with pytest.raises(UnavailableError):
+        openai(batch_size=1).embed(["one", "two", "three"])
+    assert len(server.requests) == 3 + 4
 
 
 def test_texts_go_in_batches_and_large_ones_in_small_ones(server, openai):
@@ -40,13 +44,6 @@ def test_texts_go_in_batches_and_large_ones_in_small_ones(server, openai):
         ["d"],
         ["e"],
     ]
-
-
-def test_a_failing_batch_fails_the_call(server, openai):
-    server.script = [openai_answer, Answer(500), Answer(500), Answer(500)]
-    with pytest.raises(UnavailableError):
-        openai(batch_size=1).embed(["one", "two", "three"])
-    assert len(server.requests) == 4
 
 
 def test_a_dimension_is_requested_and_checked_and_one_that_changes_noticed(server, openai):

@@ -100,7 +100,7 @@ def test_a_server_that_is_silent_times_out_once(server, openai, waits, begins):
 
 
 def test_a_wrong_key_is_the_operators_business_and_stays_secret_and_a_missing_one_is_called_missing(
-    server, openai, waits, stub
+    server, openai, waits
 ):
     said = {"error": {"message": f"Incorrect API key provided: {KEY[:8]}*******7890"}}
     server.script = [as_json(said, 401), as_json(said, 403)]

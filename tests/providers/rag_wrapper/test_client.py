@@ -148,7 +148,7 @@ def test_a_write_that_did_not_get_through_is_sent_again_with_its_key(provider, s
     assert waits == ([7, 7] if answer else [0.25, 0.5])
 
 
-def test_a_service_that_stays_busy_or_is_behind_a_dead_gateway_is_given_up(provider, service, waits):
+def test_a_service_that_is_missing_stays_busy_or_is_behind_a_dead_gateway_is_given_up(provider, service, waits):
     service.answers = [(503, {"Retry-After": "9999"}, failure("busy"))] * 9
     with pytest.raises(UnavailableError, match="Bad thing"):
         provider.collection("docs")
@@ -156,6 +156,14 @@ def test_a_service_that_stays_busy_or_is_behind_a_dead_gateway_is_given_up(provi
     service.answers = [(502, {}, b"<html>")] * 4
     with pytest.raises(UnavailableError, match="answered 502"):
         provider.collection("docs")
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
+        waits.clear()
+        provider = client(url, sleep=waits.append)
+        with pytest.raises(UnavailableError, match=f"The service at {url} cannot be reached"):
+            provider.collection("docs")
+    assert len(waits) == 3
 
 
 @pytest.mark.parametrize(
@@ -224,16 +232,6 @@ def test_a_missing_route_is_distinguished_from_a_missing_collection(provider, se
         provider.page("docs")
     with pytest.raises(CollectionNotFoundError, match="'a'b'"):
         provider.page("a'b")
-
-
-def test_a_missing_service_is_unavailable(waits):
-    with socket.socket() as reserved:
-        reserved.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
-        provider = client(url, sleep=waits.append)
-        with pytest.raises(UnavailableError, match=f"The service at {url} cannot be reached"):
-            provider.collection("docs")
-    assert len(waits) == 3
 
 
 DOCUMENT = Document("a", "A", "{}", 0, np.ones(2, np.float32))

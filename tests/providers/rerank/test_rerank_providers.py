@@ -52,7 +52,7 @@ def listed(connection, scores):
     return {"results": results} if connection.id == "cohere" else results
 
 
-def test_each_protocol_is_asked_in_its_own_words(connect, server):
+def test_each_protocol_is_asked_in_its_own_words_and_a_server_need_not_sort(connect, server):
     connection = connect(api_key=KEY)
     assert connection.rerank(QUERY, TEXTS) == [0.0, 1.0, 0.25]
     asked = {
@@ -61,9 +61,6 @@ def test_each_protocol_is_asked_in_its_own_words(connect, server):
     }
     path, body = asked[connection.id]
     assert server.requests == [(path, f"Bearer {KEY}", body)]
-
-
-def test_what_was_not_asked_for_is_ignored_and_a_server_need_not_sort(connect, server):
     connection = connect()
     server.script = [(200, listed(connection, {2: -3, 0: 7.5, 1: 0}))]
     assert connection.rerank(QUERY, TEXTS) == [7.5, 0.0, -3.0]

@@ -110,10 +110,15 @@ def test_no_other_field_takes_a_placeholder(placeholders, field):
     }
 
 
-def test_a_secret_may_not_have_a_default(placeholders):
+def test_a_secret_may_not_have_a_default_and_the_redactor_knows_the_inserted_values(placeholders):
     for written in ("${OPENAI_API_KEY:-sk-planted}", "${OPENAI_API_KEY:-}", "${RAG_MISSING:-x}"):
         [fault] = placeholders.faults({"key": written}, SECRETS)
         assert fault == Fault("/key", "A secret has no default: it would be stored in clear")
+    found = placeholders.resolve({"key": "${OPENAI_API_KEY}", "fine": "sk-literal", "plain": "other"}, SECRETS)
+    assert found.redactor("sk-planted sk-literal other") == "*** *** other"
+    assert placeholders.said("sk-planted") == "***"
+    placeholders = Placeholders({"RAG_A": "${RAG_B} $$", "RAG_B": "planted"})
+    assert placeholders.resolve({"a": "${RAG_A}"}, SECRETS).config == {"a": "${RAG_B} $$"}
 
 
 OF_OTHERS = {"RAG_SOURCE_API_KEY"}
@@ -129,14 +134,6 @@ def test_the_services_own_variables_are_given_to_no_connection():
         assert (placeholders.available(), placeholders.is_allowed(name)) == ([], False), name
         [fault] = placeholders.faults({"key": f"${{{name}}}"}, SECRETS)
         assert fault.message.startswith(f"The variable {name} is not among")
-
-
-def test_the_redactor_knows_the_inserted_values_which_are_not_resolved_again(placeholders):
-    found = placeholders.resolve({"key": "${OPENAI_API_KEY}", "fine": "sk-literal", "plain": "other"}, SECRETS)
-    assert found.redactor("sk-planted sk-literal other") == "*** *** other"
-    assert placeholders.said("sk-planted") == "***"
-    placeholders = Placeholders({"RAG_A": "${RAG_B} $$", "RAG_B": "planted"})
-    assert placeholders.resolve({"a": "${RAG_A}"}, SECRETS).config == {"a": "${RAG_B} $$"}
 
 
 @pytest.mark.parametrize(

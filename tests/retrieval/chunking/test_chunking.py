@@ -81,11 +81,16 @@ def test_a_hash_that_is_not_a_heading_is_text(text):
     assert sections(split_markdown(text)) == [("", "")]
 
 
-def test_front_matter_is_no_heading_and_a_rule_is_no_front_matter():
+def test_front_matter_is_no_heading_nor_is_a_heading_a_chunk_of_its_own_and_a_section_of_one_line_stays_one():
     text = "---\ntitle: 'My page'\ntags: [a]\n---\n\n# Real\n\ntext"
     assert sections(split_markdown(text)) == [("", ""), ("Real", "real")]
     assert markdown_title(text) == "My page"
     assert sections(split_markdown("---\n\n# A\n\n---\n\n# B")) == [("", ""), ("A", "a"), ("B", "b")]
+    fence = "```\n" + "echo lamp\n" * 80 + "```"
+    chunks = split_markdown(f"# Lamps\n\n{fence}\n", max_tokens=200)
+    assert chunks[0].text.startswith("# Lamps\n\n```\necho lamp")
+    chunks = split_markdown(f"# Lamps\n\nRed.\n\n# Towers\n\n{PARAGRAPH * 40}", max_tokens=256)
+    assert chunks[0].text == "# Lamps\n\nRed."
 
 
 @pytest.mark.parametrize(
@@ -109,11 +114,15 @@ def test_a_fence_is_kept_whole_where_it_fits_and_else_cut_between_lines():
     assert [line for chunk in chunks for line in chunk.text.split("\n")] == fence
 
 
-def test_one_long_line_is_cut_between_sentences():
+def test_one_long_line_is_cut_between_sentences_and_text_is_packed_by_paragraph():
     line = " ".join(f"Sentence number {number} says this." for number in range(40))
     chunks = split_markdown(line, max_tokens=60)
     assert len(chunks) > 4
     assert all(chunk.text.endswith("this.") and chunk.text.startswith("Sentence") for chunk in chunks)
+    paragraphs = [f"Paragraph {number}\n" + "word " * 25 for number in range(6)]
+    chunks = split_text("\n \n".join(paragraphs), max_tokens=80)
+    assert [chunk.text.count("Paragraph") for chunk in chunks] == [2, 2, 2]
+    assert {(chunk.section, chunk.section_id) for chunk in chunks} == {("", "")}
 
 
 @pytest.mark.parametrize("word", ["x", "9", "漢", "é", "="])
@@ -121,13 +130,6 @@ def test_an_endless_word_is_cut(word):
     chunks = split_text(word * 5000, max_tokens=60)
     assert "".join(chunk.text for chunk in chunks) == word * 5000
     assert all(estimate_tokens(chunk.text) <= 60 for chunk in chunks)
-
-
-def test_text_is_packed_by_paragraph():
-    paragraphs = [f"Paragraph {number}\n" + "word " * 25 for number in range(6)]
-    chunks = split_text("\n \n".join(paragraphs), max_tokens=80)
-    assert [chunk.text.count("Paragraph") for chunk in chunks] == [2, 2, 2]
-    assert {(chunk.section, chunk.section_id) for chunk in chunks} == {("", "")}
 
 
 RESERVED = 12
@@ -142,11 +144,3 @@ def test_prose_leaves_no_scrap(sentences, limit):
     room = limit - RESERVED - estimate_tokens("Lamps")
     assert len(chunks) == 1 or min(estimate_tokens(chunk.text) for chunk in chunks) * 6 >= room
     assert max(estimate_tokens(chunk.text) for chunk in chunks) <= room
-
-
-def test_a_heading_is_no_chunk_of_its_own_and_a_section_of_one_line_stays_one():
-    fence = "```\n" + "echo lamp\n" * 80 + "```"
-    chunks = split_markdown(f"# Lamps\n\n{fence}\n", max_tokens=200)
-    assert chunks[0].text.startswith("# Lamps\n\n```\necho lamp")
-    chunks = split_markdown(f"# Lamps\n\nRed.\n\n# Towers\n\n{PARAGRAPH * 40}", max_tokens=256)
-    assert chunks[0].text == "# Lamps\n\nRed."

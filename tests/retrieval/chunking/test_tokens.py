@@ -75,10 +75,12 @@ def test_runs_without_end_are_counted(counter, text):
     assert counter.count("a \ud800 b") == counter.count("a ? b")
 
 
-def test_several_threads_count_the_same(counter):
+def test_several_threads_count_the_same_and_damaged_ranks_are_refused(counter):
     texts = [f"text {number} " * 50 for number in range(20)]
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(counter.count, texts)) == [counter.count(text) for text in texts]
+    with pytest.raises(ConfigurationError, match="sha256 differs"):
+        read_ranks(b"IQ== 0\nIg== 1\n")
 
 
 def test_a_process_that_never_counts_loads_nothing():
@@ -88,8 +90,3 @@ def test_a_process_that_never_counts_loads_nothing():
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
-
-
-def test_damaged_ranks_are_refused():
-    with pytest.raises(ConfigurationError, match="sha256 differs"):
-        read_ranks(b"IQ== 0\nIg== 1\n")

@@ -79,32 +79,26 @@ def test_then_at_paragraphs_and_each_chunk_includes_the_section_header():
     ]
 
 
-def test_then_at_sentences_at_last_at_words_and_characters():
+def test_then_at_sentences_at_last_at_words_and_characters_without_overlap_and_small_sections_stay_apart():
     result = split("## A\n\n" + SENTENCE * 40, 100)
     assert len(result.chunks) > 3
     assert all(chunk.text.endswith("green.") for chunk in result.chunks)
     assert "between sentences" in result.warnings[0]
     assert "between words" in split("bridge " * 500, 100).warnings[0]
     assert "between characters" in split("x" * 5_000, 100).warnings[0]
-
-
-def test_there_is_no_overlap_and_small_sections_are_not_put_together():
     numbered = " ".join(f"Sentence {number} is here." for number in range(400))
     assert " ".join(chunk.text for chunk in split(numbered, 200).chunks) == numbered
     text = "".join(f"## S{number}\n\ntext\n\n" for number in range(40))
     assert [chunk.section for chunk in split(text, 100).chunks] == [f"S{number}" for number in range(40)]
 
 
-def test_a_heading_without_text_goes_with_what_follows():
+def test_a_heading_without_text_goes_with_what_follows_and_a_later_h1_ends_a_section():
     chunks = split(f"# Guide\n\n## A\n\n### A1\n\n{PARAGRAPH}\n\n### A2\n\n{PARAGRAPH}", 100).chunks
     assert [(chunk.section, chunk.text.split("\n")[0]) for chunk in chunks] == [
         ("A > A1", "A > A1"),
         ("A > A2", "A > A2"),
     ]
     assert "# Guide\n\n## A\n\n### A1" in chunks[0].text
-
-
-def test_a_later_h1_ends_a_section_and_without_h2_others_divide():
     chunks = split(f"# One\n\n## A\n\n{PARAGRAPH}\n\n# Two\n\nIntro of two.\n\n## B\n\n{PARAGRAPH}", 100).chunks
     assert [chunk.section for chunk in chunks] == ["A", "Two", "B"]
     chunks = split(f"# One\n\n{PARAGRAPH}\n\n### Deep\n\n{PARAGRAPH}\n\n# Two\n\n{PARAGRAPH}", 100).chunks

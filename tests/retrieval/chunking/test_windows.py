@@ -130,15 +130,12 @@ def test_a_chunk_knows_the_heading_path_that_it_starts_in():
     assert not any(chunk.text.split("\n")[-1].startswith("#") for chunk in chunks), "a heading stays with what is below"
 
 
-def test_lines_of_code_are_not_torn_and_its_comments_are_no_headings():
+def test_lines_of_code_are_not_torn_and_white_space_that_is_too_long_is_not_bridged():
     code = "".join(f"# Step {n}. Then more.\ndef step_{n}(value):\n    return value + {n}\n\n" for n in range(60))
     chunks = split_windows(code, tokens=CL100K, max_tokens=256, overlap_tokens=25, syntax=Syntax.CODE)
     assert {chunk.section for chunk in chunks} == {""}
     lines = inked_lines(code)
     assert all(line in lines for chunk in chunks for line in inked_lines(chunk.text))
-
-
-def test_white_space_that_is_too_long_is_not_bridged_and_a_blank_text_has_no_chunks():
     first, second = split_windows("a" + "\n" * 20_000 + "b", tokens=CL100K, max_tokens=64, overlap_tokens=16)
     assert (first.text, second.text) == ("a", "b")
     assert split_windows(" \n\t\n", tokens=CL100K) == []

@@ -69,14 +69,11 @@ CALLS = (
 """The last is io_uring, which is a way around all others."""
 
 
-def test_a_confined_process_may_do_none_of_it_also_in_parsers_written_in_c():
+def test_a_confined_process_may_do_none_of_it_and_its_memory_and_computing_are_bounded():
     outcomes = confined(*STATEMENTS)
     assert dict(zip(STATEMENTS, outcomes, strict=True)) == dict.fromkeys(STATEMENTS, "PermissionError")
     outcomes = confined(*(f"print(libc.{call}, ctypes.get_errno()); raise MemoryError" for call in CALLS))
     assert dict(zip(CALLS, outcomes[::2], strict=True)) == dict.fromkeys(CALLS, "-1 1")
-
-
-def test_memory_and_computing_are_bounded_and_code_may_be_imported():
     assert confined("bytearray(1 << 30)", "import xml.dom.minidom") == ["MemoryError", "done"]
     assert confined("while True: pass", seconds=1)[0] in (f"signal {signal.SIGXCPU}", f"signal {signal.SIGKILL}")
 

@@ -123,16 +123,13 @@ def test_of_a_web_page_the_main_content_is_left_and_an_article_stays_whole(read)
     )
 
 
-def test_chapters_and_mails_are_sections_in_their_order(read):
+def test_chapters_mails_outputs_and_attachments_are_sections_kept_or_named(read):
     document = read("epub")
     assert headings(document) == list(HEADINGS[1:])
     assert "Contents of the book" not in document.text
     document = read("mbox")
     assert [title for title in headings(document) if title in HEADINGS] == [HEADINGS[1], HEADINGS[2], HEADINGS[1]]
     assert "alert" not in document.text
-
-
-def test_outputs_attachments_and_alternatives_are_kept_or_named(read):
     document = read("ipynb")
     assert "```python\n# no heading\nprint(12)\n```\n\n```text\n12\n```" in document.text
     assert document.title == HEADINGS[0]
