@@ -303,16 +303,3 @@ def test_the_deadline_of_a_query_cuts_the_sockets_of_a_service_that_says_nothing
             connected = registry.connect("rag", name, {"url": server.url}, ProviderContext())
             with deadlines.within(0.05), connected, pytest.raises(UnavailableError):
                 connected.search("docs", np.ones(4, dtype=np.float32))
-
-
-def test_the_log_says_strategy_text_and_cache_hits(world, collector, monkeypatch):
-    world.add("docs", 0.5)
-    logs = logs_of(monkeypatch, "registry.collector", "registry.embedding.cache")
-    collector.collect(request("docs", "docs"))
-    collector.collect(request("docs", topic=" The  Topic ", current="t"))
-    collector.collect(request("docs"))
-    said = {(entry["event"], entry.get("strategy"), entry.get("query_text")) for entry in logs}
-    assert ("query strategy", "first message (raw query)", "what is it?") in said
-    assert ("query strategy", "follow-up (contextualized topic)", "the topic") in said
-    assert [entry["key"] for entry in logs if entry["event"] == "embedding cache hit"] == ["default:words-1"]
-    assert [entry["key"] for entry in logs if entry["event"] == "embedding cache miss"] == ["default:words-1"] * 2
