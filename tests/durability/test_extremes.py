@@ -6,7 +6,7 @@ import orjson
 import pytest
 import requests
 
-from tests.durability.workload import PAUSE_SECONDS
+from tests.durability.workload import PAUSE_SECONDS, create
 from tests.support.live import live_service
 
 DOCUMENTS = 250
@@ -16,27 +16,15 @@ JSON = {"Content-Type": "application/json"}
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
     with live_service(tmp_path_factory.mktemp("extremes"), workers=1, threads=8) as service:
-        with service.session() as session:
-            assert session.post(f"{service.url}/collections", json={"name": "wide"}).status_code == 201
-            lines = b"".join(
-                orjson.dumps(
-                    {
-                        "id": f"d{number}",
-                        "text": "one two three",
-                        "metadata": {
-                            "page": number,
-                            "tags": ["a", number % 7],
-                            **{f"f{n}": number % n for n in range(1, 9)},
-                        },
-                        "embedding": [1.0, number],
-                    }
-                )
-                + b"\n"
-                for number in range(DOCUMENTS)
-            )
-            headers = {"Content-Type": "application/x-ndjson"}
-            answer = session.post(f"{service.url}/collections/wide/documents", data=lines, headers=headers)
-            assert answer.json()["count"] == DOCUMENTS
+        told = [
+            {"page": number, "tags": ["a", number % 7], **{f"f{n}": number % n for n in range(1, 9)}}
+            for number in range(DOCUMENTS)
+        ]
+        given = [
+            {"id": f"d{number}", "text": "one two three", "metadata": each, "embedding": [1.0, number]}
+            for number, each in enumerate(told)
+        ]
+        create(service, "wide", given)
         yield service
 
 

@@ -9,15 +9,12 @@ def batch(count, text="x"):
     return DocumentBatch(ids, [text] * count, [{"n": number} for number in range(count)], np.ones((count, 2), "f4"))
 
 
-def test_parts_hold_all_documents_in_order():
+def test_parts_hold_all_documents_in_order_and_are_bounded_in_size_except_for_single_documents():
     for count in (1, 5, 10, 11):
         parts = list(parts_of(batch(count), max_documents=5, max_bytes=1 << 20))
         assert [each for part in parts for each in part.ids] == [f"d{number}" for number in range(count)]
         assert [metadata["n"] for part in parts for metadata in part.metadatas] == list(range(count))
         assert all(1 <= len(part) <= 5 and part.embeddings.shape == (len(part), 2) for part in parts)
-
-
-def test_parts_are_bounded_in_size_except_for_single_documents():
     parts = list(parts_of(batch(6, "y" * 1000), max_documents=100, max_bytes=5000))
     assert [len(part) for part in parts] == [2, 2, 2]
     assert [len(part) for part in parts_of(batch(3, "y" * 9000), max_documents=100, max_bytes=5000)] == [1, 1, 1]

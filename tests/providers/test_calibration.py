@@ -44,36 +44,26 @@ def test_the_local_models_are_calibrated(model):
 
 
 @pytest.mark.parametrize("words_found", [0.0, 0.5, 1.0])
-def test_relevance_grows_with_the_cosine(words_found):
+def test_relevance_grows_with_the_cosine_and_with_the_words_found(words_found):
     curve = calibration_of(CALIBRATED[0])
     relevances = [curve.relevance(step / 100, words_found) for step in range(-100, 101)]
     assert all(0.0 <= each <= 1.0 for each in relevances)
     assert all(first <= second for first, second in pairwise(relevances))
-
-
-def test_relevance_grows_with_the_words_found():
-    curve = calibration_of(CALIBRATED[0])
     relevances = [curve.relevance(0.35, share / 10) for share in range(11)]
     assert all(first < second for first, second in pairwise(relevances))
 
 
-def test_a_model_that_nobody_measured_keeps_its_cosine():
-    unknown = calibration_of("text-embedding-3-small")
-    assert unknown == Uncalibrated()
-    assert [unknown.relevance(cosine, 0.0) for cosine in (-1.0, -0.2, 0.0, 0.6, 1.0)] == [0.0, 0.0, 0.0, 0.6, 1.0]
-    assert unknown.min_relevance is None
-
-
-def test_the_operators_file_says_what_a_cosine_means(written):
+def test_the_operators_file_says_what_a_cosine_means_and_a_model_that_nobody_measured_keeps_its_own(written):
     context = ProviderContext(calibrations=read_calibration(written()))
     mine, other = Mine({"model": "mine"}, context), Mine({"model": "other"}, context)
     assert mine.relevance(0.4) == pytest.approx(0.5)
     assert mine.relevance(0.5, 0.0) == pytest.approx(0.5), "a cosine greater by missing_words"
     assert mine.min_relevance == 0.7
     assert other.relevance(0.4) == 0.4
-
-
-def test_extreme_values_overflow_nowhere(written):
+    unknown = calibration_of("text-embedding-3-small")
+    assert unknown == Uncalibrated()
+    assert [unknown.relevance(cosine, 0.0) for cosine in (-1.0, -0.2, 0.0, 0.6, 1.0)] == [0.0, 0.0, 0.0, 0.6, 1.0]
+    assert unknown.min_relevance is None
     curve = read_calibration(written(midpoint=-1, slope=100, missing_words=1))["mine"]
     assert (curve.relevance(-1.0, 0.0), curve.relevance(1.0, 1.0)) == (pytest.approx(0.0), pytest.approx(1.0))
 
@@ -102,8 +92,5 @@ def test_a_file_that_is_no_object_is_refused(tmp_path, content):
     file.write_bytes(content)
     with pytest.raises(ConfigurationError, match=r"wrong\.json"):
         read_calibration(file)
-
-
-def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="cannot be read"):
         read_calibration(tmp_path / "nowhere.json")

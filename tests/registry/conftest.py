@@ -10,6 +10,7 @@ import pytest
 from providers.base import ProviderContext, RagProvider, SupportsSearch
 from providers.embeddings.base import EmbeddingProvider
 from registry.connections import Connections
+from registry.health import HealthWatch
 from registry.placeholders.resolving import Placeholders
 from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
@@ -131,18 +132,59 @@ def database(tmp_path):
     catalog.close()
 
 
+class Clock:
+    """Seconds, which pass when a test says so."""
+
+    now = 1_000_000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def watch(connections, looks):
+    """`watch(…)`: a watch over the health of the connections, which ends with the test."""
+    made = []
+
+    def start(limit_seconds=10, fresh_seconds=0, **options):
+        how = {"limit_seconds": limit_seconds, "fresh_seconds": fresh_seconds, **options}
+        made.append(HealthWatch(connections, looks, **how))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
+
+
 @pytest.fixture
 def looks(database):
     return StoredLooks(database)
 
 
 @pytest.fixture
-def connections(registry, database):
+def open_connections(registry, database):
+    """`open_connections(…)`: the stored connections as another worker has them, until the test ends."""
+    made = []
+
+    def start(placeholders=None, given=(), *, registry=registry, database=database, context=None, **options):
+        placeholders, context = placeholders or Placeholders({}, (), ()), context or ProviderContext()
+        made.append(Connections(registry, StoredConnections(database), placeholders, context, given, **options))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def connections(open_connections):
     given = [
         Connection("local", "rag", "shelf", {}, origin="built-in"),
         Connection("default", "embedding", "words", {}, origin="built-in"),
     ]
-    placeholders = Placeholders({"WORDS_API_KEY": "sk-planted"}, ("*_API_KEY",), ())
-    made = Connections(registry, StoredConnections(database), placeholders, ProviderContext(), given)
-    yield made
-    made.close()
+    return open_connections(Placeholders({"WORDS_API_KEY": "sk-planted"}, ("*_API_KEY",), ()), given)

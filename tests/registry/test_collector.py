@@ -14,7 +14,7 @@ from registry.embedding.cache import EmbeddingCache
 from registry.embedding.queries import QueryEmbeddings
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
-from schemas.access.callers import ANYBODY, Caller, Kind, Scope, acting_as, carried
+from schemas.access.callers import Caller, Kind, Scope, acting_as, carried
 from schemas.connections import Connection
 from schemas.contracts.collect import CollectRequest, SelectedCollection
 from schemas.errors import UnavailableError
@@ -22,12 +22,6 @@ from schemas.where import EVERYTHING, parse_where
 from tests.support.live import PATIENCE_SECONDS
 from tests.support.logs import logs_of
 from tests.support.raw_server import raw_server, silent
-
-
-@pytest.fixture(autouse=True)
-def anybody():
-    with acting_as(ANYBODY):
-        yield
 
 
 @pytest.fixture
@@ -60,17 +54,14 @@ def statuses(collected):
     return [each.status for each in collected.receipt.collections]
 
 
-def test_the_filter_of_a_caller_reaches_every_connection(world, collector):
+def test_the_filter_of_a_caller_reaches_every_connection_and_its_search_is_for_the_caller(world, collector):
     world.add("docs", 0.5)
     where = parse_where({"team": "red"})
     with acting_as(Caller("k", "k", Kind.KEY, frozenset({Scope.READ}), where=where)):
         collector.collect(request("docs"))
     collector.collect(request("docs"))
     assert world.filters == [where, EVERYTHING]
-
-
-def test_a_collection_is_searched_for_the_caller_whichever_thread_begins(world, collector):
-    """The search begins in a thread that has found the collection or embedded the question."""
+    # The search begins in a thread that has found the collection or embedded the question.
     names = [f"c{number}" for number in range(5)]
     for name in names:
         world.add(name, 0.5)
@@ -79,15 +70,26 @@ def test_a_collection_is_searched_for_the_caller_whichever_thread_begins(world, 
         with acting_as(reader):
             collected = collector.collect(request(*names, message=f"question {number}"))
         assert "failed" not in statuses(collected)
-    assert world.callers == ["reader"] * 15
+    assert world.callers[2:] == ["reader"] * 15
 
 
-def test_five_collections_of_one_connection_need_one_embedding(world, collector):
+def test_five_collections_of_one_connection_need_one_embedding_and_each_connection_and_model_its_own(
+    world, collector, connections
+):
     for number in range(5):
         world.add(f"c{number}", 0.5)
     collected = collector.collect(request(*(f"c{number}" for number in range(5))))
     assert world.embedded == [("words-1", "what is it?")]
     assert (collected.receipt.embeddings_generated, collected.receipt.embeddings_reused) == (1, 4)
+    connections.create(Connection("other", "embedding", "words", {"model": "words-2"}))
+    world.add("docs", 0.5)
+    selected = tuple(
+        SelectedCollection("local", "docs", connection, model)
+        for connection, model in (("default", None), ("default", "words-3"), ("other", None), ("default", None))
+    )
+    collected = collector.collect(CollectRequest("hello", "", "", selected))
+    assert sorted(world.embedded[1:]) == [("words-1", "hello"), ("words-2", "hello"), ("words-3", "hello")]
+    assert (collected.receipt.embeddings_generated, collected.receipt.embeddings_reused) == (3, 1)
 
 
 @pytest.mark.parametrize("log_queries", [True, False])
@@ -111,19 +113,7 @@ def test_a_receipt_does_not_tell_what_others_have_asked(world, collector):
     assert len(world.embedded) == 2  # one for each owner
 
 
-def test_each_connection_and_model_embeds_for_itself(world, connections, collector):
-    connections.create(Connection("other", "embedding", "words", {"model": "words-2"}))
-    world.add("docs", 0.5)
-    selected = tuple(
-        SelectedCollection("local", "docs", connection, model)
-        for connection, model in (("default", None), ("default", "words-3"), ("other", None), ("default", None))
-    )
-    collected = collector.collect(CollectRequest("hello", "", "", selected))
-    assert sorted(world.embedded) == [("words-1", "hello"), ("words-2", "hello"), ("words-3", "hello")]
-    assert (collected.receipt.embeddings_generated, collected.receipt.embeddings_reused) == (3, 1)
-
-
-def test_the_first_match_in_the_order_asked_is_the_answer_though_a_later_one_is_nearer(world, collector):
+def test_the_first_match_in_the_order_asked_is_the_answer_and_without_one_all_partial_ones_or_none(world, collector):
     world.add("far", 0.9)
     world.add("partial", 0.5)
     world.add("near", 0.29, 0.7)
@@ -134,18 +124,12 @@ def test_the_first_match_in_the_order_asked_is_the_answer_though_a_later_one_is_
     assert (result.result_type, result.collection, result.distance) == ("match", "near", 0.29)
     assert [document.id for document in result.documents] == ["near-0", "near-1"]
     assert statuses(collected) == ["none", "partial", "match", "match"]
-
-
-def test_without_a_match_all_partial_ones_are_the_answer_in_the_order_asked(world, collector):
     world.add("a", 0.59)
     world.add("b", 0.7)
     world.add("c", 0.3)
     collected = collector.collect(request("c", "b", "a"))
     assert collected.result == "partial"
     assert [(each.collection, each.result_type) for each in collected.results] == [("c", "partial"), ("a", "partial")]
-
-
-def test_nothing_near_gives_the_result_none(world, collector):
     world.add("far", 0.6)
     world.add("empty")
     collected = collector.collect(request("far", "empty"))
@@ -180,7 +164,9 @@ def test_thresholds_come_from_the_collection_then_the_connection_then_the_reques
     assert collected.result == expected
 
 
-def test_a_failing_collection_is_left_out_and_named(world, collector):
+def test_a_failing_collection_is_left_out_and_named_and_a_dead_embedding_service_fails_its_own_only(
+    world, collector, connections
+):
     world.add("fire", 0.1)
     world.add("docs", 0.5)
     world.down.add("fire")
@@ -192,6 +178,16 @@ def test_a_failing_collection_is_left_out_and_named(world, collector):
         "Collection 'missing' not found",
         None,
     ]
+    connections.create(Connection("dead", "embedding", "words", {"model": "dead"}))
+    world.down.add("dead")
+    selected = (
+        SelectedCollection("local", "docs", "dead"),
+        SelectedCollection("local", "docs", "dead"),
+        SelectedCollection("local", "docs", "default"),
+    )
+    collected = collector.collect(CollectRequest("hello", "", "", selected))
+    assert statuses(collected) == ["failed", "failed", "partial"]
+    assert (collected.receipt.embeddings_generated, collected.receipt.embeddings_reused) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -211,20 +207,6 @@ def test_wrong_connections_fail_alone(world, collector, service, embedding, comp
     assert complaint in collected.receipt.collections[0].error
 
 
-def test_a_dead_embedding_service_fails_its_own_collections_only(world, connections, collector):
-    connections.create(Connection("dead", "embedding", "words", {"model": "dead"}))
-    world.down.add("dead")
-    world.add("docs", 0.5)
-    selected = (
-        SelectedCollection("local", "docs", "dead"),
-        SelectedCollection("local", "docs", "dead"),
-        SelectedCollection("local", "docs", "default"),
-    )
-    collected = collector.collect(CollectRequest("hello", "", "", selected))
-    assert statuses(collected) == ["failed", "failed", "partial"]
-    assert (collected.receipt.embeddings_generated, collected.receipt.embeddings_reused) == (1, 0)
-
-
 @pytest.mark.parametrize(
     ("told", "said"),
     [({"embedding_model": "words-9"}, ("'words-9'", "'words-1'")), ({"dimension": 384}, ("dimension 384", "has 4"))],
@@ -237,33 +219,19 @@ def test_vectors_of_another_kind_are_refused_before_the_query_with_both_kinds(wo
     assert all(each in receipt.error for each in said)
 
 
-def test_documents_carry_title_and_source_by_the_collections_fields(world, collector):
+def test_documents_carry_title_and_source_by_the_collections_fields_and_top_k_bounds_them(world, collector):
     world.add("docs", 0.1, title_field="n", source_field="nothing", description="All about docs")
     [result] = collector.collect(request("docs")).results
     [document] = result.documents
     assert (document.title, document.source, document.collection) == ("0", None, "docs")
     assert document.metadata == {"title": "Title 0", "n": 0}
     assert result.description == "All about docs"
-
-
-def test_top_k_bounds_the_documents_and_a_given_query_text_is_used(world, collector):
     world.add("docs", 0.1, 0.2, 0.3, 0.4)
     assert len(collector.collect(request("docs", top_k=2)).results[0].documents) == 2
     world.add("docs", 0.1)
     collected = collector.collect(request("docs", topic="t", current="t", query_text="exactly this"))
     assert world.embedded[-1] == ("words-1", "exactly this")
     assert collected.receipt.query_text == "exactly this"
-
-
-def test_a_collection_that_never_answers_is_left_out_in_time(world, open_collector):
-    world.add("docs", 0.1)
-    world.gate = threading.Event()
-    collector = open_collector(limit_seconds=0.05)
-    collected = collector.collect(request("docs"))
-    world.gate.set()
-    assert statuses(collected) == ["failed"]
-    # The limit of the whole query, or what was left of it when the text was to be embedded.
-    assert re.search(r"o answer within 0(\.0[1-5])? s$", collected.receipt.collections[0].error)
 
 
 def test_a_hanging_embedding_connection_leaves_every_other_connection_its_threads(world, connections, open_collector):
@@ -307,11 +275,18 @@ def test_a_hanging_service_leaves_every_other_service_its_threads(world, registr
         assert {each.result().result for each in stuck} == {"match"}
 
 
-def test_a_query_without_time_left_calls_no_connection(world, open_collector):
+def test_a_collection_that_never_answers_is_left_out_in_time_and_without_time_none_is_asked(world, open_collector):
     world.add("docs", 0.1)
     collector = open_collector(limit_seconds=0)
     collected = collector.collect(request("docs", "docs"))
     assert (statuses(collected), world.embedded, world.searched) == (["failed", "failed"], [], [])
+    world.gate = threading.Event()
+    collector = open_collector(limit_seconds=0.05)
+    collected = collector.collect(request("docs"))
+    world.gate.set()
+    assert statuses(collected) == ["failed"]
+    # The limit of the whole query, or what was left of it when the text was to be embedded.
+    assert re.search(r"o answer within 0(\.0[1-5])? s$", collected.receipt.collections[0].error)
 
 
 def test_the_deadline_of_a_query_cuts_the_sockets_of_a_service_that_says_nothing(world):
@@ -328,16 +303,3 @@ def test_the_deadline_of_a_query_cuts_the_sockets_of_a_service_that_says_nothing
             connected = registry.connect("rag", name, {"url": server.url}, ProviderContext())
             with deadlines.within(0.05), connected, pytest.raises(UnavailableError):
                 connected.search("docs", np.ones(4, dtype=np.float32))
-
-
-def test_the_log_says_strategy_text_and_cache_hits(world, collector, monkeypatch):
-    world.add("docs", 0.5)
-    logs = logs_of(monkeypatch, "registry.collector", "registry.embedding.cache")
-    collector.collect(request("docs", "docs"))
-    collector.collect(request("docs", topic=" The  Topic ", current="t"))
-    collector.collect(request("docs"))
-    said = {(entry["event"], entry.get("strategy"), entry.get("query_text")) for entry in logs}
-    assert ("query strategy", "first message (raw query)", "what is it?") in said
-    assert ("query strategy", "follow-up (contextualized topic)", "the topic") in said
-    assert [entry["key"] for entry in logs if entry["event"] == "embedding cache hit"] == ["default:words-1"]
-    assert [entry["key"] for entry in logs if entry["event"] == "embedding cache miss"] == ["default:words-1"] * 2

@@ -17,7 +17,7 @@ def gate():
     gate.set()
 
 
-def test_a_key_that_hangs_holds_up_no_other(gate):
+def test_a_key_that_hangs_holds_up_no_other_and_one_whose_queue_is_full_is_refused(gate):
     threads = ConnectionThreads("test", each=2, most=4)
     stuck = [threads.submit("slow", lambda: gate.wait(PATIENCE_SECONDS)) for _ in range(20)]
     assert [threads.submit("quick", lambda n=n: n).result(PATIENCE_SECONDS) for n in range(20)] == list(range(20))
@@ -25,9 +25,7 @@ def test_a_key_that_hangs_holds_up_no_other(gate):
     gate.set()
     assert all(each.result(PATIENCE_SECONDS) for each in stuck)
     threads.close()
-
-
-def test_a_key_whose_queue_is_full_is_refused(gate):
+    gate.clear()
     threads = ConnectionThreads("test", each=1, queued=2)
     taken = [threads.submit("slow", lambda: gate.wait(PATIENCE_SECONDS)) for _ in range(3)]
     with pytest.raises(BusyError, match="wait for this connection"):
@@ -38,16 +36,13 @@ def test_a_key_whose_queue_is_full_is_refused(gate):
     threads.close()
 
 
-def test_a_thread_takes_one_job_after_the_other():
+def test_a_thread_takes_one_job_after_the_other_and_an_error_fails_its_own_alone():
     threads = ConnectionThreads("test")
     for number in range(50):
         assert threads.submit(number, lambda number=number: number).result(PATIENCE_SECONDS) == number
     assert threads.threads <= 2  # a result is ready a moment before its thread is idle
     threads.close()
     eventually(lambda: threads.threads == 0)
-
-
-def test_an_error_fails_its_own_job_alone():
     threads = ConnectionThreads("test", each=1)
     failing = threads.submit("a", lambda: 1 / 0)
     fine = threads.submit("a", lambda: "fine")

@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 import structlog
 
-from providers.base import Provider, RagProvider
+from providers.base import RagProvider
 from registry import connection_trial
 from registry.provider_registry import ProviderNotFoundError, ProviderRegistry
 from registry.trial_diagnosis import USUAL
@@ -39,8 +39,7 @@ def test_a_service_that_works_passes_every_stage():
         assert all(f"Authorization: Bearer {SECRET}".encode() in request for request in posts)
 
 
-@pytest.mark.slow
-def test_a_provider_without_an_address_skips_the_stages_that_need_one():
+def test_a_provider_that_is_unknown_or_cannot_be_used_here_says_so_and_one_without_an_address_skips_stages():
     report = try_out({}, provider="minilm")
     assert verdicts(report) == {
         "config": "passed",
@@ -51,9 +50,16 @@ def test_a_provider_without_an_address_skips_the_stages_that_need_one():
         "capability": "passed",
     }
     assert report.details["dimension"] == 384
+    registry = ProviderRegistry()
+    registry.register_missing("rag", "absent", "absent is not installed: pip install absent")
+    stage = failed_stage(try_out({}, kind="rag", provider="absent", registry=registry))
+    assert stage.name == "config"
+    assert "pip install absent" in stage.next_step
+    with pytest.raises(ProviderNotFoundError):
+        try_out({}, provider="nosuch")
 
 
-def test_a_half_filled_form_fails_with_its_faults_by_pointer():
+def test_a_half_filled_form_fails_with_its_faults_by_pointer_and_so_does_a_value_that_is_no_configuration():
     report = try_out({"url": "nonsense", "batch_size": 0, "colour": "red", "model": None})
     stage = failed_stage(report)
     assert (stage.name, report.error_type) == ("config", "invalid_config")
@@ -62,14 +68,12 @@ def test_a_half_filled_form_fails_with_its_faults_by_pointer():
         Fault("/batch_size", "Batch size must be at least 1"),
         Fault("/colour", "There is no field 'colour'"),
     )
+    for no_configuration in (None, [], "text", 7):
+        assert failed_stage(try_out(no_configuration)).name == "config"
+    assert set(connection_trial.ERROR_TYPES) == set(USUAL), "each has its sentence"
 
 
-@pytest.mark.parametrize("config", [None, [], "text", 7])
-def test_a_value_that_is_no_configuration_fails_too(config):
-    assert failed_stage(try_out(config)).name == "config"
-
-
-def test_placeholders_that_cannot_be_resolved_fail_by_pointer_and_their_values_are_judged():
+def test_placeholders_stand_in_secrets_and_the_url_only_and_those_that_cannot_be_resolved_fail_by_pointer():
     report = try_out({"api_key": "${RAG_MISSING_API_KEY}", "model": "${PATH}"})
     stage = failed_stage(report)
     assert (stage.name, report.error_type) == ("placeholders", "invalid_config")
@@ -79,9 +83,6 @@ def test_placeholders_that_cannot_be_resolved_fail_by_pointer_and_their_values_a
     stage = failed_stage(report)
     assert [fault.pointer for fault in stage.faults] == ["/api_key"]
     assert stage.name == "placeholders"
-
-
-def test_placeholders_stand_in_secrets_and_the_url_only():
     with raw_server(saying(response())) as server:
         environ = {**ENVIRON, "RAG_STUB_URL": server.url}
         config = {"url": "${RAG_STUB_URL}", "api_key": "${RAG_PLANTED_API_KEY}"}
@@ -116,16 +117,6 @@ def test_a_server_that_is_busy_for_longer_than_there_is_time_is_not_waited_for()
         report = try_out({"url": server.url}, seconds=20)
         assert len([request for request in server.requests if request]) == 1
     assert report.error_type == "rate_limit"
-
-
-def test_a_provider_that_is_unknown_or_cannot_be_used_here_says_so():
-    registry = ProviderRegistry()
-    registry.register_missing("rag", "absent", "absent is not installed: pip install absent")
-    stage = failed_stage(try_out({}, kind="rag", provider="absent", registry=registry))
-    assert stage.name == "config"
-    assert "pip install absent" in stage.next_step
-    with pytest.raises(ProviderNotFoundError):
-        try_out({}, provider="nosuch")
 
 
 class Shelf(RagProvider):
@@ -215,8 +206,3 @@ def test_a_resolver_that_hangs_is_given_up():
     assert (failed_stage(report).name, report.error_type) == ("address", "timeout")
     released.set()
     wait_for_ends_of_tests()
-
-
-def test_every_error_type_has_its_sentence():
-    assert set(connection_trial.ERROR_TYPES) == set(USUAL)
-    assert issubclass(Shelf, Provider)

@@ -9,8 +9,7 @@ import orjson
 import pytest
 import structlog
 
-from providers.base import ProviderContext, RagProvider, SupportsSearch
-from registry.connections import Connections
+from providers.base import RagProvider, SupportsSearch
 from registry.live_connections import MAX_LIVE
 from registry.placeholders.resolving import SERVICE_KEYS, Placeholders
 from registry.provider_discovery import discover
@@ -39,10 +38,9 @@ def test_built_in_ones_come_first_and_cannot_be_changed_or_deleted(connections):
         connections.delete("local")
 
 
-def test_a_connection_stored_by_one_worker_is_found_by_all(connections, registry, database):
+def test_a_connection_stored_by_one_worker_is_found_by_all(connections, open_connections):
     connections.create(words(model="words-2"))
-    placeholders = Placeholders({}, (), ())
-    other = Connections(registry, StoredConnections(database), placeholders, ProviderContext())
+    other = open_connections()
     assert other.find("words").config == {"model": "words-2"}
     other.change("words", config={"model": "words-3"})
     assert connections.open("words", "embedding").model == "words-3"
@@ -51,7 +49,7 @@ def test_a_connection_stored_by_one_worker_is_found_by_all(connections, registry
         other.find("words")
 
 
-def test_a_taken_id_is_a_conflict_and_so_is_another_kind(connections):
+def test_a_taken_id_is_a_conflict_and_so_is_another_kind_and_an_unknown_one_is_not_found(connections):
     connections.create(words())
     for taken in ("words", "local"):
         with pytest.raises(ConflictError, match=f"'{taken}' already"):
@@ -59,6 +57,13 @@ def test_a_taken_id_is_a_conflict_and_so_is_another_kind(connections):
     with pytest.raises(ConflictError, match="is of type rag, not embedding") as caught:
         connections.open("local", "embedding")
     assert caught.value.details["allowed"] == ["default", "words"]
+    for do in (
+        lambda: connections.change("x", config={}),
+        lambda: connections.delete("x"),
+        lambda: connections.find("x"),
+    ):
+        with pytest.raises(ConnectionNotFoundError, match="Connection 'x' not found"):
+            do()
 
 
 @pytest.mark.parametrize(
@@ -80,18 +85,16 @@ def test_a_wrong_a_giant_and_an_unsafe_configuration_are_refused(connections):
         connections.create(words(model=7, speed="high"))
     assert [fault["pointer"] for fault in caught.value.details["errors"]] == ["/model", "/speed"]
     assert connections.all()[-1].id == "default"
+    connections.create(words(model="words-1"))
+    with pytest.raises(InvalidConfigurationError):
+        connections.change("words", config={"model": 7})
+    assert connections.find("words").config == {"model": "words-1"}
     with pytest.raises(InvalidInputError, match="larger than"):
         connections.create(words(model="x" * 70_000))
     with pytest.raises(InvalidConfigurationError) as caught:
         connections.create(words(api_key=SECRET))
     assert [fault["pointer"] for fault in caught.value.details["errors"]] == ["/api_key"]
     assert SECRET not in caught.value.message + str(caught.value.details)
-
-
-@pytest.mark.parametrize("do", [lambda c: c.change("x", config={}), lambda c: c.delete("x"), lambda c: c.find("x")])
-def test_an_unknown_connection_is_not_found(connections, do):
-    with pytest.raises(ConnectionNotFoundError, match="Connection 'x' not found"):
-        do(connections)
 
 
 def test_a_secret_is_resolved_at_use_and_shown_only_as_what_it_refers_to(connections, database):
@@ -110,23 +113,18 @@ def test_a_secret_is_removed_by_an_empty_string_and_does_not_move_to_another_pro
     assert connections.create(words(api_key="")).config == {}
     connections.change("words", config={"api_key": "${WORDS_API_KEY}"})
     assert connections.change("words", config={"api_key": ""}).config == {}
-
-
-def test_a_secret_does_not_move_to_another_provider(connections):
-    connections.create(words(api_key="${WORDS_API_KEY}"))
+    connections.change("words", config={"api_key": "${WORDS_API_KEY}"})
     assert connections.change("words", kind="rag", provider="shelf", config={}).config == {}
 
 
 @pytest.fixture
-def openai(database):
+def openai(open_connections):
     """Connections with one of the real OpenAI provider, which has a URL, and variables for its key and host."""
     placeholders = Placeholders({"WORDS_API_KEY": SECRET, "OTHER_HOST": "other", "other_HOST": "another"})
-    registry = discover(ProviderRegistry(), strangers=[])
-    connections = Connections(registry, StoredConnections(database), placeholders, ProviderContext())
+    connections = open_connections(placeholders, registry=discover(ProviderRegistry(), strangers=[]))
     config = {"url": "http://first:8000/v1", "api_key": "${WORDS_API_KEY}"}
     connections.create(Connection("there", "llm", "openai", config))
-    yield connections
-    connections.close()
+    return connections
 
 
 @pytest.mark.parametrize(
@@ -142,26 +140,20 @@ def test_a_secret_does_not_move_to_another_host_unless_it_is_given_again(openai,
     assert given.config["api_key"] == "${WORDS_API_KEY}"
 
 
-def test_a_variable_of_another_case_is_another_host(openai):
-    openai.change("there", config={"url": "http://${OTHER_HOST}", "api_key": "${WORDS_API_KEY}"})
-    with pytest.raises(InvalidConfigurationError, match="api_key must be given again"):
-        openai.change("there", config={"url": "http://${other_HOST}"})
-
-
-def test_a_change_that_stays_at_the_host_keeps_the_secret(openai):
+def test_a_secret_stays_at_its_host_and_a_stored_placeholder_in_another_field_is_refused(openai):
     changed = openai.change("there", config={"url": "http://FIRST:8000/v2/", "model": "m", "api_key": None})
     assert changed.config["api_key"] == "${WORDS_API_KEY}"
     assert openai.change("there", config={"url": "http://second", "api_key": ""}).config == {"url": "http://second"}
-
-
-def test_a_stored_placeholder_in_another_field_is_refused_with_what_to_change(openai):
+    openai.change("there", config={"url": "http://${OTHER_HOST}", "api_key": "${WORDS_API_KEY}"})
+    with pytest.raises(InvalidConfigurationError, match="api_key must be given again"):
+        openai.change("there", config={"url": "http://${other_HOST}"})
     openai._stored.add(Connection("old", "llm", "openai", {"model": "${WORDS_API_KEY}"}))
     with pytest.raises(ConfigurationError, match="'old' cannot be used: Placeholders may stand in secrets") as caught:
         openai.open("old", "llm")
     assert caught.value.details["errors"][0]["pointer"] == "/model"
 
 
-def test_the_services_own_keys_are_for_its_own_connections_only(registry, database):
+def test_the_services_own_keys_are_for_its_own_connections_only(open_connections):
     environ = {"RAG_CHAT_API_KEY": SECRET}
     own = Placeholders(environ, SERVICE_KEYS, (), own=frozenset())
     key = {"api_key": "${RAG_CHAT_API_KEY}"}
@@ -169,16 +161,14 @@ def test_the_services_own_keys_are_for_its_own_connections_only(registry, databa
         Connection("chat", "embedding", "words", key, origin="built-in"),
         Connection("declared", "embedding", "words", key, origin="declared"),
     ]
-    connections = Connections(
-        registry, StoredConnections(database), Placeholders(environ), ProviderContext(), given, own_placeholders=own
-    )
+    connections = open_connections(Placeholders(environ), given, own_placeholders=own)
     assert connections.open("chat", "embedding").config["api_key"] == SECRET
     with pytest.raises(ConfigurationError, match="RAG_CHAT_API_KEY is not among those allowed"):
         connections.open("declared", "embedding")
     assert connections.redacted(f"a line with {SECRET} in it") == "a line with *** in it"
 
 
-def test_no_message_of_a_connection_contains_values_of_its_placeholders(registry, database):
+def test_no_message_of_a_connection_contains_values_of_its_placeholders(registry, open_connections):
     """Holds for errors of every method, the health report and the log."""
 
     class Talkative(RagProvider, SupportsSearch):
@@ -206,7 +196,7 @@ def test_no_message_of_a_connection_contains_values_of_its_placeholders(registry
     registry.register(Talkative)
     planted = f'{SECRET}/with+signs \u00e4"'
     placeholders = Placeholders({"TALK_API_KEY": SECRET, "OTHER_API_KEY": planted})
-    connections = Connections(registry, StoredConnections(database), placeholders, ProviderContext())
+    connections = open_connections(placeholders)
     for name in ("TALK_API_KEY", "OTHER_API_KEY"):
         connections.create(Connection(name.lower(), "rag", "talkative", {"token": f"${{{name}}}"}))
         provider = connections.open(name.lower(), "rag")
@@ -219,33 +209,24 @@ def test_no_message_of_a_connection_contains_values_of_its_placeholders(registry
             basic = base64.b64encode(f"user:{provider.config['token']}".encode()).decode()
             for spelling in (SECRET, quote(planted, safe=""), json.dumps(planted)[1:-1], basic, basic[7:-4]):
                 assert spelling not in said
-    connections.close()
 
 
-def test_a_failed_change_changes_nothing(connections):
-    connections.create(words(model="words-1"))
-    with pytest.raises(InvalidConfigurationError):
-        connections.change("words", config={"model": 7})
-    assert connections.find("words").config == {"model": "words-1"}
-
-
-def test_a_live_connection_is_kept_until_its_configuration_changes(registry, database):
-    environ = {"WORDS_API_KEY": "key-1"}
-    placeholders = Placeholders(environ, ("WORDS_*",), ())
-    connections = Connections(registry, StoredConnections(database), placeholders, ProviderContext())
-    connections.create(words(api_key="${WORDS_API_KEY}"))
-    first = connections.open("words", "embedding")
-    assert connections.open("words", "embedding") is first
-    environ["WORDS_API_KEY"] = "key-2"
-    assert connections.open("words", "embedding").config["api_key"] == "key-2"
-
-
-def test_one_live_connection_serves_all_models(world, connections):
+def test_a_live_connection_is_kept_until_its_configuration_changes_and_serves_all_models(
+    world, connections, open_connections
+):
     live = connections.open("default", "embedding")
     for model in ("words-7", "${WORDS_API_KEY}", None):
         live.embed(["a"], model=model)
     assert connections.open("default", "embedding") is live
     assert [model for model, _ in world.embedded] == ["words-7", "${WORDS_API_KEY}", "words-1"]
+    environ = {"WORDS_API_KEY": "key-1"}
+    placeholders = Placeholders(environ, ("WORDS_*",), ())
+    connections = open_connections(placeholders)
+    connections.create(words(api_key="${WORDS_API_KEY}"))
+    first = connections.open("words", "embedding")
+    assert connections.open("words", "embedding") is first
+    environ["WORDS_API_KEY"] = "key-2"
+    assert connections.open("words", "embedding").config["api_key"] == "key-2"
 
 
 @pytest.mark.parametrize("model", ["", " ", "a\nb", "x" * 257])
@@ -274,7 +255,9 @@ def test_live_connections_are_bounded_and_the_least_recently_used_is_closed(conn
     assert connections.open("default", "embedding") is kept
 
 
-def test_a_changed_or_deleted_connection_is_closed_at_once(connections, closed):
+def test_a_changed_or_deleted_connection_is_closed_at_once_and_one_that_another_worker_deleted_when_they_are_listed(
+    connections, open_connections, closed
+):
     connections.create(words())
     first = connections.open("words", "embedding")
     connections.change("words", config={"model": "words-2"})
@@ -282,14 +265,11 @@ def test_a_changed_or_deleted_connection_is_closed_at_once(connections, closed):
     second = connections.open("words", "embedding")
     connections.delete("words")
     assert closed == [first, second]
-
-
-def test_listing_closes_connections_that_another_worker_deleted(connections, registry, database, closed):
     connections.create(words())
     live = connections.open("words", "embedding")
-    Connections(registry, StoredConnections(database), Placeholders({}, (), ()), ProviderContext()).delete("words")
+    open_connections().delete("words")
     connections.all()
-    assert closed == [live]
+    assert closed == [first, second, live]
 
 
 def test_a_connection_made_again_is_not_the_deleted_one(connections):
@@ -303,11 +283,12 @@ def test_a_connection_made_again_is_not_the_deleted_one(connections):
     assert connections.live("words", "embedding").identity != after.identity
 
 
-def test_a_provider_that_is_gone_makes_its_connections_unusable_and_hides_all_of_them(registry, database):
-    stored = StoredConnections(database)
-    stored.add(Connection("old", "rag", "lost", {"url": "http://127.0.0.1:1", "password": SECRET}))
+def test_a_provider_that_is_gone_makes_its_connections_unusable_and_hides_all_of_them(
+    registry, database, open_connections
+):
+    StoredConnections(database).add(Connection("old", "rag", "lost", {"url": "http://127.0.0.1:1", "password": SECRET}))
     registry.register_missing("rag", "lost", "lost_client is not installed: pip install lost-client")
-    connections = Connections(registry, stored, Placeholders({}, (), ()), ProviderContext())
+    connections = open_connections()
     with pytest.raises(ConfigurationError, match="pip install lost-client"):
         connections.open("old", "rag")
     shown = connections.shown(connections.find("old"))
@@ -337,14 +318,10 @@ def test_pages_hold_all_connections_once_in_their_order(connections, limit):
         assert 1 <= len(page) <= limit
         found += page
     assert [each.id for each in found] == ["local", "default", "C", "a", "b", "c"]
-
-
-def test_a_cursor_stays_good_when_its_connection_goes(connections):
-    for name in ("a", "b", "c"):
-        connections.create(words(name))
-    _, cursor = connections.page(4)
+    # A cursor stays good when its connection goes.
+    _, cursor = connections.page(5)
     connections.delete("b")
-    assert (cursor, [each.id for each in connections.page(4, cursor)[0]]) == ("b", ["c"])
+    assert (cursor, [each.id for each in connections.page(5, cursor)[0]]) == ("b", ["c"])
     with pytest.raises(InvalidInputError) as caught:
-        connections.page(4, "no cursor")
+        connections.page(5, "no cursor")
     assert caught.value.details["field"] == "cursor"

@@ -44,10 +44,10 @@ def together():
     batches = EmbeddingBatches(slow)
     with ThreadPoolExecutor(100) as pool:
 
-        def ask(texts):
+        def ask(texts, model_of=lambda text: MODEL):
             first = pool.submit(batches.embed, "first", MODEL)
             eventually(lambda: slow.calls)
-            others = [pool.submit(batches.embed, text, MODEL) for text in texts]
+            others = [pool.submit(batches.embed, text, model_of(text)) for text in texts]
             eventually(lambda: len(batches.waiting) == len(texts))
             slow.gate.set()
             return slow, first, others
@@ -55,20 +55,14 @@ def together():
         yield ask
 
 
-def test_texts_that_come_while_a_call_runs_go_in_the_next_one(together):
-    texts = [f"text {number}" for number in range(10)]
+@pytest.mark.parametrize(("count", "calls"), [(10, [1, 10]), (MAX_TEXTS + 5, [1, MAX_TEXTS, 5])])
+def test_texts_that_come_while_a_call_runs_go_in_the_next_one_up_to_its_bound(together, count, calls):
+    texts = [f"text {number}" for number in range(count)]
     slow, first, others = together(texts)
     vectors = [each.result(PATIENCE_SECONDS) for each in others]
     assert [each.tolist() for each in vectors] == LetterEmbedding().embed(texts).tolist()
     assert first.result(PATIENCE_SECONDS).shape == (26,)
-    assert [len(call) for call in slow.calls] == [1, 10]
-
-
-def test_a_call_has_a_bounded_number_of_texts(together):
-    slow, _, others = together([f"text {number}" for number in range(MAX_TEXTS + 5)])
-    for each in others:
-        each.result(PATIENCE_SECONDS)
-    assert [len(call) for call in slow.calls] == [1, MAX_TEXTS, 5]
+    assert [len(call) for call in slow.calls] == calls
 
 
 def test_a_text_that_is_refused_costs_the_others_nothing(together):
@@ -91,16 +85,9 @@ def test_no_caller_waits_beyond_its_deadline():
     assert batches.embed("second", MODEL).shape == (26,)
 
 
-def test_texts_of_one_model_go_together_and_each_gets_the_vector_of_its_own():
-    slow = Slow()
-    batches = EmbeddingBatches(slow)
-    with ThreadPoolExecutor(10) as pool:
-        first = pool.submit(batches.embed, "first", MODEL)
-        eventually(lambda: slow.calls)
-        wanted = [pool.submit(batches.embed, f"text {number}", f"m{number % 2}") for number in range(6)]
-        eventually(lambda: len(batches.waiting) == 6)
-        slow.gate.set()
-        assert all(each.result(PATIENCE_SECONDS).shape == (26,) for each in [first, *wanted])
+def test_texts_of_one_model_go_together_and_each_gets_the_vector_of_its_own(together):
+    slow, first, others = together([f"text {number}" for number in range(6)], lambda text: f"m{int(text[-1]) % 2}")
+    assert all(each.result(PATIENCE_SECONDS).shape == (26,) for each in [first, *others])
     assert sorted(len(call) for call in slow.calls) == [1, 3, 3]
     assert all(len({text.partition(":")[0] for text in call}) == 1 for call in slow.calls)
 

@@ -19,14 +19,6 @@ KEY = EmbeddingKey("default", "configuration", "all-MiniLM-L6-v2", "how to rotat
 VECTOR = np.array([0.6, 0.8], dtype=np.float32)
 
 
-class Clock:
-    def __init__(self):
-        self.now = 1_000_000.0
-
-    def __call__(self):
-        return self.now
-
-
 class Maker:
     """Counts its calls; `gate` holds every call up until it is set."""
 
@@ -41,15 +33,6 @@ class Maker:
         return VECTOR
 
 
-def test_the_second_question_is_answered_from_the_cache():
-    cache, make = EmbeddingCache(ttl_seconds=60), Maker()
-    first, made_first = cache.get(KEY, make)
-    second, made_second = cache.get(KEY, make)
-    assert (made_first, made_second, make.calls) == (True, False, 1)
-    np.testing.assert_array_equal(first, second)
-    assert KEY.name == "default:all-MiniLM-L6-v2"
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -61,11 +44,14 @@ def test_the_second_question_is_answered_from_the_cache():
         KEY._replace(view="another view"),
     ],
 )
-def test_another_connection_configuration_model_text_or_view_is_another_embedding(other):
+def test_the_second_question_is_answered_from_the_cache_unless_it_is_another_embedding(other):
     cache, make = EmbeddingCache(ttl_seconds=60), Maker()
-    cache.get(KEY, make)
+    (first, made_first), (second, made_second) = cache.get(KEY, make), cache.get(KEY, make)
+    assert (made_first, made_second, make.calls) == (True, False, 1)
+    np.testing.assert_array_equal(first, second)
     assert cache.get(other, make)[1]
     assert make.calls == 2
+    assert KEY.name == "default:all-MiniLM-L6-v2"
 
 
 def test_eight_simultaneous_callers_make_one_call():
@@ -123,8 +109,8 @@ def test_what_another_caller_is_refused_for_reaches_no_waiter(refusal, monkeypat
     assert make.calls == 1
 
 
-def test_an_embedding_is_forgotten_after_its_time_or_for_too_many_others():
-    clock, make = Clock(), Maker()
+def test_an_embedding_is_forgotten_after_its_time_or_for_too_many_others(clock):
+    make = Maker()
     cache = EmbeddingCache(ttl_seconds=60, clock=clock)
     cache.get(KEY, make)
     clock.now += 59
@@ -137,7 +123,7 @@ def test_an_embedding_is_forgotten_after_its_time_or_for_too_many_others():
     assert cache.get(KEY._replace(text="a"), make)[1]
 
 
-def test_another_worker_finds_what_this_one_made(tmp_path):
+def test_another_worker_finds_what_this_one_made_and_a_directory_that_cannot_be_written_shares_nothing(tmp_path):
     ours = EmbeddingCache(VectorFiles(tmp_path, ttl_seconds=60), ttl_seconds=60)
     theirs = EmbeddingCache(VectorFiles(tmp_path, ttl_seconds=60), ttl_seconds=60)
     make = Maker()
@@ -145,6 +131,9 @@ def test_another_worker_finds_what_this_one_made(tmp_path):
     found, made = theirs.get(KEY, make)
     assert (made, make.calls) == (False, 1)
     np.testing.assert_array_equal(found, VECTOR)
+    (tmp_path / "file").write_text("in the way")
+    cache = EmbeddingCache(VectorFiles(tmp_path / "file", ttl_seconds=60), ttl_seconds=60)
+    assert cache.get(KEY, Maker())[1]
 
 
 PROGRAM = """
@@ -190,8 +179,7 @@ def test_processes_that_ask_at_once_make_one_call(tmp_path):
     assert calls.read_text() == "called\n"
 
 
-def test_files_older_than_their_time_are_not_found_and_swept(tmp_path):
-    clock = Clock()
+def test_files_older_than_their_time_and_torn_ones_are_not_found_and_the_directory_is_made_again(tmp_path, clock):
     files = VectorFiles(tmp_path, ttl_seconds=60, clock=clock)
     files.keep("0" * 64, VECTOR, since=files.cleared_at())
     assert files.find("0" * 64) is not None
@@ -199,39 +187,23 @@ def test_files_older_than_their_time_are_not_found_and_swept(tmp_path):
     assert files.find("0" * 64) is None
     files.keep("1" * 64, VECTOR, since=files.cleared_at())
     assert [each.name for each in tmp_path.iterdir()] == ["1" * 64 + ".f32"]
-
-
-def test_a_directory_that_was_deleted_is_made_again(tmp_path):
-    files = VectorFiles(tmp_path / "vectors", ttl_seconds=60)
-    for digest in ("0" * 64, "1" * 64):
+    for content in (b"", b"abc"):
+        (tmp_path / ("1" * 64 + ".f32")).write_bytes(content)
+        assert files.find("1" * 64) is None, "a torn one"
+    for digest in ("2" * 64, "3" * 64):
         files.keep(digest, VECTOR, since=files.cleared_at())
-        assert files.find(digest) is not None
-        shutil.rmtree(tmp_path / "vectors")
+        assert files.find(digest) is not None, "also where the directory was deleted"
+        shutil.rmtree(tmp_path)
 
 
-def test_there_are_never_many_more_files_than_allowed(tmp_path, monkeypatch):
+def test_there_are_never_many_more_files_than_allowed(tmp_path, monkeypatch, clock):
     monkeypatch.setattr("registry.embedding.shared_files.MAX_FILES", 3)
     assert MAX_FILES > 3
-    clock = Clock()
     files = VectorFiles(tmp_path, ttl_seconds=10_000, clock=clock)
     for number in range(6):
         clock.now += 61
         files.keep(f"{number:064d}", VECTOR, since=files.cleared_at())
     assert sorted(each.name[63] for each in tmp_path.iterdir()) == ["3", "4", "5"]
-
-
-@pytest.mark.parametrize("content", [b"", b"abc"])
-def test_a_torn_file_is_no_embedding(tmp_path, content):
-    files = VectorFiles(tmp_path, ttl_seconds=60)
-    files.keep("0" * 64, VECTOR, since=files.cleared_at())
-    (tmp_path / ("0" * 64 + ".f32")).write_bytes(content)
-    assert files.find("0" * 64) is None
-
-
-def test_a_directory_that_cannot_be_written_only_means_that_nothing_is_shared(tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    cache = EmbeddingCache(VectorFiles(tmp_path / "file", ttl_seconds=60), ttl_seconds=60)
-    assert cache.get(KEY, Maker())[1]
 
 
 def test_a_vector_that_is_being_made_when_all_are_removed_is_not_kept(tmp_path):

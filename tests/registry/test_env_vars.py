@@ -48,11 +48,8 @@ def test_a_variable_that_is_not_allowed_is_not_reported_as_set(placeholders):
         {"name": "RAG_MISSING", "allowed": True, "set": False},
         {"name": "SOME_DATABASE_URL", "allowed": True, "set": False},
     ]
-
-
-def test_names_are_found_in_a_text(placeholders):
-    text = "Authorization: ${OPENAI_API_KEY} for ${HOME:-x}"
-    assert [each.is_allowed for each in judged(placeholders, placeholders.names(text))] == [True, False]
+    named = placeholders.names("Authorization: ${OPENAI_API_KEY} for ${HOME:-x}")
+    assert [each.is_allowed for each in judged(placeholders, named)] == [True, False]
 
 
 OPENAI = "embedding-openai"
@@ -74,13 +71,10 @@ def test_variables_are_suggested_by_the_kind_of_a_field_the_providers_first(
     assert found == [EnvVar(name, is_allowed=True, is_set=True) for name in names]
 
 
-def test_the_schemas_own_example_comes_first_set_or_not(placeholders):
-    [first, *_] = suggested(placeholders, "qdrant", "api_key", read_schema("rag-qdrant"))
-    assert first == EnvVar("QDRANT_API_KEY", is_allowed=True, is_set=False)
-
-
-def test_a_suggestion_is_told_in_both_spellings(placeholders):
+def test_a_suggestion_is_told_in_both_spellings_and_the_schemas_own_example_comes_first_set_or_not(placeholders):
     found = suggested(placeholders, "openai", "model", read_schema(OPENAI))
     assert suggested_env_vars("openai", "model", found)["suggestions"] == [
         {"name": "OPENAI_MODEL", "set": True, "exists": True, "placeholder": "${OPENAI_MODEL}"}
     ]
+    [first, *_] = suggested(placeholders, "qdrant", "api_key", read_schema("rag-qdrant"))
+    assert first == EnvVar("QDRANT_API_KEY", is_allowed=True, is_set=False)

@@ -4,8 +4,6 @@ import pytest
 
 from providers.base import ProviderContext
 from registry.candidates import Candidate, Candidates
-from registry.connections import Connections
-from registry.placeholders.resolving import Placeholders
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
@@ -28,24 +26,15 @@ class CommittedByOthers:
 
 
 @pytest.fixture
-def open_connections(tmp_path):
-    """`open_connections(database)`: connections of a service with embedded Qdrants."""
-    opened = []
-
-    def open_connections(database):
-        stored, placeholders = StoredConnections(database), Placeholders({}, (), ())
-        context = ProviderContext(data_dir=tmp_path)
-        opened.append(Connections(discover(ProviderRegistry()), stored, placeholders, context))
-        return opened[-1]
-
-    yield open_connections
-    for each in opened:
-        each.close()
+def open_folders(open_connections, tmp_path):
+    """`open_folders(…)`: connections of a service with embedded Qdrants."""
+    context = ProviderContext(data_dir=tmp_path)
+    return lambda **where: open_connections(registry=discover(ProviderRegistry()), context=context, **where)
 
 
 @pytest.fixture
-def folders(database, open_connections):
-    return open_connections(database)
+def folders(open_folders):
+    return open_folders()
 
 
 def books(connection_id="books", **config):
@@ -68,8 +57,8 @@ def test_a_key_that_is_not_an_administrators_chooses_no_folder(folders):
     assert folders.find("server").config == {"url": "http://127.0.0.1:6333"}
 
 
-def test_a_change_is_the_callers_whoever_commits_it(database, open_connections):
-    folders = open_connections(CommittedByOthers(database))
+def test_a_change_is_the_callers_whoever_commits_it(database, open_folders):
+    folders = open_folders(database=CommittedByOthers(database))
     with acting_as(ANA):
         folders.create(books("server", url="http://127.0.0.1:6333"))
         with pytest.raises(ScopeMissingError):

@@ -7,23 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 import providers.base
-from providers.base import ProviderContext, RagProvider
-from registry.connections import Connections
+from providers.base import RagProvider
 from registry.health import MAX_AT_A_TIME, HealthWatch
 from registry.placeholders.resolving import Placeholders
-from registry.stored_connections import StoredConnections
 from registry.stored_looks import KEPT, StoredLooks
 from schemas.connections import Connection, HealthReport
 from schemas.errors import InvalidInputError, UnavailableError
 from tests.support.live import PATIENCE_SECONDS
-
-
-class Clock:
-    def __init__(self):
-        self.now = 100.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture
@@ -62,11 +52,11 @@ def connect(connections, *deeds):
     return [connections.create(Connection(does, "rag", "patient", {"does": does})) for does in deeds]
 
 
-def test_a_report_has_the_standard_shape(connections, patients, looks, monkeypatch):
+def test_a_report_has_the_standard_shape(connections, patients, monkeypatch, watch):
     ticks = count(step=0.25)  # of seconds
     monkeypatch.setattr(providers.base, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
     [connection] = connect(connections, "works")
-    report = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=0).of(connection)
+    report = watch().of(connection)
     assert (report.status, report.provider, report.error) == ("healthy", "patient", None)
     assert report.timestamp.endswith("+00:00")
     assert report.details["collections_count"] == 2
@@ -75,7 +65,7 @@ def test_a_report_has_the_standard_shape(connections, patients, looks, monkeypat
     assert "url" in report.details
 
 
-def test_placeholders_are_shown_as_they_were_written(registry, database, looks):
+def test_placeholders_are_shown_as_they_were_written(registry, open_connections, looks):
     class Talkative(RagProvider):
         id, display_name = "talkative", "Talkative"
 
@@ -94,171 +84,152 @@ def test_placeholders_are_shown_as_they_were_written(registry, database, looks):
 
     registry.register(Talkative)
     placeholders = Placeholders({"RAG_THEIR_URL": "http://planted.internal"})
-    connections = Connections(registry, StoredConnections(database), placeholders, ProviderContext())
+    connections = open_connections(placeholders)
     for deed in ("fail", "work"):
         config = {"url": "${RAG_THEIR_URL}/v1", "deed": deed}
         connection = connections.create(Connection(f"talk-{deed}", "rag", "talkative", config))
         report = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=0).of(connection)
         assert report.details["url"] == "${RAG_THEIR_URL}/v1"
         assert "planted" not in str(report)
-    connections.close()
 
 
-def test_every_connection_gets_a_report_whatever_the_others_do(connections, patients, looks):
+def test_every_connection_gets_a_report_whatever_the_others_do_also_one_that_cannot_be_opened(
+    connections, patients, watch, registry
+):
     known = connect(connections, "hangs", "fails", "breaks", "works")
-    reports = HealthWatch(connections, looks, limit_seconds=2.0, fresh_seconds=0).of_all(known)
+    reports = watch(limit_seconds=2.0).of_all(known)
     assert [report.status for report in reports] == ["unhealthy", "unhealthy", "unhealthy", "healthy"]
     assert [report.details.get("error_type") for report in reports] == ["timeout", "network", "unknown", None]
     assert reports[1].error == "It does not answer"
     assert "secret" not in str(reports[2])
-
-
-def test_a_connection_that_cannot_be_opened_is_unhealthy(connections, registry, patients, looks):
     registry.register_missing("rag", "lost", "lost_client is not installed: pip install lost-client")
     lost = Connection("lost", "rag", "lost", {})
     connections._stored.add(lost)
-    report = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=0).of(lost)
+    report = watch().of(lost)
     assert report.status == "unhealthy"
     assert "pip install lost-client" in report.message
 
 
-def test_a_hanging_check_is_not_asked_a_second_time(connections, patients, looks):
+def test_a_hanging_check_is_not_asked_a_second_time_and_a_connection_not_asked_in_time_says_so(
+    connections, patients, watch
+):
     [connection] = connect(connections, "hangs")
-    watch = HealthWatch(connections, looks, limit_seconds=0.05, fresh_seconds=0)
-    assert [watch.of(connection).details["error_type"] for _ in range(3)] == ["timeout"] * 3
+    watched = watch(limit_seconds=0.05)
+    assert [watched.of(connection).details["error_type"] for _ in range(3)] == ["timeout"] * 3
     assert patients == ["hangs"]
+    known = [connections.create(Connection(f"h{n:02}", "rag", "patient", {"does": "hangs"})) for n in range(20)]
+    watched = watch(limit_seconds=0.3)
+    said = sorted({report.message.partition(" within")[0] for report in watched.of_all(known)})
+    assert said == ["No answer", "Not asked"]
 
 
-def test_a_report_is_kept_for_a_moment_and_says_its_age(connections, patients, looks):
+def test_a_report_is_kept_for_a_moment_and_says_its_age_and_a_changed_connection_is_asked_again(
+    connections, patients, watch, clock
+):
     [connection] = connect(connections, "works")
-    clock = Clock()
-    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=5, clock=clock)
-    first = watch.of(connection)
+    watched = watch(fresh_seconds=5, clock=clock)
+    first = watched.of(connection)
     clock.now += 3
-    second = watch.of(connection)
+    second = watched.of(connection)
     assert (first.details["age_seconds"], second.details["age_seconds"]) == (0.0, 3.0)
     clock.now += 3
-    assert watch.of(connection).details["age_seconds"] == 0.0
+    assert watched.of(connection).details["age_seconds"] == 0.0
     assert len(patients) == 2
-
-
-def test_a_changed_connection_is_asked_again(connections, patients, looks):
-    [connection] = connect(connections, "works")
-    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=1000)
-    watch.of(connection)
     changed = connections.change("works", config={"does": "fails"})
-    assert watch.of(changed).status == "unhealthy"
+    assert watched.of(changed).status == "unhealthy"
 
 
-def test_the_last_report_is_told_without_waiting_and_without_asking(connections, patients, looks):
-    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=60)
+def test_the_last_report_is_told_without_waiting_and_without_asking(connections, patients, watch):
+    watched = watch(fresh_seconds=60)
     (well,) = connect(connections, "works")
-    assert watch.last(well) is None
-    watch.of(well)
+    assert watched.last(well) is None
+    watched.of(well)
     asked = len(patients)
-    assert watch.last(well).status == "healthy"
+    assert watched.last(well).status == "healthy"
     assert len(patients) == asked
-    watch.close()
 
 
-def test_many_connections_are_asked_by_a_few_threads(connections, patients, looks):
+def test_many_connections_are_asked_by_a_few_threads(connections, patients, watch):
     known = [connections.create(Connection(f"p{n:03}", "rag", "patient", {"does": "works"})) for n in range(150)]
-    watch = HealthWatch(connections, looks, limit_seconds=60, fresh_seconds=0)
-    reports = watch.of_all(known)
+    watched = watch(limit_seconds=60)
+    reports = watched.of_all(known)
     assert {report.status for report in reports} == {"healthy"}
-    assert watch.threads <= MAX_AT_A_TIME
-    watch.close()
+    assert watched.threads <= MAX_AT_A_TIME
 
 
-def test_healthy_connections_are_asked_before_unhealthy_ones(connections, patients, monkeypatch, looks):
+def test_healthy_connections_are_asked_before_unhealthy_ones(connections, patients, monkeypatch, watch):
     """When more hang than there are threads, the healthy ones are asked first from the second check on."""
     unwell = [connections.create(Connection(f"a{n:02}", "rag", "patient", {"does": "fails"})) for n in range(20)]
     [well] = connect(connections, "works")
-    watch = HealthWatch(connections, looks, limit_seconds=60, fresh_seconds=0)
-    watch.of_all([*unwell, well])
-    asked, submit = [], watch._threads.submit
-    monkeypatch.setattr(watch._threads, "submit", lambda key, work: asked.append(key) or submit(key, work))
-    watch.of_all([*unwell, well])
+    watched = watch(limit_seconds=60)
+    watched.of_all([*unwell, well])
+    asked, submit = [], watched._threads.submit
+    monkeypatch.setattr(watched._threads, "submit", lambda key, work: asked.append(key) or submit(key, work))
+    watched.of_all([*unwell, well])
     assert asked[0] == repr(well)
-    watch.close()
 
 
-def test_a_connection_not_asked_in_time_says_so(connections, patients, looks):
-    known = [connections.create(Connection(f"h{n:02}", "rag", "patient", {"does": "hangs"})) for n in range(20)]
-    watch = HealthWatch(connections, looks, limit_seconds=0.3, fresh_seconds=0)
-    said = sorted({report.message.partition(" within")[0] for report in watch.of_all(known)})
-    assert said == ["No answer", "Not asked"]
-    watch.close()
-
-
-@pytest.mark.slow
-def test_a_connection_not_asked_because_others_hang_keeps_its_last_report(connections, patients, looks):
+def test_a_connection_not_asked_because_others_hang_keeps_its_last_report(connections, patients, watch, clock):
     hanging = [connections.create(Connection(f"h{n:02}", "rag", "patient", {"does": "hangs"})) for n in range(20)]
     [well] = connect(connections, "works")
-    clock = Clock()
-    watch = HealthWatch(connections, looks, limit_seconds=PATIENCE_SECONDS, fresh_seconds=0, clock=clock)
-    assert watch.of(well).status == "healthy"
-    watch._limit_seconds = 0.3
-    watch.of_all(hanging)
+    watched = watch(limit_seconds=PATIENCE_SECONDS, clock=clock)
+    assert watched.of(well).status == "healthy"
+    watched._limit_seconds = 0.3
+    watched.of_all(hanging)
     clock.now += 60
-    report = watch.of(well)
+    report = watched.of(well)
     assert (report.status, report.details["age_seconds"]) == ("healthy", 60.0)
     assert patients.count("works") == 1
-    watch.close()
 
 
-def test_a_model_that_has_just_embedded_for_a_user_is_not_checked(connections, world, looks):
+def test_a_model_that_has_just_embedded_for_a_user_is_not_checked(connections, world, watch):
     default = connections.find("default")
-    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=0)
+    watched = watch()
     connections.open("default", "embedding").embed(["of a user"])
-    report = watch.look(default, recent_seconds=1000)
+    report = watched.look(default, recent_seconds=1000)
     assert (report.status, report.details["model"], report.details["dimension"]) == ("healthy", "words-1", 4)
     assert "response_time_ms" not in report.details
     assert world.embedded == [("words-1", "of a user")]
-    watch.look(default, recent_seconds=0)
+    watched.look(default, recent_seconds=0)
     assert len(world.embedded) == 2
-    watch.of(default)
+    watched.of(default)
     assert len(world.embedded) == 3
-    watch.close()
 
 
-def test_a_model_that_failed_for_a_user_is_checked(connections, world, looks):
+def test_a_model_that_failed_for_a_user_is_checked(connections, world, watch):
     default, words = connections.find("default"), connections.open("default", "embedding")
-    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=0)
+    watched = watch()
     words.embed(["while all is well"])
     with pytest.raises(InvalidInputError):
         words.embed([" "])
-    assert watch.look(default, recent_seconds=1000).status == "healthy"
+    assert watched.look(default, recent_seconds=1000).status == "healthy"
     world.down.add("words-1")
     with pytest.raises(UnavailableError):
         words.embed(["when it is not"])
-    assert watch.look(default, recent_seconds=1000).status == "unhealthy"
+    assert watched.look(default, recent_seconds=1000).status == "unhealthy"
     world.down.clear()
-    assert watch.look(default, recent_seconds=1000).status == "healthy"
-    watch.close()
+    assert watched.look(default, recent_seconds=1000).status == "healthy"
 
 
-def test_a_report_is_as_old_as_the_answer_it_relies_on(connections, world, looks):
+def test_a_report_is_as_old_as_the_answer_it_relies_on(connections, world, watch, clock):
     """A check may rely on a recent answer, which is too old for a caller that wants a report of now."""
-    default, clock = connections.find("default"), Clock()
-    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=5, clock=clock)
+    default = connections.find("default")
+    watched = watch(fresh_seconds=5, clock=clock)
     words = connections.open("default", "embedding")
     words.embed(["of a user"])
     words._answered_at -= 60
-    assert watch.look(default, recent_seconds=1000).details["age_seconds"] >= 60
-    assert watch.last(default).details["age_seconds"] >= 60
-    assert watch.of(default).details["age_seconds"] == 0.0
+    assert watched.look(default, recent_seconds=1000).details["age_seconds"] >= 60
+    assert watched.last(default).details["age_seconds"] >= 60
+    assert watched.of(default).details["age_seconds"] == 0.0
     assert len(world.embedded) == 2
-    watch.close()
 
 
-def test_the_history_is_the_same_for_all_workers_and_bounded(connections, patients, looks, database):
-    clock = Clock()
+def test_the_history_is_the_same_for_all_workers_and_bounded(connections, patients, database, watch, clock):
     [well, ill] = connect(connections, "works", "fails")
-    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=1, clock=clock)
+    watched = watch(fresh_seconds=1, clock=clock)
     for _ in range(KEPT + 2):
         clock.now += 2
-        watch.of_all([well, ill])
+        watched.of_all([well, ill])
     another = HealthWatch(connections, StoredLooks(database), limit_seconds=10, fresh_seconds=1)
     history = another.history([well, ill])
     assert [len(history[each.id]) for each in (well, ill)] == [KEPT, KEPT]
@@ -269,27 +240,24 @@ def test_the_history_is_the_same_for_all_workers_and_bounded(connections, patien
     assert all(look.response_time_ms is not None for look in history["works"])
 
 
-def test_the_history_of_a_connection_ends_with_it(connections, patients, looks):
-    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=0)
+def test_the_history_of_a_connection_ends_with_it_and_with_the_erasure_of_who_made_it(
+    connections, patients, looks, watch, database
+):
+    watched = watch()
     [well] = connect(connections, "works")
-    watch.of(well)
-    assert len(watch.history([well])["works"]) == 1
+    watched.of(well)
+    assert len(watched.history([well])["works"]) == 1
     changed = connections.change("works", config={"does": "fails"})
-    assert watch.history([changed])["works"] == []
-    watch.of(changed)
-    assert [look.status for look in watch.history([changed])["works"]] == ["unhealthy"]
+    assert watched.history([changed])["works"] == []
+    watched.of(changed)
+    assert [look.status for look in watched.history([changed])["works"]] == ["unhealthy"]
     connections.delete("works")
     [again] = connect(connections, "works")
-    assert watch.history([again])["works"] == []
+    assert watched.history([again])["works"] == []
     # A look at what has been deleted meanwhile leaves nothing behind.
     looks.note(changed, HealthReport("healthy", "patient", "2026-01-01T00:00:00+00:00", "It works"))
-    assert watch.history([changed, again])["works"] == []
-
-
-def test_erasing_what_somebody_made_erases_its_history(connections, patients, looks, database):
-    watch = HealthWatch(connections, looks, limit_seconds=10, fresh_seconds=0)
-    [well] = connect(connections, "works")
-    watch.of(well)
-    connections.erase_of(well.of.owner)
+    assert watched.history([changed, again])["works"] == []
+    watched.of(again)
+    connections.erase_of(again.of.owner)
     with database.read() as transaction:
         assert transaction.rows("SELECT id FROM connection_looks WHERE id = 'works'") == []

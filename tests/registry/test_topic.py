@@ -7,12 +7,9 @@ from registry.topics.query_text import Strategy, choose_query_text, normalized
 from registry.topics.topic import MAX_TOPIC_WORDS, TopicByChat, TopicByRule, leans_on_topic
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\t\n ", "\u00a0\u2003"])
-def test_white_space_is_no_current_topic(blank):
-    assert choose_query_text("What is it?", "Ignored Topic", blank) == (Strategy.FIRST, "What is it?")
-
-
 def test_a_follow_up_is_asked_by_its_normalised_topic_and_a_first_message_as_it_is():
+    for blank in ("", " ", "\t\n ", "\u00a0\u2003"):
+        assert choose_query_text("What is it?", "Ignored Topic", blank) == (Strategy.FIRST, "What is it?")
     strategy, text = choose_query_text("Does it?", "  InstructLab\tand\n OpenShift AI  ", "instructlab")
     assert (strategy, text) == (Strategy.FOLLOW_UP, "instructlab and openshift ai")
     assert choose_query_text("Does it?", " \n", "InstructLab ")[1] == "instructlab"
@@ -35,7 +32,7 @@ def test_which_messages_lean_on_what_was_said(message, leans):
     assert leans_on_topic(message) is leans
 
 
-def test_a_conversation_keeps_its_subject_until_a_new_one_comes():
+def test_a_conversation_keeps_its_subject_until_a_new_one_comes_and_a_topic_does_not_grow_without_end():
     keeper, topic, topics = TopicByRule(), "", []
     for message in (
         "What is InstructLab?",
@@ -53,9 +50,6 @@ def test_a_conversation_keeps_its_subject_until_a_new_one_comes():
         "configure retention backups",
         "configure retention backups",
     ]
-
-
-def test_a_topic_does_not_grow_without_end():
     keeper, topic = TopicByRule(), ""
     for number in range(50):
         topic = keeper.next_topic(topic, f"and it has word{number}a word{number}b")

@@ -45,7 +45,7 @@ def told(report):
     return f"{stage.message}. {stage.next_step}"
 
 
-def test_another_kind_of_service_is_named_with_its_provider():
+def test_another_kind_of_service_a_wrong_tenant_and_a_wrong_scheme_are_told_from_a_wrong_address():
     with knowing(OURS) as server:
         said = told(try_out({"url": server.url, "api_key": KEY}, kind="rag", provider="chromadb"))
         assert said == (
@@ -54,10 +54,6 @@ def test_another_kind_of_service_is_named_with_its_provider():
         )
         # Only the provider's own requests have the key.
         assert {path for path, headers in server.requests if SECRET in headers} == {"/api/v2/version"}
-
-
-@pytest.mark.slow
-def test_a_wrong_tenant_and_a_wrong_scheme_are_told_from_a_wrong_address():
     with knowing({**CHROMA, "/api/v2/version": "1.5.9"}) as server:
         said = told(try_out({"url": server.url}, kind="rag", provider="chromadb"))
     assert said.endswith("Check Tenant and Database.")
@@ -102,18 +98,15 @@ def test_a_name_that_nobody_knows_is_told_from_a_port_where_nobody_listens():
         assert told(report).startswith(words)
 
 
-def test_credentials_that_are_missing_are_told_from_wrong_ones():
+def test_credentials_that_are_missing_are_told_from_wrong_ones_and_a_success_says_whether_there_were_any():
     with raw_server(saying(response(b"{}", "401 Unauthorized"))) as server:
         assert "none are given" in told(try_out({"url": server.url}))
         assert "does not accept the credentials" in told(try_out({"url": server.url, "api_key": KEY}))
-
-
-@pytest.mark.parametrize(("config", "words"), [({}, "no credentials were given"), ({"api_key": KEY}, "with these")])
-def test_a_success_says_whether_there_were_credentials(config, words):
     with raw_server(saying(response())) as server:
-        report = try_out({"url": server.url, **config})
-    [stage] = [stage for stage in report.stages if stage.name == "authenticate"]
-    assert words in stage.message
+        for config, words in (({}, "no credentials were given"), ({"api_key": KEY}, "with these")):
+            report = try_out({"url": server.url, **config})
+            [stage] = [stage for stage in report.stages if stage.name == "authenticate"]
+            assert words in stage.message
 
 
 @pytest.mark.parametrize("body", [b"[]", b'{"service": 7}', b"\xff" * 99_999])

@@ -6,6 +6,7 @@ import numpy as np
 import orjson
 
 from providers.base import RagProvider, SupportsDynamicCollections, SupportsEmbeddings, SupportsMetadataFiltering
+from providers.contract_tests import model
 from schemas.connections import CollectionInfo
 from schemas.errors import CollectionNotFoundError, InvalidInputError
 from schemas.records import Document, Page
@@ -129,18 +130,4 @@ def document_of(stored):
 
 
 def matches(document: dict[str, Any], where: dict[str, Any] | None, ids: list[str] | None) -> bool:
-    """Match ids and the filters that ingestion uses: equal fields, `$in`, `$exists`, `$and` and `$or`."""
-    return (ids is None or document["id"] in ids) and _fulfils(document["metadata"], where or {})
-
-
-def _fulfils(fields: dict[str, Any], where: dict[str, Any]) -> bool:
-    return all(_holds(fields, name, wanted) for name, wanted in where.items())
-
-
-def _holds(fields: dict[str, Any], name: str, wanted: Any) -> bool:
-    if name in ("$and", "$or"):
-        return {"$and": all, "$or": any}[name](_fulfils(fields, each) for each in wanted)
-    if not isinstance(wanted, dict):
-        return fields.get(name) == wanted
-    [(operator, operand)] = wanted.items()
-    return {"$in": lambda: fields.get(name) in operand, "$exists": lambda: (name in fields) is operand}[operator]()
+    return (ids is None or document["id"] in ids) and model.matches(where or {}, document["metadata"])

@@ -44,15 +44,12 @@ class Store:
 
 
 @pytest.mark.parametrize("error", [None, UnavailableError("cut")])
-def test_a_stream_that_is_cut_is_read_again(tmp_path, error):
+def test_a_stream_that_is_cut_is_read_again_and_metadata_are_those_of_the_exported_documents(tmp_path, error):
     (entry,) = export_collections(Store(cuts=2, error=error), tmp_path)
     assert (entry.count, entry.dimension) == (2, 2)
     assert (tmp_path / "docs.ndjson").read_bytes() == b"".join(LINES)
     assert read_manifest(tmp_path) == [entry]
-
-
-def test_metadata_are_those_of_the_exported_documents(tmp_path):
-    (entry,) = export_collections(Store(changes=1), tmp_path)
+    (entry,) = export_collections(Store(changes=1), tmp_path / "again")
     assert entry.metadata == {"version": 1}
 
 

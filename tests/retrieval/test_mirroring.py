@@ -99,18 +99,15 @@ def test_a_renewal_begins_again_when_its_first_answer_is_cut_off(source, target,
     assert_equal(source, target)
 
 
-def test_a_source_that_was_made_anew_is_followed(source, target, mirror):
+def test_a_source_that_was_made_anew_is_followed_also_to_another_dimension(source, target, mirror):
+    source.delete("a", "b", "c")
+    source.put("c", "new", dimension=3)
+    caught_up(mirror)
+    assert_equal(source, target)
     source.__init__()
     source.id = "s2"
     for each in "bxyz":
         source.put(each, f"another text of {each}", dimension=3)
-    caught_up(mirror)
-    assert_equal(source, target)
-
-
-def test_a_source_that_was_made_anew_is_followed_also_to_another_dimension(source, target, mirror):
-    source.delete("a", "b", "c")
-    source.put("c", "new", dimension=3)
     caught_up(mirror)
     assert_equal(source, target)
 
@@ -128,7 +125,7 @@ def test_a_copy_that_was_restored_from_a_backup_goes_on_from_there(source, targe
     assert_equal(source, target)
 
 
-def test_writes_that_fail_are_done_again(source, target):
+def test_writes_that_fail_are_done_again_and_many_changes_in_parts(source, target, monkeypatch):
     mirror = mirror_of(source, target)
     target.fails = 1
     caught_up(mirror)
@@ -137,14 +134,10 @@ def test_writes_that_fail_are_done_again(source, target):
     target.fails = 2
     caught_up(mirror)
     assert_equal(source, target)
-
-
-def test_many_changes_are_applied_in_parts(source, target, monkeypatch):
     monkeypatch.setattr(mirroring, "STORED_AT_ONCE", 2)
     monkeypatch.setattr(mirroring, "DELETED_AT_ONCE", 2)
     for each in range(7):
         source.put(str(each), "text")
-    mirror = mirror_of(source, target)
     caught_up(mirror)
     source.delete("0", "1", "2", "3", "4")
     source.put("0", "again")
@@ -152,10 +145,15 @@ def test_many_changes_are_applied_in_parts(source, target, monkeypatch):
     assert_equal(source, target)
 
 
-def test_an_empty_collection_becomes_a_copy(source, target):
+def test_an_empty_collection_becomes_a_copy_and_is_known_by_the_id_of_its_source_wherever_that_is(source, target):
     target.make("copy", metadata={"kept": "no"})
     caught_up(mirror_of(source, target))
     assert_equal(source, target)
+    source.delete("a")
+    moved = Mirror(source, "https://moved.example", "renamed", target, "copy")
+    caught_up(moved)
+    assert_equal(source, target)
+    assert source.asked[-1][0] == 4
 
 
 @pytest.mark.parametrize("mark", [None, "text", {}, {"id": "another", "url": URL, "collection": "another", "next": 2}])
@@ -166,16 +164,9 @@ def test_a_collection_with_documents_that_is_no_copy_is_left_alone(source, targe
     assert target.collections["copy"]["documents"] == {"mine": ("a text", "AA")}
 
 
-def test_a_copy_is_known_by_the_id_of_its_source_wherever_that_is(source, target):
-    caught_up(mirror_of(source, target))
-    source.delete("a")
-    moved = Mirror(source, "https://moved.example", "renamed", target, "copy")
-    caught_up(moved)
-    assert_equal(source, target)
-    assert source.asked[-1][0] == 4
-
-
-def test_neither_itself_nor_a_collection_of_another_metric_becomes_a_copy(source, target):
+def test_neither_itself_nor_a_collection_of_another_metric_becomes_a_copy_and_other_conflicts_are_raised(
+    source, target
+):
     target.make("copy")
     target.collections["copy"]["id"] = source.id
     with pytest.raises(ConflictError, match="is the collection to be copied"):
@@ -184,12 +175,11 @@ def test_neither_itself_nor_a_collection_of_another_metric_becomes_a_copy(source
     with pytest.raises(ConflictError, match="has the metric ip"):
         mirror_of(source, target).step()
 
-
-def test_a_conflict_that_is_no_other_model_is_raised(source, target):
     def refuse(*_, **__):
         raise ConflictError("The collection is being restored", code="restoring")
 
     source.changes = refuse
+    target.make("copy")
     with pytest.raises(ConflictError, match="being restored"):
         mirror_of(source, target).step()
 

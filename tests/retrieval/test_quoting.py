@@ -10,11 +10,16 @@ from tests.support.injections import MARKERS, looks_like_a_marker
 CODE = "if a == b and c != d:\n\treturn x === y\r\n\n=====\n== Heading\nspaces  stay \u2028 too\n"
 
 
-def test_the_block_and_quotations_are_as_their_contract_writes_them():
+def test_the_block_and_quotations_are_as_their_contract_writes_them_in_time_that_grows_with_the_text_alone():
     assert context_block([("T/a", "One."), ("T/b", "Two.\nThree.")]) == (
         "=== Retrieved Context ===\n[Source: T/a]\nOne.\n\n[Source: T/b]\nTwo.\nThree.\n=== End Context ==="
     )
     assert quoted("one\ntwo\r\n\n## three\u2028[4] four") == "> one\n> two\n>\n> ## three\n> [4] four"
+    # Each character of a hostile line is examined a constant number of times, however long the line.
+    for line in ("=" * 200_000 + "a", "== " + "a=" * 100_000, "=\u200b" * 100_000):
+        assert len(without_markers(line)) == len(line)
+    for line in ("[" * 200_000, "[source" * 30_000, "[source" + " [" * 100_000):
+        assert len(context_block([("", line)])) == len(context_block([("", "x" * len(line))]))
 
 
 @pytest.mark.parametrize("marker", [*MARKERS, *(each.replace("End", "Retrieved") for each in MARKERS)])
@@ -56,13 +61,10 @@ def test_no_line_of_a_passage_begins_one_of_another_source(line, text):
 @pytest.mark.parametrize(
     "text", ["see [Source: UN] for more", "[Sources]", "[Resource: x]", "x[source: 1]", "[1] One", "open source: [x]"]
 )
-def test_brackets_elsewhere_stay_as_they_are(text):
+def test_brackets_elsewhere_and_all_other_text_stay_as_they_are(text):
     assert context_block([("T", text)]).splitlines()[2] == text
-
-
-def test_all_other_text_stays_as_it_is():
-    assert without_markers(CODE) == CODE
-    assert without_markers("= = =\n===\n") == "= = =\n===\n"
+    for other in (CODE, "= = =\n===\n"):
+        assert without_markers(other) == other
 
 
 @pytest.mark.parametrize(
@@ -76,12 +78,3 @@ def test_all_other_text_stays_as_it_is():
 )
 def test_a_title_has_one_line(title, shown):
     assert one_line(title) == shown
-
-
-@pytest.mark.slow
-def test_time_grows_with_the_text_alone():
-    """Each character of a hostile line is examined a constant number of times, however long the line."""
-    for line in ("=" * 200_000 + "a", "== " + "a=" * 100_000, "=\u200b" * 100_000):
-        assert len(without_markers(line)) == len(line)
-    for line in ("[" * 200_000, "[source" * 30_000, "[source" + " [" * 100_000):
-        assert len(context_block([("", line)])) == len(context_block([("", "x" * len(line))]))

@@ -2,8 +2,6 @@
 
 from types import SimpleNamespace
 
-import pytest
-
 from retrieval.reembedding import BEHIND, FIRST_PAUSE_SECONDS, WATCHED_PARTS, Reembedder
 from schemas.errors import UnavailableError
 from schemas.storage.reembedding import Mark, Part, Status
@@ -49,22 +47,14 @@ class ToldConnections:
         return SimpleNamespace(model="newer")
 
 
-@pytest.fixture
-def storage():
-    return ToldStorage()
+def told_reembedder():
+    """Return a storage, the connections and what re-embeds the one by the others."""
+    storage, connections, half = ToldStorage(), ToldConnections(), FIRST_PAUSE_SECONDS / 2
+    return storage, connections, Reembedder(storage, connections, embeddings=None, background=None, clock=lambda: half)
 
 
-@pytest.fixture
-def connections():
-    return ToldConnections()
-
-
-@pytest.fixture
-def reembedder(storage, connections):
-    return Reembedder(storage, connections, embeddings=None, background=None, clock=lambda: FIRST_PAUSE_SECONDS / 2)
-
-
-def test_one_that_begins_anew_does_not_count_as_behind_for_what_the_last_one_left(storage, reembedder):
+def test_one_that_begins_anew_does_not_count_as_behind_for_what_the_last_one_left():
+    storage, _, reembedder = told_reembedder()
     for _ in range(WATCHED_PARTS + 1):
         reembedder.step()
     assert storage.stored[-1] == (1, BEHIND)
@@ -76,7 +66,8 @@ def test_one_that_begins_anew_does_not_count_as_behind_for_what_the_last_one_lef
     assert storage.stored[-1] == (2, BEHIND)
 
 
-def test_one_that_begins_anew_does_not_rest_for_a_failure_of_the_last_one(storage, connections, reembedder):
+def test_one_that_begins_anew_does_not_rest_for_a_failure_of_the_last_one():
+    storage, connections, reembedder = told_reembedder()
     connections.is_down = True
     reembedder.step()
     reembedder.step()

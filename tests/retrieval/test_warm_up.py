@@ -17,36 +17,12 @@ def worker(mark, loads, *, is_due=lambda: False):
     warm_up.close()
 
 
-def test_a_worker_that_embeds_tells_all_of_them(tmp_path):
+def test_a_worker_that_embeds_tells_all_of_them_and_a_failure_is_logged_and_stops_nothing(tmp_path, monkeypatch):
     first, second = Event(), Event()
     with worker(tmp_path / "mark", first.set) as embeds, worker(tmp_path / "mark", second.set):
         embeds.needed()
         assert first.wait(PATIENCE_SECONDS)
         assert second.wait(PATIENCE_SECONDS)
-
-
-def test_nothing_is_loaded_where_nothing_is_embedded(tmp_path):
-    loaded = Event()
-    with worker(tmp_path / "mark", loaded.set):
-        pass
-    assert not loaded.is_set()
-
-
-def test_it_is_loaded_at_once_where_there_is_something_to_ask(tmp_path):
-    loaded = Event()
-    with worker(tmp_path / "mark", loaded.set, is_due=lambda: True):
-        assert loaded.wait(PATIENCE_SECONDS)
-
-
-def test_it_is_loaded_at_once_after_a_restart(tmp_path):
-    loaded = Event()
-    with worker(tmp_path / "mark", lambda: None) as before:
-        before.needed()
-    with worker(tmp_path / "mark", loaded.set):
-        assert loaded.wait(PATIENCE_SECONDS)
-
-
-def test_a_failure_is_logged_and_stops_nothing(tmp_path, monkeypatch):
     said = logs_of(monkeypatch, "retrieval.warm_up")
 
     def fail():
@@ -55,3 +31,18 @@ def test_a_failure_is_logged_and_stops_nothing(tmp_path, monkeypatch):
     with worker(tmp_path / "mark", fail, is_due=lambda: True):
         pass
     assert [each["reason"] for each in said] == ["The weights are not there"]
+
+
+def test_nothing_is_loaded_where_nothing_is_embedded_and_at_once_after_a_restart_or_where_there_is_something_to_ask(
+    tmp_path,
+):
+    asked, begun_again = Event(), Event()
+    with worker(tmp_path / "mark", begun_again.set):
+        pass
+    assert not begun_again.is_set()
+    with worker(tmp_path / "other", asked.set, is_due=lambda: True):
+        assert asked.wait(PATIENCE_SECONDS)
+    with worker(tmp_path / "mark", lambda: None) as before:
+        before.needed()
+    with worker(tmp_path / "mark", begun_again.set):
+        assert begun_again.wait(PATIENCE_SECONDS)

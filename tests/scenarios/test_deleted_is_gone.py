@@ -6,7 +6,7 @@ import uuid
 import pytest
 
 from schemas.settings import RetrievalSettings
-from tests.scenarios.traces import holds, tables_with
+from tests.scenarios.databases import holds, tables_with
 from tests.support.live import eventually
 
 OTHER_PROGRAMS = ("chroma", "catalog.sqlite")

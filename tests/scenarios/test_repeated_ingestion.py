@@ -28,7 +28,9 @@ def bodies():
     }
 
 
-def test_the_repeat_gets_the_first_answer(client, bodies, key):
+def test_the_repeat_gets_the_first_answer_another_request_a_conflict_and_the_key_of_a_failed_one_is_free(
+    client, bodies, key
+):
     for path, body in bodies.items():
         headers = {"Idempotency-Key": f"{key['Idempotency-Key']}{path}"}
         first, again = (client.post(path, json=body, headers=headers) for _ in range(2))
@@ -37,10 +39,7 @@ def test_the_repeat_gets_the_first_answer(client, bodies, key):
         assert ("Idempotent-Replayed" in first.headers, again.headers["Idempotent-Replayed"]) == (False, "true")
     # Without the key it is another ingestion.
     assert client.post("/api/rag/ingest", json=bodies["/api/rag/ingest"]).json["status"] == "unchanged"
-
-
-def test_the_key_of_another_request_is_a_conflict_and_that_of_a_failed_one_is_free(client, bodies, key):
-    body = bodies["/api/rag/ingest"]
+    body = {**bodies["/api/rag/ingest"], "path": "another"}
     assert client.post("/api/rag/ingest", json={**body, "text": " "}, headers=key).status_code == 400
     assert client.post("/api/rag/ingest", json=body, headers=key).status_code == 200
     other = client.post("/api/rag/ingest", json={**body, "text": "others"}, headers=key)

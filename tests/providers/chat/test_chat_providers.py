@@ -80,28 +80,28 @@ class TestEveryChatProvider(ChatTests):
         return connect(url="http://127.0.0.1:9")
 
 
-def test_an_answer_has_its_text_model_and_tokens(connect, server):
-    assert connect().chat(HELLO) == ChatAnswer("Hi.", "m-2026", 9, 2)
-    [(_, authorization, body)] = server.requests
-    assert authorization is None
+def test_an_answer_has_its_text_model_and_tokens_and_the_key_travels_in_one_header(connect, server):
+    for key, header in ((None, None), (KEY, f"Bearer {KEY}")):
+        assert connect(api_key=key).chat(HELLO) == ChatAnswer("Hi.", "m-2026", 9, 2)
+        path, authorization, body = server.requests[-1]
+        assert (authorization, KEY in path + str(body)) == (header, False)
     assert body["model"] == "m"
     assert body["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello?"}]
 
 
-def test_temperature_and_length_come_from_the_call_or_else_the_configuration(connect, server):
+def test_temperature_and_length_come_from_the_call_or_else_the_configuration_and_options_travel_unchanged(
+    connect, server
+):
     connection = connect(temperature=0.5, max_tokens=50)
     connection.chat(HELLO)
     connection.chat(HELLO, options={"temperature": 0.0, "max_tokens": 7})
     asked = [body.get("options", body) for _, _, body in server.requests]
     assert [each["temperature"] for each in asked] == [0.5, 0.0]
     assert [each.get("max_tokens", each.get("num_predict")) for each in asked] == [50, 7]
-
-
-def test_options_travel_unchanged_and_nothing_is_added(connect, server):
     options = {"top_p": 0.5, "seed": 7, "stop": ["\n"], "num_ctx": 4096, "deep": {"a": [1]}}
     connect().chat(HELLO, options=options)
     connect().chat(HELLO)
-    [with_options, without] = [body for _, _, body in server.requests]
+    [with_options, without] = [body for _, _, body in server.requests[2:]]
     asked = with_options.get("options", with_options)
     assert {name: asked[name] for name in options} == options
     told = {"model", "messages", "stream", "options"}
@@ -118,13 +118,6 @@ def test_the_limit_of_an_answer_has_the_servers_own_name(connect, server, name):
     asked = body.get("options", body)
     assert asked[named] == 7
     assert {"max_tokens", "num_predict"} & asked.keys() == {named}
-
-
-def test_the_key_travels_in_one_header(connect, server):
-    connect(api_key=KEY).chat(HELLO)
-    [(path, authorization, body)] = server.requests
-    assert authorization == f"Bearer {KEY}"
-    assert KEY not in path + str(body)
 
 
 @pytest.mark.parametrize(
@@ -170,15 +163,12 @@ def test_a_wrong_configuration_is_refused(connect, config):
         connect(**config)
 
 
-def test_openais_newer_name_for_the_limit_is_tried_when_the_older_is_refused(server):
+def test_openais_newer_name_for_the_limit_is_tried_and_ollama_says_how_to_get_a_missing_model(server):
     refusal = {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."}}
     server.script = [(400, refusal)]
     with OpenAIProvider({"url": f"{server.url}/v1", "model": "o9"}, retry=RetryPolicy(attempts=1)) as connection:
         assert connection.chat(HELLO, options={"max_tokens": 5}).content == "Hi."
     assert server.requests[1][2]["max_completion_tokens"] == 5
-
-
-def test_ollama_says_how_to_get_a_missing_model(server):
     server.script = [(404, {"error": "model 'm' not found"})]
     with (
         OllamaProvider({"url": server.url, "model": "m"}, retry=RetryPolicy(attempts=1)) as connection,

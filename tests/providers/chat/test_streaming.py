@@ -165,13 +165,16 @@ def test_an_answer_that_is_cut_is_no_answer(protocol, connect, frame):
         assert len(server.requests) == 1
 
 
-def test_an_error_in_the_stream_is_told_without_secrets(protocol, connect):
+def test_an_error_in_the_stream_is_told_without_secrets_and_an_answer_without_text_is_unusable(protocol, connect):
     body = protocol.piece("Half") + protocol.gap + protocol.error + protocol.body("more")
     with raw_server(saying(sized(body))) as server:
         pieces, error = pieces_then_error(connect(server, api_key=KEY).stream(HELLO), UnavailableError)
     assert pieces == ["Half"]
     assert "no memory for ***" in error.message
     assert KEY not in error.message + str(error.details)
+    end = protocol.end.replace(b'"content":""', b'"role":"assistant"')
+    with raw_server(saying(sized(end))) as server:
+        assert pieces_then_error(connect(server).stream(HELLO), UnavailableError)[0] == []
 
 
 @pytest.mark.parametrize("line", [b"{", b"[1]", b"nonsense", b'"text"', b"\xff"])
@@ -182,12 +185,6 @@ def test_a_line_that_is_no_object_ends_the_answer(protocol, connect, line):
         pieces, error = pieces_then_error(connect(server).stream(HELLO), UnavailableError)
     assert pieces == ["Half"]
     assert "unexpected" in error.message
-
-
-def test_an_answer_without_text_is_unusable(protocol, connect):
-    end = protocol.end.replace(b'"content":""', b'"role":"assistant"')
-    with raw_server(saying(sized(end))) as server:
-        assert pieces_then_error(connect(server).stream(HELLO), UnavailableError)[0] == []
 
 
 def endless(protocol, text):
@@ -255,16 +252,13 @@ class Watched:
             self.hung_up.set()
 
 
-def test_closing_the_iterator_hangs_up(protocol, connect):
+def test_closing_the_iterator_hangs_up_and_so_does_an_answer_that_nobody_wants_any_more(protocol, connect):
     watched = Watched(protocol)
     with raw_server(watched) as server:
         stream = connect(server).stream(HELLO)
         assert next(stream) == "Half"
         stream.close()
         assert watched.hung_up.wait(PATIENCE_SECONDS)
-
-
-def test_an_answer_that_nobody_wants_any_more_is_hung_up_while_its_server_is_silent(protocol, connect):
     watched, unwanted = Watched(protocol), threading.Event()
     with raw_server(watched) as server:
         stream = connect(server).stream(HELLO, is_unwanted=unwanted.is_set)
@@ -284,14 +278,13 @@ def in_turn(*answers):
     return lambda server, connection: connection.sendall(next(left))
 
 
-def test_a_refusal_before_the_first_piece_is_tried_again_as_soon_as_the_server_says(protocol, connect):
+def test_a_refusal_before_the_first_piece_is_tried_again_as_soon_as_the_server_says_unless_that_is_long(
+    protocol, connect
+):
     speak = in_turn(refusal(429, Retry_After="0"), sized(protocol.body("Hi.")))
     with raw_server(speak) as server:
         assert list(connect(server).stream(HELLO))[-1].content == "Hi."
         assert len(server.requests) == 2
-
-
-def test_a_server_that_wants_to_be_left_alone_for_long_is(protocol, connect):
     with raw_server(saying(refusal(429, b'{"error": "slow down"}', Retry_After="77"))) as server:
         _, error = pieces_then_error(connect(server).stream(HELLO), UnavailableError)
         assert len(server.requests) == 1
@@ -315,7 +308,7 @@ def test_openais_newer_name_for_the_limit_is_tried_when_the_older_is_refused():
         assert b'"max_completion_tokens":5' in server.requests[1]
 
 
-def test_a_provider_that_does_not_stream_answers_in_one_piece():
+def test_a_provider_that_does_not_stream_answers_in_one_piece_and_late_errors_are_cleaned_of_secrets():
     class Whole(OllamaProvider):
         _stream, _stream_by = base.ChatProvider._stream, base.ChatProvider._stream_by
 
@@ -326,8 +319,6 @@ def test_a_provider_that_does_not_stream_answers_in_one_piece():
         for model, said in ((None, "I am m."), ("n", "I am n.")):
             assert list(connection.stream(HELLO, model=model)) == [said, ChatAnswer(said, model or "m")]
 
-
-def test_errors_that_come_late_are_cleaned_of_secrets():
     class Leaking(OllamaProvider):
         def _stream(self, messages, options, is_unwanted):
             yield "Half"

@@ -67,13 +67,10 @@ def test_other_clients_find_stored_documents_and_the_other_way_round(provider, t
     }
 
 
-def test_the_metric_of_old_collections_is_read_from_their_metadata(provider, theirs):
+def test_the_metric_of_old_collections_is_read_and_a_replaced_document_keeps_no_key_of_another_client(provider, theirs):
     theirs.create_collection("old", metadata={"hnsw:space": "cosine"}, embedding_function=None)
     theirs.create_collection("default", embedding_function=None)
     assert [(each.name, each.metric) for each in provider.collections()] == [("default", "l2"), ("old", "cosine")]
-
-
-def test_a_replaced_document_keeps_no_key_that_another_client_gave_it(provider, theirs):
     collection = theirs.create_collection("docs", embedding_function=None)
     collection.add(ids=["a"], embeddings=[[1, 2]], documents=["old"], metadatas=[{"old": 1, "both": "x"}])
     provider.add_documents("docs", batch(("a", {"both": 2}, [1, 2])))
@@ -81,7 +78,7 @@ def test_a_replaced_document_keeps_no_key_that_another_client_gave_it(provider, 
     assert (found.text, found.metadata) == ("text of a", {"both": 2})
 
 
-def test_lists_of_a_deleted_collection_do_not_reappear(provider):
+def test_lists_of_a_deleted_collection_do_not_reappear_and_documents_come_in_the_order_of_their_insertion(provider):
     for _ in range(2):
         provider.create_collection("docs", {})
         provider.add_documents("docs", batch(*((f"d{number}", {"tags": ["x"]}) for number in range(5))))
@@ -89,9 +86,6 @@ def test_lists_of_a_deleted_collection_do_not_reappear(provider):
     provider.create_collection("other", {})
     provider.add_documents("other", batch(*((f"d{number}", {}) for number in range(10))))
     assert [each.metadata for each in provider.documents("other").documents] == [{}] * 10
-
-
-def test_documents_come_in_the_order_of_their_insertion(provider):
     provider.create_collection("docs", {})
     for number in (3, 1, 2):
         provider.add_documents("docs", batch((f"d{number}", {"n": number}), (f"e{number}", {"n": number})))

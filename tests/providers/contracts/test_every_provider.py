@@ -91,12 +91,11 @@ def test_a_threshold_that_does_not_fit_is_refused_by_field(provider, backend, co
     assert raised.value.details["error_type"] == "invalid_config"
 
 
-def test_the_capabilities_are_those_implemented(provider, backend, registry):
+def test_the_capabilities_are_those_implemented_and_a_missing_one_is_refused_with_the_providers_that_have_it(
+    provider, backend, registry
+):
     assert set(capabilities(type(provider))) == set(backend[1].capabilities)
     assert registry.entry(provider.id, "rag").capabilities == capabilities(type(provider))
-
-
-def test_a_missing_capability_is_refused_with_the_providers_that_have_it(provider, registry):
     for capability, ability in CAPABILITIES.items():
         if capability in capabilities(type(provider)):
             assert registry.require(provider, ability) is provider

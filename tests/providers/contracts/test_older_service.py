@@ -136,6 +136,9 @@ def test_what_other_languages_write_is_understood():
     found = to_document({"text": None, "metadata": {"n": 1}})
     assert (found.text, found.metadata) == ("", {"n": 1})
     assert found.id == to_document({"text": None, "metadata": {"n": 1}}).id
+    with running(StubService()) as service, RagWrapperProvider({"url": service.url}) as provider:
+        service.answers = [(503, {}, {"status": "unhealthy", "version": "0.2.0", "index_lag": None})]
+        assert provider.health().message == "The service at the connection's URL says that it is unhealthy"
 
 
 @pytest.mark.parametrize(
@@ -148,9 +151,3 @@ def test_what_other_languages_write_is_understood():
 )
 def test_a_report_says_what_it_knows(report, told):
     assert to_report(report) == told
-
-
-def test_a_service_that_is_unhealthy_is_called_so():
-    with running(StubService()) as service, RagWrapperProvider({"url": service.url}) as provider:
-        service.answers = [(503, {}, {"status": "unhealthy", "version": "0.2.0", "index_lag": None})]
-        assert provider.health().message == "The service at the connection's URL says that it is unhealthy"

@@ -54,7 +54,7 @@ def foreign(server):
     return "theirs", uuid
 
 
-def test_foreign_collections_are_read(provider, foreign):
+def test_foreign_collections_are_read_and_their_points_deleted_by_ids(provider, foreign):
     name, uuid = foreign
     assert (provider.collection(name).metric, provider.collection(name).dimension) == ("l2", 2)
     found = {each.id: (each.text, each.metadata) for each in provider.documents(name).documents}
@@ -66,6 +66,11 @@ def test_foreign_collections_are_read(provider, foreign):
     }
     nearest = provider.search(name, np.array([0, 0], "f4"), top_k=2)
     assert [(each.document.text, each.distance) for each in nearest] == [("one", 1), ("two", 4)]
+    provider.add_documents(name, batch(("2", {}), ("01", {}), dimension=2))
+    provider.delete_documents(name, ids=["1", uuid, "01"])
+    assert sorted(each.id for each in provider.documents(name).documents) == ["2", "2", "4"]
+    provider.delete_documents(name, ids=["2"])
+    assert [each.id for each in provider.documents(name).documents] == ["4"]
 
 
 def test_filters_apply_to_foreign_points_and_ours_alike(provider, foreign):
@@ -81,15 +86,6 @@ def test_filters_apply_to_foreign_points_and_ours_alike(provider, foreign):
         ({"document": {"$exists": True}}, set()),
     ):
         assert {each.id for each in provider.documents(name, parse_where(where)).documents} == expected, where
-
-
-def test_foreign_points_are_deleted_by_their_ids(provider, foreign):
-    name, uuid = foreign
-    provider.add_documents(name, batch(("2", {}), ("01", {}), dimension=2))
-    provider.delete_documents(name, ids=["1", uuid, "01"])
-    assert sorted(each.id for each in provider.documents(name).documents) == ["2", "2", "4"]
-    provider.delete_documents(name, ids=["2"])
-    assert [each.id for each in provider.documents(name).documents] == ["4"]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +119,7 @@ def test_the_only_vector_of_a_collection_may_have_a_name(provider, server):
     assert match.distance == -2
 
 
-def test_an_empty_list_counts_as_absent(provider):
+def test_an_empty_list_counts_as_absent_and_embeddings_of_cosine_collections_come_back_with_length_1(provider):
     provider.create_collection("docs", {})
     provider.add_documents(
         "docs", batch(("empty", {"a": []}), ("null", {"a": None}), ("none", {}), ("one", {"a": [1]}))
@@ -133,20 +129,19 @@ def test_an_empty_list_counts_as_absent(provider):
         "one",
     }
     assert "empty list" in QdrantProvider.limits["filters"]
-
-
-def test_embeddings_of_cosine_collections_come_back_with_length_1(provider):
-    provider.create_collection("docs", {})
-    provider.add_documents("docs", batch(("a", {}, [3, 4]), ("zero", {}, [0, 0])))
-    found = {each.id: each.embedding for each in provider.documents("docs", with_embeddings=True).documents}
+    provider.create_collection("cosines", {})
+    provider.add_documents("cosines", batch(("a", {}, [3, 4]), ("zero", {}, [0, 0])))
+    found = {each.id: each.embedding for each in provider.documents("cosines", with_embeddings=True).documents}
     assert found["a"].tolist() == pytest.approx([0.6, 0.8])
-    assert {match.document.id: match.distance for match in provider.search("docs", np.array([6, 8], "f4"))} == {
+    assert {match.document.id: match.distance for match in provider.search("cosines", np.array([6, 8], "f4"))} == {
         "a": pytest.approx(0, abs=1e-6),
         "zero": 1,
     }
 
 
 def test_the_first_documents_set_the_dimension(provider, server):
+    QdrantProvider({"url": server.url}).close()
+    assert server.requests == [], "before it is needed"
     provider.create_collection("docs", {})
     raced = models.DenseVectorNameConfig(dense=models.DenseVectorConfig(size=3, distance="Cosine"))
     get_collection = server.client.get_collection
@@ -175,11 +170,6 @@ def test_a_server_that_cannot_add_a_vector_later_is_too_old(provider, server):
     server._route = without_vectors
     with pytest.raises(UnsupportedError, match="too old"):
         provider.add_documents("docs", batch(("a", {})))
-
-
-def test_the_server_is_not_asked_before_it_is_needed(server):
-    QdrantProvider({"url": server.url}).close()
-    assert server.requests == []
 
 
 PROGRAM = """
@@ -242,21 +232,16 @@ def files_of(directory):
 
 
 @pytest.mark.parametrize("path", ["new", "chroma", "qdrant"])
-def test_trying_out_a_folder_leaves_the_disk_unchanged(tmp_path, path):
+def test_trying_out_a_folder_leaves_the_disk_unchanged_and_its_path_leads_to_no_other_folder(tmp_path, path):
     (tmp_path / "chroma").mkdir()
     (tmp_path / "chroma" / "chroma.sqlite3").write_text("the engine's own")
     before = files_of(tmp_path)
     with QdrantProvider({"path": path}, ProviderContext(data_dir=tmp_path, is_trial=True)) as provider:
         assert (provider.check()["collections_count"], provider.try_out()["collections_count"]) == (0, 0)
     assert files_of(tmp_path) == before
-
-
-def test_a_path_never_leads_to_another_folder_of_the_data_directory(tmp_path):
-    (tmp_path / "chroma").mkdir()
-    (tmp_path / "chroma" / "chroma.sqlite3").write_text("the engine's own")
-    QdrantProvider({"path": "chroma"}, ProviderContext(data_dir=tmp_path)).create_collection("docs", {})
+    QdrantProvider({"path": path}, ProviderContext(data_dir=tmp_path)).create_collection("docs", {})
     assert [path.name for path in (tmp_path / "chroma").iterdir()] == ["chroma.sqlite3"]
-    assert (tmp_path / "qdrant" / "chroma" / "meta.json").is_file()
+    assert (tmp_path / "qdrant" / path / "meta.json").is_file()
 
 
 @pytest.mark.parametrize("path", ["books", "qdrant"])

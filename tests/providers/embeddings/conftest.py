@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.model_server import DIMENSION, Answer, as_json, model_server, openai_answer, vector
+from tests.support.model_server import model_server
 
 
 @pytest.fixture
@@ -15,20 +15,6 @@ def server():
 def waits():
     """The seconds for which retries wanted to sleep."""
     return []
-
-
-@pytest.fixture
-def stub():
-    """The vocabulary of the stub, for tests that script its answers."""
-
-    class Words:
-        answer = Answer
-        json = staticmethod(as_json)
-        openai = staticmethod(openai_answer)
-        vector = staticmethod(vector)
-        dimension = DIMENSION
-
-    return Words
 
 
 @pytest.fixture

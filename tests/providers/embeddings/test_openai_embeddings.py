@@ -4,39 +4,41 @@ import numpy as np
 import pytest
 
 from schemas.errors import UnavailableError
+from tests.support.model_server import DIMENSION, Answer, as_json, openai_answer, vector
 
 
-def test_base64_is_requested_and_index_gives_the_order(server, openai, stub):
+def test_base64_is_requested_and_index_gives_the_order(server, openai):
     texts = ["one", "two", "three"]  # the stub answers last first
     vectors = openai(model="m").embed(texts)
-    np.testing.assert_array_equal(vectors, [stub.vector(text) for text in texts])
+    np.testing.assert_array_equal(vectors, [vector(text) for text in texts])
     assert server.requests[0].body == {"model": "m", "encoding_format": "base64", "input": texts}
-    server.script = [stub.json({"data": [{"embedding": [1, 0]}, {"embedding": [0.5, 2]}]})]
+    server.script = [as_json({"data": [{"embedding": [1, 0]}, {"embedding": [0.5, 2]}]})]
     np.testing.assert_array_equal(openai().embed(["a", "b"]), [[1, 0], [0.5, 2]])
-    server.script = [lambda body: stub.openai(body, plain=True)]
-    np.testing.assert_allclose(openai().embed(["one", "two"]), [stub.vector("one"), stub.vector("two")], rtol=1e-6)
+    server.script = [lambda body: openai_answer(body, plain=True)]
+    np.testing.assert_allclose(openai().embed(["one", "two"]), [vector("one"), vector("two")], rtol=1e-6)
 
 
-def test_a_server_that_refuses_base64_is_no_longer_asked_for_it(server, openai, stub):
+def test_a_server_that_refuses_base64_is_no_longer_asked_for_it_and_a_failing_batch_fails_the_call(server, openai):
     refusal = {"error": {"message": "Unknown parameter: 'encoding_format'."}}
-    server.script = [stub.json(refusal, 400)]
+    server.script = [as_json(refusal, 400)]
     connection = openai()
-    np.testing.assert_allclose(connection.embed(["one"]), [stub.vector("one")], rtol=1e-6)
+    np.testing.assert_allclose(connection.embed(["one"]), [vector("one")], rtol=1e-6)
     connection.embed(["two"])
     assert ["encoding_format" in request.body for request in server.requests] == [True, False, False]
+    server.script = [openai_answer, Answer(500), Answer(500), Answer(500)]
+    with pytest.raises(UnavailableError):
+        openai(batch_size=1).embed(["one", "two", "three"])
+    assert len(server.requests) == 3 + 4
 
 
-def test_texts_go_in_batches(server, openai, stub):
+def test_texts_go_in_batches_and_large_ones_in_small_ones(server, openai):
     texts = [f"text {number}" for number in range(130)]
     vectors = openai().embed(texts)
     assert [len(request.body["input"]) for request in server.requests] == [64, 64, 2]
-    np.testing.assert_array_equal(vectors, [stub.vector(text) for text in texts])
-
-
-def test_large_texts_make_small_batches(server, openai):
+    np.testing.assert_array_equal(vectors, [vector(text) for text in texts])
     texts = ["ä" * 150_000, "b" * 300_000, "c" * 100_000, "d" * 600_000, "e"]
     openai().embed(texts)
-    assert [[text[0] for text in request.body["input"]] for request in server.requests] == [
+    assert [[text[0] for text in request.body["input"]] for request in server.requests[3:]] == [
         ["ä"],
         ["b", "c"],
         ["d"],
@@ -44,27 +46,17 @@ def test_large_texts_make_small_batches(server, openai):
     ]
 
 
-def test_a_failing_batch_fails_the_call(server, openai, stub):
-    server.script = [stub.openai, stub.answer(500), stub.answer(500), stub.answer(500)]
-    with pytest.raises(UnavailableError):
-        openai(batch_size=1).embed(["one", "two", "three"])
-    assert len(server.requests) == 4
-
-
-def test_a_configured_dimension_is_requested_and_checked(server, openai, stub):
+def test_a_dimension_is_requested_and_checked_and_one_that_changes_noticed(server, openai):
     connection = openai(dimension=256)
     assert connection.dimension == 256
     with pytest.raises(UnavailableError, match="dimension 8 where 256 is expected"):
         connection.embed(["one"])
     assert server.requests[0].body["dimensions"] == 256
-
-
-def test_a_service_that_changes_its_dimension_is_noticed(server, openai, stub):
     connection = openai()
     assert connection.dimension is None
     connection.embed(["one"])
-    assert connection.dimension == stub.dimension
-    server.script = [stub.json({"data": [{"index": 0, "embedding": [1.0, 2.0]}]})]
+    assert connection.dimension == DIMENSION
+    server.script = [as_json({"data": [{"index": 0, "embedding": [1.0, 2.0]}]})]
     with pytest.raises(UnavailableError, match="dimension 2 where 8"):
         connection.embed(["two"])
 
@@ -81,21 +73,16 @@ def base64_of(values):
     "answer",
     [
         [],
-        {},
         {"data": None},
-        {"data": "vectors"},
-        {"data": []},
         {"data": [item([1.0, 2.0])]},
         {"data": [item([1.0]), item([1.0], 1), item([1.0], 2)]},
         {"data": [item([1.0]), [1.0]]},
         {"data": [item([1.0]), item([1.0])]},
-        {"data": [item([1.0], 1), item([1.0], 2)]},
         {"data": [item([1.0]), item([1.0], [1])]},
         {"data": [item([1.0]), {"index": 1}]},
         {"data": [item([1.0]), item([1.0, 2.0], 1)]},
         {"data": [item([]), item([], 1)]},
         {"data": [item([1.0]), item(["1.0"], 1)]},
-        {"data": [item([1.0]), item([None], 1)]},
         {"data": [item([1.0]), item([True], 1)]},
         {"data": [item([1.0]), item([[1.0], [1.0, 2.0]], 1)]},
         {"data": [item([1.0]), item([10**400], 1)]},
@@ -103,11 +90,10 @@ def base64_of(values):
         {"data": [item([1.0]), item("not base64!", 1)]},
         {"data": [item(base64_of([1.0])), item("AAA=", 1)]},
         {"data": [item(base64_of([1.0])), item(base64_of([np.nan]), 1)]},
-        {"data": [item(base64_of([1.0])), item(base64_of([np.inf]), 1)]},
     ],
 )
-def test_a_malformed_answer_is_unusable(server, openai, waits, stub, answer):
-    server.script = [stub.json(answer)]
+def test_a_malformed_answer_is_unusable(server, openai, waits, answer):
+    server.script = [as_json(answer)]
     with pytest.raises(UnavailableError):
         openai().embed(["one", "two"])
     assert len(server.requests) == 1

@@ -11,6 +11,7 @@ import structlog
 from providers.outbound.json_client import RetryPolicy
 from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 from tests.support.live import PATIENCE_SECONDS
+from tests.support.model_server import DIMENSION, Answer, as_json
 
 KEY = "sk-secret-1234567890"
 
@@ -22,30 +23,27 @@ def failure(connection) -> RagError:
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
-def test_a_request_is_repeated_after_a_passing_failure(server, openai, waits, stub, status):
-    server.script = [stub.answer(status), stub.answer(status)]
-    assert openai().embed(["hello"]).shape == (1, stub.dimension)
+def test_a_request_is_repeated_after_a_passing_failure_as_often_as_the_setting_says(server, openai, waits, status):
+    server.script = [Answer(status), Answer(status)]
+    assert openai().embed(["hello"]).shape == (1, DIMENSION)
     assert len(server.requests) == 3
     first, second = waits
     assert 0.5 <= first <= 0.75
     assert 1.0 <= second <= 1.5
+    server.script = [Answer(status)]
+    assert isinstance(failure(openai(retry=RetryPolicy(attempts=1))), UnavailableError)
+    assert len(waits) == 2
 
 
 @pytest.mark.parametrize(("status", "error_type"), [(429, "rate_limit"), (500, "unknown"), (503, "unknown")])
-def test_a_request_is_given_up_after_three_failures(server, openai, waits, stub, status, error_type):
-    server.script = [stub.json({"error": {"message": "overloaded"}}, status)] * 3
+def test_a_request_is_given_up_after_three_failures(server, openai, waits, status, error_type):
+    server.script = [as_json({"error": {"message": "overloaded"}}, status)] * 3
     error = failure(openai())
     assert isinstance(error, UnavailableError)
     assert error.details == {"provider": "openai", "error_type": error_type, "status": status, "reason": "overloaded"}
     assert "overloaded" in error.message
     assert len(server.requests) == 3
     assert len(waits) == 2
-
-
-def test_the_number_of_attempts_is_a_setting(server, openai, waits, stub):
-    server.script = [stub.answer(500)]
-    assert isinstance(failure(openai(retry=RetryPolicy(attempts=1))), UnavailableError)
-    assert waits == []
 
 
 @pytest.mark.parametrize(
@@ -57,14 +55,14 @@ def test_the_number_of_attempts_is_a_setting(server, openai, waits, stub):
         *(((unreadable,), [pytest.approx(0.625, abs=0.125)]) for unreadable in ("soon", "nan", "inf", "")),
     ],
 )
-def test_a_readable_retry_after_is_obeyed(server, openai, waits, stub, headers, waited):
-    server.script = [stub.answer(429, headers={"Retry-After": header}) for header in headers]
+def test_a_readable_retry_after_is_obeyed(server, openai, waits, headers, waited):
+    server.script = [Answer(429, headers={"Retry-After": header}) for header in headers]
     openai().embed(["hello"])
     assert waits == waited
 
 
-def test_a_long_retry_after_is_passed_on_instead_of_waited_for(server, openai, waits, stub):
-    server.script = [stub.answer(429, headers={"Retry-After": "3600"})]
+def test_a_long_retry_after_is_passed_on_instead_of_waited_for(server, openai, waits):
+    server.script = [Answer(429, headers={"Retry-After": "3600"})]
     error = failure(openai())
     assert isinstance(error, UnavailableError)
     assert error.retry_after_seconds == 3600
@@ -72,29 +70,26 @@ def test_a_long_retry_after_is_passed_on_instead_of_waited_for(server, openai, w
     assert len(server.requests) == 1
 
 
-def test_a_request_on_a_broken_connection_is_repeated(server, openai, waits, stub):
-    server.script = [stub.answer(body=None), stub.answer(body=b"half", headers={"Content-Length": "400"})]
-    assert openai().embed(["hello"]).shape == (1, stub.dimension)
+def test_a_request_on_a_broken_connection_is_repeated_and_a_dead_server_unavailable(server, openai, waits):
+    server.script = [Answer(body=None), Answer(body=b"half", headers={"Content-Length": "400"})]
+    assert openai().embed(["hello"]).shape == (1, DIMENSION)
     assert len(waits) == 2
-
-
-def test_a_dead_server_is_unavailable(openai, waits):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: refused
         error = failure(openai(url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1"))
     assert isinstance(error, UnavailableError)
     assert error.details["error_type"] == "network"
-    assert len(waits) == 2
+    assert len(waits) == 4
 
 
 @pytest.mark.parametrize("begins", [b"", b'{"data": '], ids=["silent", "falls silent"])
-def test_a_server_that_is_silent_times_out_once(server, openai, waits, stub, begins):
+def test_a_server_that_is_silent_times_out_once(server, openai, waits, begins):
     over = threading.Event()
 
     def silent(body):
         if not begins:
             over.wait(PATIENCE_SECONDS)
-        return stub.answer(200, begins or None, {"Content-Length": "400"}, hold=over)
+        return Answer(200, begins or None, {"Content-Length": "400"}, hold=over)
 
     server.script = [silent]
     error = failure(openai(timeout_seconds=0.05))
@@ -104,9 +99,11 @@ def test_a_server_that_is_silent_times_out_once(server, openai, waits, stub, beg
     assert waits == []
 
 
-def test_a_wrong_key_is_the_operators_business_and_stays_secret(server, openai, waits, stub):
+def test_a_wrong_key_is_the_operators_business_and_stays_secret_and_a_missing_one_is_called_missing(
+    server, openai, waits
+):
     said = {"error": {"message": f"Incorrect API key provided: {KEY[:8]}*******7890"}}
-    server.script = [stub.json(said, 401), stub.json(said, 403)]
+    server.script = [as_json(said, 401), as_json(said, 403)]
     connection = openai(api_key=KEY)
     refused, forbidden = failure(connection), failure(connection)
     for error, error_type in ((refused, "authentication"), (forbidden, "authorization")):
@@ -115,16 +112,13 @@ def test_a_wrong_key_is_the_operators_business_and_stays_secret(server, openai, 
         assert "7890" not in str(error) + str(error.details)
     assert "refuses the API key" in refused.message
     assert waits == []
-
-
-def test_a_missing_key_is_called_missing(server, openai, stub):
-    server.script = [stub.answer(401)]
+    server.script = [Answer(401)]
     assert "demands an API key" in failure(openai()).message
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 429, 500])
-def test_the_key_is_in_no_error_no_log_and_no_traceback(server, openai, stub, status):
-    server.script = [stub.json({"error": {"message": f"you sent Bearer {KEY}"}}, status)] * 3
+def test_the_key_is_in_no_error_no_log_and_no_traceback(server, openai, status):
+    server.script = [as_json({"error": {"message": f"you sent Bearer {KEY}"}}, status)] * 3
     connection = openai(api_key=KEY)
     with structlog.testing.capture_logs() as logs:
         error = failure(connection)
@@ -158,10 +152,10 @@ ELSEWHERE = {"Location": "/elsewhere"}
     ids=["redirect", "redirect to nowhere", "operator's", "caller's", "others"],
 )
 def test_a_refusal_is_told_in_a_sentence_and_not_repeated(
-    server, openai, waits, stub, statuses, said, headers, kind, error_type, words
+    server, openai, waits, statuses, said, headers, kind, error_type, words
 ):
     for number, status in enumerate(statuses, start=1):
-        server.script = [stub.json(said, status, **headers)]
+        server.script = [as_json(said, status, **headers)]
         error = failure(openai(api_key=KEY))
         assert (type(error), error.details["error_type"]) == (kind, error_type), status
         assert words in error.message
@@ -171,8 +165,8 @@ def test_a_refusal_is_told_in_a_sentence_and_not_repeated(
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>welcome</html>", b'{"data": [', b'{"data": [NaN]}', b"\xff\xfe"])
-def test_an_answer_that_is_not_json_is_unusable(server, openai, waits, stub, body):
-    server.script = [stub.answer(200, body)]
+def test_an_answer_that_is_not_json_is_unusable(server, openai, waits, body):
+    server.script = [Answer(200, body)]
     error = failure(openai())
     assert isinstance(error, UnavailableError)
     assert "not JSON" in error.message

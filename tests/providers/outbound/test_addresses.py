@@ -121,11 +121,8 @@ def test_a_url_that_cannot_be_a_services_is_refused_unquoted(url):
         split_url(url)
     assert caught.value.details == {"field": "url", "error_type": "invalid_config"}
     assert "hunter2" not in str(caught.value)
-
-
-@pytest.mark.parametrize("url", ["http://host", "https://host:8443/v1/", "HTTP://[::1]:80", "http://127.1/@x"])
-def test_a_services_url_is_split_into_its_parts(url):
-    assert split_url(url).hostname in ("host", "::1", "127.1")
+    for written, host in (("https://host:8443/v1/", "host"), ("HTTP://[::1]:80", "::1"), ("http://127.1/@x", "127.1")):
+        assert split_url(written).hostname == host
 
 
 def test_the_resolver_knows_the_notations_that_are_judged():

@@ -1,6 +1,10 @@
 """Answers of both kinds of service are bounded in time and size, and only plausible parts of them are believed."""
 
+import base64
+import json
 import re
+from html import escape
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -9,6 +13,7 @@ from hypothesis import strategies as st
 from providers.outbound.answer_streams import event_data, lines, not_blank
 from providers.outbound.json_client import JsonClient
 from providers.outbound.network import Network
+from providers.outbound.redaction import Redactor
 from providers.outbound.vendor_dialect import VendorDialect
 from providers.rag_wrapper.dialect import MAX_SENTENCE_CHARS, WrapperDialect
 from schemas.errors import RagError, UnavailableError
@@ -159,3 +164,46 @@ def test_an_event_is_the_data_of_its_lines_and_blank_lines_hold_none():
     assert list(event_data(said)) == [b"one", b"two\n three", b"four"]
     assert list(lines(b"x" for _ in range(1_000))) == [b"x" * 1_000]
     assert list(not_blank([b"", b"{}", b" \t", b"1"])) == [b"{}", b"1"]
+
+
+SECRETS = (
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=12, max_size=40)
+    .map(str.strip)
+    .filter(lambda secret: len(secret) >= 12)
+)
+
+
+@given(SECRETS, st.text(max_size=9), st.text(max_size=9))
+def test_no_spelling_of_a_value_is_left(secret, before, after):
+    redact = Redactor([secret])
+    spellings = [secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1], escape(secret)]
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        whole = encode(f"{before}{secret}{after}".encode()).decode()
+        assert redact(f"Basic {whole}") != f"Basic {whole}"
+    for spelling in spellings:
+        assert spelling not in redact(f"{before} {spelling} {after}")
+
+
+SAID = {"planted": ["a planted b", {"n": 1, "deep": ("planted",)}], "other": None}
+CLEAN = {"***": ["a *** b", {"n": 1, "deep": ("***",)}], "other": None}
+IN_URLS_AND_HTML = ("a%2Fb%3Dc%26d", "a%2fb%3dc%26d", "a/b%3Dc%26d", "a/b=c&amp;d")
+
+
+@pytest.mark.parametrize(
+    ("secrets", "said", "shown"),
+    [
+        ([" planted\n"], "Bearer planted", "Bearer ***"),
+        *((["a/b=c&d"], f"({spelling})", "(***)") for spelling in IN_URLS_AND_HTML),
+        (["planted"], SAID, CLEAN),
+        (["abc", ""], "abc", "abc"),  # too short to be a secret
+        *((["planted"], value, value) for value in (None, 7, 1.5, True)),
+    ],
+)
+def test_values_are_known_however_they_are_sent_and_nothing_else_is_hidden(secrets, said, shown):
+    assert Redactor(secrets)(said) == shown
+
+
+def test_every_part_of_an_error_is_cleaned():
+    error = UnavailableError("sent planted", reason="planted", nested=["planted"])
+    Redactor(["planted"]).clean(error)
+    assert "planted" not in f"{error} {error.message} {error.details} {error.args}"

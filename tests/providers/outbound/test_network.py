@@ -117,16 +117,13 @@ def test_a_name_is_resolved_once_for_a_connection_and_refused_when_it_turns_bad(
         assert len(server.requests) == 1
 
 
-def test_a_piece_of_work_keeps_the_first_answer():
+def test_a_piece_of_work_keeps_the_first_answer_and_an_address_that_does_not_accept_is_followed_by_the_next():
     resolve = answering(["127.0.0.1"], [METADATA])
     with raw_server(saying(OK)) as server, Network(resolve=resolve).within(30) as network:
         for host in ("service.example", "SERVICE.example."):
             assert get(network, f"http://{host}:{server.port}/").json() == {}
         network.endpoints("http", "service.example", server.port)
     assert resolve.asked == 1
-
-
-def test_an_address_that_does_not_accept_is_followed_by_the_next():
     with raw_server(saying(OK)) as server:
         network = Network(resolve=answering(["127.0.0.2", "127.0.0.1"]))
         assert get(network, f"http://service.example:{server.port}/").json() == {}
@@ -150,13 +147,11 @@ def redirect_to(url):
 
 
 @pytest.mark.parametrize("allow_redirects", [True, False])
-def test_a_redirect_is_not_followed_even_when_asked_to(allow_redirects):
+def test_a_redirect_is_not_followed_even_when_asked_to_nor_its_endless_body_read(allow_redirects):
     with raw_server(saying(OK)) as elsewhere, raw_server(redirect_to(elsewhere.url)) as server:
         assert get(Network(), server.url, allow_redirects=allow_redirects).status_code == 302
         assert elsewhere.requests == []
 
-
-def test_the_endless_body_of_a_redirect_is_not_read():
     def endless(server, connection):
         connection.sendall(b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\n\r\n")
         while True:
@@ -182,7 +177,7 @@ def test_neither_a_password_of_netrc_nor_a_cookie_is_sent(monkeypatch, tmp_path)
         assert b"Cookie" not in server.requests[1]
 
 
-def test_the_proxy_of_the_environment_is_asked(monkeypatch):
+def test_the_proxy_of_the_environment_is_asked_and_by_tls_as_a_tunnel(monkeypatch):
     with raw_server(saying(OK)) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         monkeypatch.setenv("http_proxy", proxy.url)
@@ -191,9 +186,6 @@ def test_the_proxy_of_the_environment_is_asked(monkeypatch):
         network = Network(ConnectPolicy.parse("10.0.0.0/8"), resolve=answering(["10.1.1.1"]))
         network.reach("http://service.example/v1", 1).close()
         assert [request[:33] for request in proxy.requests[:2]] == [b"GET http://service.example/v1 HTT"] * 2
-
-
-def test_tls_goes_through_the_proxy_as_a_tunnel(monkeypatch):
     with raw_server(saying(b"HTTP/1.1 403 Forbidden\r\n\r\n")) as proxy:
         monkeypatch.setenv("https_proxy", proxy.url)
         with pytest.raises(requests.ConnectionError):
@@ -247,29 +239,24 @@ def check_refused(network, certificate, host="service.example"):
 
 
 @pytest.mark.usefixtures("trusted")
-def test_tls_is_verified_against_the_name_and_not_the_address(authority):
+def test_tls_is_verified_against_the_name_and_a_file_of_authorities_is_all_that_is_trusted(authority, tmp_path):
     network = Network(resolve=answering(["127.0.0.1"]))
     certificate = certified(authority, "service.example")
     with raw_server(saying(OK), certificate) as server:
         assert get(network, f"https://service.example:{server.port}/").json() == {}
     check_refused(network, certificate, "other.example")
     check_refused(network, certified(authority, "127.0.0.1"))
+    other = trustme.CA()
+    other.cert_pem.write_to_path(str(tmp_path / "other.pem"))
+    network = Network(resolve=answering(["127.0.0.1"]), trust=Trust(str(tmp_path / "other.pem")))
+    with raw_server(saying(OK), certified(other, "service.example")) as server:
+        assert get(network, f"https://service.example:{server.port}/").json() == {}
+    check_refused(network, certified(other, "service.example"), "other.example")
+    check_refused(network, certificate)
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(authority):
     check_refused(Network(resolve=answering(["127.0.0.1"])), certified(authority, "service.example"))
-
-
-@pytest.mark.usefixtures("trusted")
-def test_a_file_of_authorities_is_all_that_is_trusted(authority, tmp_path):
-    other = trustme.CA()
-    other.cert_pem.write_to_path(str(tmp_path / "other.pem"))
-    network = Network(resolve=answering(["127.0.0.1"]), trust=Trust(str(tmp_path / "other.pem")))
-    certificate = certified(other, "service.example")
-    with raw_server(saying(OK), certificate) as server:
-        assert get(network, f"https://service.example:{server.port}/").json() == {}
-    check_refused(network, certificate, "other.example")
-    check_refused(network, certified(authority, "service.example"))
 
 
 @pytest.mark.usefixtures("trusted")

@@ -50,7 +50,7 @@ def test_no_spelling_of_another_machine_leads_to_its_engine(host):
     assert way.endpoints("http", "other.internal", PORT)
 
 
-def test_what_is_off_limits_is_asked_for_each_connection():
+def test_what_is_off_limits_is_asked_for_each_connection_and_nothing_at_such_a_place():
     places = [("127.0.0.1", PORT)]
     way = Network(resolve=resolve, off_limits=lambda: places)
     assert way.endpoints("http", "127.0.0.1", PORT + 1)
@@ -58,9 +58,6 @@ def test_what_is_off_limits_is_asked_for_each_connection():
     assert way.endpoints("http", "127.0.0.1", PORT)
     with pytest.raises(BlockedError):
         way.endpoints("http", "127.0.0.1", PORT + 1)
-
-
-def test_nothing_is_asked_at_a_place_that_is_off_limits():
     with raw_server(saying(OK)) as server:
         way = network(("127.0.0.1", server.port))
         with way.session(server.url) as session, pytest.raises(BlockedError):

@@ -86,25 +86,25 @@ def test_documents_go_and_come_back_page_by_page(provider, service):
     assert (page["count"], page["total"]) == (2, 4)
 
 
-def test_embeddings_travel_as_base64_float32(provider, service):
+def test_embeddings_travel_as_base64_float32_and_gather_facets_and_quoted_names_as_the_wire_says(provider, service):
     service.answers = [(200, {}, {})]
     provider.query("docs", np.array([0.1, 2]), top_k=5, where={"a": 1}, gather={"by": "section_id"})
     (request,) = service.requests
     assert request["path"] == "/query"
     assert request["body"].pop("query_embedding") == base64.b64encode(np.array([0.1, 2], "<f4").tobytes()).decode()
     assert request["body"] == {"collection": "docs", "top_k": 5, "where": {"a": 1}, "gather": {"by": "section_id"}}
-
-
-def test_gather_and_facets_say_what_the_wire_says(provider, service):
     service.answers = [(200, {}, {"groups": []}), (200, {}, {"total": 0})]
     provider.gather("docs", by="section_id", ids=["a"], order_by=["chunk_index"], limit=5)
     provider.facets("docs", ["a", "b"], {"c": "ä&"})
-    gather, facets = service.requests
+    _, gather, facets = service.requests
     assert gather["body"] == {"by": "section_id", "ids": ["a"], "order_by": ["chunk_index"], "limit": 5}
     assert (facets["path"], facets["query"]) == (
         "/collections/docs/facets",
         {"fields": ["a,b"], "where": ['{"c":"ä&"}']},
     )
+    service.answers = [(200, {}, {})]
+    provider.collection("a/b c?")
+    assert service.requests[-1]["target"] == "/collections/a%2Fb%20c%3F"
 
 
 def test_replaced_and_deleted_documents_are_gone_and_a_filter_may_match_none(provider, service):
@@ -120,17 +120,19 @@ def test_replaced_and_deleted_documents_are_gone_and_a_filter_may_match_none(pro
     assert service.requests[-1]["query"] == {"all": ["true"]}
 
 
-def test_more_ids_than_the_service_takes_are_sent_in_parts(provider, service):
+def test_more_ids_than_the_service_takes_are_sent_in_parts_and_every_write_has_a_key_of_its_own_unless_given(
+    provider, service
+):
     service.answers = [(200, {}, {"count": 2}), (200, {}, {"count": 1})]
     ids = [f"d{number}" for number in range(IDS_AT_ONCE + 1)]
     assert provider.delete_documents("docs", ids=ids) == 3
     assert [each["body"]["ids"] for each in service.requests] == [ids[:IDS_AT_ONCE], ids[IDS_AT_ONCE:]]
-
-
-def test_names_are_quoted(provider, service):
-    service.answers = [(200, {}, {})]
-    provider.collection("a/b c?")
-    assert service.requests[0]["target"] == "/collections/a%2Fb%20c%3F"
+    service.answers = [(201, {}, {})] * 3
+    for key in (None, None, "mine"):
+        provider.add_documents("docs", [document("a")], idempotency_key=key)
+    first, second, third = (request["headers"]["Idempotency-Key"] for request in service.requests[2:])
+    assert first != second
+    assert third == "mine"
 
 
 @pytest.mark.parametrize(
@@ -146,16 +148,7 @@ def test_a_write_that_did_not_get_through_is_sent_again_with_its_key(provider, s
     assert waits == ([7, 7] if answer else [0.25, 0.5])
 
 
-def test_every_write_has_a_key_of_its_own_unless_given(provider, service):
-    service.answers = [(201, {}, {})] * 3
-    for key in (None, None, "mine"):
-        provider.add_documents("docs", [document("a")], idempotency_key=key)
-    first, second, third = (request["headers"]["Idempotency-Key"] for request in service.requests)
-    assert first != second
-    assert third == "mine"
-
-
-def test_a_service_that_stays_busy_or_is_behind_a_dead_gateway_is_given_up(provider, service, waits):
+def test_a_service_that_is_missing_stays_busy_or_is_behind_a_dead_gateway_is_given_up(provider, service, waits):
     service.answers = [(503, {"Retry-After": "9999"}, failure("busy"))] * 9
     with pytest.raises(UnavailableError, match="Bad thing"):
         provider.collection("docs")
@@ -163,6 +156,14 @@ def test_a_service_that_stays_busy_or_is_behind_a_dead_gateway_is_given_up(provi
     service.answers = [(502, {}, b"<html>")] * 4
     with pytest.raises(UnavailableError, match="answered 502"):
         provider.collection("docs")
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
+        waits.clear()
+        provider = client(url, sleep=waits.append)
+        with pytest.raises(UnavailableError, match=f"The service at {url} cannot be reached"):
+            provider.collection("docs")
+    assert len(waits) == 3
 
 
 @pytest.mark.parametrize(
@@ -190,10 +191,15 @@ def test_refusals_keep_their_sentence_code_and_place(provider, service, status, 
     assert (raised.value.code, raised.value.details) == ("some_code", place | {"error_type": error_type})
 
 
-def test_a_wrong_filter_is_distinguished_from_other_bad_input(provider, service):
+def test_a_wrong_filter_is_distinguished_from_other_bad_input_and_health_is_a_report_even_when_it_is_bad(
+    provider, service
+):
     service.answers = [(400, {}, failure("invalid_where", pointer="/$foo"))]
     with pytest.raises(InvalidFilterError):
         provider.page("docs", {"$foo": 1})
+    assert provider.health()["status"] == "healthy"
+    service.answers = [(503, {}, {"status": "unhealthy"})]
+    assert provider.health()["status"] == "unhealthy"
 
 
 @pytest.mark.parametrize("answer", [(200, {}, b"<html>"), (404, {}, b"<html>"), (200, {}, b"[]")])
@@ -228,22 +234,6 @@ def test_a_missing_route_is_distinguished_from_a_missing_collection(provider, se
         provider.page("a'b")
 
 
-def test_health_is_a_report_even_when_it_is_bad(provider, service):
-    assert provider.health()["status"] == "healthy"
-    service.answers = [(503, {}, {"status": "unhealthy"})]
-    assert provider.health()["status"] == "unhealthy"
-
-
-def test_a_missing_service_is_unavailable(waits):
-    with socket.socket() as reserved:
-        reserved.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
-        provider = client(url, sleep=waits.append)
-        with pytest.raises(UnavailableError, match=f"The service at {url} cannot be reached"):
-            provider.collection("docs")
-    assert len(waits) == 3
-
-
 DOCUMENT = Document("a", "A", "{}", 0, np.ones(2, np.float32))
 
 
@@ -257,9 +247,6 @@ def test_they_are_read_again_when_something_was_written_meanwhile(writes):
     read = lambda: ([DOCUMENT], next(reads))  # noqa: E731
     [found] = of_one_model("older", read, lambda: described(next(descriptions)))
     assert found is DOCUMENT
-
-
-def test_of_a_collection_that_is_always_written_to_the_documents_come_without():
     revisions = iter(range(100))
     [found] = of_one_model("older", lambda: ([DOCUMENT], next(revisions)), lambda: described(next(revisions)))
     assert (found.id, found.embedding) == ("a", None)

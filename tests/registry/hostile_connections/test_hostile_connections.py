@@ -17,7 +17,7 @@ from tests.support.raw_server import HEAD, raw_server, saying, silent
 KEY = "${RAG_PLANTED_API_KEY}"
 
 
-def test_a_giant_answer_is_cut(try_out):
+def test_a_giant_answer_is_cut_also_where_it_is_packed(try_out):
     def giant(server, connection):
         connection.sendall(HEAD + b"Content-Length: 1000000000000\r\n\r\n")
         while True:
@@ -25,10 +25,6 @@ def test_a_giant_answer_is_cut(try_out):
 
     with raw_server(giant) as server:
         assert try_out({"url": server.url}).error_type == "unknown"
-
-
-@pytest.mark.slow
-def test_a_giant_packed_answer_is_cut(try_out):
     with raw_server(gzip_bomb) as server:
         assert try_out({"url": server.url}).error_type == "unknown"
     assert MAX_ANSWER_BYTES < 1 << 29
@@ -130,9 +126,6 @@ def test_a_service_that_says_too_much_is_cut_short(try_out):
     assert (len(report.details["version"]), len(report.collections), report.collections_count) == (512, 1000, 1200)
 
 
-KEY = "${RAG_PLANTED_API_KEY}"
-
-
 @pytest.mark.parametrize(
     "key", [f"{SECRET}\r\nX-Injected: yes", f"{SECRET}\nHost: evil", f"{SECRET}\x00", f"{SECRET} x", f"{SECRET}ü"]
 )
@@ -175,20 +168,20 @@ def test_a_secret_in_the_host_name_stays_hidden(try_out):
     assert SECRET in ENVIRON["RAG_PLANTED_URL"]
 
 
-KEY = "${RAG_PLANTED_API_KEY}"
-
-
 @pytest.mark.parametrize("host", NOTATIONS.values(), ids=NOTATIONS)
 def test_the_metadata_address_is_refused_in_every_notation(try_out, host):
     report = try_out({"url": f"http://{host}/latest/meta-data", "api_key": KEY}, policy="*")
     assert (failed_stage(report).name, report.error_type) == ("address", "blocked")
 
 
-@pytest.mark.parametrize(
-    "host", ["[fe80::1%25lo]", "[fe80::1%lo]", "%31%36%39.254.169.254", "[::ffff:169.254.169.254%lo]"]
-)
-def test_an_address_with_a_zone_or_escapes_is_refused(try_out, host):
-    assert try_out({"url": f"http://{host}/"}).error_type in ("network", "blocked")
+ZONES_AND_ESCAPES = ("[fe80::1%25lo]", "[fe80::1%lo]", "%31%36%39.254.169.254", "[::ffff:169.254.169.254%lo]")
+NO_NAMES = ("a" * 64 + ".example", "a..example", ".example", "xn--\u00e4", "\u202eexample", "_")
+
+
+@pytest.mark.parametrize("host", [*ZONES_AND_ESCAPES, *NO_NAMES])
+def test_an_address_with_a_zone_or_escapes_and_an_invalid_name_are_refused(try_out, host):
+    other = "invalid_config" if host in NO_NAMES else "blocked"
+    assert try_out({"url": f"http://{host}/"}).error_type in ("network", other)
 
 
 def test_a_host_that_the_operator_does_not_allow_is_not_asked(try_out):
@@ -205,11 +198,6 @@ def test_a_redirect_to_the_metadata_address_is_refused(try_out, status):
     with raw_server(saying(response(b"", status, Location=f"http://{METADATA}/latest/"))) as server:
         report = try_out({"url": server.url, "api_key": KEY})
     assert (failed_stage(report).name, report.error_type) == ("authenticate", "invalid_config")
-
-
-@pytest.mark.parametrize("host", ["a" * 64 + ".example", "a..example", ".example", "xn--\u00e4", "\u202eexample", "_"])
-def test_an_invalid_host_name_is_refused(try_out, host):
-    assert try_out({"url": f"http://{host}/"}).error_type in ("network", "invalid_config")
 
 
 # All that is refused is in tests/providers/outbound/test_addresses.py.

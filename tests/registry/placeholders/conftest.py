@@ -3,7 +3,22 @@
 import pytest
 
 from registry.placeholders.resolving import Placeholders
-from tests.registry.placeholders.planted import ENVIRON
+
+ENVIRON = {
+    "OPENAI_API_KEY": "sk-planted",
+    "RAG_THEIR_URL": "http://127.0.0.1:1",
+    "RAG_BATCH": "7",
+    "RAG_EMPTY": "",
+    "RAG_CATALOG_URL": "postgresql+psycopg://db/planted",
+    "SOME_DATABASE_URL": "postgresql://me:planted@db/",
+    "QUOTED_URL": '"http://host"',
+    "TOKEN_URL": "http://host/?token=planted",
+    "CHROMA_HOST": "chroma.internal",
+    "PATH": "/planted",
+    "openai_api_key": "planted",
+}
+SECRETS = {"properties": {key: {"writeOnly": True} for key in ("a", "k", "key", "fine", "a/b")}}
+ADDRESS = {"properties": {"url": {"type": "string", "format": "uri"}}}
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from registry.placeholders.resolving import MAX_PLACEHOLDERS, OWN_VARIABLES, Pla
 from schemas.configuration import has_placeholder
 from schemas.connections import Fault
 from schemas.errors import InvalidInputError
-from tests.registry.placeholders.planted import ADDRESS, ENVIRON, SECRETS
+from tests.registry.placeholders.conftest import ADDRESS, ENVIRON, SECRETS
 
 SETTINGS = Path(__file__).parents[3] / "docs" / "settings.md"
 
@@ -110,10 +110,15 @@ def test_no_other_field_takes_a_placeholder(placeholders, field):
     }
 
 
-def test_a_secret_may_not_have_a_default(placeholders):
+def test_a_secret_may_not_have_a_default_and_the_redactor_knows_the_inserted_values(placeholders):
     for written in ("${OPENAI_API_KEY:-sk-planted}", "${OPENAI_API_KEY:-}", "${RAG_MISSING:-x}"):
         [fault] = placeholders.faults({"key": written}, SECRETS)
         assert fault == Fault("/key", "A secret has no default: it would be stored in clear")
+    found = placeholders.resolve({"key": "${OPENAI_API_KEY}", "fine": "sk-literal", "plain": "other"}, SECRETS)
+    assert found.redactor("sk-planted sk-literal other") == "*** *** other"
+    assert placeholders.said("sk-planted") == "***"
+    placeholders = Placeholders({"RAG_A": "${RAG_B} $$", "RAG_B": "planted"})
+    assert placeholders.resolve({"a": "${RAG_A}"}, SECRETS).config == {"a": "${RAG_B} $$"}
 
 
 OF_OTHERS = {"RAG_SOURCE_API_KEY"}
@@ -129,14 +134,6 @@ def test_the_services_own_variables_are_given_to_no_connection():
         assert (placeholders.available(), placeholders.is_allowed(name)) == ([], False), name
         [fault] = placeholders.faults({"key": f"${{{name}}}"}, SECRETS)
         assert fault.message.startswith(f"The variable {name} is not among")
-
-
-def test_the_redactor_knows_the_inserted_values_which_are_not_resolved_again(placeholders):
-    found = placeholders.resolve({"key": "${OPENAI_API_KEY}", "fine": "sk-literal", "plain": "other"}, SECRETS)
-    assert found.redactor("sk-planted sk-literal other") == "*** *** other"
-    assert placeholders.said("sk-planted") == "***"
-    placeholders = Placeholders({"RAG_A": "${RAG_B} $$", "RAG_B": "planted"})
-    assert placeholders.resolve({"a": "${RAG_A}"}, SECRETS).config == {"a": "${RAG_B} $$"}
 
 
 @pytest.mark.parametrize(
@@ -167,32 +164,26 @@ def test_an_unresolvable_placeholder_is_named_with_its_place_and_without_a_value
     assert "planted" not in str(caught.value) + str(caught.value.details)
 
 
-def test_a_variable_that_is_not_text_is_named():
+def test_excessive_nesting_is_refused_and_not_followed_and_a_variable_that_is_not_text_named(placeholders):
     environ = {"RAW_API_KEY": os.fsdecode(b"sk-\xff-planted")}
     with pytest.raises(UnresolvedPlaceholderError, match="The variable RAW_API_KEY does not hold text in UTF-8"):
         Placeholders(environ).resolve({"a": "${RAW_API_KEY}"}, SECRETS)
-
-
-def test_the_operators_patterns_replace_ours_and_the_catalogue_stays_closed():
-    placeholders = Placeholders({**ENVIRON, "MINE_A": "x"}, patterns=["MINE_*"])
-    assert placeholders.available() == ["MINE_A"]
-    assert placeholders.faults({"a": "${MINE_A}${OPENAI_API_KEY}"}, SECRETS)[0].message.startswith(
-        "The variable OPENAI_API_KEY"
-    )
-    assert Placeholders(ENVIRON, patterns=["*"]).faults({"a": "${RAG_CATALOG_URL}"}, SECRETS)
-
-
-def test_names_are_listed_once_in_order(placeholders):
-    assert placeholders.names({"a": "${B}${A:-x}$${C}", "b": ["${B}", "${file:/x}", "${"]}) == ["B", "A"]
-    assert placeholders.names("text with ${OPENAI_API_KEY}") == ["OPENAI_API_KEY"]
-
-
-def test_excessive_nesting_is_refused_and_not_followed(placeholders):
     config: dict = {}
     for _ in range(900):
         config = {"a": config}
     with pytest.raises(InvalidInputError, match="nested too deeply"):
         placeholders.resolve(config, SECRETS)
+
+
+def test_the_operators_patterns_replace_ours_and_names_are_listed_once_in_order(placeholders):
+    mine = Placeholders({**ENVIRON, "MINE_A": "x"}, patterns=["MINE_*"])
+    assert mine.available() == ["MINE_A"]
+    assert mine.faults({"a": "${MINE_A}${OPENAI_API_KEY}"}, SECRETS)[0].message.startswith(
+        "The variable OPENAI_API_KEY"
+    )
+    assert Placeholders(ENVIRON, patterns=["*"]).faults({"a": "${RAG_CATALOG_URL}"}, SECRETS)
+    assert placeholders.names({"a": "${B}${A:-x}$${C}", "b": ["${B}", "${file:/x}", "${"]}) == ["B", "A"]
+    assert placeholders.names("text with ${OPENAI_API_KEY}") == ["OPENAI_API_KEY"]
 
 
 @pytest.mark.parametrize(

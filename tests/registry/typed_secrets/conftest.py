@@ -2,17 +2,26 @@
 
 import pytest
 
-from providers.base import ProviderContext
-from registry.connections import Connections
 from registry.placeholders.resolving import Placeholders
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
-from registry.stored_connections import StoredConnections
 from registry.typed_secrets.sealing import Seal
-from tests.registry.typed_secrets.typed import ENVIRON
+from schemas.connections import Connection
 from tests.support.catalogues import one_database
 from wrapper.catalog.catalog import Catalog
 from wrapper.secret_key import KeyFile
+
+TYPED = "sk-typed-5d20"
+AT_FIRST = "http://first:8000/v1"
+ENVIRON = {"FIRST_URL": "http://first:8000", "WORDS_API_KEY": "sk-planted"}
+
+
+def there(connection_id="there", **config):
+    return Connection(connection_id, "llm", "openai", {"url": AT_FIRST, "api_key": TYPED, **config})
+
+
+def key_of(connections, connection_id="there"):
+    return connections.open(connection_id, "llm").config["api_key"]
 
 
 @pytest.fixture(params=["sqlite"])
@@ -32,21 +41,14 @@ def key_file(tmp_path):
 
 
 @pytest.fixture
-def worker(database):
+def worker(open_connections):
     """`worker(keys, environ)` returns the connections as a worker with these keys sees them."""
-    made = []
 
     def start(keys, environ=ENVIRON):
         registry = discover(ProviderRegistry(), strangers=[])
-        seal = Seal(keys)
-        made.append(
-            Connections(registry, StoredConnections(database), Placeholders(environ), ProviderContext(), seal=seal)
-        )
-        return made[-1]
+        return open_connections(Placeholders(environ), registry=registry, seal=Seal(keys))
 
-    yield start
-    for each in made:
-        each.close()
+    return start
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from registry.stored_connections import StoredConnections
 from registry.typed_secrets.rotation import Resealed, seal_again, typed_secrets_of
 from registry.typed_secrets.sealing import Seal
 from schemas.errors import ConfigurationError
-from tests.registry.typed_secrets.typed import AT_FIRST, TYPED, key_of, there
+from tests.registry.typed_secrets.conftest import AT_FIRST, TYPED, key_of, there
 from tests.support.logs import logs_of
 from wrapper.secret_key import KeyFile
 
@@ -86,15 +86,14 @@ def test_a_rotation_that_fails_in_its_transaction_changes_no_row(connections, da
     assert (key_of(connections), key_of(connections, "other")) == (TYPED, "sk-other")
 
 
-def test_a_rotation_goes_on_with_the_key_of_the_one_that_was_killed(connections, key_file):
+def test_a_rotation_goes_on_with_the_key_of_the_one_that_was_killed_and_two_do_not_run_at_the_same_time(
+    connections, key_file, tmp_path
+):
     connections.create(there())
     key_file.add()
     new, old = key_file()
     assert key_file.add() is False
     assert key_file() == (new, old)
-
-
-def test_two_rotations_do_not_run_at_the_same_time(key_file, tmp_path):
     with (
         key_file.rotating(),
         pytest.raises(ConfigurationError, match="by another command now"),

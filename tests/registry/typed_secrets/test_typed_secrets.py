@@ -9,7 +9,7 @@ from registry.stored_connections import STEPS, StoredConnections
 from registry.typed_secrets.sealing import Destination
 from schemas.connections import Connection, InvalidConfigurationError
 from schemas.errors import ConfigurationError, InvalidInputError
-from tests.registry.typed_secrets.typed import AT_FIRST, ENVIRON, TYPED, key_of, there
+from tests.registry.typed_secrets.conftest import AT_FIRST, ENVIRON, TYPED, key_of, there
 
 
 def edit(database, statement, *values):
@@ -22,13 +22,24 @@ def rows(database):
         return transaction.rows("SELECT * FROM connections ORDER BY id")
 
 
-def test_a_typed_secret_is_stored_encrypted_and_used(connections, database):
+def test_a_typed_secret_is_stored_encrypted_used_by_all_workers_and_in_nothing_that_is_said(
+    connections, database, worker, key_file
+):
     made = connections.create(there())
     assert (made.config, list(made.sealed)) == ({"url": AT_FIRST}, ["/api_key"])
     assert key_of(connections) == TYPED
     assert TYPED not in str(rows(database)) + str(connections.find("there"))
     shown = connections.shown(connections.find("there"))
     assert (shown.config, shown.secrets, shown.stored_secrets) == ({"url": AT_FIRST}, {"api_key": []}, ("api_key",))
+    assert key_of(worker(key_file)) == TYPED
+    live = connections.live("there", "llm")
+    assert live.provider.context.redactor(f"Bearer {TYPED}") == "Bearer ***"
+    assert connections.redacted(f"a line with {TYPED} in it") == "a line with *** in it"
+    assert TYPED not in repr(there())
+    # RAG_SECRET_HOSTS is about variables and files: what is typed is bound to its own connection.
+    connections.placeholders._secret_hosts = SecretHosts.parse(["WORDS_API_KEY=api.example"])
+    connections.create(there("other"))
+    assert key_of(connections, "other") == TYPED
 
 
 @pytest.mark.parametrize("secret", ["a$$b", "$5", "päss wörd", "x", "{}", "$NAME", "}$"])
@@ -38,12 +49,7 @@ def test_a_typed_secret_stays_as_it_was_typed(connections, secret):
     assert connections._seal.open_all(connections.find("there").sealed, destination) == {"/api_key": secret}
 
 
-def test_all_workers_open_it(connections, worker, key_file):
-    connections.create(there())
-    assert key_of(worker(key_file)) == TYPED
-
-
-def test_an_edit_that_leaves_it_out_keeps_it_and_one_that_gives_another_replaces_it(connections):
+def test_an_edit_that_leaves_it_out_keeps_it_and_one_that_gives_another_or_nothing_replaces_it(connections):
     connections.create(there())
     connections.change("there", config={"url": "http://FIRST:8000/v2", "model": "m"})
     assert key_of(connections) == TYPED
@@ -53,12 +59,10 @@ def test_an_edit_that_leaves_it_out_keeps_it_and_one_that_gives_another_replaces
     assert (changed.sealed, key_of(connections)) == ({}, "sk-planted")
     changed = connections.change("there", config={"url": AT_FIRST, "api_key": TYPED})
     assert ("api_key" in changed.config, key_of(connections)) == (False, TYPED)
-
-
-def test_an_empty_string_removes_it(connections):
-    connections.create(there())
     changed = connections.change("there", config={"url": AT_FIRST, "api_key": ""})
     assert (changed.sealed, changed.config) == ({}, {"url": AT_FIRST})
+    connections.change("there", config={"url": AT_FIRST, "api_key": TYPED})
+    assert connections.change("there", config={}, provider="ollama").sealed == {}
 
 
 @pytest.mark.parametrize("url", ["http://second:8000", "http://first:8001", "https://first:8000", "${FIRST_URL}", None])
@@ -73,34 +77,27 @@ def test_a_change_of_its_host_asks_for_it_again(connections, database, url):
     assert key_of(connections) == TYPED
 
 
-def test_it_does_not_move_to_another_provider(connections):
-    connections.create(there())
-    assert connections.change("there", config={}, provider="ollama").sealed == {}
-
-
 REFUSED = "'{}' cannot be used: api_key must be given again"
 
 
 @pytest.mark.parametrize(
     "url",
-    ["http://evil:8000/v1", "http://first:8001/v1", "https://first:8000/v1", "http://first.evil:8000", "${EVIL_URL}"],
+    [
+        *("http://evil:8000/v1", "http://first:8001/v1", "https://first:8000/v1", "http://first.evil:8000"),
+        *("${EVIL_URL}", None),
+    ],
 )
-def test_an_address_changed_in_the_database_does_not_get_it(connections, worker, key_file, database, url):
+def test_an_address_changed_in_the_database_also_to_the_default_one_does_not_get_it(
+    connections, worker, key_file, database, url
+):
     connections.create(there())
-    edit(database, "UPDATE connections SET config = ?", orjson.dumps({"url": url}).decode())
+    edit(database, "UPDATE connections SET config = ?", orjson.dumps({"url": url} if url else {}).decode())
     for each in (connections, worker(key_file)):
         each.placeholders._environ = {**ENVIRON, "EVIL_URL": "http://evil:8000"}
         with pytest.raises(ConfigurationError, match=REFUSED.format("there")) as caught:
             key_of(each)
         assert caught.value.details["errors"][0]["pointer"] == "/api_key"
         assert TYPED not in f"{caught.value.message} {caught.value.details}"
-
-
-def test_the_default_address_counts_as_well(connections, database):
-    connections.create(there())
-    edit(database, "UPDATE connections SET config = '{}'")
-    with pytest.raises(ConfigurationError, match=REFUSED.format("there")):
-        key_of(connections)
 
 
 def test_a_sealed_secret_put_into_another_row_or_field_does_not_open(connections, database):
@@ -154,35 +151,19 @@ def test_a_service_with_another_key_says_so(connections, worker):
     assert key_of(other) == "sk-of-the-other"
 
 
-def test_an_address_that_a_variable_holds_is_that_of_its_value(connections, worker, key_file):
+def test_an_address_that_a_variable_holds_is_that_of_its_value_and_one_that_nobody_knows_keeps_no_secret(
+    connections, database, worker, key_file
+):
+    with pytest.raises(InvalidInputError, match="NO_SUCH_URL is not set") as caught:
+        connections.create(there(url="${NO_SUCH_URL}"))
+    assert [fault["pointer"] for fault in caught.value.details["errors"]] == ["/url"]
+    assert rows(database) == []
     connections.create(there(url="${FIRST_URL}"))
     assert key_of(connections) == TYPED
     same, moved = ({**ENVIRON, "FIRST_URL": url} for url in ("http://FIRST.:8000/other", "http://second:8000"))
     assert key_of(worker(key_file, same)) == TYPED
     with pytest.raises(ConfigurationError, match=REFUSED.format("there")):
         key_of(worker(key_file, moved))
-
-
-def test_it_is_not_kept_for_an_address_that_nobody_knows(connections, database):
-    with pytest.raises(InvalidInputError, match="NO_SUCH_URL is not set") as caught:
-        connections.create(there(url="${NO_SUCH_URL}"))
-    assert [fault["pointer"] for fault in caught.value.details["errors"]] == ["/url"]
-    assert rows(database) == []
-
-
-def test_nothing_that_is_said_contains_it(connections):
-    connections.create(there())
-    live = connections.live("there", "llm")
-    assert live.provider.context.redactor(f"Bearer {TYPED}") == "Bearer ***"
-    assert connections.redacted(f"a line with {TYPED} in it") == "a line with *** in it"
-    assert TYPED not in repr(there())
-
-
-def test_it_needs_no_rule_of_the_operator_for_its_own_host(connections):
-    """RAG_SECRET_HOSTS is about variables and files: what is typed is bound to its own connection."""
-    connections.placeholders._secret_hosts = SecretHosts.parse(["WORDS_API_KEY=api.example"])
-    connections.create(there())
-    assert key_of(connections) == TYPED
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"], indirect=True)

@@ -65,12 +65,16 @@ def folder(tmp_path):
     return write
 
 
-def test_a_query_set_is_its_queries_with_something_relevant(folder):
+def test_a_query_set_is_its_queries_with_something_relevant_and_another_folder_refused_by_what_it_lacks(folder):
     found = read_query_set(folder())
     [query] = found.queries
     assert (query.id, query.text, query.judgements) == ("1", "zebra", {"a": 2, "b": 0})
     assert found.corpus.name == "corpus.jsonl"
     assert found.name == folder().name
+    for missing in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
+        (folder() / missing).unlink()
+        with pytest.raises(InvalidInputError, match=missing):
+            read_query_set(found.corpus.parent)
 
 
 @pytest.mark.parametrize(
@@ -90,14 +94,6 @@ def test_a_query_set_is_its_queries_with_something_relevant(folder):
 def test_a_wrong_query_set_is_refused_by_line(folder, parts, complaint):
     with pytest.raises(InvalidInputError, match=complaint):
         read_query_set(folder(**parts))
-
-
-@pytest.mark.parametrize("missing", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])
-def test_another_folder_is_refused_by_what_it_lacks(folder, missing):
-    path = folder()
-    (path / missing).unlink()
-    with pytest.raises(InvalidInputError, match=missing):
-        read_query_set(path)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +139,7 @@ def values(**ndcg):
     return {query: dict.fromkeys(MEASURES, value) for query, value in ndcg.items()}
 
 
-def test_a_comparison_says_what_changed_and_whether_it_may_be_chance():
+def test_a_comparison_says_what_changed_and_whether_it_may_be_chance_and_disjoint_runs_have_none():
     before = values(**{f"q{n}": 0.5 for n in range(50)}, gone=1.0)
     after = values(**{f"q{n}": 0.5 + 0.1 * (n % 2) for n in range(49)}, q49=0.0, new=0.0)
     compared = compare("fused", before, after, MEASURES)
@@ -154,9 +150,6 @@ def test_a_comparison_says_what_changed_and_whether_it_may_be_chance():
     assert change.after - change.before == pytest.approx((24 * 0.1 - 0.5) / 50)
     assert change.low < change.after - change.before < change.high
     assert compare("fused", before, after, MEASURES) == compared
-
-
-def test_equal_runs_show_no_change_and_disjoint_ones_no_comparison():
     same = values(a=0.3, b=0.7)
     compared = compare("fused", same, same, MEASURES)
     assert {(each.low, each.high) for each in compared.changes} == {(0.0, 0.0)}

@@ -15,23 +15,13 @@ from schemas.contracts.judgements import (
 )
 from schemas.storage.erasure import Target
 from schemas.storage.erasure_count import ErasedMeanwhileError
-from tests.properties.catalogs import open_catalog
 
 ANA, BEN, ADMIN = Asker("ana"), Asker("ben"), Asker("root", sees_all=True)
 
 
-class Clock:
-    seconds = 1_000.0
-
-    def __call__(self):
-        return self.seconds
-
-
 @pytest.fixture
-def catalog(tmp_path):
-    catalog = open_catalog(tmp_path / "catalog.sqlite")
-    yield catalog
-    catalog.close()
+def catalog(catalogs):
+    return catalogs()
 
 
 @pytest.fixture
@@ -54,22 +44,19 @@ def shown(judgements, asker, **chosen):
     return [(each.verdict.question, each.verdict.document_id, each.verdict.grade) for each in found]
 
 
-def test_a_later_verdict_takes_the_place_of_the_earlier(judgements, keep):
+def test_a_later_verdict_takes_the_place_of_the_earlier_and_is_its_owners_alone(judgements, keep):
     keep(ANA, "when?", "a")
     keep(ANA, "when?", "b")
     keep(ANA, "when?", "a", grade=0)
     assert shown(judgements, ANA) == [("when?", "a", 0), ("when?", "b", 1)]
-
-
-def test_judgements_are_their_owners_alone(judgements, keep):
-    kept = keep(ANA, "when?", "a")
+    kept = keep(ANA, "when?", "b", grade=0)
     keep(BEN, "when?", "a", grade=0)
     assert shown(judgements, BEN) == [("when?", "a", 0)]
-    assert len(shown(judgements, ADMIN)) == 2
+    assert len(shown(judgements, ADMIN)) == 3
     with pytest.raises(JudgementNotFoundError):
         judgements.forget(kept.id, asker=BEN)
     judgements.forget(kept.id, asker=ANA)
-    assert shown(judgements, ANA) == []
+    assert shown(judgements, ANA) == [("when?", "a", 0)]
 
 
 def test_pages_go_on_where_the_one_before_ended(judgements, keep):
@@ -104,7 +91,9 @@ def test_questions_have_something_relevant_and_count_the_latest_verdict(judgemen
     assert judgements.questions("docs", asker=ADMIN) == ()
 
 
-def test_erasure_takes_what_names_a_document_and_what_is_of_a_user(judgements, keep):
+def test_erasure_takes_what_names_a_document_and_what_is_of_a_user_and_what_was_judged_before_is_not_kept(
+    judgements, keep
+):
     keep(ANA, "when?", "a")
     keep(BEN, "when?", "a")
     keep(ANA, "when?", "b")
@@ -113,18 +102,10 @@ def test_erasure_takes_what_names_a_document_and_what_is_of_a_user(judgements, k
     assert len(shown(judgements, ADMIN)) == 2
     assert judgements.erase(Target(owner="ana")) == 2
     assert shown(judgements, ADMIN) == []
-
-
-def test_what_was_judged_before_an_erasure_is_not_kept_after_it(judgements):
     since = judgements.erasures()
     judgements.erase(Target(owner="somebody"))
     with pytest.raises(ErasedMeanwhileError):
         judgements.keep(Verdict("when?", "docs", "a", 1), asker=ANA, since=since)
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture
@@ -137,7 +118,7 @@ def test_one_measurement_runs_at_a_time_until_it_ends_or_is_lost(benches, clock)
     with pytest.raises(BenchRunningError):
         benches.begin("docs", 2, 10, asker=BEN)
     assert benches.tell(first.id, 4)
-    clock.seconds += LOST_AFTER_SECONDS + 1
+    clock.now += LOST_AFTER_SECONDS + 1
     assert (benches.one(first.id, asker=ANA).status, benches.one(first.id, asker=ANA).done) == ("failed", 4)
     second = benches.begin("docs", 2, 10, asker=BEN)
     benches.finish(second.id, {"runs": [], "questions": []})
@@ -145,7 +126,7 @@ def test_one_measurement_runs_at_a_time_until_it_ends_or_is_lost(benches, clock)
     assert benches.begin("docs", 1, 5, asker=ANA).status == "running"
 
 
-def test_a_cancelled_measurement_is_told_so_and_stays_cancelled(benches):
+def test_a_cancelled_measurement_stays_cancelled_and_the_oldest_are_forgotten_and_those_of_an_erased_user(benches):
     begun = benches.begin("docs", 2, 10, asker=ANA)
     with pytest.raises(BenchNotFoundError):
         benches.end(begun.id, asker=BEN)
@@ -155,9 +136,6 @@ def test_a_cancelled_measurement_is_told_so_and_stays_cancelled(benches):
     assert benches.one(begun.id, asker=ADMIN).status == "cancelled"
     benches.end(begun.id, asker=ANA)
     assert benches.all(asker=ANA) == []
-
-
-def test_the_oldest_measurements_are_forgotten_and_those_of_an_erased_user(benches):
     for _ in range(52):
         benches.finish(benches.begin("docs", 1, 1, asker=ANA).id, {})
     assert len(benches.all(asker=ANA)) == 50

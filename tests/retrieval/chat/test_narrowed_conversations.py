@@ -75,12 +75,11 @@ def test_so_are_they_who_may_still_read(say, told):
         for collections in (None, ("a-*",)):
             said = str((then, now, collections))
             say(with_rights(collections, *then), said)
-            assert (said in told(with_rights(collections, *now))) is is_told
-
-
-def test_those_of_a_key_that_may_not_read_are_told_whatever_its_collections_are(say, told):
-    say(with_rights(("a-*",), Scope.CHAT))
-    assert len(told(with_rights(("z-*",), Scope.CHAT))) == 2
+            assert (said in told(with_rights(collections, *now))) is is_told, said
+    # To a key that may not read, whatever its collections are.
+    said = str(Scope.CHAT)
+    say(with_rights(("a-*",), Scope.CHAT), said)
+    assert said in told(with_rights(("z-*",), Scope.CHAT))
 
 
 def test_only_what_is_out_of_sight_is_left_out_and_it_comes_back(say, told):
@@ -165,29 +164,20 @@ def sees(history):
     return sees
 
 
-def test_it_is_seen_by_those_who_see_the_same(say, sees):
-    say(ANA, shared=True)
-    say(ANA)
-    assert [sees(each) for each in (ANA, BOB, BOARD)] == [4, 4, 4]
-
-
-@pytest.mark.parametrize("shared", [None, True])
-def test_a_message_of_who_sees_more_by_now_makes_it_private(say, sees, shared):
-    say(ANA, shared=True)
-    say(ANA_OF_ALL, shared=shared)
-    assert [sees(each) for each in (ANA_OF_ALL, BOB, BOARD)] == [4, 0, 0]
-
-
-def test_one_with_messages_of_who_saw_more_is_not_shared(say, sees):
-    say(ANA_OF_ALL)
-    say(ANA, shared=True)
-    assert [sees(each) for each in (ANA_OF_ALL, BOB, BOARD)] == [4, 0, 0]
-
-
-def test_with_those_who_see_all_any_may_be_shared(say, sees):
-    say(ANA)
-    say(ANA_OF_ALL, shared=True)
-    assert [sees(each) for each in (ANA_OF_ALL, BOB, BOARD)] == [4, 0, 4]
+@pytest.mark.parametrize(
+    ("turns", "by_bob", "by_the_board"),
+    [
+        pytest.param([(ANA, True), (ANA, None)], 4, 4, id="by those who see the same"),
+        pytest.param([(ANA, True), (ANA_OF_ALL, None)], 0, 0, id="not with a message of who sees more by now"),
+        pytest.param([(ANA, True), (ANA_OF_ALL, True)], 0, 0, id="nor with one that is shared anew"),
+        pytest.param([(ANA_OF_ALL, None), (ANA, True)], 0, 0, id="nor with messages of who saw more"),
+        pytest.param([(ANA, None), (ANA_OF_ALL, True)], 0, 4, id="any by those who see all"),
+    ],
+)
+def test_a_shared_conversation_is_seen(say, sees, turns, by_bob, by_the_board):
+    for asker, shared in turns:
+        say(asker, shared=shared)
+    assert [sees(each) for each in (ANA_OF_ALL, BOB, BOARD)] == [4, by_bob, by_the_board]
 
 
 def test_what_was_shared_before_there_were_reaches_is_read_by_those_who_see_all_alone(catalog):

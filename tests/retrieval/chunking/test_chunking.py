@@ -53,7 +53,7 @@ def sections(chunks: list[Chunk]) -> list[tuple[str, str]]:
     return [(chunk.section, chunk.section_id) for chunk in chunks]
 
 
-def test_sections_are_named_by_their_heading_path():
+def test_sections_are_named_by_their_heading_path_and_repeated_headings_get_ids_of_their_own():
     text = "before\n\n# Guide\n\ntext\n\n## Set `up` *now*\n\ntext\n\nOther\n=====\n\n### Deep\n"
     assert sections(split_markdown(text)) == [
         ("", ""),
@@ -62,12 +62,12 @@ def test_sections_are_named_by_their_heading_path():
         ("Other", "other"),
         ("Other > Deep", "other/deep"),
     ]
-
-
-def test_repeated_headings_get_ids_of_their_own():
+    assert split_markdown(text.replace("\n", "\r\n")) == split_markdown(text)
     text = "# A\n## Use\n# A\n## Use\n## Use\n## Use 2\n# !\n"
     ids = [chunk.section_id for chunk in split_markdown(text)]
     assert ids == ["a", "a/use", "a-2", "a-2/use", "a-2/use-2", "a-2/use-2-2", "section"]
+    for nothing in ("", "\n \n\t\n", "\ufeff"):
+        assert split_markdown(nothing) == split_text(nothing) == []
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,16 @@ def test_a_hash_that_is_not_a_heading_is_text(text):
     assert sections(split_markdown(text)) == [("", "")]
 
 
-def test_front_matter_is_no_heading_and_a_rule_is_no_front_matter():
+def test_front_matter_is_no_heading_nor_is_a_heading_a_chunk_of_its_own_and_a_section_of_one_line_stays_one():
     text = "---\ntitle: 'My page'\ntags: [a]\n---\n\n# Real\n\ntext"
     assert sections(split_markdown(text)) == [("", ""), ("Real", "real")]
     assert markdown_title(text) == "My page"
     assert sections(split_markdown("---\n\n# A\n\n---\n\n# B")) == [("", ""), ("A", "a"), ("B", "b")]
+    fence = "```\n" + "echo lamp\n" * 80 + "```"
+    chunks = split_markdown(f"# Lamps\n\n{fence}\n", max_tokens=200)
+    assert chunks[0].text.startswith("# Lamps\n\n```\necho lamp")
+    chunks = split_markdown(f"# Lamps\n\nRed.\n\n# Towers\n\n{PARAGRAPH * 40}", max_tokens=256)
+    assert chunks[0].text == "# Lamps\n\nRed."
 
 
 @pytest.mark.parametrize(
@@ -99,30 +104,29 @@ def test_title_is_the_highest_heading(text, title):
     assert markdown_title(text) == title
 
 
-def test_a_fence_that_fits_is_not_cut_where_no_scrap_would_remain():
-    fence = "```\n" + "\n\n".join(f"line {number}" for number in range(12)) + "\n```"
-    text = (
-        "# A\n\n" + "word " * 45 + "\n\n" + f"- item\n\n  words\n\n- {'word ' * 40}\n\n" + fence + "\n\n" + "word " * 50
-    )
-    chunks = split_markdown(text, max_tokens=90)
-    assert len(chunks) > 2
-    assert any(fence in chunk.text for chunk in chunks)
-
-
 def test_a_fence_is_kept_whole_where_it_fits_and_else_cut_between_lines():
     fence = "  ```\n" + "\n".join(f"  echo {number}" for number in range(12)) + "\n  ```"
     text = f"- {'word ' * 50}\n\n{fence}\n\n  {'word ' * 40}\n"
     assert any(chunk.text == fence for chunk in split_markdown(text, max_tokens=80))
+    fence = "```\n" + "\n\n".join(f"line {number}" for number in range(12)) + "\n```"
+    items = f"- item\n\n  words\n\n- {'word ' * 40}\n\n"
+    chunks = split_markdown("# A\n\n" + "word " * 45 + f"\n\n{items}{fence}\n\n" + "word " * 50, max_tokens=90)
+    assert len(chunks) > 2
+    assert any(fence in chunk.text for chunk in chunks), "nor where no scrap would remain"
     fence = ["```", *(f"line number {number}" for number in range(60)), "```"]
     chunks = split_markdown("\n".join(fence), max_tokens=50)
     assert [line for chunk in chunks for line in chunk.text.split("\n")] == fence
 
 
-def test_one_long_line_is_cut_between_sentences():
+def test_one_long_line_is_cut_between_sentences_and_text_is_packed_by_paragraph():
     line = " ".join(f"Sentence number {number} says this." for number in range(40))
     chunks = split_markdown(line, max_tokens=60)
     assert len(chunks) > 4
     assert all(chunk.text.endswith("this.") and chunk.text.startswith("Sentence") for chunk in chunks)
+    paragraphs = [f"Paragraph {number}\n" + "word " * 25 for number in range(6)]
+    chunks = split_text("\n \n".join(paragraphs), max_tokens=80)
+    assert [chunk.text.count("Paragraph") for chunk in chunks] == [2, 2, 2]
+    assert {(chunk.section, chunk.section_id) for chunk in chunks} == {("", "")}
 
 
 @pytest.mark.parametrize("word", ["x", "9", "漢", "é", "="])
@@ -130,13 +134,6 @@ def test_an_endless_word_is_cut(word):
     chunks = split_text(word * 5000, max_tokens=60)
     assert "".join(chunk.text for chunk in chunks) == word * 5000
     assert all(estimate_tokens(chunk.text) <= 60 for chunk in chunks)
-
-
-def test_text_is_packed_by_paragraph():
-    paragraphs = [f"Paragraph {number}\n" + "word " * 25 for number in range(6)]
-    chunks = split_text("\n \n".join(paragraphs), max_tokens=80)
-    assert [chunk.text.count("Paragraph") for chunk in chunks] == [2, 2, 2]
-    assert {(chunk.section, chunk.section_id) for chunk in chunks} == {("", "")}
 
 
 RESERVED = 12
@@ -151,21 +148,3 @@ def test_prose_leaves_no_scrap(sentences, limit):
     room = limit - RESERVED - estimate_tokens("Lamps")
     assert len(chunks) == 1 or min(estimate_tokens(chunk.text) for chunk in chunks) * 6 >= room
     assert max(estimate_tokens(chunk.text) for chunk in chunks) <= room
-
-
-def test_a_heading_is_no_chunk_of_its_own_and_a_section_of_one_line_stays_one():
-    fence = "```\n" + "echo lamp\n" * 80 + "```"
-    chunks = split_markdown(f"# Lamps\n\n{fence}\n", max_tokens=200)
-    assert chunks[0].text.startswith("# Lamps\n\n```\necho lamp")
-    chunks = split_markdown(f"# Lamps\n\nRed.\n\n# Towers\n\n{PARAGRAPH * 40}", max_tokens=256)
-    assert chunks[0].text == "# Lamps\n\nRed."
-
-
-@pytest.mark.parametrize("text", ["", "\n \n\t\n", "\ufeff"])
-def test_nothing_gives_no_chunks(text):
-    assert split_markdown(text) == split_text(text) == []
-
-
-def test_windows_line_ends_make_the_same_chunks():
-    text = "# A\n\ntext\n\n## B\n\nmore\n"
-    assert split_markdown(text.replace("\n", "\r\n")) == split_markdown(text)

@@ -113,13 +113,17 @@ def test_a_row_that_is_longer_than_a_chunk_keeps_the_header_above_each_piece(spl
     assert inked("".join(chunk.removeprefix(header) for chunk in chunks)) == inked(text.removeprefix(header))
 
 
-def test_a_table_in_a_list_or_a_quotation_is_one_too():
+def test_a_table_in_a_list_or_a_quotation_is_one_too_and_one_of_thirty_thousand_rows():
     for mark in ("> ", "  "):
         rows = "".join(f"{mark}| {number} | value {number} |\n" for number in range(60))
         text = ("" if mark == "> " else "- Item\n\n") + f"{mark}| a | b |\n{mark}|---|---|\n{rows}"
         chunks = by_sections(text, 60)
         assert len(chunks) > 3
         assert all(chunk.startswith(f"{mark}| a | b |\n{mark}|---|---|\n") for chunk in chunks[1:]), chunks
+    rows = "".join(f"| {number} | x |\n" for number in range(30_000))
+    document = MarkdownDocument(f"# Sheet\n\n| n | x |\n|---|---|\n{rows}\n# Next\n")
+    assert (document.is_plain, len(document.tables)) == (False, 1)
+    assert [heading.title for heading in document.headings] == ["Sheet", "Next"]
 
 
 @pytest.mark.parametrize(
@@ -139,14 +143,6 @@ def test_a_table_ends_where_another_block_begins(after, rows):
     assert (found.start, text[found.body : found.end].strip().count("\n")) == (0, rows - 1)
 
 
-def test_a_table_of_thirty_thousand_rows_is_read_as_one():
-    rows = "".join(f"| {number} | x |\n" for number in range(30_000))
-    document = MarkdownDocument(f"# Sheet\n\n| n | x |\n|---|---|\n{rows}\n# Next\n")
-    assert (document.is_plain, len(document.tables)) == (False, 1)
-    assert [heading.title for heading in document.headings] == ["Sheet", "Next"]
-
-
-@pytest.mark.slow
 @given(st.text("|-: a\n>#", max_size=60))
 @example("a|b\n-|-\n1|2")
 @settings(max_examples=300, deadline=None)

@@ -54,9 +54,7 @@ def test_there_is_a_start_for_each_token_in_rising_order_and_in_the_text(text):
         assert len(starts) == counter.count(text) - counter.added()
         assert starts == sorted(starts)
         assert all(0 <= start < len(text) for start in starts)
-
-
-def test_starts_are_characters_not_bytes():
+    # Of characters, not of bytes.
     assert COUNTERS["cl100k_base"].starts("é中 x") == [0, 1, 2]
     assert COUNTERS["minilm"].starts("é中 x") == [0, 1, 3]
 
@@ -75,16 +73,16 @@ def test_a_long_text_counts_as_the_tokenizer_counts_it_in_one(name, counter, end
 @pytest.mark.parametrize("text", ["a" * 300_000, " " * 300_000 + "x", "\n" * 300_000, "#" * 300_000, "👩‍👩‍👧" * 40_000])
 def test_runs_without_end_are_counted(counter, text):
     assert counter.count(text) - counter.added() == len(counter.starts(text))
-
-
-def test_lone_surrogates_are_counted_and_left_for_the_embedding_to_refuse(counter):
+    # Lone surrogates are left for the embedding to refuse.
     assert counter.count("a \ud800 b") == counter.count("a ? b")
 
 
-def test_several_threads_count_the_same(counter):
+def test_several_threads_count_the_same_and_damaged_ranks_are_refused(counter):
     texts = [f"text {number} " * 50 for number in range(20)]
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(counter.count, texts)) == [counter.count(text) for text in texts]
+    with pytest.raises(ConfigurationError, match="sha256 differs"):
+        read_ranks(b"IQ== 0\nIg== 1\n")
 
 
 @pytest.mark.slow
@@ -95,8 +93,3 @@ def test_a_process_that_never_counts_loads_nothing():
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
-
-
-def test_damaged_ranks_are_refused():
-    with pytest.raises(ConfigurationError, match="sha256 differs"):
-        read_ranks(b"IQ== 0\nIg== 1\n")

@@ -65,15 +65,12 @@ def test_start_line_is_where_the_chunk_starts(text):
         assert chunk.text.split("\n")[0].rstrip() in source[chunk.start_line - 1]
 
 
-def test_a_text_up_to_the_limit_is_one_chunk():
+def test_a_text_up_to_the_limit_is_one_chunk_and_one_a_little_over_it_leaves_no_silly_tail():
     text = "# Notes\n\n" + SENTENCE * 20
     limit = CL100K.count(text.rstrip())
     (chunk,) = split_windows(text, tokens=CL100K, max_tokens=limit, overlap_tokens=50)
     assert chunk.text == text.rstrip()
     assert len(split_windows(text, tokens=CL100K, max_tokens=limit - 1, overlap_tokens=50)) == 2
-
-
-def test_a_text_a_little_over_the_limit_leaves_no_silly_tail():
     text = (SENTENCE * 65).strip()
     limit = CL100K.count(text) - 3
     chunks = split_windows(text, tokens=CL100K, max_tokens=limit, overlap_tokens=100)
@@ -123,12 +120,6 @@ def test_sentences_end_without_a_space_in_chinese_and_japanese(end):
     assert all(chunk.text.endswith(end) for chunk in chunks)
 
 
-def test_a_heading_stays_with_what_is_below_it():
-    text = "\n\n".join(f"## Part {number}\n\n" + SENTENCE * 9 for number in range(8))
-    chunks = split_windows(text, tokens=CL100K, max_tokens=200, overlap_tokens=0)
-    assert not any(chunk.text.split("\n")[-1].startswith("#") for chunk in chunks)
-
-
 def test_a_chunk_knows_the_heading_path_that_it_starts_in():
     text = "intro\n\n# Guide\n\n" + SENTENCE * 20 + "\n\n## Use\n\n" + SENTENCE * 20
     chunks = split_windows(text, tokens=CL100K, max_tokens=256, overlap_tokens=0)
@@ -137,17 +128,17 @@ def test_a_chunk_knows_the_heading_path_that_it_starts_in():
         ("Guide", "guide", 5),
         ("Guide > Use", "guide/use", 9),
     ]
+    text = "\n\n".join(f"## Part {number}\n\n" + SENTENCE * 9 for number in range(8))
+    chunks = split_windows(text, tokens=CL100K, max_tokens=200, overlap_tokens=0)
+    assert not any(chunk.text.split("\n")[-1].startswith("#") for chunk in chunks), "a heading stays with what is below"
 
 
-def test_lines_of_code_are_not_torn_and_its_comments_are_no_headings():
+def test_lines_of_code_are_not_torn_and_white_space_that_is_too_long_is_not_bridged():
     code = "".join(f"# Step {n}. Then more.\ndef step_{n}(value):\n    return value + {n}\n\n" for n in range(60))
     chunks = split_windows(code, tokens=CL100K, max_tokens=256, overlap_tokens=25, syntax=Syntax.CODE)
     assert {chunk.section for chunk in chunks} == {""}
     lines = inked_lines(code)
     assert all(line in lines for chunk in chunks for line in inked_lines(chunk.text))
-
-
-def test_white_space_that_is_too_long_is_not_bridged_and_a_blank_text_has_no_chunks():
     first, second = split_windows("a" + "\n" * 20_000 + "b", tokens=CL100K, max_tokens=64, overlap_tokens=16)
     assert (first.text, second.text) == ("a", "b")
     assert split_windows(" \n\t\n", tokens=CL100K) == []

@@ -57,38 +57,28 @@ def fail(breaker, times=THRESHOLD):
 
 
 class TestOneWorker:
-    def test_it_opens_with_the_fifth_failure(self, breaker):
+    def test_it_opens_with_the_fifth_failure_in_a_row(self, breaker):
         fail(breaker, THRESHOLD - 1)
         assert breaker.state() == CLOSED
         assert breaker.enter().is_probe is False
-        breaker.failed()
-        assert breaker.state() == OPEN
-        assert breaker.enter() is None
-
-    def test_a_success_forgets_the_failures(self, breaker):
-        fail(breaker, THRESHOLD - 1)
         breaker.succeeded()
         fail(breaker, THRESHOLD - 1)
         assert breaker.state() == CLOSED
         breaker.failed()
-        assert breaker.state() == OPEN
-
-    def test_it_is_open_at_exactly_the_timeout_and_half_open_just_after(self, breaker, clock):
-        fail(breaker)
-        clock.now += TIMEOUT_SECONDS
         assert (breaker.state(), breaker.enter()) == (OPEN, None)
-        clock.now += A_MILLISECOND
-        assert breaker.state() == HALF_OPEN
-        assert breaker.enter().is_probe
 
-    def test_the_timeout_counts_from_the_last_failure(self, breaker, clock):
+    def test_it_is_open_at_exactly_the_timeout_after_the_last_failure_also_of_a_probe_and_half_open_just_after(
+        self, breaker, clock
+    ):
         fail(breaker)
         clock.now += 30
-        breaker.failed()
-        clock.now += TIMEOUT_SECONDS
-        assert breaker.state() == OPEN
-        clock.now += A_MILLISECOND
-        assert breaker.state() == HALF_OPEN
+        for _ in range(2):
+            breaker.failed()
+            clock.now += TIMEOUT_SECONDS
+            assert (breaker.state(), breaker.enter()) == (OPEN, None)
+            clock.now += A_MILLISECOND
+            assert breaker.state() == HALF_OPEN
+            assert breaker.enter().is_probe
 
     def test_a_probe_that_was_given_back_is_anothers(self, breakers, clock):
         breaker, other = breakers(), breakers()
@@ -120,26 +110,6 @@ class TestOneWorker:
         clock.now += SEEN_SECONDS
         assert third.enter().is_probe
 
-    def test_a_probe_that_succeeds_closes_it(self, breaker, clock):
-        fail(breaker)
-        clock.now += TIMEOUT_SECONDS + A_MILLISECOND
-        assert breaker.enter().is_probe
-        breaker.succeeded()
-        assert breaker.state() == CLOSED
-        fail(breaker, THRESHOLD - 1)
-        assert breaker.state() == CLOSED
-
-    def test_a_probe_that_fails_opens_it_for_another_timeout(self, breaker, clock):
-        fail(breaker)
-        clock.now += TIMEOUT_SECONDS + A_MILLISECOND
-        assert breaker.enter().is_probe
-        breaker.failed()
-        assert breaker.enter() is None
-        clock.now += TIMEOUT_SECONDS
-        assert breaker.state() == OPEN
-        clock.now += A_MILLISECOND
-        assert breaker.enter().is_probe
-
 
 class TestAllWorkers:
     def test_failures_of_all_count_together(self, breakers, clock):
@@ -149,6 +119,7 @@ class TestAllWorkers:
             worker.failed()
         clock.now += SEEN_SECONDS
         assert [worker.state() for worker in workers] == [OPEN] * THRESHOLD
+        assert breakers().enter() is None, "one that starts later finds it open"
 
     def test_a_success_of_one_closes_it_for_all(self, breakers, clock):
         first, second = breakers(), breakers()
@@ -183,10 +154,6 @@ class TestAllWorkers:
         clock.now += A_MILLISECOND
         assert other.enter().is_probe
 
-    def test_a_worker_that_starts_later_finds_it_open(self, breakers):
-        fail(breakers())
-        assert breakers().enter() is None
-
 
 class TestWithoutTheDatabase:
     """Runs on SQLite with its file locked by another connection; the kind of failure does not matter to the breaker."""
@@ -212,7 +179,9 @@ class TestWithoutTheDatabase:
 
         eventually(seen)
 
-    def test_one_probe_is_let_through(self, breakers, lock, clock):
+    def test_one_probe_is_let_through_and_a_closed_catalogue_is_no_failure_of_its_own(
+        self, breakers, lock, clock, catalogs
+    ):
         breaker = breakers()
         fail(breaker)
         lock.execute("BEGIN IMMEDIATE")
@@ -220,8 +189,6 @@ class TestWithoutTheDatabase:
         assert breaker.enter().is_probe
         assert breaker.enter() is None
         lock.execute("ROLLBACK")
-
-    def test_a_closed_catalogue_is_no_failure_of_its_own(self, catalogs, clock):
         catalog = catalogs()
         breaker = CircuitBreaker(catalog, threshold=1, timeout_seconds=60, probe_seconds=1, clock=clock)
         catalog.close()
@@ -284,26 +251,17 @@ def searched(breaker, by_vector, by_text):
     ],
     ids=lambda error: error.code,
 )
-def test_a_fault_of_the_caller_is_none_of_the_levels(mine):
-    for by_vector, by_text in ((mine, AWAY), (AWAY, mine), (mine, mine)):
+def test_a_fault_of_the_caller_is_none_of_the_levels_and_failures_of_both_count(mine):
+    for by_vector, by_text, failures in ((mine, AWAY, 0), (AWAY, mine, 0), (mine, mine, 0), (AWAY, AWAY, 1)):
         breaker = Breaker()
         assert searched(breaker, by_vector, by_text).level == EMPTY
-        assert breaker.failures == 0
+        assert breaker.failures == failures, (by_vector, by_text)
 
 
-def test_failures_of_both_levels_count():
-    breaker = Breaker()
-    searched(breaker, AWAY, AWAY)
-    assert breaker.failures == 1
-
-
-def test_a_probe_that_ends_like_that_is_left_to_others():
+def test_a_probe_that_ends_like_that_or_asked_for_a_missing_collection_is_left_to_others():
     breaker = Breaker(is_probe=True)
     assert searched(breaker, USED_UP, AWAY).found == Found([], 0)
     assert (breaker.failures, breaker.successes, breaker.given_back) == (0, 0, 1)
-
-
-def test_so_is_one_that_asked_for_a_missing_collection():
     missing = CollectionNotFoundError("gone")
     for by_vector, by_text in ((missing, AWAY), (AWAY, missing)):
         breaker = Breaker(is_probe=True)

@@ -22,8 +22,8 @@ def workers(catalogs, clock, tmp_path):
     """`workers()`: the service's metrics, each time as another worker has them."""
     made = []
 
-    def make(**options):
-        made.append(SearchMetrics(catalogs(), tmp_path / "metrics.lock", days=DAYS, clock=clock, **options))
+    def make(catalog=None):
+        made.append(SearchMetrics(catalog or catalogs(), tmp_path / "metrics.lock", days=DAYS, clock=clock))
         return made[-1]
 
     yield make
@@ -86,7 +86,7 @@ def test_percentiles_are_the_nearest_rank(workers, row, count, p95, p99):
     assert (found.queries, found.average_latency_ms) == (count, (count + 1) / 2)
 
 
-def test_rates_and_agents_are_counted_and_no_searches_are_zeros(workers, row):
+def test_rates_and_agents_of_the_time_asked_for_are_counted_and_no_searches_are_zeros(workers, row, clock):
     found = workers().statistics(60, asker=ALL)
     assert (found.queries, found.p99_latency_ms, found.fallback_rate, found.queries_by_agent) == (0, 0.0, 0.0, {})
     metrics = workers()
@@ -95,17 +95,15 @@ def test_rates_and_agents_are_counted_and_no_searches_are_zeros(workers, row):
     found = metrics.statistics(60, asker=ALL)
     assert (found.cache_hit_rate, found.fallback_rate) == (0.25, 0.125)
     assert found.queries_by_agent == {"ann": 5, "bob": 3}
-
-
-def test_only_searches_of_the_time_asked_for_count(workers, row, clock):
-    metrics = workers()
-    metrics.record(row())
     clock.now += 3_600
     metrics.record(row())
-    assert [metrics.statistics(seconds, asker=ALL).queries for seconds in (3_599, 3_600)] == [1, 2]
+    assert [metrics.statistics(seconds, asker=ALL).queries for seconds in (3_599, 3_600)] == [1, 9]
 
 
-def test_rows_that_are_too_old_go(workers, catalogs, row, clock):
+def test_rows_that_are_too_old_go_also_from_a_disk_without_room(workers, catalogs, row, clock):
+    def refuse():
+        raise DiskFloorError("no room")
+
     metrics = workers()
     metrics.record(row(latency_ms=1.0))
     metrics.statistics(60, asker=ALL)
@@ -113,18 +111,8 @@ def test_rows_that_are_too_old_go(workers, catalogs, row, clock):
     metrics.record(row(latency_ms=2.0))
     metrics.statistics(60, asker=ALL)
     assert stored(catalogs(), "latency_ms") == [(2.0,)]
-
-
-def test_they_go_from_a_disk_without_room_too(workers, catalogs, clock, tmp_path, row):
-    metrics = workers()
-    metrics.record(row())
-    metrics.statistics(60, asker=ALL)
     clock.now += DAYS * DAY_SECONDS + TIDY_SECONDS
-
-    def refuse():
-        raise DiskFloorError("no room")
-
-    full = SearchMetrics(FlooredCatalog(catalogs(), refuse), tmp_path / "metrics.lock", days=DAYS, clock=clock)
+    full = workers(FlooredCatalog(catalogs(), refuse))
     full.record(row())
     full.close()
     assert stored(catalogs(), "latency_ms") == []
@@ -143,18 +131,17 @@ def test_every_worker_counts_what_all_of_them_answered(workers, row):
         assert {worker.statistics(60, asker=ALL).queries for worker in several} == {150}
 
 
-def test_what_waits_is_written_when_the_service_stops(catalogs, clock, tmp_path, row):
-    metrics = SearchMetrics(catalogs(), tmp_path / "metrics.lock", days=DAYS, clock=clock)
+def test_what_waits_is_written_when_the_service_stops_and_a_store_that_fails_is_a_warning(
+    workers, catalogs, row, monkeypatch
+):
+    metrics = workers()
     for _ in range(200):
         metrics.record(row())
     metrics.close()
-    assert len(stored(catalogs(), "query")) == 200
-
-
-def test_a_store_that_fails_is_a_warning(catalogs, clock, tmp_path, row, monkeypatch):
-    said = logs_of(monkeypatch, "retrieval.context.search_metrics")
     catalog = catalogs()
-    metrics = SearchMetrics(catalog, tmp_path / "metrics.lock", days=DAYS, clock=clock)
+    assert len(stored(catalog, "query")) == 200
+    said = logs_of(monkeypatch, "retrieval.context.search_metrics")
+    metrics = workers(catalog)
     lost = REGISTRY.get_sample_value("rag_context_metrics_lost_total")
     catalog.commit(lambda transaction: transaction.run("DROP TABLE search_metrics"))
     metrics.record(row())
@@ -163,10 +150,10 @@ def test_a_store_that_fails_is_a_warning(catalogs, clock, tmp_path, row, monkeyp
     assert REGISTRY.get_sample_value("rag_context_metrics_lost_total") == lost + 1
 
 
-def test_rows_beyond_the_queue_are_counted_as_lost(catalogs, clock, tmp_path, row, monkeypatch):
+def test_rows_beyond_the_queue_are_counted_as_lost(workers, catalogs, row, monkeypatch):
     monkeypatch.setattr("retrieval.context.search_metrics.MOST_WAITING", 10)
     catalog = catalogs()
-    metrics = SearchMetrics(catalog, tmp_path / "metrics.lock", days=DAYS, clock=clock)
+    metrics = workers(catalog)
     lost = REGISTRY.get_sample_value("rag_context_metrics_lost_total")
     holding, held = threading.Event(), threading.Event()
 

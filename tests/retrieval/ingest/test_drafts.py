@@ -1,18 +1,21 @@
 import pytest
 
+from providers.embeddings.minilm import MiniLMProvider
 from retrieval.chunking import Syntax
+from retrieval.chunking.tokens import token_counter
 from retrieval.ingest.drafts import SourceDocument, drafts_of, is_file_name, text_to_embed
 from retrieval.ingest.files import GivenFile, source_document
 from retrieval.ingest.identity import chunk_id, document_id, same_file, text_document_id
-from retrieval.ingest.profiles import chunking_of, sections
+from retrieval.ingest.profiles import chunking_of, sections, window_tokens
 from retrieval.reading import Mark, ReadDocument, kind_named
 from retrieval.reading.front_matter import split_front_matter
 from schemas.settings import RetrievalSettings
+from schemas.ways import CHUNKINGS
 from schemas.where import In
 from tests.retrieval.letter_embedding import LetterEmbedding
 
 
-def test_ids_depend_on_document_and_position_alone_in_every_release():
+def test_ids_depend_on_document_and_position_alone_and_a_file_is_also_the_text_of_its_folder_and_path():
     document = document_id("guide.md")
     ids = [chunk_id(document, index) for index in range(100)]
     assert len(set(ids)) == 100
@@ -20,6 +23,9 @@ def test_ids_depend_on_document_and_position_alone_in_every_release():
     assert chunk_id(document_id("other.md"), 0) != ids[0]
     assert document_id("guide.md") == "04640d3e-4bac-5d88-b4ef-1682fd727fa2"
     assert chunk_id(document_id("guide.md"), 1) == "5fd6d967-f447-505c-b413-8e65f6f878cb"
+    texts = (text_document_id("docs", "a/b.md"), text_document_id("docs", "/a/b.md"))
+    assert same_file("docs/a/b.md") == In("document_id", (document_id("docs/a/b.md"), *texts))
+    assert same_file("b.md", earlier="b.md") == In("document_id", (document_id("b.md"),))
 
 
 def test_a_heading_is_read_once_and_the_name_of_a_file_is_none():
@@ -80,7 +86,7 @@ def read(given=None, **told):
     return source_document(file, reader=Reader(**told), chunking=chunking)
 
 
-def test_what_a_file_says_of_itself_is_below_what_was_given_and_forges_nothing():
+def test_what_a_file_says_of_itself_is_below_what_was_given_and_forges_nothing_nor_do_its_tags_and_title():
     document = read(
         {"metadata": {"author": "given"}, "tags": ["b", "a"]},
         title="A title",
@@ -102,6 +108,10 @@ def test_what_a_file_says_of_itself_is_below_what_was_given_and_forges_nothing()
     assert (told["title"], told["kind"], told["pages"], told["page"]) == ("A title", "pdf", 3, 1)
     assert told["hash"] == document.hash != "forged"
     assert warnings == ["An image has no text"]
+    document = read({"metadata": {"tags": ["b", "x"]}, "tags": ["a", "b"]}, metadata={"tags": ["c", "d"]})
+    assert document.metadata["tags"] == ["a", "b", "x", "c", "d"]
+    assert (read().title, read().title_is_file_name) == ("One", False)
+    assert (read(text="plain").title, read(text="plain").title_is_file_name) == ("a.pdf", True)
 
 
 @pytest.mark.parametrize(("below", "title"), [("# yaml\n", "yaml"), ("No heading.\n", "a.pdf")])
@@ -110,13 +120,6 @@ def test_front_matter_that_cannot_be_read_gives_no_title(inside, below, title):
     front = split_front_matter(f"---\n{inside}\n---\n{below}")
     assert front.warnings
     assert read(text=front.text, title=front.title).title == title
-
-
-def test_tags_and_titles_are_those_given_and_else_those_of_the_file():
-    document = read({"metadata": {"tags": ["b", "x"]}, "tags": ["a", "b"]}, metadata={"tags": ["c", "d"]})
-    assert document.metadata["tags"] == ["a", "b", "x", "c", "d"]
-    assert (read().title, read().title_is_file_name) == ("One", False)
-    assert (read(text="plain").title, read(text="plain").title_is_file_name) == ("a.pdf", True)
 
 
 FORGED = {"page": "seven", "last_page": 9, "sheet": "x", "slide": 2, "start_line": 99, "team": "x"}
@@ -149,7 +152,47 @@ def test_every_file_has_the_content_type_that_the_context_tools_filter_by(kind, 
     assert document.metadata["contentType"] == content_type
 
 
-def test_a_file_is_also_the_text_of_its_folder_and_path():
-    texts = (text_document_id("docs", "a/b.md"), text_document_id("docs", "/a/b.md"))
-    assert same_file("docs/a/b.md") == In("document_id", (document_id("docs/a/b.md"), *texts))
-    assert same_file("b.md", earlier="b.md") == In("document_id", (document_id("b.md"),))
+GUIDE = "# Guide\n\n" + "How to start. " * 700 + "\n\n## Use\n\nDo that.\n"
+CODE = "".join(f"value_{number} = {number}\n" for number in range(400))
+CL100K = token_counter()
+
+
+class Told(LetterEmbedding):
+    max_input_tokens = 8_000
+
+
+def test_sections_fit_into_the_window_of_the_model():
+    assert window_tokens(MiniLMProvider({})) == 256
+    assert window_tokens(LetterEmbedding()) == 512
+    assert window_tokens(Told()) == 8_000
+    for embedding, most in ((MiniLMProvider({}), 256), (LetterEmbedding(), 512)):
+        assert chunking_of(RetrievalSettings(), embedding).max_tokens == most
+
+
+@pytest.mark.parametrize(("profile", "chunks"), [("sections", 8), ("windows", 3), ("whole", 1)])
+def test_the_setting_chooses_the_profile_and_an_option_another(profile, chunks):
+    by_setting = chunking_of(RetrievalSettings(chunking=profile), LetterEmbedding())
+    by_option = chunking_of(RetrievalSettings(), LetterEmbedding(), profile=profile)
+    assert by_setting.label == by_option.label
+    for chunking in (by_setting, by_option):
+        assert abs(len(chunking.splitter(Syntax.MARKDOWN)(GUIDE).chunks) - chunks) <= 1
+
+
+@pytest.mark.parametrize("profile", CHUNKINGS)
+def test_code_is_split_into_windows_of_its_lines_by_every_profile(profile):
+    chunking = chunking_of(RetrievalSettings(chunking=profile), LetterEmbedding())
+    chunks = chunking.splitter(Syntax.CODE)(CODE).chunks
+    assert len(chunks) > 5
+    assert all(128 <= CL100K.count(chunk.text) <= 256 for chunk in chunks[:-1])
+    assert all(line in CODE.splitlines() for chunk in chunks for line in chunk.text.splitlines())
+
+
+def test_what_decides_where_cuts_are_is_in_the_label():
+    settings, embedding = RetrievalSettings(), LetterEmbedding()
+    made = [
+        chunking_of(settings, embedding, profile=profile, max_tokens=most)
+        for profile in CHUNKINGS
+        for most in (None, 100, 101)
+    ]
+    assert len({chunking.label for chunking in made}) == len(made)
+    assert chunking_of(settings, embedding).label == chunking_of(settings, embedding).label

@@ -50,7 +50,7 @@ def counts(report):
     return report.created, report.updated, report.unchanged, report.deleted
 
 
-def test_markdown_becomes_chunks_that_say_where_they_are_from(folder, store):
+def test_markdown_becomes_chunks_that_say_where_they_are_from_in_a_collection_that_knows_its_model(folder, store):
     report = run(folder(guide_md=GUIDE, sub__note_txt="A note."), store)
     assert (report.sources, report.chunks, counts(report), report.errors) == (2, 4, (4, 0, 0, 0), [])
     install = next(store.documents("docs", {"section": "Guide > Install"}))
@@ -72,26 +72,19 @@ def test_markdown_becomes_chunks_that_say_where_they_are_from(folder, store):
     assert first["created_at"] == first["updated_at"]
     note = next(store.documents("docs", {"source": "docs/sub/note.txt"}))
     assert (note["metadata"]["section_id"], note["metadata"]["title"]) == ("docs/sub/note.txt", "note.txt")
-
-
-def test_the_new_collection_knows_its_model_and_what_others_add_to_it_is_no_change(folder, store):
-    run(folder(guide_md=GUIDE), store)
     assert store.collection("docs")["metadata"] == {
         "embedding_provider": "letters",
         "embedding_model": "letters-1",
         "title_field": "title",
         "source_field": "source",
     }
-    path = folder(guide_md=GUIDE)
-    run(path, store)
-    for document in store.stored["docs"].values():
-        document["metadata"]["reviewed"] = True
-    assert counts(run(path, store)) == (0, 0, 3, 0)
 
 
-def test_a_second_run_changes_nothing_and_embeds_nothing(folder, store):
+def test_a_second_run_changes_and_embeds_nothing_and_what_others_add_to_it_is_no_change(folder, store):
     path = folder(guide_md=GUIDE, note_txt="A note.", data_jsonl=[{"id": "a", "text": "one"}, {"text": "two"}])
     run(path, store)
+    for document in store.documents("docs", {"source": "docs/guide.md"}):
+        document["metadata"]["reviewed"] = True
     before, writes, embed = dict(store.stored["docs"]), list(store.calls), LetterEmbedding()
     report = run(path, store, embed)
     assert counts(report) == (0, 0, 6, 0)
@@ -101,7 +94,7 @@ def test_a_second_run_changes_nothing_and_embeds_nothing(folder, store):
     assert store.stored["docs"] == before
 
 
-def test_a_changed_file_is_swapped_and_only_new_words_are_embedded(folder, store):
+def test_of_a_changed_file_only_new_words_are_embedded_and_a_text_that_only_moved_keeps_its_embedding(folder, store):
     run(folder(guide_md=GUIDE, note_txt="A note."), store)
     embed = LetterEmbedding()
     report = run(folder(guide_md=GUIDE.replace("## Install\n\nPut it there.", "## Set up\n\nNow.")), store, embed)
@@ -109,29 +102,24 @@ def test_a_changed_file_is_swapped_and_only_new_words_are_embedded(folder, store
     assert embed.embedded == ["Guide > Set up\n\n## Set up\n\nNow."]
     sections = [document["metadata"]["section"] for document in store.documents("docs", {"source": "docs/guide.md"})]
     assert sorted(sections) == ["Guide", "Guide > Set up", "Guide > Use"]
-
-
-def test_a_text_that_only_moved_keeps_its_embedding(folder, store):
     run(folder(guide_md=GUIDE), store)
     embed = LetterEmbedding()
-    report = run(folder(guide_md="Hello.\n\n" + GUIDE), store, embed)
-    assert (report.chunks, embed.embedded) == (4, ["Guide\n\nHello."])
-    documents = sorted(store.documents("docs", include=["embedding"]), key=lambda d: d["metadata"]["chunk_index"])
+    run(folder(guide_md="Hello.\n\n" + GUIDE), store, embed)
+    assert embed.embedded == ["Guide\n\nHello."]
+    of_guide = store.documents("docs", {"source": "docs/guide.md"}, include=["embedding"])
+    documents = sorted(of_guide, key=lambda d: d["metadata"]["chunk_index"])
     fresh = LetterEmbedding().embed([text_to_embed(d["text"], d["metadata"]) for d in documents])
     assert [document["embedding"] for document in documents] == fresh.tolist()
 
 
-def test_a_files_name_is_its_title_and_is_not_embedded(folder, store):
-    embed = LetterEmbedding()
-    run(folder(guide_md=GUIDE, note_txt="A note.", plain_md="No heading."), store, embed)
-    assert {"A note.", "No heading."} <= set(embed.embedded)
-    assert {each["metadata"]["title"] for each in store.documents("docs")} == {"Guide", "note.txt", "plain.md"}
-
-
-def test_a_text_embedded_with_its_files_name_is_embedded_again_once(folder, store):
-    path = folder(note_txt="A note.")
-    run(path, store)
-    [stored] = store.stored["docs"].values()  # made to look as earlier releases stored it
+def test_a_files_name_is_its_title_and_a_text_that_was_embedded_with_it_is_embedded_again_once(folder, store):
+    path, embed = folder(note_txt="A note.", plain_md="No heading."), LetterEmbedding()
+    run(path, store, embed)
+    assert set(embed.embedded) == {"A note.", "No heading."}
+    assert {each["metadata"]["title"] for each in store.documents("docs")} == {"note.txt", "plain.md"}
+    (path / "plain.md").unlink()
+    [stored] = store.documents("docs", {"title": "note.txt"})
+    stored = store.stored["docs"][stored["id"]]  # made to look as earlier releases stored it
     for name in ("title_is_file_name", "kind", "chunking", "given"):
         del stored["metadata"][name]
     stored["metadata"]["content_hash"] = "another"
@@ -139,20 +127,12 @@ def test_a_text_embedded_with_its_files_name_is_embedded_again_once(folder, stor
     embed = LetterEmbedding()
     assert counts(run(path, store, embed)) == (0, 1, 0, 0)
     assert embed.embedded == ["A note."]
-    [stored] = store.stored["docs"].values()
+    stored = store.stored["docs"][stored["id"]]
     assert stored["embedding"] == LetterEmbedding().embed(["A note."])[0].tolist()
     assert counts(run(path, store)) == (0, 0, 1, 0)
 
 
-def test_an_emptied_file_leaves_no_chunks(folder, store):
-    run(folder(guide_md=GUIDE, note_txt="A note."), store)
-    report = run(folder(guide_md="\n"), store)
-    assert (counts(report), report.errors) == ((0, 0, 1, 3), [])
-    assert [(each.path, each.code) for each in report.passed_over] == [("docs/guide.md", "empty")]
-    assert [document["metadata"]["source"] for document in store.documents("docs")] == ["docs/note.txt"]
-
-
-def test_another_model_is_refused_with_both_names_before_embedding(folder, store):
+def test_another_model_is_refused_with_both_names_before_embedding_and_so_is_another_dimension(folder, store):
     path = folder(guide_md=GUIDE)
     run(path, store)
     embed = LetterEmbedding("letters-2")
@@ -160,42 +140,37 @@ def test_another_model_is_refused_with_both_names_before_embedding(folder, store
         run(path, store, embed)
     assert raised.value.details == {"stored": "letters-1", "given": "letters-2"}
     assert embed.embedded == []
-
-
-def test_a_wrong_collection_and_one_of_another_dimension_are_refused_at_once(folder, store):
-    store.ensure_collection("docs", {})
-    store.add_documents("docs", [{"id": "x", "text": "x", "metadata": {}, "embedding": [1.0, 2.0]}])
+    store.ensure_collection("narrow", {})
+    store.add_documents("narrow", [{"id": "x", "text": "x", "metadata": {}, "embedding": [1.0, 2.0]}])
     with pytest.raises(ConflictError, match="holds embeddings of 2 dimensions, 'letters-1' makes 26"):
-        run(folder(a_md=GUIDE, b_md=GUIDE), store)
+        run(path, store, collection="narrow")
     with pytest.raises(InvalidInputError, match="Collection name"):
         run(folder(guide_md=GUIDE), store, collection="x")
 
 
-def test_a_record_is_one_document_under_its_own_id(folder, store):
+def test_a_record_is_one_document_under_its_own_id_and_cannot_claim_another_files_source(folder, store):
     record = {"_id": "d1", "title": "A title", "text": "word " * 900, "metadata": {"n": 1}}
     report = run(folder(corpus_jsonl=[record], queries_jsonl=[{"_id": "q1", "text": "question"}]), store)
     assert (report.sources, counts(report)) == (1, (1, 0, 0, 0))
     (document,) = store.documents("docs")
     assert (document["id"], document["text"]) == ("d1", record["text"])
     assert document["metadata"].items() >= {"n": 1, "title": "A title", "source": "docs/corpus.jsonl"}.items()
+    path = folder(guide_md=GUIDE, records_jsonl=[{"id": "r1", "text": "x", "metadata": {"source": "docs/guide.md"}}])
+    for guide in (GUIDE, "# Another\n\nguide\n"):
+        (path / "guide.md").write_text(guide)
+        run(path, store)
+        assert [each["id"] for each in store.documents("docs", {"source": "docs/records.jsonl"})] == ["r1"]
 
 
-def test_a_record_cannot_claim_another_files_source(folder, store):
-    path = folder(guide_md=GUIDE, records_jsonl=[{"id": "d1", "text": "x", "metadata": {"source": "docs/guide.md"}}])
-    run(path, store)
-    assert [each["id"] for each in store.documents("docs", {"source": "docs/records.jsonl"})] == ["d1"]
-    (path / "guide.md").write_text("# Another\n\nguide\n")
-    run(path, store)
-    assert [each["id"] for each in store.documents("docs", {"source": "docs/records.jsonl"})] == ["d1"]
-
-
-def test_changed_records_are_replaced_and_lost_metadata_is_lost(folder, store):
+def test_changed_records_are_replaced_and_lost_metadata_is_lost_and_repeated_or_blank_lines_are_skipped(folder, store):
     run(folder(data_jsonl=[{"id": "a", "text": "one", "metadata": {"old": 1}}, {"id": "b", "text": "two"}]), store)
     embed = LetterEmbedding()
     report = run(folder(data_jsonl=[{"id": "a", "text": "one"}, {"id": "b", "text": "two!"}]), store, embed)
     assert counts(report) == (0, 2, 0, 0)
     assert embed.embedded == ["two!"]
     assert "old" not in store.stored["docs"]["a"]["metadata"]
+    report = run(folder(more_jsonl=[{"text": "a"}, {"text": "a"}, {"text": " "}, {"text": "", "title": "T"}]), store)
+    assert (report.created, report.skipped, report.errors) == (2, 2, [])
 
 
 def test_own_embeddings_are_stored_as_they_are_and_no_model_is_claimed(folder, store):
@@ -250,34 +225,30 @@ def test_a_link_that_takes_the_place_of_a_file_is_not_followed(folder, store, tm
     assert ([each["text"] for each in store.documents("docs")], report.errors) == (["text"], [])
 
 
-def test_repeated_lines_without_id_and_blank_lines_are_skipped(folder, store):
-    report = run(folder(data_jsonl=[{"text": "a"}, {"text": "a"}, {"text": " "}, {"text": "", "title": "T"}]), store)
-    assert (report.created, report.skipped, report.errors) == (2, 2, [])
-
-
-def test_large_sources_are_embedded_and_written_in_batches(folder, store):
+def test_large_sources_are_written_in_batches_and_progress_rises_to_all_bytes(folder, store):
     lines = [{"id": str(number), "text": f"text {number}"} for number in range(250)]
-    run(folder(data_jsonl=lines, long_md="# A\n\n" + "Some words here.\n\n" * 4000), store)
-    assert store.calls.count("add_documents") == 3 + 1
-
-
-def test_progress_rises_to_all_bytes_in_batches(folder, store):
-    path = folder(data_jsonl=[{"text": f"text {number}"} for number in range(250)], guide_md=GUIDE, empty_md="")
+    path = folder(data_jsonl=lines, long_md="# A\n\n" + "Some words here.\n\n" * 4000, empty_md="")
     seen = []
     run(path, store, on_progress=seen.append)
+    assert store.calls.count("add_documents") == 3 + 1
     done = [progress.done_bytes for progress in seen]
     assert done == sorted(done)
     assert done[-1] == seen[-1].total_bytes == sum(file.stat().st_size for file in path.iterdir())
-    assert seen[-1].chunks == 253
+    assert seen[-1].chunks == len(store.stored["docs"])
 
 
-def test_the_prefix_keeps_folders_of_equal_names_apart(folder, store):
+def test_an_emptied_file_leaves_no_chunks_and_the_prefix_keeps_folders_of_equal_names_apart(folder, store):
     path = folder(readme_md=GUIDE)
     run(path, store, source_prefix="one/")
     run(path, store, source_prefix="two/")
     sources = {document["metadata"]["source"] for document in store.documents("docs")}
     assert sources == {"one/readme.md", "two/readme.md"}
     assert len(store.stored["docs"]) == 6
+    report = run(folder(readme_md="\n", note_txt="A note."), store, source_prefix="two/")
+    assert (counts(report), report.errors) == ((1, 0, 0, 3), [])
+    assert [(each.path, each.code) for each in report.passed_over] == [("two/readme.md", "empty")]
+    sources = {document["metadata"]["source"] for document in store.documents("docs")}
+    assert sources == {"one/readme.md", "two/note.txt"}
 
 
 def test_a_failing_service_stops_the_load_and_the_next_run_goes_on(folder, store):

@@ -51,15 +51,8 @@ def test_a_folder_is_read_recursively_in_order_and_what_is_passed_over_is_named(
         ("program", "unsupported_kind"),
     }
     assert found.errors == []
-
-
-def test_a_single_file_is_named_by_its_folder_and_itself(tmp_path):
-    write(tmp_path, {"sub/a.md": "text"})
-    found = find_sources(tmp_path / "sub/a.md")
-    assert (found.folder, [(file.path_below, file.kind.name) for file in found.files]) == (
-        "sub",
-        [("a.md", "markdown")],
-    )
+    alone = find_sources(tmp_path / "docs/a/y.txt")
+    assert (alone.folder, [file.path_below for file in alone.files]) == ("a", ["y.txt"])
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -101,24 +94,16 @@ def test_nothing_to_load_says_why(tmp_path, name, sentence):
         find_sources(tmp_path / name)
 
 
-def test_a_byte_order_mark_is_not_text(tmp_path):
-    [read] = read_lines(tmp_path, b'\xef\xbb\xbf{"text": "hello"}')
-    assert read.text == "hello"
-
-
-def test_records_of_both_spellings(tmp_path):
+def test_records_of_both_spellings_also_behind_a_byte_order_mark_and_embeddings_as_numbers_or_base64(tmp_path):
     plain, beir, numbered = read_lines(
         tmp_path,
-        '{"id": "a", "text": "one", "metadata": {"n": 1}}\n\n'
+        '\ufeff{"id": "a", "text": "one", "metadata": {"n": 1}}\n\n'
         '{"_id": "b", "title": " T ", "text": "two"}\n{"_id": 7, "text": ""}',
     )
     assert (plain.id, plain.text, plain.metadata, plain.title, plain.embedding) == ("a", "one", {"n": 1}, "", None)
     assert (beir.id, beir.title, beir.line) == ("b", "T", 3)
     assert (numbered.id, numbered.line) == ("7", 4)
     assert numbered.end_bytes == (tmp_path / "a.jsonl").stat().st_size
-
-
-def test_embeddings_come_as_numbers_or_base64(tmp_path):
     encoded = base64.b64encode(np.array([0.5, -1], dtype="<f4").tobytes()).decode()
     numbers, text = read_lines(
         tmp_path, f'{{"text": "a", "embedding": [0.5, -1]}}\n{{"text": "b", "embedding": "{encoded}"}}'
@@ -146,9 +131,11 @@ def test_embeddings_come_as_numbers_or_base64(tmp_path):
         (b'{"text": "a", "embedding": "????"}', "'embedding' is not base64"),
         (b'{"text": "a", "embedding": "AAA="}', "'embedding' is not base64"),
         (b'{"text": "a", "embedding": ""}', "'embedding' is not base64"),
+        (b'{"text": "' + b"x" * 145 + b'"}', "is longer than 50 bytes"),
     ],
 )
-def test_a_bad_line_is_reported_and_the_others_are_read(tmp_path, line, sentence):
+def test_a_bad_line_is_reported_and_the_others_are_read(tmp_path, monkeypatch, line, sentence):
+    monkeypatch.setattr(sources, "MAX_LINE_BYTES", 50)
     first, bad, last = read_lines(tmp_path, b'{"text": "first"}\n' + line + b'\n{"text": "last"}\n')
     assert isinstance(first, Record)
     assert isinstance(last, Record)
@@ -175,32 +162,23 @@ def test_links_are_followed_only_when_asked_for_and_loops_end(tmp_path):
     assert [(each.path, each.code) for each in followed.passed_over] == [("loop/", "link")]
 
 
-def test_of_two_names_that_are_one_the_second_is_an_error(tmp_path):
+def test_of_two_names_that_are_one_the_second_is_an_error_and_so_is_one_that_is_not_utf_8(tmp_path):
     names = ["cafe\u0301.txt", "caf\u00e9.txt", "u\u0308/a.md", "\u00fc/a.md", "\u00fc/b.md"]
     write(tmp_path, {name: name for name in names})
     found = find_sources(tmp_path)
     assert [file.path_below for file in found.files] == [names[0], names[2], names[4]]
     assert [(each.source, each.code) for each in found.errors] == [(name, "repeated_name") for name in names[1:4:2]]
     assert "has the name of another file" in str(found.errors[0])
-
-
-def test_a_name_that_is_not_utf_8_is_an_error_and_the_others_are_found(tmp_path):
-    (tmp_path / os.fsdecode(b"r\xe9sum\xe9.md")).write_text("# Summary")
-    folder = tmp_path / os.fsdecode(b"\xff")
-    folder.mkdir()
+    strange = tmp_path / "strange"
+    folder = strange / os.fsdecode(b"\xff")
+    folder.mkdir(parents=True)
+    (strange / os.fsdecode(b"r\xe9sum\xe9.md")).write_text("# Summary")
     (folder / "below.md").write_text("# Below")
-    (tmp_path / "own.md").write_text("# Own")
-    found = find_sources(tmp_path)
+    (strange / "own.md").write_text("# Own")
+    found = find_sources(strange)
     assert [each.path_below for each in found.files] == ["own.md"]
     named = ["r?sum?.md: has a name that is not UTF-8", "?/: has a name that is not UTF-8"]
     assert sorted(map(str, found.errors)) == sorted(named)
-
-
-def test_a_line_that_is_too_long_is_named_and_the_rest_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "MAX_LINE_BYTES", 30)
-    refused, read = read_lines(tmp_path, b'{"text": "' + b"x" * 95 + b'"}\n{"text": "short"}\n')
-    assert str(refused) == "a.jsonl:1: is longer than 30 bytes"
-    assert (read.line, read.text) == (2, "short")
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def count(attached):
     return attached.store.collection(attached.collection).count
 
 
-def test_what_is_stored_is_not_told_any_more(attached):
+def test_what_is_stored_is_not_told_any_more_and_the_last_job_of_a_file_counts(attached):
     attached.attach(a="Some words.", b="")
     assert attached.unstored() == [("file-a", True, "queued"), ("file-b", True, "queued")]
     assert attached.files.unstored(attached.collection_id, asker=NOBODY) == []
@@ -56,13 +56,8 @@ def test_what_is_stored_is_not_told_any_more(attached):
     assert attached.unstored() == [("file-b", False, "failed")]
     assert attached.files.last(attached.collection_id, "file-a", asker=ANYBODY).file.status == "done"
     assert count(attached) == 1
-
-
-def test_the_last_job_of_a_file_counts(attached):
-    attached.attach(a="")
-    attached.run()
-    attached.attach(a="Some words.")
-    assert attached.unstored() == [("file-a", True, "queued")]
+    attached.attach(b="Other words.")
+    assert attached.unstored() == [("file-b", True, "queued")]
     attached.run()
     assert attached.unstored() == []
 
@@ -101,11 +96,16 @@ def test_a_file_that_is_taken_back_while_it_is_read_leaves_nothing(attached):
     assert count(attached) == 1
 
 
-def test_a_later_collection_of_the_same_name_gets_nothing(attached):
+def test_a_later_collection_of_the_same_name_gets_nothing_nor_does_one_that_goes_as_a_file_is_embedded(attached):
     attached.attach(collection_id="11111111-2222-4333-8444-555555555555", a="Some words.")
     [file] = attached.run().files
     assert (file.status, file.code) == ("failed", "collection_not_found")
     assert count(attached) == 0
+    attached.attach(a="Some words.")
+    attached.while_embedding(lambda: attached.store.delete_collection(attached.collection))
+    [file] = attached.run().files
+    assert (file.status, file.code) == ("failed", "collection_not_found")
+    assert not attached.store.collections_named([attached.collection])
 
 
 @pytest.fixture
@@ -123,29 +123,17 @@ def renamed(attached):
     attached.store.delete_collection(new_name)
 
 
-def test_a_file_follows_its_collection_to_another_name(attached, renamed):
+@pytest.mark.parametrize("is_being_embedded", [False, True])
+def test_a_file_follows_its_collection_to_another_name(attached, renamed, is_being_embedded):
     attached.attach(a="Some words.")
-    new_name = renamed()
-    [file] = attached.run().files
-    assert (file.status, file.code) == ("done", None)
-    assert (attached.store.collection(new_name).count, count(attached)) == (1, 0)
-    assert attached.record.stored_chunks == [(new_name, 1)]
-
-
-def test_a_collection_that_takes_the_name_while_a_file_is_embedded_gets_nothing(attached, renamed):
-    attached.attach(a="Some words.")
-    attached.while_embedding(renamed)
+    if is_being_embedded:
+        attached.while_embedding(renamed)
+    else:
+        renamed()
     [file] = attached.run().files
     assert (file.status, file.code) == ("done", None)
     assert (attached.store.collection(renamed()).count, count(attached)) == (1, 0)
-
-
-def test_a_file_fails_whose_collection_is_gone_when_it_is_embedded(attached):
-    attached.attach(a="Some words.")
-    attached.while_embedding(lambda: attached.store.delete_collection(attached.collection))
-    [file] = attached.run().files
-    assert (file.status, file.code) == ("failed", "collection_not_found")
-    assert not attached.store.collections_named([attached.collection])
+    assert is_being_embedded or attached.record.stored_chunks == [(renamed(), 1)]
 
 
 def test_files_of_a_collection_that_is_gone_are_forgotten(attached):

@@ -1,5 +1,6 @@
 """What the work on jobs makes of their files."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from retrieval.jobs.ingesting import StoppedError
 from retrieval.reading import DocumentReader, kind_named
 from schemas.access.callers import ANYBODY, Scope, current
 from schemas.access.owners import Asker
-from schemas.errors import AuditUnwritableError, ScopeMissingError
+from schemas.errors import AuditUnwritableError, ConfigurationError, ScopeMissingError, UnavailableError
 from schemas.settings import RetrievalSettings
 
 LONG = "\n\n".join(f"# Part {number}\n\n" + f"Words of part {number}. " * 30 for number in range(100))
@@ -146,14 +147,9 @@ def test_a_job_that_is_erased_as_a_file_begins_stores_nothing(parts, monkeypatch
     assert parts.record.stored_chunks == []
 
 
-def test_each_file_that_is_stored_or_found_unchanged_is_recorded(parts):
-    for _ in range(2):
-        parts.upload(("a.md", LONG), ("b.md", " "), ("c.md", "Words."))
-        parts.run()
-    assert parts.record.stored_chunks == [(parts.collection, chunks) for chunks in (100, 1, 0, 0)]
-
-
-def test_a_file_that_cannot_be_recorded_waits_and_is_not_stored(parts, monkeypatch):
+def test_each_file_that_is_stored_or_found_unchanged_is_recorded_and_one_that_cannot_be_waits_and_is_not_stored(
+    parts, monkeypatch
+):
     monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (0, 0))
     refusals, embedded = [AuditUnwritableError("no room")] * 2, []
 
@@ -165,6 +161,10 @@ def test_a_file_that_cannot_be_recorded_waits_and_is_not_stored(parts, monkeypat
     parts.record.check = check
     assert [each.status for each in parts.ingest(("c.md", "Words.")).files] == ["done"]
     assert (embedded, len(parts.batches)) == ([0, 0, 0], 1)
+    parts.record.stored_chunks.clear()
+    for _ in range(2):
+        parts.ingest(("a.md", LONG), ("b.md", " "), ("d.md", "Other words."))
+    assert parts.record.stored_chunks == [(parts.collection, chunks) for chunks in (100, 1, 0, 0)]
 
 
 def test_the_same_file_again_is_unchanged_and_another_one_replaces_it(parts):
@@ -259,7 +259,7 @@ def test_a_long_text_is_split_beside_the_questions(parts):
     assert split == ["markdown", "code"]
 
 
-def test_originals_follow_their_documents(parts, tmp_path):
+def test_originals_follow_their_documents_and_without_the_setting_an_earlier_one_goes(parts, tmp_path):
     def kept():
         return sorted(each.read_bytes() for each in (tmp_path / "originals").rglob("*") if each.is_file())
 
@@ -275,13 +275,11 @@ def test_originals_follow_their_documents(parts, tmp_path):
     assert kept() == []
     assert not any((tmp_path / "originals").iterdir())
 
-
-def test_without_the_setting_no_original_is_kept_and_an_earlier_one_goes(parts, tmp_path):
     parts.ingest(("a.md", "# A\n\nFirst."))
     parts.work._originals = Originals(tmp_path / "originals", keeps=False)
     parts.ingest(("a.md", "# A\n\nSecond."))
     assert not listed(parts)["a.md"].has_original
-    assert not [each for each in (tmp_path / "originals").rglob("*") if each.is_file()]
+    assert kept() == []
 
 
 @pytest.mark.parametrize("name", ["a.md", "without a suffix"])
@@ -338,3 +336,48 @@ def test_a_file_that_was_stored_when_its_process_was_killed_is_not_left_behind(p
     parts.while_embedding(lambda: seen.append(left_in_spool(parts, job_id)))
     parts.run()
     assert seen == [["1"]]
+
+
+def test_a_failure_that_may_pass_is_waited_for(parts, monkeypatch):
+    monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (0, 0, 0))
+    parts.upload(("a.md", "# A\n\nShort."))
+    seen = Counter()
+
+    def fail_twice():
+        file = parts.jobs.page(asker=Asker(), limit=1)[0][0].files[0]
+        seen[file.status, file.code] += 1
+        if len(parts.batches) < 3:
+            raise UnavailableError("It is asleep")
+
+    parts.while_embedding(fail_twice)
+    file = parts.run().files[0]
+    assert (file.status, file.code, file.message, seen) == ("done", None, None, {("embedding", None): 3})
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts"), [(UnavailableError("It is asleep"), 4), (ConfigurationError("The key is wrong"), 1)]
+)
+def test_what_never_passes_has_failed_in_the_end_and_a_wrong_configuration_at_once(parts, monkeypatch, error, attempts):
+    monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (0, 0, 0))
+    parts.upload(("a.md", "# A\n\nShort."))
+
+    def fail(connection, texts):
+        raise error
+
+    parts.embed = fail
+    job = parts.run()
+    assert (job.status, job.files[0].status, len(parts.batches)) == ("failed", "failed", attempts)
+    assert attempts == 1 or (job.files[0].code, job.files[0].message) == ("embedding_unavailable", "It is asleep")
+
+
+def test_a_defect_fails_one_file_and_says_nothing_of_itself(parts):
+    parts.upload(("a.md", "# A\n\nShort."), ("b.md", "# B\n\nShort."))
+
+    def break_once():
+        if len(parts.batches) == 1:
+            raise ZeroDivisionError("/secret/path")
+
+    parts.while_embedding(break_once)
+    job = parts.run()
+    assert [(each.status, each.code) for each in job.files] == [("failed", "internal_error"), ("done", None)]
+    assert job.files[0].message == "Internal error"

@@ -26,7 +26,7 @@ def folders(tmp_path):
     return sorted(each.name for each in (tmp_path / "uploads").iterdir() if each.is_dir())
 
 
-def test_files_are_whole_with_their_size_and_digest(spool, tmp_path):
+def test_files_are_whole_with_their_size_and_digest_and_gone_when_they_are_not_kept(spool, tmp_path):
     with spool.begin() as arriving:
         file = arriving.add("a.txt", "text/plain", [b"one", b"", b"two"], max_bytes=6)
         arriving.sync()
@@ -35,10 +35,6 @@ def test_files_are_whole_with_their_size_and_digest(spool, tmp_path):
     assert (file.number, file.size_bytes, file.name) == (0, 6, "a.txt")
     assert file.sha256 == hashlib.sha256(b"onetwo").hexdigest()
     spool.remove(arriving.job_id)
-    assert folders(tmp_path) == []
-
-
-def test_what_is_not_kept_is_gone(spool, tmp_path):
     with spool.begin() as arriving:
         arriving.add("a.txt", "", [b"one"], max_bytes=6)
         assert folders(tmp_path) == [arriving.job_id]
@@ -64,13 +60,20 @@ def test_a_full_disk_is_told_as_such(spool, monkeypatch):
     assert arriving.files == []
 
 
-def test_the_home_of_a_directory_lasts_and_backups_know_it(tmp_path):
+def test_the_home_of_a_directory_lasts_backups_know_it_and_one_leads_until_it_gives_up_the_lead(tmp_path):
     assert home_of(tmp_path) == ""
     home = Spool(tmp_path).home
     assert home_of(tmp_path) == home
     assert Spool(tmp_path).home == Spool(tmp_path).home
     assert len(Spool(tmp_path).home) == 32
     assert [each.name for each in (tmp_path / "uploads").iterdir()] == [spooling.HOME]
+    first, second = Spool(tmp_path), Spool(tmp_path)
+    assert first.lead()
+    assert first.lead()
+    assert not second.lead()
+    first.give_up_lead()
+    assert second.lead()
+    second.give_up_lead()
 
 
 def test_a_sweep_leaves_what_waits_and_what_is_still_arriving(spool, tmp_path):
@@ -85,16 +88,6 @@ def test_a_sweep_leaves_what_waits_and_what_is_still_arriving(spool, tmp_path):
         assert folders(tmp_path) == sorted([kept[0], arriving.job_id])
         arriving.add("still", "", [b"1"], max_bytes=9)
     assert folders(tmp_path) == [kept[0]]
-
-
-def test_one_leads_until_it_gives_up_the_lead(tmp_path):
-    first, second = Spool(tmp_path), Spool(tmp_path)
-    assert first.lead()
-    assert first.lead()
-    assert not second.lead()
-    first.give_up_lead()
-    assert second.lead()
-    second.give_up_lead()
 
 
 @pytest.mark.parametrize(

@@ -69,15 +69,11 @@ CALLS = (
 """The last is io_uring, which is a way around all others."""
 
 
-def test_a_confined_process_may_do_none_of_it_also_in_parsers_written_in_c():
+def test_a_confined_process_may_do_none_of_it_and_its_memory_and_computing_are_bounded():
     outcomes = confined(*STATEMENTS)
     assert dict(zip(STATEMENTS, outcomes, strict=True)) == dict.fromkeys(STATEMENTS, "PermissionError")
     outcomes = confined(*(f"print(libc.{call}, ctypes.get_errno()); raise MemoryError" for call in CALLS))
     assert dict(zip(CALLS, outcomes[::2], strict=True)) == dict.fromkeys(CALLS, "-1 1")
-
-
-@pytest.mark.slow
-def test_memory_and_computing_are_bounded_and_code_may_be_imported():
     assert confined("bytearray(1 << 30)", "import xml.dom.minidom") == ["MemoryError", "done"]
     assert confined("while True: pass", seconds=1)[0] in (f"signal {signal.SIGXCPU}", f"signal {signal.SIGKILL}")
 
@@ -96,31 +92,24 @@ def pid_of(reader):
     return reader._process._process.pid
 
 
-@pytest.mark.slow
-def test_one_process_reads_many_files_and_ends_with_its_reader(reader):
+def test_one_process_reads_many_files_is_started_again_knows_no_environment_and_ends_with_its_reader(
+    reader, monkeypatch
+):
+    monkeypatch.setenv("RAG_CHAT_API_KEY", "secret")
     read(reader)
+    killed = pid_of(reader)
+    os.kill(killed, 9)
+    assert read(reader) == made.PIPE_TABLE + "\n"
     pid = pid_of(reader)
     read(reader)
-    assert pid_of(reader) == pid
+    assert pid_of(reader) == pid != killed
+    assert b"secret" not in Path(f"/proc/{pid}/environ").read_bytes()
     process = reader._process._process
     reader.close()
     assert process.returncode is not None
     assert read(reader) == made.PIPE_TABLE + "\n"
 
 
-def test_a_process_that_was_killed_is_started_again(reader):
-    read(reader)
-    os.kill(pid_of(reader), 9)
-    assert read(reader) == made.PIPE_TABLE + "\n"
-
-
-def test_the_process_knows_nothing_of_the_environment(reader, monkeypatch):
-    monkeypatch.setenv("RAG_CHAT_API_KEY", "secret")
-    read(reader)
-    assert b"secret" not in Path(f"/proc/{pid_of(reader)}/environ").read_bytes()
-
-
-@pytest.mark.slow
 def test_the_process_ends_with_whoever_started_it():
     script = (
         "import os, sys\nfrom retrieval.reading import DocumentReader, kind_named\nreader = DocumentReader()\n"

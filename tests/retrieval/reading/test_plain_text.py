@@ -67,7 +67,7 @@ nothing:
 """
 
 
-def test_yaml_becomes_metadata():
+def test_yaml_and_toml_become_metadata_other_texts_are_left_alone_and_no_line_moves():
     front = split_front_matter(YAML)
     assert front.title == "The plan"
     assert front.metadata == {
@@ -78,26 +78,14 @@ def test_yaml_becomes_metadata():
         "weights": [1, None, 2.5],
     }
     assert front.warnings == ()
-
-
-def test_toml_becomes_metadata():
+    for text in (YAML, YAML.replace("\n", "\r\n"), YAML.removesuffix("# Heading\n")):
+        front = split_front_matter(text)
+        assert len(front.text.splitlines()) == len(text.splitlines())
+        assert front.text.strip() == text.splitlines()[-1].replace("---", "").strip()
     front = split_front_matter('+++\ntitle = "Plan"\ntags = ["a", "a", " b "]\ndate = 2024-05-01\n+++\nText\n')
     assert (front.title, front.metadata) == ("Plan", {"tags": ["a", "b"], "date": "2024-05-01"})
-
-
-@pytest.mark.parametrize("text", [YAML, YAML.replace("\n", "\r\n"), YAML.removesuffix("# Heading\n")])
-def test_no_line_moves(text):
-    front = split_front_matter(text)
-    assert len(front.text.splitlines()) == len(text.splitlines())
-    assert front.text.strip() == text.splitlines()[-1].replace("---", "").strip()
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["# No front matter\n", "---\n\nA rule, then text\n\n---\n", "---\ntitle: never closed\n", "+++\nnever closed\n"],
-)
-def test_other_texts_are_left_alone(text):
-    assert split_front_matter(text) == type(split_front_matter(text))(text)
+    for text in ("# None\n", "---\n\nA rule, then text\n\n---\n", "---\ntitle: never closed\n", "+++\nnever closed\n"):
+        assert split_front_matter(text) == type(front)(text)
 
 
 @pytest.mark.slow

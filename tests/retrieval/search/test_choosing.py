@@ -45,56 +45,13 @@ def test_text_collections_of_the_model_are_asked_and_the_others_named_with_the_r
     }
 
 
-def test_a_question_that_names_none_is_asked_of_all_text_collections(choice_of):
+def test_a_question_that_names_none_is_asked_of_all_text_collections_which_are_listed_once(
+    choice_of, connections, monkeypatch
+):
     chosen = choice_of(OWN, notes=NOTES, most=10_000).choose()
     assert chosen.receipt.asked[0] == OWN
     assert {DOCS, OTHER} <= set(chosen.receipt.asked)
     assert not {STRANGE, UNSAID, EMPTY, NOTES} & set(chosen.receipt.asked)
-
-
-def test_what_is_named_is_asked_whatever_it_holds_and_what_matches_nothing_told(choose):
-    assert choose(STRANGE, NOTES, STRANGE) == CollectionsReceipt((STRANGE, NOTES), {})
-    assert choose(STRANGE, "choice-docs*").asked == (STRANGE, OTHER, DOCS)
-    with pytest.raises(CollectionNotFoundError):
-        choose("choice-docs*", "choice-none")
-    receipt = choose("nobody-*", "choice-docs*")
-    assert receipt.asked == (OTHER, DOCS)
-    assert receipt.left_out == {"nobody-*": "no collection has a name that begins so"}
-
-
-def test_a_limited_number_is_asked_the_newest_first(choose):
-    receipt = choose(most=2)
-    assert receipt.asked == (OWN, OTHER)
-    assert receipt.left_out[DOCS] == "Only 2 collections are asked at a time; name this one to have it asked"
-    assert choose(STRANGE, UNSAID, "choice-*", most=2).asked == (STRANGE, UNSAID)
-
-
-def test_a_receipt_names_a_limited_number_and_counts_the_others(choice_of, monkeypatch):
-    monkeypatch.setattr("retrieval.search.choosing.MAX_NAMED", 2)
-    receipt = choice_of(OWN, notes=NOTES).choose(("choice-*", "nobody-*")).receipt
-    assert list(receipt.left_out) == ["nobody-*", EMPTY]
-    assert receipt.unnamed == 3
-
-
-def test_vectors_of_another_dimension_are_left_out_once_the_models_is_known(app, shelve, choose, connections):
-    store = app.extensions["rag.service"].store
-    letters = connections.open("default", "embedding")
-    letters.embed(["known from now on"])
-    store.create_collection(WIDE, {"embedding_model": "letters-1"}, "cosine")
-    try:
-        store.add_documents(WIDE, DocumentBatch(["a"], ["zebra"], [{}], np.ones((1, 3), dtype="<f4")))
-        reason = choose("choice-wide*").left_out[WIDE]
-    finally:
-        store.delete_collection(WIDE)
-    assert reason == f"its embeddings have 3 dimensions, those of questions {letters.dimension}"
-
-
-def test_words_can_be_searched_while_nothing_embeds(corpus, connections):
-    choice = CollectionChoice(corpus, connections, own=(OWN,), embedding_connection="there-is-none")
-    assert {OWN, DOCS, STRANGE} <= set(choice.choose(("choice-*",)).receipt.asked)
-
-
-def test_the_storage_lists_its_collections_once_for_a_search(choice_of, connections, monkeypatch):
     provider = type(connections.open("local", "rag"))
     listed, found = [], provider.collections
 
@@ -108,7 +65,42 @@ def test_the_storage_lists_its_collections_once_for_a_search(choice_of, connecti
     assert len(listed) == 1
 
 
-def test_all_that_are_named_and_missing_are_told(choice_of):
+def test_what_is_named_is_asked_whatever_it_holds_and_all_that_is_missing_told(choose, choice_of):
+    assert choose(STRANGE, NOTES, STRANGE) == CollectionsReceipt((STRANGE, NOTES), {})
+    assert choose(STRANGE, "choice-docs*").asked == (STRANGE, OTHER, DOCS)
+    with pytest.raises(CollectionNotFoundError):
+        choose("choice-docs*", "choice-none")
+    receipt = choose("nobody-*", "choice-docs*")
+    assert receipt.asked == (OTHER, DOCS)
+    assert receipt.left_out == {"nobody-*": "no collection has a name that begins so"}
     with pytest.raises(CollectionNotFoundError, match="'choice-none'") as raised:
         choice_of(OWN).choose(("choice-none", "choice-none*", OWN, "choice-gone", "choice-none"))
     assert raised.value.names == ("choice-none", "choice-gone")
+
+
+def test_a_limited_number_is_asked_the_newest_first_and_named_and_the_others_counted(choose, choice_of, monkeypatch):
+    receipt = choose(most=2)
+    assert receipt.asked == (OWN, OTHER)
+    assert receipt.left_out[DOCS] == "Only 2 collections are asked at a time; name this one to have it asked"
+    assert choose(STRANGE, UNSAID, "choice-*", most=2).asked == (STRANGE, UNSAID)
+    monkeypatch.setattr("retrieval.search.choosing.MAX_NAMED", 2)
+    receipt = choice_of(OWN, notes=NOTES).choose(("choice-*", "nobody-*")).receipt
+    assert list(receipt.left_out) == ["nobody-*", EMPTY]
+    assert receipt.unnamed == 3
+
+
+def test_vectors_of_another_dimension_are_left_out_and_words_searched_while_nothing_embeds(
+    app, shelve, choose, connections, corpus
+):
+    store = app.extensions["rag.service"].store
+    letters = connections.open("default", "embedding")
+    letters.embed(["known from now on"])
+    store.create_collection(WIDE, {"embedding_model": "letters-1"}, "cosine")
+    try:
+        store.add_documents(WIDE, DocumentBatch(["a"], ["zebra"], [{}], np.ones((1, 3), dtype="<f4")))
+        reason = choose("choice-wide*").left_out[WIDE]
+    finally:
+        store.delete_collection(WIDE)
+    assert reason == f"its embeddings have 3 dimensions, those of questions {letters.dimension}"
+    choice = CollectionChoice(corpus, connections, own=(OWN,), embedding_connection="there-is-none")
+    assert {OWN, DOCS, STRANGE} <= set(choice.choose(("choice-*",)).receipt.asked)

@@ -12,7 +12,7 @@ from schemas.contracts.search import OracleResult, SearchRequest
 from schemas.errors import UnavailableError
 from schemas.where import EVERYTHING
 from tests.retrieval.letter_embedding import LetterEmbedding
-from tests.retrieval.search.told_oracles import BOOKS, ids
+from tests.retrieval.search.conftest import BOOKS, ids
 from tests.support.live import PATIENCE_SECONDS
 
 NARROW = {"embedding_provider": "letters", "embedding_model": "letters-a-m", "embedding_connection": "narrow"}
@@ -40,14 +40,13 @@ def test_collections_of_two_models_are_searched_together(search):
         assert set(answer.receipt.collections.asked) == {BOOKS, "models-narrow"}
         assert nearest in ids(answer)[:2]
     assert all(each.relevance is not None for each in answer.results)
-
-
-def test_a_pattern_finds_text_collections_of_all_models_whose_connections_are_here(make, shelves):
-    answer = make().search(SearchRequest("eagle", collections=("models-*",), oracles=("semantic",)))
-    assert answer.receipt.collections.asked == ("models-narrow",)
-    assert answer.receipt.collections.left_out == {
-        "models-gone": "its embeddings are of 'letters-gone', those of questions of 'letters-1'"
-    }
+    # A pattern finds those whose connections are here.
+    collections = search("eagle", "models-*").receipt.collections
+    assert collections.asked == ("models-narrow",)
+    reason = "its embeddings are of 'letters-gone', those of questions of 'letters-1'"
+    assert collections.left_out == {"models-gone": reason}
+    reason = "Collection 'models-gone' holds embeddings of 'letters-gone', the query's would be of 'letters-1'"
+    assert search("camel", BOOKS, "models-gone").receipt.oracles["semantic"].left_out == {"models-gone": reason}
 
 
 @pytest.mark.parametrize("recorded", [["letters-1"], {"of": "letters-1"}, 5, True, ""])
@@ -62,7 +61,9 @@ def test_a_recorded_model_that_is_no_name_is_none(make, library, shelve, recorde
     assert "it does not say which model" in answer.receipt.collections.left_out[name]
 
 
-def test_each_model_embeds_a_question_once(search, monkeypatch):
+def test_each_model_embeds_a_question_once_and_one_that_does_not_answer_leaves_out_its_own_collections_only(
+    search, monkeypatch
+):
     asked = []
     embed = LetterEmbedding._embed
 
@@ -74,10 +75,6 @@ def test_each_model_embeds_a_question_once(search, monkeypatch):
     search("a question of two models", BOOKS, "models-narrow", fusion="smoothed", min_relevance=0.5)
     assert sorted(asked) == [(model, "a question of two models") for model in ("letters-1", "letters-a-m")]
 
-
-def test_a_model_that_does_not_answer_leaves_out_its_own_collections_only(search, monkeypatch):
-    embed = LetterEmbedding._embed
-
     def failing(self, texts):
         if self.model == "letters-a-m":
             raise UnavailableError("it does not answer")
@@ -87,13 +84,6 @@ def test_a_model_that_does_not_answer_leaves_out_its_own_collections_only(search
     answer = search("a hamster that one model knows", BOOKS, "models-narrow")
     assert answer.receipt.oracles["semantic"].left_out == {"models-narrow": "it does not answer"}
     assert answer.results
-
-
-def test_a_connection_that_is_gone_is_told_by_the_models(search):
-    answer = search("camel", BOOKS, "models-gone")
-    assert answer.receipt.oracles["semantic"].left_out == {
-        "models-gone": "Collection 'models-gone' holds embeddings of 'letters-gone', the query's would be of 'letters-1'"
-    }
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from schemas.errors import UnavailableError
 from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING
 from tests.retrieval.letter_embedding import LetterEmbedding
-from tests.retrieval.search.told_oracles import BOOKS
+from tests.retrieval.search.conftest import BOOKS
 from tests.support.live import PATIENCE_SECONDS
 from wrapper.writing import AS_IT_COMES
 

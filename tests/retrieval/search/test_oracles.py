@@ -43,11 +43,6 @@ def semantic(embeddings):
 
 
 @pytest.fixture
-def lexical():
-    return LexicalOracle()
-
-
-@pytest.fixture
 def persona(embeddings):
     return PersonaOracle(embeddings, NOTES)
 
@@ -65,7 +60,9 @@ def ids(answer):
     return [each.chunk_id for each in answer.results]
 
 
-def test_semantic_finds_the_nearest_with_the_cosine_as_its_score(ask, semantic, embeddings):
+def test_semantic_finds_the_nearest_with_the_cosine_as_its_score_and_says_which_document_a_chunk_is_of(
+    ask, semantic, embeddings
+):
     answer = ask(semantic, "zzzzzzzz", BOOKS, limit=2)
     assert ids(answer)[0] == "zoo"
     assert len(answer.results) == 2
@@ -73,21 +70,27 @@ def test_semantic_finds_the_nearest_with_the_cosine_as_its_score(ask, semantic, 
     stored = embeddings.embed("default", "zzzzzzzz zebra").vector
     cosine = question @ stored / ((question @ question) * (stored @ stored)) ** 0.5
     assert answer.results[0].score == pytest.approx(cosine, abs=1e-5)
-
-
-def test_a_chunk_says_which_document_it_is_of(ask, semantic):
     [found] = ask(semantic, "jam", BOOKS, where=parse_where({"lang": "de"})).results
     assert (found.doc_id, found.chunk_id, found.collection) == ("kitchen", "jam", BOOKS)
     assert found.metadata == {"lang": "de", "document_id": "kitchen"}
     assert found.content == "jjjjjjjj jam"
 
 
-def test_several_collections_are_one_list_by_score_whatever_their_metric(ask, semantic):
+def test_several_collections_are_one_list_by_score_and_one_of_another_model_is_left_out_and_named(
+    ask, semantic, shelve
+):
     found = ask(semantic, "zzzzzzzz zebra", BOOKS, PAPERS, limit=4).results
     assert found[0].chunk_id == "zoo"
     assert {each.collection for each in found} == {BOOKS, PAPERS}
     assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
     assert all(0.0 <= each.score <= 1.0 for each in found)
+    strange = shelve("oracle-strange", {"zoo": "zzzz"}, embedding_model="words-2")
+    answer = ask(semantic, "zzzz", BOOKS, strange)
+    assert {each.collection for each in answer.results} == {BOOKS}
+    assert list(answer.left_out) == [strange]
+    assert "words-2" in answer.left_out[strange]
+    with pytest.raises(RagError, match="words-2"):
+        ask(semantic, "zzzz", strange)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2", "ip"])
@@ -118,36 +121,27 @@ def test_a_score_is_the_cosine_whatever_the_metric_and_the_length_of_vectors(
     assert cosines["near"] == pytest.approx(found["near"])
 
 
-def test_a_collection_of_another_model_is_left_out_and_named(ask, semantic, shelve):
-    strange = shelve("oracle-strange", {"zoo": "zzzz"}, embedding_model="words-2")
-    answer = ask(semantic, "zzzz", BOOKS, strange)
-    assert {each.collection for each in answer.results} == {BOOKS}
-    assert list(answer.left_out) == [strange]
-    assert "words-2" in answer.left_out[strange]
-    with pytest.raises(RagError, match="words-2"):
-        ask(semantic, "zzzz", strange)
-
-
-def test_a_missing_collection_holds_nothing(ask, corpus, semantic, lexical):
+def test_a_collection_that_is_missing_or_goes_away_meanwhile_holds_nothing(ask, corpus, semantic, app):
     assert corpus.open().existing(["there-is-none"]) == []
-    assert ids(ask(semantic, "zebra", "there-is-none")) == ids(ask(lexical, "zebra", "there-is-none")) == []
-
-
-def test_a_collection_that_goes_away_meanwhile_holds_nothing(app, corpus, lexical):
+    assert ids(ask(semantic, "zebra", "there-is-none")) == ids(ask(LexicalOracle(), "zebra", "there-is-none")) == []
     store = app.extensions["rag.service"].store
     store.create_collection("oracle-gone", {}, "cosine")
     opened = corpus.open()
     question = Question("zebra", opened, tuple(opened.existing(["oracle-gone", PAPERS])))
     store.delete_collection("oracle-gone")
-    assert ids(lexical.query(question, 5)) == ["zen"]
+    assert ids(LexicalOracle().query(question, 5)) == ["zen"]
 
 
-def test_lexical_finds_words_of_any_script_best_first_and_obeys_the_filter(ask, lexical, shelve):
-    assert ids(ask(lexical, "zebra zen tea", PAPERS)) == ["zen", "war"]
-    assert ids(ask(lexical, "zebra", BOOKS, where=parse_where({"lang": "de"}))) == []
-    assert all(0.0 <= each.score < 1.0 for each in ask(lexical, "zebra jam coffee", BOOKS, PAPERS).results)
+def test_lexical_finds_words_of_any_script_best_first_and_obeys_the_filter(ask, shelve):
+    assert ids(ask(LexicalOracle(), "zebra zen tea", PAPERS)) == ["zen", "war"]
+    assert ids(ask(LexicalOracle(), "zebra", BOOKS, where=parse_where({"lang": "de"}))) == []
+    assert all(0.0 <= each.score < 1.0 for each in ask(LexicalOracle(), "zebra jam coffee", BOOKS, PAPERS).results)
     scripts = shelve("oracle-scripts", {"ru": "Зебра и лошадь", "zh": "斑馬", "fr": "zèbre rayé"})
-    assert [ids(ask(lexical, query, scripts)) for query in ("зебра", "斑馬", "zebre")] == [["ru"], ["zh"], ["fr"]]
+    assert [ids(ask(LexicalOracle(), query, scripts)) for query in ("зебра", "斑馬", "zebre")] == [
+        ["ru"],
+        ["zh"],
+        ["fr"],
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -159,18 +153,15 @@ def topics(shelve):
     return shelve("oracle-few", few), shelve("oracle-many", many)
 
 
-def test_the_words_of_a_small_collection_count_as_much_and_no_more(ask, lexical, topics):
-    assert ids(ask(lexical, "white stripes of a zebra crossing", *topics))[0] == "few-0"
-    first = ids(ask(lexical, "zebra crossing stripes", *topics, limit=4))
+def test_the_words_of_a_small_collection_count_as_much_and_no_more_and_each_keeps_its_own_order(ask, topics):
+    assert ids(ask(LexicalOracle(), "white stripes of a zebra crossing", *topics))[0] == "few-0"
+    first = ids(ask(LexicalOracle(), "zebra crossing stripes", *topics, limit=4))
     assert set(first) == {"few-0", "few-1", "few-2", "many-stripes"}
-    found = ids(ask(lexical, "white bread and butter for the note", *topics))
-    assert "few-0" in ids(ask(lexical, "white bread and butter for the note", *topics, limit=100))
+    found = ids(ask(LexicalOracle(), "white bread and butter for the note", *topics))
+    assert "few-0" in ids(ask(LexicalOracle(), "white bread and butter for the note", *topics, limit=100))
     assert "few-0" not in found[:5]
-
-
-def test_the_order_within_a_collection_is_that_of_its_text_search(ask, lexical, topics):
-    alone = ids(ask(lexical, "zebra stripes note", topics[1]))
-    together = ask(lexical, "zebra stripes note", *topics, limit=100).results
+    alone = ids(ask(LexicalOracle(), "zebra stripes note", topics[1]))
+    together = ask(LexicalOracle(), "zebra stripes note", *topics, limit=100).results
     assert [each.chunk_id for each in together if each.collection == topics[1]][: len(alone)] == alone
     assert all(0.0 <= each.score < 1.0 for each in together)
 
@@ -183,18 +174,17 @@ def test_persona_asks_its_notes_and_never_those_that_were_replaced(ask, persona)
     assert {each.collection for each in ask(persona, "zebras", BOOKS).results} == {NOTES}
 
 
-def test_persona_is_not_available_while_there_are_no_notes(corpus, embeddings, shelve, persona):
+def test_an_oracle_is_available_where_the_storage_can_do_what_it_needs_and_the_persona_where_there_are_notes(
+    corpus, connections, semantic, embeddings, shelve, persona
+):
+    assert semantic.is_available(corpus.open())
+    assert LexicalOracle().is_available(corpus.open())
+    connections.create(Connection("plain", "rag", "chromadb", {"url": "http://127.0.0.1:9"}))
+    try:
+        assert not LexicalOracle().is_available(Corpus(connections, "plain").open())
+    finally:
+        connections.delete("plain")
     opened = corpus.open()
     assert persona.is_available(opened)
     assert not PersonaOracle(embeddings, "there-is-none").is_available(opened)
     assert not PersonaOracle(embeddings, shelve("oracle-no-notes", {})).is_available(opened)
-
-
-def test_an_oracle_is_available_where_the_storage_can_do_what_it_needs(corpus, connections, semantic, lexical):
-    assert semantic.is_available(corpus.open())
-    assert lexical.is_available(corpus.open())
-    connections.create(Connection("plain", "rag", "chromadb", {"url": "http://127.0.0.1:9"}))
-    try:
-        assert not lexical.is_available(Corpus(connections, "plain").open())
-    finally:
-        connections.delete("plain")

@@ -3,39 +3,18 @@
 `benchmarks/relevance/` has the questions, to which nothing was fitted.
 """
 
-import hashlib
 import os
 import re
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 from benchmarks.relevance.calibration import DOCUMENTATION, FOLDER, best_hits, documentation, own_questions, read_lines
 from providers.embeddings.minilm import MiniLMProvider
-from providers.embeddings.minilm_parts import WEIGHTS_SHA256
-
-
-class KeptVectors(MiniLMProvider):
-    """Embeds each text once on this machine: its vector is kept under the digest of the text."""
-
-    folder: Path
-
-    def _embed(self, texts):
-        digests = [hashlib.sha256(f"{WEIGHTS_SHA256} {text}".encode()).hexdigest() for text in texts]
-        new = {digest: text for digest, text in zip(digests, texts, strict=True) if not self._file(digest).exists()}
-        for digest, vector in zip(new, super()._embed(list(new.values())) if new else (), strict=True):
-            self._file(digest).write_bytes(vector.tobytes())
-        return np.stack([np.frombuffer(self._file(digest).read_bytes(), np.float32) for digest in digests])
-
-    def _file(self, digest):
-        return self.folder / digest
 
 
 @pytest.fixture(scope="module")
-def model(pytestconfig):
-    with KeptVectors({}) as model:
-        model.folder = pytestconfig.cache.mkdir("vectors-of-texts")
+def model():
+    with MiniLMProvider({}) as model:
         yield model
 
 

@@ -59,7 +59,7 @@ def found(*texts):
     return [FusedResult(text, "shelf", text, text, 0.5, 0.1, (), {}, {}) for text in texts]
 
 
-def test_the_first_results_are_returned_in_the_order_of_the_connection_and_else_as_they_were(reranking):
+def test_the_first_results_are_returned_in_the_order_of_the_connection_which_must_be_a_reranking_one(reranking):
     results = found("a", "ccc", "bb", *(f"later {number}" for number in range(RERANKED)))
     order, receipt = reranking.reordered("scripted", "q", results, PATIENCE_SECONDS)
     assert len(order) == RERANKED
@@ -68,15 +68,19 @@ def test_the_first_results_are_returned_in_the_order_of_the_connection_and_else_
     assert (receipt.connection, receipt.status, receipt.count, receipt.error) == ("scripted", "ok", RERANKED, None)
     order, _ = reranking.reordered("scripted", "q", found("b", "a", "c"), PATIENCE_SECONDS)
     assert [each.content for each in order] == ["b", "a", "c"]
+    assert reranking.connection_of("scripted") == "scripted"
+    assert reranking.connection_of(None) is None
+    with pytest.raises(NotFoundError):
+        reranking.connection_of("nobody")
+    with pytest.raises(ConflictError) as caught:
+        reranking.connection_of("default")
+    assert caught.value.details["allowed"] == ["scripted"]
 
 
-def test_nothing_found_needs_no_reranking(reranking, act):
+def test_a_connection_is_not_asked_for_a_caller_who_may_not_go_on_nor_about_nothing(reranking, act):
     act(lambda texts: pytest.fail("nobody is asked about nothing"))
     order, receipt = reranking.reordered("scripted", "q", [], PATIENCE_SECONDS)
     assert (order, receipt.status, receipt.count) == ([], "ok", 0)
-
-
-def test_a_connection_is_not_asked_for_a_caller_who_may_not_go_on(reranking, act):
     act(lambda texts: pytest.fail("the model was told of the documents"))
 
     def still():
@@ -134,16 +138,6 @@ def test_neither_a_defect_nor_a_failure_of_a_provider_fails_a_search(reranking, 
     act(refuse)
     _, receipt = reranking.reordered("scripted", "q", found("a"), PATIENCE_SECONDS)
     assert (receipt.status, receipt.error) == ("failed", "The reranking service is on holiday")
-
-
-def test_only_reranking_connections_are_taken(reranking):
-    assert reranking.connection_of("scripted") == "scripted"
-    assert reranking.connection_of(None) is None
-    with pytest.raises(NotFoundError):
-        reranking.connection_of("nobody")
-    with pytest.raises(ConflictError) as caught:
-        reranking.connection_of("default")
-    assert caught.value.details["allowed"] == ["scripted"]
 
 
 def test_the_local_implementation_prefers_what_the_best_are_like(reranking):

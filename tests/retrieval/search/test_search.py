@@ -17,8 +17,12 @@ from schemas.contracts.search import InvalidQueryError, SearchRequest
 from schemas.errors import CollectionNotFoundError, InvalidInputError, TooManyRequestsError, UnavailableError
 from schemas.records import GatherSpec, OrderBy
 from schemas.where import parse_where
-from tests.retrieval.search.told_oracles import BOOKS, NOTES, PAPERS, QUERY, Measured, Told, ids
+from tests.retrieval.search.conftest import BOOKS, NOTES, PAPERS, QUERY, Measured, Told, ids
 from tests.support.live import PATIENCE_SECONDS, eventually
+
+
+def used_up(seconds):
+    return TooManyRequestsError("used up", retry_after_seconds=seconds, limit="embedded_tokens_per_day")
 
 
 def test_oracles_agree_and_the_receipt_says_who_did_what(make):
@@ -35,7 +39,7 @@ def test_oracles_agree_and_the_receipt_says_who_did_what(make):
     assert receipt.weights == {"semantic": 1.0, "lexical": 1.0, "persona": 1.0}
 
 
-def test_each_is_asked_for_a_multiple_of_the_limit_within_bounds(make):
+def test_each_is_asked_for_a_multiple_of_the_limit_within_bounds_and_a_low_limit_is_no_hindrance(make):
     oracle = Told("told", *map(str, range(500)))
     engine = make(oracle, fetch_multiplier=3)
     assert len(engine.search(SearchRequest(QUERY, limit=7)).results) == 7
@@ -43,9 +47,6 @@ def test_each_is_asked_for_a_multiple_of_the_limit_within_bounds(make):
     make(oracle, fetch_min=50).search(SearchRequest(QUERY, limit=7))
     assert make(oracle, fetch_min=50).search(SearchRequest(QUERY, limit=100)).receipt.fetched == 200
     assert oracle.limits == [21, 1000, 50, 200]
-
-
-def test_a_low_limit_and_a_long_query_are_no_hindrance(make):
     one = Told("one", *(f"one-{n}" for n in range(39)), "both")
     two = Told("two", *(f"two-{n}" for n in range(39)), "both")
     assert ids(make(one, two, fetch_min=50).search(SearchRequest(QUERY, limit=1))) == ["both"]
@@ -76,14 +77,19 @@ def test_a_failing_oracle_is_named_and_the_others_answer(make, error):
     assert answer.receipt.oracles["well"].error is None
 
 
-def test_an_unavailable_oracle_is_no_failure(make):
+def test_an_unavailable_oracle_is_no_failure_and_a_weight_of_0_leaves_one_out(make):
     answer = make(Told("well", "a"), Told("absent", "b", available=False)).search(SearchRequest(QUERY))
     assert ids(answer) == ["a"]
     assert answer.receipt.oracles["absent"].status == "unavailable"
     assert make(Told("absent", available=False)).search(SearchRequest(QUERY)).results == []
+    engine = make(Told("one", "a"), Told("two", "b"))
+    assert ids(engine.search(SearchRequest(QUERY))) == ["a", "b"]
+    assert ids(engine.search(SearchRequest(QUERY, weights={"two": 1.5}))) == ["b", "a"]
+    answer = engine.search(SearchRequest(QUERY, weights={"one": 0}))
+    assert (ids(answer), list(answer.receipt.oracles)) == (["b"], ["two"])
 
 
-def test_an_oracle_that_does_not_answer_in_time_is_left_out(make):
+def test_an_oracle_that_does_not_answer_in_time_is_left_out_and_its_calls_end_with_the_search(make):
     gate = threading.Event()
     try:
         answer = make(Told("quick", "a"), Told("slow", "b", gate=gate), limit_seconds=0.1).search(SearchRequest(QUERY))
@@ -92,8 +98,6 @@ def test_an_oracle_that_does_not_answer_in_time_is_left_out(make):
     assert ids(answer) == ["a"]
     assert answer.receipt.oracles["slow"].error == "No answer within 0.1 s"
 
-
-def test_calls_of_an_oracle_end_with_the_search(make):
     class Patient(Told):
         def query(self, question, limit):
             self.seconds_left = deadlines.seconds_left()
@@ -118,18 +122,11 @@ def test_an_oracle_that_hangs_keeps_nobody_from_asking_the_others(make):
     assert all(ids(each.result()) == ["b"] for each in hanging)
 
 
-def test_when_all_fail_the_search_does(make):
+def test_when_all_fail_the_search_does_and_one_that_limits_alone_prevent_is_refused_by_them(make):
     broken = make(Told("a", error=UnavailableError("No fire brigade")), Told("b", available=False))
     with pytest.raises(SearchFailedError, match="No fire brigade") as raised:
         broken.search(SearchRequest(QUERY))
     assert raised.value.details["oracles"] == {"a": "No fire brigade"}
-
-
-def used_up(seconds):
-    return TooManyRequestsError("used up", retry_after_seconds=seconds, limit="embedded_tokens_per_day")
-
-
-def test_a_search_that_limits_alone_prevent_is_refused_by_them_and_else_fails(make):
     refused = make(Told("a", error=used_up(5)), Told("b", error=used_up(7)), Told("c", available=False))
     with pytest.raises(TooManyRequestsError) as raised:
         refused.search(SearchRequest(QUERY))
@@ -138,14 +135,6 @@ def test_a_search_that_limits_alone_prevent_is_refused_by_them_and_else_fails(ma
     with pytest.raises(SearchFailedError) as raised:
         broken.search(SearchRequest(QUERY))
     assert raised.value.details["oracles"] == {"a": "used up", "b": "No fire brigade"}
-
-
-def test_weights_move_documents_and_0_leaves_an_oracle_out(make):
-    engine = make(Told("one", "a"), Told("two", "b"))
-    assert ids(engine.search(SearchRequest(QUERY))) == ["a", "b"]
-    assert ids(engine.search(SearchRequest(QUERY, weights={"two": 1.5}))) == ["b", "a"]
-    answer = engine.search(SearchRequest(QUERY, weights={"one": 0}))
-    assert (ids(answer), list(answer.receipt.oracles)) == (["b"], ["two"])
 
 
 @pytest.mark.parametrize(
@@ -204,16 +193,13 @@ def test_a_collection_that_no_oracle_asked_is_told_from_those_that_one_did(make)
     assert notes.left_out == dict.fromkeys((BOOKS, PAPERS), "no oracle that searches it was asked")
 
 
-def test_a_filter_holds_for_every_oracle_and_a_document_is_one_result(make):
+def test_a_filter_holds_for_every_oracle_a_document_is_one_result_and_every_candidate_that_was_cut_is_explained(make):
     found = make().search(SearchRequest("zebra zorro", where=parse_where({"half": 1}))).results
     assert found
     assert all(each.metadata["half"] == 1 for each in found)
     answer = make().search(SearchRequest("dog", limit=3))
     assert ids(answer).count("dog") == 1
     assert answer.results[0].chunk_id in {"dog-0", "dog-1", "dog-2"}
-
-
-def test_every_candidate_that_was_cut_is_explained(make):
     answer = make().search(SearchRequest(QUERY, limit=2, explain=True, oracles=("semantic", "lexical")))
     assert [each.rank for each in answer.explanations] == list(range(3, 3 + len(answer.explanations)))
     cut = answer.explanations[0]
@@ -272,7 +258,9 @@ def test_the_fusion_is_the_settings_unless_the_request_names_one(make):
     assert [each.score for each in smoothed.results] == sorted((each.score for each in smoothed.results), reverse=True)
 
 
-def test_the_order_of_a_single_oracle_stays_and_models_are_compared_by_words(make, shelve):
+def test_the_order_of_a_single_oracle_stays_models_are_compared_by_words_and_without_embeddings_words_answer(
+    make, shelve
+):
     answer = make(fusion="smoothed").search(SearchRequest(QUERY, oracles=("semantic",)))
     assert answer.receipt.fusion == "rrf"
     places = [each.provenance["semantic"].rank for each in answer.results]
@@ -282,40 +270,6 @@ def test_the_order_of_a_single_oracle_stays_and_models_are_compared_by_words(mak
     assert answer.receipt.compared_by == "words"
     assert {each.doc_id: each.relevance for each in answer.results}["other"] is None
 
-
-def test_each_hit_says_how_relevant_it_is(make):
-    answer = make(fusion="smoothed").search(SearchRequest(QUERY))
-    assert all(0.0 <= each.relevance <= 1.0 for each in answer.results)
-    assert max(answer.results, key=lambda each: each.relevance).doc_id == "zebra"
-    only_words = make().search(SearchRequest(QUERY, oracles=("lexical",)))
-    assert [each.relevance for each in only_words.results] == [None]
-    assert only_words.receipt.min_relevance is None
-
-
-def test_hits_below_the_least_relevance_are_left_out_and_explained(make):
-    engine = make(fusion="smoothed")
-    everything = engine.search(SearchRequest(QUERY, min_relevance=0.0))
-    least = sorted(each.relevance for each in everything.results)[len(everything.results) // 2]
-    answer = engine.search(SearchRequest(QUERY, min_relevance=least, explain=True))
-    assert ids(answer) == [each.doc_id for each in everything.results if each.relevance >= least]
-    receipt = answer.receipt
-    assert receipt.min_relevance == least
-    assert receipt.below_min_relevance == len(everything.results) - len(answer.results) == len(answer.explanations) > 0
-    assert all("relevance" in each.reason and f"is below {least:.2f}" in each.reason for each in answer.explanations)
-    words = engine.search(SearchRequest(QUERY, oracles=("lexical",), min_relevance=1.0))
-    assert (ids(words), words.receipt.min_relevance) == ([], 1.0)
-
-
-def test_by_default_what_has_all_words_of_the_question_is_relevant_enough(make):
-    engine = make(fusion="smoothed", min_relevance=1.0)
-    answer = engine.search(SearchRequest(f"the {QUERY}"))
-    assert ids(answer) == ["zebra", "note"]
-    assert answer.receipt.below_min_relevance > 0
-    assert ids(engine.search(SearchRequest(f"{QUERY} in the moonlight"))) == []
-    assert ids(engine.search(SearchRequest(QUERY, min_relevance=1.0))) == []
-
-
-def test_without_embeddings_words_answer_and_relevance_is_unknown(make):
     def fail(connection):
         raise UnavailableError("no embeddings")
 
@@ -328,7 +282,13 @@ def test_without_embeddings_words_answer_and_relevance_is_unknown(make):
     assert answer.receipt.oracles["semantic"].status == "failed"
 
 
-def test_a_question_is_embedded_once_for_all(make):
+def test_each_hit_says_how_relevant_it_is_and_a_question_is_embedded_once_for_all(make):
+    answer = make(fusion="smoothed").search(SearchRequest(QUERY))
+    assert all(0.0 <= each.relevance <= 1.0 for each in answer.results)
+    assert max(answer.results, key=lambda each: each.relevance).doc_id == "zebra"
+    only_words = make().search(SearchRequest(QUERY, oracles=("lexical",)))
+    assert [each.relevance for each in only_words.results] == [None]
+    assert only_words.receipt.min_relevance is None
     embedded = []
 
     def embed(text):
@@ -347,3 +307,23 @@ def test_a_question_is_embedded_once_for_all(make):
     engine._embed = embed
     assert {"semantic", "persona"} <= engine.search(SearchRequest("zebras")).receipt.oracles.keys()
     assert embedded == ["zebras"]
+
+
+def test_hits_below_the_least_relevance_are_left_out_and_explained_but_what_has_all_words_by_default(make):
+    engine = make(fusion="smoothed")
+    everything = engine.search(SearchRequest(QUERY, min_relevance=0.0))
+    least = sorted(each.relevance for each in everything.results)[len(everything.results) // 2]
+    answer = engine.search(SearchRequest(QUERY, min_relevance=least, explain=True))
+    assert ids(answer) == [each.doc_id for each in everything.results if each.relevance >= least]
+    receipt = answer.receipt
+    assert receipt.min_relevance == least
+    assert receipt.below_min_relevance == len(everything.results) - len(answer.results) == len(answer.explanations) > 0
+    assert all("relevance" in each.reason and f"is below {least:.2f}" in each.reason for each in answer.explanations)
+    words = engine.search(SearchRequest(QUERY, oracles=("lexical",), min_relevance=1.0))
+    assert (ids(words), words.receipt.min_relevance) == ([], 1.0)
+    engine = make(fusion="smoothed", min_relevance=1.0)
+    answer = engine.search(SearchRequest(f"the {QUERY}"))
+    assert ids(answer) == ["zebra", "note"]
+    assert answer.receipt.below_min_relevance > 0
+    assert ids(engine.search(SearchRequest(f"{QUERY} in the moonlight"))) == []
+    assert ids(engine.search(SearchRequest(QUERY, min_relevance=1.0))) == []

@@ -43,9 +43,6 @@ def test_good_neighbours_lift_a_score_and_what_is_like_no_other_keeps_its_own():
     similar = np.array([[1, 0.8, 0.8, 0], [0.8, 1, 0.8, 0], [0.8, 0.8, 1, 0], [0, 0, 0, 1]], dtype=np.float32)
     scores = smoothed([1.0, 0.9, 0.50, 0.55], similar)
     assert scores[2] > scores[3]
-
-
-def test_cosines_of_vectors_of_any_length():
     found = cosines([np.array([2.0, 0.0]), np.array([1.0, 1.0]), np.array([0.0, 0.0])])
     assert found == pytest.approx(np.array([[1, math.sqrt(0.5), 0], [math.sqrt(0.5), 1, 0], [0, 0, 0]]), abs=1e-6)
 

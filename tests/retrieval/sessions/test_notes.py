@@ -2,10 +2,17 @@
 
 import re
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from threading import Barrier
 
 import pytest
 
+from providers.base import ProviderContext
+from providers.local import LocalProvider
+from registry.provider_registry import ProviderRegistry
+from retrieval.ingest.collection_writer import CollectionWriter
+from retrieval.search.corpus import Corpus, OpenCorpus
 from retrieval.search.oracles.base import Question
 from retrieval.search.oracles.persona import PersonaOracle
 from retrieval.search.oracles.semantic import SemanticOracle
@@ -20,8 +27,13 @@ from schemas.contracts.sessions import (
     SessionEndedError,
     SessionNotFoundError,
 )
-from schemas.errors import InvalidInputError
+from schemas.errors import InvalidInputError, NotFoundError
+from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.support.live import PATIENCE_SECONDS
+from wrapper.catalog.held_documents import HeldDocuments
+from wrapper.querying.planner import Planner
+from wrapper.store import Store
+from wrapper.writing import Writing
 
 
 @pytest.fixture
@@ -65,7 +77,7 @@ def test_a_note_of_a_shared_session_is_for_those_who_see_what_its_writer_sees_no
     assert [each.id for each in notes.newest(10, asker=board)] == [second.id]
 
 
-def test_a_note_is_a_document_of_its_session(notes, client, collection):
+def test_a_note_is_a_document_of_its_session_and_found_as_soon_as_it_is_noted(notes, client, collection, found):
     session = notes.start("  Find the leak ", asker=Asker())
     note = notes.note(" The cache is never emptied. ", session.id, asker=Asker())
     document = client.get(f"/collections/{collection}/documents/{note.id}").json
@@ -79,17 +91,12 @@ def test_a_note_is_a_document_of_its_session(notes, client, collection):
         "kind": "note",
     }
     assert client.get(f"/collections/{collection}").json["metadata"]["embedding_model"] == "letters-1"
-
-
-def test_a_note_is_found_as_soon_as_it_is_noted(notes, found):
-    notes.start("one", asker=Asker())
-    first = notes.note("Ada knows.", asker=Asker())
-    assert found() == {first.id}
+    assert found() == {note.id}
     second = notes.note("Grace knows.", asker=Asker())
-    assert found() == {first.id, second.id}
+    assert found() == {note.id, second.id}
 
 
-def test_without_a_name_the_newest_open_session_is_meant(notes):
+def test_notes_come_newest_first_and_without_a_name_the_newest_open_session_is_meant(notes):
     with pytest.raises(NoSessionError, match="start one with session_start"):
         notes.note("Nobody listens.", asker=Asker())
     first, second = notes.start("first", asker=Asker()), notes.start("second", asker=Asker())
@@ -99,9 +106,14 @@ def test_without_a_name_the_newest_open_session_is_meant(notes):
     assert notes.end(asker=Asker()).session.id == first.id
     with pytest.raises(NoSessionError):
         notes.end(asker=Asker())
+    notes.start("one", asker=Asker())
+    made = [notes.note(text, asker=Asker()).id for text in ("first", "second", "third")]
+    assert [each.id for each in notes.newest(2, asker=Asker())] == made[:0:-1]
+    with pytest.raises(SessionNotFoundError, match="'nobody'"):
+        notes.note("x", "nobody", asker=Asker())
 
 
-def test_a_superseded_note_names_its_successor_and_disappears(notes, found, client, collection):
+def test_a_note_is_superseded_once_names_its_successor_and_disappears(notes, found, client, collection):
     notes.start("one", asker=Asker())
     old = notes.note("Ada knows.", asker=Asker())
     new = notes.note("Grace knows now.", supersedes=old.id, asker=Asker())
@@ -110,12 +122,6 @@ def test_a_superseded_note_names_its_successor_and_disappears(notes, found, clie
     assert (kept["text"], kept["metadata"]["superseded_by"]) == ("Ada knows.", new.id)
     assert kept["metadata"]["created_at"] == old.created_at
     assert [each.id for each in notes.newest(10, asker=Asker())] == [new.id]
-
-
-def test_a_note_is_superseded_once(notes, found):
-    notes.start("one", asker=Asker())
-    old = notes.note("Ada knows.", asker=Asker())
-    new = notes.note("Grace knows now.", supersedes=old.id, asker=Asker())
     with pytest.raises(NoteSupersededError) as refused:
         notes.note("Edsger knows now.", supersedes=old.id, asker=Asker())
     assert refused.value.details == {"note": old.id, "superseded_by": new.id}
@@ -147,22 +153,10 @@ def test_an_ended_session_keeps_its_notes_and_takes_no_more(notes, found):
     for late in (lambda: notes.note("x", session.id, asker=Asker()), lambda: notes.end(session.id, asker=Asker())):
         with pytest.raises(SessionEndedError, match=re.escape(ended.session.ended_at)):
             late()
-
-
-@pytest.mark.parametrize("summary", [None, "", "  "])
-def test_a_session_may_end_without_a_summary_and_without_notes(notes, summary):
-    notes.start("one", asker=Asker())
-    ended = notes.end(summary=summary, asker=Asker())
-    assert (ended.notes, ended.summary_id) == (0, None)
-    assert notes.newest(10, asker=Asker()) == []
-
-
-def test_notes_come_newest_first_and_an_unknown_session_is_named(notes):
-    notes.start("one", asker=Asker())
-    made = [notes.note(text, asker=Asker()).id for text in ("first", "second", "third")]
-    assert [each.id for each in notes.newest(2, asker=Asker())] == made[:0:-1]
-    with pytest.raises(SessionNotFoundError, match="'nobody'"):
-        notes.note("x", "nobody", asker=Asker())
+    for nothing in (None, "", "  "):
+        notes.start("without notes", asker=Asker())
+        ended = notes.end(summary=nothing, asker=Asker())
+        assert (ended.notes, ended.summary_id) == (0, None), nothing
 
 
 @pytest.mark.parametrize(
@@ -181,3 +175,91 @@ def test_blank_and_endless_texts_are_refused_by_field(notes, field, wrong):
         wrong(notes)
     assert refused.value.details["field"] == field
     assert notes.end(session.id, asker=Asker()).session.id == session.id, "it is open still"
+
+
+CALLERS = 6
+
+
+class NoIndex:
+    """An indexer that never indexes anything."""
+
+    def notify(self) -> None: ...
+
+    def wait(self, outbox_id, seconds) -> bool:
+        return False
+
+
+class OneProvider(Corpus):
+    def __init__(self, provider):
+        self._provider = provider
+
+    def open(self):
+        return OpenCorpus(self._provider, ProviderRegistry())
+
+
+class Texts:
+    """The part of `TextCollections` that notes use; `before_write` is called when everything is read and embedded."""
+
+    def __init__(self, corpus, before_write):
+        self.corpus = corpus
+        self._before_write = before_write
+
+    def writer(self, name):
+        self._before_write()
+        return CollectionWriter(self.corpus.open().provider, name, lambda info: LetterEmbedding())
+
+
+@pytest.fixture
+def worker(catalogs):
+    """`worker(before_write)`: the notes as one worker has them."""
+
+    def open_worker(before_write=lambda: None):
+        catalog = catalogs()
+        writing = Writing(
+            catalog, NoIndex(), free_disk_mb=lambda: 1e9, disk_floor_mb=0, write_wait_seconds=0, waiting_writers=1
+        )
+        store = Store(catalog, Planner(catalog, NoIndex()), NoIndex(), writing, HeldDocuments())
+        provider = LocalProvider({}, ProviderContext(storage=store))
+        return Notes(Texts(OneProvider(provider), before_write), Sessions(catalog), "notes")
+
+    return open_worker
+
+
+@pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
+def test_of_six_callers_in_two_workers_one_supersedes_and_the_others_are_told_which(worker):
+    together = Barrier(CALLERS)
+    first = worker()
+    first.start("one", asker=Asker())
+    old = first.note("Ada knows.", asker=Asker())
+    workers = [worker(together.wait), worker(together.wait)]
+
+    def supersede(number):
+        try:
+            return workers[number % 2].note(f"Number {number} knows.", supersedes=old.id, asker=Asker())
+        except NoteSupersededError as error:
+            return error
+
+    with ThreadPoolExecutor(CALLERS) as pool:
+        outcomes = list(pool.map(supersede, range(CALLERS)))
+    refused = [each for each in outcomes if isinstance(each, NoteSupersededError)]
+    (won,) = [each for each in outcomes if each not in refused]
+    assert [each.details for each in refused] == [{"note": old.id, "superseded_by": won.id}] * (CALLERS - 1)
+    assert [each.id for each in first.newest(10, asker=Asker())] == [won.id]
+
+
+def test_two_owners_neither_see_nor_supersede_nor_end_each_other_s(worker):
+    notes = worker()
+    sessions = {owner: notes.start("the same", asker=Asker(owner)) for owner in ("ada", "grace", "")}
+    made = {owner: notes.note("The same words.", asker=Asker(owner)) for owner in sessions}
+    for owner, session in sessions.items():
+        assert [each.id for each in notes.newest(10, asker=Asker(owner))] == [made[owner].id]
+        assert made[owner].session_id == session.id
+        for other in sessions.keys() - {owner}:
+            with pytest.raises(NotFoundError):
+                notes.note("x", supersedes=made[other].id, asker=Asker(owner))
+            with pytest.raises(NotFoundError):
+                notes.note("x", sessions[other].id, asker=Asker(owner))
+            with pytest.raises(NotFoundError):
+                notes.end(sessions[other].id, asker=Asker(owner))
+    assert notes.end(asker=Asker("ada")).session.id == sessions["ada"].id
+    assert notes.note("still open", asker=Asker("grace")).session_id == sessions["grace"].id

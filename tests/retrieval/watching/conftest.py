@@ -1,6 +1,7 @@
 """A folder, what the store holds of it, and the watcher that keeps both in sync."""
 
 import threading
+from datetime import UTC, datetime
 
 import pytest
 
@@ -14,8 +15,46 @@ from retrieval.watching.pauses import Pauses
 from retrieval.watching.reporting import Reporter
 from retrieval.watching.syncing import FolderSync
 from retrieval.watching.watcher import Watcher
+from schemas.errors import InvalidInputError, UnavailableError
 from schemas.settings import RetrievalSettings
-from tests.retrieval.watching.brittle import MAX_FILE_BYTES, NOW, Embedding, Store
+from tests.retrieval.letter_embedding import LetterEmbedding
+from tests.retrieval.model_store import ModelProvider
+
+MAX_FILE_BYTES = 10_000
+NOW = datetime(2026, 11, 22, 8, 30, tzinfo=UTC)
+
+
+class Store(ModelProvider):
+    """A store that can be made unavailable."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_away = False
+
+    def documents(self, *arguments, **options):
+        self._answer()
+        return super().documents(*arguments, **options)
+
+    def add_documents(self, *arguments, **options):
+        self._answer()
+        return super().add_documents(*arguments, **options)
+
+    def _answer(self):
+        if self.is_away:
+            raise UnavailableError("The service is away")
+
+
+class Embedding(LetterEmbedding):
+    def __init__(self, model="letters-1"):
+        super().__init__(model)
+        self.is_away = False
+
+    def _embed(self, texts):
+        if self.is_away or any("poison" in text for text in texts):
+            raise UnavailableError("The embeddings are away")
+        if any("forbidden" in text for text in texts):
+            raise InvalidInputError("is refused by the model")
+        return super()._embed(texts)
 
 
 @pytest.fixture

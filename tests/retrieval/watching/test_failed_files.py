@@ -8,7 +8,7 @@ from retrieval.ingest.identity import document_id
 from retrieval.watching.folder import FolderUnavailableError
 from retrieval.watching.watched_documents import source_of
 from tests.retrieval.letter_embedding import LetterEmbedding
-from tests.retrieval.watching.brittle import MAX_FILE_BYTES
+from tests.retrieval.watching.conftest import MAX_FILE_BYTES
 
 
 class TestFailed:
@@ -100,7 +100,9 @@ class TestFailed:
         assert sync.failed == {"?.md": "has a name that is not UTF-8"}
         assert in_step().indexed == 0
 
-    def test_of_two_names_that_are_one_the_second_fails_until_the_first_is_gone(self, root, in_step, stored):
+    def test_a_name_that_is_spelled_otherwise_is_the_same_file_and_of_two_that_are_one_the_second_fails(
+        self, root, in_step, stored
+    ):
         decomposed, composed = "cafe\u0301.md", "caf\u00e9.md"
         (root / decomposed).write_text("the first")
         (root / composed).write_text("the second")
@@ -113,19 +115,17 @@ class TestFailed:
         sync.work()
         assert (sync.deleted, sync.failed, [each.text for each in stored().values()]) == (0, {}, ["the second"])
         assert in_step().indexed == 0
-
-    def test_a_name_that_is_spelled_otherwise_is_the_same_file(self, root, in_step, stored):
-        (root / "caf\u00e9.md").write_text("text")
         sync = in_step()
         (root / "caf\u00e9.md").rename(root / "cafe\u0301.md")
         sync.look()
         sync.work()
-        assert (sync.deleted, [each.text for each in stored().values()]) == (0, ["text"])
+        assert (sync.deleted, [each.text for each in stored().values()]) == (0, ["the second"])
         assert (in_step().indexed, in_step().deleted) == (0, 0)
 
 
 class TestDoubtfulFolders:
     def test_an_empty_folder_deletes_nothing_unless_it_may_be_empty(self, root, in_step, stored):
+        assert in_step().files == 0, "where nothing is stored"
         (root / "a.md").write_text("text")
         in_step()
         (root / "a.md").unlink()
@@ -134,9 +134,6 @@ class TestDoubtfulFolders:
         assert list(stored()) == ["docs/a.md"]
         assert in_step(may_be_empty=True).deleted == 1
         assert stored() == {}
-
-    def test_a_folder_without_stored_files_may_be_empty(self, in_step):
-        assert in_step().files == 0
 
     def test_a_missing_folder_deletes_nothing(self, root, open_sync, in_step, stored):
         (root / "a.md").write_text("text")
@@ -160,7 +157,9 @@ class TestDoubtfulFolders:
             sync.work()
         assert len(stored()) == 3
 
-    def test_a_file_that_vanishes_before_it_is_read_is_not_a_failure(self, root, open_sync):
+    def test_a_file_that_vanishes_before_it_is_read_is_no_failure_and_one_written_meanwhile_is_read_again(
+        self, root, open_sync, in_step, stored
+    ):
         (root / "a.md").write_text("text")
         (root / "b.md").write_text("text")
         sync = open_sync()
@@ -168,8 +167,6 @@ class TestDoubtfulFolders:
         (root / "a.md").unlink()
         sync.work()
         assert (sync.indexed, sync.files, sync.failed) == (1, 1, {})
-
-    def test_a_file_that_is_written_while_it_is_read_is_read_again(self, root, in_step, stored):
         (root / "a.md").write_text("half")
         sync = in_step()
         (root / "a.md").write_text("half and the rest")

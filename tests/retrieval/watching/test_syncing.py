@@ -10,7 +10,7 @@ from retrieval.reading import DocumentReader
 from retrieval.watching.events import is_ignored
 from retrieval.watching.folder import Folder
 from schemas.settings import RetrievalSettings
-from tests.retrieval.watching.brittle import MAX_FILE_BYTES
+from tests.retrieval.watching.conftest import MAX_FILE_BYTES
 
 
 class TestInStep:
@@ -44,13 +44,20 @@ class TestInStep:
         assert watched == loaded
         assert len(watched) > 2
 
-    def test_an_unchanged_file_costs_no_embedding_and_no_write(self, root, store, embedding, in_step):
+    def test_an_unchanged_file_costs_no_embedding_and_no_write_and_other_documents_with_the_same_folder_stay(
+        self, root, store, embedding, in_step, open_sync
+    ):
         (root / "guide.md").write_text("# Guide\n")
         in_step()
         embedded, calls = list(embedding.embedded), list(store.store.calls)
         os.utime(root / "guide.md", (1, 1))
         assert in_step().indexed == 0
         assert (embedding.embedded, store.store.calls) == (embedded, calls)
+        own = next(iter(store.store.stored["context"].values()))
+        other = own | {"id": "other", "metadata": own["metadata"] | {"document_id": "other", "path": "gone.md"}}
+        store.store.stored["context"]["other"] = other
+        assert in_step().deleted == 0
+        assert "other" in store.store.stored["context"]
 
     def test_changed_deleted_and_renamed_files_are_found_after_a_restart(self, root, in_step, stored):
         for name in ("changed.md", "deleted.md", "renamed.md"):
@@ -65,15 +72,6 @@ class TestInStep:
             "docs/changed.md": "# Other",
             "docs/moved.md": "# renamed.md",
         }
-
-    def test_other_documents_with_the_same_folder_stay(self, root, store, embedding, in_step, open_sync):
-        (root / "guide.md").write_text("# Guide\n")
-        in_step()
-        own = next(iter(store.store.stored["context"].values()))
-        other = own | {"id": "other", "metadata": own["metadata"] | {"document_id": "other", "path": "gone.md"}}
-        store.store.stored["context"]["other"] = other
-        assert in_step().deleted == 0
-        assert "other" in store.store.stored["context"]
 
 
 class TestPassedOver:
@@ -103,14 +101,9 @@ class TestPassedOver:
             "x.md~": "is of version control, a package manager or an editor",
         }
 
-    def test_the_names_of_folders_above_do_not_matter(self, tmp_path):
-        root = tmp_path / "node_modules" / ".hidden"
-        root.mkdir(parents=True)
-        (root / "a.md").write_text("text")
-        folder = Folder(root, "docs", is_ignored=is_ignored, max_file_bytes=MAX_FILE_BYTES)
-        assert list(folder.listing().files) == ["a.md"]
-
-    def test_symbolic_links_out_of_the_folder_and_within_it_are_not_followed(self, root, tmp_path, in_step):
+    def test_the_names_of_folders_above_do_not_matter_and_symbolic_links_are_not_followed(
+        self, root, tmp_path, in_step
+    ):
         outside = tmp_path / "outside"
         outside.mkdir()
         (outside / "secret.md").write_text("secret")
@@ -118,6 +111,11 @@ class TestPassedOver:
         (root / "out").symlink_to(outside)
         (root / "secret.md").symlink_to(outside / "secret.md")
         assert in_step().files == 0
+        root = tmp_path / "node_modules" / ".hidden"
+        root.mkdir(parents=True)
+        (root / "a.md").write_text("text")
+        folder = Folder(root, "docs", is_ignored=is_ignored, max_file_bytes=MAX_FILE_BYTES)
+        assert list(folder.listing().files) == ["a.md"]
 
     def test_a_link_that_replaces_a_file_is_not_read(self, root, tmp_path, open_sync, stored):
         (tmp_path / "secret.md").write_text("secret")

@@ -11,7 +11,7 @@ from retrieval.watching.reporting import Reporter
 from retrieval.watching.watcher import RESCAN_SECONDS, Watcher
 from schemas.contracts.watchers import RETRYING, SCANNING, STOPPED, WATCHING
 from schemas.errors import ConfigurationError, ConflictError, UnavailableError
-from tests.retrieval.watching.brittle import Embedding
+from tests.retrieval.watching.conftest import Embedding
 from tests.support.live import PATIENCE_SECONDS
 
 
@@ -235,15 +235,11 @@ class TestBursts:
 
         return list(settled(changes(), quiet_seconds=quiet_seconds, seconds=lambda: now["seconds"]))
 
-    def test_a_burst_is_reported_once_when_it_is_over(self):
+    def test_a_burst_is_reported_once_when_it_is_over_and_an_endless_one_now_and_then(self):
         told = self.settle((0.0, "a"), (0.5, "a"), (1.0, "b"), (1.5, ""), (2.0, ""), (2.5, ""))
         assert told == [set(), set(), set(), set(), {"a", "b"}, set()]
-
-    def test_an_endless_burst_is_reported_now_and_then(self):
         ticks = [(second / 2, "a") for second in range(4 * LONGEST_BURST + 2)]
         assert [paths for paths in self.settle(*ticks) if paths] == [{"a"}] * 2
-
-    def test_pauses_grow_up_to_the_longest(self):
         pauses = Pauses()
         assert [pauses.next_seconds() for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
         pauses.reset()

@@ -7,10 +7,17 @@ from jsonschema import Draft202012Validator
 
 from schemas.settings import RetrievalSettings
 from schemas.tool_schemas import read_tool_schemas
-from tests.scenarios.context.tools import INDEX, RETRY, SEARCH, THRESHOLD
 from tests.support.apps import models_of, running_app
 from tests.support.live import PATIENCE_SECONDS
 from tests.support.model_server import Answer
+
+SEARCH, INDEX = "rag_context_search", "rag_context_index"
+HEALTH, STATS = "rag_context_health", "rag_context_stats"
+SIX_KEYS = {"results", "latency", "fallback", "fallbackLevel", "circuitBreakerOpen", "totalIndexed"}
+RETRY = "MongoDB connections should use retry logic with exponential backoff. Max retries: 5."
+JACKPOT = "FireKirin jackpot threshold is set at $500. Major jackpot at $250."
+TIMEOUT = "Selenium WebDriver timeout should be 30 seconds for page loads."
+THRESHOLD = 5
 
 
 @pytest.fixture(scope="session")

@@ -75,33 +75,13 @@ def _left_behind(service):
     return service.page(COLLECTION, {"source": "validation"})["total"]
 
 
-def test_pre_validation_passes_at_100_percent(live, service):
-    result = run_command("validate", "--url", live.url)
-    assert (result.returncode, result.stderr) == (0, "")
-    assert "VALIDATION PASSED: accuracy 100% (3 of 3, required 80%)" in result.stdout
-    assert "'$500' is in result 1" in result.stdout
-    assert _left_behind(service) == 0
-
-
-def test_the_gate_checks_infrastructure_then_five_samples_then_three_documents_and_queries(validated, minilm):
+def test_the_gate_checks_in_order_and_embeddings_must_have_unit_length_and_the_dimension_that_it_expects(
+    validated, minilm, gate
+):
     report = validated(read_gate(), minilm)
     phases = [step.phase for step in report.steps]
     assert phases == [INFRASTRUCTURE] * 6 + [EMBEDDINGS] * 5 + [INDEXING] * 3 + [ACCURACY] * 3 + [CLEAN_UP]
     assert (report.relevant, report.queries, report.passed) == (3, 3, True)
-
-
-def test_the_report_as_json_is_one_object_and_an_unreachable_service_fails(live):
-    result = run_command("validate", "--url", live.url, "--json")
-    report = json.loads(result.stdout)
-    assert (result.returncode, report["passed"], report["accuracy"]) == (0, True, 1.0)
-    assert {"phase", "name", "passed", "found", "latency_ms"} == set(report["steps"][0])
-    result = run_command("validate", "--url", "http://127.0.0.1:9")
-    assert result.returncode == 1
-    assert "FAILED  Service" in result.stdout
-    assert "VALIDATION FAILED" in result.stdout
-
-
-def test_embeddings_must_have_unit_length_and_the_dimension_that_the_gate_expects(validated, gate, minilm):
     for numbers, length in (([0.5, 0.5], "0.707"), ([1.2, 0.0], "1.200")):
         report = validated(read_gate(), Vectors(numbers))
         samples = [(step.passed, step.found) for step in report.steps if step.phase == EMBEDDINGS]
@@ -113,15 +93,25 @@ def test_embeddings_must_have_unit_length_and_the_dimension_that_the_gate_expect
     assert not report.passed
 
 
-def test_the_expected_text_is_searched_for_literally(validated, gate, minilm):
-    """As regular expressions, `$500` would match nothing and `.` anything."""
-    queries = [{"query": "selenium timeout duration", "category": "architecture", "expected": "30.seconds"}]
-    report = validated(gate(queries=queries), minilm)
-    [asked] = [step for step in report.steps if step.phase == ACCURACY]
-    assert (asked.passed, asked.found.partition(" of ")[0]) == (False, "'30.seconds' is in none")
+def test_pre_validation_passes_at_100_percent_as_json_too_and_an_unreachable_service_fails(live, service):
+    result = run_command("validate", "--url", live.url)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "VALIDATION PASSED: accuracy 100% (3 of 3, required 80%)" in result.stdout
+    assert "'$500' is in result 1" in result.stdout
+    assert _left_behind(service) == 0
+    result = run_command("validate", "--url", live.url, "--json")
+    report = json.loads(result.stdout)
+    assert (result.returncode, report["passed"], report["accuracy"]) == (0, True, 1.0)
+    assert {"phase", "name", "passed", "found", "latency_ms"} == set(report["steps"][0])
+    result = run_command("validate", "--url", "http://127.0.0.1:9")
+    assert result.returncode == 1
+    assert "FAILED  Service" in result.stdout
+    assert "VALIDATION FAILED" in result.stdout
 
 
-def test_accuracy_below_80_percent_fails_and_filters_are_obeyed(validated, gate, service, minilm):
+def test_accuracy_below_80_percent_fails_filters_are_obeyed_and_texts_searched_for_literally(
+    validated, gate, service, minilm
+):
     right = {"query": "selenium timeout duration", "expected": "30 seconds", "category": "architecture"}
     wrong = {"query": "FireKirin jackpot amount", "expected": "$500", "game": "OrionStars"}
     report = validated(gate(queries=[right] * 3 + [wrong]), minilm)
@@ -129,6 +119,11 @@ def test_accuracy_below_80_percent_fails_and_filters_are_obeyed(validated, gate,
     assert [step.found for step in report.steps if step.phase == ACCURACY][3] == "'$500' is in none of 0 results"
     assert validated(gate(queries=[right] * 4 + [wrong]), minilm).passed
     assert _left_behind(service) == 0
+    # As regular expressions, `$500` would match nothing and `.` anything.
+    queries = [{"query": "selenium timeout duration", "category": "architecture", "expected": "30.seconds"}]
+    report = validated(gate(queries=queries), minilm)
+    [asked] = [step for step in report.steps if step.phase == ACCURACY]
+    assert (asked.passed, asked.found.partition(" of ")[0]) == (False, "'30.seconds' is in none")
 
 
 def test_indexed_documents_are_deleted_when_indexing_breaks_off(validated, gate, service, minilm):

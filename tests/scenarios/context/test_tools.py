@@ -5,7 +5,7 @@ from jsonschema import Draft202012Validator
 
 from schemas.settings import RetrievalSettings
 from schemas.tool_schemas import read_tool_schemas
-from tests.scenarios.context.tools import HEALTH, INDEX, JACKPOT, RETRY, SEARCH, STATS
+from tests.scenarios.context.conftest import HEALTH, INDEX, JACKPOT, RETRY, SEARCH, STATS
 from tests.support.contract import Contract
 
 pytestmark = pytest.mark.usefixtures("closed_breaker")
@@ -14,16 +14,13 @@ pytestmark = pytest.mark.usefixtures("closed_breaker")
 class TestTransport:
     """The transport, §2."""
 
-    def test_tools_are_listed_with_their_schemas(self, client):
+    def test_tools_are_listed_with_their_schemas_and_the_search_with_the_contracts_arguments(self, client):
         listed = client.get("/tools").json["tools"]
         assert [tool["name"] for tool in listed] == [SEARCH, INDEX, HEALTH, STATS]
         for tool in listed:
             assert tool["description"]
             Draft202012Validator.check_schema(tool["inputSchema"])
             Draft202012Validator.check_schema(tool["outputSchema"])
-
-    def test_the_search_takes_the_contracts_arguments(self, client):
-        listed = client.get("/tools").json["tools"]
         given = next(tool["inputSchema"] for tool in listed if tool["name"] == SEARCH)
         fields = given["properties"]
         assert given["required"] == ["query"]
@@ -44,27 +41,11 @@ class TestTransport:
             served = {key: value for key, value in read_tool_schemas(tool).output.items() if key != "$schema"}
             assert said == served
 
-    def test_an_unknown_tool_is_not_found(self, client):
+    def test_an_unknown_tool_is_not_found_and_a_call_of_another_tool_or_shape_refused(self, client):
         for send in (client.post, client.get):
             answer = send("/tools/rag_nothing")
             assert (answer.status_code, answer.json["error"]) == (404, "Tool rag_nothing not found")
             assert answer.json["fallback"] is False
-
-    def test_a_csharp_clients_request_with_nulls_is_answered(self, call, index, session_id):
-        index()
-        absent = dict.fromkeys(("category", "contentType", "game", "agent"))
-        answer = call(SEARCH, query="retry logic", limit=5, sessionId=session_id, **absent)
-        assert [each["content"] for each in answer["results"]] == [RETRY]
-
-    def test_arguments_may_be_named_as_mcp_writes_them(self, client, index, session_id):
-        index()
-        arguments = {"query": "retry logic", "sessionId": session_id}
-        for body in ({"name": SEARCH, "arguments": arguments}, {"arguments": arguments}):
-            answer = client.post(f"/tools/{SEARCH}", json=body)
-            assert [each["content"] for each in answer.json["results"]] == [RETRY]
-        assert client.post(f"/tools/{STATS}", json={"name": STATS, "arguments": None}).status_code == 200
-
-    def test_a_call_of_another_tool_or_shape_is_refused(self, client):
         for body, field in (
             ({"name": INDEX, "arguments": {"query": "x"}}, "name"),
             ({"arguments": ["x"]}, "arguments"),
@@ -75,6 +56,19 @@ class TestTransport:
             for tool in (SEARCH, HEALTH):
                 answer = client.post(f"/tools/{tool}", data=body, content_type="application/json")
                 assert (answer.status_code, answer.json["fallback"]) == (400, False), body
+
+    def test_arguments_may_be_named_as_mcp_writes_them_and_be_null_as_csharp_does(
+        self, client, call, index, session_id
+    ):
+        index()
+        arguments = {"query": "retry logic", "sessionId": session_id}
+        for body in ({"name": SEARCH, "arguments": arguments}, {"arguments": arguments}):
+            answer = client.post(f"/tools/{SEARCH}", json=body)
+            assert [each["content"] for each in answer.json["results"]] == [RETRY]
+        assert client.post(f"/tools/{STATS}", json={"name": STATS, "arguments": None}).status_code == 200
+        absent = dict.fromkeys(("category", "contentType", "game", "agent"))
+        answer = call(SEARCH, query="retry logic", limit=5, sessionId=session_id, **absent)
+        assert [each["content"] for each in answer["results"]] == [RETRY]
 
     def test_tools_that_only_read_may_be_called_with_get(self, client, index, session_id):
         index()
@@ -116,11 +110,9 @@ class TestArguments:
         assert answer["error"] == answer["message"] == (sentence or answer["message"])
         assert answer["fallback"] is False
         assert call(STATS)["totalQueries"] == before
+        for limit in (1, 20):
+            assert call(SEARCH, query="x" * 1000, limit=limit)["fallbackLevel"] == 1
         assert call(HEALTH)["circuitBreakerOpen"] is False
-
-    def test_the_smallest_and_largest_limits_are_accepted(self, search):
-        assert search("x" * 1000, limit=20)["fallbackLevel"] == 1
-        assert search("x", limit=1)["fallbackLevel"] == 1
 
     @pytest.mark.parametrize(
         ("arguments", "field"),
@@ -150,15 +142,14 @@ class TestArguments:
 
 
 class TestIndexing:
-    def test_the_answer_names_what_was_stored(self, client, index):
-        answer = index()
-        assert (answer["success"], answer["chunksIndexed"]) == (True, 1)
-        stored = client.get(f"/collections/rag-context/documents/{answer['vectorIds'][0]}").json
-        assert (stored["text"], stored["metadata"]["document_id"]) == (RETRY, answer["documentId"])
-
-    def test_the_same_content_twice_is_one_document(self, call, index, search):
+    def test_the_answer_names_what_was_stored_and_the_same_content_twice_is_one_document(
+        self, client, call, index, search
+    ):
         before = call(STATS)["totalDocuments"]
         first, second = index(), index()
+        assert (first["success"], first["chunksIndexed"]) == (True, 1)
+        stored = client.get(f"/collections/rag-context/documents/{first['vectorIds'][0]}").json
+        assert (stored["text"], stored["metadata"]["document_id"]) == (RETRY, first["documentId"])
         assert first["vectorIds"] == second["vectorIds"]
         assert first["documentId"] == second["documentId"]
         assert call(STATS)["totalDocuments"] == before + 1

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from retrieval.chat.answering import ABOUT_THE_BLOCK
-from tests.scenarios.documents.texts import BACKUPS, HOLIDAY, fault
+from tests.scenarios.documents.conftest import BACKUPS, HOLIDAY, fault
 from tests.support.injections import MARKERS, looks_like_a_marker
 
 
@@ -31,7 +31,9 @@ def said(models):
 class TestChat:
     HELLO = ({"role": "user", "content": "How long are backups kept?"},)
 
-    def test_without_use_rag_nothing_is_searched_and_nothing_added(self, talk, said, models):
+    def test_without_use_rag_nothing_is_searched_and_nothing_added_and_the_contracts_curl_line_works_literally(
+        self, talk, said, models
+    ):
         for options in ({}, {"useRag": False}, {"useRag": None}):
             asked = len(models.requests)
             answer = talk(messages=self.HELLO, system="Be brief.", **options)
@@ -40,6 +42,8 @@ class TestChat:
             assert answer["data"]["message"] == answer["data"]["response"] == "So it is."
             assert said()["messages"] == [{"role": "system", "content": "Be brief."}, *self.HELLO]
         assert said()["model"] == "chatty"
+        body = {"model": "llama2", "messages": [{"role": "user", "content": "Hi"}], "useRag": True}
+        assert talk(**body)["ragUsed"] is True
 
     def test_the_context_block_has_the_contracts_exact_wording(self, talk, said, models):
         models.meanings = {"How long": [1, 0], "Backups": [0.9, 0.4359], "Employees": [0.8, 0.6]}
@@ -74,11 +78,22 @@ class TestChat:
         embedded = [each.body["input"] for each in models.requests[asked:] if each.path == "/v1/embeddings"]
         assert embedded == [[history[2]["content"]]]
 
-    def test_message_is_accepted_and_continues_the_conversation(self, talk, said):
+    def test_message_is_accepted_and_continues_the_conversation_and_options_are_passed_on_unchanged(self, talk, said):
         first = talk(message="My name is Ada.")
         conversation = first["data"]["conversationId"]
         talk(message="What is my name?", conversationId=conversation)
         assert [each["content"] for each in said()["messages"]] == ["My name is Ada.", "So it is.", "What is my name?"]
+        options = {"temperature": 0.5, "top_p": 0.9, "num_ctx": 4096, "stop": ["END"], "unset": None}
+        talk(message="Hello?", options=options)
+        assert said() == {
+            "model": "chatty",
+            "messages": [{"role": "user", "content": "Hello?"}],
+            **{name: value for name, value in options.items() if value is not None},
+        }
+        talk(message="Hello?")
+        assert said().keys() == {"model", "messages"}
+        talk(message="Hello?", options={"num_predict": 7})
+        assert said()["max_tokens"] == 7
 
     def test_conversations_are_stored_with_their_sources(self, talk):
         text = BACKUPS * 5
@@ -128,19 +143,6 @@ class TestChat:
         found = talk("/api/rag/search", query="anything", filters={"source": "down"})["results"]
         assert [each["text"] for each in found] == [BACKUPS]
 
-    def test_options_are_passed_on_unchanged_and_none_is_added(self, talk, said):
-        options = {"temperature": 0.5, "top_p": 0.9, "num_ctx": 4096, "stop": ["END"], "unset": None}
-        talk(message="Hello?", options=options)
-        assert said() == {
-            "model": "chatty",
-            "messages": [{"role": "user", "content": "Hello?"}],
-            **{name: value for name, value in options.items() if value is not None},
-        }
-        talk(message="Hello?")
-        assert said().keys() == {"model", "messages"}
-        talk(message="Hello?", options={"num_predict": 7})
-        assert said()["max_tokens"] == 7
-
     @pytest.mark.parametrize("place", ["title", "text"])
     def test_no_document_ends_the_block_that_contains_it(self, talk, said, place):
         """Whatever looks like an end to a reader: `tests/retrieval/test_quoting.py` has the rules."""
@@ -186,11 +188,5 @@ class TestChat:
     )
     def test_a_wrong_body_is_refused(self, talk, wrong, field):
         assert fault(talk(status=400, **wrong))[0] == field
-
-    def test_refused_options_say_why(self, talk):
         assert "a key of more than 512 bytes" in talk(status=400, message="x", options={"k" * 513: 1})["message"]
         assert "2000 are allowed" in talk(status=400, message="x", options={"stop": ["x"] * 2_001})["message"]
-
-    def test_the_contracts_curl_line_works_literally(self, talk):
-        body = {"model": "llama2", "messages": [{"role": "user", "content": "Hi"}], "useRag": True}
-        assert talk(**body)["ragUsed"] is True

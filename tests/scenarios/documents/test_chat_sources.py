@@ -6,7 +6,7 @@ import pytest
 
 from retrieval.chat.answering import NOTHING_FOUND
 from schemas.settings import RetrievalSettings
-from tests.scenarios.documents.texts import BACKUPS, HOLIDAY
+from tests.scenarios.documents.conftest import BACKUPS, HOLIDAY
 from tests.support.model_server import chat_answer
 
 QUESTION = {"role": "user", "content": "How long are backups kept?"}
@@ -65,7 +65,9 @@ def says(models):
 
 
 class TestCitations:
-    def test_each_number_is_told_with_its_passage_or_as_not_valid(self, talk, says):
+    def test_each_number_is_told_with_its_passage_or_as_not_valid_and_without_rag_there_is_nothing_to_check(
+        self, talk, says
+    ):
         says("So [2], and so [1, 3]. Not `[4]`, but [2] again.")
         answer = talk()
         first, second = answer["ragSources"]
@@ -79,8 +81,6 @@ class TestCitations:
         assert answer["citations"][2] == {"number": 3, "collection": None, "id": None, "valid": False}
         assert (first["page"], second["page"]) == (7, 7)
         assert answer["relevance"] == pytest.approx(0.96, abs=1e-3)
-
-    def test_without_rag_there_is_nothing_to_check(self, talk, says):
         says("So [1].")
         answer = talk(UNRELATED, useRag=False)
         assert answer["data"]["message"] == "So [1]."
@@ -95,7 +95,7 @@ class TestCitations:
 
 
 class TestNothingRelevant:
-    def test_it_says_so_and_the_model_is_not_asked(self, talk, chats):
+    def test_it_says_so_and_the_model_is_not_asked_and_the_request_sets_the_limit(self, talk, chats):
         asked, name = len(chats()), uuid.uuid4().hex
         answer = talk(UNRELATED, conversationId=name)
         assert len(chats()) == asked
@@ -106,8 +106,6 @@ class TestNothingRelevant:
         assert answer["relevance"] is None or answer["relevance"] < 0.1
         kept = talk.client.get(f"/api/chat/{name}").json["messages"]
         assert [each["content"] for each in kept] == [UNRELATED["content"], NOTHING_FOUND]
-
-    def test_the_request_sets_the_limit(self, talk):
         assert [each["title"] for each in talk(min_relevance=0.9)["ragSources"]] == ["T/a"]
         assert talk(min_relevance=0.97)["data"]["message"] == NOTHING_FOUND
         assert len(talk(UNRELATED, min_relevance=0)["ragSources"]) == 2

@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from tests.scenarios.documents.texts import BACKUPS
+from tests.scenarios.documents.conftest import BACKUPS
 from tests.support.model_server import Answer, as_events, as_json, chat_answer
 
 QUESTION = "How long are backups kept?"
@@ -55,11 +55,11 @@ class TestStreams:
         assert last == whole
         assert [(each["number"], each["valid"]) for each in last["citations"]] == [(1, True), (2, False)]
 
-    def test_names_that_nothing_reads_are_told_at_the_end(self, talk):
+    def test_names_that_nothing_reads_are_told_at_the_end_and_a_conversation_remembers_what_was_said_once(
+        self, talk, models
+    ):
         *_, last = events(talk(message="Hello?", stream=True, mood="gentle"))
         assert "mood" in str(last["warnings"])
-
-    def test_a_conversation_remembers_what_was_said_once(self, talk, models):
         name = uuid.uuid4().hex
         events(talk(message="My name is Ada.", stream=True, conversationId=name))
         events(talk(message="What is my name?", stream=True, conversationId=name))

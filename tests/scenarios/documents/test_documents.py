@@ -4,9 +4,12 @@ import hashlib
 import uuid
 from urllib.parse import quote
 
-import pytest
+from tests.scenarios.documents.conftest import BACKUPS, HOLIDAY, SENTENCE, fault
 
-from tests.scenarios.documents.texts import BACKUPS, HOLIDAY, SENTENCE, fault
+
+def rule_of(source, filename, **more):
+    told = {"source": source, "doc_type": "ops", "last_update_date": "2026-01-31"}
+    return {"filename": filename, "content": BACKUPS, "metadata": told, **more}
 
 
 class TestDocuments:
@@ -34,18 +37,9 @@ class TestDocuments:
         assert deleted.json == told
         assert [each["metadata"]["path"] for each in search()["results"]] == ["/b"]
 
-    def test_an_update_keeps_the_time_of_creation(self, ingest, client, source):
-        def listed():
-            (found,) = client.get("/api/rag/documents", query_string={"source": source}).json["documents"]
-            return found
-
-        ingest()
-        before = listed()
-        ingest(text=HOLIDAY)
-        after = listed()
-        assert after["createdAt"] == before["createdAt"] == before["updatedAt"] < after["updatedAt"]
-
-    def test_documents_are_listed_by_source_path_and_tag(self, ingest, client, source):
+    def test_documents_are_listed_by_source_path_and_tag_and_an_update_keeps_the_time_of_creation(
+        self, ingest, client, source
+    ):
         ingest("/a", tags=["red", "green"])
         ingest("/b", tags=["green"])
 
@@ -62,18 +56,26 @@ class TestDocuments:
         answer = client.get("/api/rag/documents", query_string={"source": " "})
         assert (answer.status_code, fault(answer.json)[0]) == (400, "source")
 
-    def test_a_document_found_in_another_collection_is_deleted_there(self, client, search, source, collection):
-        told = {"source": source, "doc_type": "ops", "last_update_date": "2026-01-31"}
-        rule = {"filename": f"{source}.md", "content": BACKUPS, "metadata": told}
-        batch = {"documents": [rule], "collection": collection}
+        def listed():
+            filters = {"source": source, "path": "/b"}
+            (found,) = client.get("/api/rag/documents", query_string=filters).json["documents"]
+            return found
+
+        before = listed()
+        ingest("/b", text=HOLIDAY)
+        after = listed()
+        assert after["createdAt"] == before["createdAt"] == before["updatedAt"] < after["updatedAt"]
+
+    def test_a_document_that_another_contract_stored_is_found_and_deleted_by_its_id(
+        self, client, search, source, collection, ingest
+    ):
+        batch = {"documents": [rule_of(source, f"{source}.md")], "collection": collection}
         assert client.post("/api/rag/documents:batch", json=batch).json["documents_failed"] == 0
         [found] = search()["results"]
         assert found["metadata"]["collection"] == collection
         deleted = client.delete(f"/api/rag/documents/{found['metadata']['documentId']}")
         assert (deleted.status_code, deleted.json["collection"], deleted.json["chunkCount"]) == (200, collection, 1)
         assert search()["results"] == []
-
-    def test_a_document_that_the_other_contract_names_by_a_uuid_is_deleted_by_it(self, client, ingest, source):
         ingest("/a")
         body = {"query": BACKUPS, "context_key": "a:b", "min_relevance": 0, "where": {"source": source}}
         [chunk] = client.post("/api/rag/retrieve", json=body).json["document_chunks"]
@@ -94,8 +96,7 @@ class TestDocuments:
 
     def test_an_id_in_several_collections_is_a_conflict_that_names_them(self, client, collection, source):
         names = [f"{collection}-{number}" for number in (1, 2)]
-        told = {"source": source, "doc_type": "ops", "last_update_date": "2026-01-31"}
-        rule = {"document_id": str(uuid.uuid4()), "filename": "a.md", "content": BACKUPS, "metadata": told}
+        rule = rule_of(source, "a.md", document_id=str(uuid.uuid4()))
         for name in names:
             client.post("/api/rag/documents:batch", json={"documents": [rule], "collection": name})
         path = f"/api/rag/documents/{rule['document_id']}"

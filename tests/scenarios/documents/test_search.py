@@ -1,8 +1,6 @@
 """Contract *documents*, over HTTP: what a search finds, in which order, and which searches are refused."""
 
-import pytest
-
-from tests.scenarios.documents.texts import BACKUPS, HOLIDAY, fault
+from tests.scenarios.documents.conftest import BACKUPS, HOLIDAY, fault
 
 
 class TestSearch:
@@ -26,13 +24,11 @@ class TestSearch:
         )
         assert other["metadata"]["documentId"] == second["documentId"]
 
-    def test_the_query_is_required(self, client):
+    def test_the_query_is_required_and_top_k_is_5_by_default_and_at_most_20(self, client, ingest, search):
         for body in ({}, {"query": None}):
             assert fault(client.post("/api/rag/search", json=body).json) == ("query", "query is required")
         for wrong in ("", " ", 7, "x" * 2_001):
             assert fault(client.post("/api/rag/search", json={"query": wrong}).json)[0] == "query"
-
-    def test_top_k_is_5_by_default_and_at_most_20(self, ingest, search):
         for number in range(7):
             ingest(f"/{number}", text=f"{BACKUPS} Copy {number}.")
         assert search()["resultCount"] == 5
@@ -41,7 +37,7 @@ class TestSearch:
         for wrong in (0, 21, -1, 2.5, "5", True):
             assert fault(search(topK=wrong, status=400))[0] == "topK"
 
-    def test_min_score_is_0_by_default_and_at_most_1(self, ingest, search):
+    def test_relevance_and_score_are_told_and_filter_where_asked_to(self, ingest, search):
         ingest("/a")
         ingest("/b", text=HOLIDAY)
         scores = [each["score"] for each in search()["results"]]
@@ -50,10 +46,6 @@ class TestSearch:
         assert search(minScore=1)["results"] == []
         for wrong in (-0.1, 1.1, "0.5", True):
             assert fault(search(minScore=wrong, status=400))[0] == "minScore"
-
-    def test_relevance_is_beside_the_score_and_filters_where_asked_to(self, ingest, search):
-        ingest("/a")
-        ingest("/b", text=HOLIDAY)
         results = search()["results"]
         relevances = [each["relevance"] for each in results]
         assert relevances[0] > 0.9 > relevances[1]
@@ -63,8 +55,9 @@ class TestSearch:
         assert search("How do I cook pasta?", min_relevance=None)["resultCount"] == 2
         for wrong in (-0.1, 1.1, "0.5", True):
             assert fault(search(min_relevance=wrong, status=400))[0] == "min_relevance"
+        assert search(topK=None, minScore=None, nonsense=1)["resultCount"] == 2
 
-    def test_source_and_tags_filter_and_one_matching_tag_is_enough(self, ingest, search):
+    def test_source_and_tags_filter_inside_the_query_and_one_matching_tag_is_enough(self, ingest, search):
         ingest("/a", tags=["red", "green"])
         ingest("/b", tags=["blue"])
         ingest("/c")
@@ -78,17 +71,10 @@ class TestSearch:
         assert paths(tags=["yellow"]) == []
         assert paths(tags=[]) == ["/a", "/b", "/c"]
         assert paths(source="nowhere", tags=["red"]) == []
-
-    @pytest.mark.slow
-    def test_filters_apply_inside_the_query_and_not_after_it(self, ingest, search):
         for number in range(30):
             ingest(f"/near-{number}", text=f"{BACKUPS} {number}")
         ingest("/far", text=HOLIDAY, tags=["rare"])
         assert search(topK=1, filters={"tags": ["rare"]})["results"][0]["metadata"]["path"] == "/far"
-
-    def test_unknown_fields_and_nulls_are_ignored(self, ingest, search):
-        ingest()
-        assert search(topK=None, minScore=None, nonsense=1)["resultCount"] == 1
 
 
 def test_the_contracts_curl_line_works_literally(client):

@@ -6,7 +6,7 @@ import pytest
 
 from retrieval.erasing.pending import PendingErasures
 from tests.scenarios.databases import ON_BOTH
-from tests.scenarios.erasure.erasing import check_gone, erase, files_with, store
+from tests.scenarios.erasure.conftest import check_gone, erase, files_with, store
 from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.erasing.storage_erasure import StorageErasure
 

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.access.callers import ANYBODY, acting_as
 from schemas.contracts.collect import CollectRequest
-from tests.scenarios.erasure.erasing import SETTINGS, asker
+from tests.scenarios.erasure.conftest import SETTINGS, asker
 from tests.support.apps import models_of, running_app
 from tests.support.commands import files_holding, run_command
 from wrapper.secret_key import KeyFile

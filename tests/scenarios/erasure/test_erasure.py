@@ -14,7 +14,7 @@ from schemas.contracts.collect import CollectRequest
 from schemas.contracts.jobs import Wanted
 from schemas.contracts.watchers import FailedFile, WatcherReport
 from tests.scenarios.databases import ON_BOTH
-from tests.scenarios.erasure.erasing import (
+from tests.scenarios.erasure.conftest import (
     ask,
     check_gone,
     erase,

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.scenarios.databases import ON_BOTH
-from tests.scenarios.erasure.erasing import add, ask, check_gone, erase, files_with, removed, tables_with, upload
+from tests.scenarios.erasure.conftest import add, ask, check_gone, erase, files_with, removed, tables_with, upload
 from tests.support.live import eventually
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from retrieval.ingest.identity import chunk_id
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
 from schemas.settings import AccessSettings
-from tests.scenarios.erasure.erasing import add, check_gone, erase, files_of, tables_with
+from tests.scenarios.erasure.conftest import add, check_gone, erase, files_of, tables_with
 from tests.support.apps import HeldBody, running_app
 from wrapper.erasing.storage_erasure import StorageErasure
 from wrapper.web import line_streams

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.access.callers import ANYBODY, acting_as
 from schemas.contracts.watchers import WatcherReport
-from tests.scenarios.erasure.erasing import add, asker, erase, left, send, store, upload
+from tests.scenarios.erasure.conftest import add, asker, erase, left, send, store, upload
 from tests.wrapper.audit.conftest import lines_of
 
 

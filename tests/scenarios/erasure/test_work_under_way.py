@@ -10,7 +10,7 @@ from schemas.access.callers import ANYBODY, Scope, acting_as
 from schemas.contracts.chat import ChatRequest, Message
 from schemas.contracts.collect import CollectRequest
 from schemas.errors import ConflictError, NotFoundError
-from tests.scenarios.erasure.erasing import (
+from tests.scenarios.erasure.conftest import (
     SETTINGS,
     ask,
     asker,

@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.errors import UnavailableError
-from tests.scenarios.rules.texts import MOVEMENT, WEAPONS, rule, sections
+from tests.scenarios.rules.conftest import MOVEMENT, WEAPONS, rule, sections
 
 pytestmark = pytest.mark.usefixtures("models_up")
 
@@ -103,7 +103,9 @@ def test_an_answer_is_kept_for_its_time(app, client, collection, monkeypatch):
     assert post(client, "/api/rag/retrieve", **asked)["context_id"] != first["context_id"]
 
 
-def test_a_batch_that_could_not_be_embedded_is_tried_again_under_its_key(client, models):
+def test_a_batch_that_could_not_be_embedded_is_tried_again_and_a_repeated_one_warns_in_one_list(
+    client, models, collection
+):
     key = {"Idempotency-Key": "an outage"}
     body = {"documents": [rule("outage.md", "## Outage\n\nNobody embeds.")], "collection": "never-made-before"}
     models.is_down = True
@@ -114,9 +116,6 @@ def test_a_batch_that_could_not_be_embedded_is_tried_again_under_its_key(client,
     assert (stored.json["documents_processed"], stored.json["failures"]) == (1, [])
     assert "Idempotent-Replayed" not in stored.headers
     assert (again.headers["Idempotent-Replayed"], again.data) == ("true", stored.data)
-
-
-def test_a_repeated_batch_warns_of_the_request_and_of_its_documents_in_one_list(client, collection):
     long = rule("long.md", "# Long\n\n" + "word " * 9_000)
     body, key = {"documents": [long], "collection": collection, "colour": "green"}, {"Idempotency-Key": collection}
     first, again = (client.post("/api/rag/documents:batch", json=body, headers=key) for _ in range(2))

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from tests.scenarios.rules.texts import BARRICADES, rule, sections
+from tests.scenarios.rules.conftest import BARRICADES, rule, sections
 
 
 def test_contract_test_5_ingest_idempotency(ingest, retrieve, chunks):
@@ -19,13 +19,22 @@ def test_contract_test_5_ingest_idempotency(ingest, retrieve, chunks):
     assert sections(retrieve("dice", min_relevance=0)) == ["Dice"]
 
 
-def test_unchanged_documents_are_not_embedded_again(ingest, chunks):
+def test_unchanged_documents_are_not_embedded_again_and_contract_keys_cannot_be_forged(ingest, chunks):
     documents = [rule(f"{number}.md", content) for number, content in enumerate(BARRICADES)]
     assert ingest(*documents)["embedding_count"] == 3
     before = chunks()
     again = ingest(*documents)
     assert (again["documents_processed"], again["embedding_count"]) == (3, 0)
     assert chunks() == before
+    document_id = str(uuid.uuid4())
+    document = rule("a.md", BARRICADES[0], document_id, mine="kept")
+    for name in ("document_id", "chunk_index", "content_hash", "embedding_model", "created_at", "path"):
+        document["metadata"][name] = "forged"
+    ingest(document)
+    (stored,) = chunks(document_id=document_id)
+    assert stored["metadata"]["mine"] == "kept"
+    assert "forged" not in stored["metadata"].values()
+    assert stored["metadata"]["embedding_model"] == "all-MiniLM-L6-v2"
 
 
 @pytest.mark.parametrize(
@@ -51,24 +60,6 @@ def test_invalid_document_error_skips_the_document_and_stores_its_siblings(inges
     assert {each["metadata"]["path"] for each in chunks()} == {"good.md", "c.md"}
 
 
-def test_replace_missing_keeps_the_old_version_of_a_refused_document(ingest, chunks):
-    ingest(*(rule(f"{number}.md", content) for number, content in enumerate(BARRICADES)))
-    ingest(rule("0.md", BARRICADES[0]), rule("1.md", BARRICADES[1], "no-uuid"), replace_missing=True)
-    assert {each["metadata"]["path"] for each in chunks()} == {"0.md", "1.md"}
-
-
-def test_contract_keys_cannot_be_forged(ingest, chunks):
-    document_id = str(uuid.uuid4())
-    document = rule("a.md", BARRICADES[0], document_id, mine="kept")
-    for name in ("document_id", "chunk_index", "content_hash", "embedding_model", "created_at", "path"):
-        document["metadata"][name] = "forged"
-    ingest(document)
-    (stored,) = chunks(document_id=document_id)
-    assert stored["metadata"]["mine"] == "kept"
-    assert "forged" not in stored["metadata"].values()
-    assert stored["metadata"]["embedding_model"] == "all-MiniLM-L6-v2"
-
-
 def test_replace_missing_deletes_what_is_not_in_the_batch(ingest, chunks):
     """Also where nothing is stored, when there is nothing to delete."""
     nothing = ingest(rule("bad.md", BARRICADES[0], source=None), replace_missing=True)
@@ -76,3 +67,7 @@ def test_replace_missing_deletes_what_is_not_in_the_batch(ingest, chunks):
     ingest(*(rule(f"{number}.md", content) for number, content in enumerate(BARRICADES)))
     ingest(rule("0.md", BARRICADES[0]), rule("bad.md", BARRICADES[1], source=None), replace_missing=True)
     assert {each["metadata"]["path"] for each in chunks()} == {"0.md"}
+    # The old version of a document that is refused stays.
+    ingest(*(rule(f"{number}.md", content) for number, content in enumerate(BARRICADES)))
+    ingest(rule("0.md", BARRICADES[0]), rule("1.md", BARRICADES[1], "no-uuid"), replace_missing=True)
+    assert {each["metadata"]["path"] for each in chunks()} == {"0.md", "1.md"}

@@ -10,7 +10,7 @@ from retrieval.rules.pipeline import RAGPipeline
 from schemas.access.callers import ANYBODY, acting_as
 from schemas.contracts.rule_documents import RetrieveRequest
 from schemas.settings import RetrievalSettings
-from tests.scenarios.rules.texts import BARRICADES, DOC_TYPES, MOVEMENT, PHASES, WEAPONS, rule, sections
+from tests.scenarios.rules.conftest import BARRICADES, DOC_TYPES, MOVEMENT, PHASES, WEAPONS, rule, sections
 
 
 def test_contract_test_1_retrieve_with_high_relevance(ingest, retrieve):
@@ -72,15 +72,13 @@ def test_the_same_question_has_the_same_answer_until_something_is_ingested(inges
     assert len(again["document_chunks"]) == 2
 
 
-def test_max_chunks_is_obeyed_and_bounded(ingest, retrieve):
+def test_max_chunks_is_obeyed_and_bounded_and_settings_fill_in_what_a_question_leaves_open(
+    ingest, retrieve, app, client, collection
+):
     ingest(*(rule(f"{number}.md", content) for number, content in enumerate(BARRICADES)))
     assert len(retrieve("barricades", max_chunks=2, min_relevance=0)["document_chunks"]) == 2
     for wrong in (0, 101, "3", 1.5, True):
         assert retrieve("barricades", max_chunks=wrong, status=400)["details"]["field"] == "max_chunks"
-
-
-def test_settings_fill_in_what_a_question_leaves_open(app, client, collection, ingest):
-    ingest(*(rule(f"{number}.md", content) for number, content in enumerate(BARRICADES)))
     layers = app.extensions["rag.layers"]
     settings = RetrievalSettings(retrieve_max_chunks=2, retrieve_min_relevance=0.0)
     asked = RetrieveRequest("How do I cook pasta?", f"of:{collection}", collections=(collection,))
@@ -90,11 +88,13 @@ def test_settings_fill_in_what_a_question_leaves_open(app, client, collection, i
         assert len(pipeline.retrieve(asked).document_chunks) == 2
 
 
-def test_invalid_query_error(ingest, retrieve):
+def test_invalid_query_error_and_a_missing_collection_is_not_found(ingest, retrieve):
     for query in ("", "  \n", "x" * 2001):
         answer = retrieve(query, status=400)
         named = (answer["error"], answer["code"], answer["details"]["field"])
         assert named == ("Validation error", "invalid_query", "query"), query[:10]
+    missing = retrieve("anything", status=404)
+    assert (missing["error"], missing["code"]) == ("Not found", "collection_not_found")
     ingest(rule("a.md", BARRICADES[0]))
     assert retrieve("x" * 2000)["document_chunks"] == []
 
@@ -138,8 +138,3 @@ def test_documents_stored_under_one_contract_are_found_under_the_other(client):
     found = client.post("/api/search", json={"query": f"quokka {token}"}).json["results"][0]
     assert (found["doc_id"], found["collection"]) == (document_id, "rag-documents")
     client.delete(f"/api/rag/documents/{document_id}")
-
-
-def test_a_missing_collection_is_not_found(retrieve):
-    answer = retrieve("anything", status=404)
-    assert (answer["error"], answer["code"]) == ("Not found", "collection_not_found")

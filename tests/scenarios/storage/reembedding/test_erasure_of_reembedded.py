@@ -3,7 +3,7 @@
 import pytest
 
 from tests.scenarios.databases import ON_BOTH
-from tests.scenarios.storage.reembedding.switching import add, complete, nearest, reembed, state
+from tests.scenarios.storage.reembedding.conftest import add, complete, nearest, reembed, state
 from tests.support.live import eventually
 from tests.support.model_server import openai_answer
 from wrapper.catalog.names.beside import with_beside

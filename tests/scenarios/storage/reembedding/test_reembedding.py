@@ -3,7 +3,7 @@
 import pytest
 
 from tests.scenarios.databases import ON_BOTH
-from tests.scenarios.storage.reembedding.switching import OLD_DIMENSION, add, complete, nearest, reembed, state, upload
+from tests.scenarios.storage.reembedding.conftest import OLD_DIMENSION, add, complete, nearest, reembed, state, upload
 from tests.support.live import eventually
 from tests.support.model_server import DIMENSION, vector
 
@@ -63,18 +63,6 @@ def test_nothing_is_lost_that_is_written_while_the_model_does_not_answer(client,
     assert (kept.status_code, kept.json["code"]) == (409, "reembedding_old_vectors_kept")
 
 
-def test_a_connection_that_is_gone_or_has_another_model_ends_it(client, name, connection, models_up):
-    models_up.is_down = True
-    reembed(client, name, connection=connection)
-    config = {"url": f"{models_up.url}/v1", "model": "newest"}
-    assert client.put(f"/api/connections/{connection}", json={"config": config}).status_code == 200
-    eventually(lambda: state(client, name)["status"] == "failed")
-    assert "'newest'" in state(client, name)["error"]
-    models_up.is_down = False
-    assert reembed(client, name, connection=connection).json["model"] == "newest"
-    complete(client, name)
-
-
 @pytest.mark.parametrize(
     ("asked", "status", "code", "field"),
     [
@@ -94,11 +82,23 @@ def test_a_wrong_request_is_refused(client, name, asked, status, code, field):
     assert reembed(client, "nowhere", connection="default").json["code"] == "collection_not_found"
 
 
-def test_a_vector_that_the_collection_cannot_have_is_told_by_its_own_name(client, name, connection, models_up):
+def test_a_connection_that_is_gone_or_has_another_model_and_a_vector_that_cannot_be_end_it(
+    client, name, connection, models_up
+):
     models_up.meanings["Text 3"] = [0.0]
     reembed(client, name, connection=connection)
     eventually(lambda: state(client, name)["status"] == "failed")
     assert f"the metric of collection '{name}' is cosine" in state(client, name)["error"]
+    del models_up.meanings["Text 3"]
+    models_up.is_down = True
+    reembed(client, name, connection=connection)
+    config = {"url": f"{models_up.url}/v1", "model": "newest"}
+    assert client.put(f"/api/connections/{connection}", json={"config": config}).status_code == 200
+    eventually(lambda: state(client, name)["status"] == "failed")
+    assert "'newest'" in state(client, name)["error"]
+    models_up.is_down = False
+    assert reembed(client, name, connection=connection).json["model"] == "newest"
+    complete(client, name)
 
 
 def test_documents_tell_the_model_that_their_vectors_are_of_now(client, filled, connect, connection):

@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from tests.scenarios.storage.reembedding.switching import add, complete, reembed, state
+from tests.scenarios.storage.reembedding.conftest import add, complete, reembed, state
 from tests.support.live import eventually
 from tests.support.model_server import DIMENSION, as_json, openai_answer
 

@@ -19,7 +19,7 @@ from schemas.errors import ConflictError
 from schemas.settings import RetrievalSettings
 from schemas.where import Equals
 from tests.retrieval.letter_embedding import LetterEmbedding
-from tests.scenarios.storage.reembedding.switching import (
+from tests.scenarios.storage.reembedding.conftest import (
     OLD_DIMENSION,
     all_are_embedded_by_the_stub,
     complete,
