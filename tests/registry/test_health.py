@@ -169,6 +169,7 @@ def test_healthy_connections_are_asked_before_unhealthy_ones(connections, patien
     assert asked[0] == repr(well)
 
 
+@pytest.mark.slow
 def test_a_connection_not_asked_because_others_hang_keeps_its_last_report(connections, patients, watch, clock):
     hanging = [connections.create(Connection(f"h{n:02}", "rag", "patient", {"does": "hangs"})) for n in range(20)]
     [well] = connect(connections, "works")

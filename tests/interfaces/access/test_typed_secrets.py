@@ -54,6 +54,7 @@ def test_a_form_is_judged_tested_and_kept_by_one_rule(client, name, service_behi
             assert [stage["name"] for stage in failed] in ([], ["authenticate"], ["capability"]), label
 
 
+@pytest.mark.slow
 def test_a_secret_in_clear_is_nowhere_on_the_disk_and_in_no_line_of_the_log(client, app, name, service_behind, logged):
     """Holds after it was made, tested, used, changed and deleted, and after requests that failed."""
     directory = app.extensions["rag.service"].settings.data_dir

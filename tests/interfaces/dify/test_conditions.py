@@ -170,6 +170,7 @@ def test_conditions_are_joined_by_and_or_and_of_several_names_any_is_enough(foun
     assert found(condition("not contains", "notes", ["nobody", "field"])) == set(VALUES) - {"words"}
 
 
+@pytest.mark.slow
 def test_matches_fill_the_answer_however_far_down_they_are(ask, text_collection):
     name = text_collection(
         {f"near-{number}": ("The release notes.", {"path": f"a/{number}.md"}) for number in range(150)}
@@ -198,6 +199,7 @@ def test_so_are_filters_that_name_too_much():
         ConditionFilters(values).where([Condition(names, "contains", ("x",))], any_holds=False)
 
 
+@pytest.mark.slow
 def test_as_many_values_as_are_allowed_can_be_asked_for(ask, text_collection):
     tags = [f"tag-{each}" for each in range(conditions.MOST_ELEMENTS - 1)]
     documents = {"all": ("Much tagged.", {"tags": tags}), "none": ("Not tagged.", {"tags": ["other"]})}

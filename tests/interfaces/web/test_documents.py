@@ -282,6 +282,7 @@ class TestBounds:
         assert (answer.status_code, answer.json["code"]) == (413, "payload_too_large")
         assert answer.json["details"].items() >= {"field": "file", "part": 2, "limit_bytes": 1 << 20}.items()
 
+    @pytest.mark.slow
     def test_too_many_files_are_refused_at_once(self, client, leaves_nothing):
         answer = client.post("/api/documents", data=form(*((f"{number}.md", b"x") for number in range(1_001))))
         assert (answer.status_code, answer.json["code"]) == (413, "too_many_files")

@@ -168,6 +168,7 @@ def test_a_condition_is_compared_or_refused(client):
     assert {True, False} == {is_refused for _, is_refused in expected.values()}
 
 
+@pytest.mark.slow
 def test_an_unknown_parameter_is_named_in_the_answer(client, name):
     said, plain = {}, {}
     for path, method in operations():

@@ -198,6 +198,7 @@ def test_the_int8_model_embeds_nearly_alike_and_one_connection_has_both(minilm, 
     np.testing.assert_array_equal(minilm_int8.embed(["hello"], model="all-MiniLM-L6-v2"), minilm.embed(["hello"]))
 
 
+@pytest.mark.slow
 def test_building_a_connection_imports_nothing_heavy_and_embedding_opens_no_socket():
     program = f"""
 import socket, sys

@@ -143,6 +143,7 @@ def test_a_table_ends_where_another_block_begins(after, rows):
     assert (found.start, text[found.body : found.end].strip().count("\n")) == (0, rows - 1)
 
 
+@pytest.mark.slow
 @given(st.text("|-: a\n>#", max_size=60))
 @example("a|b\n-|-\n1|2")
 @settings(max_examples=300, deadline=None)

@@ -110,6 +110,7 @@ def test_one_process_reads_many_files_is_started_again_knows_no_environment_and_
     assert read(reader) == made.PIPE_TABLE + "\n"
 
 
+@pytest.mark.slow
 def test_the_process_ends_with_whoever_started_it():
     script = (
         "import os, sys\nfrom retrieval.reading import DocumentReader, kind_named\nreader = DocumentReader()\n"

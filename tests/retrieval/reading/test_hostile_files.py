@@ -78,6 +78,7 @@ def test_a_bomb_is_too_large_before_it_is_unpacked(reader, kind):
     assert refusal(reader, bomb(), kind)[0] == "too_large"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["xlsx", "pdf", "docx", "odt", "pptx"])
 def test_what_needs_too_much_memory_is_ended(kind):
     """A sheet of two corners, a PDF without end, and XML that does not fit."""

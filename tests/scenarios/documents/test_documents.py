@@ -4,6 +4,8 @@ import hashlib
 import uuid
 from urllib.parse import quote
 
+import pytest
+
 from tests.scenarios.documents.conftest import BACKUPS, HOLIDAY, SENTENCE, fault
 
 
