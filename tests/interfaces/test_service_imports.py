@@ -109,6 +109,7 @@ def test_a_service_imports_no_library_that_it_may_never_need():
     assert OPTIONAL & set(imported) == set()
 
 
+@pytest.mark.executed
 def test_workers_import_nothing_that_their_master_could_have_imported(processes, tmp_path, monkeypatch):
     monkeypatch.setenv("RAG_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("RAG_PORT", str(free_port()))
