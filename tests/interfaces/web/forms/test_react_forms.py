@@ -14,13 +14,8 @@ from schemas.wire.connecting.provider_forms import rendered_schema
 from tests.interfaces.console.conftest import Reader
 from tests.support.live import PATIENCE_SECONDS
 
-PACKAGES = (
-    "@rjsf/core@6.11.1",
-    "@rjsf/utils@6.11.1",
-    "@rjsf/validator-ajv8@6.11.1",
-    "react@19.3.1",
-    "react-dom@19.3.1",
-)
+FORMS = ("@rjsf/core@6.11.1", "@rjsf/utils@6.11.1", "@rjsf/validator-ajv8@6.11.1")
+PACKAGES = (*FORMS, "react@19.3.1", "react-dom@19.3.1")
 RENDER = Path(__file__).with_name("render.cjs")
 TOOLS = RENDER.parents[4] / ".npm-tools" / "react-forms"
 PROVIDERS = [entry for entry in discover(ProviderRegistry(), strangers=[]).entries() if entry.provider is not None]
