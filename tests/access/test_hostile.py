@@ -36,7 +36,6 @@ def _me(keyed, **headers):
 CARRIED = [
     lambda key: {"Authorization": f"Bearer {key}"},
     lambda key: {"Authorization": f"bearer   {key}"},
-    lambda key: {"Authorization": f"BEARER {key}"},
     lambda key: {"Authorization": _basic("anybody", key)},
     lambda key: {"Authorization": _basic("", key).replace("Basic", "basic")},
     lambda key: {"X_API_Key": key},
@@ -53,7 +52,6 @@ NOT_CARRIED = [
     (lambda key: {"Authorization": key}, "key_unknown"),
     (lambda key: {"Authorization": f"Digest {key}"}, "key_unknown"),
     (lambda key: {"Authorization": "Bearer"}, "key_unknown"),
-    (lambda key: {"Authorization": "Basic !!!"}, "key_unknown"),
     (lambda key: {"Authorization": _basic(key, "")}, "key_unknown"),
     (lambda key: {"Authorization": f"Bearer {key.upper()}"}, "key_unknown"),
     (lambda key: {"Authorization": f"Bearer {key}="}, "key_unknown"),

@@ -33,18 +33,13 @@ def built_client() -> Path:
 
     Skips the test, aloud, where npm has no packages to give; fails when they are there and the build does not succeed.
     """
-    modules = npm_packages("typescript-modules", _digest([CLIENT / "package-lock.json"]), _install)
-    return _kept("typescript-client", _digest([*sources(), DESCRIPTION]), lambda folder: _build(folder, modules))
-
-
-def npm_packages(name: str, digest: str, install: Callable[[Path], None]) -> Path:
-    """Return a folder with what npm installed once. Skips the test, aloud, where that cannot be had."""
     if shutil.which("npm") is None or shutil.which("node") is None:
-        pytest.skip("node and npm are not installed: nothing is tried that runs by them")
+        pytest.skip("node and npm are not installed: the TypeScript client is not tried")
     try:
-        return _kept(name, digest, install)
+        modules = _kept("typescript-modules", _digest([CLIENT / "package-lock.json"]), _install)
     except BuildError as error:
-        pytest.skip(f"npm cannot be asked for {name}: {error}")
+        pytest.skip(f"npm cannot be asked for what builds the TypeScript client: {error}")
+    return _kept("typescript-client", _digest([*sources(), DESCRIPTION]), lambda folder: _build(folder, modules))
 
 
 def sources() -> list[Path]:
@@ -78,12 +73,8 @@ def install_package(folder: Path, built: Path) -> None:
 def _install(folder: Path) -> None:
     for name in ("package.json", "package-lock.json"):
         shutil.copy(CLIENT / name, folder)
-    run_npm(folder, "ci")
-
-
-def run_npm(folder: Path, *words: str) -> None:
     try:
-        done = run(["npm", *words, "--no-audit", "--no-fund", "--ignore-scripts"], folder, INSTALL_SECONDS)
+        done = run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], folder, INSTALL_SECONDS)
     except subprocess.TimeoutExpired:
         raise BuildError(f"not within {INSTALL_SECONDS} s") from None
     if done.returncode:

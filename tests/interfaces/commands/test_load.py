@@ -112,7 +112,6 @@ def test_a_load_gives_way_unless_at_full_speed(tmp_path):
     ("arguments", "named"),
     [
         (["--url", "http://127.0.0.1:1"], "http://127.0.0.1:1"),
-        (["--url", "nonsense"], "URL"),
         (["--collection", "x"], "Collection name"),
         (["--embedding-provider", "psychic"], "'psychic'"),
         (["--embedding-url", "http://127.0.0.1:1/v1"], "embedding service"),

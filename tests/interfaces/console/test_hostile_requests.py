@@ -38,7 +38,6 @@ def stored(app):
         ("/collections/odd", {"where": DEEP_FILTER}),
         ("/collections/odd", {"where": "[1]"}),
         ("/collections/odd", {"field": "a", "op": "$eq", "value": DEEP}),
-        ("/collections/odd/map", {"where": DEEP_FILTER}),
         ("/collections/odd/delete", {"where": DEEP_FILTER}),
     ],
 )

@@ -65,7 +65,6 @@ def test_everything_can_be_changed_and_taken_away(admin, client, new_key):
         ({"collections": "*a"}, "Collection name"),
         ({"burst": "5"}, "requests_per_second"),
         ({"documents": "many"}, "limits.documents"),
-        ({"documents": "1e308"}, "limits.documents"),
         ({"expires_at": "2999-02-31"}, "2999-02-31"),
         ({"expires_at": "2001-01-01"}, "expires_at"),
     ],

@@ -268,7 +268,6 @@ def test_the_threshold_and_top_k_bound_the_records(retrieved):
     [
         {},
         {"data": b"", "content_type": "application/json"},
-        {"json": {}},
         {"json": {"knowledge_id": "", "query": "", "retrieval_setting": {"top_k": 1, "score_threshold": 0.0}}},
         {"json": {"knowledge_id": "no such thing!", "query": " "}},
         {"json": {"knowledge_id": None, "query": None, "retrieval_setting": None, "metadata_condition": None}},

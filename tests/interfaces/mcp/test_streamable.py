@@ -57,7 +57,6 @@ def test_the_protocol_of_2026_is_spoken_by_its_headers(ask):
     ("content", "code"),
     [
         (b"", -32700),
-        (b"{", -32700),
         (b"\xff", -32700),
         (b"NaN", -32700),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}', -32700),
@@ -65,7 +64,6 @@ def test_the_protocol_of_2026_is_spoken_by_its_headers(ask):
         (b"[]", -32600),
         (b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', -32600),
         (b"{}", -32600),
-        (b'"ping"', -32600),
         (b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', -32600),
         (b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}', -32600),
         (b'{"jsonrpc": "2.0", "id": 1, "method": 7}', -32600),

@@ -170,7 +170,6 @@ def test_the_same_file_under_an_idempotency_key_is_one_job(app, client, collecti
         ("", b"x", {"Content-Type": "multipart/form-data; boundary=b"}, "file"),
         ("", b"--b--\r\n", {"Content-Type": "multipart/form-data; boundary=b"}, "file"),
         ("", form(), {}, "file"),
-        ("", form(tags="a"), {"Content-Type": "multipart/form-data"}, "file"),
         ("", form(("a.md", b"x"), metadata=b"\xff"), {}, "metadata"),
         ("", form(("a.md", b"x"), tags="x" * 300_000), {}, "tags"),
         ("", form(("a.md", b"x"), tgas="x"), {}, "tgas"),

@@ -1,9 +1,9 @@
 """react-jsonschema-form, as it comes from npm, renders the form of every provider."""
 
-import hashlib
 import json
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,13 +11,13 @@ import pytest
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
 from schemas.wire.connecting.provider_forms import rendered_schema
-from tests.clients.typescript_client import npm_packages, run_npm
 from tests.interfaces.console.conftest import Reader
 from tests.support.live import PATIENCE_SECONDS
 
 FORMS = ("@rjsf/core@6.11.1", "@rjsf/utils@6.11.1", "@rjsf/validator-ajv8@6.11.1")
 PACKAGES = (*FORMS, "react@19.3.1", "react-dom@19.3.1")
 RENDER = Path(__file__).with_name("render.cjs")
+TOOLS = RENDER.parents[4] / ".npm-tools" / "react-forms"
 PROVIDERS = [entry for entry in discover(ProviderRegistry(), strangers=[]).entries() if entry.provider is not None]
 PLACEHOLDERS = ("${SOME_URL}", "${SOME_URL:-http://127.0.0.1:1}", "http://${SOME_HOST}:8000", "https://${HOST}/v1")
 
@@ -38,12 +38,35 @@ class Form(Reader):
 @pytest.fixture(scope="module")
 def tools(processes):
     """The folder with the packages. The tests are skipped, aloud, where they cannot be had."""
-
-    def install(folder):
-        (folder / "package.json").write_text('{"private": true}')
-        run_npm(folder, "install", "--no-package-lock", *PACKAGES)
-
-    return npm_packages("react-forms", hashlib.sha256("\n".join(PACKAGES).encode()).hexdigest()[:16], install)
+    wanted = "\n".join(PACKAGES)
+    marker = TOOLS / "installed"
+    if marker.is_file() and marker.read_text() == wanted:
+        return TOOLS
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        pytest.skip("node and npm are not installed: no form is rendered by react-jsonschema-form")
+    TOOLS.parent.mkdir(exist_ok=True)
+    # Beside its place first: another run may do the same at the same time.
+    fresh = Path(tempfile.mkdtemp(dir=TOOLS.parent))
+    (fresh / "package.json").write_text('{"private": true}')
+    options = ("--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
+    try:
+        done = subprocess.run(
+            [npm, "install", *options, *PACKAGES], cwd=fresh, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+        )
+        failure = done.stderr.strip()[-300:] if done.returncode else ""
+    except subprocess.TimeoutExpired:
+        failure = f"not within {PATIENCE_SECONDS} s"
+    if failure:
+        shutil.rmtree(fresh)
+        pytest.skip(f"npm cannot be asked for react-jsonschema-form: {failure}")
+    (fresh / "installed").write_text(wanted)
+    shutil.rmtree(TOOLS, ignore_errors=True)
+    try:
+        fresh.rename(TOOLS)
+    except OSError:  # another run was quicker
+        shutil.rmtree(fresh)
+    return TOOLS
 
 
 @pytest.fixture(scope="module")
