@@ -131,6 +131,7 @@ def test_the_short_word_is_that_of_the_status():
     assert {(400, "Validation error"), (404, "Not found"), (503, "Service Unavailable")} <= by_status
 
 
+@pytest.mark.slow
 def test_a_tools_error_says_whether_the_service_is_at_fault_and_writing_one_out_leaves_it_unchanged():
     for kind in every_kind():
         body = tool_error_body(made(kind))

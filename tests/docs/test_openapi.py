@@ -92,6 +92,7 @@ def examples(contract):
 
 
 class TestDescription:
+    @pytest.mark.slow
     def test_no_key_is_written_twice_and_the_description_can_be_served_as_json(self, contract):
         for node in yaml_mappings(yaml.compose(OPENAPI.read_text(), Loader=yaml.SafeLoader)):
             keys = [key.value for key, _ in node.value]

@@ -46,6 +46,7 @@ def environ(monkeypatch, tmp_path):
     return kept
 
 
+@pytest.mark.slow
 def test_the_defaults_pass_and_the_check_leaves_nothing_behind_and_imports_neither_the_server_nor_the_engine(
     tmp_path, environ
 ):

@@ -75,6 +75,7 @@ def test_mixed_types_and_missing_values_have_one_order(catalog, stored, pairs, l
     assert _by_offset(catalog, name, {}, _order(names), limit) == expected
 
 
+@pytest.mark.slow
 @given(documents(least=3, most=10), ORDERS, st.integers(1, 3), st.data())
 @pytest.mark.usefixtures("sort_at_most")
 def test_a_cursor_skips_nothing_when_read_documents_are_deleted(catalog, stored, found, names, limit, data):

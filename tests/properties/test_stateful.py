@@ -185,6 +185,7 @@ HAPPENINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("happening", HAPPENINGS)
 def test_whatever_happens_during_a_rebuild_the_engine_equals_the_catalogue(tmp_path, monkeypatch, happening):
     monkeypatch.setattr(rebuilding, "DOCUMENTS_PER_CALL", DOCUMENTS_PER_CALL)

@@ -78,6 +78,7 @@ def found(client, store, query, key, value):
     return [each["file_id"] for each in answer.json["data"]]
 
 
+@pytest.mark.slow
 def test_an_attached_file_is_a_document_that_every_interface_knows(client, keep, store, attach):
     file = keep("ops/backups.md", BACKUPS)
     attributes = {"lang": "en", "floor": 2, "open": True, "part": 0.5}

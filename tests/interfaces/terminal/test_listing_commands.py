@@ -159,6 +159,7 @@ def on_a_terminal(service, folder, columns="80", **more):
     return written.decode()
 
 
+@pytest.mark.slow
 def test_words_are_marked_and_files_are_linked(service, tmp_path):
     (tmp_path / "guide.md").write_text("here")
     service.answer = answer(HIT)
@@ -169,6 +170,7 @@ def test_words_are_marked_and_files_are_linked(service, tmp_path):
     assert "\x07" not in shown
 
 
+@pytest.mark.slow
 def test_no_colour_where_nobody_wants_it_and_no_link_where_no_file_is(service, tmp_path):
     service.answer = answer(HIT)
     shown = on_a_terminal(service, tmp_path, NO_COLOR="1")
@@ -176,6 +178,7 @@ def test_no_colour_where_nobody_wants_it_and_no_link_where_no_file_is(service, t
     assert "file://" not in shown
 
 
+@pytest.mark.slow
 def test_narrow_terminals_wrap_between_words(service, tmp_path):
     service.answer = answer({**HIT, "content": "several words that do not fit into a line"})
     shown = re.sub(r"\x1b\[[\d;]*m", "", on_a_terminal(service, tmp_path, columns="24")).splitlines()
@@ -183,6 +186,7 @@ def test_narrow_terminals_wrap_between_words(service, tmp_path):
     assert all(len(line) <= 24 for line in shown if line.startswith("    "))
 
 
+@pytest.mark.slow
 def test_what_the_encoding_lacks_is_spelt_in_ascii(service):
     service.answer = answer(HIT)
     line = [*RUN_MAIN, "search", "backups", "--url", service.url]
@@ -192,6 +196,7 @@ def test_what_the_encoding_lacks_is_spelt_in_ascii(service):
     assert done.stdout == b'guide.md:7  Guide > Backups  97%\n    Backups run [31mevery night - "always".\n'
 
 
+@pytest.mark.slow
 def test_a_pipe_that_closes_ends_the_command_without_a_word(service):
     service.answer = answer(*[{**HIT, "content": "word " * 2_000}] * 100)
     line = [*RUN_MAIN, "search", "backups", "--full", "--url", service.url]
@@ -203,6 +208,7 @@ def test_a_pipe_that_closes_ends_the_command_without_a_word(service):
     assert (process.wait(PATIENCE_SECONDS), said) == (141, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("search", "x"), ("documents",), ("load", __file__)])
 def test_ctrl_c_ends_the_command_without_a_word(service, command):
     service.answer = None

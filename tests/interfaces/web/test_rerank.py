@@ -61,6 +61,7 @@ def ids(answer):
     return [each["id"] for each in answer.json["reranked"]]
 
 
+@pytest.mark.slow
 def test_without_a_reranking_model_the_local_one_answers_for_any_number_of_documents(
     client,
 ):

@@ -140,6 +140,7 @@ def test_weights_that_differ_in_one_byte_are_refused(tmp_path):
     assert hashlib.sha256(weights_file(locate_model()).read_bytes()).hexdigest() == WEIGHTS_SHA256
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["model.safetensors", "tokenizer.json"])
 def test_a_directory_of_ones_own_serves_and_a_missing_file_is_noticed_before_the_first_text(minilm, tmp_path, missing):
     for file in (weights_file(locate_model()), tokenizer_file(locate_model())):
@@ -182,6 +183,7 @@ def test_another_model_is_refused_by_name(minilm):
     assert caught.value.details["allowed"] == ["all-MiniLM-L6-v2", "all-MiniLM-L6-v2-int8"]
 
 
+@pytest.mark.slow
 def test_the_int8_model_embeds_nearly_alike_and_one_connection_has_both(minilm, minilm_int8):
     texts = [
         "The quick brown fox jumps over the lazy dog.",
@@ -203,6 +205,8 @@ def test_building_a_connection_imports_nothing_heavy_and_embedding_opens_no_sock
     program = f"""
 import socket, sys
 from providers.embeddings.minilm import MiniLMProvider
+
+pytestmark = pytest.mark.slow  # each model takes a hundred megabytes
 connection = MiniLMProvider({{}})
 heavy = {{"onnx", "onnxruntime", "tokenizers", "safetensors"}} & set(sys.modules)
 assert not heavy, heavy

@@ -17,6 +17,7 @@ from tests.support.raw_server import HEAD, raw_server, saying, silent
 KEY = "${RAG_PLANTED_API_KEY}"
 
 
+@pytest.mark.slow
 def test_a_giant_answer_is_cut_also_where_it_is_packed(try_out):
     def giant(server, connection):
         connection.sendall(HEAD + b"Content-Length: 1000000000000\r\n\r\n")

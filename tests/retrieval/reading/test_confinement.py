@@ -69,6 +69,7 @@ CALLS = (
 """The last is io_uring, which is a way around all others."""
 
 
+@pytest.mark.slow
 def test_a_confined_process_may_do_none_of_it_and_its_memory_and_computing_are_bounded():
     outcomes = confined(*STATEMENTS)
     assert dict(zip(STATEMENTS, outcomes, strict=True)) == dict.fromkeys(STATEMENTS, "PermissionError")

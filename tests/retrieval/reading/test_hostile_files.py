@@ -170,6 +170,7 @@ def test_depth_is_no_fault_names_in_archives_are_only_names_and_what_is_read_can
     assert "\0" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_a_damaged_file_is_read_or_refused_and_the_next_one_is_read(reader, kind):
     generator = random.Random(kind)

@@ -151,6 +151,7 @@ class TestFallback:
 class TestStatistics:
     """The statistics, §6 and RagStats."""
 
+    @pytest.mark.slow
     def test_searches_are_counted_by_agent_and_level(self, call, index, search, refusing, session_id):
         index()
         before = call(STATS, timeRange="1h")
@@ -191,6 +192,7 @@ class TestStatistics:
 
 
 class TestHealth:
+    @pytest.mark.slow
     def test_health_is_healthy_when_every_part_is_and_one_that_is_down_is_named_with_200(self, call, client, refusing):
         eventually(lambda: call(HEALTH)["healthy"])
         answer = call(HEALTH)

@@ -9,6 +9,7 @@ from tests.scenarios.documents.conftest import BACKUPS, DOCUMENT, HOLIDAY, SENTE
 
 
 class TestIngestion:
+    @pytest.mark.slow
     def test_the_status_is_unchanged_updated_or_created_by_text_or_hash(self, ingest, search):
         assert ingest()["status"] == "created"
         assert ingest()["status"] == "unchanged"

@@ -1,5 +1,7 @@
 """Contract *documents*, over HTTP: what a search finds, in which order, and which searches are refused."""
 
+import pytest
+
 from tests.scenarios.documents.conftest import BACKUPS, HOLIDAY, fault
 
 
@@ -57,6 +59,7 @@ class TestSearch:
             assert fault(search(min_relevance=wrong, status=400))[0] == "min_relevance"
         assert search(topK=None, minScore=None, nonsense=1)["resultCount"] == 2
 
+    @pytest.mark.slow
     def test_source_and_tags_filter_inside_the_query_and_one_matching_tag_is_enough(self, ingest, search):
         ingest("/a", tags=["red", "green"])
         ingest("/b", tags=["blue"])

@@ -82,6 +82,7 @@ def spoil(file, begin):
     file.write_bytes(content[:begin] + (GARBAGE * (room // len(GARBAGE) + 1))[:room])
 
 
+@pytest.mark.slow
 def test_the_room_for_more_elements_is_blanked(data_dir):
     before = json.loads(run_engine(data_dir, READ))
     for vectors in files(data_dir, "data_level0.bin"):

@@ -183,6 +183,7 @@ def test_a_minute_is_forgotten_after_an_hour(recent, clock):
     assert [each.total.requests for each in recent.minutes()] == [0] * (MINUTES - 1) + [1]
 
 
+@pytest.mark.slow
 def test_processes_count_together_and_what_one_counted_stays_when_it_ends(recent, tmp_path):
     recent.count("read", 0.001, failed=False)
     for rounds in (1, 2, 3):

@@ -292,6 +292,7 @@ print(len(os.listdir("/proc/self/task")), file=sys.__stdout__)  # what is printe
 """
 
 
+@pytest.mark.slow
 def test_the_numeric_library_of_a_worker_has_one_thread(tmp_path):
     """More would wait for each other, spinning: a hundred simultaneous questions took three times as long."""
     assert run(NUMERIC_WORK, RAG_DATA_DIR=str(tmp_path))[0] == ["1"]

@@ -219,6 +219,7 @@ def answers(catalog, query, name, never_held):
         ]
 
 
+@pytest.mark.slow
 def test_an_answer_from_memory_is_that_of_its_snapshot(catalogs, never_held, monkeypatch):
     from_memory, wrong = [], []
     find = HeldWords.find
