@@ -15,10 +15,12 @@ import gc
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import traceback
 import warnings
@@ -37,6 +39,7 @@ program was started."""
 OF_PYTHON = ("PYTHON", "LANG", "LC_", "TZ", "LD_", "MALLOC_", "OPENBLAS_", "OMP_", "PATH")
 HARMLESS = {"PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONUNBUFFERED"}
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
+METRICS = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class Forked(subprocess.Popen):
@@ -143,6 +146,16 @@ def main(control: socket.socket) -> None:
     from wrapper.serving.before_imports import begin
 
     begin()
+    # prometheus-client decides when it is imported whether several processes count together, as they do in a service;
+    # a process that has been forked opens its files in the folder that is named by then.
+    folder = os.environ[METRICS] = tempfile.mkdtemp(prefix="rag-wrapper-forks-")
+    try:
+        _serve(control)
+    finally:
+        shutil.rmtree(folder)  # here alone: a fork ends elsewhere
+
+
+def _serve(control: socket.socket) -> None:
     from interfaces import cli, compose
 
     compose.import_all()
@@ -183,12 +196,13 @@ def _become(order: Mapping[str, Any], files: Sequence[int]) -> None:
         moved = [os.dup(file) for file in files]  # out of the way of 0, 1 and 2
         for standard, file in enumerate(moved):
             os.dup2(file, standard)
-        os.closerange(3, 65_536)
+        _close_others(os.environ[METRICS])
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.chdir(order["folder"])
         _show(order["shown"], order["environ"])
+        folder = os.environ[METRICS]
         os.environ.clear()
-        os.environ.update(order["environ"])
+        os.environ.update({METRICS: folder} | order["environ"])
         for name, standard, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
             setattr(sys, name, _text(standard, mode))
         sys.argv = ["rag-wrapper", *order["words"]]
@@ -210,6 +224,14 @@ def _become(order: Mapping[str, Any], files: Sequence[int]) -> None:
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code & 0xFF)
+
+
+def _close_others(kept: str) -> None:
+    """Close every file but 0, 1, 2 and those in the folder `kept`, which prometheus-client closes itself."""
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            if int(name) > 2 and not os.readlink(f"/proc/self/fd/{name}").startswith(kept):
+                os.close(int(name))
 
 
 def _text(standard: int, mode: str) -> io.TextIOWrapper:
