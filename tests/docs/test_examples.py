@@ -22,6 +22,7 @@ VECTOR = "const vector = new Float32Array([9, 0.1, 0.2, 0.3]).subarray(1);"
 PAGES = ("docs/context-tools.md", "docs/watching.md", "README.md", "docs/tutorial.md", GUIDE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_answers_shown_are_the_answers_given(page, run):
     found = examples(PROJECT / page)

@@ -3,6 +3,8 @@
 import os
 import signal
 
+import pytest
+
 from tests.durability.workload import (
     GATHERED_FROM_THE_CATALOGUE,
     Reader,
@@ -16,6 +18,8 @@ from tests.durability.workload import (
     written,
 )
 from tests.support.live import eventually
+
+pytestmark = pytest.mark.slow
 
 ROUNDS = 3
 

@@ -43,6 +43,7 @@ class _Stranger:
         return True
 
 
+@pytest.mark.slow
 @pytest.mark.executed
 @pytest.mark.parametrize(
     ("spare_the_engine", "wait"),

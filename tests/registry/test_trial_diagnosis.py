@@ -45,6 +45,7 @@ def told(report):
     return f"{stage.message}. {stage.next_step}"
 
 
+@pytest.mark.slow
 def test_another_kind_of_service_a_wrong_tenant_and_a_wrong_scheme_are_told_from_a_wrong_address():
     with knowing(OURS) as server:
         said = told(try_out({"url": server.url, "api_key": KEY}, kind="rag", provider="chromadb"))

@@ -21,6 +21,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 BUDGET = TESTS / "budget.toml"
+KEPT = TESTS.parent / ".pytest_cache" / "costs"
 REFERENCE_SECONDS = 0.072
 """Processor time of `_loop` on the machine whose seconds are written in the budget: two virtual cores of an Intel Xeon."""
 CASE_SECONDS = 0.5
@@ -145,10 +146,12 @@ class Ledger:
                 found.append(f"tests/{folder}: {seconds:.0f} s of processor time, the budget has {most}")
         return found
 
-    def keep(self, file: Path, counted: Counter[str]) -> None:
+    def keep(self, name: str, counted: Counter[str]) -> None:
         """Write what the run cost, for `python -m tests.support.costs`."""
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps({"counted": counted, "folders": self.by_folder(), "files": self.by_file}))
+        KEPT.mkdir(parents=True, exist_ok=True)
+        (KEPT / f"{name}.json").write_text(
+            json.dumps({"counted": counted, "folders": self.by_folder(), "files": self.by_file})
+        )
 
     def unlisted_skips(self, budget: Budget) -> list[str]:
         """Return the reasons of skipped tests that continuous integration does not let pass."""
@@ -194,22 +197,22 @@ def _run_delay() -> float:
         return 0.0
 
 
-def write_budget(costs: Path) -> None:
-    """Write the numbers of `tests/budget.toml` anew: lines as they are now, cases, seconds and the longest files as the
-    last run of `make test` or `make test-all` kept them in `costs`. What was slow in a run of everything has no
-    seconds in the budget, which is that of `make test`."""
-    kept = json.loads(costs.read_text())
-    head, _, _ = BUDGET.read_text().partition("[folders]")
-    lines = lines_by_folder()
+def write_budget(kept: Path) -> None:
+    """Write the numbers of `tests/budget.toml` anew: lines as they are now, cases and seconds as the last `make test` kept
+    them in the folder `kept`, the longest files as the last `make test-all` did, if there was one."""
+    head, _, rest = BUDGET.read_text().partition("[folders]")
+    lines, gate = lines_by_folder(), json.loads((kept / "test.json").read_text())
     rows = [
-        f'"{folder}" = {{ lines = {lines[folder]}, cases = {kept["counted"].get(folder, 0)}, '
-        f"seconds = {kept['folders'].get(folder, 0.0):.0f} }}"
+        f'"{folder}" = {{ lines = {lines[folder]}, cases = {gate["counted"].get(folder, 0)}, '
+        f"seconds = {gate['folders'].get(folder, 0.0):.0f} }}"
         for folder in sorted(lines)
     ]
-    longest = Counter(kept["files"]).most_common(LONGEST_FILES)
-    files = [f'"{file}" = {seconds:.0f}' for file, seconds in longest]
-    BUDGET.write_text("\n".join([f"{head}[folders]", *rows, "", "[longest_files]", *files, ""]))
+    longest = "[longest_files]" + rest.partition("[longest_files]")[2]
+    if (kept / "test-all.json").exists():
+        files = Counter(json.loads((kept / "test-all.json").read_text())["files"]).most_common(LONGEST_FILES)
+        longest = "\n".join(["[longest_files]", *(f'"{file}" = {seconds:.0f}' for file, seconds in files), ""])
+    BUDGET.write_text("\n".join([f"{head}[folders]", *rows, "", longest]))
 
 
 if __name__ == "__main__":
-    write_budget(Path(".pytest_cache/costs.json"))
+    write_budget(KEPT)

@@ -135,9 +135,8 @@ class Gate:
             self._faults += [f"not tried: {reason}" for reason in self._ledger.unlisted_skips(budget)]
         if self._faults and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if self._enforced:
-            counted = self._config.stash.get(CASES, Counter())
-            self._ledger.keep(self._config.rootpath / ".pytest_cache" / "costs.json", counted)
+        if CASES in self._config.stash:
+            self._ledger.keep("test" if self._enforced else "test-all", self._config.stash[CASES])
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say what was not tried and why, what the run cost, and which tests cost most."""

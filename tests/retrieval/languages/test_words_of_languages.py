@@ -83,7 +83,7 @@ def test_what_is_asked_for_is_among_the_first_three(corpus):
 CRANFIELD = Path(os.environ.get("QUERY_SET") or Path(__file__).parents[4] / "shared" / "bench" / "cranfield")
 
 
-@pytest.mark.skipif(not CRANFIELD.is_dir(), reason=f"{CRANFIELD} is not there")
+@pytest.mark.skipif(not CRANFIELD.is_dir(), reason="the Cranfield collection is not there")
 def test_titles_and_stop_words_keep_what_a_text_search_finds(tmp_path):
     """Without both it is 0.463; docs/quality.md has the rest of the table. `make bench-quality` measures the fused search,
     for which embedding the set takes longer than all tests of this folder."""

@@ -39,6 +39,7 @@ class TestDocuments:
         assert deleted.json == told
         assert [each["metadata"]["path"] for each in search()["results"]] == ["/b"]
 
+    @pytest.mark.slow
     def test_documents_are_listed_by_source_path_and_tag_and_an_update_keeps_the_time_of_creation(
         self, ingest, client, source
     ):

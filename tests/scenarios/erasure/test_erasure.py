@@ -89,6 +89,7 @@ def test_documents_that_match_are_in_no_file_after_their_erasure(app, client, fo
     assert (again["documents"], again["chunks"]) == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_document_that_was_deleted_before_can_still_be_erased(app, client, collection, word, other):
     document = upload(client, collection, word)
     upload(client, collection, other)

@@ -12,6 +12,7 @@ def stored(client, collection):
     return lambda: client.get(f"/collections/{collection}/documents?limit=100").json["documents"]
 
 
+@pytest.mark.slow
 def test_a_chunk_is_not_erased_without_its_document_but_a_document_with_the_id_of_one_is(
     client, collection, stored, word, other
 ):

@@ -261,6 +261,7 @@ def test_a_key_without_limits_is_told_of_none(service, ask):
     assert not {"RateLimit", "RateLimit-Policy"} & set(answer.headers.keys())
 
 
+@pytest.mark.slow
 def test_how_the_service_is_may_always_be_asked(service, ask):
     key = service.key("read", requests_per_second=SLOW)
     paths = ("/live", "/openapi.json", "/live", "/collections")

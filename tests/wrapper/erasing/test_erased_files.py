@@ -164,6 +164,7 @@ except sqlite3.OperationalError as error:
 """SQLite lets only the one connection there is leave the write-ahead log."""
 
 
+@pytest.mark.slow
 def test_another_process_cannot_take_the_catalogue_after_a_search(app, client, filled):
     data_dir = app.extensions["rag.service"].settings.data_dir
     collection = filled()

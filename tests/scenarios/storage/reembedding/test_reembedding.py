@@ -82,6 +82,7 @@ def test_a_wrong_request_is_refused(client, name, asked, status, code, field):
     assert reembed(client, "nowhere", connection="default").json["code"] == "collection_not_found"
 
 
+@pytest.mark.slow
 def test_a_connection_that_is_gone_or_has_another_model_and_a_vector_that_cannot_be_end_it(
     client, name, connection, models_up
 ):
