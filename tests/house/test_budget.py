@@ -60,7 +60,6 @@ def start_postgres(directory):
         pytest.fail("it started")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "start",
     [
