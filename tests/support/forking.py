@@ -38,6 +38,8 @@ ROOM = "x" * 32_768
 program was started."""
 OF_PYTHON = ("PYTHON", "LANG", "LC_", "TZ", "LD_", "MALLOC_", "OPENBLAS_", "OMP_", "PATH")
 HARMLESS = {"PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONUNBUFFERED"}
+BEGUN_WITH = dict(os.environ)
+"""The environment of the prepared process, whatever a test changes meanwhile."""
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
 METRICS = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -85,7 +87,7 @@ def _is_plain(options: Mapping[str, Any]) -> bool:
     plain = {"stdin", "stdout", "stderr", "env", "cwd", "start_new_session", "text", "encoding", "errors", "bufsize"}
     plain |= {"universal_newlines", "close_fds", "limit"}
     given = {name for name, value in options.items() if value}
-    return given <= plain and options.get("close_fds", True) and _deciding(options.get("env")) == _deciding(None)
+    return given <= plain and options.get("close_fds", True) and _deciding(options.get("env")) == _deciding(BEGUN_WITH)
 
 
 def _deciding(environ: Mapping[str, str] | None) -> dict[str, str]:
@@ -104,7 +106,7 @@ class PreparedProcess:
         self._socket, theirs = socket.socketpair()
         self._lock = threading.Lock()
         command = [sys.executable, "-m", "tests.support.forking", str(theirs.fileno()), ROOM]
-        environ = {**os.environ, "ROOM": ROOM}
+        environ = {**BEGUN_WITH, "ROOM": ROOM}
         self._process = subprocess.Popen(command, env=environ, cwd=PROJECT, pass_fds=[theirs.fileno()])
         theirs.close()
         atexit.register(self.end)

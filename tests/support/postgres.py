@@ -90,7 +90,7 @@ class PostgresServer:
         template = self._template(empty)
         database = f"test_{uuid.uuid4().hex}"
         with self._connection() as connection:
-            connection.execute(f"CREATE DATABASE {database} TEMPLATE {template} OWNER {ROLE}")
+            connection.execute(f"CREATE DATABASE {database} TEMPLATE {template}")
         yield self.url(database)
         with self._connection() as connection:
             connection.execute(f"DROP DATABASE {database} WITH (FORCE)")
@@ -102,7 +102,7 @@ class PostgresServer:
             with self._connection() as connection:
                 if not self._templates:
                     connection.execute(f"CREATE ROLE {ROLE} LOGIN PASSWORD '{PASSWORD}'")
-                connection.execute(f"CREATE DATABASE {template} OWNER {ROLE}")
+                connection.execute(f"CREATE DATABASE {template}")
             with self._connection(template) as connection:
                 connection.execute(f"CREATE SCHEMA {SCHEMA} AUTHORIZATION {ROLE}")
             if not empty:

