@@ -118,6 +118,7 @@ def test_every_alert_has_what_an_operator_needs_and_is_shown_to_fire_and_not_to_
         assert all(each.startswith("bad") for each in firing)
 
 
+@pytest.mark.slow
 def test_promtool_agrees():
     found = promtool()
     if found is None:

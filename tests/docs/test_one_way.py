@@ -143,6 +143,7 @@ def test_a_tools_error_says_whether_the_service_is_at_fault_and_writing_one_out_
     assert (error.summary, error.details) == (None, {"field": "where"})
 
 
+@pytest.mark.slow
 def test_a_short_word_is_found_for_the_class_that_has_the_status():
     for kind in every_kind():
         assert STATUS[nearest(made(kind))] == status_of(kind), kind

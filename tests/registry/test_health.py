@@ -93,6 +93,7 @@ def test_placeholders_are_shown_as_they_were_written(registry, open_connections,
         assert "planted" not in str(report)
 
 
+@pytest.mark.slow
 def test_every_connection_gets_a_report_whatever_the_others_do_also_one_that_cannot_be_opened(
     connections, patients, watch, registry
 ):

@@ -10,6 +10,7 @@ from tests.support.injections import MARKERS, looks_like_a_marker
 CODE = "if a == b and c != d:\n\treturn x === y\r\n\n=====\n== Heading\nspaces  stay \u2028 too\n"
 
 
+@pytest.mark.slow
 def test_the_block_and_quotations_are_as_their_contract_writes_them_in_time_that_grows_with_the_text_alone():
     assert context_block([("T/a", "One."), ("T/b", "Two.\nThree.")]) == (
         "=== Retrieved Context ===\n[Source: T/a]\nOne.\n\n[Source: T/b]\nTwo.\nThree.\n=== End Context ==="

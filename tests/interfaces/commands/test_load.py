@@ -108,6 +108,7 @@ def test_a_load_gives_way_unless_at_full_speed(tmp_path):
     assert int(shown.stdout) == min(19, os.nice(0) + 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

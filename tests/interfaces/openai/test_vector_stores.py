@@ -122,6 +122,7 @@ def test_a_store_expires_so_long_after_its_last_activity(facts):
     assert facts.known.one("c") is None
 
 
+@pytest.mark.slow
 def test_an_expired_store_is_not_searched_until_it_is_brought_back(app, client, make):
     lasts = {"expires_after": {"anchor": "last_active_at", "days": 1}}
     store = make(name="expires", **lasts)

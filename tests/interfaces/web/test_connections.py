@@ -70,6 +70,7 @@ def test_a_missing_field_is_a_fault_and_an_unset_variable_a_warning(client):
     assert sorted(warning["pointer"] for warning in unset["warnings"]) == ["/api_key", "/url"]
 
 
+@pytest.mark.slow
 def test_a_planted_secret_is_in_no_answer_of_any_route(client, connection_id, secret, capfd):
     config = {"url": "http://127.0.0.1:9/v1", "api_key": secret}
     client.post("/api/connections", json=openai(connection_id, **config))

@@ -172,6 +172,7 @@ class TestChain:
             with text_index_gone():
                 assert levels(search() for _ in range(2)) == [EMPTY, BREAKER_OPEN]
 
+    @pytest.mark.slow
     def test_after_its_time_one_tries_and_the_others_wait_until_a_try_goes_at_least_by_words(
         self, search, embeddings_fail, text_index_gone
     ):
@@ -191,6 +192,7 @@ class TestLockedCatalogue:
         """A service whose levels have the usual limits, beyond which nobody waits for the catalogue."""
         return without_text
 
+    @pytest.mark.slow
     def test_every_search_is_answered_in_time_and_health_does_not_hang(self, app, search, data_dir):
         with locked(data_dir), ThreadPoolExecutor(8) as clients:
             answers = list(clients.map(lambda _: search(), range(16)))

@@ -122,6 +122,7 @@ class TestFallback:
             assert (answer["fallback"], answer["fallbackLevel"], answer["circuitBreakerOpen"]) == (False, 1, False)
             index()
 
+    @pytest.mark.slow
     def test_level_two_goes_by_words_when_the_embeddings_fail(self, index, search, models_up, refusing):
         index(RETRY)
         index(JACKPOT, metadata={"game": "FireKirin"})

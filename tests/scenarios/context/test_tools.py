@@ -177,6 +177,7 @@ class TestIndexing:
         assert max(len(each["text"]) for each in found) > at_most * 2
         assert all(line in "\n".join(each["text"] for each in found) for line in lines)
 
+    @pytest.mark.slow
     def test_a_failing_embedding_service_is_an_honest_error(self, call, index, search, models_up, session_id):
         models_up.is_down = True
         arguments = {"content": JACKPOT, "sessionId": session_id, "source": "tests"}

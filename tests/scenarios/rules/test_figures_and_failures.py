@@ -103,6 +103,7 @@ def test_an_answer_is_kept_for_its_time(app, client, collection, monkeypatch):
     assert post(client, "/api/rag/retrieve", **asked)["context_id"] != first["context_id"]
 
 
+@pytest.mark.slow
 def test_a_batch_that_could_not_be_embedded_is_tried_again_and_a_repeated_one_warns_in_one_list(
     client, models, collection
 ):

@@ -154,6 +154,7 @@ def test_a_record_is_replaced_whole(client, engine_id, stored):
     assert client.count(engine_id) == 10
 
 
+@pytest.mark.slow
 def test_a_large_batch_goes_in_parts(client, engine_id, monkeypatch):
     monkeypatch.setattr(client_module, "MAX_BODY_BYTES", 20_000)
     ids = [f"id-{number}" for number in range(5600)]

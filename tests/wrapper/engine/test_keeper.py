@@ -105,6 +105,7 @@ def test_a_hung_engine_is_reported_killed_and_replaced(kept):
     assert not _alive(hung)
 
 
+@pytest.mark.slow
 def test_an_engine_that_was_only_slow_is_ready_again(kept):
     state = kept.state
     os.kill(state.pid, signal.SIGSTOP)

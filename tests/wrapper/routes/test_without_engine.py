@@ -167,6 +167,7 @@ def _ask(client, write, wait=None):
     return client.open(path, method=method, query_string={} if wait is None else {"wait": wait}, **body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "wait", "waits"),
     [(HOUR, "commit", False), ({"write_wait": COMMIT, **HOUR}, None, False), ({}, "index", True), ({}, None, True)],

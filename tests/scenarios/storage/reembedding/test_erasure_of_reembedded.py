@@ -14,6 +14,7 @@ def former_documents(erased):
     return [each["removed"] for each in erased.json["receipt"]["files"] if each["place"] == "former documents"]
 
 
+@pytest.mark.slow
 @ON_BOTH
 def test_what_is_erased_is_gone_from_the_vectors_beside_too(app, client, name, connection):
     reembed(client, name, connection=connection)

@@ -102,6 +102,7 @@ def test_a_connection_that_is_gone_or_has_another_model_and_a_vector_that_cannot
     complete(client, name)
 
 
+@pytest.mark.slow
 def test_documents_tell_the_model_that_their_vectors_are_of_now(client, filled, connect, connection):
     name = filled(DIMENSION, embedding_connection=connect("older"))
     upload(client, name, "a.md")

@@ -157,6 +157,7 @@ def provider(request, app):
         yield provider
 
 
+@pytest.mark.slow
 def test_what_is_embedded_already_keeps_its_vector_when_the_collection_is_switched_forth_and_back(
     provider, client, filled, connection
 ):
