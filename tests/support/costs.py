@@ -119,18 +119,18 @@ class Ledger:
         reason = told[2] if isinstance(told, tuple | list) else str(told)
         self.skipped[reason.removeprefix("Skipped: ")].append(case)
 
-    def too_dear(self) -> list[str]:
-        """Return a line for each test without the mark `slow` that costs more than such tests may."""
+    def too_dear(self, times: float = 1) -> list[str]:
+        """Return a line for each test without the mark `slow` that costs more than so many times what such tests may."""
         by_function: Counter[str] = Counter()
         found = []
         for case, (cpu_seconds, waiting_seconds) in self.calls.items():
             by_function[case.partition("[")[0]] += cpu_seconds
-            if cpu_seconds > CASE_SECONDS * TOLERANCE:
+            if cpu_seconds > CASE_SECONDS * times:
                 found.append(f"{case}: {cpu_seconds:.2f} s of processor time, at most {CASE_SECONDS}")
-            if waiting_seconds > WAITING_SECONDS * TOLERANCE:
+            if waiting_seconds > WAITING_SECONDS * times:
                 found.append(f"{case}: waits for {waiting_seconds:.2f} s, at most {WAITING_SECONDS}")
         for name, cpu_seconds in by_function.items():
-            if cpu_seconds > FUNCTION_SECONDS * TOLERANCE:
+            if cpu_seconds > FUNCTION_SECONDS * times:
                 found.append(f"{name}: {cpu_seconds:.1f} s in all its cases, at most {FUNCTION_SECONDS}")
         return found
 

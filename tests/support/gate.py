@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from tests.support.costs import TESTS, Budget, Ledger, Spent, children_seconds, folder_of, measured, slowness
+from tests.support.costs import TESTS, TOLERANCE, Budget, Ledger, Spent, children_seconds, folder_of, measured, slowness
 from tests.support.live import PATIENCE_SECONDS
 
 CASES = pytest.StashKey[Counter[str]]()
@@ -130,7 +130,7 @@ class Gate:
             return
         budget = Budget.load()
         if self._enforced:
-            self._faults += self._ledger.too_dear() + self._ledger.folders_over(budget)
+            self._faults += self._ledger.too_dear(TOLERANCE) + self._ledger.folders_over(budget)
         if os.environ.get("CI"):
             self._faults += [f"not tried: {reason}" for reason in self._ledger.unlisted_skips(budget)]
         if self._faults and session.exitstatus == pytest.ExitCode.OK:
@@ -150,6 +150,10 @@ class Gate:
             terminalreporter.section("not tried")
             for reason, cases in sorted(self._ledger.skipped.items()):
                 write(f"{len(cases):4d}  {reason}")
+        if self._enforced and (dear := self._ledger.too_dear()):
+            terminalreporter.section("without the mark `slow`, and dearer than that")
+            for each in dear:
+                write(each)
         if self._faults:
             terminalreporter.section("over budget, or left out", red=True)
             for fault in self._faults:

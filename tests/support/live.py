@@ -29,8 +29,6 @@ from wrapper.engine.keeper.state import read_state
 T = TypeVar("T")
 PATIENCE_SECONDS = 120.0
 """How long a test waits for what must come: on a busy machine late is not wrong."""
-START_SECONDS = PATIENCE_SECONDS
-STOP_SECONDS = PATIENCE_SECONDS
 POLL_SECONDS = (0.02, 0.05)
 """How soon a condition is looked at again: the longer it was waited for, the later. To look costs processor time."""
 PORT_ATTEMPTS = 3
@@ -116,7 +114,7 @@ class LiveService:
         """Return the process id of the engine child, or None while there is none."""
         return read_state(self.data_dir).pid
 
-    def wait_until_healthy(self, seconds: float = START_SECONDS) -> None:
+    def wait_until_healthy(self, seconds: float = PATIENCE_SECONDS) -> None:
         """Return when `/health` says healthy; fail with the log when the service ends or takes longer."""
         eventually(self._is_healthy, seconds=seconds, complaint=self.tail)
 
@@ -125,8 +123,8 @@ class LiveService:
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
-            code = self.process.wait(STOP_SECONDS)
-            eventually(lambda: not processes_in(self.data_dir), seconds=STOP_SECONDS, complaint=self.tail)
+            code = self.process.wait(PATIENCE_SECONDS)
+            eventually(lambda: not processes_in(self.data_dir), complaint=self.tail)
         finally:
             for pid in processes_in(self.data_dir):
                 with suppress(ProcessLookupError):

@@ -32,6 +32,7 @@ def test_it_says_and_returns_what_the_executed_one_does(words, tmp_path):
     assert forked == executed
 
 
+@pytest.mark.slow  # it starts the process that forks
 def test_it_is_a_child_that_can_be_found_by_its_words_and_ends_by_a_signal(tmp_path):
     environ = os.environ | {"RAG_DATA_DIR": str(tmp_path)}
     with Forked([SCRIPT, "mcp"], env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as waiting:
