@@ -5,14 +5,15 @@ pytest-flask's: a client of `app` that checks every answer against openapi.yaml.
 another service defines an `app` of its own.
 """
 
-import gc
 import signal
 import subprocess
 import uuid
 from contextlib import ExitStack, contextmanager
+from functools import cache
 
 import pytest
 
+from providers.embeddings import minilm
 from tests.properties.profiles import load_profile
 from tests.support.apps import ONE_LOOK, models_of, running_app
 from tests.support.commands import ShortLived
@@ -37,14 +38,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Take Ctrl-C, which a run in the background would ignore, and with it every process that it starts."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    gc.disable()  # until all tests are collected: nothing of that is garbage
     config.pluginmanager.register(Gate(config), "gate")
-
-
-def pytest_collection_finish():
-    """Exempt the tests from garbage collection, which would go through all of them again and again."""
-    gc.freeze()
-    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -68,6 +62,15 @@ def processes():
 
     Such a test is `slow`: `make test` leaves it out unless it is the proof of a promise.
     """
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_model():
+    """Load the model on this machine once for all apps of this process: it is large, and nothing changes it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(minilm, "_load_model", cache(minilm._load_model))
+        patch.setattr(minilm, "MAX_BATCH_TOKENS", 256)  # what a run takes is kept for the next one
+        yield
 
 
 @pytest.fixture(autouse=True)

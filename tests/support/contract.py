@@ -87,6 +87,7 @@ class Contract:
         self._registry: Registry[Any] = Registry().with_resource(_BASE_URI, DRAFT202012.create_resource(document))
         self._compiled = jsonschema_rs.Registry([(_BASE_URI, document)])
         self._answers: dict[Pointer, DocumentedAnswer] = {}
+        self._schemas: dict[Pointer, Described] = {}
 
     @staticmethod
     @cache
@@ -112,10 +113,13 @@ class Contract:
         return _ContractValidator({"$ref": _uri(pointer)}, registry=self._registry)
 
     def _described(self, pointer: Pointer) -> Described:
-        compiled = jsonschema_rs.Draft202012Validator(
-            {"$ref": _uri(pointer)}, registry=self._compiled, keywords={"x-equal": _Equal}
-        )
-        return Described(compiled, self.validator(pointer))
+        place = self.resolve(pointer)
+        if place not in self._schemas:
+            compiled = jsonschema_rs.Draft202012Validator(
+                {"$ref": _uri(place)}, registry=self._compiled, keywords={"x-equal": _Equal}
+            )
+            self._schemas[place] = Described(compiled, self.validator(place))
+        return self._schemas[place]
 
     def resolve(self, pointer: Pointer) -> Pointer:
         """Return the same place of the document after following every `$ref` on the way."""
@@ -182,8 +186,8 @@ class Contract:
         return ("x-unrouted-responses", code)
 
     def _answer(self, pointer: Pointer) -> DocumentedAnswer:
-        if pointer not in self._answers:
-            place = self.resolve(pointer)
+        place = self.resolve(pointer)
+        if place not in self._answers:
             response = self.at(place)
             headers, media = {}, {}
             for name in response.get("headers", {}):
@@ -192,8 +196,8 @@ class Contract:
             for media_type, described in response.get("content", {}).items():
                 schema = (*place, "content", media_type, "schema")
                 media[media_type] = self._described(schema) if "schema" in described else None
-            self._answers[pointer] = DocumentedAnswer(headers, media)
-        return self._answers[pointer]
+            self._answers[place] = DocumentedAnswer(headers, media)
+        return self._answers[place]
 
 
 def is_page(path: str, location: str | None = None) -> bool:

@@ -27,15 +27,17 @@ TOGETHER = ("tests/access/", "tests/interfaces/console/browser/")
 PROCESSES_TIMEOUT_SECONDS = 10 * PATIENCE_SECONDS
 """The limit of a test that starts processes: several waits may each take all of their patience."""
 MOST_TOLD = 10
-ROOMY_MB = 550
+MORE_MB = 30
+"""By how much a process grows before what nothing uses is given back."""
 LIBC = ctypes.CDLL(None)
-M_ARENA_MAX = -8  # of mallopt(3)
+M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8  # of mallopt(3)
 
 
 class Gate:
     """Sorts the tests of a run, measures each one, and tells at the end what was spent, and what was not tried."""
 
     def __init__(self, config: pytest.Config) -> None:
+        gc.disable()  # until all tests are collected: nothing of that is garbage
         self._config = config
         self._enforced = config.getoption("budget")
         self._ledger = Ledger()
@@ -43,7 +45,9 @@ class Gate:
         self._slowness = slowness()
         self._faults: list[str] = []
         self._file = ""
+        self._resident_mb = 0.0
         LIBC.mallopt(M_ARENA_MAX, 2)  # each thread of each app would keep an arena of its own
+        LIBC.mallopt(M_MMAP_THRESHOLD, 1 << 18)  # what is larger goes back when it is freed
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -98,13 +102,29 @@ class Gate:
             finally:
                 item.stash[SPENT] = spent
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self) -> None:
+        """Exempt the tests from garbage collection, which would go through all of them again and again; those that the
+        run leaves out go."""
+        self._forget_reports()
+        gc.enable()
+        gc.collect()
+        gc.freeze()
+
+    def _forget_reports(self) -> None:
+        """Let go of every report where another process tells them."""
+        if hasattr(self._config, "workerinput"):
+            self._config.pluginmanager.getplugin("terminalreporter").stats.clear()
+
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Give back what a file of tests no longer uses: models and apps are large, and cyclic."""
+        """Give back what files of tests no longer use: apps are large, and cyclic."""
         file = nodeid.partition("::")[0]
-        if file != self._file and _resident_mb() > ROOMY_MB:
+        if file != self._file and _resident_mb() > self._resident_mb + MORE_MB:
             gc.collect()
             LIBC.malloc_trim(0)
+            self._resident_mb = _resident_mb()
         self._file = file
+        self._forget_reports()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Any:

@@ -166,11 +166,11 @@ def test_any_number_of_members_takes_no_more_memory(key):
 
 
 def test_a_body_that_unpacks_to_far_more_takes_no_memory(key):
-    bomb = framed(key, b"N" + (1).to_bytes(4) + b"a" + (b"D" + (1 << 20).to_bytes(4) + bytes(1 << 20)) * 64)
+    bomb = framed(key, b"N" + (1).to_bytes(4) + b"a" + (b"D" + (1 << 20).to_bytes(4) + bytes(1 << 20)) * 16)
     assert len(bomb) < 100_000
     reader = ArchiveReader(io.BytesIO(bomb), key)
     _, pieces = next(reader.entries())
-    assert max(map(len, (next(pieces) for _ in range(64)))) == 1 << 20
+    assert max(map(len, (next(pieces) for _ in range(16)))) == 1 << 20
 
 
 def test_a_body_that_is_not_packed_is_refused(key):

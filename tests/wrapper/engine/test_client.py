@@ -207,6 +207,7 @@ def test_records_of_many_fields_go_in_parts(client, engine_id, monkeypatch):
     assert sum(path.endswith("/upsert") for path in sent) == 6
 
 
+@pytest.mark.slow
 def test_a_body_beyond_a_stock_servers_limit_is_taken(client, engine_id):
     assert client.get(engine_id, ids=["x" * 41_000_000]).ids == []
 

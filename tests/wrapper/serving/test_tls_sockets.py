@@ -13,7 +13,7 @@ from wrapper.serving.certificate import tls_context
 from wrapper.serving.tls_sockets import TlsSocket
 from wrapper.web.slow_clients import Patience
 
-LARGE = bytes(range(256)) * (1 << 16)
+LARGE = bytes(range(256)) * (1 << 14)
 
 
 @pytest.fixture(scope="module")
