@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 
 import pytest
+from flask import Flask
 
 from providers.embeddings import minilm
 from tests.properties.profiles import load_profile
@@ -25,6 +26,8 @@ from tests.support.model_server import model_server
 from tests.support.postgres import postgres_server
 
 load_profile()
+SHARED = pytest.StashKey[Flask]()
+"""The app that all tests of this process share, once it runs."""
 
 
 def pytest_addoption(parser):
@@ -82,10 +85,29 @@ def _push_request_context():
 
 
 @pytest.fixture(scope="session")
-def app(tmp_path_factory):
+def app(tmp_path_factory, request):
     """The service in this process, with its engine as a child process."""
     with running_app(tmp_path_factory.mktemp("app-of-all")) as app:
+        request.config.stash[SHARED] = app
         yield app
+        del request.config.stash[SHARED]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _collections_are_as_they_were(request):
+    """Delete what a file of tests leaves in the app that all files share, and see that it is gone."""
+
+    def names():
+        shared = request.config.stash.get(SHARED, None)
+        return (
+            {each["name"] for each in shared.test_client().get("/collections").json["collections"]} if shared else set()
+        )
+
+    before = names()
+    yield
+    for name in names() - before:
+        request.config.stash[SHARED].test_client().delete(f"/collections/{name}")
+    assert names() == before
 
 
 @pytest.fixture(scope="session")

@@ -53,7 +53,7 @@ class FailureTests:
             ((403, {}, b"<html>forbidden"), ConfigurationError, "authorization", PATIENCE_SECONDS),
             ((302, {"Location": METADATA_SERVICE}, b""), ConfigurationError, "invalid_config", PATIENCE_SECONDS),
             ((429, {}, REFUSAL), UnavailableError, "rate_limit", PATIENCE_SECONDS),
-            (None, UnavailableError, "timeout", 0.2),
+            (None, UnavailableError, "timeout", 0.1),
         ],
         ids=["401", "403", "302", "429", "silence"],
     )

@@ -27,13 +27,14 @@ MAX_LEVELS = 4
 
 WRONG_TEXTS = (
     "", "-1", "9" * 5_000, "%00", "%FF", "%24%7BHOME%7D", "%7B%7D", "x" * 5_000, "[]", "1e9", "..%2F..%2Fetc%2Fpasswd", "%2F",
+    "%20", "-0", "%D9%A3", "null", "%5B%5B%5B", "%22x%22", "%7B%22a%22%3A%7B%22%24in%22%3A%5B1%5D%7D%7D", "a,-b,,c", "%25",
 )  # fmt: skip
 """Wrong values of parameters, as they stand in a path."""
 
 WRONG: tuple[Any, ...] = (
     None, True, -1, 0, 2**63, 1e308, -0.0, "", " ", "\0", "\ud800", "${RAG_CHAT_API_KEY}", "${file:/etc/passwd}", "%s%n",
     "../../etc/passwd", "'; DROP TABLE documents; --", "x" * 5_000, [], [None], [[]] * 50, {}, {"$gt": ""}, {"": {"": []}},
-    ["${HOME}"], {"a": "${HOME}"},
+    ["${HOME}"], {"a": "${HOME}"}, 0.5, "--5", [1, 2], ["a", ""], {"$and": [{"$or": [{}]}]},
 )  # fmt: skip
 """One value of each kind that a field may be given instead of the one it takes."""
 

@@ -9,7 +9,7 @@ import pytest
 from interfaces.commands.scratch_service import scratch_service
 from tests.support.chroma import ChromaServer
 from tests.support.costs import Budget, lines_by_folder
-from tests.support.gate import CASES, TOGETHER
+from tests.support.gate import CASES, TIERS, TOGETHER
 from tests.support.live import start_service
 from tests.support.postgres import postgres_server, programs
 
@@ -41,6 +41,20 @@ def test_each_folder_keeps_to_its_cases(request):
 def test_the_budget_has_a_row_for_each_promise():
     promises = re.findall(r"^### (.+)", (PROJECT / "docs/reliability.md").read_text(), re.MULTILINE)
     assert set(promises) <= set(Budget.load().promises)
+
+
+def test_the_page_about_reliability_says_what_make_test_runs(request):
+    if TIERS not in request.config.stash:
+        pytest.skip("cases are counted where all tests are collected")
+    page = (PROJECT / "docs/reliability.md").read_text()
+    rows = re.findall(r"^\| (\[test_.+?) \| (\w+) \|", page, re.MULTILINE)
+    assert len(rows) == page.count("\n| [test_")
+    wrong = []
+    for files, said in rows:
+        tiers = {request.config.stash[TIERS][file] for file in re.findall(r"\(\.\./(.+?)\)", files)}
+        if (tiers.pop() if len(tiers) == 1 else "some") != said:
+            wrong.append(files)
+    assert wrong == []
 
 
 def test_folders_whose_files_share_a_service_are_there():

@@ -30,7 +30,7 @@ FUNCTION_SECONDS = 5.0
 """The same for all cases of one function."""
 WAITING_SECONDS = 1.0
 """The longest that such a test may wait."""
-TOLERANCE = 3
+TOLERANCE = 2
 """How many times more than these a test may cost before the run fails: what a run measures of one test differs by its
 neighbours, by what it imports first, and by how its processes are scheduled."""
 LONGEST_FILES = 40
@@ -180,6 +180,11 @@ def children_seconds() -> float:
     """Return the processor time of this process and of all that it waited for, processes of those included."""
     kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, kinds))
+
+
+def most_mb() -> float:
+    """Return the most memory that this process has had at once."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
 def _loop() -> float:

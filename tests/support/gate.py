@@ -8,7 +8,7 @@ import ctypes
 import gc
 import os
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,32 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from tests.support.costs import TESTS, TOLERANCE, Budget, Ledger, Spent, children_seconds, folder_of, measured, slowness
+from tests.support.costs import (
+    TESTS,
+    TOLERANCE,
+    Budget,
+    Ledger,
+    Spent,
+    children_seconds,
+    folder_of,
+    measured,
+    most_mb,
+    slowness,
+)
 from tests.support.live import PATIENCE_SECONDS
 
 CASES = pytest.StashKey[Counter[str]]()
 """Folder → collected cases, where a run collects all tests."""
+TIERS = pytest.StashKey[dict[str, str]]()
+"""File → how many of its tests `make test` runs: `all`, `some` or `none`, where a run collects all tests."""
 SPENT = pytest.StashKey[Spent]()
 TOGETHER = ("tests/access/", "tests/interfaces/console/browser/")
 """Folders whose files share what takes long to start: one process runs all of them."""
 PROCESSES_TIMEOUT_SECONDS = 10 * PATIENCE_SECONDS
 """The limit of a test that starts processes: several waits may each take all of their patience."""
 MOST_TOLD = 10
+MOST_MB = 900
+"""The most memory of a process of `make test`."""
 MORE_MB = 30
 """By how much a process grows before what nothing uses is given back."""
 LIBC = ctypes.CDLL(None)
@@ -46,6 +61,7 @@ class Gate:
         self._faults: list[str] = []
         self._file = ""
         self._resident_mb = 0.0
+        self._most_mb = 0.0
         LIBC.mallopt(M_ARENA_MAX, 2)  # each thread of each app would keep an arena of its own
         LIBC.mallopt(M_MMAP_THRESHOLD, 1 << 18)  # what is larger goes back when it is freed
 
@@ -71,6 +87,7 @@ class Gate:
                     f"tests/budget.toml names tests that are not there: {', '.join(sorted(missing))}"
                 )
             config.stash[CASES] = Counter(folder_of(item.path) for item in items)
+            config.stash[TIERS] = _tiers(items)
         seconds = {f"tests/{file}": taken for file, taken in budget.longest_files.items()}
         items.sort(key=lambda item: -seconds.get(item.nodeid.partition("::")[0], 0.0))
 
@@ -80,7 +97,9 @@ class Gate:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        if counted := getattr(node, "workeroutput", {}).get("counted"):
+        told = getattr(node, "workeroutput", {})
+        self._most_mb = max(self._most_mb, told.get("most_mb", 0.0))
+        if counted := told.get("counted"):
             self._config.stash[CASES] = Counter(counted)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -147,10 +166,13 @@ class Gate:
         """Let a run fail that costs too much or, in continuous integration, leaves out what is not on the list."""
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput["counted"] = dict(self._config.stash.get(CASES, {}))
+            self._config.workeroutput["most_mb"] = most_mb()
             return
         budget = Budget.load()
         if self._enforced:
             self._faults += self._ledger.too_dear(TOLERANCE) + self._ledger.folders_over(budget)
+            if self._most_mb > MOST_MB:
+                self._faults.append(f"a process took {self._most_mb:.0f} MB of memory, at most {MOST_MB}")
         if os.environ.get("CI"):
             self._faults += [f"not tried: {reason}" for reason in self._ledger.unlisted_skips(budget)]
         if self._faults and session.exitstatus == pytest.ExitCode.OK:
@@ -165,7 +187,10 @@ class Gate:
         for case, seconds in self._ledger.by_case.most_common(MOST_TOLD):
             write(f"{seconds:6.2f} s  {case}")
         taken = time.monotonic() - self._begun
-        write(f"{children_seconds():.0f} s of processor time, {taken:.0f} s by the clock; ten dearest tests above")
+        write(
+            f"{children_seconds():.0f} s of processor time, {taken:.0f} s by the clock, at most {self._most_mb:.0f} MB in a "
+            "process; ten dearest tests above"
+        )
         if self._ledger.skipped:
             terminalreporter.section("not tried")
             for reason, cases in sorted(self._ledger.skipped.items()):
@@ -188,6 +213,17 @@ class SharedServices(LoadFileScheduling):
             if nodeid.startswith(folder):
                 return folder
         return super()._split_scope(nodeid)
+
+
+def _tiers(items: Sequence[pytest.Item]) -> dict[str, str]:
+    run = defaultdict(set)
+    for item in items:
+        run[item.nodeid.partition("::")[0]].add(
+            item.get_closest_marker("slow") is None or item.get_closest_marker("proof") is not None
+        )
+    return {
+        file: "some" if len(whether) == 2 else "all" if True in whether else "none" for file, whether in run.items()
+    }
 
 
 def _starts_processes(item: pytest.Item) -> bool:

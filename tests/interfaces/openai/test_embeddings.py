@@ -117,6 +117,7 @@ def test_a_connection_may_be_called_what_a_client_insists_on(client, embed, expe
     assert (names.count(MODEL), names.count("text-embedding-ada-002")) == (1, 1)
 
 
+@pytest.mark.slow
 def test_what_may_succeed_later_says_when_to_try_again(client, connected):
     connected("far", "openai", {"model": "x", "url": "http://127.0.0.1:9/v1"})
     answer = client.post("/v1/embeddings", json={"model": "far", "input": "x"})

@@ -3,6 +3,7 @@
 import pytest
 
 from providers.contract_tests import RerankTests
+from providers.contract_tests.samples import nobody_there
 from providers.outbound.json_client import RetryPolicy
 from providers.rerank.cohere import CohereProvider
 from providers.rerank.tei import TEIProvider
@@ -42,6 +43,10 @@ class TestEveryRerankProvider(RerankTests):
     @pytest.fixture
     def provider(self, connect):
         return connect(api_key=KEY)
+
+    @pytest.fixture
+    def gone(self, connect):
+        return connect(url=nobody_there(), api_key=KEY)
 
 
 def listed(connection, scores):

@@ -90,6 +90,7 @@ class TestStreams:
             assert said in last["message"]
             assert talk.client.get(f"/api/chat/{name}").status_code == 404
 
+    @pytest.mark.slow
     def test_what_breaks_before_the_first_piece_has_a_status(self, talk, models):
         """That of the answer in one piece; a model that wants a pause says for how long."""
         for first in (as_events({"error": {"message": "full"}}), as_events("[1]"), as_events("[DONE]")):

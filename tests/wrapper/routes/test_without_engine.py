@@ -56,6 +56,7 @@ def test_health_is_degraded_with_200(client, url):
     assert client.get("/ready").status_code == 200
 
 
+@pytest.mark.slow
 def test_health_is_503_when_the_catalogue_is_away(client, tmp_path, monkeypatch):
     (tmp_path / "catalog.sqlite").write_bytes(b"this is no database" * 1_000)
     for end in ("-wal", "-shm"):

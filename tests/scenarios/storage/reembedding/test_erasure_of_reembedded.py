@@ -90,6 +90,7 @@ def test_only_the_vectors_beside_lose_what_matched_once_and_does_not_now(client,
     assert client.get(f"/collections/{name}").json["count"] == 3
 
 
+@pytest.mark.slow
 def test_a_former_chunk_is_erased_with_its_former_document_alone(client, name, connection):
     """Nor does that take the chunk that is another document's by now."""
     chunks = [
