@@ -63,7 +63,7 @@ def overflow_of(page: Page) -> int:
 @pytest.fixture(scope="module")
 def tab(browser, service):
     """A tab of somebody who has signed in."""
-    with browser.new_context(viewport=DESKTOP) as context:
+    with browser.new_context(viewport=DESKTOP, reduced_motion="reduce") as context:
         tab = tab_at(context, service.url)
         tab.sign_in(ADMIN_KEY)
         yield tab
@@ -71,7 +71,7 @@ def tab(browser, service):
 
 def dress(page, dressing):
     scheme, viewport = DRESSINGS[dressing]
-    page.emulate_media(color_scheme=scheme)
+    page.emulate_media(color_scheme=scheme)  # without motion: a colour that is on its way may be too faint
     page.set_viewport_size(viewport)
 
 
@@ -116,7 +116,7 @@ def test_the_page_of_one_key_can_be_used_by_everybody(tab, service):
 
 
 def test_the_first_page_is_light(browser, service):
-    with browser.new_context(viewport=DESKTOP) as context:
+    with browser.new_context(viewport=DESKTOP, reduced_motion="reduce") as context:
         sizes, tab = [], tab_at(context, service.url)
         tab.page.on("requestfinished", lambda request: sizes.append(request.sizes()))
         page = tab.show("/")
