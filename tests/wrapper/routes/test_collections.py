@@ -144,31 +144,24 @@ def test_merging_is_a_merge_patch(client, filled, way):
     assert client.get(f"/collections/{name}").json["metadata"] == expected
 
 
-def test_merging_cannot_nest_metadata_deeper_than_allowed(client, filled, unchanged):
-    deep = {}
+def test_metadata_is_bounded_in_depth_and_by_what_the_engine_takes_with_each_write(
+    client, collection, filled, unchanged
+):
+    half, deep = "x" * 40_000, {}
     for _ in range(40):
         deep = {"a": deep}
-    name = filled(metadata={"kept": True})
-    with unchanged(name):
-        for answer in (
-            client.put(f"/collections/{name}/metadata", json={"metadata": deep}),
-            client.patch(f"/collections/{name}/metadata", json={"metadata": deep}),
-        ):
-            assert answer.status_code == 400
-            assert answer.json["details"] == {"field": "metadata", "limit": 32}
-
-
-def test_metadata_is_bounded_by_what_the_engine_takes_with_each_write(client, collection, filled, unchanged):
-    half = "x" * 40_000
     assert client.post("/collections", json={"name": collection, "metadata": {"a": half, "b": half}}).status_code == 400
     name = filled(metadata={"a": half})
     with unchanged(name):
-        for answer in (
-            client.put(f"/collections/{name}/metadata", json={"metadata": {"a": half, "b": half}}),
-            client.patch(f"/collections/{name}/metadata", json={"metadata": {"b": half}}),
+        for method, metadata, limit in (
+            ("PUT", {"a": half, "b": half}, 65_536),
+            ("PATCH", {"b": half}, 65_536),
+            ("PUT", deep, 32),
+            ("PATCH", deep, 32),
         ):
+            answer = client.open(f"/collections/{name}/metadata", method=method, json={"metadata": metadata})
             assert (answer.status_code, answer.json["code"]) == (400, "invalid_metadata")
-            assert answer.json["details"] == {"field": "metadata", "limit": 65_536}
+            assert answer.json["details"] == {"field": "metadata", "limit": limit}
 
 
 def test_a_deleted_collection_is_gone_and_its_name_is_free(client, chroma, filled):
