@@ -93,7 +93,7 @@ def test_four_processes_have_one_limit_and_count_what_is_under_way_together(path
         mine.close()
 
 
-def test_what_a_killed_process_held_is_given_back(path, counts):
+def test_what_a_process_holds_it_keeps_while_it_is_stopped_and_gives_back_when_it_is_killed(path, counts):
     def work(send, wait):
         mine = SharedCounts(path)
         send(mine.begin("a", 2))
@@ -102,22 +102,11 @@ def test_what_a_killed_process_held_is_given_back(path, counts):
 
     with workers(1, work) as [(child, read, _)]:
         assert [read(), read()] == ["0", "1"]
+        os.kill(child, signal.SIGSTOP)
         assert counts.begin("a", 2) is None
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         assert counts.begin("a", 2) == 0
-
-
-def test_a_stopped_process_keeps_what_it_holds(path, counts):
-    def work(send, wait):
-        mine = SharedCounts(path)
-        send(mine.begin("a", 1))
-        wait()
-
-    with workers(1, work) as [(child, read, _)]:
-        assert read() == "0"
-        os.kill(child, signal.SIGSTOP)
-        assert counts.begin("a", 1) is None
 
 
 def test_a_process_takes_a_part_whose_owner_has_ended_and_begins_with_nothing(path, counts):

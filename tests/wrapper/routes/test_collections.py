@@ -83,13 +83,9 @@ def test_collections_are_listed_by_pages_of_a_prefix(client, collection):
         client.delete(f"/collections/{names[0]}")
     assert found == [names[:2], names[2:4], names[4:]]
     assert client.get(f"/collections?prefix={collection}~").status_code == 400
-
-
-def test_a_page_has_at_most_a_thousand_collections(client, filled):
-    name = filled()
-    for limit in (1000, 1001, 10**12):
-        answer = client.get("/collections", query_string={"prefix": name, "limit": limit}).json
-        assert ([each["name"] for each in answer["collections"]], answer["next_cursor"]) == ([name], None), limit
+    for limit in (1000, 1001, 10**12):  # a page has at most a thousand
+        answer = client.get("/collections", query_string={"prefix": names[4], "limit": limit}).json
+        assert ([each["name"] for each in answer["collections"]], answer["next_cursor"]) == ([names[4]], None), limit
 
 
 def test_without_a_limit_all_collections_of_a_prefix_are_listed_by_name_with_their_counts(client, collection):

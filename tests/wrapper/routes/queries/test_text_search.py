@@ -53,13 +53,6 @@ def test_the_better_match_comes_first_with_the_higher_score(search):
     assert (answer.json["total"], answer.json["revision"]) == (2, 2)
 
 
-@pytest.mark.parametrize(
-    ("query", "found"), [("getUserName", "camel"), ("env", "path"), ("备份", "chinese"), ("nobody", None)]
-)
-def test_words_are_found_whole_and_in_parts(search, query, found):
-    assert _ids(search(query))[:1] == ([] if found is None else [found])
-
-
 def test_total_counts_all_matches(search):
     answer = search("backups user café std", top_k=1)
     assert len(_ids(answer)) == 1
