@@ -2,11 +2,56 @@
 
 import os
 import signal
+import warnings
+from contextlib import contextmanager, suppress
 
 import pytest
 
-from tests.wrapper.access.forked import workers
 from wrapper.access.shared_counts import FILE_BYTES, SETS, WAYS, SharedCounts
+
+
+@contextmanager
+def workers(number, work):
+    """Run `work(send, wait)` in so many processes, which have ended at the end of the block.
+
+    Give each of them as (its id, a function that returns the next line it sent, one that ends its next `wait`).
+    """
+    started, opened = [], []
+    try:
+        for _ in range(number):
+            worker, close = _forked(work)
+            started.append(worker)
+            opened.append(close)
+        yield started
+    finally:
+        for child, _, _ in started:
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+        for close in opened:
+            close()
+
+
+def _forked(work):
+    from_child, to_parent = os.pipe()
+    from_parent, to_child = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child takes no lock of other threads of the tests
+        child = os.fork()
+    if child == 0:
+        try:
+            work(lambda said: os.write(to_parent, f"{said}\n".encode()), lambda: os.read(from_parent, 1))
+        finally:
+            os._exit(0)
+    os.close(to_parent)
+    os.close(from_parent)
+    lines = os.fdopen(from_child)
+
+    def close():
+        lines.close()
+        os.close(to_child)
+
+    return (child, lambda: lines.readline().strip(), lambda: os.write(to_child, b".")), close
 
 
 @pytest.fixture

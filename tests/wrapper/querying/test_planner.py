@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from schemas.errors import InvalidInputError, UnavailableError
+from schemas.errors import DocumentNotFoundError, InvalidInputError, UnavailableError
 from schemas.where import parse_where
-from tests.wrapper.documents import NoIndex, add, batch, collection_of, create, numbered, settle
+from tests.wrapper.documents import NoIndex, add, batch, collection_of, create, delete, numbered, settle
 from wrapper.catalog import writes
-from wrapper.catalog.index_state import reports, states
+from wrapper.catalog.index_state import outbox, reports, states
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.engine.candidates import MAX_CANDIDATES
@@ -19,6 +19,8 @@ from wrapper.querying.waiting_writes import MAX_PENDING_IDS, PENDING_ENTRIES
 
 COUNT = 400
 QUERY = np.array([1.0, 0.0], dtype="<f4")
+LARGE = writes.INDEXED_AT_ONCE + 100
+"""So many documents are told to the index in two parts."""
 INDEX_IS_CHEAP = CostModel(exact_per_document=1e9)
 
 
@@ -242,6 +244,40 @@ def test_a_collection_made_again_meanwhile_answers_for_itself(catalog):
 
     index = Interrupted(_first(COUNT), make_anew)
     assert _ask(catalog, index) == ("scan", ["d9", "z"])
+
+
+def _tell_the_index(catalog):
+    """Let it have what waits longest."""
+    catalog.commit(lambda transaction: outbox.remove(transaction, [outbox.oldest(transaction, limit=1)[0].id]))
+
+
+@pytest.mark.parametrize("is_large", [True, False], ids=["a part of it", "before a large one that waits"])
+def test_a_write_that_the_index_is_told_of_while_it_is_asked_is_in_the_answer(catalog, is_large):
+    far = numbered(LARGE, "far")
+
+    def meanwhile():
+        ids = ["nearest", *far] if is_large else ["nearest"]
+        _write(catalog, ids, [QUERY, *[-QUERY for _ in ids[1:]]])
+        _tell_the_index(catalog)
+        if not is_large:
+            _write(catalog, far, [-QUERY for _ in far])
+        index.ids = ["nearest", *index.ids]
+
+    index = Interrupted(_first(COUNT), meanwhile)
+    assert _ask(catalog, index, costs=INDEX_IS_CHEAP, top_k=2) == ("index", ["d0", "nearest"])
+    assert len(index.asked) == 2
+
+
+def _near_d0(catalog, meanwhile):
+    found = Planner(catalog, Interrupted(_first(COUNT), meanwhile), INDEX_IS_CHEAP).query("docs", near=["d0"], top_k=2)
+    return found.plan, [match.document.id for match in found.matches]
+
+
+def test_documents_that_move_meanwhile_are_where_they_are_in_the_answer_and_near_nothing_when_they_are_gone(catalog):
+    assert _near_d0(catalog, lambda: _write(catalog, ["d0"], [-QUERY])) == ("exact", ["d399", "d398"])
+    catalog.commit(_settle)
+    with pytest.raises(DocumentNotFoundError):
+        _near_d0(catalog, lambda: delete(catalog, "docs", "d0"))
 
 
 def _write_many_documents(catalog):

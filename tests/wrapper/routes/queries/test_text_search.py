@@ -59,15 +59,5 @@ def test_total_counts_all_matches(search):
     assert answer.json["total"] == 5
 
 
-def test_changed_and_deleted_texts_are_not_found(client, filled):
-    name = filled([{"id": key, "text": text, "embedding": [1, 0]} for key, text in TEXTS.items()])
-    url = f"/collections/{name}"
-    client.post(f"{url}/documents", json={"documents": [{"id": "camel", "text": "new words", "embedding": [1, 0]}]})
-    client.delete(f"{url}/documents", json={"ids": ["snake"]})
-    for query in ("getUserName", "user", "retry", "max_retry_count"):
-        assert client.post(f"{url}/text-search", json={"query": query}).json["total"] == 0
-    assert client.post(f"{url}/text-search", json={"query": "words"}).json["total"] == 1
-
-
 def test_a_question_of_a_thousand_words_is_answered_by_its_longest_words(search):
     assert _ids(search("it has " * 700 + "backups of all " + "x1 " * 500)) == ["backups twice", "backup"]
