@@ -2,11 +2,56 @@
 
 import os
 import signal
+import warnings
+from contextlib import contextmanager, suppress
 
 import pytest
 
-from tests.wrapper.access.forked import workers
 from wrapper.access.shared_counts import FILE_BYTES, SETS, WAYS, SharedCounts
+
+
+@contextmanager
+def workers(number, work):
+    """Run `work(send, wait)` in so many processes, which have ended at the end of the block.
+
+    Give each of them as (its id, a function that returns the next line it sent, one that ends its next `wait`).
+    """
+    started, opened = [], []
+    try:
+        for _ in range(number):
+            worker, close = _forked(work)
+            started.append(worker)
+            opened.append(close)
+        yield started
+    finally:
+        for child, _, _ in started:
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+        for close in opened:
+            close()
+
+
+def _forked(work):
+    from_child, to_parent = os.pipe()
+    from_parent, to_child = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child takes no lock of other threads of the tests
+        child = os.fork()
+    if child == 0:
+        try:
+            work(lambda said: os.write(to_parent, f"{said}\n".encode()), lambda: os.read(from_parent, 1))
+        finally:
+            os._exit(0)
+    os.close(to_parent)
+    os.close(from_parent)
+    lines = os.fdopen(from_child)
+
+    def close():
+        lines.close()
+        os.close(to_child)
+
+    return (child, lambda: lines.readline().strip(), lambda: os.write(to_child, b".")), close
 
 
 @pytest.fixture
@@ -93,7 +138,7 @@ def test_four_processes_have_one_limit_and_count_what_is_under_way_together(path
         mine.close()
 
 
-def test_what_a_killed_process_held_is_given_back(path, counts):
+def test_what_a_process_holds_it_keeps_while_it_is_stopped_and_gives_back_when_it_is_killed(path, counts):
     def work(send, wait):
         mine = SharedCounts(path)
         send(mine.begin("a", 2))
@@ -102,22 +147,11 @@ def test_what_a_killed_process_held_is_given_back(path, counts):
 
     with workers(1, work) as [(child, read, _)]:
         assert [read(), read()] == ["0", "1"]
+        os.kill(child, signal.SIGSTOP)
         assert counts.begin("a", 2) is None
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         assert counts.begin("a", 2) == 0
-
-
-def test_a_stopped_process_keeps_what_it_holds(path, counts):
-    def work(send, wait):
-        mine = SharedCounts(path)
-        send(mine.begin("a", 1))
-        wait()
-
-    with workers(1, work) as [(child, read, _)]:
-        assert read() == "0"
-        os.kill(child, signal.SIGSTOP)
-        assert counts.begin("a", 1) is None
 
 
 def test_a_process_takes_a_part_whose_owner_has_ended_and_begins_with_nothing(path, counts):

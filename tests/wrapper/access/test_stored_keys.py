@@ -200,9 +200,6 @@ def test_uses_that_cannot_be_noted_do_not_stop_anything(stored, clock, authentic
     assert last_used(stored, key) == clock.now
 
 
-READ = Grant(frozenset({Scope.READ}))
-
-
 class FullDisk:
     """A database on a disk that is full until room is given back."""
 
@@ -221,7 +218,7 @@ class FullDisk:
 
 @pytest.mark.parametrize("how", ["revoked", "changed"])
 def test_a_key_loses_its_rights_on_a_full_disk(catalog, how):
-    key, _ = StoredKeys(catalog).create("ana", READ)
+    key, _ = StoredKeys(catalog).create("ana", READS)
     disk = FullDisk(catalog)
 
     def give():
@@ -238,14 +235,16 @@ def test_a_key_loses_its_rights_on_a_full_disk(catalog, how):
     assert StoredKeys(catalog).one(key.id) == key
     take(StoredKeys(disk, give_room=give))
     after = StoredKeys(catalog).one(key.id)
-    assert (after.revoked_at is not None, after.grant == READ) == ((True, True) if how == "revoked" else (False, False))
+    assert (after.revoked_at is not None, after.grant == READS) == (
+        (True, True) if how == "revoked" else (False, False)
+    )
 
 
 def test_no_key_is_made_with_that_room(catalog):
     given = []
     stored = StoredKeys(FullDisk(catalog), give_room=lambda: bool(given.append(True)))
     with pytest.raises(DiskFloorError):
-        stored.create("ana", READ)
+        stored.create("ana", READS)
     assert given == []
 
 
@@ -264,13 +263,13 @@ def test_the_room_beside_the_catalogue_is_given_in_shares_and_set_aside_again(tm
         assert file.stat().st_blocks == 0
 
 
-def test_a_database_server_has_no_room_of_ours():
-    room = RoomToRevoke(None)
-    room.keep()
-    assert not room.give()
+def test_a_database_server_has_no_room_of_ours_and_a_disk_without_room_to_set_aside_is_no_failure(
+    tmp_path, monkeypatch
+):
+    elsewhere = RoomToRevoke(None)
+    elsewhere.keep()
+    assert not elsewhere.give()
 
-
-def test_a_disk_that_has_no_room_to_set_aside_is_no_failure(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 

@@ -125,10 +125,8 @@ def test_two_archives_of_the_same_have_nothing_in_common():
     assert not set(first) & set(second)
 
 
-@pytest.mark.parametrize("name", ["../up", ".hidden", "", "a\\b:c", "é", "x" * 2_000])
-def test_no_member_has_a_name_that_leads_elsewhere(key, name):
-    with pytest.raises(DamagedArchiveError):
-        read(framed(key, b"N" + len(name.encode()).to_bytes(4) + name.encode() + END), key)
+def named(name):
+    return b"N" + len(name.encode()).to_bytes(4) + name.encode()
 
 
 @pytest.mark.parametrize(
@@ -137,8 +135,9 @@ def test_no_member_has_a_name_that_leads_elsewhere(key, name):
         b"",
         b"X" + bytes(4),
         b"M" + (0xFFFFFFFF).to_bytes(4),
-        b"N" + (4).to_bytes(4) + b"name" + b"D" + (0xFFFFFFFF).to_bytes(4),
-        b"N" + (4).to_bytes(4) + b"name" + END,  # one more than it says
+        named("name") + b"D" + (0xFFFFFFFF).to_bytes(4),
+        named("name") + END,  # one more than it says
+        *(named(each) + END for each in ("../up", ".hidden", "", "a\\b:c", "é", "x" * 2_000)),  # they lead elsewhere
         b"M" + (2).to_bytes(4) + b"[]",
         b"M" + (TALLY_BYTES).to_bytes(4) + bytes(TALLY_BYTES),
         END + b"more",
@@ -166,7 +165,7 @@ def test_any_number_of_members_takes_no_more_memory(key):
 
 
 def test_a_body_that_unpacks_to_far_more_takes_no_memory(key):
-    bomb = framed(key, b"N" + (1).to_bytes(4) + b"a" + (b"D" + (1 << 20).to_bytes(4) + bytes(1 << 20)) * 16)
+    bomb = framed(key, named("a") + (b"D" + (1 << 20).to_bytes(4) + bytes(1 << 20)) * 16)
     assert len(bomb) < 100_000
     reader = ArchiveReader(io.BytesIO(bomb), key)
     _, pieces = next(reader.entries())

@@ -55,23 +55,18 @@ def test_one_leads_until_it_lets_go(candidate):
     eventually(second.acquire)
 
 
-def test_a_leader_that_was_cut_off_notices(candidate, database):
+def test_a_leader_that_was_cut_off_notices_also_without_writing(candidate, database):
     first, second = candidate(), candidate()
     assert first.acquire()
+    _cut_off(database, first)
+    eventually(lambda: not first.held)
+    eventually(first.acquire)
     _cut_off(database, first)
     eventually(second.acquire)
     assert not first.confirm()
     assert not first.held
     assert not first.acquire()
     assert second.confirm()
-
-
-def test_a_leader_that_was_cut_off_notices_without_writing(candidate, database):
-    first = candidate()
-    assert first.acquire()
-    _cut_off(database, first)
-    eventually(lambda: not first.held)
-    eventually(first.acquire)
 
 
 def test_nobody_leads_for_another_engine_while_one_is_in_use(candidate, database):

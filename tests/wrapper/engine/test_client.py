@@ -1,8 +1,6 @@
 import os
-import sqlite3
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 
 import numpy as np
 import pytest
@@ -16,8 +14,6 @@ from wrapper.engine.failures import (
     EngineRefusedError,
     EngineUnavailableError,
 )
-from wrapper.engine.keeper.directory import DATABASE
-from wrapper.engine.keeper.sqlite_tuning import WORD_SETTINGS, WORDS
 from wrapper.engine.keeper.state import EngineStateReader
 
 MISSING = "00000000-0000-0000-0000-000000000000"
@@ -299,10 +295,3 @@ def test_new_records_may_be_added_and_existing_ones_stay(client, engine_id, stor
     records = client.get(engine_id, ids=["new", "id-3"])
     assert (records.ids, records.texts) == (["id-3", "new"], ["text id-3", "t"])
     assert records.metadatas == [{"n": 3}, {"a": [1, "x"]}]
-
-
-def test_chromas_own_database_is_tuned_before_the_engine_is_ready(client, engine_dir):
-    with closing(sqlite3.connect(engine_dir / DATABASE)) as connection:
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        words = dict(connection.execute(f"SELECT k, v FROM {WORDS}_config"))
-    assert WORD_SETTINGS.items() <= words.items()

@@ -110,6 +110,9 @@ def numbers(is_wanted):
 
 def test_an_engine_of_ones_own_is_lean(engine_dir, asked):
     assert tables(engine_dir / DATABASE) == {name: instead[-1] for name, (_, instead) in LEAN.items()}
+    assert WORD_SETTINGS.items() <= words(engine_dir / DATABASE).items()
+    with closing(sqlite3.connect(engine_dir / DATABASE)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 @pytest.mark.parametrize(

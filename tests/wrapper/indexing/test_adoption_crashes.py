@@ -12,10 +12,9 @@ from tests.properties.consistency import catalog_state, check_engine, check_tabl
 from tests.properties.fake_engine import FakeEngine
 from tests.properties.processes import STEP, Crash, Process, Steps
 from tests.properties.stories import add
+from tests.support.worlds import OPTIONS
 from tests.wrapper.indexing.foreign import ids_of, make_foreign, reports, step_until
-from wrapper.writing import WriteOptions
 
-OPTIONS = WriteOptions()
 SECOND_CRASHES = (None, 3, 8)
 
 

@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 
 from tests.properties.stories import add
+from tests.support.worlds import OPTIONS
 from wrapper.catalog.index_state import reports
 from wrapper.catalog.rows import find_collection
 from wrapper.engine.failures import EngineBrokenError, EngineRefusedError, EngineUnavailableError
 from wrapper.indexing.engine_collections import DOCUMENTS_PER_CALL
-from wrapper.writing import WriteOptions
-
-OPTIONS = WriteOptions()
 
 
 @pytest.mark.slow

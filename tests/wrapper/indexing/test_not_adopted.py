@@ -6,11 +6,9 @@ import pytest
 from tests.properties.consistency import check_engine
 from tests.properties.fake_engine import FakeEngine
 from tests.properties.stories import add
+from tests.support.worlds import OPTIONS
 from tests.wrapper.indexing.foreign import ids_of, make_foreign, reports, step_until
 from wrapper.engine.failures import EngineBrokenError
-from wrapper.writing import WriteOptions
-
-OPTIONS = WriteOptions()
 
 
 def test_the_services_own_interim_collections_are_not_adopted(engine, start):

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.vector_sets import vector_set
 from schemas.where import parse_where
 from tests.properties.processes import Process
-from tests.support.worlds import World
+from tests.support.worlds import OPTIONS, World
 from tests.wrapper.documents import batch, numbered
 from tests.wrapper.engine.conftest import running_engine
 from wrapper.catalog.index_state import reports, samples
@@ -20,9 +20,7 @@ from wrapper.indexing.recall import RecallMeasurement
 from wrapper.querying.asked_vectors import AskedVectors
 from wrapper.querying.costs import CostModel
 from wrapper.querying.planner import Planner
-from wrapper.writing import WriteOptions
 
-OPTIONS = WriteOptions()
 INDEX_IS_CHEAP = CostModel(index_base=0.0, index_per_candidate=0.0)
 COUNT, TOP_K = 2_000, 10
 ENOUGH = 0.99

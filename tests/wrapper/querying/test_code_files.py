@@ -1,12 +1,15 @@
-"""Files of codes: shared by processes, never the truth. Whatever happens to them, answers stay the same."""
+"""Files of codes: shared by processes, never the truth. Whatever happens to them, answers stay the same. A base that is mostly
+gone, as of a collection that was much larger, is renewed, and no query pays for its size."""
 
 import errno
 import fcntl
 import os
+import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,12 +17,13 @@ import pytest
 from tests.support.apps import running_app
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.wrapper.clock import Clock
-from tests.wrapper.documents import add, collection_of, create, normal, numbered
+from tests.wrapper.documents import add, collection_of, create, delete, normal, numbered
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
-from wrapper.querying import code_files, held_vectors
+from wrapper.querying import code_files, held_vectors, kept_codes
 from wrapper.querying.code_files import HEAD_BYTES, CodeFiles, Layout
 from wrapper.querying.held_vectors import HeldVectors
+from wrapper.querying.kept_codes import KeptCodes
 
 COUNT, DIMENSION, MEGABYTE = 200, 7, 1_000_000
 SIZE = Layout(COUNT, DIMENSION).size
@@ -46,22 +50,27 @@ def clock():
 @pytest.fixture
 def process(catalog, tmp_path, clock):
     """`process()` gives the held vectors of another process of the service."""
+    opened = []
 
     def process(max_bytes=MEGABYTE, **options):
-        return HeldVectors(max_bytes, catalog, CodeFiles(tmp_path / "codes", max_bytes, clock=clock, **options), clock)
+        files = CodeFiles(tmp_path / "codes", max_bytes, clock=clock, **options)
+        opened.append(HeldVectors(max_bytes, catalog, files, clock))
+        return opened[-1]
 
-    return process
+    yield process
+    for held in opened:
+        held.close()
 
 
 @pytest.fixture
 def ask(catalog, clock):
     """`ask(held, pays=…)` returns the codes of a collection, which a query asks for."""
 
-    def ask(held, name="one", *, pays=False):
+    def ask(held, name="one", *, pays=False, reading_ms=50.0):
         clock.now += 10.0
         with catalog.read() as transaction:
             collection = find_collection(transaction, name)
-            return held.of(transaction, collection, saves_ms=50.0 if pays else 0.0, reading_ms=50.0)
+            return held.of(transaction, collection, saves_ms=reading_ms if pays else 0.0, reading_ms=reading_ms)
 
     return ask
 
@@ -270,3 +279,69 @@ def test_a_lock_that_is_removed_before_it_is_locked_keeps_nobody_out(tmp_path, m
             assert may_make is not is_made_anew
             with two.making("collection") as may_make_too:
                 assert not may_make_too
+
+
+@pytest.fixture
+def ask_soon(ask):
+    """`ask_soon(held, pays=…)` asks for a query that may read as many documents as the collection has."""
+    return partial(ask, reading_ms=held_vectors.SOON_MS)
+
+
+@pytest.fixture
+def by_queries(monkeypatch):
+    """What was asked of codes in the thread of the queries: the most documents that it might read."""
+    at, here, asked = KeptCodes.at, threading.current_thread(), []
+
+    def noted(kept, transaction, collection, most=None):
+        if threading.current_thread() is here:
+            asked.append(most)
+        return at(kept, transaction, collection, most)
+
+    monkeypatch.setattr(KeptCodes, "at", noted)
+    return asked
+
+
+def test_a_base_of_which_more_than_half_is_gone_gets_a_new_one(process, catalog, ask_soon, monkeypatch):
+    monkeypatch.setattr(kept_codes, "LEAST_GROWTH", 10)
+    held, ids = process(), numbered(COUNT)
+    before = ask_soon(held, pays=True)
+    for first in range(0, COUNT // 2, 50):
+        delete(catalog, "one", *ids[first : first + 50])
+        assert ask_soon(held).base is before.base
+    delete(catalog, "one", ids[COUNT // 2])
+    after = ask_soon(held)
+    assert len(after.base.positions) == COUNT // 2 - 1
+    assert len(after.gone) == 0
+
+
+def test_what_is_kept_of_a_collection_that_shrank_is_brought_on_apart_and_so_is_its_file(
+    process, catalog, ask_soon, by_queries
+):
+    kept, gone = process(), numbered(COUNT * 5 // 6)
+    before = ask_soon(kept, pays=True)
+    delete(catalog, "one", *gone)
+    for held in (kept, process()):
+        assert ask_soon(held) is None
+        eventually(lambda held=held: ask_soon(held) is not None)
+        after = ask_soon(held)
+        assert (after.base.path, len(after.gone)) == (before.base.path, len(gone))
+    assert ask_soon(kept).base is before.base
+    assert by_queries
+    assert all(most is not None and most <= COUNT + 1 for most in by_queries)
+
+
+def test_a_long_file_is_opened_apart(process, ask_soon, monkeypatch):
+    ask_soon(process(), pays=True)
+    open_file, here, asked = CodeFiles.open, threading.current_thread(), []
+
+    def noted(*arguments, **options):
+        asked.append(threading.current_thread())
+        return open_file(*arguments, **options)
+
+    monkeypatch.setattr(CodeFiles, "open", noted)
+    monkeypatch.setattr(held_vectors, "SOON_BYTES", 1_000)
+    held = process()
+    assert ask_soon(held) is None
+    eventually(lambda: ask_soon(held) is not None)
+    assert asked
+    assert here not in asked

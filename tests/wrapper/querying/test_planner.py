@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from schemas.errors import InvalidInputError, UnavailableError
+from schemas.errors import DocumentNotFoundError, InvalidInputError, UnavailableError
 from schemas.where import parse_where
-from tests.wrapper.documents import NoIndex, add, batch, collection_of, create, numbered, settle
+from tests.wrapper.documents import NoIndex, add, batch, collection_of, create, delete, numbered, settle
 from wrapper.catalog import writes
-from wrapper.catalog.index_state import reports, states
+from wrapper.catalog.index_state import outbox, reports, states
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.rows import find_collection
 from wrapper.engine.candidates import MAX_CANDIDATES
@@ -19,6 +19,8 @@ from wrapper.querying.waiting_writes import MAX_PENDING_IDS, PENDING_ENTRIES
 
 COUNT = 400
 QUERY = np.array([1.0, 0.0], dtype="<f4")
+LARGE = writes.INDEXED_AT_ONCE + 100
+"""So many documents are told to the index in two parts."""
 INDEX_IS_CHEAP = CostModel(exact_per_document=1e9)
 
 
@@ -172,23 +174,17 @@ def test_an_index_that_has_too_little_to_propose_is_not_believed_unless_it_has_a
 
 
 @pytest.mark.parametrize("where", [{}, {"half": 1}])
-def test_an_index_that_fails_is_replaced_by_a_scan(catalog, index, where):
-    index.failing = True
-    expected = ["d1", "d3", "d5"] if where else _first(3)
-    assert _ask(catalog, index, where, costs=INDEX_IS_CHEAP) == ("scan", expected)
-    assert len(index.asked) == 1
-
-
-@pytest.mark.parametrize("where", [{}, {"half": 1}])
-@pytest.mark.parametrize("state", ["away", states.PENDING, states.REBUILDING])
-def test_an_index_that_is_away_or_not_complete_is_not_asked(catalog, index, where, state):
-    if state == "away":
-        index.ready = False
-    else:
+@pytest.mark.parametrize("state", ["failing", "away", states.PENDING, states.REBUILDING])
+def test_an_index_that_fails_is_replaced_by_a_scan_and_one_away_or_not_complete_is_not_asked(
+    catalog, index, where, state
+):
+    index.failing, index.ready = state == "failing", state != "away"
+    if state in (states.PENDING, states.REBUILDING):
         key = collection_of(catalog, "docs").key
         catalog.commit(lambda transaction: states.set_index_state(transaction, key, state))
-    assert _ask(catalog, index, where, costs=INDEX_IS_CHEAP)[0] == "scan"
-    assert index.asked == []
+    expected = ["d1", "d3", "d5"] if where else _first(3)
+    assert _ask(catalog, index, where, costs=INDEX_IS_CHEAP) == ("scan", expected)
+    assert len(index.asked) == (state == "failing")
 
 
 def _write(catalog, ids, vectors):
@@ -250,6 +246,40 @@ def test_a_collection_made_again_meanwhile_answers_for_itself(catalog):
     assert _ask(catalog, index) == ("scan", ["d9", "z"])
 
 
+def _tell_the_index(catalog):
+    """Let it have what waits longest."""
+    catalog.commit(lambda transaction: outbox.remove(transaction, [outbox.oldest(transaction, limit=1)[0].id]))
+
+
+@pytest.mark.parametrize("is_large", [True, False], ids=["a part of it", "before a large one that waits"])
+def test_a_write_that_the_index_is_told_of_while_it_is_asked_is_in_the_answer(catalog, is_large):
+    far = numbered(LARGE, "far")
+
+    def meanwhile():
+        ids = ["nearest", *far] if is_large else ["nearest"]
+        _write(catalog, ids, [QUERY, *[-QUERY for _ in ids[1:]]])
+        _tell_the_index(catalog)
+        if not is_large:
+            _write(catalog, far, [-QUERY for _ in far])
+        index.ids = ["nearest", *index.ids]
+
+    index = Interrupted(_first(COUNT), meanwhile)
+    assert _ask(catalog, index, costs=INDEX_IS_CHEAP, top_k=2) == ("index", ["d0", "nearest"])
+    assert len(index.asked) == 2
+
+
+def _near_d0(catalog, meanwhile):
+    found = Planner(catalog, Interrupted(_first(COUNT), meanwhile), INDEX_IS_CHEAP).query("docs", near=["d0"], top_k=2)
+    return found.plan, [match.document.id for match in found.matches]
+
+
+def test_documents_that_move_meanwhile_are_where_they_are_in_the_answer_and_near_nothing_when_they_are_gone(catalog):
+    assert _near_d0(catalog, lambda: _write(catalog, ["d0"], [-QUERY])) == ("exact", ["d399", "d398"])
+    catalog.commit(_settle)
+    with pytest.raises(DocumentNotFoundError):
+        _near_d0(catalog, lambda: delete(catalog, "docs", "d0"))
+
+
 def _write_many_documents(catalog):
     _write(catalog, numbered(MAX_PENDING_IDS + 1, "new"), np.tile([[-1.0, 0.0]], (MAX_PENDING_IDS + 1, 1)))
 
@@ -301,17 +331,11 @@ def test_the_last_questions_are_kept_and_equal_ones_once():
     for number in range(KEPT + 2):
         asked.note(1, _vector(number, 1))
         asked.note(1, _vector(number, 1))
-    asked.note(2, _vector(7))
+    for vector in (_vector(7), _vector(7, 7)):
+        asked.note(2, vector)
     assert _of(asked, 1) == [[number, 1] for number in range(2, KEPT + 2)]
-    assert _of(asked, 2) == [[7]]
+    assert _of(asked, 2) == [[7], [7, 7]], "one of another dimension is another question"
     assert _of(asked, 3) == []
-
-
-def test_a_question_of_another_dimension_is_another_question():
-    asked = AskedVectors()
-    asked.note(1, _vector(1))
-    asked.note(1, _vector(1, 1))
-    assert _of(asked, 1) == [[1], [1, 1]]
 
 
 def test_the_collections_that_were_asked_last_are_kept():

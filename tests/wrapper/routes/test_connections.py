@@ -3,7 +3,6 @@
 import gzip
 import json
 import socket
-import zlib
 
 import pytest
 
@@ -46,7 +45,7 @@ def test_one_connection_survives_every_error(connection, name):
         (412, "PUT", f"{url}/metadata", {"metadata": {}}, {"If_Match": '"other"'}),
         (413, "POST", f"{url}/documents", b" " * (LIMIT_BYTES + 1), json_headers),
         (413, "POST", "/collections", b" " * (3 * LIMIT_BYTES), json_headers),
-        (413, "POST", f"{url}/documents", gzip.compress(b" " * (3 * LIMIT_BYTES)), zipped),
+        (413, "POST", f"{url}/documents", gzip.compress(b" " * (8 * LIMIT_BYTES), 1), zipped),
         (413, "POST", f"{url}/documents", b"x" * (2 * LIMIT_BYTES), {"Content_Type": "application/x-ndjson"}),
         (414, "GET", f"{url}/documents?where={'x' * 40_000}", None, {}),
         (414, "POST", f"{url}/query?x={'x' * 200_000}", {"query_embedding": [1, 0]}, {}),
@@ -105,15 +104,6 @@ def test_a_body_of_exactly_the_limit_is_read(connection, name):
         "POST", f"/collections/{name}/documents", body.ljust(LIMIT_BYTES), Content_Type="application/json"
     )
     assert answer.status == 201
-
-
-def test_a_gzip_bomb_is_refused_before_it_is_unpacked(connection, name):
-    packer = zlib.compressobj(1, wbits=31)
-    bomb = b"".join(packer.compress(b" " * (1 << 20)) for _ in range(64)) + packer.flush()
-    answer = connection.ask(
-        "POST", f"/collections/{name}/documents", bomb, Content_Type="application/json", Content_Encoding="gzip"
-    )
-    assert answer.status == 413
 
 
 def test_a_client_that_disconnects_within_its_body_stores_nothing(live, connection, name):

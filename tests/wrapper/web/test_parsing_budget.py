@@ -79,15 +79,12 @@ def test_a_body_that_does_not_fit_in_waits_its_turn():
     second.join()
 
 
-def test_a_body_that_waits_too_long_for_room_is_refused():
+@pytest.mark.parametrize(
+    ("first", "waiting"), [(100_000, 100_000), (200_000, 70_000)], ids=["as large as the budget", "larger"]
+)
+def test_a_body_that_waits_too_long_for_room_is_refused(first, waiting):
     budget = ParsingBudget(100_000)
-    with budget.room_for(b" " * 100_000), pytest.raises(BusyError), budget.room_for(b" " * 100_000, wait_seconds=0):
+    with budget.room_for(b" " * first), pytest.raises(BusyError), budget.room_for(b" " * waiting, wait_seconds=0):
         pass
-    with budget.room_for(b" " * 100_000, wait_seconds=0):
-        pass
-
-
-def test_a_body_larger_than_the_budget_has_it_for_itself():
-    budget = ParsingBudget(100_000)
-    with budget.room_for(b" " * 200_000), pytest.raises(BusyError), budget.room_for(b" " * 70_000, wait_seconds=0):
+    with budget.room_for(b" " * waiting, wait_seconds=0):
         pass

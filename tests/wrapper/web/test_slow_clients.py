@@ -10,19 +10,6 @@ import pytest
 from tests.support.live import eventually
 from wrapper.web.slow_clients import Patience, PatientSocket
 
-
-def test_a_client_is_gone_when_it_has_closed_even_with_something_unread():
-    listening = socket.create_server(("127.0.0.1", 0))
-    client = socket.create_connection(listening.getsockname())
-    with listening, client, PatientSocket(listening.accept()[0].detach(), Patience(1.0, 1)) as ours:
-        assert not ours.is_gone()
-        client.sendall(b"something")
-        assert not ours.is_gone()
-        client.close()
-        eventually(ours.is_gone)
-        assert ours.recv(100) == b"something"
-
-
 LARGE = bytes(1 << 26)
 """More than any buffer between two sockets holds."""
 
@@ -40,6 +27,16 @@ def connected():
             return stack.enter_context(ours), client
 
         yield connect
+
+
+def test_a_client_is_gone_when_it_has_closed_even_with_something_unread(connected):
+    ours, client = connected(1.0)
+    assert not ours.is_gone()
+    client.sendall(b"something")
+    assert not ours.is_gone()
+    client.close()
+    eventually(ours.is_gone)
+    assert ours.recv(100) == b"something"
 
 
 def times_given_up(ours, limit_seconds):

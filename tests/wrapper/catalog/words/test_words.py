@@ -49,23 +49,16 @@ def test_identifiers_have_a_shadow_and_ordinary_prose_needs_none(text, shadow):
 
 
 @pytest.mark.parametrize(
-    ("metadata", "heading"),
+    ("metadata", "heading", "tags"),
     [
-        ({"title": "Backups", "section": "Restore"}, "Backups\nRestore"),
-        ({"title": "Backups", "section": "Backups > Restore"}, "Backups > Restore"),
-        ({"title": 7, "section": ["Restore"]}, ""),
+        ({"title": "Backups", "section": "Restore", "tags": ["a b", "c"]}, "Backups\nRestore", "a b\nc"),
+        ({"title": "Backups", "section": "Backups > Restore", "tags": ["a", 7, None]}, "Backups > Restore", "a"),
+        ({"title": 7, "section": ["Restore"], "tags": "a"}, "", ""),
+        ({}, "", ""),
     ],
 )
-def test_a_heading_is_title_and_section(metadata, heading):
-    assert heading_of(metadata) == heading
-
-
-@pytest.mark.parametrize(
-    ("metadata", "tags"),
-    [({"tags": ["a b", "c"]}, "a b\nc"), ({"tags": ["a", 7, None]}, "a"), ({"tags": "a"}, ""), ({}, "")],
-)
-def test_tags_are_a_list_of_strings(metadata, tags):
-    assert tags_of(metadata) == tags
+def test_a_heading_is_title_and_section_and_tags_are_a_list_of_strings(metadata, heading, tags):
+    assert (heading_of(metadata), tags_of(metadata)) == (heading, tags)
 
 
 @given(NOISE)

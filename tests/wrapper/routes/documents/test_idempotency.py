@@ -32,19 +32,27 @@ def test_the_repeat_gets_the_first_answer_also_after_other_writes(client, filled
 
 
 LINE = b'{"id": "a", "text": "streamed", "embedding": [1, 0], "colour": 1}\n'
+WITHOUT_IDS = [b'{"text": "streamed", "embedding": [1, %d], "colour": 1}\n' % number for number in range(25)]
 STREAMS = {
-    "stream": ("/documents", LINE),
-    "stream with a bad line": ("/documents", LINE + b"{}\n"),
-    "import": ("/import", LINE),
+    "stream": ("/documents", LINE, 2),
+    "stream with a bad line": ("/documents", LINE + b"{}\n", 2),
+    "stream without ids": ("/documents", b"".join(WITHOUT_IDS[:2]), 4),
+    "stream without ids in several transactions": ("/documents", b"".join(WITHOUT_IDS), 27),
+    "import": ("/import", LINE, 2),
 }
 
 
-@pytest.mark.parametrize(("route", "lines"), STREAMS.values(), ids=STREAMS)
-def test_the_repeat_of_a_stream_gets_the_first_answer(client, filled, key, route, lines):
-    url = f"/collections/{filled(TWO_DOCUMENTS)}{route}"
+@pytest.mark.parametrize(("route", "lines", "count"), STREAMS.values(), ids=STREAMS)
+def test_the_repeat_of_a_stream_stores_nothing_and_gets_the_first_answer(
+    client, filled, key, monkeypatch, route, lines, count
+):
+    monkeypatch.setattr(line_streams, "LINES_PER_TRANSACTION", 10)
+    name = filled(TWO_DOCUMENTS)
+    url = f"/collections/{name}{route}"
     sent = {"data": lines, "content_type": "application/x-ndjson", "headers": {"Idempotency-Key": key}}
     first, again = (client.post(url, **sent) for _ in range(2))
-    assert "warnings" in first.json
+    assert (first.status_code in (200, 201), "warnings" in first.json) == (True, True)
+    assert client.get(f"/collections/{name}").json["count"] == count
     assert (again.status_code, again.data) == (first.status_code, first.data)
     assert again.headers["Idempotent-Replayed"] == "true"
 
@@ -145,18 +153,6 @@ def test_concurrent_repeats_are_one_write(app, filled, key):
     assert {answer.status_code for answer in answers} == {201}
     assert all(answer.json == answers[0].json for answer in answers)
     assert app.test_client().get(f"/collections/{name}").json["count"] == 1
-
-
-@pytest.mark.parametrize("lines", [2, 25])
-def test_a_repeated_stream_stores_its_lines_once_under_the_same_ids(client, filled, key, monkeypatch, lines):
-    monkeypatch.setattr(line_streams, "LINES_PER_TRANSACTION", 10)
-    name = filled()
-    body = "".join(f'{{"text": "line {number}", "embedding": [1, {number}]}}\n' for number in range(lines))
-    how = {"data": body, "content_type": "application/x-ndjson", "headers": {"Idempotency-Key": key}}
-    answers = [client.post(f"/collections/{name}/documents", **how) for _ in range(2)]
-    assert [answer.status_code for answer in answers] == [201, 201]
-    assert answers[0].json == answers[1].json
-    assert client.get(f"/collections/{name}").json["count"] == lines
 
 
 def test_a_repeated_stream_leaves_later_writes_alone(client, filled, key, unchanged):

@@ -132,20 +132,31 @@ def test_a_long_stream_goes_in_transactions_of_500_also_when_it_is_gzip(stream, 
     assert client.get(f"/collections/{name}").json["count"] == 1_750
 
 
+OF_ONE_ID = [_line(2, text="first"), _line(2, text="second"), _line(2), _line(2)]
+OF_STORED = [_line(number, text="new") for number in (0, *range(40))]
+
+
 @pytest.mark.parametrize(
-    ("on_conflict", "text", "counts", "refused"),
-    [("replace", "text 0", (1, 2, 1), []), ("skip", "first", (1, 0, 3), []), ("error", "first", (1, 0, 0), [2, 3, 4])],
+    ("there", "lines", "on_conflict", "text", "counts", "refused", "writes"),
+    [
+        (0, OF_ONE_ID, "replace", "text 2", (1, 2, 1), [], 1),
+        (0, OF_ONE_ID, "skip", "first", (1, 0, 3), [], 1),
+        (0, OF_ONE_ID, "error", "first", (1, 0, 0), [2, 3, 4], 1),
+        (20, OF_STORED, "replace", "new", (20, 20, 1), [], 1),
+        (20, OF_STORED, "skip", "text 2", (20, 0, 21), [], 1),
+        (20, OF_STORED, "error", "text 2", (20, 0, 0), [1, *range(2, 41, 2)], 2),
+    ],
 )
-def test_lines_of_one_id_are_one_write_and_count_as_if_they_were_several(
-    stream, client, filled, parts, on_conflict, text, counts, refused
+def test_lines_of_one_id_or_of_stored_ones_are_few_writes_and_count_as_if_they_were_several(
+    stream, client, filled, parts, there, lines, on_conflict, text, counts, refused, writes
 ):
-    name = filled()
-    lines = [_line(0, text="first"), _line(0, text="second"), _line(0), _line(0)]
+    """All conflicts of a block are found at once."""
+    name = filled([json.loads(_line(2 * number)) for number in range(there)])
     answer = stream(name, lines, on_conflict=on_conflict).json
     assert (answer["created"], answer["updated"], answer["unchanged"]) == counts
     assert [(each["line"], each["code"]) for each in answer["errors"]] == [(at, "document_exists") for at in refused]
-    assert client.get(f"/collections/{name}/documents/doc-0").json["text"] == text
-    assert len(parts) == 1
+    assert client.get(f"/collections/{name}/documents/doc-2").json["text"] == text
+    assert len(parts) == writes
 
 
 @pytest.mark.slow
@@ -226,23 +237,3 @@ def test_a_stream_is_stored_while_it_arrives(live, collection):
         assert (answer.status, answer.json["count"]) == (201, 1_200)
         assert "ids" not in answer.json
         assert count() == 1_200
-
-
-@pytest.mark.parametrize(
-    ("on_conflict", "text", "counts", "refused"),
-    [
-        ("replace", "new", (20, 20, 1), []),
-        ("skip", "text 2", (20, 0, 21), []),
-        ("error", "text 2", (20, 0, 0), [1, *range(2, 41, 2)]),
-    ],
-)
-def test_on_conflict_applies_to_streams_and_finds_all_conflicts_of_a_block_at_once(
-    stream, client, filled, parts, on_conflict, text, counts, refused
-):
-    name = filled([json.loads(_line(number)) for number in range(0, 40, 2)])
-    lines = [_line(number, text="new") for number in range(40)]
-    answer = stream(name, [lines[0], *lines], on_conflict=on_conflict).json
-    assert (answer["created"], answer["updated"], answer["unchanged"]) == counts
-    assert [each["line"] for each in answer["errors"]] == refused
-    assert client.get(f"/collections/{name}/documents/doc-2").json["text"] == text
-    assert len(parts) == (2 if refused else 1)

@@ -1,5 +1,5 @@
 """`POST /query` and `POST /collections/{name}/query` return the nearest documents, their distances and scores; a query asks
-for what is near documents, asks several questions at once, and filters by ids."""
+for what is near documents, asks several questions at once, and filters by ids. `POST text-search` ranks texts by BM25."""
 
 import base64
 import math
@@ -209,10 +209,7 @@ class TestQueries:
         answers = asked(client, docs, queries=questions).json["answers"]
         assert [ids(each) for each in answers] == [["east"], ["north-east"]]
         assert answers == [asked(client, docs, **each).json for each in questions]
-
-    def test_the_collection_may_be_in_the_body(self, client, docs):
-        body = {"collection": docs, "queries": [{"query_embedding": [1.0, 0.0]}]}
-        assert ids(client.post("/query", json=body).json["answers"][0])[0] == "east"
+        assert client.post("/query", json={"collection": docs, "queries": questions}).json["answers"] == answers
 
 
 class TestMany:
@@ -250,3 +247,55 @@ class TestIdsInFilters:
         answer = asked(client, docs, query_embedding=[1.0, 0.0], where={"$id": operand})
         assert (answer.status_code, answer.json["code"]) == (400, "invalid_where")
         assert answer.json["details"]["pointer"] == pointer
+
+
+TEXTS = {
+    "backup": "Backups are kept for thirty days and then removed.",
+    "backups twice": "Backups, backups: how backups are made.",
+    "camel": "Call getUserName before HTTPServer.start.",
+    "path": "Read std::env and a.b.c from the shell.",
+    "umlaut": "Die Größe der Straße im Café.",
+    "empty": "",
+}
+
+
+@pytest.fixture(scope="module")
+def corpus(shared_collection):
+    return shared_collection(
+        [
+            {"id": key, "text": text, "metadata": {"letters": len(text)}, "embedding": [1.0, float(number)]}
+            for number, (key, text) in enumerate(TEXTS.items())
+        ]
+    )
+
+
+@pytest.fixture
+def search(client, corpus):
+    def search(query, **fields):
+        return client.post(f"/collections/{corpus}/text-search", json={"query": query, "top_k": 10, **fields})
+
+    return search
+
+
+def test_the_better_match_comes_first_with_the_higher_score(search):
+    answer = search("backups")
+    assert _ids(answer) == ["backups twice", "backup"]
+    scores = [each["score"] for each in answer.json["results"]]
+    assert scores[0] > scores[1] > 0
+    assert answer.json["results"][1] == {
+        "id": "backup",
+        "text": TEXTS["backup"],
+        "score": scores[1],
+        "metadata": {"letters": len(TEXTS["backup"])},
+    }
+    assert (answer.json["total"], answer.json["revision"]) == (2, 2)
+
+
+def test_total_counts_all_matches(search):
+    answer = search("backups user café std", top_k=1)
+    assert len(_ids(answer)) == 1
+    assert answer.json["total"] == 5
+
+
+def test_a_question_of_a_thousand_words_is_answered_by_its_longest_words(search):
+    assert _ids(search("it has " * 700 + "backups of all " + "x1 " * 500)) == ["backups twice", "backup"]
