@@ -120,6 +120,12 @@ def new_lines(app):
     return new
 
 
+def headers_of(app, *scopes, **granted):
+    """Return the headers of a new key with these scopes, and whatever else it is granted."""
+    _, text = app.extensions["rag.access"].stored.create("somebody", Grant(frozenset(scopes), **granted))
+    return {"Authorization": f"Bearer {text}"}
+
+
 def mcp(client, tool, headers=None, **arguments):
     """Call a tool by MCP over HTTP and return the answer."""
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}

@@ -3,10 +3,9 @@ is added beside the documents either; reads go on, and what takes away does."""
 
 import pytest
 
-from schemas.access.api_keys import Grant
 from schemas.access.callers import Limits, Scope
 from schemas.settings import RetrievalSettings
-from tests.interfaces.access.conftest import app_with_keys, mcp
+from tests.interfaces.access.conftest import app_with_keys, headers_of, mcp
 from tests.support.apps import models_of
 from tests.support.model_server import model_server
 
@@ -20,8 +19,7 @@ class World:
 
     def key(self, *scopes, **limits):
         """Return the headers of a new key."""
-        grant = Grant(frozenset(map(Scope, scopes or ("manage", "chat"))), limits=Limits(**limits))
-        return {"Authorization": f"Bearer {self.app.extensions['rag.access'].stored.create('limited', grant)[1]}"}
+        return headers_of(self.app, *map(Scope, scopes or ("manage", "chat")), limits=Limits(**limits))
 
     def post(self, route, key, **body):
         return self.app.test_client().post(route, headers=key, json=body)
@@ -219,9 +217,8 @@ def test_reads_and_answers_go_on_and_are_not_kept(app, ask, fill):
 
 
 def test_daily_limits_are_counted_all_the_same(app, fill):
-    grant = Grant(frozenset({Scope.CHAT}), limits=Limits(chats_per_day=1))
-    text = app.extensions["rag.access"].stored.create("chats", grant)[1]
+    headers = headers_of(app, Scope.CHAT, limits=Limits(chats_per_day=1))
     fill()
-    asked, headers = {"message": "Hello?", "useRag": False}, {"Authorization": f"Bearer {text}"}
+    asked = {"message": "Hello?", "useRag": False}
     client = app.test_client()
     assert [client.post("/api/chat", json=asked, headers=headers).status_code for _ in range(2)] == [200, 429]

@@ -40,12 +40,18 @@ LONG = "\n\n".join(f"# Part {number}\n\n" + f"Words of part {number}. " * 30 for
 """A Markdown text of a hundred chunks: several calls of the embedding service, also for an upload."""
 
 
-def test_for_a_key_that_ends_while_a_model_works_nothing_is_told_and_nothing_kept(clocked, admin):
+def test_a_request_is_carried_out_for_a_key_that_stays_while_a_model_works_alone(clocked, admin):
+    """For one that ends nothing is told and nothing kept."""
     with all_faults() as case:
         for path, (scope, body) in FOR_MODELS.items():
             for how in ENDS:
                 with case(path, how):
                     _check_ended(Asking(clocked, scope), path, body, how)
+            with case(path):
+                asking = Asking(clocked, scope)
+                asking.while_models_work(asking.stay)
+                assert asking.post(path, body).status_code < 300
+                assert len(asking.traces()) == (scope is not Scope.READ)
 
 
 def _check_ended(asking, path, body, how):
@@ -61,16 +67,6 @@ def _check_ended(asking, path, body, how):
         again = asking.post(path, body, **once)
         assert (again.status_code < 300, "Idempotent-Replayed" in again.headers) == (True, False)
         assert len(asking.traces()) == 1
-
-
-def test_for_a_key_that_stays_while_a_model_works_the_request_is_carried_out(clocked, admin):
-    with all_faults() as case:
-        for path, (scope, body) in FOR_MODELS.items():
-            with case(path):
-                asking = Asking(clocked, scope)
-                asking.while_models_work(asking.stay)
-                assert asking.post(path, body).status_code < 300
-                assert len(asking.traces()) == (scope is not Scope.READ)
 
 
 def test_a_note_is_kept_for_a_key_that_stays_alone(clocked):

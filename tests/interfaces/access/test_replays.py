@@ -233,7 +233,7 @@ def state(clocked):
         return {name: transaction.rows(f"SELECT * FROM {name}") for name in TABLES}
 
 
-def test_a_request_whose_key_ends_while_it_is_sent_is_refused(clocked, admin):
+def test_a_request_is_refused_whose_key_ends_while_it_is_sent_and_carried_out_if_it_stays(clocked, admin):
     with all_faults() as case:
         for route, (scope, body) in SENT.items():
             for how in ("revoked", "other scopes"):
@@ -245,11 +245,6 @@ def test_a_request_whose_key_ends_while_it_is_sent_is_refused(clocked, admin):
                     assert (answer.status_code, answer.json["code"]) == (401, code_of(how))
                     assert "vault" not in answer.text
                     assert state(clocked) == before
-
-
-def test_a_request_whose_key_stays_is_carried_out(clocked, admin):
-    with all_faults() as case:
-        for route, (scope, body) in SENT.items():
             with case(route):
                 asking = Asking(clocked, scope)
                 if route != "POST /api/erase":  # which needs an engine
