@@ -5,7 +5,7 @@ import pytest
 
 from schemas.access.callers import Limits, Scope
 from schemas.settings import RetrievalSettings
-from tests.interfaces.access.conftest import app_with_keys, headers_of, mcp
+from tests.interfaces.access.conftest import app_with_keys, headers_of, mcp, rows_of
 from tests.support.apps import models_of
 from tests.support.model_server import model_server
 
@@ -155,16 +155,11 @@ def fill(app, monkeypatch):
     return lambda: monkeypatch.setattr(app.extensions["rag.service"].store.writing, "_disk_floor_mb", 1 << 40)
 
 
-def rows(app, table):
-    with app.extensions["rag.service"].catalog.read() as transaction:
-        return transaction.rows(f"SELECT * FROM {table}")
-
-
 def test_nothing_is_added(app, ask, call, fill):
     key = ask("POST", "/api/keys", KEY).json
     assert ask("POST", "/api/connections", {"id": "mine", **CONNECTION}).status_code == 201
     tables = ("watchers", "connections", "api_keys", "note_sessions", "jobs")
-    before = [rows(app, table) for table in tables]
+    before = [rows_of(app, f"SELECT * FROM {table}") for table in tables]
     fill()
     for method, path, body in (
         ("PUT", "/api/watchers/docs", REPORT),
@@ -176,7 +171,7 @@ def test_nothing_is_added(app, ask, call, fill):
         answer = ask(method, path, body)
         assert (answer.status_code, answer.json["code"]) == (507, "disk_floor_reached"), (method, path)
     assert call("session_start", name="more")["isError"]
-    assert [rows(app, table) for table in tables] == before
+    assert [rows_of(app, f"SELECT * FROM {table}") for table in tables] == before
 
 
 def test_what_takes_away_is_done(app, ask, call, fill):
@@ -195,7 +190,8 @@ def test_what_takes_away_is_done(app, ask, call, fill):
     ):
         assert ask(method, path, body).status_code == 200, (method, path)
     assert not call("session_end", session_id=session_id).get("isError")
-    assert [rows(app, table) for table in ("connections", "watchers", "chat_messages")] == [[], [], []]
+    emptied = ("connections", "watchers", "chat_messages")
+    assert [rows_of(app, f"SELECT * FROM {table}") for table in emptied] == [[], [], []]
 
 
 def test_reads_and_answers_go_on_and_are_not_kept(app, ask, fill):
@@ -213,7 +209,7 @@ def test_reads_and_answers_go_on_and_are_not_kept(app, ask, fill):
     ):
         answer = ask("POST", path, body)
         assert answer.status_code == 200, (path, answer.json)
-    assert [rows(app, table) for table in tables] == [[], [], [], []]
+    assert [rows_of(app, f"SELECT * FROM {table}") for table in tables] == [[], [], [], []]
 
 
 def test_daily_limits_are_counted_all_the_same(app, fill):

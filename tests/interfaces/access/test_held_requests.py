@@ -16,7 +16,7 @@ from schemas.access.callers import Scope, acting_as, acting_still, carried, curr
 from schemas.contracts.collect import CollectRequest
 from schemas.errors import UnauthorizedError
 from tests.access.faults import all_faults
-from tests.interfaces.access.conftest import ENDS, Asking, code_of, mcp
+from tests.interfaces.access.conftest import ENDS, Asking, code_of, mcp, rows_of
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.support.model_server import as_events
 from wrapper.web.callers import PART_BYTES, AnswerBrokenOffError
@@ -190,7 +190,6 @@ def test_no_question_is_embedded_for_a_key_that_has_ended(clocked):
 
 def test_a_topic_is_not_kept_for_a_key_that_ended_while_a_model_decided_on_it(clocked):
     key, text = clocked.key(Scope.READ, Scope.CHAT)
-    service = clocked.app.extensions["rag.service"]
     access = clocked.app.extensions["rag.access"]
     caller = access.caller_with(text)
 
@@ -199,11 +198,10 @@ def test_a_topic_is_not_kept_for_a_key_that_ended_while_a_model_decided_on_it(cl
             clocked.revoke(key)
             return "vaults"
 
-    kept = Conversations(service.catalog, Slow)
+    kept = Conversations(clocked.app.extensions["rag.service"].catalog, Slow)
     with acting_as(caller, lambda: access.still(caller)), pytest.raises(UnauthorizedError):
         kept.follow("held", CollectRequest("vaults?", "", "", ()), owner=caller.owner)
-    with service.catalog.read() as transaction:
-        assert transaction.rows("SELECT id FROM conversation_topics WHERE owner = ?", (caller.owner,)) == []
+    assert rows_of(clocked.app, "SELECT id FROM conversation_topics WHERE owner = ?", caller.owner) == []
 
 
 # While it is answered.
