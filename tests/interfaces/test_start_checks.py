@@ -24,7 +24,6 @@ from tests.interfaces.conftest import environ as clean_environ
 from tests.support.live import PATIENCE_SECONDS, command, free_port
 from tests.wrapper.serving.certificates import write_pair
 from wrapper.access.directory_keys import has_keys, open_keys
-from wrapper.engine.data_directory_lock import acquire
 from wrapper.secret_key import KeyFile
 from wrapper.start_checks import bind_address
 
@@ -206,15 +205,6 @@ def test_a_service_for_other_machines_needs_a_key_and_a_catalogue_from_before_th
 def test_a_service_for_other_machines_may_do_without_a_stored_key(environ, settings):
     environ |= {"RAG_HOST": "0.0.0.0", **settings}
     assert [each for each in look_before_start().problems if each.startswith("RAG_HOST")] == []
-
-
-def test_a_directory_that_a_service_has_is_named_with_that_service(environ, tmp_path):
-    lock = acquire(tmp_path / "data", description={"command": "test", "address": "http://127.0.0.1:1"})
-    try:
-        (problem,) = look_before_start().problems
-    finally:
-        lock.release()
-    assert problem.startswith(f"The data directory {tmp_path / 'data'} is in use by process {os.getpid()} since ")
 
 
 @pytest.mark.parametrize("is_default", [True, False])

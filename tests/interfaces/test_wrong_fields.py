@@ -4,6 +4,9 @@ import uuid
 
 import pytest
 
+from tests.interfaces.chroma.test_collections import nested
+from tests.interfaces.chroma.test_search import knn
+
 pytestmark = pytest.mark.slow
 
 CHROMA = "/api/v2/tenants/default_tenant"
@@ -21,21 +24,12 @@ class Changes(dict):
     """What takes the place of several fields of a request, or of one that is not the field that is named."""
 
 
-def nested(depth):
-    """Return an object with that many levels of objects."""
-    return {} if depth == 1 else {"a": nested(depth - 1)}
-
-
 def all_of(depth):
     """Return a filter of OpenAI's protocol with that many levels."""
     inner = {"type": "eq", "key": "n", "value": 1}
     for _ in range(depth):
         inner = {"type": "and", "filters": [inner]}
     return inner
-
-
-def near(*query, **options):
-    return {"$knn": {"query": list(query), "key": "#embedding", "limit": 16, **options}}
 
 
 def said(role, content):
@@ -195,14 +189,14 @@ WRONG = {
         f"/searches/0{pointer}": [Changes(searches=[search]) for search in searches]
         for pointer, searches in {
             "": [[]],
-            "/rank/$knn/limit": [{"rank": near(1, 2, limit=0)}],
-            "/rank/$sum/1/$val": [{"rank": {"$sum": [near(1, 2), {"$val": "x"}]}}],
+            "/rank/$knn/limit": [{"rank": knn(1, 2, limit=0)}],
+            "/rank/$sum/1/$val": [{"rank": {"$sum": [knn(1, 2), {"$val": "x"}]}}],
             "/rank/$pow": [{"rank": {"$pow": 2}}],
             "/rank/$sub": [{"rank": {"$sub": {"left": {"$val": 1}}}}],
-            "/rank": [{"rank": {"$sum": [near(1, 2)] * 17}}, {"rank": {"$sum": [{"$val": 1}] * 1_000}}],
+            "/rank": [{"rank": {"$sum": [knn(1, 2)] * 17}}, {"rank": {"$sum": [{"$val": 1}] * 1_000}}],
             "/rank/$knn/query": [{"rank": {"$knn": {"query": [1, 2], "key": "#document"}}}],
             "/group_by": [{"group_by": {"keys": ["a"]}}],
-            "/group_by/aggregate": [{"rank": near(1, 2), "group_by": {"keys": ["a"]}}],
+            "/group_by/aggregate": [{"rank": knn(1, 2), "group_by": {"keys": ["a"]}}],
             "/limit/limit": [{"limit": {"limit": 0}}],
             "/limit/offset": [{"limit": {"offset": -1}}],
             "/select": [{"select": {"keys": [1]}}, {"select": ["#score"]}],

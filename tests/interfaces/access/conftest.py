@@ -120,6 +120,17 @@ def new_lines(app):
     return new
 
 
+def headers_of(app, *scopes, **granted):
+    """Return the headers of a new key with these scopes, and whatever else it is granted."""
+    _, text = app.extensions["rag.access"].stored.create("somebody", Grant(frozenset(scopes), **granted))
+    return {"Authorization": f"Bearer {text}"}
+
+
+def rows_of(app, sql, *parameters):
+    with app.extensions["rag.service"].catalog.read() as transaction:
+        return [tuple(row) for row in transaction.rows(sql, parameters)]
+
+
 def mcp(client, tool, headers=None, **arguments):
     """Call a tool by MCP over HTTP and return the answer."""
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
@@ -177,7 +188,6 @@ class Asking:
         """Return the collections and tables that have the client's text."""
         assert not self.clocked.models.script, "the model was not asked"
         held = "SELECT c.name, d.text FROM documents d JOIN collections c ON c.key = d.collection_key"
-        with self.clocked.app.extensions["rag.service"].catalog.read() as transaction:
-            found = [name for name, text in map(tuple, transaction.rows(held)) if self.text in text]
-            said = str([tuple(row) for row in transaction.rows("SELECT * FROM chat_messages")])
+        found = [name for name, text in rows_of(self.clocked.app, held) if self.text in text]
+        said = str(rows_of(self.clocked.app, "SELECT * FROM chat_messages"))
         return found + ["chat_messages"] * (self.text in said)

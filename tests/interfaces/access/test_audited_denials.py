@@ -2,10 +2,9 @@
 
 import pytest
 
-from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
 from tests.access.faults import all_faults
-from tests.interfaces.access.conftest import mcp
+from tests.interfaces.access.conftest import headers_of, mcp
 
 MINE, THEIRS, OF_NOBODY = "mine-docs", "theirs-docs", "mine-nothing"
 NO_SESSION = "5f2f2a57-8e2f-4f0e-9d43-0d3c9c5d7f11"
@@ -22,13 +21,7 @@ def app(clocked, admin):
 @pytest.fixture(scope="module")
 def key(app):
     """`key(scope)`: the headers of a new key for the collections that begin with `mine`."""
-
-    def make(*scopes):
-        grant = Grant(frozenset(scopes), collections=("mine*",))
-        _, key = app.extensions["rag.access"].stored.create("k", grant)
-        return {"Authorization": f"Bearer {key}"}
-
-    return make
+    return lambda *scopes: headers_of(app, *scopes, collections=("mine*",))
 
 
 def told(line):

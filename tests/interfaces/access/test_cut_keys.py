@@ -22,11 +22,6 @@ def app(tmp_path_factory):
         yield app
 
 
-@pytest.fixture
-def client(app):
-    return app.test_client()
-
-
 def test_answers_of_mcp_do_not_repeat_it(client):
     unknown = mcp(client, ADMIN_KEY, HEADERS)
     assert "Unknown tool: …" in unknown.json["error"]["message"]

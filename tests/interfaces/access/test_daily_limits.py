@@ -3,10 +3,9 @@ is added beside the documents either; reads go on, and what takes away does."""
 
 import pytest
 
-from schemas.access.api_keys import Grant
 from schemas.access.callers import Limits, Scope
 from schemas.settings import RetrievalSettings
-from tests.interfaces.access.conftest import app_with_keys, mcp
+from tests.interfaces.access.conftest import app_with_keys, headers_of, mcp, rows_of
 from tests.support.apps import models_of
 from tests.support.model_server import model_server
 
@@ -20,8 +19,7 @@ class World:
 
     def key(self, *scopes, **limits):
         """Return the headers of a new key."""
-        grant = Grant(frozenset(map(Scope, scopes or ("manage", "chat"))), limits=Limits(**limits))
-        return {"Authorization": f"Bearer {self.app.extensions['rag.access'].stored.create('limited', grant)[1]}"}
+        return headers_of(self.app, *map(Scope, scopes or ("manage", "chat")), limits=Limits(**limits))
 
     def post(self, route, key, **body):
         return self.app.test_client().post(route, headers=key, json=body)
@@ -157,16 +155,11 @@ def fill(app, monkeypatch):
     return lambda: monkeypatch.setattr(app.extensions["rag.service"].store.writing, "_disk_floor_mb", 1 << 40)
 
 
-def rows(app, table):
-    with app.extensions["rag.service"].catalog.read() as transaction:
-        return transaction.rows(f"SELECT * FROM {table}")
-
-
 def test_nothing_is_added(app, ask, call, fill):
     key = ask("POST", "/api/keys", KEY).json
     assert ask("POST", "/api/connections", {"id": "mine", **CONNECTION}).status_code == 201
     tables = ("watchers", "connections", "api_keys", "note_sessions", "jobs")
-    before = [rows(app, table) for table in tables]
+    before = [rows_of(app, f"SELECT * FROM {table}") for table in tables]
     fill()
     for method, path, body in (
         ("PUT", "/api/watchers/docs", REPORT),
@@ -178,7 +171,7 @@ def test_nothing_is_added(app, ask, call, fill):
         answer = ask(method, path, body)
         assert (answer.status_code, answer.json["code"]) == (507, "disk_floor_reached"), (method, path)
     assert call("session_start", name="more")["isError"]
-    assert [rows(app, table) for table in tables] == before
+    assert [rows_of(app, f"SELECT * FROM {table}") for table in tables] == before
 
 
 def test_what_takes_away_is_done(app, ask, call, fill):
@@ -197,7 +190,8 @@ def test_what_takes_away_is_done(app, ask, call, fill):
     ):
         assert ask(method, path, body).status_code == 200, (method, path)
     assert not call("session_end", session_id=session_id).get("isError")
-    assert [rows(app, table) for table in ("connections", "watchers", "chat_messages")] == [[], [], []]
+    emptied = ("connections", "watchers", "chat_messages")
+    assert [rows_of(app, f"SELECT * FROM {table}") for table in emptied] == [[], [], []]
 
 
 def test_reads_and_answers_go_on_and_are_not_kept(app, ask, fill):
@@ -215,13 +209,12 @@ def test_reads_and_answers_go_on_and_are_not_kept(app, ask, fill):
     ):
         answer = ask("POST", path, body)
         assert answer.status_code == 200, (path, answer.json)
-    assert [rows(app, table) for table in tables] == [[], [], [], []]
+    assert [rows_of(app, f"SELECT * FROM {table}") for table in tables] == [[], [], [], []]
 
 
 def test_daily_limits_are_counted_all_the_same(app, fill):
-    grant = Grant(frozenset({Scope.CHAT}), limits=Limits(chats_per_day=1))
-    text = app.extensions["rag.access"].stored.create("chats", grant)[1]
+    headers = headers_of(app, Scope.CHAT, limits=Limits(chats_per_day=1))
     fill()
-    asked, headers = {"message": "Hello?", "useRag": False}, {"Authorization": f"Bearer {text}"}
+    asked = {"message": "Hello?", "useRag": False}
     client = app.test_client()
     assert [client.post("/api/chat", json=asked, headers=headers).status_code for _ in range(2)] == [200, 429]

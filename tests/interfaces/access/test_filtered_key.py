@@ -9,6 +9,7 @@ import pytest
 from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
 from schemas.settings import AccessSettings, RetrievalSettings
+from tests.interfaces.access.conftest import headers_of
 from tests.support.apps import running_app
 from tests.support.live import eventually
 
@@ -28,12 +29,7 @@ def app(tmp_path_factory):
 @pytest.fixture(scope="module")
 def reader(app):
     """`reader(where)`: the headers of a new key with this filter."""
-
-    def make(where):
-        _, key = app.extensions["rag.access"].stored.create("r", Grant(frozenset({Scope.READ}), where=where))
-        return {"Authorization": f"Bearer {key}"}
-
-    return make
+    return lambda where: headers_of(app, Scope.READ, where=where)
 
 
 @pytest.fixture(scope="module")

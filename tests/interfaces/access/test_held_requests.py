@@ -16,7 +16,7 @@ from schemas.access.callers import Scope, acting_as, acting_still, carried, curr
 from schemas.contracts.collect import CollectRequest
 from schemas.errors import UnauthorizedError
 from tests.access.faults import all_faults
-from tests.interfaces.access.conftest import ENDS, Asking, code_of, mcp
+from tests.interfaces.access.conftest import ENDS, Asking, code_of, mcp, rows_of
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.support.model_server import as_events
 from wrapper.web.callers import PART_BYTES, AnswerBrokenOffError
@@ -40,12 +40,18 @@ LONG = "\n\n".join(f"# Part {number}\n\n" + f"Words of part {number}. " * 30 for
 """A Markdown text of a hundred chunks: several calls of the embedding service, also for an upload."""
 
 
-def test_for_a_key_that_ends_while_a_model_works_nothing_is_told_and_nothing_kept(clocked, admin):
+def test_a_request_is_carried_out_for_a_key_that_stays_while_a_model_works_alone(clocked, admin):
+    """For one that ends nothing is told and nothing kept."""
     with all_faults() as case:
         for path, (scope, body) in FOR_MODELS.items():
             for how in ENDS:
                 with case(path, how):
                     _check_ended(Asking(clocked, scope), path, body, how)
+            with case(path):
+                asking = Asking(clocked, scope)
+                asking.while_models_work(asking.stay)
+                assert asking.post(path, body).status_code < 300
+                assert len(asking.traces()) == (scope is not Scope.READ)
 
 
 def _check_ended(asking, path, body, how):
@@ -61,16 +67,6 @@ def _check_ended(asking, path, body, how):
         again = asking.post(path, body, **once)
         assert (again.status_code < 300, "Idempotent-Replayed" in again.headers) == (True, False)
         assert len(asking.traces()) == 1
-
-
-def test_for_a_key_that_stays_while_a_model_works_the_request_is_carried_out(clocked, admin):
-    with all_faults() as case:
-        for path, (scope, body) in FOR_MODELS.items():
-            with case(path):
-                asking = Asking(clocked, scope)
-                asking.while_models_work(asking.stay)
-                assert asking.post(path, body).status_code < 300
-                assert len(asking.traces()) == (scope is not Scope.READ)
 
 
 def test_a_note_is_kept_for_a_key_that_stays_alone(clocked):
@@ -194,7 +190,6 @@ def test_no_question_is_embedded_for_a_key_that_has_ended(clocked):
 
 def test_a_topic_is_not_kept_for_a_key_that_ended_while_a_model_decided_on_it(clocked):
     key, text = clocked.key(Scope.READ, Scope.CHAT)
-    service = clocked.app.extensions["rag.service"]
     access = clocked.app.extensions["rag.access"]
     caller = access.caller_with(text)
 
@@ -203,11 +198,10 @@ def test_a_topic_is_not_kept_for_a_key_that_ended_while_a_model_decided_on_it(cl
             clocked.revoke(key)
             return "vaults"
 
-    kept = Conversations(service.catalog, Slow)
+    kept = Conversations(clocked.app.extensions["rag.service"].catalog, Slow)
     with acting_as(caller, lambda: access.still(caller)), pytest.raises(UnauthorizedError):
         kept.follow("held", CollectRequest("vaults?", "", "", ()), owner=caller.owner)
-    with service.catalog.read() as transaction:
-        assert transaction.rows("SELECT id FROM conversation_topics WHERE owner = ?", (caller.owner,)) == []
+    assert rows_of(clocked.app, "SELECT id FROM conversation_topics WHERE owner = ?", caller.owner) == []
 
 
 # While it is answered.

@@ -14,7 +14,7 @@ from schemas.access.callers import Caller, Kind, Scope
 from schemas.access.narrowing import HEADER, view_sent
 from schemas.access.owners import OPEN, OWNS_NOTHING
 from schemas.settings import AccessSettings, RetrievalSettings
-from tests.interfaces.access.conftest import mcp
+from tests.interfaces.access.conftest import mcp, rows_of
 from tests.support.apps import models_of, running_app
 from tests.support.live import eventually
 
@@ -76,11 +76,6 @@ def through_another_service(app, who):
     """Return a caller as who asks through a service that leads back to the one under test."""
     view = view_sent(Caller("x", "x", Kind.KEY, SCOPES), app.extensions["rag.service"].id)
     return replace(who, more={HEADER: view})
-
-
-def rows_of(app, sql, *parameters):
-    with app.extensions["rag.service"].catalog.read() as transaction:
-        return [tuple(row) for row in transaction.rows(sql, parameters)]
 
 
 class Kept:

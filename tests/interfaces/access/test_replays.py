@@ -11,7 +11,7 @@ import pytest
 
 from schemas.access.callers import Scope
 from tests.access.faults import all_faults
-from tests.interfaces.access.conftest import Asking, code_of
+from tests.interfaces.access.conftest import Asking, code_of, rows_of
 from tests.support.apps import HeldBody
 from tests.support.contract import Contract
 
@@ -179,15 +179,6 @@ def test_a_narrowed_key_reads_no_texts_from_its_own_conversations(documented, ad
     assert ana.read("own1").status_code == 404
 
 
-def test_a_key_that_may_not_read_gets_no_texts_from_what_others_share(documented):
-    ana, bob = Chatting(documented, Scope.MANAGE, Scope.CHAT), Chatting(documented, Scope.CHAT)
-    reader = Chatting(documented, Scope.READ, Scope.CHAT)
-    ana.chat("ours1", "What is the gateway's code?", useRag=True, min_relevance=0, shared=True)
-    assert SECRET in str(reader.read("ours1").json)
-    refused = bob.read("ours1")
-    assert (refused.status_code, refused.json["code"]) == (404, "conversation_not_found")
-
-
 PARTS = b'--X\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\n# Vault\r\n--X--\r\n'
 CALLED = {"name": "session_start", "arguments": {"name": "another"}}
 SENT = {
@@ -229,11 +220,10 @@ def held_back(asking, route, body, then):
 
 def state(clocked):
     """Return the rows that the requests add or change."""
-    with clocked.app.extensions["rag.service"].catalog.read() as transaction:
-        return {name: transaction.rows(f"SELECT * FROM {name}") for name in TABLES}
+    return {name: rows_of(clocked.app, f"SELECT * FROM {name}") for name in TABLES}
 
 
-def test_a_request_whose_key_ends_while_it_is_sent_is_refused(clocked, admin):
+def test_a_request_is_refused_whose_key_ends_while_it_is_sent_and_carried_out_if_it_stays(clocked, admin):
     with all_faults() as case:
         for route, (scope, body) in SENT.items():
             for how in ("revoked", "other scopes"):
@@ -245,11 +235,6 @@ def test_a_request_whose_key_ends_while_it_is_sent_is_refused(clocked, admin):
                     assert (answer.status_code, answer.json["code"]) == (401, code_of(how))
                     assert "vault" not in answer.text
                     assert state(clocked) == before
-
-
-def test_a_request_whose_key_stays_is_carried_out(clocked, admin):
-    with all_faults() as case:
-        for route, (scope, body) in SENT.items():
             with case(route):
                 asking = Asking(clocked, scope)
                 if route != "POST /api/erase":  # which needs an engine

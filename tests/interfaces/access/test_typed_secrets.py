@@ -89,14 +89,6 @@ def test_a_secret_in_clear_is_nowhere_on_the_disk_and_in_no_line_of_the_log(clie
     assert not [secret for secret in secrets if secret in "".join([*said, *logged])]
 
 
-def test_the_search_for_a_secret_on_the_disk_would_find_it(client, app, name, service_behind):
-    directory = app.extensions["rag.service"].settings.data_dir
-    in_clear = f"display-{uuid.uuid4().hex}"
-    asked = form(name, service_behind.url) | {"display_name": in_clear}
-    assert client.post("/api/connections", json=asked).status_code == 201
-    assert files_holding(directory, in_clear)
-
-
 def test_a_log_line_does_not_repeat_a_secret_that_was_only_tested(client, logged, service_behind):
     key = f"sk-tested-{uuid.uuid4().hex}"
     asked = {"provider": "chromadb-wrapper", "config": {"url": service_behind.url, "api_key": key}}

@@ -7,12 +7,11 @@ import orjson
 import pytest
 
 from interfaces.job_parts import caller_of_job
-from schemas.access.api_keys import Grant
 from schemas.access.callers import Limits, Scope
 from schemas.contracts.jobs import Job, JobNotFoundError, Wanted
 from schemas.errors import UnauthorizedError
 from schemas.settings import RetrievalSettings
-from tests.interfaces.access.conftest import app_with_keys
+from tests.interfaces.access.conftest import app_with_keys, headers_of
 from tests.support.apps import models_of
 from tests.support.live import eventually
 
@@ -35,9 +34,7 @@ def key(app):
     """`key(limits, *scopes)`: the headers of a new key for `team-a-*`."""
 
     def make(limits=None, *scopes):
-        grant = Grant(frozenset(scopes or {Scope.WRITE}), ("team-a-*",), limits=limits or Limits())
-        _, text = app.extensions["rag.access"].stored.create("a", grant)
-        return {"Authorization": f"Bearer {text}"}
+        return headers_of(app, *(scopes or {Scope.WRITE}), collections=("team-a-*",), limits=limits or Limits())
 
     return make
 
@@ -119,11 +116,10 @@ def test_a_kept_file_is_its_senders_alone_and_goes_into_their_stores_alone(app, 
 
 
 def test_a_store_is_called_as_its_key_may_call_collections(app):
-    client, stored = app.test_client(), app.extensions["rag.access"].stored
+    client = app.test_client()
 
     def made(*collections):
-        _, text = stored.create("stores", Grant(frozenset({Scope.MANAGE}), collections))
-        headers = {"Authorization": f"Bearer {text}"}
+        headers = headers_of(app, Scope.MANAGE, collections=collections)
         answer = client.post("/v1/vector_stores", json={"name": "FAQ of it"}, headers=headers)
         if answer.status_code != 200:
             return answer.status_code, answer.json["code"]

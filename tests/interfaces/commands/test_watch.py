@@ -12,13 +12,7 @@ from interfaces.cli import main
 from tests.interfaces.conftest import environ
 from tests.support.commands import RUN_MAIN, run_command
 from tests.support.live import PATIENCE_SECONDS, eventually
-from tests.support.model_server import Answer, model_server
-
-
-@pytest.fixture
-def models():
-    with model_server() as server:
-        yield server
+from tests.support.model_server import Answer
 
 
 @pytest.fixture
@@ -30,10 +24,10 @@ def root(tmp_path):
 
 
 @pytest.fixture
-def settings(models, collection):
+def settings(models_up, collection):
     return {
         "embedding_provider": "openai",
-        "embedding_url": f"{models.url}/v1",
+        "embedding_url": f"{models_up.url}/v1",
         "embedding_model": "stub",
         "documents_collection": collection,
     }
@@ -94,20 +88,20 @@ def stored(session, live, collection):
     return stored
 
 
-def test_once_brings_in_step_and_says_what_was_done(run, root, models, stored):
+def test_once_brings_in_step_and_says_what_was_done(run, root, models_up, stored):
     (root / "guide.md").write_text("# Guide\n\nHow to start.\n")
     (root / "with space").mkdir()
     (root / "with space" / "main.py").write_text("print('hello')\n")
     first = run(root, "--once")
     assert (first.returncode, first.stdout, first.stderr) == (0, f"{root.name}: 2 files: 2 indexed\n", "")
     assert set(stored()) == {"guide.md", "with space/main.py"}
-    embedded = len(models.requests)
+    embedded = len(models_up.requests)
     (root / "bad.txt").write_bytes(b"\x01")
     (root / "with space" / "main.py").unlink()
     second = run(root, "--once")
     assert (second.returncode, second.stdout) == (1, f"{root.name}: 2 files: 1 deleted, 1 failed\n")
     assert second.stderr == f"{root.name}/bad.txt: is not a text: it contains control characters\n"
-    assert len(models.requests) == embedded
+    assert len(models_up.requests) == embedded
     assert list(stored()) == ["guide.md"]
     (root / "bad.txt").unlink()
     (root / "picture.png").write_bytes(b"x")
@@ -138,7 +132,7 @@ def test_a_failure_is_one_sentence_and_exit_code_2(arguments, sentence):
     assert result.stderr.splitlines()[-1].startswith(sentence)
 
 
-def test_file_events_are_followed(watching, root, models, stored):
+def test_file_events_are_followed(watching, root, models_up, stored):
     (root / "first.md").write_text("first")
     with watching(root) as status:
         eventually(lambda: status()["state"] == "watching")
@@ -162,21 +156,21 @@ def test_file_events_are_followed(watching, root, models, stored):
         assert (told["indexed"], told["files"]) == (6, 3)
         assert told["last_change"] > told["started_at"]
     assert status()["state"] == "stopped"
-    assert sum("line 19" in text for request in models.requests for text in request.body["input"]) == 1
+    assert sum("line 19" in text for request in models_up.requests for text in request.body["input"]) == 1
 
 
-def test_while_the_embeddings_are_away_nothing_is_lost(watching, run, root, models, stored):
+def test_while_the_embeddings_are_away_nothing_is_lost(watching, run, root, models_up, stored):
     with watching(root) as status:
         eventually(lambda: status()["state"] == "watching")
         other = run(root, "--once")
         assert (other.returncode, other.stdout) == (2, "")
         assert f"Watcher '{root.name}' is running as " in other.stderr
-        usual = models.routes["/v1/embeddings"]
-        models.routes["/v1/embeddings"] = lambda body: Answer(401, b"{}", {"Content-Type": "application/json"})
+        usual = models_up.routes["/v1/embeddings"]
+        models_up.routes["/v1/embeddings"] = lambda body: Answer(401, b"{}", {"Content-Type": "application/json"})
         (root / "a.md").write_text("kept")
         told = eventually(lambda: (found := status())["state"] == "retrying" and found)
         assert (told["pending"], told["failing_since"] is None) == (1, False)
         assert "refuses" in told["reason"] or "demands" in told["reason"]
-        models.routes["/v1/embeddings"] = usual
+        models_up.routes["/v1/embeddings"] = usual
         eventually(lambda: stored() == {"a.md": "kept"})
         eventually(lambda: status()["reason"] is None)

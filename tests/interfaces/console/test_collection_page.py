@@ -193,7 +193,7 @@ def _projection(values, **others):
     return {"points": points, "field": "f", **others}
 
 
-def test_a_number_of_few_is_a_group_of_its_own_and_rare_values_are_one():
+def test_numbers_of_few_are_groups_rare_values_are_one_and_a_picture_of_many_points_has_some_of_each_part():
     found = Map.of(_projection([2021, 2020, 2021, None], scale="numbers"))
     groups = [(each.title, each.count) for each in found.groups]
     assert groups == [("2020", 1), ("2021", 2), ("other values", 0), ("without f", 1)]
@@ -202,9 +202,6 @@ def test_a_number_of_few_is_a_group_of_its_own_and_rare_values_are_one():
     categories = [{"value": f"v{n}", "count": 1} for n in range(12)]
     found = Map.of(_projection([*range(12), -1], scale="categories", categories=categories))
     assert [each.count for each in found.groups] == [*[1] * 10, 3, 0]
-
-
-def test_a_picture_of_many_points_has_some_of_each_part():
     found = Map.of(_projection(list(range(5 * DRAWN + 1)), scale="numbers"))
     assert len(found.points) == DRAWN
     assert {place for _, _, place in found.points} == set(range(8))

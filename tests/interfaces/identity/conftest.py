@@ -10,19 +10,7 @@ from interfaces.identity.issuer_keys import IssuerKeys
 from interfaces.identity.verifier import Verifier
 from providers.outbound.network import Network
 from tests.support.identity.issuer import AUDIENCE, Issuer, running_issuer
-
-
-class Clock:
-    """A clock that goes only when a test says so."""
-
-    def __init__(self, now: float) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-    def go(self, seconds: float) -> None:
-        self.now += seconds
+from tests.wrapper.clock import Clock
 
 
 @pytest.fixture

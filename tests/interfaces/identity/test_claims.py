@@ -129,19 +129,13 @@ def test_a_wrong_table_is_named_in_one_sentence(table, tmp_path, text, said):
     assert "\n" not in raised.value.message
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
+def test_a_file_that_is_not_there_is_named_and_stops_the_start_where_there_is_an_issuer(tmp_path):
     for path in (tmp_path / "none.yaml", tmp_path):
         with pytest.raises(ConfigurationError, match="cannot be read"):
             read_claims_table(str(path))
-
-
-def test_without_an_issuer_there_is_nothing():
+        with pytest.raises(ConfigurationError, match="RAG_OIDC_CLAIMS"):
+            open_identity(OidcSettings("https://a.example", ("rag",), str(path)), Network())
     assert open_identity(OidcSettings(), Network()) is None
-
-
-def test_a_wrong_table_stops_the_start(tmp_path):
-    with pytest.raises(ConfigurationError, match="RAG_OIDC_CLAIMS"):
-        open_identity(OidcSettings("https://a.example", ("rag",), str(tmp_path / "none.yaml")), Network())
 
 
 def test_the_keys_are_there_before_the_first_token(issuer):

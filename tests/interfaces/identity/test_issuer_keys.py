@@ -40,12 +40,12 @@ def test_many_tokens_cost_one_fetch_and_a_key_that_is_not_known_is_looked_for(is
 
 def test_rubbish_does_not_make_us_hammer_the_issuer(issuer, verify, age):
     assert verify(issuer.token()).id == "user:ada"
-    age.go(31)
+    age.now += 31
     for number in range(50):
         with pytest.raises(UnauthorizedError):
             verify(issuer.token(key=signing_key("stranger"), header={"kid": f"kid-{number}"}))
     assert issuer.fetches() == 2
-    age.go(31)
+    age.now += 31
     issuer.rotate("second")
     assert verify(issuer.token()).id == "user:ada"
     assert issuer.fetches() == 3
@@ -62,11 +62,11 @@ def test_a_token_without_a_key_id_goes_by_the_only_key_and_is_refused_where_it_m
 
 def test_keys_are_fetched_again_when_they_are_old(issuer, keys, age):
     for seconds, fetches in ((0, 1), (299, 1), (1, 2), (10, 2)):
-        age.go(seconds)
+        age.now += seconds
         keys.keep_fresh()
         assert issuer.fetches() == fetches
     issuer.rotate("second")
-    age.go(300)
+    age.now += 300
     keys.keep_fresh()
     assert keys.find("first", "RS256") is None
     assert keys.find("second", "RS256") is not None
@@ -79,10 +79,10 @@ def test_keys_are_fetched_again_when_they_are_old(issuer, keys, age):
 def test_an_issuer_that_is_down_leaves_what_was_known(issuer, verify, keys, age):
     assert verify(issuer.token()).id == "user:ada"
     issuer.behaviour.is_down = True
-    age.go(24 * 3600 - 1)
+    age.now += 24 * 3600 - 1
     keys.keep_fresh()
     assert verify(issuer.token(jti="later")).id == "user:ada"
-    age.go(1)
+    age.now += 1
     with pytest.raises(UnavailableError) as raised:
         verify(issuer.token(jti="too late"))
     assert raised.value.code == "identity_unavailable"
@@ -134,7 +134,7 @@ def test_requests_that_wait_for_the_same_key_ask_once(issuer, verify):
 def test_known_keys_are_found_while_the_issuer_hangs(issuer, verify, keys, age):
     assert verify(issuer.token()).id == "user:ada"
     issuer.behaviour.hold = threading.Event()
-    age.go(300)
+    age.now += 300
     with ThreadPoolExecutor(1) as threads:
         looking = threads.submit(keys.keep_fresh)
         eventually(lambda: len(issuer.asked) == 3)
@@ -169,7 +169,7 @@ def test_rubbish_is_no_document_and_does_not_replace_the_keys(issuer, keys, age,
     assert keys.find("first", "RS256") is not None
     for number, document in enumerate(RUBBISH, start=2):
         say(issuer, path, document)
-        age.go(300)
+        age.now += 300
         keys.keep_fresh()
         assert issuer.asked.count(DISCOVERY) == number
         assert keys.find("first", "RS256") is not None, document[:40]

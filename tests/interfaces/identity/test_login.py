@@ -50,7 +50,6 @@ async def who(url, kept, tool="rag_context_stats", times=1):
     return requests.get(f"{url}/api/me", headers=headers, timeout=PATIENCE_SECONDS).json()["id"]
 
 
-@pytest.mark.slow
 def test_the_official_client_logs_in_by_itself(issuer, guarded):
     kept = Kept()
     assert within_bounds(who, guarded.url, kept) == "user:ada"
@@ -68,7 +67,6 @@ def test_the_official_client_logs_in_by_itself(issuer, guarded):
     assert within_bounds(who, guarded.url, Kept()) == "user:bob"
 
 
-@pytest.mark.slow
 def test_the_client_logs_in_again_when_the_issuer_has_withdrawn_the_key(issuer, guarded):
     kept = Kept()
     within_bounds(who, guarded.url, kept)

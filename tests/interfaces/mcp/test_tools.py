@@ -1,10 +1,7 @@
 """Every tool called by the official client, which checks results against the tools' schemas, over both transports."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import anyio
 import pytest
-import requests
 from jsonschema import Draft202012Validator
 from mcp import MCPError
 
@@ -12,7 +9,6 @@ from interfaces.commands.local_tools import LocalTools
 from interfaces.mcp.server import described
 from interfaces.mcp.tools import mcp_tools
 from schemas.settings import AccessSettings, RegistrySettings, RetrievalSettings, WrapperSettings
-from tests.support.live import PATIENCE_SECONDS
 from tests.support.mcp_clients import called, over_http, over_stdio, text_of, within_bounds
 
 OWN = {"rag_query", "rag_context", "rag_gather", "rag_collections"}
@@ -135,24 +131,3 @@ def test_eight_clients_at_once(stored):
     assert len(set(noted)) == CLIENTS * 3
     assert all("thirty days" in content for content in found)
     assert len(found) == CLIENTS * 3
-
-
-def test_callers_of_two_workers_who_replace_one_note_at_once_are_told_who_did(stored):
-    def post(tool, **arguments):
-        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
-        # A new connection each time, so that both workers get some.
-        return requests.post(f"{stored.url}/mcp", json=message, timeout=PATIENCE_SECONDS).json()["result"]
-
-    session_id = post("session_start", name="superseding")["structuredContent"]["session_id"]
-    old = post("session_note", note="Ada knows.", session_id=session_id)["structuredContent"]["note_id"]
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        answers = list(
-            pool.map(
-                lambda number: post("session_note", note=f"{number} knows.", session_id=session_id, supersedes=old),
-                range(CLIENTS),
-            )
-        )
-    (won,) = [each["structuredContent"]["note_id"] for each in answers if not each["isError"]]
-    refused = [each["content"][0]["text"] for each in answers if each["isError"]]
-    assert len(refused) == CLIENTS - 1
-    assert all(f"Note '{old}' was superseded by note '{won}' already" in sentence for sentence in refused)

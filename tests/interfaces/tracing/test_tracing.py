@@ -4,7 +4,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -18,8 +17,9 @@ from registry.placeholders.resolving import OWN_VARIABLES
 from schemas.errors import ConfigurationError
 from schemas.observing import spans
 from schemas.settings import TracingSettings, read_tracing_headers, read_tracing_settings
-from tests.interfaces.conftest import serving
+from tests.registry.hostile import response
 from tests.support.live import PATIENCE_SECONDS, eventually, live_service
+from tests.support.raw_server import raw_server
 
 QUESTION, TEXT, TOKEN = "where do the herons winter", "The herons winter in the delta.", "collector-token-4711"
 TRACE, ABOVE = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -205,28 +205,18 @@ class Collector:
 def running_collector() -> Iterator[Collector]:
     collector = Collector()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def speak(server, connection):
+        head, _, content = server.requests[-1].partition(b"\r\n\r\n")
+        collector.headers.append(dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:]))
+        collector.content.append(content)
+        if collector.hangs:
+            collector.go_on.wait(PATIENCE_SECONDS)
+        if collector.status == 200:
+            _keep(collector, content)
+        connection.sendall(response(b"", f"{collector.status} As the test says"))
 
-        def do_POST(self):
-            content = self.rfile.read(int(self.headers["Content-Length"]))
-            collector.headers.append(dict(self.headers))
-            collector.content.append(content)
-            if collector.hangs:
-                collector.go_on.wait(PATIENCE_SECONDS)
-            if collector.status == 200:
-                _keep(collector, content)
-            self.send_response(collector.status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    collector.url = f"http://127.0.0.1:{server.server_port}"
-    with serving(server):
+    with raw_server(speak) as server:
+        collector.url = server.url
         yield collector
         collector.go_on.set()
 

@@ -33,14 +33,6 @@ def asked(client, collection, word, other):
     return {"collection": collection, "where": {"of": word}}
 
 
-def test_an_upload_that_waits_with_the_same_words_is_named(client, asked, collection, word, other, jobs_wait):
-    jobs_wait()
-    words = "".join(f"Piece {number} of {word}, with words of its own.\n\n" for number in range(20))
-    job = send(client, f"{collection}-b", other, words)
-    receipt = erase(client, **asked)
-    assert (receipt["chunks"], receipt["also_in"]) == (20, [f"upload job '{job}'"])
-
-
 def upload_page(client, collection, other, name, hidden):
     """Store a page whose file has words that nobody finds, and return its id."""
     page = f"<html><body><!-- {hidden} --><p>The page {name} of {other}.</p></body></html>"
@@ -48,18 +40,10 @@ def upload_page(client, collection, other, name, hidden):
 
 
 @pytest.mark.slow
-def test_originals_of_documents_that_stay_are_named_when_they_have_the_same_words(
-    client, asked, collection, word, other
+def test_files_that_are_nobodys_are_told_until_they_are_gone_and_others_with_the_same_words_are_named(
+    client, asked, folder, collection, word, other, jobs_wait
 ):
-    documents = [upload_page(client, f"{collection}-b", other, name, words_of(word)) for name in ("a", "b")]
-    upload_page(client, f"{collection}-b", other, "c", "Other words.")
-    receipt = erase(client, **asked)
-    named = [f"original of document '{each}' in collection '{collection}-b'" for each in documents]
-    assert (receipt["chunks"], sorted(receipt["also_in"])) == (20, sorted(named))
-
-
-@pytest.mark.slow
-def test_files_that_are_nobodys_are_told_until_they_are_gone(client, asked, folder, collection, word, other, jobs_wait):
+    same = [upload_page(client, f"{collection}-b", other, name, words_of(word)) for name in ("b", "c")]
     document = upload_page(client, f"{collection}-b", other, "a", "Other words.")
     (original,) = (folder / "originals").glob(f"*/{document}-*")
     jobs_wait()
@@ -76,7 +60,9 @@ def test_files_that_are_nobodys_are_told_until_they_are_gone(client, asked, fold
         stray.write_text(words_of(word))
         assert left(client, **asked) == {place: "still has words of them"}, stray
         stray.unlink()
-    assert erase(client, **asked)["also_in"] == [f"upload job '{job}'"]
+    receipt = erase(client, **asked)
+    named = [f"original of document '{each}' in collection '{collection}-b'" for each in same]
+    assert (receipt["chunks"], sorted(receipt["also_in"])) == (20, sorted([*named, f"upload job '{job}'"]))
 
 
 @pytest.mark.slow

@@ -1,11 +1,11 @@
 """Collections to be re-embedded, and connections to a stub of a model."""
 
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from werkzeug.serving import make_server
 
+from tests.interfaces.conftest import serving
 from tests.support.live import eventually
 from tests.support.model_server import vector
 
@@ -52,11 +52,6 @@ def all_are_embedded_by_the_stub(client, name):
     asked = {"limit": 1000, "include": ["embedding"]}
     found = client.post(f"/collections/{name}/documents/search", json=asked).json["documents"]
     return [each["id"] for each in found if each["embedding"] != pytest.approx(vector(each["text"]).tolist())] == []
-
-
-@pytest.fixture
-def client(app):
-    return app.test_client()
 
 
 @pytest.fixture
@@ -111,9 +106,5 @@ def name(client):
 @pytest.fixture
 def url(app):
     """Where the service is asked over HTTP."""
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(server.serve_forever)
+    with serving(make_server("127.0.0.1", 0, app, threaded=True)) as server:
         yield f"http://127.0.0.1:{server.port}"
-        server.shutdown()
-    server.server_close()

@@ -1,11 +1,18 @@
-"""A collection gets the vectors of another model while it is used."""
+"""A collection gets the vectors of another model while it is used: why it is not switched is said in a sentence, and
+what is erased of it is gone from the vectors that stand beside it, too, and nothing else is."""
+
+import itertools
 
 import pytest
 
 from tests.scenarios.databases import ON_BOTH
 from tests.scenarios.storage.reembedding.conftest import OLD_DIMENSION, add, complete, nearest, reembed, state, upload
 from tests.support.live import eventually
-from tests.support.model_server import DIMENSION, vector
+from tests.support.model_server import DIMENSION, as_json, openai_answer, vector
+from wrapper.catalog.names.beside import with_beside
+from wrapper.catalog.rows import named
+
+REFUSED = as_json({"error": {"message": "too long"}}, 400)
 
 
 @ON_BOTH
@@ -117,3 +124,202 @@ def test_documents_tell_the_model_that_their_vectors_are_of_now(client, filled, 
     assert models() == {"newer"}
     client.patch(f"/collections/{name}/metadata", json={"metadata": {"embedding_model": None}})
     assert models() == {"older", None}
+
+
+# Why it is not switched.
+
+
+@pytest.mark.slow
+def test_a_collection_written_faster_than_it_is_embedded_is_told(app, client, name, connection, models_up, monkeypatch):
+    beside, numbers = app.test_client(), itertools.count(5)
+
+    def embedded_while_written(body):
+        if any("Text" in text for text in body["input"]):
+            add(beside, name, next(numbers))
+        return openai_answer(body)
+
+    with monkeypatch.context() as patch:
+        patch.setitem(models_up.routes, "/v1/embeddings", embedded_while_written)
+        reembed(client, name, connection=connection)
+        error = eventually(lambda: state(client, name)["error"])
+        assert "written faster than it is embedded" in error
+        done = state(client, name)["documents_done"]
+        eventually(lambda: state(client, name)["documents_done"] > done)
+        assert state(client, name)["status"] == "running"
+    complete(client, name)
+    assert state(client, name)["error"] is None
+
+
+@pytest.fixture
+def refuse(models_up, monkeypatch):
+    """`refuse(is_refused)`: the stub refuses requests whose texts are, and the list of these numbers grows by each."""
+
+    def refuse(is_refused):
+        asked = []
+
+        def answer(body):
+            asked.append(len(body["input"]))
+            return REFUSED if is_refused(body["input"]) else openai_answer(body)
+
+        monkeypatch.setitem(models_up.routes, "/v1/embeddings", answer)
+        return asked
+
+    return refuse
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["no text", "refused"])
+def test_what_cannot_be_embedded_is_named_until_it_is_erased_and_what_is_left_goes_on_when_asked_again(
+    app, client, name, connection, refuse, fault
+):
+    add(client, name, *range(5, 150))
+    textless = {"documents": [{"id": "ada@example.org", "text": " ", "embedding": [1, 1, 1]}]}
+    doomed = {"no text": "ada@example.org", "refused": "d41"}[fault]
+    if fault == "no text":
+        assert client.post(f"/collections/{name}/documents", json=textless).status_code in (201, 202)
+    asked = refuse(lambda texts: fault == "refused" and "Text 41" in texts)
+    reembed(client, name, connection=connection)
+    eventually(lambda: state(client, name)["status"] == "failed")
+    error = state(client, name)["error"]
+    if fault == "no text":
+        assert f"'{doomed}' has no text" in error
+    else:
+        assert error.startswith(f"Document '{doomed}' is refused by connection '{connection}': ")
+        assert error.endswith("(HTTP 400): too long")
+        assert len(asked) <= 4 + 2 + 6 + 2  # the hundred, by 32, its half, smaller ones, the text alone and another one
+    assert client.post("/api/erase", json={"collection": name, "document": doomed}).status_code == 200
+    assert doomed not in state(client, name)["error"]
+    with app.extensions["rag.service"].catalog.read() as transaction:
+        assert not [row for row in transaction.rows("SELECT metadata FROM collections") if doomed in row[0]]
+    assert reembed(client, name, connection=connection).json["status"] == "running"
+    complete(client, name)
+
+
+@pytest.mark.parametrize(
+    "is_refused", [lambda texts: True, lambda texts: len(texts) > 3], ids=["everything", "many at once"]
+)
+def test_no_document_is_blamed_for_what_every_one_is_refused_for(client, name, connection, refuse, is_refused):
+    asked = refuse(is_refused)
+    reembed(client, name, connection=connection)
+    eventually(lambda: state(client, name)["status"] == "failed")
+    assert state(client, name)["error"] == "The embedding service 'openai' refuses the request (HTTP 400): too long"
+    assert len(asked) <= 6
+
+
+@pytest.mark.slow
+def test_a_model_whose_dimension_changes_ends_it_and_the_next_one_has_the_new_dimension(
+    client, name, connection, models_up, monkeypatch
+):
+    def changed(body):
+        data = [{"index": index, "embedding": [1.0] * 12} for index, _ in enumerate(body["input"])]
+        return as_json({"data": data, "model": "newer"})
+
+    def changes(body):
+        monkeypatch.setitem(models_up.routes, "/v1/embeddings", changed)
+        return openai_answer(body)
+
+    add(client, name, *range(5, 150))
+    models_up.script[:] = [*[openai_answer] * 3, changes]
+    reembed(client, name, connection=connection)
+    eventually(lambda: state(client, name)["status"] == "failed")
+    said = state(client, name)
+    assert said["documents_done"] == 100
+    assert "of dimension 12" in said["error"]
+    assert str(DIMENSION) in said["error"]
+    assert client.delete(f"/collections/{name}/reembed").status_code == 200
+    config = {"url": f"{models_up.url}/v1", "model": "newer", "batch_size": 20}
+    assert client.put(f"/api/connections/{connection}", json={"config": config}).status_code == 200
+    assert reembed(client, name, connection=connection).status_code == 202
+    complete(client, name)
+    assert client.get(f"/collections/{name}").json["dimension"] == 12
+
+
+# What is erased meanwhile.
+
+
+def former_documents(erased):
+    return [each["removed"] for each in erased.json["receipt"]["files"] if each["place"] == "former documents"]
+
+
+def texts_of(app, name, text):
+    """Return how often a text stands in a collection and beside it."""
+    with app.extensions["rag.service"].catalog.read() as transaction:
+        keys = [each.key for each in with_beside(transaction, named(transaction, name))]
+        counted = "SELECT count(*) FROM documents WHERE text = ? AND collection_key = ?"
+        return sum(transaction.row(counted, (text, key))[0] for key in keys)
+
+
+@pytest.mark.slow
+def test_what_is_erased_while_vectors_are_made_is_made_no_more_and_what_matched_once_is_made_anew(
+    app, client, name, connection, models_up
+):
+    add(client, name, *range(5, 150))
+    models_up.script[:] = [openai_answer] * 4
+    models_up.script.append(lambda body: setattr(models_up, "is_down", True) or openai_answer(body))
+    reembed(client, name, connection=connection)
+    eventually(lambda: state(client, name)["documents_done"] == 100)
+    assert client.patch(f"/collections/{name}/documents/d1", json={"metadata": {"n": 1000}}).status_code in (200, 202)
+    erased = client.post("/api/erase", json={"collection": name, "where": {"n": {"$in": [1, 3]}}})
+    assert erased.status_code == 200, erased.json
+    assert [texts_of(app, name, f"Text {number}") for number in (1, 3, 4)] == [1, 0, 2]
+    models_up.reset()
+    complete(client, name)
+    assert client.get(f"/collections/{name}").json["count"] == 149
+    assert [nearest(client, name, f"Text {number}") for number in (0, 1, 2, 4)] == ["d0", "d1", "d2", "d4"]
+
+
+@pytest.mark.slow
+@ON_BOTH
+def test_what_is_erased_is_gone_from_the_vectors_beside_which_alone_lose_what_matched_once(
+    app, client, name, connection
+):
+    reembed(client, name, connection=connection)
+    complete(client, name)
+    for number, now in ((1, 10), (2, 20)):
+        answer = client.patch(f"/collections/{name}/documents/d{number}", json={"metadata": {"n": now}})
+        assert answer.status_code in (200, 202)
+    client.delete(f"/collections/{name}/documents/d4")
+    erased = client.post("/api/erase", json={"collection": name, "where": {"n": {"$in": [1, 3, 4]}}})
+    assert erased.status_code == 200, erased.json
+    assert erased.json["receipt"]["chunks"] == 2  # d3, and d4 as the old vectors had it
+    assert former_documents(erased) == [1]  # d1
+    assert [texts_of(app, name, f"Text {number}") for number in (0, 1, 3, 4)] == [2, 1, 0, 0]
+    left = client.get(f"/collections/{name}/documents").json["documents"]
+    assert [each["id"] for each in left] == ["d0", "d1", "d2"]
+    again = client.post("/api/erase", json={"collection": name, "where": {"n": 2}})
+    assert again.status_code == 200, again.json
+    assert (again.json["receipt"]["chunks"], former_documents(again)) == (0, [1])
+    assert client.get(f"/collections/{name}").json["count"] == 3
+
+
+def test_a_former_chunk_is_erased_with_its_former_document_alone(client, name, connection):
+    """Nor does that take the chunk that is another document's by now."""
+    chunks = [
+        {"id": f"{of}#0", "text": "A chunk", "embedding": [1, 1, 1], "metadata": {"document_id": of}}
+        for of in ("a", "gone")
+    ]
+    assert client.post(f"/collections/{name}/documents", json={"documents": chunks}).status_code in (201, 202)
+    reembed(client, name, connection=connection)
+    complete(client, name)
+    moved = client.patch(f"/collections/{name}/documents/a%230", json={"metadata": {"document_id": "b"}})
+    assert moved.status_code in (200, 202), moved.json
+    erased = client.post("/api/erase", json={"collection": name, "document": "a"})
+    assert erased.status_code == 200, erased.json
+    assert (erased.json["receipt"]["chunks"], former_documents(erased)) == (0, [1])
+    assert client.get(f"/collections/{name}/documents/a%230").json["metadata"] == {"document_id": "b"}
+    assert client.delete(f"/collections/{name}/documents/gone%230").status_code == 200
+    refused = client.post("/api/erase", json={"collection": name, "document": "gone#0"})
+    assert (refused.status_code, refused.json["code"]) == (400, "chunk_of_document")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("told", ["planned for May", {"status": "running", "error": "of a user"}, None])
+def test_metadata_of_a_user_are_not_taken_for_how_far_the_vectors_are(client, filled, connection, told):
+    name = filled(3, reembedding=told)
+    for count, document in ((4, "d3"), (3, "d2")):
+        erased = client.post("/api/erase", json={"collection": name, "document": document})
+        assert erased.status_code == 200, erased.json
+        after = client.get(f"/collections/{name}").json
+        assert (after["count"], after["metadata"]["reembedding"]) == (count, told)
+        reembed(client, name, connection=connection)
+        complete(client, name)
