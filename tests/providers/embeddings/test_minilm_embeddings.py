@@ -164,7 +164,7 @@ def test_a_directory_of_ones_own_serves_and_a_missing_file_is_noticed_before_the
 )
 def test_a_missing_library_is_noticed_before_the_first_text_and_so_are_missing_weights(monkeypatch, module, said):
     """One that is installed and cannot be imported is named then."""
-    connection = MiniLMProvider({})
+    connection = MiniLMProvider({"threads": 3})  # which no test has loaded yet
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ConfigurationError, match=said) as caught:
         MiniLMProvider({})

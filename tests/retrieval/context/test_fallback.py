@@ -223,6 +223,7 @@ def its_catalogue(without_text):
 
 
 def test_turned_off_the_search_by_words_has_failed(ask, embeddings_fail):
+    eventually(lambda: ask("Is the breaker closed?")["fallbackLevel"] == VECTOR)
     with embeddings_fail():
         found = [ask(f"backups {number}") for number in range(6)]
     assert levels(found) == [EMPTY] * THRESHOLD + [BREAKER_OPEN]

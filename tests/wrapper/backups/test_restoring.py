@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import make_url
 
 from interfaces.commands.access.recorded import recorded_commands
 from schemas.errors import ConfigurationError, ConflictError
@@ -46,17 +47,9 @@ def stopping_after(number):
 @pytest.fixture
 def may_make_schemas(request, place):
     """Let the role of the catalogue make schemas, where it is on PostgreSQL."""
-    if not place.settings.catalog_url:
-        yield
-        return
-    with request.getfixturevalue("postgres")._connection() as connection:
-        connection.execute(f"GRANT CREATE ON DATABASE postgres TO {ROLE}")
-        yield
-        for (schema,) in connection.execute(
-            "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'rag_replaced_%'"
-        ).fetchall():
-            connection.execute(f"DROP SCHEMA {schema} CASCADE")
-        connection.execute(f"REVOKE CREATE ON DATABASE postgres FROM {ROLE}")
+    if url := place.settings.catalog_url:
+        with request.getfixturevalue("postgres")._connection() as connection:
+            connection.execute(f"GRANT CREATE ON DATABASE {make_url(url).database} TO {ROLE}")
 
 
 @POSTGRESQL
