@@ -117,6 +117,19 @@ def test_a_rename_keeps_the_id_and_the_records(face, filled):
     assert face.get(filled)["ids"] == ["a", "b", "c"]
 
 
+def test_each_change_moves_the_etag(client, face):
+    name = face.make()
+    seen = [client.get(f"/collections/{name}").headers["ETag"]]
+    for change in (
+        {"new_metadata": {"k": 1}},
+        {"new_configuration": {"hnsw": {"ef_search": 200}}},
+        {"new_name": name + "-2"},
+    ):
+        assert face.change(name, **change).status_code == 200
+        seen.append(client.get(f"/collections/{change.get('new_name', name)}").headers["ETag"])
+    assert len(set(seen)) == len(seen)
+
+
 def test_the_configuration_changes_where_it_can_and_keeps_no_others_from_being_listed(face):
     name = face.make(configuration={"hnsw": {"space": "cosine"}})
     assert face.change(name, new_configuration={"hnsw": {"ef_search": 200}}).status_code == 200

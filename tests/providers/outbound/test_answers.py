@@ -87,6 +87,16 @@ def test_no_retry_waits_beyond_the_end_of_the_work(ask, waits, way):
 
 
 @pytest.mark.parametrize("way", BOTH)
+def test_what_is_refused_for_the_sake_of_the_request_is_not_requested_again(ask, waits, way):
+    for status in (400, 401, 403, 404, 409, 410, 413, 422):
+        with raw_server(refusal(status, b'{"message": "no"}', Retry_After="1")) as server:
+            with pytest.raises(RagError):
+                ask(way, server.url)
+            assert len(server.requests) == 1
+    assert waits == []
+
+
+@pytest.mark.parametrize("way", BOTH)
 @pytest.mark.parametrize("header", ["9" * 5000, "٣", "-1", "Mon, 01 Jan 0001 00:00:00 -0000", "1e3"])
 def test_an_odd_retry_after_breaks_nothing(ask, way, header):
     speak = saying(f"HTTP/1.1 503 No\r\nRetry-After: {header}\r\nContent-Length: 2\r\n\r\n{{}}".encode())

@@ -83,6 +83,14 @@ def test_a_document_shows_the_chunk_that_counted_most_and_has_its_rank():
     assert (first.chunk_id, first.score, second.doc_id, second.score) == ("a1", 1.0, "b", 0.0)
 
 
+def test_ranks_of_the_chunks_of_a_document_count_from_1_too():
+    first = [result("a", chunk="once"), result("a", chunk="twice"), *ranking("b", "c", "d", "e")]
+    second = [result("b"), result("a", chunk="twice"), *ranking("c", "d", "e"), result("a", chunk="once")]
+    # 1/2 + 1/7 is less than 1/3 + 1/3; counted from 0, 1/1 + 1/6 would be more than 1/2 + 1/2.
+    shown = {each.doc_id: each.chunk_id for each in fuse({"semantic": first, "lexical": second}, k=1)}
+    assert shown["a"] == "twice"
+
+
 @pytest.mark.parametrize("fusion", FUSIONS)
 def test_a_document_shows_the_chunk_that_has_the_word_and_is_nearly_as_near(fusion):
     semantic = [result("a", chunk="near", score=0.9), result("a", chunk="word", score=0.8), result("b", score=0.1)]

@@ -1,6 +1,7 @@
 """Keys and tokens are cut out of what is written down, and long texts take no longer for it."""
 
 import base64
+from itertools import product
 
 import pytest
 
@@ -58,6 +59,11 @@ def test_only_the_secret_goes(text, left):
 )
 def test_pieces_of_keys_go_and_names_stay(text, left):
     assert without_pieces_of_keys(text) == left
+
+
+def test_a_key_in_base64_is_found_wherever_it_begins():
+    for before, user in product(("", "/", "/a", "/ab"), ("", "a:", "ab:")):
+        assert without_pieces_of_keys(before + encoded(user, "rw_ab12cd34_", SECRET)) == "…"
 
 
 def test_every_key_that_is_made_is_found():

@@ -281,6 +281,16 @@ def test_a_part_knows_how_much_is_left_behind_it(docs):
     assert docs.work.next_part(name, 7).left == 0
 
 
+def test_of_documents_that_one_write_changed_no_part_passes_one_by(docs):
+    docs.add(*"abcdef")
+    docs.work.begin(docs.name, NEW)
+    docs.step(limit=5)
+    docs.describe(*"abcde")
+    written = docs.contents()
+    docs.finish()
+    docs.check_switched(written)
+
+
 def test_one_that_failed_goes_on_where_it_was_and_another_model_begins_anew(docs):
     docs.add(*"abcde")
     docs.work.begin(docs.name, NEW)
