@@ -15,8 +15,7 @@ EVENT = b'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {"delt
 
 async def cancel_a_request(client, server):
     waiting = asyncio.create_task(client.collection("library"))
-    while not server.requests:
-        await asyncio.sleep(0.01)
+    await heard_by(server)
     await cancelled(waiting)
 
 
@@ -49,7 +48,13 @@ async def cancel_a_source_that_never_goes_on(client, server):
 
     storing = asyncio.create_task(client.stream_documents("library", documents()))
     await asyncio.wait_for(sent.wait(), PATIENCE_SECONDS)
+    await heard_by(server)
     await cancelled(storing)
+
+
+async def heard_by(server):
+    while not server.requests:
+        await asyncio.sleep(0.01)
 
 
 async def cancelled(task):
