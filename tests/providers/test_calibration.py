@@ -69,7 +69,7 @@ def test_the_operators_file_says_what_a_cosine_means_and_a_model_that_nobody_mea
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("content", "said"),
     [
         ({"slope": 0}, "/slope"),
         ({"slope": "steep"}, "/slope"),
@@ -79,18 +79,14 @@ def test_the_operators_file_says_what_a_cosine_means_and_a_model_that_nobody_mea
         ({"models": []}, "/models"),
         ({"models": [7]}, "/models/0"),
         ({"midpoint": None}, "midpoint"),
+        *((no_object, r"calibration\.json") for no_object in (b"", b"[]", b"7", b"{", b"\xff")),
     ],
 )
-def test_a_faulty_file_is_refused_with_the_place(written, changes, said):
+def test_a_faulty_file_is_refused_with_the_place(written, content, said):
+    file = written(**content if isinstance(content, dict) else {})
+    if isinstance(content, bytes):
+        file.write_bytes(content)
     with pytest.raises(ConfigurationError, match=said):
-        read_calibration(written(**changes))
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b"7", b"{", b"\xff"])
-def test_a_file_that_is_no_object_is_refused(tmp_path, content):
-    file = tmp_path / "wrong.json"
-    file.write_bytes(content)
-    with pytest.raises(ConfigurationError, match=r"wrong\.json"):
         read_calibration(file)
     with pytest.raises(ConfigurationError, match="cannot be read"):
-        read_calibration(tmp_path / "nowhere.json")
+        read_calibration(file.with_name("nowhere.json"))

@@ -2,6 +2,7 @@
 
 import hashlib
 import threading
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -149,16 +150,9 @@ def clock():
 @pytest.fixture
 def watch(connections, looks):
     """`watch(…)`: a watch over the health of the connections, which ends with the test."""
-    made = []
-
-    def start(limit_seconds=10, fresh_seconds=0, **options):
-        how = {"limit_seconds": limit_seconds, "fresh_seconds": fresh_seconds, **options}
-        made.append(HealthWatch(connections, looks, **how))
-        return made[-1]
-
-    yield start
-    for each in made:
-        each.close()
+    usual = {"limit_seconds": 10, "fresh_seconds": 0}
+    with ExitStack() as opened:
+        yield lambda **how: opened.enter_context(closing(HealthWatch(connections, looks, **usual | how)))
 
 
 @pytest.fixture
@@ -169,16 +163,14 @@ def looks(database):
 @pytest.fixture
 def open_connections(registry, database):
     """`open_connections(…)`: the stored connections as another worker has them, until the test ends."""
-    made = []
+    with ExitStack() as opened:
 
-    def start(placeholders=None, given=(), *, registry=registry, database=database, context=None, **options):
-        placeholders, context = placeholders or Placeholders({}, (), ()), context or ProviderContext()
-        made.append(Connections(registry, StoredConnections(database), placeholders, context, given, **options))
-        return made[-1]
+        def start(placeholders=None, given=(), *, registry=registry, database=database, context=None, **options):
+            placeholders, context = placeholders or Placeholders({}, (), ()), context or ProviderContext()
+            made = Connections(registry, StoredConnections(database), placeholders, context, given, **options)
+            return opened.enter_context(closing(made))
 
-    yield start
-    for each in made:
-        each.close()
+        yield start
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 
 import numpy as np
 import pytest
@@ -27,17 +28,13 @@ from tests.support.raw_server import raw_server, silent
 @pytest.fixture
 def open_collector(connections):
     """`open_collector(**settings)`: a collector that ends with the test."""
-    made = []
+    usual = {"thresholds": Thresholds(0.3, 0.6), "limit_seconds": PATIENCE_SECONDS}
 
-    def start(**settings):
-        usual = {"thresholds": Thresholds(0.3, 0.6), "limit_seconds": PATIENCE_SECONDS}
-        embeddings = QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=60))
-        made.append(Collector(connections, embeddings, **{**usual, **settings}))
-        return made[-1]
+    def build(**settings):
+        return Collector(connections, QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=60)), **usual | settings)
 
-    yield start
-    for each in made:
-        each.close()
+    with ExitStack() as opened:
+        yield lambda **settings: opened.enter_context(closing(build(**settings)))
 
 
 @pytest.fixture

@@ -179,30 +179,21 @@ def test_whatever_a_provider_raises_is_a_coarse_report(where, error, error_type)
     assert registry.provider("rag", "shelf").closed == 1
 
 
-def test_a_provider_that_hangs_where_nothing_can_be_cut_is_given_up():
+def test_a_provider_and_a_resolver_that_hang_where_nothing_can_be_cut_are_given_up():
     released = threading.Event()
 
-    def hang(self):
+    def hang(*arguments, **options):
         released.wait(PATIENCE_SECONDS)
         return {}
 
     registry = shelf(check=hang)
-    report = cut_in("authenticate", {}, kind="rag", provider="shelf", registry=registry)
-    assert (failed_stage(report).name, report.error_type) == ("authenticate", "timeout")
+    for stage, config, options in (
+        ("authenticate", {}, {"kind": "rag", "provider": "shelf", "registry": registry}),
+        ("address", {"url": "http://service.example"}, {"resolve": hang}),
+    ):
+        report = cut_in(stage, config, **options)
+        assert (failed_stage(report).name, report.error_type) == (stage, "timeout")
     assert registry.provider("rag", "shelf").closed == 0
     released.set()
     wait_for_ends_of_tests()
     assert registry.provider("rag", "shelf").closed == 1
-
-
-def test_a_resolver_that_hangs_is_given_up():
-    released = threading.Event()
-
-    def hang(host, port, **options):
-        released.wait(PATIENCE_SECONDS)
-        return []
-
-    report = cut_in("address", {"url": "http://service.example"}, resolve=hang)
-    assert (failed_stage(report).name, report.error_type) == ("address", "timeout")
-    released.set()
-    wait_for_ends_of_tests()

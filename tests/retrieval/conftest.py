@@ -1,5 +1,7 @@
 """Connections to the storage of the in-process service, with an embedding model that counts letters."""
 
+from contextlib import ExitStack, closing
+
 import numpy as np
 import pytest
 
@@ -77,25 +79,17 @@ def embeddings(connections):
 
 @pytest.fixture(scope="module")
 def reranking(connections):
-    made = Reranking(connections)
-    yield made
-    made.close()
+    with closing(Reranking(connections)) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
 def open_engine(embeddings, reranking):
     """`open_engine(oracles, choice, **settings)`: a search engine over these collections."""
-    made = []
-
-    def start(oracles, choice, **settings):
-        usual = {"rrf_k": 60, "fetch_multiplier": 2, "fetch_min": 1, "fusion": "rrf", "limit_seconds": PATIENCE_SECONDS}
-        embed = SemanticOracle(embeddings).asked
-        made.append(SearchEngine(oracles, choice, **{**usual, "embed": embed, "reranking": reranking, **settings}))
-        return made[-1]
-
-    yield start
-    for each in made:
-        each.close()
+    usual = {"rrf_k": 60, "fetch_multiplier": 2, "fetch_min": 1, "fusion": "rrf", "limit_seconds": PATIENCE_SECONDS}
+    usual |= {"embed": SemanticOracle(embeddings).asked, "reranking": reranking}
+    with ExitStack() as opened:
+        yield lambda *parts, **settings: opened.enter_context(closing(SearchEngine(*parts, **{**usual, **settings})))
 
 
 @pytest.fixture(scope="module")

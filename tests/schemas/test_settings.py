@@ -186,9 +186,10 @@ def test_the_models_limit_is_the_longest_chunk_unless_a_shorter_one_is_said(envi
         ("retrieval: {min_relevanc: 0.5}", r"retrieval\.min_relevanc"),
         ("embedding: text-embedding-3-small", "embedding must map"),
         ("embedding: {max_tokens: 512}\nchunking: {max_chunk_tokens: 1024}", r"chunking\.max_chunk_tokens"),
+        *((no, r"rag\.yaml") for no in ("- a list", "port: {a: 1}", "port: null", "{", "\x00", "just text")),
     ],
 )
-def test_a_fault_in_a_section_is_named(environ, tmp_path, content, named):
+def test_a_fault_in_a_section_is_named_and_so_is_a_file_that_does_not_hold_settings(environ, tmp_path, content, named):
     file = tmp_path / "rag.yaml"
     file.write_text(content)
     with pytest.raises(ConfigurationError, match=named):
@@ -199,14 +200,6 @@ def test_the_levels_of_headings_must_rise(environ):
     environ |= {"RAG_WHOLE_HEADER_LEVEL": "3"}
     with pytest.raises(ConfigurationError, match="RAG_WHOLE_FALLBACK_HEADER_LEVEL"):
         read_retrieval_settings()
-
-
-@pytest.mark.parametrize("content", ["- a list", "port: {a: 1}", "port: null", "{", "\x00", "just text"])
-def test_a_file_that_does_not_hold_settings_is_refused(tmp_path, content):
-    file = tmp_path / "settings.yaml"
-    file.write_text(content)
-    with pytest.raises(ConfigurationError, match=r"settings\.yaml"):
-        apply_config_file(file)
 
 
 def test_the_settings_of_retrieval_are_read_and_typed(environ):
@@ -266,19 +259,20 @@ def test_an_issuer_that_cannot_be_trusted_stops_the_start(environ, issuer):
     assert "secret" not in raised.value.message
 
 
-@pytest.mark.parametrize("audience", [None, "", " , "])
-def test_an_issuer_needs_an_audience(environ, audience):
-    environ["RAG_OIDC_ISSUER"] = "https://login.example"
-    if audience is not None:
-        environ["RAG_OIDC_AUDIENCE"] = audience
-    with pytest.raises(ConfigurationError, match="RAG_OIDC_AUDIENCE must name"):
-        read_oidc_settings()
+ISSUER, AUDIENCE = {"RAG_OIDC_ISSUER": "https://login.example"}, "RAG_OIDC_AUDIENCE"
 
 
-@pytest.mark.parametrize("name", ["RAG_OIDC_AUDIENCE", "RAG_OIDC_CLAIMS"])
-def test_without_an_issuer_the_others_mean_nothing(environ, name):
-    environ[name] = "x"
-    with pytest.raises(ConfigurationError, match="mean nothing without RAG_OIDC_ISSUER"):
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (ISSUER, "RAG_OIDC_AUDIENCE must name"),
+        *(({**ISSUER, AUDIENCE: nobody}, "RAG_OIDC_AUDIENCE must name") for nobody in ("", " , ")),
+        *(({name: "x"}, "mean nothing without RAG_OIDC_ISSUER") for name in (AUDIENCE, "RAG_OIDC_CLAIMS")),
+    ],
+)
+def test_an_issuer_needs_an_audience_and_without_one_the_others_mean_nothing(environ, given, said):
+    environ |= given
+    with pytest.raises(ConfigurationError, match=said):
         read_oidc_settings()
 
 
@@ -289,31 +283,26 @@ def test_keys_may_be_anywhere_that_is_safe():
 
 
 NOON = datetime(2026, 11, 25, 12, tzinfo=UTC)
+HALF_PAST_THREE, A_DAY = datetime(2026, 11, 25, 3, 30, tzinfo=UTC), timedelta(days=1)
 
 
 @pytest.mark.parametrize(
-    ("text", "hours"), [("24h", 24), ("24", 24), ("30m", 0.5), ("7d", 168), ("1w", 168), ("3600s", 1)]
-)
-def test_a_span_counts_from_the_last_one(text, hours):
-    assert BackupTimes.parse(text).due_at(NOON, NOON) == NOON + timedelta(hours=hours)
-
-
-@pytest.mark.parametrize(
-    ("last", "due"),
+    ("text", "last", "due"),
     [
-        (NOON, datetime(2026, 11, 26, 3, 30, tzinfo=UTC)),
-        (NOON - timedelta(hours=10), datetime(2026, 11, 25, 3, 30, tzinfo=UTC)),
-        (datetime(2026, 11, 25, 3, 30, tzinfo=UTC), datetime(2026, 11, 26, 3, 30, tzinfo=UTC)),
-        (datetime(2026, 11, 25, 5, 0, tzinfo=timezone(timedelta(hours=2))), datetime(2026, 11, 25, 3, 30, tzinfo=UTC)),
+        *((text, NOON, NOON + timedelta(hours=24)) for text in ("24h", "24")),
+        *((text, NOON, NOON + timedelta(hours=168)) for text in ("7d", "1w")),
+        *((text, NOON, NOON + timedelta(minutes=each)) for text, each in (("30m", 30), ("3600s", 60))),
+        ("03:30", NOON, HALF_PAST_THREE + A_DAY),
+        ("03:30", NOON - timedelta(hours=10), HALF_PAST_THREE),
+        ("03:30", HALF_PAST_THREE, HALF_PAST_THREE + A_DAY),
+        ("03:30", datetime(2026, 11, 25, 5, 0, tzinfo=timezone(timedelta(hours=2))), HALF_PAST_THREE),
+        *((text, None, NOON) for text in ("24h", "03:30")),
     ],
 )
-def test_a_time_of_the_day_is_the_next_one_after_the_last(last, due):
-    assert BackupTimes.parse("03:30").due_at(last, NOON) == due
-
-
-def test_the_first_one_is_due_at_once():
-    for text in ("24h", "03:30"):
-        assert BackupTimes.parse(text).due_at(None, NOON) == NOON
+def test_a_span_counts_from_the_last_one_a_time_of_the_day_is_the_next_after_it_and_the_first_due_at_once(
+    text, last, due
+):
+    assert BackupTimes.parse(text).due_at(last, NOON) == due
 
 
 @pytest.mark.parametrize("text", ["", "0h", "soon", "24:00", "3:30", "-1h", "1.5h", "03:60", "9999999h"])

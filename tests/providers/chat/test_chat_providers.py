@@ -1,5 +1,7 @@
 """Every chat provider keeps the same promises; both protocols are tested on a small server on loopback."""
 
+from contextlib import ExitStack
+
 import pytest
 
 from providers.chat.base import ChatAnswer
@@ -59,15 +61,9 @@ def server():
 def connect(request, server):
     """`connect(**config)` builds connections of one protocol; a new kind fails here until it has a line."""
     kind, path = {"openai": (OpenAIProvider, "/v1"), "ollama": (OllamaProvider, "")}[request.param]
-    built = []
-
-    def build(**config):
-        built.append(kind({"url": server.url + path, "model": "m", **config}, retry=RetryPolicy(attempts=1)))
-        return built[-1]
-
-    yield build
-    for connection in built:
-        connection.close()
+    usual = {"url": server.url + path, "model": "m"}
+    with ExitStack() as opened:
+        yield lambda **config: opened.enter_context(kind({**usual, **config}, retry=RetryPolicy(attempts=1)))
 
 
 class TestEveryChatProvider(ChatTests):

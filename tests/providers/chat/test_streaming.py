@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+from contextlib import ExitStack
 
 import orjson
 import pytest
@@ -75,16 +76,12 @@ def protocol(request):
 
 @pytest.fixture
 def connect(protocol):
-    built = []
-
     def build(server, **config):
         retry = RetryPolicy(attempts=2, first_wait_seconds=0.0)
-        built.append(protocol.kind({"url": server.url + protocol.path, "model": "m", **config}, retry=retry))
-        return built[-1]
+        return protocol.kind({"url": server.url + protocol.path, "model": "m", **config}, retry=retry)
 
-    yield build
-    for each in built:
-        each.close()
+    with ExitStack() as opened:
+        yield lambda server, **config: opened.enter_context(build(server, **config))
 
 
 def pieces_then_error(stream, error):

@@ -1,5 +1,7 @@
 """Connections to a stub of the embedding services, and to the real local model."""
 
+from contextlib import ExitStack
+
 import pytest
 
 from tests.support.model_server import model_server
@@ -34,16 +36,9 @@ def ollama(server, waits):
 
 
 def _builder(kind, url, waits):
-    built = []
-
-    def build(*, retry=None, **config):
-        config = {"url": url, **config}
-        built.append(kind(config, retry=retry, sleep=waits.append, clock=lambda: 1_000_000_000.0))
-        return built[-1]
-
-    yield build
-    for connection in built:
-        connection.close()
+    how = {"sleep": waits.append, "clock": lambda: 1_000_000_000.0}
+    with ExitStack() as opened:
+        yield lambda *, retry=None, **config: opened.enter_context(kind({"url": url, **config}, retry=retry, **how))
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,8 @@ from tests.support.model_server import DIMENSION, Answer, as_json
 KEY = "sk-secret-1234567890"
 
 
-def failure(connection) -> RagError:
-    with pytest.raises(RagError) as caught:
+def failure(connection, kind=UnavailableError) -> RagError:
+    with pytest.raises(kind) as caught:
         connection.embed(["hello"])
     return caught.value
 
@@ -31,7 +31,7 @@ def test_a_request_is_repeated_after_a_passing_failure_as_often_as_the_setting_s
     assert 0.5 <= first <= 0.75
     assert 1.0 <= second <= 1.5
     server.script = [Answer(status)]
-    assert isinstance(failure(openai(retry=RetryPolicy(attempts=1))), UnavailableError)
+    failure(openai(retry=RetryPolicy(attempts=1)))
     assert len(waits) == 2
 
 
@@ -39,7 +39,6 @@ def test_a_request_is_repeated_after_a_passing_failure_as_often_as_the_setting_s
 def test_a_request_is_given_up_after_three_failures(server, openai, waits, status, error_type):
     server.script = [as_json({"error": {"message": "overloaded"}}, status)] * 3
     error = failure(openai())
-    assert isinstance(error, UnavailableError)
     assert error.details == {"provider": "openai", "error_type": error_type, "status": status, "reason": "overloaded"}
     assert "overloaded" in error.message
     assert len(server.requests) == 3
@@ -64,7 +63,6 @@ def test_a_readable_retry_after_is_obeyed(server, openai, waits, headers, waited
 def test_a_long_retry_after_is_passed_on_instead_of_waited_for(server, openai, waits):
     server.script = [Answer(429, headers={"Retry-After": "3600"})]
     error = failure(openai())
-    assert isinstance(error, UnavailableError)
     assert error.retry_after_seconds == 3600
     assert waits == []
     assert len(server.requests) == 1
@@ -77,7 +75,6 @@ def test_a_request_on_a_broken_connection_is_repeated_and_a_dead_server_unavaila
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: refused
         error = failure(openai(url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1"))
-    assert isinstance(error, UnavailableError)
     assert error.details["error_type"] == "network"
     assert len(waits) == 4
 
@@ -94,7 +91,6 @@ def test_a_server_that_is_silent_times_out_once(server, openai, waits, begins):
     server.script = [silent]
     error = failure(openai(timeout_seconds=0.05))
     over.set()
-    assert isinstance(error, UnavailableError)
     assert error.details["error_type"] == "timeout"
     assert waits == []
 
@@ -105,15 +101,14 @@ def test_a_wrong_key_is_the_operators_business_and_stays_secret_and_a_missing_on
     said = {"error": {"message": f"Incorrect API key provided: {KEY[:8]}*******7890"}}
     server.script = [as_json(said, 401), as_json(said, 403)]
     connection = openai(api_key=KEY)
-    refused, forbidden = failure(connection), failure(connection)
+    refused, forbidden = (failure(connection, ConfigurationError) for _ in range(2))
     for error, error_type in ((refused, "authentication"), (forbidden, "authorization")):
-        assert isinstance(error, ConfigurationError)
         assert error.details["error_type"] == error_type
         assert "7890" not in str(error) + str(error.details)
     assert "refuses the API key" in refused.message
     assert waits == []
     server.script = [Answer(401)]
-    assert "demands an API key" in failure(openai()).message
+    assert "demands an API key" in failure(openai(), ConfigurationError).message
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 429, 500])
@@ -121,7 +116,7 @@ def test_the_key_is_in_no_error_no_log_and_no_traceback(server, openai, status):
     server.script = [as_json({"error": {"message": f"you sent Bearer {KEY}"}}, status)] * 3
     connection = openai(api_key=KEY)
     with structlog.testing.capture_logs() as logs:
-        error = failure(connection)
+        error = failure(connection, RagError)
     assert KEY not in "".join(traceback.format_exception(error)) + str(vars(error)) + repr(connection) + str(logs)
     assert {request.headers["Authorization"] for request in server.requests} == {f"Bearer {KEY}"}
     assert all(KEY not in request.path + str(request.body) for request in server.requests)
@@ -156,7 +151,7 @@ def test_a_refusal_is_told_in_a_sentence_and_not_repeated(
 ):
     for number, status in enumerate(statuses, start=1):
         server.script = [as_json(said, status, **headers)]
-        error = failure(openai(api_key=KEY))
+        error = failure(openai(api_key=KEY), kind)
         assert (type(error), error.details["error_type"]) == (kind, error_type), status
         assert words in error.message
         assert error.message.isprintable()
@@ -168,7 +163,6 @@ def test_a_refusal_is_told_in_a_sentence_and_not_repeated(
 def test_an_answer_that_is_not_json_is_unusable(server, openai, waits, body):
     server.script = [Answer(200, body)]
     error = failure(openai())
-    assert isinstance(error, UnavailableError)
     assert "not JSON" in error.message
     assert waits == []
 

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from contextlib import closing
 from html import escape
 from urllib.parse import quote, quote_plus
 
@@ -32,17 +33,14 @@ def waits():
 @pytest.fixture
 def ask(waits):
     """Ask a service once, as real use does; the waits before further attempts are recorded instead of slept."""
-    opened = []
 
     def ask(way, url, *, network=None, **options):
-        network = network or Network()
         dialect = WrapperDialect(url) if way == "wrapper" else VendorDialect("service", "stub")
-        opened.append(JsonClient(url, dialect, network=network, sleep=waits.append, **options))
-        return opened[-1].call("GET", "/x")
+        client = JsonClient(url, dialect, network=network or Network(), sleep=waits.append, **options)
+        with closing(client):
+            return client.call("GET", "/x")
 
-    yield ask
-    for each in opened:
-        each.close()
+    return ask
 
 
 def refusal(status, body, **headers):

@@ -1,5 +1,7 @@
 """Every reranking provider keeps the same promises; both protocols are tested on a small server on loopback."""
 
+from contextlib import ExitStack
+
 import pytest
 
 from providers.contract_tests import RerankTests
@@ -28,15 +30,9 @@ def server():
 def connect(request, server):
     """`connect(**config)` builds connections of one protocol; a new kind fails here until it has a line."""
     kind, path, own = {"cohere": (CohereProvider, "/v1", {"model": "m"}), "tei": (TEIProvider, "", {})}[request.param]
-    built = []
-
-    def build(**config):
-        built.append(kind({"url": server.url + path, **own, **config}, retry=RetryPolicy(attempts=1)))
-        return built[-1]
-
-    yield build
-    for connection in built:
-        connection.close()
+    usual = {"url": server.url + path, **own}
+    with ExitStack() as opened:
+        yield lambda **config: opened.enter_context(kind({**usual, **config}, retry=RetryPolicy(attempts=1)))
 
 
 class TestEveryRerankProvider(RerankTests):

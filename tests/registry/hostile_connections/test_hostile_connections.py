@@ -31,17 +31,13 @@ def test_a_giant_answer_is_cut_also_where_it_is_packed(try_out):
     assert MAX_ANSWER_BYTES < 1 << 29
 
 
-@pytest.mark.parametrize("speak", DRIPPING, ids=lambda speak: speak.__name__)
-def test_a_dripping_answer_times_out(try_out, speak):
+@pytest.mark.parametrize(
+    ("scheme", "speak"), [*(("http", speak) for speak in DRIPPING), ("http", silent), ("https", silent)]
+)
+def test_an_answer_that_drips_or_does_not_come_times_out(try_out, scheme, speak):
     with raw_server(speak) as server:
-        report = cut_in("authenticate", {"url": server.url, "api_key": KEY}, try_out=try_out)
-    assert (failed_stage(report).name, report.error_type) == ("authenticate", "timeout")
-
-
-@pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_server_that_accepts_and_says_nothing_times_out(try_out, scheme):
-    with raw_server(silent) as server:
-        report = cut_in("authenticate", {"url": f"{scheme}://127.0.0.1:{server.port}"}, try_out=try_out)
+        config = {"url": f"{scheme}://127.0.0.1:{server.port}", "api_key": KEY}
+        report = cut_in("authenticate", config, try_out=try_out)
     assert (failed_stage(report).name, report.error_type) == ("authenticate", "timeout")
 
 
@@ -82,13 +78,6 @@ OTHER_PROTOCOLS = {
 }
 
 
-@pytest.mark.parametrize("speak", OTHER_PROTOCOLS.values(), ids=OTHER_PROTOCOLS)
-def test_a_server_of_another_protocol_is_a_network_error(try_out, speak):
-    with raw_server(speak) as server:
-        report = try_out({"url": server.url, "api_key": KEY})
-    assert (failed_stage(report).name, report.error_type) == ("authenticate", "network")
-
-
 UNUSABLE = {
     "deep list": response(b"[" * 1_000_000),
     "deep object": response(b'{"data":' * 100_000),
@@ -106,11 +95,17 @@ UNUSABLE = {
 }
 
 
-@pytest.mark.parametrize("answer", UNUSABLE.values(), ids=UNUSABLE)
-def test_an_unusable_answer_is_an_unknown_error(try_out, answer):
-    with raw_server(saying(answer)) as server:
+FAILING = {
+    **{name: (speak, "network") for name, speak in OTHER_PROTOCOLS.items()},
+    **{name: (saying(answer), "unknown") for name, answer in UNUSABLE.items()},
+}
+
+
+@pytest.mark.parametrize(("speak", "error_type"), FAILING.values(), ids=FAILING)
+def test_another_protocol_is_a_network_error_and_an_unusable_answer_an_unknown_one(try_out, speak, error_type):
+    with raw_server(speak) as server:
         report = try_out({"url": server.url, "api_key": KEY})
-    assert (failed_stage(report).name, report.error_type) == ("authenticate", "unknown")
+    assert (failed_stage(report).name, report.error_type) == ("authenticate", error_type)
 
 
 def test_a_service_that_says_too_much_is_cut_short(try_out):

@@ -104,39 +104,27 @@ def test_a_rotation_goes_on_with_the_key_of_the_one_that_was_killed_and_two_do_n
         pass
 
 
-def test_a_secret_that_is_stored_while_the_key_changes_is_sealed_under_the_key_of_that_moment(
+def test_a_secret_that_is_stored_or_was_read_while_the_key_changes_opens_with_the_new_key(
     connections, database, key_file, monkeypatch
 ):
     """The key is read inside of the write transaction: one that waits for the rotation's does not use the old key."""
     key_of_before = key_file()
-    commit = database.commit
+    commit, find = database.commit, connections._stored.find
 
-    def rotated_first(operation):
+    def rotate():
         monkeypatch.setattr(database, "commit", commit)
+        monkeypatch.setattr(connections._stored, "find", find)
         for step in steps(key_file, database):
             step()
-        return commit(operation)
 
-    monkeypatch.setattr(database, "commit", rotated_first)
+    monkeypatch.setattr(database, "commit", lambda operation: (rotate(), commit(operation))[1])
     connections.create(there())
-    assert key_file() != key_of_before
+    key_of_then = key_file()
+    assert key_of_then != key_of_before
     assert key_of(connections) == TYPED
-
-
-def test_a_connection_that_was_read_before_a_rotation_opens_after_it(connections, database, key_file, monkeypatch):
-    connections.create(there())
-    stored = connections._stored
-    find = stored.find
-
-    def rotated_after(connection_id):
-        found = find(connection_id)
-        monkeypatch.setattr(stored, "find", find)
-        for step in steps(key_file, database):
-            step()
-        return found
-
-    monkeypatch.setattr(stored, "find", rotated_after)
+    monkeypatch.setattr(connections._stored, "find", lambda connection_id: (find(connection_id), rotate())[0])
     assert key_of(connections) == TYPED
+    assert key_file() != key_of_then
 
 
 def test_what_another_service_has_stored_is_left_as_it_is_and_named(connections, database, key_file, worker):

@@ -3,7 +3,7 @@ one caller may not do opens it for nobody."""
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -27,23 +27,9 @@ A_MILLISECOND = 0.001
 @pytest.fixture
 def breakers(catalogs, clock):
     """`breakers()`: the service's one breaker, each time as another worker has it."""
-    made = []
-
-    def make():
-        made.append(
-            CircuitBreaker(
-                catalogs(),
-                threshold=THRESHOLD,
-                timeout_seconds=TIMEOUT_SECONDS,
-                probe_seconds=PROBE_SECONDS,
-                clock=clock,
-            )
-        )
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
+    times = {"timeout_seconds": TIMEOUT_SECONDS, "probe_seconds": PROBE_SECONDS, "clock": clock}
+    with ExitStack() as opened:
+        yield lambda: opened.enter_context(closing(CircuitBreaker(catalogs(), threshold=THRESHOLD, **times)))
 
 
 @pytest.fixture

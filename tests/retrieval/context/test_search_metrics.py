@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 
 import pytest
 from prometheus_client import REGISTRY
@@ -20,15 +21,10 @@ ALL = Asker(sees_all=True)
 @pytest.fixture
 def workers(catalogs, clock, tmp_path):
     """`workers()`: the service's metrics, each time as another worker has them."""
-    made = []
-
-    def make(catalog=None):
-        made.append(SearchMetrics(catalog or catalogs(), tmp_path / "metrics.lock", days=DAYS, clock=clock))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
+    with ExitStack() as opened:
+        yield lambda catalog=None: opened.enter_context(
+            closing(SearchMetrics(catalog or catalogs(), tmp_path / "metrics.lock", days=DAYS, clock=clock))
+        )
 
 
 @pytest.fixture

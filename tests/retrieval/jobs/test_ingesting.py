@@ -25,6 +25,10 @@ def listed(parts):
     return {each.source: each for each in parts.documents.page((parts.collection,)).documents}
 
 
+def outcomes(job):
+    return [(each.status, each.code) for each in job.files]
+
+
 def ends(parts):
     """From now on, whoever uploaded may not write any more."""
 
@@ -67,12 +71,8 @@ def test_each_file_becomes_a_document_with_what_was_given(parts):
 def test_a_file_that_cannot_be_stored_is_told_and_the_others_go_on(parts):
     job_id = parts.upload(("a.txt", " \n"), ("b.txt", b"\0\1\2\3"), ("c", b"\x7fELF\0\0\0"), ("d.txt", "Good."))
     job = parts.run()
-    assert [(each.status, each.code) for each in job.files] == [
-        ("failed", "empty"),
-        ("failed", "unreadable"),
-        ("failed", "unsupported_kind"),
-        ("done", None),
-    ]
+    failed = [("failed", code) for code in ("empty", "unreadable", "unsupported_kind")]
+    assert outcomes(job) == [*failed, ("done", None)]
     assert all(each.message for each in job.files[:3])
     assert job.status == "done"
     assert left_in_spool(parts, job_id) == []
@@ -83,11 +83,7 @@ def test_the_files_that_are_left_fail_when_their_caller_may_not_write_any_more(p
     parts.record.stored = lambda job, chunks: ends(parts)
     job_id = parts.upload(("a.txt", "Good."), ("b.txt", "Late."), ("c.txt", "Later."))
     job = parts.run()
-    assert [(each.status, each.code) for each in job.files] == [
-        ("done", None),
-        ("failed", "scope_missing"),
-        ("failed", "scope_missing"),
-    ]
+    assert outcomes(job) == [("done", None), ("failed", "scope_missing"), ("failed", "scope_missing")]
     assert left_in_spool(parts, job_id) == []
     assert list(listed(parts)) == ["a.txt"]
     assert parts.batches == [1]
@@ -101,7 +97,7 @@ def test_a_file_is_not_stored_when_its_caller_loses_the_right_to_write_as_it_is_
     parts.while_embedding(lambda: ends(parts) if len(parts.batches) == ended_in else None)
     job_id = parts.upload(("long.md", LONG), ("b.txt", "Late."))
     job = parts.run()
-    assert [(each.status, each.code) for each in job.files] == [("failed", "scope_missing")] * 2
+    assert outcomes(job) == [("failed", "scope_missing")] * 2
     assert parts.batches == embedded
     assert left_in_spool(parts, job_id) == []
     assert listed(parts) == before
@@ -244,18 +240,14 @@ def test_a_file_that_ends_the_service_each_time_is_given_up(parts, monkeypatch):
         with pytest.raises(SystemExit):
             parts.run()
     job = parts.run()
-    assert [(each.status, each.code) for each in job.files] == [("failed", "unreadable"), ("done", None)]
+    assert outcomes(job) == [("failed", "unreadable"), ("done", None)]
 
 
 def test_a_long_text_is_split_beside_the_questions(parts):
     split = []
     parts.split = lambda chunking, syntax, text: split.append(syntax) or chunking.splitter(syntax)(text)
-    assert [
-        each.status
-        for each in parts.ingest(
-            ("a.md", "# A\n\nShort."), ("long.md", LONG), ("long.py", "x = 1  # words\n" * 5_000)
-        ).files
-    ] == ["done"] * 3
+    files = (("a.md", "# A\n\nShort."), ("long.md", LONG), ("long.py", "x = 1  # words\n" * 5_000))
+    assert outcomes(parts.ingest(*files)) == [("done", None)] * 3
     assert split == ["markdown", "code"]
 
 
@@ -379,5 +371,5 @@ def test_a_defect_fails_one_file_and_says_nothing_of_itself(parts):
 
     parts.while_embedding(break_once)
     job = parts.run()
-    assert [(each.status, each.code) for each in job.files] == [("failed", "internal_error"), ("done", None)]
+    assert outcomes(job) == [("failed", "internal_error"), ("done", None)]
     assert job.files[0].message == "Internal error"
