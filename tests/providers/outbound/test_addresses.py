@@ -1,3 +1,6 @@
+"""Which addresses a connection may lead to, however they are written: none that gives credentials away, and none where the
+service keeps its own data."""
+
 import ipaddress
 import socket
 
@@ -8,12 +11,15 @@ from hypothesis import strategies as st
 from providers.outbound.addresses import (
     DEFAULT_POLICY,
     MAX_URL_CHARACTERS,
+    BlockedError,
     ConnectPolicy,
     embedded,
     reach_of,
     split_url,
 )
-from schemas.errors import ConfigurationError, InvalidInputError
+from providers.outbound.network import Network
+from schemas.errors import ConfigurationError, InvalidInputError, UnavailableError
+from tests.support.raw_server import HEAD, raw_server, saying
 
 METADATA = "169.254.169.254"
 FORBIDDEN = [
@@ -129,3 +135,91 @@ def test_the_resolver_knows_the_notations_that_are_judged():
     # The tests of the network rely on this: to the resolver these are numbers, not names to ask anybody about.
     [found, *_] = socket.getaddrinfo("0xa9fea9fe", 80, type=socket.SOCK_STREAM)
     assert found[4][0] == METADATA
+
+
+PORT = 8123
+OK = HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}"
+NAMES = {"localhost": "127.0.0.1", "chroma.internal": "10.1.2.3", "other.internal": "10.1.2.4", "alias": "10.1.2.3"}
+THIS_MACHINE = [
+    *("127.0.0.1", "127.9.9.9", "127.1", "2130706433", "0x7f000001", "0.0.0.0", "localhost", "LOCALHOST."),
+    *("::1", "::ffff:127.0.0.1", "::ffff:7f00:1", "64:ff9b::7f00:1", "::"),
+]
+
+
+def resolve(host, port, **options):
+    return socket.getaddrinfo(NAMES.get(host, host), port, flags=socket.AI_NUMERICHOST, **options)
+
+
+def network(*places, **options):
+    return Network(ConnectPolicy.parse("*,loopback,private"), resolve=resolve, off_limits=lambda: places, **options)
+
+
+@pytest.mark.parametrize("host", THIS_MACHINE)
+@pytest.mark.parametrize("engine", ["127.0.0.1", "localhost", "::1", "0.0.0.0"])
+def test_no_spelling_of_this_machine_leads_to_its_engine(host, engine):
+    for scheme in ("http", "https"):
+        with pytest.raises(BlockedError):
+            network((engine, PORT)).endpoints(scheme, host, PORT)
+
+
+@pytest.mark.parametrize("host", ["chroma.internal", "Chroma.Internal.", "alias", "10.1.2.3", "::ffff:10.1.2.3"])
+def test_no_spelling_of_another_machine_leads_to_its_engine(host):
+    way = network(("postgres.internal", 5432), ("chroma.internal", PORT))
+    with pytest.raises(BlockedError):
+        way.endpoints("http", host, PORT)
+    assert way.endpoints("http", host, PORT + 1)
+    assert way.endpoints("http", "other.internal", PORT)
+
+
+def test_what_is_off_limits_is_asked_for_each_connection_and_nothing_at_such_a_place():
+    places = [("127.0.0.1", PORT)]
+    way = Network(resolve=resolve, off_limits=lambda: places)
+    assert way.endpoints("http", "127.0.0.1", PORT + 1)
+    places[:] = [("127.0.0.1", PORT + 1)]
+    assert way.endpoints("http", "127.0.0.1", PORT)
+    with pytest.raises(BlockedError):
+        way.endpoints("http", "127.0.0.1", PORT + 1)
+    with raw_server(saying(OK)) as server:
+        way = network(("127.0.0.1", server.port))
+        with way.session(server.url) as session, pytest.raises(BlockedError):
+            session.get(server.url)
+        with way.within(30) as brief, brief.session(server.url) as session, pytest.raises(BlockedError):
+            session.get(server.url)
+        with pytest.raises(BlockedError):
+            way.reach(server.url, 1)
+        assert server.requests == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "10.1.2.3", "alias", "chroma.internal", "hidden.internal"])
+def test_a_proxy_is_not_asked_for_what_is_off_limits_either(monkeypatch, host):
+    with raw_server(saying(OK)) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        way = network(("127.0.0.1", PORT), ("chroma.internal", PORT), ("hidden.internal", PORT))
+        with pytest.raises(BlockedError):
+            way.proxy_for(f"http://{host}:{PORT}/")
+
+
+def test_while_the_engines_name_cannot_be_resolved_nothing_else_is_taken_for_another_host():
+    way = network(("hidden.internal", PORT))
+    with pytest.raises(BlockedError):
+        way.endpoints("http", "10.1.2.3", PORT)
+    with pytest.raises(UnavailableError):
+        way.endpoints("http", "unknown.internal", PORT)
+    assert network(("127.0.0.1", PORT)).endpoints("http", "127.0.0.1", PORT + 1)
+
+
+def test_an_address_of_this_machine_is_this_machine():
+    own = own_address()
+    for engine, asked in ((own, "127.0.0.1"), ("127.0.0.1", own)):
+        with pytest.raises(BlockedError):
+            network((engine, PORT)).endpoints("http", asked, PORT)
+
+
+def own_address():
+    """Return an address of this machine beside loopback, where it has one; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has no address beside loopback")
+        return probe.getsockname()[0]

@@ -25,13 +25,6 @@ OK = HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}"
 PATIENCE = {"timeout": (1, 5), "allow_redirects": False}
 
 
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch):
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
 def answering(*answers):
     """Return a resolver that gives these lists of addresses for any name, one after the other and the last one for
     ever; `asked` counts the calls."""

@@ -5,10 +5,22 @@ import socket
 import struct
 
 import pytest
+import structlog
 
-from providers.outbound.vendor_dialect import MAX_ANSWER_BYTES
+from providers.outbound.json_client import RetryPolicy
+from providers.outbound.vendor_dialect import MAX_ANSWER_BYTES, VendorDialect
 from registry.provider_registry import ProviderRegistry
-from tests.registry.hostile import ENVIRON, LIMITS_SECONDS, SECRET, cut_in, failed_stage, gzip_bomb, response
+from tests.registry.hostile import (
+    ENVIRON,
+    LIMITS_SECONDS,
+    SECRET,
+    cut_in,
+    failed_stage,
+    gzip_bomb,
+    response,
+    wait_for_ends_of_tests,
+)
+from tests.registry.hostile import try_out as report_of
 from tests.registry.test_connection_trial import Shelf
 from tests.support.dripping import DRIPPING
 from tests.support.notations import METADATA, NOTATIONS
@@ -207,3 +219,34 @@ def test_a_redirect_to_the_metadata_address_is_refused(try_out, status):
 )
 def test_a_url_that_cannot_be_a_services_is_refused(try_out, url):
     assert try_out({"url": url}).error_type == "invalid_config"
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    """Have no test wait before a request is repeated."""
+    monkeypatch.setattr(VendorDialect, "retry", RetryPolicy(first_wait_seconds=0.001))
+
+
+@pytest.fixture
+def try_out(caplog, capfd):
+    """`hostile.try_out`, with a check that nothing planted appears in a report, the log or the output."""
+    caplog.set_level("DEBUG")
+
+    def attempt(config, **options):
+        with structlog.testing.capture_logs() as logs:
+            report = report_of(config, **options)
+            wait_for_ends_of_tests()
+        out, err = capfd.readouterr()
+        said = str(report) + str(logs) + caplog.text + out + err
+        for planted in (SECRET, METADATA, "a9fe", "planted-", "Traceback"):
+            assert planted not in said
+        return report
+
+    return attempt
