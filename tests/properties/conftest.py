@@ -1,5 +1,6 @@
 """Catalogues for examples, each of which has a collection of its own."""
 
+from contextlib import closing
 from itertools import count
 
 import pytest
@@ -12,14 +13,11 @@ from tests.properties.catalogs import CatalogCollections, open_catalog, open_pos
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def catalog(request, tmp_path_factory):
     if request.param == "sqlite":
-        catalog = open_catalog(tmp_path_factory.mktemp("catalog") / "catalog.sqlite")
-        yield catalog
-        catalog.close()
+        with closing(open_catalog(tmp_path_factory.mktemp("catalog") / "catalog.sqlite")) as catalog:
+            yield catalog
         return
-    with request.getfixturevalue("postgres").catalogue() as url:
-        catalog = open_postgres_catalog(url)
+    with request.getfixturevalue("postgres").catalogue() as url, closing(open_postgres_catalog(url)) as catalog:
         yield catalog
-        catalog.close()
 
 
 @pytest.fixture(scope="module")

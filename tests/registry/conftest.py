@@ -22,6 +22,7 @@ from schemas.errors import CollectionNotFoundError, UnavailableError
 from schemas.records import Document, Match
 from schemas.scores import score
 from schemas.where import EVERYTHING, Where
+from tests.retrieval.conftest import Clock
 from tests.support.live import PATIENCE_SECONDS
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.sqlite.database import SQLiteDatabase
@@ -127,19 +128,9 @@ def registry(world):
 
 @pytest.fixture
 def database(tmp_path):
-    catalog = Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))
-    catalog.open()
-    yield catalog
-    catalog.close()
-
-
-class Clock:
-    """Seconds, which pass when a test says so."""
-
-    now = 1_000_000.0
-
-    def __call__(self):
-        return self.now
+    with closing(Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))) as catalog:
+        catalog.open()
+        yield catalog
 
 
 @pytest.fixture

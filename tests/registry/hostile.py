@@ -17,6 +17,7 @@ from registry.placeholders.secret_hosts import ANYWHERE, SecretHosts
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
 from schemas.connections import STAGES, Stage
+from tests.providers.outbound.conftest import numbers_only
 from tests.support.live import PATIENCE_SECONDS
 from tests.support.raw_server import HEAD, RawServer
 
@@ -27,11 +28,6 @@ LIMITS_SECONDS = (0.5, 5, PATIENCE_SECONDS)
 """The limits of tests in which something is cut: the later ones for a machine that has no time for the test."""
 
 VECTORS = json.dumps({"data": [{"index": 0, "embedding": [0.5, 0.25]}]}).encode()
-
-
-def numbers_only(host, port, **options):
-    """Resolve numeric addresses only, without asking a name server."""
-    return socket.getaddrinfo(host, port, flags=socket.AI_NUMERICHOST, **options)
 
 
 def try_out(

@@ -9,20 +9,7 @@ from registry.provider_discovery import BUILTINS, Builtin, discover
 from registry.provider_registry import ProviderNotFoundError, ProviderRegistry
 from schemas.connections import KINDS
 from schemas.errors import ConfigurationError, ConflictError
-
-
-class Shelf(RagProvider):
-    id, display_name = "shelf", "Shelf"
-
-    @classmethod
-    def connection_schema(cls):
-        return {"type": "object"}
-
-    def check(self):
-        return {}
-
-    def collections(self):
-        return []
+from tests.registry.test_connection_trial import Shelf
 
 
 def test_a_registered_provider_is_listed_in_order_of_registration_and_others_are_not_found():

@@ -1,5 +1,7 @@
 """Metadata objects and merge patches."""
 
+from copy import deepcopy
+
 import pytest
 
 from schemas.errors import InvalidInputError
@@ -22,19 +24,6 @@ def _deep(levels):
     for level in range(levels - 1):
         value = {"a": value} if level % 2 else {"a": [value]}
     return value
-
-
-def test_metadata_is_an_object_and_null_is_an_empty_one():
-    given = {"a": [1, {"b": None}]}
-    assert check_metadata(given) is given
-    assert check_metadata(None) == {}
-
-
-@pytest.mark.parametrize("given", [[], "x", 7, True, 0.5])
-def test_other_values_are_no_metadata(given):
-    with pytest.raises(InvalidInputError) as caught:
-        check_metadata(given, index=2)
-    assert caught.value.details == {"field": "metadata", "index": 2}
 
 
 def test_the_bound_of_depth():
@@ -60,10 +49,12 @@ def _fields(number):
         {"a": list(range(MAX_LIST_ELEMENTS))},
         {"k" * MAX_KEY_BYTES: 1, "é" * (MAX_KEY_BYTES // 2): 1},
         {"a": [_fields(MAX_FIELDS), _fields(MAX_FIELDS)]},
+        {"a": [1, {"b": None}]},
     ],
 )
-def test_metadata_at_its_bounds_is_taken(metadata):
+def test_metadata_up_to_its_bounds_is_taken_and_null_is_an_empty_object(metadata):
     assert check_metadata(metadata) is metadata
+    assert check_metadata(None) == {}
 
 
 @pytest.mark.parametrize(
@@ -76,9 +67,10 @@ def test_metadata_at_its_bounds_is_taken(metadata):
         ({"k" * 513: 1}, "more than 512 bytes", {"limit": MAX_KEY_BYTES, "path": "k" * 60}),
         ({"a": [{"é" * 257: 1}]}, "more than 512 bytes", {"limit": MAX_KEY_BYTES, "path": "é" * 60}),
         ({f"l{n}": [0] * 2000 for n in range(10)}, "20010 fields and elements", {"limit": MAX_VALUES}),
+        *((no_object, "metadata", {}) for no_object in ([], "x", 7, True, 0.5)),
     ],
 )
-def test_metadata_beyond_its_bounds_is_refused_with_document_and_field(metadata, sentence, details):
+def test_metadata_beyond_its_bounds_or_no_object_is_refused_with_document_and_field(metadata, sentence, details):
     with pytest.raises(InvalidInputError, match=sentence) as caught:
         check_metadata(metadata, index=3)
     assert caught.value.code == "invalid_metadata"
@@ -102,17 +94,14 @@ def test_metadata_beyond_its_bounds_is_refused_with_document_and_field(metadata,
         ({"a": "foo"}, "bar", "bar"),
         ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
         ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+        ({"a": {"b": 1}}, {"a": {"c": 2}}, {"a": {"b": 1, "c": 2}}),
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
     ],
 )
-def test_merge_patch_is_the_rfcs(target, patch, result):
+def test_merge_patch_is_the_rfcs_and_leaves_its_operands_alone(target, patch, result):
+    given = deepcopy((target, patch))
     assert merge_patch(target, patch) == result
-
-
-def test_merging_leaves_its_operands_alone():
-    target, patch = {"a": {"b": 1}}, {"a": {"c": 2}}
-    merge_patch(target, patch)
-    assert (target, patch) == ({"a": {"b": 1}}, {"a": {"c": 2}})
+    assert (target, patch) == given
 
 
 def test_the_engines_keys_are_left_out():

@@ -162,13 +162,6 @@ def test_a_file_may_have_the_sections_of_the_contract(environ, tmp_path):
     assert read_wrapper_settings().port == 6001
 
 
-def test_the_least_relevance_is_the_models_unless_it_is_set(environ):
-    read = read_retrieval_settings()
-    assert (read.min_relevance, read.retrieve_min_relevance) == (None, None)
-    environ["RAG_MIN_RELEVANCE"] = "0"
-    assert read_retrieval_settings().min_relevance == 0.0
-
-
 def test_the_models_limit_is_the_longest_chunk_unless_a_shorter_one_is_said(environ, tmp_path):
     file = tmp_path / "rag.yaml"
     file.write_text("embedding: {max_tokens: 512}")
@@ -202,16 +195,19 @@ def test_the_levels_of_headings_must_rise(environ):
         read_retrieval_settings()
 
 
-def test_the_settings_of_retrieval_are_read_and_typed(environ):
+def test_the_settings_of_retrieval_are_read_and_typed_and_the_least_relevance_is_the_models_unless_it_is_set(environ):
+    read = read_retrieval_settings()
+    assert (read.min_relevance, read.retrieve_min_relevance) == (None, None)
     environ |= {
         "RAG_CONTEXT_CATEGORIES": "law, tax",
         "RAG_TEXT_FALLBACK": "off",
         "RAG_BREAKER_THRESHOLD": "3",
         "RAG_BREAKER_TIMEOUT_SECONDS": "1.5",
+        "RAG_MIN_RELEVANCE": "0",
     }
     read = read_retrieval_settings()
     assert (read.context_categories, read.text_fallback) == (("law", "tax"), False)
-    assert (read.breaker_threshold, read.breaker_timeout_seconds) == (3, 1.5)
+    assert (read.breaker_threshold, read.breaker_timeout_seconds, read.min_relevance) == (3, 1.5, 0.0)
     assert read.own_collections == ("rag-documents", "rag-rules", "rag-context")
 
 

@@ -1,7 +1,6 @@
 """A real backend for each provider, and the filters that it can express."""
 
 import contextlib
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from providers.base import CAPABILITIES, ProviderContext
+from providers.contract_tests.samples import nobody_there
 from schemas.access.callers import ANYBODY, acting_as
 from tests.properties import strategies
 from tests.providers.contracts.qdrant_server import KEY, QdrantServer
@@ -81,12 +81,6 @@ class Backend:
     refused: tuple[dict[str, Any], ...] = ()
     details: frozenset[str] = field(default_factory=frozenset)
     finds_at_once: bool = True
-
-
-def nobody_there() -> str:
-    with socket.socket() as reserved:
-        reserved.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{reserved.getsockname()[1]}"
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from providers.outbound.http_sessions import AnswerTimeout, answer_within
 from providers.outbound.network import Network
 from providers.outbound.trust import Trust
 from schemas.errors import InvalidInputError, UnavailableError
+from tests.providers.outbound.conftest import numbers_only
 from tests.support.dripping import DRIPPING, endless_body, endless_head
 from tests.support.notations import METADATA, NOTATIONS
 from tests.support.raw_server import HEAD, raw_server, saying, silent
@@ -38,11 +39,6 @@ def answering(*answers):
 
     resolve.asked = 0
     return resolve
-
-
-def numbers_only(host, port, **options):
-    """Resolve with the system's resolver, which asks nobody and knows no name."""
-    return socket.getaddrinfo(host, port, flags=socket.AI_NUMERICHOST, **options)
 
 
 def get(network, url, **options):
@@ -264,19 +260,16 @@ def test_a_services_own_certificate_is_believed_under_any_name_and_no_other_is(a
     check_refused(network, certified(authority, "service.example"), "127.0.0.1")
 
 
-@pytest.mark.parametrize("speak", DRIPPING, ids=lambda speak: speak.__name__)
-def test_an_answer_that_drips_ends_with_its_time(speak):
-    with raw_server(speak) as server, pytest.raises(AnswerTimeout), answer_within(0.3):
-        get(Network(), server.url)
-
-
 @pytest.mark.usefixtures("trusted")
-@pytest.mark.parametrize("speak", [endless_head, endless_body], ids=lambda speak: speak.__name__)
-def test_an_answer_that_drips_through_tls_ends_with_its_time(authority, speak):
+@pytest.mark.parametrize(
+    ("scheme", "speak"), [*(("http", speak) for speak in DRIPPING), ("https", endless_head), ("https", endless_body)]
+)
+def test_an_answer_that_drips_ends_with_its_time_also_through_tls(authority, scheme, speak):
     network = Network(resolve=answering(["127.0.0.1"]))
-    with raw_server(speak, certified(authority, "service.example")) as server:
+    certificate = certified(authority, "service.example") if scheme == "https" else None
+    with raw_server(speak, certificate) as server:
         with pytest.raises(AnswerTimeout), answer_within(0.3):
-            get(network, f"https://service.example:{server.port}/")
+            get(network, f"{scheme}://service.example:{server.port}/")
         assert len(server.requests) == 1
 
 

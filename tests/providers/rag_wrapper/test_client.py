@@ -1,9 +1,10 @@
 import base64
-import socket
+from contextlib import closing
 
 import numpy as np
 import pytest
 
+from providers.contract_tests.samples import nobody_there
 from providers.outbound.json_client import JsonClient
 from providers.outbound.network import Network
 from providers.rag_wrapper.client import IDS_AT_ONCE, WrapperClient
@@ -48,9 +49,8 @@ def client(url, **options):
 
 @pytest.fixture
 def provider(service, waits):
-    provider = client(service.url + "/", sleep=waits.append)
-    yield provider
-    provider.close()
+    with closing(client(service.url + "/", sleep=waits.append)) as provider:
+        yield provider
 
 
 def document(document_id, **metadata):
@@ -156,13 +156,10 @@ def test_a_service_that_is_missing_stays_busy_or_is_behind_a_dead_gateway_is_giv
     service.answers = [(502, {}, b"<html>")] * 4
     with pytest.raises(UnavailableError, match="answered 502"):
         provider.collection("docs")
-    with socket.socket() as reserved:
-        reserved.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
-        waits.clear()
-        provider = client(url, sleep=waits.append)
-        with pytest.raises(UnavailableError, match=f"The service at {url} cannot be reached"):
-            provider.collection("docs")
+    waits.clear()
+    url = nobody_there()
+    with pytest.raises(UnavailableError, match=f"The service at {url} cannot be reached"):
+        client(url, sleep=waits.append).collection("docs")
     assert len(waits) == 3
 
 

@@ -1,5 +1,7 @@
 """Connections of the real OpenAI provider that keep typed secrets under the key file of a data directory."""
 
+from contextlib import closing
+
 import pytest
 
 from registry.placeholders.resolving import Placeholders
@@ -26,11 +28,9 @@ def key_of(connections, connection_id="there"):
 
 @pytest.fixture(params=["sqlite"])
 def database(request):
-    with one_database(request) as open_one:
-        catalog = Catalog(open_one())
+    with one_database(request) as open_one, closing(Catalog(open_one())) as catalog:
         catalog.open()
         yield catalog
-        catalog.close()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from providers.base import SupportsMetadataFiltering
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.profiles import chunking_of
 from retrieval.reading import DocumentReader
@@ -18,7 +17,7 @@ from retrieval.watching.watcher import Watcher
 from schemas.errors import InvalidInputError, UnavailableError
 from schemas.settings import RetrievalSettings
 from tests.retrieval.letter_embedding import LetterEmbedding
-from tests.retrieval.model_store import ModelProvider
+from tests.retrieval.model_store import ModelProvider, document_of
 
 MAX_FILE_BYTES = 10_000
 NOW = datetime(2026, 11, 22, 8, 30, tzinfo=UTC)
@@ -55,6 +54,12 @@ class Embedding(LetterEmbedding):
         if any("forbidden" in text for text in texts):
             raise InvalidInputError("is refused by the model")
         return super()._embed(texts)
+
+
+def compare(sync):
+    """Bring what has changed in the folder into the store."""
+    sync.look()
+    sync.work()
 
 
 @pytest.fixture
@@ -99,8 +104,7 @@ def in_step(open_sync):
     def in_step(**options):
         sync = open_sync(**options)
         sync.read_stored()
-        sync.look()
-        sync.work()
+        compare(sync)
         return sync
 
     return in_step
@@ -111,15 +115,8 @@ def stored(store):
     """`stored()` returns the first chunk of each source in the collection."""
 
     def stored():
-        if "context" not in store.store.collections:
-            return {}
-        found = store.documents("context", {"chunk_index": 0}, limit=1000)
-        assert isinstance(store, SupportsMetadataFiltering)
-        every, cursor = list(found.documents), found.next_cursor
-        while cursor:
-            found = store.documents("context", {"chunk_index": 0}, limit=1000, cursor=cursor)
-            every, cursor = every + found.documents, found.next_cursor
-        return {each.metadata["source"]: each for each in every}
+        first = [each for each in store.store.stored.get("context", {}).values() if not each["metadata"]["chunk_index"]]
+        return {each["metadata"]["source"]: document_of(each) for each in first}
 
     return stored
 
