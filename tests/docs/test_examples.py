@@ -44,8 +44,9 @@ def test_the_same_in_javascript_gives_the_same_answers(run, run_script):
         assert not fault, f"{GUIDE}:{example.line}: {fault}"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def service(tmp_path_factory, processes):
+    """A service of its own for each reading: what the last one left may seem to be there already."""
     with live_service(tmp_path_factory.mktemp("examples")) as service:
         yield service
 
