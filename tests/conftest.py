@@ -19,6 +19,7 @@ from tests.properties.profiles import load_profile
 from tests.support.apps import ONE_LOOK, models_of, running_app
 from tests.support.commands import ShortLived
 from tests.support.contract import Contract
+from tests.support.costs import for_all
 from tests.support.forking import Forked
 from tests.support.gate import Gate
 from tests.support.live import chroma_client, live_service
@@ -71,7 +72,7 @@ def processes():
 def _one_model():
     """Load the model on this machine once for all apps of this process: it is large, and nothing changes it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(minilm, "_load_model", cache(minilm._load_model))
+        patch.setattr(minilm, "_load_model", cache(for_all()(minilm._load_model)))
         patch.setattr(minilm, "MAX_BATCH_TOKENS", 256)  # what a run takes is kept for the next one
         yield
 

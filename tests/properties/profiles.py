@@ -12,7 +12,7 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 def load_profile() -> None:
     """Use the same examples in every run, so that a failure is caused by a change and not by chance.
 
-    `HYPOTHESIS_PROFILE=search` looks further, each time at other examples.
+    `HYPOTHESIS_PROFILE=search` looks much further, for hours, and `nightly` a little, each time at other examples.
     """
     settings.register_profile(
         "ci",
@@ -28,6 +28,7 @@ def load_profile() -> None:
         ],
     )
     settings.register_profile("search", settings.get_profile("ci"), max_examples=2_000, derandomize=False)
+    settings.register_profile("nightly", settings.get_profile("ci"), max_examples=4 * EXAMPLES, derandomize=False)
     settings.load_profile(PROFILE)
     if PROFILE == "ci":
         # Hypothesis takes constants from the modules that a process happens to have imported: the examples of a test

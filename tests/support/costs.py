@@ -29,7 +29,9 @@ CASE_SECONDS = 0.5
 FUNCTION_SECONDS = 5.0
 """The same for all cases of one function."""
 WAITING_SECONDS = 1.0
-"""The longest that such a test may wait."""
+"""The longest that such a test may wait, for processes that it started, too."""
+MOST_CROWDED = 2.0
+"""What a test waits for may have to stand in line: so many times more is taken for that at most."""
 TOLERANCE = 2
 """How many times more than these a test may cost before the run fails: what a run measures of one test differs by its
 neighbours, by what it imports first, and by how its processes are scheduled."""
@@ -57,7 +59,9 @@ class Budget:
     @cache
     def load(cls) -> Budget:
         read = tomllib.loads(BUDGET.read_text())
-        absent = os.environ.get("RAG_TESTS_WITHOUT", "").split()
+        absent = dict.fromkeys(os.environ.get("RAG_TESTS_WITHOUT", "").split())
+        if unknown := absent.keys() - read["may_skip_without"].keys():
+            raise ValueError(f"RAG_TESTS_WITHOUT names what tests/budget.toml does not: {', '.join(sorted(unknown))}")
         may_skip = (*read["may_skip"], *(read["may_skip_without"][package] for package in absent))
         return cls(read["folders"], read["promises"], may_skip, read["longest_files"])
 
@@ -67,14 +71,17 @@ class Spent:
     """What one phase of a test cost, and how slow the machine was then."""
 
     cpu_seconds: float = 0.0
+    children_seconds: float = 0.0
+    """Processor time of processes whose end was waited for meanwhile, whoever had started them."""
     waiting_seconds: float = 0.0
     slowness: float = 1.0
 
     @property
-    def told(self) -> tuple[float, float]:
-        """Processor time and waiting in seconds of the reference machine, with nothing else running."""
-        crowd = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-        return self.cpu_seconds / self.slowness, self.waiting_seconds / crowd
+    def told(self) -> tuple[float, float, float]:
+        """Processor time of this process and of others, and waiting in seconds of the reference machine, with nothing else
+        running."""
+        crowd = min(MOST_CROWDED, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
+        return self.cpu_seconds / self.slowness, self.children_seconds / self.slowness, self.waiting_seconds / crowd
 
 
 @contextmanager
@@ -82,19 +89,35 @@ def measured(usual_slowness: float) -> Iterator[Spent]:
     """Give what the block costs; it is known at the end of the block. A block that seems too dear is told by how slow
     the machine is at that very moment."""
     spent = Spent()
-    cpu, wall, late = sum(os.times()[:4]), time.monotonic(), _run_delay()
+    shared, wall, late = _for_all_seconds[0], time.monotonic(), _run_delay()
+    cpu, children = time.process_time(), sum(os.times()[2:4])
     try:
         yield spent
     finally:
-        spent.cpu_seconds = sum(os.times()[:4]) - cpu
-        standing = _run_delay() - late
-        spent.waiting_seconds = max(0.0, time.monotonic() - wall - spent.cpu_seconds - standing)
-        spent.slowness = usual_slowness if spent.cpu_seconds < CASE_SECONDS else max(usual_slowness, slowness())
+        spent.cpu_seconds = time.process_time() - cpu
+        spent.waiting_seconds = max(0.0, time.monotonic() - wall - spent.cpu_seconds - (_run_delay() - late))
+        spent.cpu_seconds -= _for_all_seconds[0] - shared
+        spent.children_seconds = sum(os.times()[2:4]) - children
+        dear = spent.cpu_seconds > CASE_SECONDS * usual_slowness
+        spent.slowness = max(usual_slowness, slowness()) if dear else usual_slowness
+
+
+_for_all_seconds = [0.0]
+
+
+@contextmanager
+def for_all() -> Iterator[None]:
+    """Do in the block what the first test that needs it does for all others, too: it is not held against that test."""
+    cpu = time.process_time()
+    try:
+        yield
+    finally:
+        _for_all_seconds[0] += time.process_time() - cpu
 
 
 def slowness() -> float:
-    """Return how many times slower than the reference machine this one is now, at least 1."""
-    return max(1.0, min(_loop() for _ in range(3)) / REFERENCE_SECONDS)
+    """Return how many times slower than the reference machine this one is now."""
+    return min(_loop() for _ in range(3)) / REFERENCE_SECONDS
 
 
 @dataclass(slots=True)
@@ -109,11 +132,12 @@ class Ledger:
     skipped: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Reason → the tests that were skipped for it."""
 
-    def add(self, case: str, when: str, told: tuple[float, float], clock_seconds: float, *, slow: bool) -> None:
-        self.by_case[case] += told[0]
+    def add(self, case: str, when: str, told: tuple[float, float, float], clock_seconds: float, *, slow: bool) -> None:
+        own_seconds, children_seconds, waiting_seconds = told
+        self.by_case[case] += own_seconds + children_seconds
         self.by_file[case.partition("::")[0].removeprefix("tests/")] += clock_seconds
         if when == "call" and not slow:
-            self.calls[case] = told
+            self.calls[case] = own_seconds, waiting_seconds
 
     def skip(self, case: str, told: object) -> None:
         reason = told[2] if isinstance(told, tuple | list) else str(told)
@@ -184,7 +208,7 @@ def children_seconds() -> float:
 
 def most_mb() -> float:
     """Return the most memory that this process has had at once."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _loop() -> float:

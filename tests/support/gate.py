@@ -42,7 +42,7 @@ PROCESSES_TIMEOUT_SECONDS = 10 * PATIENCE_SECONDS
 MOST_TOLD = 10
 MOST_MB = 900
 """The most memory of a process of `make test`."""
-MORE_MB = 30
+MORE_MB = 20
 """By how much a process grows before what nothing uses is given back."""
 LIBC = ctypes.CDLL(None)
 M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8  # of mallopt(3)
@@ -62,6 +62,10 @@ class Gate:
         self._file = ""
         self._resident_mb = 0.0
         self._most_mb = 0.0
+        self._skipped: list[tuple[str, str]] = []
+        """Files that are skipped as a whole, each with its reason."""
+        self._missing: list[str] = []
+        """Proofs that `tests/budget.toml` names and that are not there."""
         LIBC.mallopt(M_ARENA_MAX, 2)  # each thread of each app would keep an arena of its own
         LIBC.mallopt(M_MMAP_THRESHOLD, 1 << 18)  # what is larger goes back when it is freed
 
@@ -73,7 +77,7 @@ class Gate:
         proofs = {f"tests/{name}" for names in budget.promises.values() for name in names}
         proved = set()
         for item in items:
-            if _starts_processes(item):
+            if _starts_processes(item) or item.get_closest_marker("executed"):
                 item.add_marker("slow")
                 item.add_marker(pytest.mark.timeout(PROCESSES_TIMEOUT_SECONDS))
             function = item.nodeid.partition("[")[0]
@@ -81,11 +85,7 @@ class Gate:
                 item.add_marker("proof")
                 proved.add(item.nodeid if item.nodeid in proofs else function)
         if set(config.args) <= {"tests", str(TESTS)}:
-            missing = proofs - proved
-            if missing:
-                raise pytest.UsageError(
-                    f"tests/budget.toml names tests that are not there: {', '.join(sorted(missing))}"
-                )
+            self._missing = sorted(proofs - proved)
             config.stash[CASES] = Counter(folder_of(item.path) for item in items)
             config.stash[TIERS] = _tiers(items)
         seconds = {f"tests/{file}": taken for file, taken in budget.longest_files.items()}
@@ -99,6 +99,8 @@ class Gate:
     def pytest_testnodedown(self, node: Any) -> None:
         told = getattr(node, "workeroutput", {})
         self._most_mb = max(self._most_mb, told.get("most_mb", 0.0))
+        self._missing = told.get("missing", self._missing)
+        self._skipped = told.get("skipped", self._skipped)  # each process has collected all files
         if counted := told.get("counted"):
             self._config.stash[CASES] = Counter(counted)
 
@@ -153,9 +155,13 @@ class Gate:
         report.slow = item.get_closest_marker("slow") is not None
         return report
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self._skipped.append((report.nodeid, str(report.longrepr[2])))  # type: ignore[index]
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if hasattr(self._config, "workerinput"):
-            return
+        if hasattr(self._config, "workerinput") or not hasattr(report, "told"):
+            return  # a process that crashed has no more to tell
         case = report.nodeid
         self._ledger.add(case, report.when, tuple(report.told), report.duration, slow=report.slow)
         if report.skipped and not hasattr(report, "wasxfail"):
@@ -167,8 +173,13 @@ class Gate:
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput["counted"] = dict(self._config.stash.get(CASES, {}))
             self._config.workeroutput["most_mb"] = most_mb()
+            self._config.workeroutput["missing"] = self._missing
+            self._config.workeroutput["skipped"] = self._skipped
             return
+        for file, reason in self._skipped:
+            self._ledger.skip(file, reason)
         budget = Budget.load()
+        self._faults += [f"tests/budget.toml names a test that is not there: {name}" for name in self._missing]
         if self._enforced:
             self._faults += self._ledger.too_dear(TOLERANCE) + self._ledger.folders_over(budget)
             if self._most_mb > MOST_MB:

@@ -48,7 +48,7 @@ class OneConnection:
     fails."""
 
     def __init__(self, port: int) -> None:
-        self._connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        self._connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
         self._connection.connect()
         self._connection.auto_open = 0
 

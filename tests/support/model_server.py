@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
+from tests.support.live import PATIENCE_SECONDS
+
 DIMENSION = 8
 
 
@@ -153,11 +155,11 @@ class StubServer:
                 self.end_headers()
                 self.wfile.write(answer.body)
                 if answer.hung_up:
-                    self.connection.settimeout(20)
+                    self.connection.settimeout(PATIENCE_SECONDS)
                     if not self.connection.recv(1):
                         answer.hung_up.set()
                 if answer.hold:
-                    answer.hold.wait(20)
+                    answer.hold.wait(PATIENCE_SECONDS)
                 if int(headers["Content-Length"]) != len(answer.body):
                     self.close_connection = True
 

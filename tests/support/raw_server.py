@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager, suppress
 
+from tests.support.live import PATIENCE_SECONDS
+
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 PAUSE_SECONDS = 0.01
 TLS_HANDSHAKE = b"\x16"
@@ -61,7 +63,7 @@ class RawServer:
 
     def _serve(self, connection: socket.socket) -> None:
         with suppress(OSError):
-            connection.settimeout(20)
+            connection.settimeout(2 * PATIENCE_SECONDS)
             with connection if self._tls is None else self._tls.wrap_socket(connection, server_side=True) as spoken:
                 self.requests.append(_read_request(spoken))
                 self._speak(self, spoken)
@@ -100,4 +102,4 @@ def saying(answer: bytes) -> Callable[[RawServer, socket.socket], None]:
 
 
 def silent(server: RawServer, connection: socket.socket) -> None:
-    server.over.wait(20)
+    server.over.wait(2 * PATIENCE_SECONDS)

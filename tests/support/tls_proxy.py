@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import trustme
 
+from tests.support.live import PATIENCE_SECONDS
+
 
 class TokenProxy:
     """A proxy that answers requests of the methods in `refused_methods` with `refusal` (status, headers, body); while
@@ -69,7 +71,7 @@ def token_proxy(chroma_port, directory, *, token="s3cret-token", header="X-Chrom
 
         def _forward(self, body):
             proxy.passed.append(self.path)
-            connection = HTTPConnection("127.0.0.1", chroma_port, timeout=60)
+            connection = HTTPConnection("127.0.0.1", chroma_port, timeout=PATIENCE_SECONDS)
             try:
                 connection.request(self.command, self.path, body, {"content-type": "application/json"})
                 response = connection.getresponse()

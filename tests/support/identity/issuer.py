@@ -23,6 +23,8 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
+from tests.support.live import PATIENCE_SECONDS
+
 AUDIENCE = "https://rag.example"
 TOKEN_SECONDS = 600
 ALGORITHMS = ("RS256", "PS256", "ES256", "ES384", "EdDSA")
@@ -262,7 +264,7 @@ def _handler(issuer: Issuer) -> type[BaseHTTPRequestHandler]:
             issuer.asked.append(path)
             behaviour = issuer.behaviour
             if behaviour.hold is not None:
-                behaviour.hold.wait(20)
+                behaviour.hold.wait(PATIENCE_SECONDS)
             if behaviour.is_down:
                 self.close_connection = True
             elif path in behaviour.redirects:

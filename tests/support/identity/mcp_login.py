@@ -18,6 +18,8 @@ from mcp.shared.auth import (
     OAuthToken,
 )
 
+from tests.support.live import PATIENCE_SECONDS
+
 CALLBACK = "http://127.0.0.1:33418/callback"
 """Where the issuer sends the user back to; nobody listens there, because the address is only read."""
 
@@ -60,5 +62,5 @@ async def logging_in(url: str, kept: Kept) -> AsyncIterator[Client]:
 
     about = OAuthClientMetadata(redirect_uris=[CALLBACK], client_name="test", token_endpoint_auth_method="none")
     auth = OAuthClientProvider(url, about, kept, show, come_back)
-    async with httpx2.AsyncClient(auth=auth, timeout=20) as http:
+    async with httpx2.AsyncClient(auth=auth, timeout=PATIENCE_SECONDS) as http:
         yield Client(streamable_http_client(url, http_client=http))

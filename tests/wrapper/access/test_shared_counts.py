@@ -127,7 +127,7 @@ def test_four_processes_have_one_limit_and_count_what_is_under_way_together(path
         assert [read() for _, read, _ in started] == ["ready"] * 4
         taken = next_lines(started)
         assert sum(taken) == 1_000
-        assert min(taken) < 600  # else nobody had to share
+        assert sum(number > 0 for number in taken) > 1  # else nobody had to share
         held = next_lines(started)
         assert sum(held) == 10
         _, read, go_on = started[max(range(4), key=held.__getitem__)]
