@@ -9,12 +9,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import RagError
-from schemas.wire.error_bodies import (
-    error_body,
-    error_body_with_short_word,
-    nearest,
-    tool_error_body,
-)
+from schemas.wire.error_bodies import error_body, error_body_with_short_word, nearest, tool_error_body
 from wrapper.web.error_statuses import STATUS, status_of
 
 PROJECT = Path(__file__).parents[2]

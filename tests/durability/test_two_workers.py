@@ -27,7 +27,7 @@ def test_one_of_them_makes_the_backup_that_is_due(service):
     eventually(lambda: len(workers(service)) == 2)
     with service.session() as session:
         eventually(
-            lambda: [each["state"] for each in session.get(f"{service.url}/api/backups").json()["backups"]] == ["done"],
+            lambda: [each["state"] for each in session.get(f"{service.url}/api/backups").json()["backups"]] == ["done"]
         )
     assert service.log.read_text().count('"event":"backup made"') == 1
 

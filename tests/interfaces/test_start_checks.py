@@ -199,8 +199,7 @@ def test_a_service_for_other_machines_needs_a_key_and_a_catalogue_from_before_th
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"RAG_ACCESS": "open"}, {"RAG_API_KEY": "k" * 16}, {"RAG_OIDC_ISSUER": "https://i.example"}],
+    "settings", [{"RAG_ACCESS": "open"}, {"RAG_API_KEY": "k" * 16}, {"RAG_OIDC_ISSUER": "https://i.example"}]
 )
 def test_a_service_for_other_machines_may_do_without_a_stored_key(environ, settings):
     environ |= {"RAG_HOST": "0.0.0.0", **settings}
@@ -355,11 +354,7 @@ def test_addresses_are_written_as_gunicorn_reads_them_and_as_many_files_opened_a
 
 def test_the_table_of_claims_is_read_before_the_start(environ, tmp_path):
     table = tmp_path / "claims.yaml"
-    environ |= {
-        "RAG_OIDC_ISSUER": "https://login.example",
-        "RAG_OIDC_AUDIENCE": "rag",
-        "RAG_OIDC_CLAIMS": str(table),
-    }
+    environ |= {"RAG_OIDC_ISSUER": "https://login.example", "RAG_OIDC_AUDIENCE": "rag", "RAG_OIDC_CLAIMS": str(table)}
     table.write_text("scopes: {claim: roles, map: {reader: [reed]}}")
     [problem] = look_before_start().problems
     assert problem.startswith(f"RAG_OIDC_CLAIMS: {table} scopes.map: 'reed' is no scope")

@@ -12,13 +12,7 @@ from interfaces.context_tools import INDEX
 from interfaces.recorded_tools import recorded_tools
 from interfaces.tool import Tool
 from schemas.access.callers import ANYBODY, acting_as
-from schemas.errors import (
-    AuditUnwritableError,
-    ConflictError,
-    InvalidInputError,
-    RagError,
-    UnavailableError,
-)
+from schemas.errors import AuditUnwritableError, ConflictError, InvalidInputError, RagError, UnavailableError
 from schemas.tool_schemas import read_tool_schemas
 from tests.wrapper.audit.conftest import lines_of
 from wrapper.audit import noted

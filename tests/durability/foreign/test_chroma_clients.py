@@ -39,10 +39,7 @@ def test_documents_are_seen_as_they_were_given(filled, held, chroma):
         [_document("a", "Alpha", [1.0, 0.0], page=1, section="s"), _document("b", "Beta", [0.0, 1.0], page=2)],
         metadata={"title": "Handbook"},
     )
-    assert held() == {
-        "a": ("Alpha", {"page": 1, "section": "s"}, [1.0, 0.0]),
-        "b": ("Beta", {"page": 2}, [0.0, 1.0]),
-    }
+    assert held() == {"a": ("Alpha", {"page": 1, "section": "s"}, [1.0, 0.0]), "b": ("Beta", {"page": 2}, [0.0, 1.0])}
     seen = chroma.get_collection(name, embedding_function=None)
     assert seen.metadata["title"] == "Handbook"
     assert seen.query(query_embeddings=[[1.0, 0.1]], n_results=1)["ids"] == [["a"]]

@@ -2,18 +2,7 @@
 
 import signal
 
-from tests.durability.workload import (
-    BruteForce,
-    Writer,
-    add,
-    ask,
-    create,
-    documents,
-    healed,
-    nearest,
-    running,
-    written,
-)
+from tests.durability.workload import BruteForce, Writer, add, ask, create, documents, healed, nearest, running, written
 from tests.support.live import eventually
 
 

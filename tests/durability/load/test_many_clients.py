@@ -3,16 +3,7 @@
 import orjson
 import pytest
 
-from tests.durability.workload import (
-    DIMENSION,
-    Writer,
-    ask,
-    assert_nothing_is_lost,
-    create,
-    documents,
-    healed,
-    running,
-)
+from tests.durability.workload import DIMENSION, Writer, ask, assert_nothing_is_lost, create, documents, healed, running
 from tests.support.live import live_service
 
 CLIENTS = 8

@@ -73,10 +73,7 @@ def app_with_keys(folder, registry, retrieval, *, oidc=None, **access):
 @pytest.fixture(scope="module")
 def clocked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clocked")
-    with (
-        model_server() as server,
-        app_with_keys(folder, models_of(server), RetrievalSettings(mcp_write=True)) as app,
-    ):
+    with model_server() as server, app_with_keys(folder, models_of(server), RetrievalSettings(mcp_write=True)) as app:
         yield ClockedApp(app, server)
 
 

@@ -72,9 +72,7 @@ def test_documents_and_questions_are_charged_and_what_is_remembered_is_not(world
     assert world.asked("/embeddings") == calls
 
 
-def test_without_tokens_a_search_by_words_goes_on_and_says_so_and_one_by_meaning_alone_is_refused(
-    world,
-):
+def test_without_tokens_a_search_by_words_goes_on_and_says_so_and_one_by_meaning_alone_is_refused(world):
     key = world.key(embedded_tokens_per_day=0)
     assert world.post("/api/rag/ingest", world.key(), **TEXT).status_code == 200
     answer = world.post("/api/search", key, query="gateway keys")
@@ -95,10 +93,7 @@ def test_without_tokens_a_search_by_words_goes_on_and_says_so_and_one_by_meaning
 @pytest.mark.slow
 def test_a_model_decides_on_topics_only_for_who_may_chat_and_as_often_as_they_may(tmp_path):
     asked = {"userMessage": "How do tomatoes grow?", "conversationId": "c", "selectedCollections": []}
-    with (
-        model_server() as server,
-        app_with_keys(tmp_path, models_of(server, topic="chat"), RetrievalSettings()) as app,
-    ):
+    with model_server() as server, app_with_keys(tmp_path, models_of(server, topic="chat"), RetrievalSettings()) as app:
         world = World(app, server)
         for scopes, limits, times, chats in (
             (["read"], {}, 2, 0),

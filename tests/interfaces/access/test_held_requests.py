@@ -93,11 +93,7 @@ def test_a_long_text_is_not_embedded_to_its_end(clocked):
 
 @pytest.mark.parametrize(
     ("how", "code"),
-    [
-        ("revoked", "key_revoked"),
-        ("other scopes", "scope_missing"),
-        ("other collections", "collection_forbidden"),
-    ],
+    [("revoked", "key_revoked"), ("other scopes", "scope_missing"), ("other collections", "collection_forbidden")],
 )
 def test_a_file_that_is_embedded_for_a_key_that_ends_fails_with_those_that_are_left(clocked, admin, how, code):
     asking = Asking(clocked, Scope.WRITE)

@@ -140,10 +140,7 @@ def test_a_drawing_needs_matplotlib_and_says_so(measured, tmp_path):
     assert "Recall@10" in (tmp_path / "runs.svg").read_text()
 
 
-@pytest.mark.skipif(
-    not os.environ.get("RAG_SOAK_QUALITY"),
-    reason="`make soak` measures it: it takes minutes",
-)
+@pytest.mark.skipif(not os.environ.get("RAG_SOAK_QUALITY"), reason="`make soak` measures it: it takes minutes")
 def test_95_percent_of_twenty_questions_about_our_documentation_are_answered_by_the_first_three(live, tmp_path):
     """The gate of the contract *context*, phase 4, is 85 percent. Only the files that answer a question are loaded: to
     embed all of the documentation takes twice as long."""

@@ -70,9 +70,7 @@ def test_a_claim_that_does_not_have_the_value_gives_nothing(table):
         assert table.scopes_of(claims) == frozenset(), claims
 
 
-def test_names_may_have_dots_only_scopes_are_split_at_spaces_and_without_a_map_they_have_our_names(
-    table,
-):
+def test_names_may_have_dots_only_scopes_are_split_at_spaces_and_without_a_map_they_have_our_names(table):
     named = table("scopes: {claim: https://rag.example/roles, map: {reader: [read]}}")
     assert named.scopes_of({"https://rag.example/roles": ["reader"]}) == {Scope.READ}
     text = "scopes: {{claim: {}, map: {{admin: [admin], reader: [read]}}}}"

@@ -201,9 +201,7 @@ def test_a_directory_in_use_is_refused_to_a_second_process(tmp_path):
     assert "serving http" not in text_of(second)
 
 
-def test_a_wrong_setting_stops_the_start_and_a_service_that_does_not_answer_is_told_by_its_address(
-    tmp_path,
-):
+def test_a_wrong_setting_stops_the_start_and_a_service_that_does_not_answer_is_told_by_its_address(tmp_path):
     ended = subprocess.run(
         (*RUN_MAIN, "mcp"),
         env=environ(threads=1),

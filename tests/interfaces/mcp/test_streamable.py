@@ -11,10 +11,7 @@ from interfaces.tool import Tool
 from schemas.access.callers import ANYBODY, acting_as
 
 MODERN = "2026-07-28"
-META = {
-    "io.modelcontextprotocol/protocolVersion": MODERN,
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
+META = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
 
 
 @pytest.fixture

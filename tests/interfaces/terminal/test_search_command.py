@@ -72,10 +72,7 @@ def test_nothing_relevant_is_said_with_what_was_asked(run, library):
         (("--oracle", "lexical"), {"oracles": ["lexical"]}),
         (("--fusion", "rrf"), {"fusion": "rrf"}),
         (("--explain",), {"explain": True}),
-        (
-            ("--context", 1),
-            {"gather": {"by": "document_id", "order_by": ["chunk_index"], "before": 1, "after": 1}},
-        ),
+        (("--context", 1), {"gather": {"by": "document_id", "order_by": ["chunk_index"], "before": 1, "after": 1}}),
     ],
     ids=lambda value: str(value[0]) if isinstance(value, tuple) and value else None,
 )

@@ -63,9 +63,7 @@ def ids(answer):
 
 
 @pytest.mark.slow
-def test_without_a_reranking_model_the_local_one_answers_for_any_number_of_documents(
-    client,
-):
+def test_without_a_reranking_model_the_local_one_answers_for_any_number_of_documents(client):
     answer = client.post("/rerank", json=ASKED)
     assert ids(answer) == ["lava", "volcano", "minutes"]
     assert [each["original_rank"] for each in answer.json["reranked"]] == [3, 2, 1]

@@ -19,8 +19,7 @@ def model():
 
 
 @pytest.mark.skipif(
-    "RAG_SOAK_QUALITY" not in os.environ,
-    reason="`make soak` measures it: it embeds the whole documentation",
+    "RAG_SOAK_QUALITY" not in os.environ, reason="`make soak` measures it: it embeds the whole documentation"
 )
 def test_nonsense_has_no_answer_and_real_questions_have_one(model):
     questions = own_questions()

@@ -6,17 +6,7 @@ import pytest
 
 from retrieval.context.items import UNKNOWN_TIME
 from schemas.tool_schemas import read_tool_schemas
-from tests.scenarios.context.conftest import (
-    HEALTH,
-    INDEX,
-    JACKPOT,
-    RETRY,
-    SEARCH,
-    SIX_KEYS,
-    STATS,
-    THRESHOLD,
-    TIMEOUT,
-)
+from tests.scenarios.context.conftest import HEALTH, INDEX, JACKPOT, RETRY, SEARCH, SIX_KEYS, STATS, THRESHOLD, TIMEOUT
 from tests.support.live import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.usefixtures("closed_breaker")

@@ -13,16 +13,7 @@ from schemas.contracts.chat import ChatRequest, Message
 from schemas.contracts.collect import CollectRequest
 from schemas.errors import ConflictError, NotFoundError
 from tests.scenarios.databases import ON_BOTH
-from tests.scenarios.erasure.conftest import (
-    SETTINGS,
-    ask,
-    asker,
-    check_gone,
-    erase,
-    files_with,
-    store,
-    upload,
-)
+from tests.scenarios.erasure.conftest import SETTINGS, ask, asker, check_gone, erase, files_with, store, upload
 from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.erasing.storage_erasure import StorageErasure
 from wrapper.web.lanes import Lane
@@ -85,6 +76,7 @@ def test_what_a_user_asks_while_they_are_erased_is_not_kept(app, client, word, a
     assert kept() == [2, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/api/chat", "/api/rag/ingest", "/tools/rag_context_search"])
 def test_a_request_that_waits_for_its_turn_while_its_user_is_erased_is_refused(
     app, client, word, models_up, monkeypatch, path

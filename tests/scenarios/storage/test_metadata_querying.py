@@ -160,10 +160,7 @@ def test_sibling_gathering_use_case(client, filled):
     assert found[0]["id"] == "retention-2"
     siblings = client.get(
         f"/collections/{name}/documents",
-        query_string={
-            "where": json.dumps({"section_id": found[0]["metadata"]["section_id"]}),
-            "order_by": "doc_type",
-        },
+        query_string={"where": json.dumps({"section_id": found[0]["metadata"]["section_id"]}), "order_by": "doc_type"},
     ).json
     assert siblings["total"] == 4
     assert [each["metadata"]["doc_type"] for each in siblings["documents"]] == [

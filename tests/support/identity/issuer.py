@@ -125,14 +125,7 @@ class Issuer:
     def claims(self, **changes: object) -> dict[str, Any]:
         """Return the claims of an access token for the audience of the tests; one of None is left out."""
         now = int(time.time())
-        usual = {
-            "iss": self.url,
-            "aud": AUDIENCE,
-            "iat": now,
-            "exp": now + TOKEN_SECONDS,
-            "scope": "read",
-            **self.user,
-        }
+        usual = {"iss": self.url, "aud": AUDIENCE, "iat": now, "exp": now + TOKEN_SECONDS, "scope": "read", **self.user}
         return {name: value for name, value in {**usual, **changes}.items() if value is not None}
 
     def token(self, *, key: SigningKey | None = None, header: dict[str, Any] | None = None, **changes: object) -> str:

@@ -86,6 +86,7 @@ def test_served_routes_and_described_routes_are_equal(app):
     assert served == Contract.load().described()
 
 
+@pytest.mark.slow
 def test_the_storage_proxy_alone_describes_its_own_routes_and_without_a_list_allows_no_origin(open_client):
     with open_client() as client:
         foreign = client.get("/health", headers={"Origin": ORIGIN})

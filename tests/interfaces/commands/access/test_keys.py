@@ -91,10 +91,7 @@ def test_a_directory_without_a_catalogue_stays_as_it_is(data_dir, command):
         if there:
             data_dir.mkdir()
         done = CliRunner(env={"RAG_DATA_DIR": str(data_dir)}).invoke(main, command.split())
-        assert (done.exit_code, done.stderr) == (
-            2,
-            f"Error: RAG_DATA_DIR: there is no catalogue in {data_dir}\n",
-        )
+        assert (done.exit_code, done.stderr) == (2, f"Error: RAG_DATA_DIR: there is no catalogue in {data_dir}\n")
         assert data_dir.exists() == there
     assert list(data_dir.iterdir()) == []
 

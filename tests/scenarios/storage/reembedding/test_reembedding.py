@@ -292,6 +292,7 @@ def test_what_is_erased_is_gone_from_the_vectors_beside_which_alone_lose_what_ma
     assert client.get(f"/collections/{name}").json["count"] == 3
 
 
+@pytest.mark.slow
 def test_a_former_chunk_is_erased_with_its_former_document_alone(client, name, connection):
     """Nor does that take the chunk that is another document's by now."""
     chunks = [
