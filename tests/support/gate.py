@@ -188,7 +188,8 @@ class Gate:
             self._faults += [f"not tried: {reason}" for reason in self._ledger.unlisted_skips(budget)]
         if self._faults and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if CASES in self._config.stash:
+        chosen = self._config.option.keyword or (self._config.option.markexpr and not self._enforced)
+        if CASES in self._config.stash and self._ledger.by_case and not chosen:
             self._ledger.keep("test" if self._enforced else "test-all", self._config.stash[CASES])
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
