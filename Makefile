@@ -8,7 +8,7 @@ DEVELOPED := .venv/developed
 # A process of tests that crashes fails the run: with another one in its place, pytest-xdist 3.8 waits for ever.
 PYTEST := $(BIN)/python -m pytest --no-loadscope-reorder --max-worker-restart 0
 
-.PHONY: serve demo test test-all soak conformance lint docs bench bench-quality growth clean
+.PHONY: serve demo test test-all compiled soak conformance lint docs bench bench-quality growth clean
 
 serve: $(INSTALLED)
 	$(BIN)/rag-wrapper serve
@@ -21,11 +21,15 @@ test test-all: export PYTHONDONTWRITEBYTECODE =
 
 # What everybody runs, while working, too: style, types and import rules, every test that is cheap, and one proof of each
 # promise from end to end.
-test: $(DEVELOPED) lint
+test: $(DEVELOPED) compiled lint
 	$(PYTEST) -n 2 --budget -m "not slow or proof"
 
-test-all: $(DEVELOPED) lint
+test-all: $(DEVELOPED) compiled lint
 	$(PYTEST) -n 3
+
+# Once, and in no test's time.
+compiled: $(DEVELOPED)
+	$(BIN)/python -m compileall -q schemas wrapper providers registry retrieval interfaces
 
 soak: $(DEVELOPED)
 	RAG_SOAK_ROUNDS=60 $(BIN)/python -m pytest -s tests/durability/test_random_kills.py

@@ -89,4 +89,5 @@ def _identifier() -> LanguageIdentifier:
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     # Neighbours of ours that have no rules, like Malay and Galician, are read by those of the language beside them.
     identifier.set_languages([DEFAULT, *LANGUAGES])
+    identifier._full_model = None  # of all languages: 28 MB for choosing others later
     return identifier
