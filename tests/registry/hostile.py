@@ -18,14 +18,12 @@ from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
 from schemas.connections import STAGES, Stage
 from tests.providers.outbound.conftest import numbers_only
-from tests.support.live import PATIENCE_SECONDS
+from tests.support.live import LIMITS_SECONDS, PATIENCE_SECONDS
 from tests.support.raw_server import HEAD, RawServer
 
 SECRET = "sk-planted-8c1f"
 ENVIRON = {"RAG_PLANTED_API_KEY": SECRET, "RAG_PLANTED_URL": f"http://{SECRET}.example", "PATH": "/planted"}
 REGISTRY = discover(ProviderRegistry(), strangers=[])
-LIMITS_SECONDS = (0.5, 5, PATIENCE_SECONDS)
-"""The limits of tests in which something is cut: the later ones for a machine that has no time for the test."""
 
 VECTORS = json.dumps({"data": [{"index": 0, "embedding": [0.5, 0.25]}]}).encode()
 

@@ -19,15 +19,13 @@ from providers.outbound.vendor_dialect import VendorDialect
 from registry.provider_discovery import BUILTINS
 from schemas.contracts.chat import Message
 from schemas.errors import ConfigurationError, InvalidInputError, UnavailableError
-from tests.support.live import PATIENCE_SECONDS
+from tests.support.live import LIMITS_SECONDS, PATIENCE_SECONDS
 from tests.support.raw_server import raw_server, saying, silent
 
 HELLO = [Message("user", "Hello?")]
 KEY = "sk-planted-1234"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 CUT = HEAD + b"Connection: close\r\n\r\n"
-LIMITS_SECONDS = (0.5, 5, PATIENCE_SECONDS)
-"""The later ones are for a machine that is so busy that nothing has arrived before the first."""
 
 
 def openai_piece(text, **more):

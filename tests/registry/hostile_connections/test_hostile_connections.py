@@ -12,7 +12,6 @@ from providers.outbound.vendor_dialect import MAX_ANSWER_BYTES, VendorDialect
 from registry.provider_registry import ProviderRegistry
 from tests.registry.hostile import (
     ENVIRON,
-    LIMITS_SECONDS,
     SECRET,
     cut_in,
     failed_stage,
@@ -23,6 +22,7 @@ from tests.registry.hostile import (
 from tests.registry.hostile import try_out as report_of
 from tests.registry.test_connection_trial import Shelf
 from tests.support.dripping import DRIPPING
+from tests.support.live import LIMITS_SECONDS
 from tests.support.notations import METADATA, NOTATIONS
 from tests.support.raw_server import HEAD, raw_server, saying, silent
 
