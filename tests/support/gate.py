@@ -141,6 +141,8 @@ class Gate:
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """Give back what files of tests no longer use: apps are large, and cyclic."""
         file = nodeid.partition("::")[0]
+        if file != self._file:
+            self._slowness = slowness()  # others come and go
         if file != self._file and _resident_mb() > self._resident_mb + MORE_MB:
             gc.collect()
             LIBC.malloc_trim(0)
