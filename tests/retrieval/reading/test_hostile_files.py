@@ -326,7 +326,7 @@ def test_one_process_reads_many_files_is_started_again_knows_no_environment_and_
 def test_the_process_ends_with_whoever_started_it():
     script = (
         "import os, sys\nfrom retrieval.reading import DocumentReader, kind_named\nreader = DocumentReader()\n"
-        "own_reader.read(b'a,b', kind_named('csv'), name='a')\nprint(own_reader._process._process.pid, flush=True)\n"
+        "reader.read(b'a,b', kind_named('csv'), name='a')\nprint(reader._process._process.pid, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=PROJECT)
