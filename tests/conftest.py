@@ -25,6 +25,7 @@ from tests.support.gate import Gate
 from tests.support.live import chroma_client, live_service
 from tests.support.model_server import model_server
 from tests.support.postgres import postgres_server
+from wrapper.catalog.words import languages
 
 load_profile()
 SHARED = pytest.StashKey[Flask]()
@@ -73,6 +74,7 @@ def _one_model():
     """Load the model on this machine once for all apps of this process: it is large, and nothing changes it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(minilm, "_load_model", cache(for_all()(minilm._load_model)))
+        patch.setattr(languages, "_identifier", cache(for_all()(languages._identifier.__wrapped__)))
         patch.setattr(minilm, "MAX_BATCH_TOKENS", 256)  # what a run takes is kept for the next one
         yield
 
