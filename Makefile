@@ -19,8 +19,8 @@ demo: $(INSTALLED)
 # Without bytecode on the disk, each process that the tests start would compile the project again.
 test test-all: export PYTHONDONTWRITEBYTECODE =
 
-# What everybody runs, while working, too: style, types and import rules, every test that is cheap, and one proof of each
-# promise from end to end.
+# What everybody runs, while working, too: style, types and import rules, every test that is cheap, and one proof of
+# nearly each promise from end to end.
 test: $(DEVELOPED) compiled lint
 	$(PYTEST) -n 2 --budget -m "not slow or proof"
 

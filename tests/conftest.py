@@ -70,8 +70,8 @@ def processes():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_model():
-    """Load the model on this machine once for all apps of this process: it is large, and nothing changes it."""
+def _models_are_loaded_once():
+    """Load what embeds and what tells languages once for all apps of this process: both are large and never change."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(minilm, "_load_model", cache(for_all()(minilm._load_model)))
         patch.setattr(languages, "_identifier", cache(for_all()(languages._identifier.__wrapped__)))
@@ -101,10 +101,10 @@ def _collections_are_as_they_were(request):
     """Delete what a file of tests leaves in the app that all files share, and see that it is gone."""
 
     def names():
-        shared = request.config.stash.get(SHARED, None)
-        return (
-            {each["name"] for each in shared.test_client().get("/collections").json["collections"]} if shared else set()
-        )
+        if SHARED not in request.config.stash:
+            return set()
+        listed = request.config.stash[SHARED].test_client().get("/collections").json["collections"]
+        return {each["name"] for each in listed}
 
     before = names()
     yield

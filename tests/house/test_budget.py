@@ -32,7 +32,7 @@ def test_tests_have_at_most_nine_lines_for_ten_of_the_product_and_eighty_thousan
 
 def test_each_folder_keeps_to_its_cases(request):
     if CASES not in request.config.stash:
-        pytest.skip("cases are counted where all tests are collected")
+        pytest.skip("known only where all tests are collected")
     budget = Budget.load().folders
     counted = request.config.stash[CASES]
     assert {folder: count for folder, count in counted.items() if count > budget[folder]["cases"]} == {}
@@ -45,7 +45,7 @@ def test_the_budget_has_a_row_for_each_promise():
 
 def test_the_page_about_reliability_says_what_make_test_runs(request):
     if TIERS not in request.config.stash:
-        pytest.skip("cases are counted where all tests are collected")
+        pytest.skip("known only where all tests are collected")
     page = (PROJECT / "docs/reliability.md").read_text()
     rows = re.findall(r"^\| (\[test_.+?) \| (\w+) \|", page, re.MULTILINE)
     assert len(rows) == page.count("\n| [test_")

@@ -85,7 +85,7 @@ class Spent:
 
 
 @contextmanager
-def measured(slow: float) -> Iterator[Spent]:
+def measured(usual_slowness: float) -> Iterator[Spent]:
     """Give what the block costs; it is known at the end of the block. A block that seems too dear is told by how slow
     the machine is at that very moment."""
     spent = Spent()
@@ -98,8 +98,8 @@ def measured(slow: float) -> Iterator[Spent]:
         spent.waiting_seconds = max(0.0, time.monotonic() - wall - spent.cpu_seconds - (_run_delay() - late))
         spent.cpu_seconds -= _for_all_seconds[0] - shared
         spent.children_seconds = sum(os.times()[2:4]) - children
-        dear = spent.cpu_seconds > CASE_SECONDS * slow
-        spent.slowness = max(slow, slowness()) if dear else slow
+        dear = spent.cpu_seconds > CASE_SECONDS * usual_slowness
+        spent.slowness = max(usual_slowness, slowness()) if dear else usual_slowness
 
 
 _for_all_seconds = [0.0]

@@ -8,7 +8,7 @@ import ctypes
 import gc
 import os
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -186,7 +186,9 @@ class Gate:
         if self._enforced:
             self._faults += self._ledger.too_dear(TOLERANCE) + self._ledger.folders_over(budget)
             if self._most_mb > MOST_MB * FIRST_RUN:
-                self._faults.append(f"a process took {self._most_mb:.0f} MB of memory, at most {MOST_MB}")
+                self._faults.append(
+                    f"a process took {self._most_mb:.0f} MB of memory, at most {MOST_MB * FIRST_RUN:.0f}"
+                )
         if os.environ.get("CI"):
             self._faults += [f"not tried: {reason}" for reason in self._ledger.unlisted_skips(budget)]
         if self._faults and session.exitstatus == pytest.ExitCode.OK:
@@ -231,14 +233,12 @@ class SharedServices(LoadFileScheduling):
 
 
 def _tiers(items: Sequence[pytest.Item]) -> dict[str, str]:
-    run = defaultdict(set)
+    tiers: dict[str, str] = {}
     for item in items:
-        run[item.nodeid.partition("::")[0]].add(
-            item.get_closest_marker("slow") is None or item.get_closest_marker("proof") is not None
-        )
-    return {
-        file: "some" if len(whether) == 2 else "all" if True in whether else "none" for file, whether in run.items()
-    }
+        is_run = item.get_closest_marker("slow") is None or item.get_closest_marker("proof") is not None
+        file, tier = item.nodeid.partition("::")[0], "all" if is_run else "none"
+        tiers[file] = tier if tiers.get(file, tier) == tier else "some"
+    return tiers
 
 
 def _starts_processes(item: pytest.Item) -> bool:

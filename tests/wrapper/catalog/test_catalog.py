@@ -16,6 +16,8 @@ from wrapper.catalog.index_state import outbox
 from wrapper.catalog.rows import draw
 from wrapper.observing import metrics
 
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
 
 class CountedDatabase:
     """Counts write transactions, and holds up the first until `go` is set."""
@@ -174,13 +176,12 @@ def test_two_processes_may_open_a_new_catalogue_at_once(open_empty_database):
 def test_a_statement_that_takes_too_long_is_given_up(open_database):
     hasty = Catalog(open_database(statement_seconds=0.5))
     hasty.open()
-    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     with pytest.raises(TooSlowError), hasty.read() as transaction:
-        transaction.value(endless)
+        transaction.value(ENDLESS)
 
     def write_and_search(transaction):
         _append(1)(transaction)
-        transaction.rows(endless)
+        transaction.rows(ENDLESS)
 
     with pytest.raises(TooSlowError):
         hasty.commit(write_and_search)
@@ -192,12 +193,11 @@ def test_a_statement_that_takes_too_long_is_given_up(open_database):
 def test_reads_in_blocks_and_writes_may_take_their_time(open_database):
     patient = Catalog(open_database(statement_seconds=0.05))
     patient.open()
-    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400000) SELECT "
     with patient.read() as transaction:
         assert sum(len(rows) for rows in transaction.blocks(f"{numbers} i FROM n", (), 1000)) == 400_000
         with pytest.raises(patient._database.errors):
-            transaction.value(endless)
+            transaction.value(ENDLESS)
     patient.commit(lambda transaction: transaction.run(f"UPDATE counters SET value = ({numbers} count(*) FROM n)"))
     with patient.read() as transaction:
         assert outbox.newest(transaction) == 400_000
