@@ -20,7 +20,7 @@ demo: $(INSTALLED)
 test test-all: export PYTHONDONTWRITEBYTECODE =
 
 # What everybody runs, while working, too: style, types and import rules, every test that is cheap, and one proof of
-# nearly each promise from end to end.
+# each promise from end to end.
 test: $(DEVELOPED) compiled lint
 	$(PYTEST) -n 2 --budget -m "not slow or proof"
 
@@ -87,5 +87,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 # A tool of the tests (pytrec-eval-terrier) has no wheel for ARM: there it is compiled.
 $(DEVELOPED): $(INSTALLED) clients/python/pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --prefer-binary --editable '.[formats,local-embeddings,postgres,qdrant,tracing,docs,dev]' --editable clients/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --prefer-binary --editable '.[formats,local-embeddings,postgres,qdrant,tracing,docs,plot,dev]' --editable clients/python
 	touch $@

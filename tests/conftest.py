@@ -19,7 +19,7 @@ from tests.properties.profiles import load_profile
 from tests.support.apps import ONE_LOOK, models_of, running_app
 from tests.support.commands import ShortLived
 from tests.support.contract import Contract
-from tests.support.costs import for_all
+from tests.support.costs import shared
 from tests.support.forking import Forked
 from tests.support.gate import Gate
 from tests.support.live import chroma_client, live_service
@@ -73,8 +73,8 @@ def processes():
 def _models_are_loaded_once():
     """Load what embeds and what tells languages once for all apps of this process: both are large and never change."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(minilm, "_load_model", cache(for_all()(minilm._load_model)))
-        patch.setattr(languages, "_identifier", cache(for_all()(languages._identifier.__wrapped__)))
+        patch.setattr(minilm, "_load_model", cache(shared("all")(minilm._load_model)))
+        patch.setattr(languages, "_identifier", cache(shared("all")(languages._identifier.__wrapped__)))
         patch.setattr(minilm, "MAX_BATCH_TOKENS", 256)  # what a run takes is kept for the next one
         yield
 

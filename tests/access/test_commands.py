@@ -10,7 +10,7 @@ from tests.access.conftest import ADMIN_KEY
 from tests.access.keyed import CANARY, MINE, THEIRS, KeyedService
 from tests.support.commands import run_command
 from tests.support.identity.issuer import running_issuer
-from tests.support.live import eventually, free_port, live_service
+from tests.support.live import eventually, live_service
 
 TEXT = "The library lends books for three weeks. Late books cost ten cents a day."
 
@@ -146,14 +146,12 @@ def users(issuer, tmp_path_factory, processes):
     directory = tmp_path_factory.mktemp("users")
     table = directory / "claims.yaml"
     table.write_text(CLAIMS)
-    port = free_port()
     settings = {
-        "port": port,
         "workers": 2,
         "api_key": ADMIN_KEY,
         "mcp_write": "on",
         "oidc_issuer": issuer.url,
-        "oidc_audience": f"http://127.0.0.1:{port}/mcp",
+        "oidc_audience": "http://127.0.0.1:{port}/mcp",
         "oidc_claims": table,
     }
     with live_service(directory, **settings) as service:

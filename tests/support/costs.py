@@ -71,17 +71,18 @@ class Spent:
     """What one phase of a test cost, and how slow the machine was then."""
 
     cpu_seconds: float = 0.0
-    children_seconds: float = 0.0
-    """Processor time of processes whose end was waited for meanwhile, whoever had started them."""
+    shared_seconds: float = 0.0
+    """Processor time of fixtures that other tests use, too, and of processes whose end was waited for meanwhile, whoever
+    had started them."""
     waiting_seconds: float = 0.0
     slowness: float = 1.0
 
     @property
     def told(self) -> tuple[float, float, float]:
-        """Processor time of this process and of others, and waiting in seconds of the reference machine, with nothing else
-        running."""
+        """Processor time of the test and of what it shares, and waiting in seconds of the reference machine, with nothing
+        else running."""
         crowd = min(MOST_CROWDED, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
-        return self.cpu_seconds / self.slowness, self.children_seconds / self.slowness, self.waiting_seconds / crowd
+        return self.cpu_seconds / self.slowness, self.shared_seconds / self.slowness, self.waiting_seconds / crowd
 
 
 @contextmanager
@@ -89,30 +90,42 @@ def measured(usual_slowness: float) -> Iterator[Spent]:
     """Give what the block costs; it is known at the end of the block. A block that seems too dear is told by how slow
     the machine is at that very moment."""
     spent = Spent()
-    shared, wall, late = _for_all_seconds[0], time.monotonic(), _run_delay()
-    cpu, children = time.process_time(), sum(os.times()[2:4])
+    before, wall, late, cpu, children = _shared.copy(), time.monotonic(), _run_delay(), time.process_time(), _ended()
     try:
         yield spent
     finally:
-        spent.cpu_seconds = time.process_time() - cpu
-        spent.waiting_seconds = max(0.0, time.monotonic() - wall - spent.cpu_seconds - (_run_delay() - late))
-        spent.cpu_seconds -= _for_all_seconds[0] - shared
-        spent.children_seconds = sum(os.times()[2:4]) - children
+        all_seconds = time.process_time() - cpu
+        waited = time.monotonic() - wall - all_seconds - (_run_delay() - late)
+        shared = _shared - before
+        spent.cpu_seconds = all_seconds - shared["fixtures"] - shared["all"]
+        spent.waiting_seconds = max(0.0, waited - shared["waiting"])
+        spent.shared_seconds = shared["fixtures"] + _ended() - children
         dear = spent.cpu_seconds > CASE_SECONDS * usual_slowness
         spent.slowness = max(usual_slowness, slowness()) if dear else usual_slowness
 
 
-_for_all_seconds = [0.0]
+_shared: Counter[str] = Counter()
+"""Seconds of this process so far that are held against no test: of `fixtures`, for `all`, and `waiting` in either."""
 
 
 @contextmanager
-def for_all() -> Iterator[None]:
-    """Do in the block what the first test that needs it does for all others, too: it is not held against that test."""
-    cpu = time.process_time()
+def shared(by: str) -> Iterator[None]:
+    """Do in the block what the first test that needs it does for others, too: for those of its folder, if it is one of
+    `fixtures`, or for `all`. Such blocks may be within each other."""
+    before, wall, late, cpu = _shared.copy(), time.monotonic(), _run_delay(), time.process_time()
     try:
         yield
     finally:
-        _for_all_seconds[0] += time.process_time() - cpu
+        all_seconds = time.process_time() - cpu
+        inner = _shared - before
+        _shared[by] += all_seconds - inner["fixtures"] - inner["all"]
+        waited = time.monotonic() - wall - all_seconds - (_run_delay() - late)
+        _shared["waiting"] = before["waiting"] + max(0.0, waited)
+
+
+def _ended() -> float:
+    """Return the processor time of the processes whose end was waited for."""
+    return sum(os.times()[2:4])
 
 
 def slowness() -> float:
@@ -126,18 +139,19 @@ class Ledger:
 
     by_case: Counter[str] = field(default_factory=Counter)
     calls: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Case without the mark `slow` → processor time and waiting of the test itself, without its fixtures."""
+    """Case without the mark `slow` → processor time and waiting of the test and of the fixtures that are its own."""
     by_file: Counter[str] = field(default_factory=Counter)
     """File → seconds by the clock."""
     skipped: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Reason → the tests that were skipped for it."""
 
     def add(self, case: str, when: str, told: tuple[float, float, float], clock_seconds: float, *, slow: bool) -> None:
-        own_seconds, children_seconds, waiting_seconds = told
-        self.by_case[case] += own_seconds + children_seconds
+        own_seconds, shared_seconds, waiting_seconds = told
+        self.by_case[case] += own_seconds + shared_seconds
         self.by_file[case.partition("::")[0].removeprefix("tests/")] += clock_seconds
-        if when == "call" and not slow:
-            self.calls[case] = own_seconds, waiting_seconds
+        if when != "teardown" and not slow:
+            before = self.calls.get(case, (0.0, 0.0))
+            self.calls[case] = before[0] + own_seconds, before[1] + waiting_seconds
 
     def skip(self, case: str, told: object) -> None:
         reason = told[2] if isinstance(told, tuple | list) else str(told)

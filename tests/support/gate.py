@@ -26,6 +26,7 @@ from tests.support.costs import (
     folder_of,
     measured,
     most_mb,
+    shared,
     slowness,
 )
 from tests.support.live import PATIENCE_SECONDS
@@ -115,6 +116,13 @@ class Gate:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Any:
         return (yield from self._measure(item))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Any:
+        if fixturedef.scope == "function":
+            return (yield)
+        with shared("fixtures"):
+            return (yield)
 
     def _measure(self, item: pytest.Item) -> Any:
         with measured(self._slowness) as spent:

@@ -33,7 +33,7 @@ LIMITS_SECONDS = (0.3, 5.0, PATIENCE_SECONDS)
 """The limits of tests in which something is cut: the later ones for a machine that has no time for the test."""
 POLL_SECONDS = (0.02, 0.05)
 """How soon a condition is looked at again: the longer it was waited for, the later. To look costs processor time."""
-PORT_ATTEMPTS = 3
+PORT_ATTEMPTS, PORT_TAKEN = 3, "in use by another program"
 FIRST_PORT, PORTS_OF_A_PROCESS = 10_000, 2_500
 ORIGIN = "https://console.example"
 """The one origin that the app of `tests/conftest.py` allows."""
@@ -148,7 +148,8 @@ class LiveService:
 
 def start_service(directory: Path, **settings: object) -> LiveService:
     """Start a service in `directory` and wait until it is healthy. `settings` are RAG_ variables in lower case:
-    `workers=2`; the authority of a `tls_cert` is in `authority.pem` beside it. A second start in the same directory finds the first one's data."""
+    `workers=2`; `{port}` in them is the service's port, and the authority of a `tls_cert` is in `authority.pem` beside
+    it. A second start in the same directory finds the first one's data."""
     for attempt in range(PORT_ATTEMPTS):
         service = spawn_service(directory, settings)
         try:
@@ -156,11 +157,22 @@ def start_service(directory: Path, **settings: object) -> LiveService:
             return service
         except AssertionError:
             # Another program may have taken the port after we found it free and before the service bound it.
-            taken = "in use" in service.tail()
+            taken = PORT_TAKEN in service.tail()
             service.stop(signal.SIGKILL)
             if not taken or attempt == PORT_ATTEMPTS - 1:
                 raise
     raise AssertionError("unreachable")
+
+
+def refused_start(*arguments: str, environ: Mapping[str, str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Return what became of a `rag-wrapper serve` that has another reason to end than a taken port."""
+    options |= {"capture_output": True, "text": True, "timeout": PATIENCE_SECONDS}
+    for _ in range(PORT_ATTEMPTS):
+        with_port = {"RAG_PORT": str(free_port()), **environ}
+        done = subprocess.run(command("serve", *arguments), env=with_port, check=False, **options)
+        if PORT_TAKEN not in done.stderr:
+            break
+    return done
 
 
 @contextmanager
@@ -235,7 +247,7 @@ def spawn_service(directory: Path, settings: Mapping[str, object]) -> LiveServic
     data_dir, log = directory / "data", directory / "service.log"
     environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
     environ |= {"RAG_PORT": str(port), "RAG_DATA_DIR": str(data_dir), "RAG_DISK_FLOOR_MB": "1"}
-    environ |= {f"RAG_{name.upper()}": str(value) for name, value in settings.items()}
+    environ |= {f"RAG_{name.upper()}": str(value).replace("{port}", str(port)) for name, value in settings.items()}
     with log.open("ab") as output:
         process = subprocess.Popen(
             command("serve"),

@@ -1,14 +1,12 @@
 """The checker of answers catches everything it should."""
 
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from flask import Flask, jsonify
 
 from tests.support.contract import CheckedClient, CheckedSession, Contract, ContractError, error_body
+from tests.support.http_stub import running
 
 JSON = {"Content-Type": "application/json"}
 COLLECTION = {
@@ -216,29 +214,13 @@ class TestCheckedClient:
 
 
 class TestCheckedSession:
-    @pytest.fixture
-    def url(self) -> Iterator[str]:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                status, body = (200, {"status": "alive"}) if self.path.startswith("/live") else (404, {"error": "?"})
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.end_headers()
-                self.wfile.write(json.dumps(body).encode())
+    class Alive:
+        def answer(self, method, target, headers, body):
+            status, said = (200, {"status": "alive"}) if target.startswith("/live") else (404, {"error": "?"})
+            return status, JSON, said
 
-            def log_message(self, *args):
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-    def test_answers_of_a_server_are_checked(self, url):
-        with CheckedSession() as session:
-            assert session.get(f"{url}/live", params={"x": "1"}).json() == {"status": "alive"}
+    def test_answers_of_a_server_are_checked(self):
+        with running(self.Alive()) as server, CheckedSession() as session:
+            assert session.get(f"{server.url}/live", params={"x": "1"}).json() == {"status": "alive"}
             with pytest.raises(ContractError, match="GET /nowhere answered 404"):
-                session.get(f"{url}/nowhere")
+                session.get(f"{server.url}/nowhere")

@@ -6,7 +6,6 @@ Writes that it refuses wait, its database records which service owns it, and nob
 import json
 import os
 import signal
-import subprocess
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +14,9 @@ import numpy as np
 import pytest
 import requests
 
-from interfaces.commands.scratch_service import command
 from tests.durability.workload import add, ask, create, documents, nearest
 from tests.support.chroma import ChromaServer
-from tests.support.live import PATIENCE_SECONDS, eventually, free_port, live_service
+from tests.support.live import PATIENCE_SECONDS, eventually, live_service, refused_start
 from tests.support.tls_proxy import token_proxy
 from wrapper.engine.client import EngineClient
 from wrapper.engine.server_access import EngineAccess
@@ -152,10 +150,8 @@ def test_a_document_too_large_for_the_server_is_set_aside_and_still_found(chroma
 
 def test_a_second_service_with_another_catalogue_is_refused_at_the_start(proxy, service, tmp_path):
     environ = {f"RAG_{name.upper()}": str(value) for name, value in _settings(proxy).items()}
-    environ |= {"RAG_DATA_DIR": str(tmp_path / "second"), "RAG_PORT": str(free_port()), "PATH": os.environ["PATH"]}
-    ended = subprocess.run(
-        command("serve"), env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS
-    )
+    environ |= {"RAG_DATA_DIR": str(tmp_path / "second"), "PATH": os.environ["PATH"]}
+    ended = refused_start(environ=environ, cwd=tmp_path)
     said = ended.stdout + ended.stderr
     assert ended.returncode != 0
     assert "rag-wrapper-owner" in said

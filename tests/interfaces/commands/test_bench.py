@@ -2,8 +2,8 @@
 
 import json
 import os
+import sys
 import uuid
-from importlib.util import find_spec
 
 import pytest
 from click.testing import CliRunner
@@ -130,11 +130,14 @@ def test_an_unknown_oracle_a_folder_that_is_no_query_set_and_a_file_to_compare_w
         read_report(tmp_path / "other.json")
 
 
-def test_a_drawing_needs_matplotlib_and_says_so(measured, tmp_path):
-    if find_spec("matplotlib") is None:
-        with pytest.raises(ConfigurationError, match="rag-wrapper\\[plot\\]"):
-            check_plotting()
-        return
+def test_a_drawing_needs_matplotlib_and_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ConfigurationError, match="rag-wrapper\\[plot\\]"):
+        check_plotting()
+
+
+@pytest.mark.slow
+def test_a_drawing_has_the_measures(measured, tmp_path):
     check_plotting()
     plot(measured[0], tmp_path / "runs.svg")
     assert "Recall@10" in (tmp_path / "runs.svg").read_text()

@@ -130,21 +130,22 @@ def named(name):
 
 
 @pytest.mark.parametrize(
-    "frames",
+    ("frames", "said"),
     [
-        b"",
-        b"X" + bytes(4),
-        b"M" + (0xFFFFFFFF).to_bytes(4),
-        named("name") + b"D" + (0xFFFFFFFF).to_bytes(4),
-        named("name") + END,  # one more than it says
-        *(named(each) + END for each in ("../up", ".hidden", "", "a\\b:c", "é", "x" * 2_000)),  # they lead elsewhere
-        b"M" + (2).to_bytes(4) + b"[]",
-        b"M" + (TALLY_BYTES).to_bytes(4) + bytes(TALLY_BYTES),
-        END + b"more",
+        (b"", "its end is missing"),
+        (b"X" + bytes(4), "something unknown"),
+        (b"M" + (0xFFFFFFFF).to_bytes(4), "something unknown"),
+        (b"M" + (2).to_bytes(4) + b"[]", "something unknown"),
+        (named("name") + b"D" + (0xFFFFFFFF).to_bytes(4), "a part of it is too long"),
+        (named("name") + END, "not those that it was made of"),
+        (b"M" + (TALLY_BYTES).to_bytes(4) + bytes(TALLY_BYTES), "not those that it was made of"),
+        (named("x" * 2_000) + END, "the name of a member is too long"),
+        *((named(each) + END, "a name that no backup gives") for each in ("../up", ".hidden", "", "a\\b:c", "é")),
+        (END + b"more", "something comes after its end"),
     ],
 )
-def test_frames_that_no_backup_has_are_refused(key, frames):
-    with pytest.raises(DamagedArchiveError):
+def test_frames_that_no_backup_has_are_refused(key, frames, said):
+    with pytest.raises(DamagedArchiveError, match=said):
         read(framed(key, frames), key)
 
 

@@ -1,12 +1,12 @@
 """Answers that a healthy engine does not give, from a stub that speaks its protocol."""
 
-import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 
+from tests.support.http_stub import running
 from wrapper.engine.client import EngineClient
 from wrapper.engine.failures import (
     EngineAccessError,
@@ -25,52 +25,25 @@ VECTORS = np.ones((1, 3), dtype=np.float32)
 
 
 class Served(list):
-    """The requested paths; `headers` has those of each request."""
+    """The requested paths of a stub engine that gives `answers` one after the other; `headers` has those of each request."""
 
-    def __init__(self):
+    def __init__(self, answers, location):
         super().__init__()
-        self.headers = []
+        self.headers, self._answers = [], iter(answers)
+        self._sent = {"location": location} if location else {}
+
+    def answer(self, method, target, headers, body):
+        self.append(target)
+        self.headers.append(headers)
+        answer = next(self._answers)
+        return answer and (answer[0], self._sent, answer[1])
 
 
 @contextmanager
 def engine_answering(*answers, location=None):
     """A stub engine that gives these answers one after the other; None closes the connection without one."""
-    remaining, served = list(answers), Served()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self):
-            self.rfile.read(int(self.headers.get("content-length", 0)))
-            answer = remaining.pop(0)
-            served.append(self.path)
-            served.headers.append(self.headers)
-            if answer is None:
-                self.close_connection = True
-                return
-            status, body = answer
-            self.send_response(status)
-            self.send_header("content-length", str(len(body)))
-            if location:
-                self.send_header("location", location)
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_POST = do_GET
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", served
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with running(Served(answers, location)) as served:
+        yield served.url, served
 
 
 @contextmanager
@@ -168,11 +141,8 @@ def test_a_redirect_is_not_followed_and_says_where_the_setting_points():
         assert len(served) == 1
 
 
-@pytest.mark.parametrize(
-    ("header", "name", "sent"),
-    [("X-Chroma-Token", "x-chroma-token", "s3cret"), ("Authorization", "authorization", "Bearer s3cret")],
-)
-def test_a_token_goes_with_every_request_and_into_no_error(header, name, sent):
+@pytest.mark.parametrize(("header", "sent"), [("X-Chroma-Token", "s3cret"), ("Authorization", "Bearer s3cret")])
+def test_a_token_goes_with_every_request_and_into_no_error(header, sent):
     access = EngineAccess(tenant="acme", database="main db", token="s3cret", token_header=header)
     echo = b'{"error":"AuthError","message":"wrong token s3cret"}'
     assert "s3cret" not in repr(access)
@@ -182,7 +152,7 @@ def test_a_token_goes_with_every_request_and_into_no_error(header, name, sent):
         with pytest.raises(EngineAccessError) as refused:
             client.count("an-id")
         client.close()
-    assert [headers[name] for headers in served.headers] == [sent, sent]
+    assert [headers[header] for headers in served.headers] == [sent, sent]
     assert served == [
         "/api/v2/tenants/acme/databases/main%20db",
         "/api/v2/tenants/acme/databases/main%20db/collections/an-id/count",

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from schemas.access.credentials_in_text import CUT
-from tests.support.live import PATIENCE_SECONDS, command, eventually, free_port, live_service
+from tests.support.live import PATIENCE_SECONDS, command, eventually, live_service, refused_start
 from wrapper.observing.captured_lines import MAX_EVENT_CHARACTERS
 
 KEY = "rw_ab12cd34_" + "s" * 43
@@ -155,8 +155,7 @@ def environ_of(tmp_path):
     ],
 )
 def test_a_start_that_fails_says_so_in_the_same_format(tmp_path, arguments, settings, sentence, processes):
-    environ = environ_of(tmp_path) | {"RAG_PORT": str(free_port())} | settings
-    done = subprocess.run(command("serve", *arguments), env=environ, capture_output=True, text=True)
+    done = refused_start(*arguments, environ=environ_of(tmp_path) | settings)
     assert (done.returncode in (1, 2), done.stdout) == (True, "")
     lines = lines_of(done.stderr)
     assert [line["level"] for line in lines] == ["error"]
