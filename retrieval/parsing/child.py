@@ -192,9 +192,7 @@ def _watch(pid: int, reader: int, problems: int, question: Question) -> bytes:
     _, status, usage = os.wait4(pid, 0)
     if nobody_waits:
         sys.exit()
-    if too_slow or (
-        os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL) and _took(usage, question)
-    ):
+    if too_slow or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU):
         return _error(TOO_SLOW, f"takes more than {question.seconds:g} seconds to be read")
     if too_large:
         return _error(TOO_LARGE, f"makes more than {question.output_mb} MB of text")
@@ -203,10 +201,6 @@ def _watch(pid: int, reader: int, problems: int, question: Question) -> bytes:
             return _error(TOO_MUCH_MEMORY, f"needs more than {question.memory_mb} MB of memory to be read")
         return _error(UNREADABLE, _DAMAGED)
     return bytes(answer)
-
-
-def _took(usage: resource.struct_rusage, question: Question) -> bool:
-    return usage.ru_utime + usage.ru_stime >= max(1.0, question.seconds) * 0.9
 
 
 def _filled(usage: resource.struct_rusage, question: Question) -> bool:

@@ -76,8 +76,10 @@ def confine(seconds: float, memory_mb: int) -> None:
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    # Where both limits of the processor time are equal, the end comes by a signal that others send, too.
+    cpu_seconds = max(1, math.ceil(seconds))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
     limits = {
-        resource.RLIMIT_CPU: max(1, math.ceil(seconds)),
         resource.RLIMIT_AS: memory_mb * 1024 * 1024,
         resource.RLIMIT_FSIZE: 0,
         resource.RLIMIT_CORE: 0,

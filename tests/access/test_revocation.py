@@ -94,13 +94,11 @@ def test_who_waits_for_changes_is_told_nothing_once_their_key_has_no_right_to_it
     answers = []
 
     def follow():
-        try:
-            answers.append(keyed.ask("GET", f"{path}?since={place['next']}&wait=60", made["key"]).content)
-        except requests.RequestException:
-            answers.append(b"")
+        answers.append(keyed.ask("GET", f"{path}?since={place['next']}&wait=60", made["key"]).content)
 
     waiting = threading.Thread(target=follow)
     waiting.start()
+    eventually(lambda: keyed.service.running_in("following", Authorization=f"Bearer {keyed.admin_key}") == 1)
     ended = keyed.ask("DELETE" if change is None else "PATCH", own, keyed.admin_key, change)
     assert ended.status_code == 200
     ended_at = time.monotonic()

@@ -135,8 +135,10 @@ def test_tools_of_language_models_find_loaded_texts(service, loaded):
 
 
 def test_a_found_chunk_is_read_in_its_collection(ask, service):
+    results = ask("/api/rag/search", query=QUESTION)["results"]
+    assert results
     with service.session() as session:
-        for found in ask("/api/rag/search", query=QUESTION)["results"]:
+        for found in results:
             told = found["metadata"]
             read = session.get(f"{service.url}/collections/{told['collection']}/documents/{told['chunkId']}")
             assert read.json()["text"] == found["text"]

@@ -3,10 +3,11 @@
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
-from tests.durability.processes import alive
+from tests.durability.processes import alive, keeper
 from tests.durability.workload import (
     GATHERED_FROM_THE_CATALOGUE,
     PAUSE_SECONDS,
@@ -95,6 +96,17 @@ def test_reads_health_and_vector_queries_are_answered_while_the_engine_is_frozen
     assert_engine_equals_catalogue(service, collection)
 
 
+@contextmanager
+def keeper_held(service):
+    """Let nobody replace the engine."""
+    pid = keeper(service)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 def test_waiting_writers_leave_threads_for_readers(service, collection, given, frozen):
     late = [documents(1, seed=number, section="late") for number in range(3 * THREADS)]
     answers = []
@@ -108,7 +120,7 @@ def test_waiting_writers_leave_threads_for_readers(service, collection, given, f
         found = ask(service, "GET", f"/collections/{collection}/documents", params={"where": '{"section":"late"}'})
         return found["total"] == len(late)
 
-    with ThreadPoolExecutor(len(late)) as pool:
+    with keeper_held(service), ThreadPoolExecutor(len(late)) as pool:
         writing = [pool.submit(write, batch) for batch in late]
         # All of them are stored and readable while the writers that may wait are still waiting.
         eventually(all_stored, complaint=service.tail)

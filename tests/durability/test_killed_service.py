@@ -26,7 +26,11 @@ class _Stranger:
     """Another program that listens where the engine of a killed service did, if that port is free."""
 
     def __init__(self, address):
-        self._server = socket.create_server(("127.0.0.1", int(address.rpartition(":")[2]) if address else 0))
+        port = int(address.rpartition(":")[2]) if address else 0
+        try:
+            self._server = socket.create_server(("127.0.0.1", port))
+        except OSError:
+            self._server = socket.create_server(("127.0.0.1", 0))
         self._server.settimeout(0.01)
 
     def __enter__(self):
@@ -65,8 +69,9 @@ def test_a_new_start_finds_everything_acknowledged(serve, tmp_path, spare_the_en
             os.kill(engine, signal.SIGSTOP)
             eventually(lambda: is_stopped(engine))
         # The keeper first: it ends its engine when it sees that the service is gone.
-        kill(keeper_pid, master, *its_workers, *(() if spare_the_engine else (engine,)))
-        eventually(lambda: not any(alive(pid) for pid in (master, *its_workers, keeper_pid)))
+        killed = (keeper_pid, master, *its_workers, *(() if spare_the_engine else (engine,)))
+        kill(*killed)
+        eventually(lambda: not any(map(alive, killed)))
         stopping.set()
     assert alive(engine) == spare_the_engine
     with _Stranger(address) as stranger:

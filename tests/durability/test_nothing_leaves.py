@@ -48,11 +48,28 @@ def test_a_connection_to_elsewhere_would_be_seen():
         assert ipaddress.ip_address(SOMEWHERE_ELSE[0]) in peers_of([os.getpid()])
 
 
-def test_no_process_of_the_service_connects_to_anywhere_else(tmp_path):
-    seen, ended = set(), threading.Event()
+# What a process asks for between two looks is told by Python itself.
+TELLS_WHO_IS_ASKED = """
+import os, sys
+
+def tell(event, given):
+    if event in ("socket.connect", "socket.sendto", "socket.getaddrinfo", "socket.gethostbyname"):
+        asked = given[0] if isinstance(given[0], (str, bytes)) else given[1]
+        with open(os.environ["ASKED"], "a") as file:
+            print(asked[0] if isinstance(asked, tuple) else asked, file=file)
+
+sys.addaudithook(tell)
+"""
+
+
+def test_no_process_of_the_service_connects_to_anywhere_else(tmp_path, monkeypatch):
+    seen, ended, asked = set(), threading.Event(), tmp_path / "asked"
+    (tmp_path / "sitecustomize.py").write_text(TELLS_WHO_IS_ASKED)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("ASKED", str(asked))
 
     def watch():
-        while not ended.wait(0.01):
+        while not ended.wait(0.05):
             seen.update(peers_of(processes_in(tmp_path / "data")))
 
     watcher = threading.Thread(target=watch, daemon=True)
@@ -75,3 +92,4 @@ def test_no_process_of_the_service_connects_to_anywhere_else(tmp_path):
         watcher.join()
     assert any(address.is_loopback for address in seen)
     assert {address for address in seen if not address.is_loopback} == set()
+    assert {"127.0.0.1"} <= set(asked.read_text().split()) <= {"127.0.0.1", "localhost"}

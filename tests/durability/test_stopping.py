@@ -86,14 +86,8 @@ def test_who_waits_for_changes_is_answered_when_the_service_ends(serve):
             asked = {"since": place["next"], "history": place["history"], "wait": 60}
             answers.append((place, session.get(path, params=asked, timeout=PATIENCE_SECONDS)))
 
-    def waits():
-        with service.session() as session:
-            told = session.get(f"{service.url}/metrics", timeout=PATIENCE_SECONDS).text
-        lanes = [line for line in told.splitlines() if line.startswith("rag_lane_running") and '"following"' in line]
-        return any(float(line.rpartition(" ")[2]) == 1 for line in lanes)
-
     with running([follow]):
-        eventually(waits)
+        eventually(lambda: service.running_in("following") == 1)
         assert not answers
         assert service.stop() == 0
     [(place, answer)] = answers

@@ -38,10 +38,15 @@ def documents(count, *, seed, **metadata):
 
 
 def create(service, name, given=(), **fields):
-    """Create a collection with these documents, all of which are acknowledged as indexed."""
+    """Create a collection with these documents, all of which are in its index."""
     ask(service, "POST", "/collections", json={"name": name, **fields})
     for start in range(0, len(given), 500):
-        add(service, name, given[start : start + 500])
+        if not add(service, name, given[start : start + 500], status=None)["indexed"]:
+            eventually(lambda: _waiting_writes(service, name) == 0, complaint=service.tail)
+
+
+def _waiting_writes(service, name):
+    return ask(service, "GET", f"/collections/{name}/index")["waiting_writes"]
 
 
 def add(service, name, given, *, status=201):
@@ -284,7 +289,7 @@ def written(writers, more, stopping, *, complaint=str):
 
 
 def healed(service):
-    """Return when the service is healthy, nothing waits for the index and a write is answered with 201."""
+    """Return when the service is healthy, nothing waits for the index and a write reaches it."""
     eventually(lambda: _is_well(service), complaint=service.tail)
     name = f"healed-{uuid.uuid4().hex[:12]}"
     create(service, name, documents(1, seed=1))

@@ -55,6 +55,8 @@ def test_the_page_about_reliability_says_what_make_test_runs(request):
         if (tiers.pop() if len(tiers) == 1 else "some") != said:
             wrong.append(files)
     assert wrong == []
+    for promise in re.split(r"^### ", page, flags=re.MULTILINE)[1:]:
+        assert {"all", "some"} & set(re.findall(r"^\| \[.+? \| (\w+) \|", promise, re.MULTILINE)), promise
 
 
 def test_files_that_begin_first_and_folders_whose_files_share_a_service_are_there():

@@ -105,9 +105,8 @@ def test_the_init_of_a_top_package_imports_nothing_more(package):
     assert imports_of(PROJECT / package / "__init__.py") == PACKAGE_IMPORTS.get(package, set())
 
 
-@pytest.mark.parametrize(
-    ("planted", "name"),
-    [
+def test_every_way_to_import_is_found():
+    for planted, name in (
         ("import http.client", "http.client"),
         ("import http.server as server", "http.server"),
         ("from http import client", "http.client"),
@@ -118,10 +117,8 @@ def test_the_init_of_a_top_package_imports_nothing_more(package):
         ("from .wire.body import Body", "schemas.wire.body.Body"),
         ("from . import wire", "schemas.wire"),
         ("from __future__ import annotations\nimport json", "json"),
-    ],
-)
-def test_every_way_to_import_is_found(planted, name):
-    assert imported(planted, "schemas") == {name}
+    ):
+        assert imported(planted, "schemas") == {name}
 
 
 def test_what_opens_no_socket_and_is_not_of_the_wire_only_sounds_like_it():

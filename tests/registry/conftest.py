@@ -141,7 +141,7 @@ def clock():
 @pytest.fixture
 def watch(connections, looks):
     """`watch(…)`: a watch over the health of the connections, which ends with the test."""
-    usual = {"limit_seconds": 10, "fresh_seconds": 0}
+    usual = {"limit_seconds": PATIENCE_SECONDS, "fresh_seconds": 0}
     with ExitStack() as opened:
         yield lambda **how: opened.enter_context(closing(HealthWatch(connections, looks, **usual | how)))
 

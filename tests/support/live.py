@@ -133,6 +133,14 @@ class LiveService:
                     os.kill(pid, signal.SIGKILL)
         return code
 
+    def running_in(self, lane: str, **headers: str) -> float:
+        """Return how many requests are in a lane now."""
+        told = requests.get(
+            f"{self.url}/metrics", headers=headers, timeout=PATIENCE_SECONDS, verify=self.authority
+        ).text
+        lines = [line for line in told.splitlines() if line.startswith("rag_lane_running") and f'"{lane}"' in line]
+        return sum(float(line.rpartition(" ")[2]) for line in lines)
+
     def tail(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-40:])
 

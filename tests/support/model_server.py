@@ -8,10 +8,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import numpy as np
 
+from tests.support.http_stub import QuietServer
 from tests.support.live import PATIENCE_SECONDS
 
 DIMENSION = 8
@@ -84,11 +85,6 @@ def chat_answer(body: dict, words: str = "So it is.") -> Answer:
     return as_json({"model": body["model"], "choices": [{"message": {"role": "assistant", "content": words}}]})
 
 
-class QuietServer(ThreadingHTTPServer):
-    def handle_error(self, request, client_address):
-        """Do nothing, because some tests are about clients that hang up in the middle."""
-
-
 class StubServer:
     """A server that first sends the answers in `script` (or those of functions of the request's body), in order, and
     then follows the protocol. `meanings` gives each text that contains a word the vector of that word. While it
@@ -144,7 +140,15 @@ class StubServer:
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                answer = stub._answer(Request(self.path, dict(self.headers), body))
+                self._give(stub._answer(Request(self.path, dict(self.headers), body)))
+
+            def do_GET(self):
+                listed = {"/v1/models": {"data": [{"id": "chatty"}]}, "/api/tags": {"models": [{"name": "chatty"}]}}
+                if self.path not in listed:
+                    raise AssertionError("nobody asks for anything else with GET: a redirect was followed")
+                self._give(Answer(body=None) if stub.is_down else as_json(listed[self.path]))
+
+            def _give(self, answer):
                 if answer.body is None:
                     self.close_connection = True
                     return
@@ -162,20 +166,6 @@ class StubServer:
                     answer.hold.wait(PATIENCE_SECONDS)
                 if int(headers["Content-Length"]) != len(answer.body):
                     self.close_connection = True
-
-            def do_GET(self):
-                listed = {"/v1/models": {"data": [{"id": "chatty"}]}, "/api/tags": {"models": [{"name": "chatty"}]}}
-                if self.path not in listed:
-                    raise AssertionError("nobody asks for anything else with GET: a redirect was followed")
-                if stub.is_down:
-                    self.close_connection = True
-                    return
-                content = json.dumps(listed[self.path]).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
 
             def log_message(self, *args):
                 pass

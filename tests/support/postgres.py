@@ -24,6 +24,7 @@ ROLE = "rag"
 """The role that owns its catalogues and may do nothing else."""
 PASSWORD = "not-to-be-seen"
 SCHEMA = "catalogue"
+PATIENTLY = ("-w", "-t", str(int(PATIENCE_SECONDS) - 5))
 MISSING = "PostgreSQL is not installed here: install Debian's `postgresql`, or put initdb and pg_ctl on the PATH"
 
 
@@ -73,11 +74,11 @@ class PostgresServer:
         options = f"-p {self._port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c max_connections=300"
         # No test takes the machine's power away; what a killed server has written is the system's to keep.
         options += " -c fsync=off"
-        self._run("pg_ctl", "-w", "-o", options, "-l", str(self._log), "start")
+        self._run("pg_ctl", *PATIENTLY, "-o", options, "-l", str(self._log), "start")
 
     def stop(self, mode: str = "fast") -> None:
         """Stop the server; `immediate` is a crash, which writes nothing before the end."""
-        self._run("pg_ctl", "-w", "-m", mode, "stop")
+        self._run("pg_ctl", *PATIENTLY, "-m", mode, "stop")
 
     def url(self, database: str) -> str:
         address = f"postgresql+psycopg://{ROLE}:{PASSWORD}@127.0.0.1:{self._port}/{database}"

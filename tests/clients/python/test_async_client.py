@@ -53,8 +53,9 @@ async def cancel_a_source_that_never_goes_on(client, server):
 
 
 async def heard_by(server):
-    while not server.requests:
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not server.requests:
+            await asyncio.sleep(0.01)
 
 
 async def cancelled(task):
@@ -110,8 +111,7 @@ def test_what_waits_holds_no_thread():
         sleeping, done = 0, asyncio.Event()
         async with AsyncClient(url, connections=1, sleep=sleep) as client:
             repeated = asyncio.create_task(client.collection("library"))
-            while not server.requests:
-                await asyncio.sleep(0.01)
+            await heard_by(server)
             watched = asyncio.create_task(client.wait_for_job("j", timeout_seconds=0.1))
             await asyncio.wait_for(everybody.wait(), PATIENCE_SECONDS)
             assert await client.live() == {"status": "alive"}

@@ -112,6 +112,7 @@ def test_a_hanging_issuer_holds_few_requests_and_those_not_long(issuer, age, clo
     with ThreadPoolExecutor(4 * MAX_WAITING) as threads:
         asked = [threads.submit(verify, token) for _ in range(4 * MAX_WAITING)]
         eventually(lambda: sum(each.done() for each in asked) == 3 * MAX_WAITING)
+        eventually(lambda: issuer.asked)
         assert issuer.asked == [DISCOVERY], "those who wait are still waiting"
         issuer.behaviour.is_down = True
         hold.set()

@@ -101,6 +101,7 @@ def begun_with(content):
 @example({**INITIALIZE, "id": 2**70})
 @example({**INITIALIZE, "params": {**INITIALIZE["params"], "_meta": -(2**70)}})
 def test_an_answer_is_the_librarys(message):
+    assert answer_to(json.dumps(INITIALIZE).encode()) is not None
     answer = answer_to(json.dumps(message).encode())  # integers of any length, which orjson does not write
     if answer is not None:
         assert answer == librarys_answer(message)

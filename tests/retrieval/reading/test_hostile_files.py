@@ -149,10 +149,9 @@ def test_what_is_too_much_is_refused(reader):
 
 @pytest.mark.slow
 def test_a_file_larger_than_allowed_is_too_large_and_one_that_takes_too_long_ended():
-    """A hundred thousand nested lists take docutils minutes."""
-    slow = "\n\n".join("  " * level + "- x" for level in range(900)).encode()
+    slow = b"*a* **b** ``c``\n\n" * 50_000  # docutils takes minutes
     with DocumentReader(ReadingLimits(seconds=1, seconds_per_mb=0)) as reader:
-        assert refusal(reader, slow, "rst")[0] in ("too_slow", "unreadable")
+        assert refusal(reader, slow, "rst")[0] == "too_slow"
     with DocumentReader(ReadingLimits(input_mb=1)) as reader:
         assert refusal(reader, b"x" * (1024 * 1024 + 1), "text")[0] == "too_large"
 

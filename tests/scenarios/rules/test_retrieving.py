@@ -46,6 +46,7 @@ def test_contract_test_3_chunk_ordering(ingest, retrieve):
 def test_contract_test_4_metadata_completeness(ingest, retrieve):
     ingest(*(rule(f"{number}.md", text, doc_type="faq", team="red") for number, text in enumerate(BARRICADES)))
     context = retrieve("anything", min_relevance=0)
+    assert len(context["document_chunks"]) == len(BARRICADES)
     for chunk in context["document_chunks"]:
         assert chunk["metadata"]["source"] == "Core Rules v3.1"
         assert chunk["metadata"]["doc_type"] in DOC_TYPES

