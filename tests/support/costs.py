@@ -32,7 +32,7 @@ WAITING_SECONDS = 1.0
 """The longest that such a test may wait, for processes that it started, too."""
 MOST_CROWDED = 2.0
 """What a test waits for may have to stand in line: so many times more is taken for that at most."""
-TOLERANCE = 4
+TOLERANCE = 2
 """How many times more than these a test may cost before the run fails: what a run measures of one test differs by its
 neighbours, by what it imports first, and by how its processes are scheduled."""
 LONGEST_FILES = 40
@@ -140,6 +140,7 @@ class Ledger:
     by_case: Counter[str] = field(default_factory=Counter)
     calls: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Case without the mark `slow` → processor time and waiting of the test and of the fixtures that are its own."""
+    by_folder: Counter[str] = field(default_factory=Counter)
     by_file: Counter[str] = field(default_factory=Counter)
     """File → seconds by the clock."""
     skipped: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -147,7 +148,9 @@ class Ledger:
 
     def add(self, case: str, when: str, told: tuple[float, float, float], clock_seconds: float, *, slow: bool) -> None:
         own_seconds, shared_seconds, waiting_seconds = told
-        self.by_case[case] += own_seconds + shared_seconds
+        # What is shared ends with the last test that used it, whose own cost it is not.
+        self.by_case[case] += own_seconds + (shared_seconds if when == "call" else 0)
+        self.by_folder[folder_of(case.partition("::")[0])] += own_seconds + shared_seconds
         self.by_file[case.partition("::")[0].removeprefix("tests/")] += clock_seconds
         if when != "teardown" and not slow:
             before = self.calls.get(case, (0.0, 0.0))
@@ -172,16 +175,10 @@ class Ledger:
                 found.append(f"{name}: {cpu_seconds:.1f} s in all its cases, at most {FUNCTION_SECONDS}")
         return found
 
-    def by_folder(self) -> Counter[str]:
-        found: Counter[str] = Counter()
-        for case, seconds in self.by_case.items():
-            found[folder_of(case.partition("::")[0])] += seconds
-        return found
-
     def folders_over(self, budget: Budget) -> list[str]:
         """Return a line for each folder whose tests cost much more than the budget has for them."""
         found = []
-        for folder, seconds in sorted(self.by_folder().items()):
+        for folder, seconds in sorted(self.by_folder.items()):
             most = budget.folders.get(folder, {}).get("seconds", 0)
             if seconds > most * GRACE + GRACE_SECONDS:
                 found.append(f"tests/{folder}: {seconds:.0f} s of processor time, the budget has {most}")
@@ -191,7 +188,7 @@ class Ledger:
         """Write what the run cost, for `python -m tests.support.costs`."""
         KEPT.mkdir(parents=True, exist_ok=True)
         (KEPT / f"{name}.json").write_text(
-            json.dumps({"counted": counted, "folders": self.by_folder(), "files": self.by_file})
+            json.dumps({"counted": counted, "folders": self.by_folder, "files": self.by_file})
         )
 
     def unlisted_skips(self, budget: Budget) -> list[str]:
