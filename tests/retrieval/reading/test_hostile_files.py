@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from retrieval.reading import DocumentReader, ReadDocument, ReadingLimits, UnreadableError, kind_named
 from schemas.metadata import check_metadata
+from tests.durability.processes import alive
 from tests.support.documents import hostile
 from tests.support.documents import samples as made
 from tests.support.documents.hostile import LAUGHS, MANIFEST, OLE, bomb, changed
@@ -329,7 +330,7 @@ def test_the_process_ends_with_whoever_started_it():
         "os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=PROJECT)
-    eventually(lambda: not Path(f"/proc/{done.stdout.strip()}").exists())
+    eventually(lambda: not alive(int(done.stdout)))
 
 
 def test_a_fork_of_the_service_has_a_process_of_its_own(own_reader):

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from tests.durability.processes import alive
 from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.engine.client import EngineClient
 from wrapper.engine.failures import EngineUnavailableError
@@ -55,7 +56,7 @@ def keeper(tmp_path_factory):
     kept = Kept(tmp_path_factory.mktemp("kept"))
     yield kept
     kept.stop()
-    assert not _alive(kept.keeper.pid)
+    assert not alive(kept.keeper.pid)
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_it_starts_and_stops_the_engine_and_bounds_its_log(tmp_path):
     assert kept.keeper.is_alive
     assert kept.stop() == 0
     assert kept.state.state == "stopped"
-    assert not _alive(state.pid)
+    assert not alive(state.pid)
     assert not kept.keeper.is_alive
     with pytest.raises(EngineUnavailableError):
         kept.client.heartbeat()
@@ -102,7 +103,7 @@ def test_a_hung_engine_is_reported_killed_and_replaced(kept):
     eventually(lambda: kept.state.state == "unresponsive")
     assert kept.state.pid == hung
     kept.ready(other_than=hung)
-    assert not _alive(hung)
+    assert not alive(hung)
 
 
 @pytest.mark.slow
@@ -119,14 +120,14 @@ def test_a_restart_can_be_asked_for(kept):
     first = kept.state.pid
     assert request_restart(kept.data_dir)
     kept.ready(other_than=first)
-    assert not _alive(first)
+    assert not alive(first)
 
 
 def test_the_engine_ends_with_a_killed_keeper(tmp_path):
     kept = Kept(tmp_path)
     engine = kept.ready().pid
     os.kill(kept.keeper.pid, signal.SIGKILL)
-    eventually(lambda: not _alive(engine))
+    eventually(lambda: not alive(engine))
     kept.stop()
 
 
@@ -136,7 +137,7 @@ def test_the_keeper_ends_when_its_lifeline_does(tmp_path):
     os.close(kept.keeper.lifeline)
     kept.keeper.lifeline = None
     assert kept.keeper.process.wait(PATIENCE_SECONDS) == 0
-    assert not _alive(engine)
+    assert not alive(engine)
     assert kept.state.state == "stopped"
 
 
@@ -163,9 +164,9 @@ def test_the_keeper_outlives_the_service_as_long_as_a_worker_lives(tmp_path):
         eventually(lambda: read_state(tmp_path).ready)
         service.kill()
         service.wait()
-        assert _alive(keeper)
+        assert alive(keeper)
         os.kill(worker, signal.SIGKILL)
-        eventually(lambda: not _alive(keeper))
+        eventually(lambda: not alive(keeper))
     assert read_state(tmp_path).state == "stopped"
 
 
@@ -230,13 +231,6 @@ def test_the_keeper_is_small(kept):
     status = Path(f"/proc/{kept.keeper.pid}/status").read_text()
     resident_kb = int(status.split("VmRSS:")[1].split()[0])
     assert resident_kb < 25_000
-
-
-def _alive(pid):
-    """Return whether a process is running or stopped; a zombie counts as gone."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    return False
 
 
 READY = EngineState(
