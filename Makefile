@@ -25,7 +25,7 @@ test: $(DEVELOPED) compiled lint
 	$(PYTEST) -n 2 --budget -m "not slow or proof"
 
 test-all: $(DEVELOPED) compiled lint
-	$(PYTEST) -n 3
+	$(PYTEST) -n 2
 
 # Once, and in no test's time.
 compiled: $(DEVELOPED)

@@ -104,8 +104,8 @@ def test_a_long_filter_is_answered_or_refused(service, session_of, others, route
         assert answer.status_code == 200 or answer.json()["code"] == "too_slow", answer.text[:500]
 
 
-@pytest.mark.parametrize("order", ["", "page", "-page,f3", "nothing"])
-@pytest.mark.parametrize("offset", [DOCUMENTS - 1, DOCUMENTS, 2**31, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**64, 10**19])
+@pytest.mark.parametrize("order", ["", "-page,f3"])
+@pytest.mark.parametrize("offset", [DOCUMENTS - 1, 2**53, 2**53 + 1, 2**63, 2**64])
 def test_a_far_page_is_empty_or_refused(service, session_of, offset, order):
     url = f"{service.url}/collections/wide/documents"
     arguments = {"offset": offset, "order_by": order, "limit": 1_000}

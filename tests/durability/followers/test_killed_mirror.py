@@ -10,7 +10,7 @@ from tests.durability.workload import running
 from tests.support.commands import RUN_MAIN, run_command
 from tests.support.live import PATIENCE_SECONDS, eventually
 
-KILLS = 6
+KILLS = 4
 LONGEST_LIFE_SECONDS = 1.5
 IDS = [f"d{number}" for number in range(600)]
 

@@ -10,7 +10,7 @@ CLIENTS = 8
 BATCH = 20
 
 
-@pytest.fixture(scope="module", params=[1, 2, 4], ids=["one-worker", "two-workers", "four-workers"])
+@pytest.fixture(scope="module", params=[1, 4], ids=["one-worker", "four-workers"])
 def service(request, tmp_path_factory):
     if request.param == 1:
         yield request.getfixturevalue("live")
