@@ -43,8 +43,6 @@ PROCESSES_TIMEOUT_SECONDS = 10 * PATIENCE_SECONDS
 MOST_TOLD = 10
 MOST_MB, FIRST_RUN = 900, 1.1
 """The most memory of a process of `make test`, and how much more the first run of a clone takes, which compiles it."""
-COLLECTED_AFTER = 5_000, 20, 20
-"""How rarely Python looks for cyclic garbage: what it would find is apps, which are looked for when their files end."""
 MORE_MB = 20
 """By how much a process grows before what nothing uses is given back."""
 LIBC = ctypes.CDLL(None)
@@ -139,7 +137,6 @@ class Gate:
         run leaves out go."""
         self._forget_reports()
         gc.enable()
-        gc.set_threshold(*COLLECTED_AFTER)
         gc.collect()
         LIBC.malloc_trim(0)
         gc.freeze()
