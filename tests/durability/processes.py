@@ -77,9 +77,11 @@ def all_of(service):
 
 def kill_everything(service):
     """Kill all processes of a service at once, and wait until they are gone."""
+    killed = {*all_of(service), *processes_in(service.data_dir)}
     kill(*all_of(service))
     service.process.wait(PATIENCE_SECONDS)
-    eventually(lambda: not processes_in(service.data_dir))
+    # A process that is ending shows no command line any more while it still holds its locks.
+    eventually(lambda: not any(map(alive, killed)))
 
 
 def kill(*pids):

@@ -199,6 +199,7 @@ def dated_ahead(file, folder):
     return made
 
 
+@pytest.mark.slow
 def test_a_schedule_makes_them_until_it_is_stopped(backed_up, tmp_path):
     data_dir, file = backed_up
     folder = tmp_path / "scheduled"

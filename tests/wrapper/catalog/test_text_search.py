@@ -124,6 +124,7 @@ def test_a_word_in_the_title_counts_more_than_one_in_the_text_and_one_in_the_tag
     assert search(texts, "getusername", tags={0: ["zebra", "getUserName"]}) == [0]
 
 
+@pytest.mark.slow
 def test_a_very_long_title_or_text_is_found_by_its_last_word(search):
     title = " ".join(f"word{number}" for number in range(2_500))
     assert search(["short", "other"], "word2499", titles={0: title}) == [0]

@@ -53,6 +53,7 @@ def test_equality_and_ranges_see_the_whole_value(filled):
         assert _matching(filled, {"v": {"$in": [value, "x", VALUES[0]]}, value: {"$exists": True}}) == [value]
 
 
+@pytest.mark.slow
 def test_ids_are_told_apart_to_their_last_character(filled):
     transaction, collection = filled
     for value in VALUES:

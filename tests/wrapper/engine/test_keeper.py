@@ -116,6 +116,7 @@ def test_an_engine_that_was_only_slow_is_ready_again(kept):
     assert kept.state.pid == state.pid
 
 
+@pytest.mark.slow
 def test_a_restart_can_be_asked_for(kept):
     first = kept.state.pid
     assert request_restart(kept.data_dir)

@@ -195,6 +195,7 @@ def test_what_cannot_be_embedded_is_named_until_it_is_erased_and_what_is_left_go
     complete(client, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "is_refused", [lambda texts: True, lambda texts: len(texts) > 3], ids=["everything", "many at once"]
 )
