@@ -30,6 +30,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tests.support.costs import shared
+
 RUN_MAIN = (sys.executable, "-W", "error", "-c", "from interfaces.cli import main; main(prog_name='rag-wrapper')")
 SCRIPT = str(Path(sys.executable).with_name("rag-wrapper"))
 PROJECT = Path(__file__).resolve().parents[2]
@@ -114,7 +116,9 @@ class PreparedProcess:
     @classmethod
     def of_this_process(cls) -> PreparedProcess:
         if cls._own is None:
-            cls._own = cls()
+            with shared("all"):
+                cls._own = cls()
+                assert cls._own._socket.recv(1), "the prepared process has ended"
         return cls._own
 
     def fork(self, *, files: Sequence[int], **order: object) -> int:
@@ -169,6 +173,7 @@ def _serve(control: socket.socket) -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+    control.send(b".")
     while True:
         size, rights, _, _ = socket.recv_fds(control, 4, 3)
         if not size:

@@ -29,7 +29,7 @@ from wrapper.engine.keeper.state import read_state
 T = TypeVar("T")
 PATIENCE_SECONDS = 120.0
 """How long a test waits for what must come: on a busy machine late is not wrong."""
-LIMITS_SECONDS = (0.3, 5.0, PATIENCE_SECONDS)
+LIMITS_SECONDS = (0.3, 1.0, 5.0, PATIENCE_SECONDS)
 """The limits of tests in which something is cut: the later ones for a machine that has no time for the test."""
 POLL_SECONDS = (0.02, 0.05)
 """How soon a condition is looked at again: the longer it was waited for, the later. To look costs processor time."""

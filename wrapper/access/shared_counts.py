@@ -34,8 +34,8 @@ LAYOUT = 1
 _WORD = 8
 FILE_BYTES = _WORD * (1 + PARTS + 2 * SETS * WAYS + 2 * PARTS * CELLS)
 _NOBODY = 0
-_TURN, _FIRST_PART = 0, 1
-"""Bytes of the file that processes lock: to count, and one for each part."""
+_TURN, _FIRST_PART, _LAYING_OUT = 0, 1, 1 + PARTS
+"""Bytes of the file that processes lock: to count, one for each part, and to lay the file out."""
 TURN_SECONDS, PAUSE_SECONDS = 0.1, 0.0002
 """The longest that a process waits for another one that is counting, which takes microseconds unless it was stopped in
 between. Then it counts without its turn."""
@@ -55,8 +55,12 @@ class SharedCounts:
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self._turn.file = self._file
-            with self._turn:
+            # Until it is laid out, nobody can count in it: so this is waited for without a limit.
+            fcntl.lockf(self._file, fcntl.LOCK_EX, 1, _LAYING_OUT)
+            try:
                 _lay_out(self._file)
+            finally:
+                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _LAYING_OUT)
             content = memoryview(mmap.mmap(self._file, FILE_BYTES))
         except OSError as error:
             log.warning("each worker counts the requests of a key for itself", reason=error.strerror)

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from wrapper.access import shared_counts
 from wrapper.access.shared_counts import FILE_BYTES, SETS, WAYS, SharedCounts
 
 
@@ -57,6 +58,31 @@ def _forked(work):
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "limits.counts"
+
+
+def test_of_workers_that_start_at_once_one_lays_the_file_out_and_the_others_wait(path, monkeypatch):
+    monkeypatch.setattr(shared_counts, "TURN_SECONDS", 0.0)
+    lay_out = shared_counts._lay_out
+
+    def work(send, wait):
+        def laying_out(file):
+            if os.fstat(file).st_size == 0:
+                send("lays it out")
+                wait()
+            lay_out(file)
+
+        shared_counts._lay_out = laying_out
+        send("starts")
+        counts = SharedCounts(path)
+        send(counts.begin("a", 2))
+        wait()
+
+    with workers(1, work) as [(_, first_says, go_on)]:
+        assert [first_says(), first_says()] == ["starts", "lays it out"]
+        with workers(1, work) as [(_, second_says, _)]:
+            assert second_says() == "starts"
+            go_on()
+            assert sorted([first_says(), second_says()]) == ["0", "1"]
 
 
 @pytest.fixture

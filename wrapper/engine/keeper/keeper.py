@@ -100,6 +100,9 @@ class Keeper:
                 self._step()
                 self._rest()
         finally:
+            # Asked twice it would die of the second time, when Python has taken its handlers down.
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
             self._stop()
         return EXIT_OK
 
