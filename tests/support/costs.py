@@ -33,7 +33,7 @@ WAITING_SECONDS = 1.0
 """The longest that such a test may wait, for processes that it started, too."""
 MOST_CROWDED = 2.0
 """What a test waits for may have to stand in line: so many times more is taken for that at most."""
-TOLERANCE = 2
+TOLERANCE = 3
 """How many times more than these a test may cost before the run fails: what a run measures of one test differs by its
 neighbours, by what it imports first, and by how its processes are scheduled."""
 LONGEST_FILES = 40

@@ -95,6 +95,7 @@ def test_an_attached_file_is_a_document_that_every_interface_knows(client, keep,
     assert (hit["file_id"], hit["filename"], hit["attributes"]) == (file, "backups.md", attributes)
 
 
+@pytest.mark.slow
 def test_attributes_are_replaced_and_stay_so_when_the_file_is_stored_anew(client, keep, store, attach):
     file = keep("a.md", BACKUPS)
     attach(file, attributes={"lang": "en", "old": 1})

@@ -31,6 +31,7 @@ def stored(client, upload, collection):
     client.delete(f"/collections/{collection}")
 
 
+@pytest.mark.slow
 def test_collections_are_rows_with_tabs_in_a_pipe(run, stored):
     rows = [line.split("\t") for line in run("collections").stdout.splitlines()]
     assert [stored, "2", "384", "cosine", "all-MiniLM-L6-v2"] in rows

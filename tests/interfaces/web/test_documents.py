@@ -202,6 +202,7 @@ def test_when_all_files_are_refused_each_has_its_reason(client):
     ]
 
 
+@pytest.mark.slow
 def test_pages_go_through_collections_in_order_and_skip_nothing(client, collection, finished):
     names = [f"{collection}-{letter}" for letter in "abc"]
     for name in names:
