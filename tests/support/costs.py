@@ -7,7 +7,6 @@ kernel let it stand in line; it includes the work of processes that the test wai
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import resource
@@ -124,12 +123,9 @@ def shared(by: str) -> Iterator[None]:
         _shared["waiting"] = before["waiting"] + max(0.0, waited)
 
 
-def _collecting(phase: str, info: dict[str, int]) -> None:
-    """Hold a collection of garbage against nobody: it goes through what all tests have left."""
+def collecting(phase: str, info: dict[str, int]) -> None:
+    """Hold a collection of garbage, whose callback this is, against nobody: it goes through what all tests have left."""
     _shared["all"] += time.process_time() if phase == "stop" else -time.process_time()
-
-
-gc.callbacks.append(_collecting)
 
 
 def _ended() -> float:

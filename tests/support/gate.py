@@ -23,6 +23,7 @@ from tests.support.costs import (
     Ledger,
     Spent,
     children_seconds,
+    collecting,
     folder_of,
     measured,
     most_mb,
@@ -53,6 +54,7 @@ class Gate:
     """Sorts the tests of a run, measures each one, and tells at the end what was spent, and what was not tried."""
 
     def __init__(self, config: pytest.Config) -> None:
+        gc.callbacks.append(collecting)
         gc.disable()  # until all tests are collected: nothing of that is garbage
         self._config = config
         self._enforced = config.getoption("budget")
