@@ -36,7 +36,7 @@ def small_disk(directory):
         ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(directory)], capture_output=True, text=True
     )
     if mounted.returncode != 0:
-        pytest.skip(f"no small disk can be mounted here: {mounted.stderr.strip()}")
+        pytest.skip("no small disk can be mounted here, which needs the right to mount")
     try:
         yield directory
     finally:

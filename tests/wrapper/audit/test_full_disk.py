@@ -36,7 +36,7 @@ def disk(tmp_path):
         ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)], capture_output=True, text=True
     )
     if mounted.returncode != 0:
-        pytest.skip(f"no small disk can be mounted here: {mounted.stderr.strip()}")
+        pytest.skip("no small disk can be mounted here, which needs the right to mount")
     yield place
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
