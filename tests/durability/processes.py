@@ -7,7 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from interfaces.commands.scratch_service import processes_in
+from schemas.errors import ConfigurationError
 from tests.support.live import PATIENCE_SECONDS, eventually
+from wrapper.engine.data_directory_lock import check_free
 from wrapper.engine.keeper.state import read_state
 
 
@@ -77,11 +79,18 @@ def all_of(service):
 
 def kill_everything(service):
     """Kill all processes of a service at once, and wait until they are gone."""
-    killed = {*all_of(service), *processes_in(service.data_dir)}
     kill(*all_of(service))
     service.process.wait(PATIENCE_SECONDS)
-    # A process that is ending shows no command line any more while it still holds its locks.
-    eventually(lambda: not any(map(alive, killed)))
+    eventually(lambda: not processes_in(service.data_dir) and is_free(service.data_dir))
+
+
+def is_free(data_dir):
+    """Return whether nobody holds the lock of the directory: a process that is ending shows no command line any more, and
+    counts as a zombie, while its last threads still hold it."""
+    with suppress(ConfigurationError):
+        check_free(data_dir)
+        return True
+    return False
 
 
 def kill(*pids):

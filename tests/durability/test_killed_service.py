@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from schemas.storage.write_waits import COMMIT, INDEX
-from tests.durability.processes import alive, is_stopped, keeper, kill, leader, workers
+from tests.durability.processes import alive, is_free, is_stopped, keeper, kill, leader, workers
 from tests.durability.workload import (
     Writer,
     assert_nothing_is_lost,
@@ -71,7 +71,7 @@ def test_a_new_start_finds_everything_acknowledged(serve, tmp_path, spare_the_en
         # The keeper first: it ends its engine when it sees that the service is gone.
         killed = (keeper_pid, master, *its_workers, *(() if spare_the_engine else (engine,)))
         kill(*killed)
-        eventually(lambda: not any(map(alive, killed)))
+        eventually(lambda: not any(map(alive, killed)) and is_free(service.data_dir))
         stopping.set()
     assert alive(engine) == spare_the_engine
     with _Stranger(address) as stranger:
