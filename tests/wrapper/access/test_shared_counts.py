@@ -74,7 +74,8 @@ def test_of_workers_that_start_at_once_one_lays_the_file_out_and_the_others_wait
         shared_counts._lay_out = laying_out
         send("starts")
         counts = SharedCounts(path)
-        send(counts.begin("a", 2))
+        counts.begin("a", 2)
+        send("counts")
         wait()
 
     with workers(1, work) as [(_, first_says, go_on)]:
@@ -82,7 +83,8 @@ def test_of_workers_that_start_at_once_one_lays_the_file_out_and_the_others_wait
         with workers(1, work) as [(_, second_says, _)]:
             assert second_says() == "starts"
             go_on()
-            assert sorted([first_says(), second_says()]) == ["0", "1"]
+            assert [first_says(), second_says()] == ["counts", "counts"]
+            assert SharedCounts(path).under_way("a") == 2
 
 
 @pytest.fixture
