@@ -32,20 +32,24 @@ READS = {
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
-    """Two catalogues, the second with ten times the documents, and for each a function that counts instructions."""
+    """Two catalogues, the second with ten times the documents, as functions that count the instructions of a read."""
+    paths = [_filled(tmp_path_factory.mktemp("cost") / "catalog.sqlite", count) for count in (SMALL, LARGE)]
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
-        yield [_filled(tmp_path_factory.mktemp("cost"), patch, stack, count) for count in (SMALL, LARGE)]
+        patch.setattr(database, "INSTRUCTIONS_BETWEEN_LOOKS", 1)
+        yield [_counting(path, stack) for path in paths]
 
 
-def _filled(directory, patch, stack, count):
-    path, ticks = directory / "catalog.sqlite", itertools.count()
-    patch.undo()
+def _filled(path, count):
     with closing(Catalog(SQLiteDatabase(path))) as catalog:
         catalog.open()
         create(catalog, "all")
         places = [{"section": number // SECTION, "place": number % SECTION} for number in range(count)]
         add(catalog, "all", numbered(count), metadatas=places)
-    patch.setattr(database, "INSTRUCTIONS_BETWEEN_LOOKS", 1)
+    return path
+
+
+def _counting(path, stack):
+    ticks = itertools.count()
     counted = SQLiteDatabase(path, clock=lambda: next(ticks), statement_seconds=math.inf)
     stack.callback(counted.close)
 
