@@ -1,7 +1,7 @@
 """What the tests cost: processor time and waiting of each, held against `tests/budget.toml`.
 
 A slow machine, and one whose cores others use as well, is told by a short loop that every process of the tests runs
-before each file. Waiting is what is left of a test's time without its processor time and without the time in which the
+now and then between two files. Waiting is what is left of a test's time without its processor time and without the time in which the
 kernel let it stand in line; it includes the work of processes that the test waits for.
 """
 

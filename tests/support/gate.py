@@ -46,6 +46,8 @@ MOST_MB, FIRST_RUN = 900, 1.1
 """The most memory of a process of `make test`, and how much more the first run of a clone takes, which compiles it."""
 MORE_MB = 20
 """By how much a process grows before what nothing uses is given back."""
+SLOWNESS_SECONDS = 5
+"""For how long the speed of the machine is taken to be what it was."""
 LIBC = ctypes.CDLL(None)
 M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8  # of mallopt(3)
 
@@ -60,7 +62,7 @@ class Gate:
         self._enforced = config.getoption("budget")
         self._ledger = Ledger()
         self._begun = time.monotonic()
-        self._slowness = slowness()
+        self._slowness, self._slowness_until = 1.0, 0.0
         self._faults: list[str] = []
         self._file = ""
         self._resident_mb = 0.0
@@ -148,17 +150,23 @@ class Gate:
         if hasattr(self._config, "workerinput"):
             self._config.pluginmanager.getplugin("terminalreporter").stats.clear()
 
-    def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Give back what files of tests no longer use: apps are large, and cyclic."""
-        file = nodeid.partition("::")[0]
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+        """Give back what files of tests no longer use: apps are large, and cyclic. The process that only tells what the
+        others run has none, and hears of their tests in turn."""
+        file = item.nodeid.partition("::")[0]
         if file != self._file:
-            self._slowness = slowness()  # others come and go
-        if file != self._file and _resident_mb() > self._resident_mb + MORE_MB:
-            gc.collect()
-            LIBC.malloc_trim(0)
-            self._resident_mb = _resident_mb()
+            if time.monotonic() > self._slowness_until:  # others come and go
+                self._slowness, self._slowness_until = slowness(), time.monotonic() + SLOWNESS_SECONDS
+            if _resident_mb() > self._resident_mb + MORE_MB:
+                gc.collect()
+                LIBC.malloc_trim(0)
+                self._resident_mb = _resident_mb()
         self._file = file
-        self._forget_reports()
+        try:
+            return (yield)
+        finally:
+            self._forget_reports()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Any:
@@ -213,9 +221,9 @@ class Gate:
         terminalreporter.section("what it cost")
         for case, seconds in self._ledger.by_case.most_common(MOST_TOLD):
             write(f"{seconds:6.2f} s  {case}")
-        taken = time.monotonic() - self._begun
+        taken, memory_mb = time.monotonic() - self._begun, max(self._most_mb, most_mb())
         write(
-            f"{children_seconds():.0f} s of processor time, {taken:.0f} s by the clock, at most {self._most_mb:.0f} MB in a "
+            f"{children_seconds():.0f} s of processor time, {taken:.0f} s by the clock, at most {memory_mb:.0f} MB in a "
             "process; ten dearest tests above"
         )
         if self._ledger.skipped:

@@ -38,7 +38,6 @@ def stock_chroma(tmp_path_factory, processes):
 @pytest.fixture(scope="session", params=harnesses_of(REGISTRY.entries("rag")))
 def backend(request, tmp_path_factory, processes):
     name, harness = request.param
-    assert harness, f"provider '{name}' needs a line in HARNESSES"
     with harness(request, tmp_path_factory.mktemp(name)) as backend:
         yield name, backend
 
