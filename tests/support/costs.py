@@ -106,6 +106,7 @@ def measured(usual_slowness: float) -> Iterator[Spent]:
 
 _shared: Counter[str] = Counter()
 """Seconds of this process so far that are held against no test: of `fixtures`, for `all`, and `waiting` in either."""
+_collection = {"begun": 0.0}
 
 
 @contextmanager
@@ -125,7 +126,10 @@ def shared(by: str) -> Iterator[None]:
 
 def collecting(phase: str, info: dict[str, int]) -> None:
     """Hold a collection of garbage, whose callback this is, against nobody: it goes through what all tests have left."""
-    _shared["all"] += time.process_time() if phase == "stop" else -time.process_time()
+    if phase == "start":
+        _collection["begun"] = time.process_time()
+    else:  # only then: a test may begin or end while a thread collects
+        _shared["all"] += time.process_time() - _collection["begun"]
 
 
 def _ended() -> float:
