@@ -10,8 +10,10 @@ The process ends when its standard input does, and when nobody reads its answers
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
+import threading
 from dataclasses import astuple
 from typing import IO, Any, cast
 
@@ -40,6 +42,7 @@ def main() -> None:
     opening = read_message(questions)
     if opening is None:
         return
+    threading.Thread(target=_end_with_reader, args=(answers.fileno(),), name="reader", daemon=True).start()
     connection = orjson.loads(opening)
     embedding: EmbeddingProvider | None = None
     while (message := read_message(questions)) is not None:
@@ -55,6 +58,14 @@ def main() -> None:
         except BrokenPipeError:
             # Whoever asked is gone. The usual end would write the rest once more, and fail aloud.
             os._exit(0)
+
+
+def _end_with_reader(answers: int) -> None:
+    """End the process when nobody reads its answers any more, in the middle of a task too, which may take minutes."""
+    poll = select.poll()
+    poll.register(answers, 0)  # only whether the other end is closed
+    poll.poll()
+    os._exit(0)
 
 
 def read_message(file: IO[bytes]) -> bytes | None:

@@ -160,7 +160,8 @@ def _error(code: str, message: str) -> bytes:
 
 
 def _watch(pid: int, reader: int, problems: int, question: Question) -> bytes:
-    """Return the answer of the fork, or what became of it. Ends this process when nobody waits for the answer."""
+    """Return the answer of the fork, or what became of it. Ends this process when nobody waits for the answer, and when
+    somebody else ended the fork."""
     deadline = time.monotonic() + question.wall_seconds
     limit = question.output_mb * _MEGABYTE * _OVERHEAD + _MEGABYTE
     answer, said = bytearray(), bytearray()
@@ -199,6 +200,8 @@ def _watch(pid: int, reader: int, problems: int, question: Question) -> bytes:
     if os.WIFSIGNALED(status) or not answer:
         if b"memory" in said or _filled(usage, question):
             return _error(TOO_MUCH_MEMORY, f"needs more than {question.memory_mb} MB of memory to be read")
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGTERM):
+            sys.exit()  # by somebody else, as where the machine is out of memory: this is asked once more
         return _error(UNREADABLE, _DAMAGED)
     return bytes(answer)
 

@@ -5,8 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from benchmarks.growth.documents import COMMON, GrowingCorpus, rare_word
-from benchmarks.growth.picture import charts_of
+from benchmarks.growth.documents import GrowingCorpus
 
 PART = range(9_990, 10_010)
 
@@ -35,12 +34,6 @@ def test_filters_match_as_many_as_they_say(corpus, size):
     assert sum(each["half"] for each in corpus.metadatas(range(size))) == pytest.approx(size / 2, abs=5)
 
 
-def test_words_are_as_rare_as_they_are_called(corpus):
-    texts = [text.split() for text in corpus.texts(range(2_000))]
-    assert sum(rare_word(7) in words for words in texts) == 10
-    assert sum(COMMON in words for words in texts) == 1_000
-
-
 def test_recall_counts_what_is_nearest_among_those_of_the_size(corpus):
     size, queries = 10_000, corpus.queries
     similarities = corpus.embeddings @ np.stack([each.embedding for each in queries]).T
@@ -49,19 +42,3 @@ def test_recall_counts_what_is_nearest_among_those_of_the_size(corpus):
     assert corpus.recall(queries, [each[:5] for each in nearest], size, half=False) == 0.5
     beyond = [corpus.ids(np.argsort(-each)[:10].tolist()) for each in similarities.T]
     assert corpus.recall(queries, beyond, size, half=False) < 1.0
-
-
-def test_the_picture_shows_what_there_is_of_a_size_that_is_not_done():
-    rows = {row: {"ms": [2.0]} for row in ("section", "half-page", "few", "thousand", "half", "unfiltered", "gather")}
-    words = {row: {"ms": [3.0]} for row in ("rare-word", "usual-words", "common-word", "facets")}
-    adds = {row: {"ms": [4.0]} for row in ("add-commit", "add-index")}
-    once = {"loaded": 100, "load_stored_seconds": 2.0, "load_indexed_seconds": 4.0, "load_indexed_cpu_seconds": 0.1}
-    del words["facets"]
-    found = {"rows": {**rows, **words, **adds}, "once": once, "disk_mb": [{"a": 6.0}]}
-    values = {title: [value_of(found) for value_of in lines.values()] for title, lines in charts_of().items()}
-    assert values["a section of 10, ms"] == [2.0, None, None]
-    assert values["load, documents/s"] == [50.0, 25.0, None]
-    assert values["load, CPU ms a document"] == [1.0]
-    assert values["start, s"] == [None, None]
-    assert values["facets of four fields, ms"] == [None, None, None]
-    assert (values["disk, MB"], values["memory (PSS), MB"]) == ([6.0, None], [None, None])

@@ -89,7 +89,7 @@ class Gate:
             if item.nodeid in proofs or (function in proofs and not _starts_processes(item)):
                 item.add_marker("proof")
                 proved.add(item.nodeid if item.nodeid in proofs else function)
-        if set(config.args) <= {"tests", str(TESTS)}:
+        if {Path(config.rootpath, each) for each in config.args} == {TESTS}:
             self._missing = sorted(proofs - proved)
             config.stash[CASES] = Counter(folder_of(item.path) for item in items)
             config.stash[TIERS] = _tiers(items)
@@ -207,8 +207,9 @@ class Gate:
                 self._faults.append(
                     f"a process took {self._most_mb:.0f} MB of memory, at most {MOST_MB * FIRST_RUN:.0f}"
                 )
-        if os.environ.get("CI"):
-            self._faults += [f"not tried: {reason}" for reason in self._ledger.unlisted_skips(budget)]
+        if os.environ.get("CI", "").lower() not in ("", "0", "false"):
+            unlisted = self._ledger.unlisted_skips(budget)
+            self._faults += [f"not tried, and not in `may_skip` of tests/budget.toml: {each}" for each in unlisted]
         if self._faults and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         chosen = self._config.option.keyword or (self._config.option.markexpr and not self._enforced)
@@ -238,6 +239,11 @@ class Gate:
             terminalreporter.section("over budget, or left out", red=True)
             for fault in self._faults:
                 write(fault, red=True)
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """Say as the last word that a run is red in which each test passed."""
+        if self._faults and (terminal := config.pluginmanager.getplugin("terminalreporter")):
+            terminal.write_line(f"failed: {len(self._faults)} over budget, or left out (see above)", red=True)
 
 
 class SharedServices(LoadFileScheduling):

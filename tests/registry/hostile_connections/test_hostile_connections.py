@@ -10,15 +10,7 @@ import structlog
 from providers.outbound.json_client import RetryPolicy
 from providers.outbound.vendor_dialect import MAX_ANSWER_BYTES, VendorDialect
 from registry.provider_registry import ProviderRegistry
-from tests.registry.hostile import (
-    ENVIRON,
-    SECRET,
-    cut_in,
-    failed_stage,
-    gzip_bomb,
-    response,
-    wait_for_ends_of_tests,
-)
+from tests.registry.hostile import ENVIRON, SECRET, cut_in, failed_stage, gzip_bomb, response, wait_for_ends_of_tests
 from tests.registry.hostile import try_out as report_of
 from tests.registry.test_connection_trial import Shelf
 from tests.support.dripping import DRIPPING

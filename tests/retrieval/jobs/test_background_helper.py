@@ -3,6 +3,7 @@
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 
 import numpy as np
 import orjson
@@ -102,12 +103,15 @@ def test_it_ends_with_the_process_it_works_for(tmp_path, minilm):
 
 
 @pytest.mark.slow
-def test_it_ends_quietly_when_nobody_is_left_to_read_its_answer(tmp_path, minilm, capfd):
+def test_it_ends_quietly_in_its_work_when_nobody_is_left_to_read_its_answer(tmp_path, minilm, capfd):
     background = BackgroundHelper(tmp_path)
     background.embed(minilm, ["one"])
     process = background._process
+    chunking = chunking_of(RetrievalSettings(), minilm, profile="windows")
+    rules = {each.name: getattr(chunking, each.name) for each in fields(chunking) if each.name != "embedding"}
+    task = {"split": "a word " * 3_000_000, "syntax": Syntax.TEXT.value, "chunking": rules}  # which takes minutes
+    background_child.write_message(process.stdin, orjson.dumps(task))
     process.stdout.close()  # as the kernel does when the owner is killed
-    background_child.write_message(process.stdin, orjson.dumps({"embed": ["two"]}))
     assert process.wait(timeout=PATIENCE_SECONDS) == 0
     assert "Error" not in capfd.readouterr().err
     background.close()

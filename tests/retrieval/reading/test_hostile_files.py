@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from retrieval.parsing import child
 from retrieval.reading import DocumentReader, ReadDocument, ReadingLimits, UnreadableError, kind_named
 from schemas.metadata import check_metadata
 from tests.durability.processes import alive
@@ -331,6 +332,15 @@ def test_the_process_ends_with_whoever_started_it():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=PROJECT)
     eventually(lambda: not alive(int(done.stdout)))
+
+
+def test_nothing_is_said_of_a_file_whose_fork_somebody_else_ends():
+    reader, writer = os.pipe()
+    os.close(writer)
+    with open(reader), subprocess.Popen(["sleep", "infinity"]) as fork:
+        fork.kill()
+        with pytest.raises(SystemExit):
+            child._watch(fork.pid, reader, reader, child.Question("csv", 0, 60, 60, 1_000_000, 1))
 
 
 def test_a_fork_of_the_service_has_a_process_of_its_own(own_reader):

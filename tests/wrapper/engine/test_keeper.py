@@ -218,12 +218,13 @@ def test_a_second_keeper_waits_for_the_first_to_go(tmp_path):
     second.stop()
 
 
-def test_an_engine_that_cannot_start_does_not_stop_the_keeper_which_may_be_asked_twice_to_stop(tmp_path):
+def test_an_engine_that_cannot_start_does_not_stop_the_keeper_which_may_be_asked_twice(tmp_path):
     (tmp_path / "chroma").write_text("a file where the directory should be")
     kept = Kept(tmp_path)
     eventually(lambda: kept.state.restarts >= 1)
     while kept.keeper.is_alive:
         os.kill(kept.keeper.pid, signal.SIGTERM)
+        os.kill(kept.keeper.pid, signal.SIGUSR1)
     assert kept.stop() == 0
     assert kept.state.state == "stopped"
 

@@ -100,8 +100,8 @@ class Keeper:
                 self._step()
                 self._rest()
         finally:
-            # Asked twice it would die of the second time, when Python has taken its handlers down.
-            for number in (signal.SIGTERM, signal.SIGINT):
+            # Asked once more it would die of that, when Python has taken its handlers down.
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
                 signal.signal(number, signal.SIG_IGN)
             self._stop()
         return EXIT_OK
