@@ -193,14 +193,15 @@ def _watch(pid: int, reader: int, problems: int, question: Question) -> bytes:
     _, status, usage = os.wait4(pid, 0)
     if nobody_waits:
         sys.exit()
-    if too_slow or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU):
+    ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    if too_slow or ended_by == signal.SIGXCPU:
         return _error(TOO_SLOW, f"takes more than {question.seconds:g} seconds to be read")
     if too_large:
         return _error(TOO_LARGE, f"makes more than {question.output_mb} MB of text")
-    if os.WIFSIGNALED(status) or not answer:
+    if ended_by or not answer:
         if b"memory" in said or _filled(usage, question):
             return _error(TOO_MUCH_MEMORY, f"needs more than {question.memory_mb} MB of memory to be read")
-        if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGTERM):
+        if ended_by in (signal.SIGKILL, signal.SIGTERM):
             sys.exit()  # by somebody else, as where the machine is out of memory: this is asked once more
         return _error(UNREADABLE, _DAMAGED)
     return bytes(answer)

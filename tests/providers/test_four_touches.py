@@ -45,7 +45,7 @@ def test_four_touches_are_enough(tmp_path):
     command = (sys.executable, "-m", "pytest", *options, f"{CONTRACT}/test_every_provider.py")
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 80
+    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 80  # so many has the contract at least
 
 
 def test_a_missing_harness_is_reported():

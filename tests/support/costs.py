@@ -1,8 +1,8 @@
 """What the tests cost: processor time and waiting of each, held against `tests/budget.toml`.
 
 A slow machine, and one whose cores others use as well, is told by a short loop that every process of the tests runs
-now and then between two files. Waiting is what is left of a test's time without its processor time and without the time in which the
-kernel let it stand in line; it includes the work of processes that the test waits for.
+now and then between two files. Waiting is what is left of a test's time without its processor time and without the
+time in which the kernel let it stand in line; it includes the work of processes that the test waits for.
 """
 
 from __future__ import annotations
@@ -107,6 +107,7 @@ def measured(usual_slowness: float) -> Iterator[Spent]:
 _shared: Counter[str] = Counter()
 """Seconds of this process so far that are held against no test: of `fixtures`, for `all`, and `waiting` in either."""
 _collection = {"begun": 0.0}
+"""Processor time of this process when the last collection of garbage began."""
 
 
 @contextmanager
