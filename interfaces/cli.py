@@ -22,7 +22,6 @@ COMMANDS = {  # name → (module:attribute, line in the list of commands)
     "load": ("interfaces.commands.load:load", "Load files and folders into a collection."),
     "watch": ("interfaces.commands.watch:watch", "Keep folders in sync with a collection."),
     "export": ("interfaces.commands.export_import:export", "Write collections into a folder."),
-    "mirror": ("interfaces.commands.mirror:mirror", "Keep a copy of a collection of another service."),
     "audit": ("interfaces.commands.access.audit:audit", "Show who did what and when."),
     "check": ("interfaces.commands.check_rebuild:check", "Check the indexes of collections."),
     "rebuild": ("interfaces.commands.check_rebuild:rebuild", "Rebuild indexes from the catalogue."),

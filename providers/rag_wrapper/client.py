@@ -10,12 +10,11 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import numpy as np
 import orjson
 
-from providers.outbound.answer_streams import json_object, lines
 from providers.outbound.answers import listed, whole
 from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.network import Network
@@ -25,7 +24,6 @@ from schemas.errors import (
     ConflictError,
     DatabaseNotFoundError,
     NotFoundError,
-    UnavailableError,
 )
 from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT, full_name, is_elsewhere, parts_of_name
 from schemas.records import Metadata
@@ -177,47 +175,6 @@ class WrapperClient:
         ConflictError when the collection records another model than `embedding_model`."""
         params = _given(embedding_model=embedding_model)
         return self._service.call_with_lines("POST", _collection(name, "import"), lines, params=params)
-
-    @contextmanager
-    def changes(
-        self,
-        name: str,
-        place: Body,
-        *,
-        embedding_model: str | None = None,
-        limit: int | None = None,
-        wait_seconds: int = 0,
-    ) -> Iterator[Iterator[Body]]:
-        """Give the changes since a place, for an empty one from the beginning, with their embeddings in base64, and at
-        last the next place, which has `next`.
-
-        They raise UnavailableError when the answer is cut off. Raises GoneError when one has to begin anew, and
-        ConflictError when a model is named and the collection records another one, or none; an empty name is that of
-        none.
-        """
-        since = _given(since=place.get("next"), as_of=place.get("as_of"), history=place.get("history"))
-        narrowed = _given(limit=limit, embedding_model=embedding_model)
-        asked = {**since, **narrowed, "include": "embedding", "wait": wait_seconds}
-        path = _collection(name, "changes")
-        with self._service.stream(f"{path}{'&' if '?' in path else '?'}{urlencode(asked)}") as (_, pieces):
-            yield self._changes(pieces)
-
-    def _changes(self, pieces: Iterator[bytes]) -> Iterator[Body]:
-        change: Body = {}
-        for line in lines(pieces):
-            with self._service.reading():
-                change = json_object(line)
-            yield change
-        if "next" not in change:
-            raise UnavailableError("The changes broke off before their last line")
-
-    def replace_metadata(self, name: str, metadata: Metadata) -> Body:
-        """Give a collection other metadata."""
-        return self._service.call("PUT", _collection(name, "metadata"), {"metadata": metadata})
-
-    def empty_collection(self, name: str) -> Body:
-        """Delete all documents of a collection; the next one may have another dimension."""
-        return self._service.call("DELETE", _collection(name, "documents/all"))
 
     def call_tool(self, name: str, arguments: Body) -> Body:
         """Return the raw result of a tool of the context layer."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import orjson
 
@@ -14,8 +13,6 @@ from schemas.records import Document, Metadata
 
 EMBEDDED_BY = ("embedding_provider", "embedding_model", "embedding_connection")
 """The keys of a collection's metadata that say what made its vectors."""
-MIRRORED = "mirror"
-"""The key of a copy's metadata that says of what it is a copy, and how far it has come. Its vectors come from there."""
 
 EMBEDDING_FUNCTION = "embedding_function"
 """The key of what a client of Chroma configured that says what it embeds by."""
@@ -128,15 +125,6 @@ class Part:
     left: int
     revision: int
     erasures: int
-
-
-def copy_of(metadata: Metadata) -> Mapping[str, Any] | None:
-    """Return what a collection's metadata say of what it is a copy of, None when they do not say it as a mirror does:
-    a user may have another use for the key."""
-    mark = metadata.get(MIRRORED)
-    if not isinstance(mark, dict) or not all(isinstance(mark.get(key), str) for key in ("url", "collection", "id")):
-        return None
-    return mark if type(mark.get("next")) is int else None
 
 
 def recorded_model(metadata: Metadata) -> str | None:

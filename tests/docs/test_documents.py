@@ -74,7 +74,7 @@ def test_every_setting_is_in_a_table_with_its_default():
         for option in load.params
         if isinstance(option, click.Option) and option.envvar
     }
-    keys = dict.fromkeys((f"RAG_{of}_API_KEY" for of in ("EMBEDDING", "CHAT", "RERANK", "SOURCE")), NOTHING)
+    keys = dict.fromkeys((f"RAG_{of}_API_KEY" for of in ("EMBEDDING", "CHAT", "RERANK")), NOTHING)
     assert documented == {**of_load, **of_the_service, **keys}
 
 

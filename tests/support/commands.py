@@ -12,7 +12,7 @@ from tests.support.forking import RUN_MAIN, Forked
 from tests.support.live import PATIENCE_SECONDS
 
 _LIVES_ON = re.compile(
-    r"\b(rag-wrapper|interfaces\.cli)\b.* (serve|watch|mcp|mirror)( |$)|-m interfaces\.commands\.(demo|serve)\b"
+    r"\b(rag-wrapper|interfaces\.cli)\b.* (serve|watch|mcp)( |$)|-m interfaces\.commands\.(demo|serve)\b"
     r"|(^|[/ ])gunicorn( |$)|\bchroma run\b|\bchromadb_rust_bindings as bindings\b|(^|[/ ])chromium\b|\bnpm\b|\bpip\b"
     r"|\binitdb\b|/pg_ctl .* start$|\bpostgres -D\b"
 )

@@ -23,7 +23,6 @@ from schemas.storage.reembedding import (
     Reembedding,
     ReembeddingNotFoundError,
     Status,
-    copy_of,
     embedded_by,
     recorded_connection,
     recorded_model,
@@ -68,18 +67,12 @@ class Reembeddings:
         """Have vectors made by what `embedding` names under the keys `EMBEDDED_BY`, or go on with that where it failed.
         Where those are kept that the collection was switched back from, it is switched to them.
 
-        Raises ConflictError when others are being made, when old ones are kept, and for a mirror, and InvalidInputError
-        when the collection's metadata have no room for what `embedding` says.
+        Raises ConflictError when others are being made, and when old ones are kept, and InvalidInputError when the
+        collection's metadata have no room for what `embedding` says.
         """
 
         def operation(transaction: Transaction) -> Reembedding:
             source = writable(transaction, name)
-            if copy_of(source.metadata) is not None:
-                raise ConflictError(
-                    f"Collection '{name}' is a copy of another service's, and so are its vectors: re-embed that one",
-                    code="reembedding_of_mirror",
-                    collection=name,
-                )
             known = beside(transaction, source)
             if known is not None:
                 mark = _mark(known)

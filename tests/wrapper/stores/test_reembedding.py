@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, TooOldError
 from schemas.metadata import MAX_COLLECTION_BYTES
 from schemas.records import Since
-from schemas.storage.reembedding import MIRRORED, ReembeddingNotFoundError
+from schemas.storage.reembedding import ReembeddingNotFoundError
 from tests.wrapper.stores.conftest import BOTH
 from tests.wrapper.stores.reembedded import NEW, NEWER, Collection, Crash, embedded
 from wrapper.catalog.changes.feed import check_since, history_of
@@ -24,8 +24,6 @@ ACTION = st.one_of(
     st.tuples(st.just("change"), st.tuples(IDS)),
     st.tuples(st.sampled_from(["step", "step", "empty", "rename"]), st.just(())),
 )
-COPIED = {"url": "http://there:5006", "collection": "library", "id": "s1", "next": 4, "history": "h"}
-"""What a mirror says of its copy."""
 
 
 @pytest.mark.slow
@@ -132,12 +130,6 @@ def describe(docs, change):
     docs._write(lambda transaction: collection_writes.change_collection_metadata(transaction, docs.name, change))
 
 
-def test_a_copy_of_another_services_collection_is_refused(docs):
-    describe(docs, lambda metadata: metadata | {MIRRORED: COPIED})
-    with pytest.raises(ConflictError, match="re-embed that one"):
-        docs.work.begin(docs.name, NEW)
-
-
 def fill_metadata(docs, *, room):
     """Give the collection metadata that have `room` for that many bytes."""
     metadata = {"of": 1, "text": ""}
@@ -164,15 +156,6 @@ def test_metadata_without_room_for_the_names_of_the_new_model_are_refused(docs):
     fill_metadata(docs, room=room)
     docs.finish()
     assert docs.collection().metadata == {**metadata, **NEW}
-
-
-@pytest.mark.parametrize("told", ["yes", {}, {**COPIED, "id": 5}, {**COPIED, "next": True}, [COPIED]])
-def test_what_a_user_says_of_a_mirror_is_no_copy_of_anything(docs, told):
-    describe(docs, lambda metadata: metadata | {MIRRORED: told})
-    docs.add("a")
-    docs.switch()
-    docs.check_switched(docs.contents())
-    assert docs.collection().metadata == {"of": 1, MIRRORED: told, **NEW}
 
 
 @pytest.mark.parametrize("told", [["a"], {"of": "a"}, 5, None, ""])
