@@ -66,7 +66,7 @@ def catalog_access(settings: WrapperSettings, *, makes: bool = True) -> CatalogA
         raise ConfigurationError(
             "RAG_CATALOG_URL names a PostgreSQL database, whose driver is missing: pip install 'rag-wrapper[postgres]'"
         ) from None
-    database = PostgresDatabase(settings.catalog_url)
+    database = PostgresDatabase(settings.catalog_url, settings.catalog_schema)
     engine = engine_number(None if settings.chroma_url else _engine_id(settings.data_dir, makes=makes))
     return CatalogAccess(
         database,

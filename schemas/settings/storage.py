@@ -25,6 +25,8 @@ from schemas.storage.write_waits import INDEX, WAITS
 LOG_LEVELS = ("debug", "info", "warning", "error")
 SQLITE = "sqlite:///"
 POSTGRESQL = ("postgresql+psycopg://", "postgresql://")
+OWN_SCHEMA = "rag_wrapper"
+SCHEMA_NAME = re.compile(r"(?!pg_|information_schema$)[a-z_][a-z0-9_]{0,62}")
 A_HOST = "a host: rag.example, rag.example:8443, *.corp.example or an address"
 AN_ORIGIN = "an origin: https://console.example, http://localhost:3000 or https://*.corp.example, without a path"
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -47,6 +49,7 @@ class WrapperSettings:
     service_threads: int = 16  # requests of each process that may wait for other services at a time
     service_seconds: float = 120.0  # how long a request may wait for other services in all
     catalog_url: str = field(default="", repr=False)  # empty: a SQLite file in the data directory
+    catalog_schema: str = OWN_SCHEMA  # schema of the catalogue on PostgreSQL
     chroma_url: str = ""  # empty: an engine of our own, as a child process
     chroma_token: str = field(default="", repr=False)  # the token that a Chroma server requires; empty: none
     chroma_token_header: str = "X-Chroma-Token"  # header of the token; in Authorization it is a bearer token
@@ -112,6 +115,7 @@ def read_wrapper_settings() -> WrapperSettings:
             "SERVICE_SECONDS", default.service_seconds, validate=validate.Range(min=0.1, max=3600)
         ),
         "catalog_url": env.str("CATALOG_URL", default.catalog_url),
+        "catalog_schema": env.str("CATALOG_SCHEMA", default.catalog_schema),
         "chroma_url": env.str("CHROMA_URL", default.chroma_url),
         "chroma_token": env.str("CHROMA_TOKEN", default.chroma_token),
         "chroma_token_header": env.str("CHROMA_TOKEN_HEADER", default.chroma_token_header),
@@ -172,6 +176,7 @@ def read_wrapper_settings() -> WrapperSettings:
             raise ConfigurationError(f"Wrong settings: {variable} must start with {' or '.join(schemes)}")
     _check_chroma(settings)
     _check_pair(settings)
+    _check_schema(settings)
     return settings
 
 
@@ -194,6 +199,21 @@ def _check_pair(settings: WrapperSettings) -> None:
     for variable, other in (("RAG_TLS_CERT", "RAG_TLS_KEY"), ("RAG_TLS_KEY", "RAG_TLS_CERT")):
         if given[variable] and not given[other]:
             raise ConfigurationError(f"Wrong settings: {variable} is set and {other} is not: TLS needs both")
+
+
+def _check_schema(settings: WrapperSettings) -> None:
+    """Raise ConfigurationError when the catalogue cannot be in a schema of that name."""
+    if not SCHEMA_NAME.fullmatch(settings.catalog_schema):
+        raise ConfigurationError(
+            "Wrong settings: RAG_CATALOG_SCHEMA takes 1 to 63 lower-case letters of ASCII, digits and _, no digit first, "
+            "and none of PostgreSQL's own schemas (pg_…, information_schema)",
+            field="RAG_CATALOG_SCHEMA",
+        )
+    if settings.catalog_schema != OWN_SCHEMA and not settings.catalog_url.startswith(POSTGRESQL):
+        raise ConfigurationError(
+            "Wrong settings: RAG_CATALOG_SCHEMA is of a PostgreSQL database, and RAG_CATALOG_URL names none",
+            field="RAG_CATALOG_SCHEMA",
+        )
 
 
 def _check_chroma(settings: WrapperSettings) -> None:

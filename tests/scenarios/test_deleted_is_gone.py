@@ -8,6 +8,7 @@ import pytest
 from schemas.settings import RetrievalSettings
 from tests.scenarios.databases import holds, tables_with
 from tests.support.live import eventually
+from wrapper.catalog.postgres.own_tables import EVER, OF_PARTS, WORDS
 
 OTHER_PROGRAMS = ("chroma", "catalog.sqlite")
 """Files that can only be read through the program that wrote them."""
@@ -104,3 +105,11 @@ def test_context_tools_keep_nothing_of_a_deleted_document(app, client, traces, m
 def _kept_answers(app):
     with app.extensions["rag.service"].catalog.read() as transaction:
         return {row[0] for row in transaction.rows("SELECT key FROM kept_answers")}
+
+
+def test_every_table_is_known_to_be_ours(app):
+    """What is not is neither written anew by an erasure on PostgreSQL nor in a backup."""
+    with app.extensions["rag.service"].catalog.freely.read() as transaction:
+        tables = {name for (name,) in transaction.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        parts = {part for (part,) in transaction.rows("SELECT part FROM part_versions")}
+    assert (tables, parts) == (EVER - {WORDS}, OF_PARTS.keys())

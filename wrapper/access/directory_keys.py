@@ -12,6 +12,7 @@ from wrapper.access.room_to_revoke import RoomToRevoke
 from wrapper.access.stored_keys import StoredKeys, utc_now
 from wrapper.backups.before_migration import keep_before_migration, note_release
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.postgres.own_tables import own_tables
 from wrapper.catalog_choice import catalog_access
 from wrapper.catalogue_mark import check_mark, is_marked, other_catalogue
 from wrapper.engine.data_directory_lock import unusable
@@ -19,11 +20,7 @@ from wrapper.floored_catalog import FlooredCatalog
 from wrapper.free_disk import check_floor, free_disk_mb
 from wrapper.start_checks import catalogue_path
 
-FIND_TABLE = {
-    "sqlite": "SELECT 1 FROM sqlite_master WHERE name = 'api_keys'",
-    "postgresql": "SELECT 1 WHERE to_regclass('api_keys') IS NOT NULL",
-}
-"""What finds the table of keys, by the kind of the database."""
+FIND_TABLE = "SELECT 1 FROM sqlite_master WHERE name = 'api_keys'"
 
 
 @contextmanager
@@ -68,6 +65,8 @@ def has_keys(settings: WrapperSettings) -> bool:
     if path is not None and not path.exists():
         return False
     with closing(Catalog(catalog_access(settings, makes=False).database)) as catalog, catalog.read() as transaction:
-        if transaction.row(FIND_TABLE[catalog.kind]) is None:
-            return False
-        return transaction.row("SELECT 1 FROM api_keys LIMIT 1") is not None
+        if catalog.kind == "postgresql":
+            has_table = "api_keys" in own_tables(transaction.rows)
+        else:
+            has_table = transaction.row(FIND_TABLE) is not None
+        return has_table and transaction.row("SELECT 1 FROM api_keys LIMIT 1") is not None

@@ -5,8 +5,9 @@ Layers above keep tables of their own in the same database, as named parts with 
 
 from __future__ import annotations
 
+import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import orjson
@@ -17,16 +18,22 @@ from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT
 from schemas.sealed_cursors import new_key
 from schemas.storage.engine_records import FULL
 from wrapper.catalog import tables
+from wrapper.catalog.postgres.own_tables import HAS_WORD_RULES, others_tables
 from wrapper.catalog.texts.signatures import COLUMNS, signature
 from wrapper.catalog.words.old_tables import drop_old_tables
 
 BYTE_LENGTHS = {"sqlite": "length(CAST({} AS BLOB))", "postgresql": "octet_length({})"}
 """The bytes of a text as each database stores it."""
 TEXTS_AT_ONCE = 1_000
-OLD_CONFIGURATION = text(
-    "SELECT 1 FROM pg_ts_config WHERE cfgname = 'rag_words' AND cfgnamespace = current_schema()::regnamespace"
-)
-"""What finds the text search configuration by which earlier releases indexed words on PostgreSQL."""
+OWN_TABLES = {
+    "schema_version": {"version"},
+    "document_fields": set(tables.document_fields.columns.keys()),
+    **{name: set(table.columns.keys()) for name, table in tables.metadata.tables.items()},
+}
+"""The columns of each of our tables."""
+OWN_TABLES["idempotency_keys"].add("answer")  # of earlier releases
+CATALOGUE = {"schema_version", "counters", "outbox"}
+CREATES = re.compile(r"CREATE TABLE (\w+)")
 
 
 def _first_tables(connection: Connection) -> None:
@@ -88,7 +95,7 @@ def _one_word_index(connection: Connection) -> None:
 
 def _words_by_language(connection: Connection) -> None:
     """Both databases have their words in segments, which know their language."""
-    if connection.dialect.name == "postgresql" and connection.execute(OLD_CONFIGURATION).first():
+    if connection.dialect.name == "postgresql" and connection.execute(text(HAS_WORD_RULES)).first():
         connection.execute(text("DROP TABLE words"))
         connection.execute(text("DROP TEXT SEARCH CONFIGURATION rag_words"))
         connection.execute(text("DROP TEXT SEARCH DICTIONARY rag_english"))
@@ -261,31 +268,44 @@ def migrate(connection: Connection) -> None:
     Raises ConfigurationError when a newer release wrote the schema, or when another program has tables with our names
     in the database.
     """
-    connection.execute(text("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"))
-    version = connection.execute(text("SELECT max(version) FROM schema_version")).scalar() or 0
+    names = set(inspect(connection).get_table_names())
+    version = 0
+    if names >= CATALOGUE:
+        version = connection.execute(text("SELECT max(version) FROM schema_version")).scalar() or 0
+    elif taken := names & OWN_TABLES.keys():
+        raise others_tables(taken)
+    else:
+        connection.execute(text("CREATE TABLE schema_version (version INTEGER NOT NULL)"))
     if version > len(STEPS):
         raise ConfigurationError(
             f"The catalogue has schema version {version}, this release knows {len(STEPS)}: use the newer release",
             version=version,
         )
-    if version == 0:
-        _check_names(connection)
+    if version < len(STEPS):
+        _check_tables(connection, names)
     for number, step in enumerate(STEPS[version:], start=version + 1):
         step(connection)
         connection.execute(text("INSERT INTO schema_version VALUES (:version)"), {"version": number})
 
 
-def _check_names(connection: Connection) -> None:
-    taken = sorted(tables.metadata.tables.keys() & set(inspect(connection).get_table_names()))
+def _check_tables(connection: Connection, names: Collection[str]) -> None:
+    """Raise ConfigurationError where a step would take a table of another program for ours, for it has our name."""
+    inspector = inspect(connection)
+    taken = [
+        name
+        for name in OWN_TABLES.keys() & names
+        if not {each["name"] for each in inspector.get_columns(name)} <= OWN_TABLES[name]
+    ]
     if taken:
-        raise ConfigurationError(f"The catalogue's database has tables of another program: {', '.join(taken)}")
+        raise others_tables(taken)
 
 
 def migrate_part(connection: Connection, part: str, steps: Sequence[Sequence[str]]) -> None:
     """Bring the tables of a part to their newest version, inside the caller's write transaction.
 
     Each step is a sequence of statements that both databases understand, in which `{text}` and `{bytes}` stand for the
-    types of the database. Raises ConfigurationError when a newer release wrote the part.
+    types of the database. Raises ConfigurationError when a newer release wrote the part, or another program has a table
+    of a name that it needs.
     """
     types = TYPES[connection.dialect.name]
     connection.execute(text("CREATE TABLE IF NOT EXISTS part_versions (part VARCHAR(64) PRIMARY KEY, version INTEGER)"))
@@ -300,6 +320,9 @@ def migrate_part(connection: Connection, part: str, steps: Sequence[Sequence[str
         return  # without a write: a full disk has no room for one
     for step in steps[version:]:
         for statement in step:
+            created = CREATES.match(statement)
+            if created is not None and inspect(connection).has_table(created[1]):
+                raise others_tables([created[1]])
             connection.exec_driver_sql(statement.format(**types))
     connection.execute(text("DELETE FROM part_versions WHERE part = :part"), {"part": part})
     connection.execute(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from schemas.records import Document
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.names.beside import belongs_to
+from wrapper.catalog.postgres.own_tables import own_tables
 
 MOST_PROBES = 12
 """The most documents whose bytes are looked for: each costs a search through all files."""
@@ -45,7 +46,10 @@ def tables_with(transaction: Transaction, kind: str, probe: bytes) -> list[str]:
     )
     shown = [(belongs_to(transaction, name), name) for (name,) in rows]
     found = [f"collection '{name if source is None else source.name}'" for source, name in shown]
+    ours = own_tables(transaction.rows) if kind == "postgresql" else None
     for table, column in transaction.rows(_COLUMNS[kind]):
+        if ours is not None and table not in ours:
+            continue
         is_text = (table, column) == ("documents", "text")
         if not is_text and transaction.row(
             f'SELECT 1 FROM "{table}" WHERE "{column}" <> replace("{column}", ?, \'\') LIMIT 1', (words,)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.postgres.own_tables import size_bytes
 
 FOLDERS = {
     "engine": "chroma",
@@ -23,7 +24,7 @@ def stored_bytes(data_dir: Path, catalogue: Path | None, catalog: Catalog) -> di
     """Return the bytes of each part; `catalogue` is the file of the catalogue, None where that is on PostgreSQL."""
     if catalogue is None:
         with catalog.read() as transaction:
-            found = {"catalogue": int(transaction.value("SELECT pg_database_size(current_database())"))}
+            found = {"catalogue": size_bytes(transaction.rows)}
     else:
         found = {"catalogue": _size(catalogue), "catalogue_wal": _size(catalogue.with_name(f"{catalogue.name}-wal"))}
     found |= {part: sum(_sizes(data_dir / folder)) for part, folder in FOLDERS.items()}

@@ -1,4 +1,4 @@
-"""Copies of a catalogue in PostgreSQL: its tables, read in one snapshot by `COPY`, and what makes them anew.
+"""Copies of a catalogue in PostgreSQL: its own tables, read in one snapshot by `COPY`, and what makes them anew.
 
 Nothing but the server itself is needed, no program of it. What makes a table is asked of the server's own catalogue, so
 tables of any release are copied as they are.
@@ -6,9 +6,11 @@ tables of any release are copied as they are.
 
 from __future__ import annotations
 
+import re
 import secrets
 import uuid
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +20,16 @@ import psycopg
 from psycopg.sql import SQL, Composed, Identifier
 
 from schemas.errors import ConfigurationError, ConflictError
+from wrapper.catalog.postgres.own_tables import (
+    EVER,
+    HAS_WORD_RULES,
+    OF_PARTS,
+    others_tables,
+    own_tables,
+    size_bytes,
+    tables_named,
+)
+from wrapper.catalog.postgres.place import SCHEMA, make_schema, rows_of
 from wrapper.catalog.snapshots import BLOCK_BYTES, Contents, Receiver, Snapshot, contents
 
 SCHEMA_MEMBER = "postgresql/schema.json"
@@ -28,7 +40,7 @@ TOKEN_TABLE = "restore_under_way"
 LOCK_OF_TOKEN = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 """Held by the transaction of a restore until everybody sees that it has committed, or it never will: a server completes
 a commit whose client was killed."""
-TABLES = f"""
+TABLES = """
 SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
   CASE WHEN a.attcollation <> t.typcollation THEN l.collname END, a.attnotnull, pg_get_expr(d.adbin, d.adrelid)
 FROM pg_class c
@@ -36,19 +48,19 @@ JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdroppe
 JOIN pg_type t ON t.oid = a.atttypid
 LEFT JOIN pg_collation l ON l.oid = a.attcollation
 LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
-WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND c.relname <> '{TOKEN_TABLE}'
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY(%s)
 ORDER BY c.relname, a.attnum
 """
 CONSTRAINTS = """
 SELECT c.relname, k.conname, pg_get_constraintdef(k.oid, true)
 FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
-WHERE c.relnamespace = current_schema()::regnamespace AND k.contype IN ('p', 'u', 'f')
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY(%s) AND k.contype IN ('p', 'u', 'f')
 ORDER BY k.contype = 'f', c.relname, k.conname
 """
 INDEXES = """
 SELECT pg_get_indexdef(i.indexrelid, 0, true)
 FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-WHERE c.relnamespace = current_schema()::regnamespace
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY(%s)
   AND NOT EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conindid = i.indexrelid)
 ORDER BY 1
 """
@@ -58,11 +70,7 @@ WORD_RULES = (
     "ALTER TEXT SEARCH CONFIGURATION rag_words ALTER MAPPING REPLACE pg_catalog.english_stem WITH rag_english",
 )
 """What earlier releases indexed words by."""
-HAS_WORD_RULES = (
-    "SELECT 1 FROM pg_ts_config WHERE cfgname = 'rag_words' AND cfgnamespace = current_schema()::regnamespace"
-)
-NAMES = "SELECT relname FROM pg_class WHERE relnamespace"
-OWN, TEMPORARY = "current_schema()::regnamespace", "pg_my_temp_schema()"
+INDEX = re.compile(r'CREATE (?:UNIQUE )?INDEX ("[^"]*"|\S+) ON (?P<table>\S+) ')
 
 Connect = Callable[[], psycopg.Connection]
 Json = dict[str, Any]
@@ -78,24 +86,18 @@ class PostgresCopies:
 
     def size_bytes(self) -> int:
         with closing(self._connect()) as connection:
-            return int(
-                _value(
-                    connection,
-                    "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class "
-                    "WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'",
-                )
-            )
+            return size_bytes(rows_of(connection))
 
     def schema_version(self) -> int:
         with closing(self._connect()) as connection:
-            return _contents(connection).schema_version
+            return _own_contents(connection).schema_version
 
     @contextmanager
     def snapshot(self, scratch: Path) -> Iterator[Snapshot]:
         with closing(self._connect()) as connection:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             connection.execute("SET LOCAL statement_timeout = 0")
-            yield Snapshot(_contents(connection), _members(connection))
+            yield Snapshot(_own_contents(connection), _members(connection))
             connection.execute("ROLLBACK")
 
     @contextmanager
@@ -132,7 +134,7 @@ class PostgresCopies:
     def _database(self) -> str:
         """Return what tells a catalogue's place from those in other schemas, databases and servers."""
         with closing(self._connect()) as connection:
-            names = _value(connection, "SELECT md5(current_database() || '/' || current_schema())")
+            names = _value(connection, f"SELECT md5(current_database() || '/' || {SCHEMA})")
             try:
                 return f"{_value(connection, 'SELECT system_identifier FROM pg_control_system()')}.{names}"
             except psycopg.errors.InsufficientPrivilege:  # where the server is somebody else's
@@ -141,8 +143,7 @@ class PostgresCopies:
     def was_restored(self, token: str) -> bool:
         with closing(self._connect()) as connection, connection.transaction():
             connection.execute(LOCK_OF_TOKEN, (token,))
-            named = SQL(f"{NAMES} = {OWN} AND relkind = 'r' AND relname = %s")
-            if connection.execute(named, (TOKEN_TABLE,)).fetchone() is None:
+            if not tables_named(rows_of(connection), (TOKEN_TABLE,)):
                 return False
             found = connection.execute(SQL("SELECT token FROM {}").format(Identifier(TOKEN_TABLE))).fetchall()
             return found == [(token,)]
@@ -158,6 +159,7 @@ class PostgresReceiver:
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
         self._schema: Json | None = None
+        self._left_out: set[str] = set()
         connection.execute("SET LOCAL statement_timeout = 0")
 
     def takes(self, name: str) -> bool:
@@ -176,6 +178,9 @@ class PostgresReceiver:
             self._make_tables(content)
             return
         table = name.removeprefix(TABLE_MEMBER)
+        if table in self._left_out:
+            deque(content, maxlen=0)
+            return
         if self._schema is None or table not in self._schema["tables"]:
             raise ValueError("it has rows of a table that it does not describe")
         columns = [column["name"] for column in self._schema["tables"][table]]
@@ -187,15 +192,23 @@ class PostgresReceiver:
         if self._schema is None:
             raise ValueError("it has no catalogue")
         for table, name, definition in self._schema["constraints"]:
+            if table in self._left_out:
+                continue
             statement = SQL("ALTER TABLE {} ADD CONSTRAINT {} {}")
             self._run(statement.format(Identifier(table), Identifier(name), SQL(definition)))
         for definition in self._schema["indexes"]:
-            if not definition.startswith(("CREATE INDEX ", "CREATE UNIQUE INDEX ")):
+            found = INDEX.match(definition)
+            if found is None:
                 raise ValueError("it has an index that is none")
-            self._run(SQL(definition))
+            if found["table"] not in self._left_out:
+                self._run(SQL(definition))
         if "histories" in self._schema["tables"]:
             self._connection.execute("UPDATE histories SET id = %s", (str(uuid.uuid4()),))
-        return _contents(self._connection, TEMPORARY if self._is_temporary() else OWN)
+        if "part_versions" in self._schema["tables"]:
+            parts = {str(part) for (part,) in self._connection.execute("SELECT part FROM part_versions")}
+            if unknown := sorted(parts - OF_PARTS.keys()):
+                raise ValueError(f"a newer release wrote it: this one knows nothing of '{unknown[0]}'")
+        return _contents(self._connection, self._schema["tables"])
 
     def _is_temporary(self) -> bool:
         return str(_value(self._connection, "SHOW search_path")) == "pg_temp"
@@ -210,6 +223,11 @@ class PostgresReceiver:
         if schema["word_rules"] and not self._is_temporary():
             for statement in WORD_RULES:
                 self._run(SQL(statement))
+        # Earlier releases took what other programs had beside a catalogue for a part of it.
+        self._left_out = schema["tables"].keys() - EVER
+        schema["tables"] = {table: columns for table, columns in schema["tables"].items() if table in EVER}
+        if taken := [] if self._is_temporary() else tables_named(rows_of(self._connection), schema["tables"]):
+            raise others_tables(taken)
         for table, columns in schema["tables"].items():
             self._run(SQL("CREATE TABLE {} ({})").format(Identifier(table), SQL(", ").join(map(_column, columns))))
         self._schema = schema
@@ -250,13 +268,14 @@ def _members(connection: psycopg.Connection) -> Iterator[tuple[str, Iterator[byt
 
 def _described(connection: psycopg.Connection) -> Json:
     tables: dict[str, list[Json]] = {}
-    for table, name, kind, collation, not_null, default in connection.execute(TABLES):
+    ours = (own_tables(rows_of(connection)),)
+    for table, name, kind, collation, not_null, default in connection.execute(TABLES, ours):
         column = {"name": name, "type": kind, "collation": collation, "not_null": not_null, "default": default}
         tables.setdefault(table, []).append(column)
     return {
         "tables": tables,
-        "constraints": [list(row) for row in connection.execute(CONSTRAINTS)],
-        "indexes": [definition for (definition,) in connection.execute(INDEXES)],
+        "constraints": [list(row) for row in connection.execute(CONSTRAINTS, ours)],
+        "indexes": [definition for (definition,) in connection.execute(INDEXES, ours)],
         "word_rules": connection.execute(HAS_WORD_RULES).fetchone() is not None,
     }
 
@@ -277,9 +296,12 @@ def _copy(table: str, columns: list[str], direction: str) -> Composed:
     return SQL("COPY {} ({}) {}").format(Identifier(table), named, SQL(direction))
 
 
-def _contents(connection: psycopg.Connection, namespace: str = OWN) -> Contents:
-    found = connection.execute(SQL(f"{NAMES} = {namespace} AND relkind = 'r'"))
-    return contents({name for (name,) in found}, lambda statement: _value(connection, statement))
+def _own_contents(connection: psycopg.Connection) -> Contents:
+    return _contents(connection, own_tables(rows_of(connection)))
+
+
+def _contents(connection: psycopg.Connection, tables: Collection[str]) -> Contents:
+    return contents(tables, lambda statement: _value(connection, statement))
 
 
 def _value(connection: psycopg.Connection, statement: str) -> Any:
@@ -288,21 +310,23 @@ def _value(connection: psycopg.Connection, statement: str) -> Any:
 
 
 def _move_aside(connection: psycopg.Connection, aside: str | None) -> None:
-    names = [name for (name,) in connection.execute(SQL(f"{NAMES} = {OWN} AND relkind = 'r'"))]
+    names = own_tables(rows_of(connection))
     if not names:
-        return
-    if aside is None:
+        make_schema(connection)
+    elif aside is None:
         raise ConflictError(
-            "The database is not empty: restore into an empty one, or say --replace, which moves its tables to a "
-            "schema of their own",
+            "The database has a catalogue already: restore where none is (RAG_CATALOG_URL, RAG_CATALOG_SCHEMA), or say "
+            "--replace, which moves its tables to a schema of their own",
             code="not_empty",
         )
+    if not names or aside is None:
+        return
     try:
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(aside)))
     except psycopg.errors.InsufficientPrivilege:
         raise ConfigurationError(
-            "What is in the database is moved to a schema of its own, and the role in RAG_CATALOG_URL may make none: "
-            "GRANT CREATE ON DATABASE to it, or restore into an empty database",
+            "The catalogue in the database is moved to a schema of its own, and the role in RAG_CATALOG_URL may make "
+            "none: GRANT CREATE ON DATABASE to it, or restore where no catalogue is",
             field="RAG_CATALOG_URL",
         ) from None
     for name in names:

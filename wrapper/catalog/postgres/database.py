@@ -20,6 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from schemas.errors import ConfigurationError, DiskFloorError, RagError, TooSlowError, UnavailableError
+from schemas.settings.storage import OWN_SCHEMA
 from wrapper.catalog.contract import (
     CLOSED,
     LOCKED,
@@ -30,6 +31,8 @@ from wrapper.catalog.contract import (
     Transaction,
 )
 from wrapper.catalog.postgres import text
+from wrapper.catalog.postgres.own_tables import own_tables
+from wrapper.catalog.postgres.place import SCHEMA, enter_schema, find_schema, make_schema, rows_of
 from wrapper.catalog.postgres.transaction import VALUE_BYTES, PostgresDialect, PostgresTransaction
 
 log = structlog.get_logger(__name__)
@@ -41,11 +44,18 @@ IDLE_WRITER_SECONDS = 60
 """The time after which an idle writer (its machine is gone, its process frozen) no longer keeps others waiting."""
 RECONNECT_SECONDS = 0.5
 SNAPSHOT_POLL_SECONDS = 0.05
-OLDER_SNAPSHOT = (
-    "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
-    "AND backend_xmin IS NOT NULL AND age(backend_xmin) > age((%s::xid8)::xid) LIMIT 1"
+NOW = (
+    "SELECT pg_current_xact_id()::text, "
+    "ARRAY(SELECT virtualxid FROM pg_locks WHERE locktype = 'virtualxid' AND pid <> pg_backend_pid())"
 )
-"""Finds a transaction that still sees what was there before the transaction of that number."""
+"""Returns the number of a transaction, and the names of all that are under way beside it."""
+OLDER_SNAPSHOT = (
+    "SELECT 1 FROM pg_stat_activity a LEFT JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'virtualxid' "
+    "WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND (age(a.backend_xmin) > "
+    "age((%s::xid8)::xid) OR (a.state IS NULL AND a.usesysid IS NOT NULL AND l.virtualxid = ANY(%s))) LIMIT 1"
+)
+"""Finds a transaction that still sees what was there before the transaction of that number. What those of other roles
+see is hidden from ours: of them it finds each that was under way."""
 CONNECTION = {
     "application_name": "rag-wrapper",
     "connect_timeout": 5,
@@ -66,19 +76,20 @@ SESSION = (
     "SET plan_cache_mode = force_custom_plan; SET jit = off; SET join_collapse_limit = 1; "
     "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 )
-LOCK = "SELECT pg_advisory_xact_lock(hashtext('rag catalogue'), hashtext(current_schema()))"
+LOCK = f"SELECT pg_advisory_xact_lock(hashtext('rag catalogue'), hashtext({SCHEMA}))"
 LOCK_OF_WRITERS = f"{LOCK}; SET LOCAL lock_timeout = {LOCK_SECONDS * 1000}"
 CHANNEL = "rag_catalogue"
+"""Of all catalogues in the database: a notice says of which schema it is."""
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITE = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; "
     f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_WRITER_SECONDS * 1000}; "
 )
-COMMIT = f"NOTIFY {CHANNEL}; COMMIT"
+COMMIT = f"SELECT pg_notify('{CHANNEL}', {SCHEMA}); COMMIT"
 
 
 class PostgresDatabase:
-    """Connections and transactions on one PostgreSQL database; its tables are in the first schema of the search path.
+    """Connections and transactions on one schema of a PostgreSQL database: `find_schema` says which.
 
     A connection serves one transaction at a time, and the next transaction takes the connection that was used last; a
     broken one is replaced when the next transaction begins. `url` is `postgresql+psycopg://…` or any address that libpq
@@ -89,7 +100,12 @@ class PostgresDatabase:
     errors: ClassVar[tuple[type[Exception], ...]] = (psycopg.Error, SQLAlchemyError)
 
     def __init__(
-        self, url: str, *, statement_seconds: float = STATEMENT_SECONDS, value_bytes: int = VALUE_BYTES
+        self,
+        url: str,
+        schema: str = OWN_SCHEMA,
+        *,
+        statement_seconds: float = STATEMENT_SECONDS,
+        value_bytes: int = VALUE_BYTES,
     ) -> None:
         try:
             given = conninfo_to_dict(url.replace("postgresql+psycopg://", "postgresql://", 1))
@@ -97,6 +113,8 @@ class PostgresDatabase:
             # The reason may quote the password.
             raise ConfigurationError("RAG_CATALOG_URL is no address of a PostgreSQL database") from None
         self._address: dict[str, Any] = {**CONNECTION, **given}
+        self._wanted_schema = schema
+        self._schema = ""
         self._statement_seconds = statement_seconds
         self._dialect = PostgresDialect(value_bytes)
         self._idle: list[PostgresTransaction] = []
@@ -119,6 +137,10 @@ class PostgresDatabase:
         text.register(connection)
         settings = SESSION.format(lock=LOCK_SECONDS * 1000, statement=int(self._statement_seconds * 1e3))
         connection.execute(settings.encode(), prepare=False)
+        if not self._schema:
+            is_in_address = "search_path" in str(self._address.get("options"))
+            self._schema = find_schema(connection, self._wanted_schema, is_in_address=is_in_address)
+        enter_schema(connection, self._schema)
         return connection
 
     @contextmanager
@@ -154,6 +176,9 @@ class PostgresDatabase:
                 raise ConfigurationError(f"The catalogue's database has the encoding {encoding}: it must have UTF8")
             connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
             connection.exec_driver_sql(LOCK)
+            driver = connection.connection.driver_connection
+            assert isinstance(driver, psycopg.Connection)
+            make_schema(driver)
             step(connection)
             connection.commit()
 
@@ -183,7 +208,7 @@ class PostgresDatabase:
         return UnavailableError("The catalogue is unavailable", code="catalog_unavailable")
 
     def rewrite(self, *, wait_seconds: float) -> str | None:
-        """Write all tables anew, each while nobody else uses it, with their statistics, which quote values.
+        """Write the catalogue's tables anew, each while nobody else uses it, with their statistics, which quote values.
 
         Rows that a transaction of anybody in the database can still see are kept, so such transactions are waited for.
         """
@@ -191,14 +216,12 @@ class PostgresDatabase:
         with closing(self.connect()) as connection:
             connection.execute("SET statement_timeout = 0")
             connection.execute(f"SET lock_timeout = {max(1, int(wait_seconds * 1e3))}".encode())
-            found = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
-            now = "" if found is None else str(found[0])
-            while connection.execute(OLDER_SNAPSHOT, (now,)).fetchone() is not None:
+            now = connection.execute(NOW).fetchone()
+            while connection.execute(OLDER_SNAPSHOT, now).fetchone() is not None:
                 if time.monotonic() > ends_at:
                     return "a transaction that began before is still under way"
                 time.sleep(SNAPSHOT_POLL_SECONDS)
-            tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
-            for (table,) in tables.fetchall():
+            for table in own_tables(rows_of(connection)):
                 connection.execute(SQL("VACUUM (FULL, ANALYZE) {}").format(Identifier(table)))
         return None
 
@@ -283,6 +306,7 @@ class _Changes:
         self._connection: psycopg.Connection | None = None
         self._again_at = float("-inf")
         self._number = 0
+        self._schema = b""
 
     def __call__(self) -> int:
         if self._connection is None:
@@ -291,8 +315,8 @@ class _Changes:
             # Only what the socket already holds is read: no round trip, and no waiting.
             try:
                 self._connection.pgconn.consume_input()
-                while self._connection.pgconn.notifies():
-                    self._number += 1
+                while notice := self._connection.pgconn.notifies():
+                    self._number += notice.extra == self._schema
             except psycopg.OperationalError:
                 self.close()
         return self._number
@@ -310,5 +334,7 @@ class _Changes:
         with suppress(psycopg.Error):
             connection = self._connect()
             connection.execute(f"LISTEN {CHANNEL}".encode())
+            [[schema]] = rows_of(connection)(f"SELECT {SCHEMA}")
+            self._schema = str(schema).encode()
             self._connection = connection
             self._number += 1

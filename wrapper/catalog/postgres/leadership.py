@@ -16,6 +16,7 @@ import psycopg
 import structlog
 
 from schemas.errors import ConfigurationError
+from wrapper.catalog.postgres.place import SCHEMA
 
 log = structlog.get_logger(__name__)
 
@@ -23,8 +24,8 @@ CHECK_SECONDS = 1.0
 FOLLOW_SECONDS = 0.25
 AGAIN_SECONDS = 1.0
 SHARED_ENGINE = 0
-LEAD = "SELECT pg_try_advisory_lock(hashtext('rag leader'), hashtext(current_schema()))"
-ENGINES = "hashtext('rag engine ' || current_schema())"
+LEAD = f"SELECT pg_try_advisory_lock(hashtext('rag leader'), hashtext({SCHEMA}))"
+ENGINES = f"hashtext('rag engine ' || {SCHEMA})"
 CLAIM = f"SELECT pg_try_advisory_lock_shared({ENGINES}, %s)"
 OTHER_ENGINES = (
     "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted "
