@@ -33,6 +33,7 @@ class _Held:
     rebuild: str | None = None
     dimension: int | None = None
     search_width: int | None = None
+    owner: str | None = None
     records: dict[str, _Record] = field(default_factory=dict)
 
 
@@ -66,11 +67,12 @@ class FakeEngine:
         metadata: Metadata | None = None,
         rebuild: str | None = None,
         search_width: int | None = None,
+        owner: str | None = None,
     ) -> str:
         self._refuse_taken(name)
         engine_id = str(uuid.uuid4())
         encoded = encode_collection_metadata(metadata or {})
-        self._collections[engine_id] = _Held(name, metric, encoded, rebuild, search_width=search_width)
+        self._collections[engine_id] = _Held(name, metric, encoded, rebuild, search_width=search_width, owner=owner)
         return engine_id
 
     def delete_collection(self, name: str) -> bool:
@@ -85,15 +87,15 @@ class FakeEngine:
             self._refuse_taken(new_name)
         self._held(engine_id).name = new_name
 
-    def set_collection_metadata(self, engine_id: str, metadata: Metadata) -> None:
-        self._held(engine_id).metadata = encode_collection_metadata(metadata)
-        self._held(engine_id).rebuild = None
+    def set_collection_metadata(self, engine_id: str, metadata: Metadata, *, owner: str | None = None) -> None:
+        held = self._held(engine_id)
+        held.metadata, held.rebuild, held.owner = encode_collection_metadata(metadata), None, owner
 
-    def widen_search(self, name: str, search_width: int | None = None) -> None:
+    def widen_search(self, name: str, search_width: int | None = None, *, engine_id: str | None = None) -> None:
         """Note the width of search. This engine always finds everything."""
-        engine_id = self._id_of(name)
-        if engine_id is not None and search_width is not None:
-            self._held(engine_id).search_width = search_width
+        found = self._id_of(name)
+        if found is not None and engine_id in (None, found) and search_width is not None:
+            self._held(found).search_width = search_width
 
     def upsert(
         self,
@@ -185,6 +187,7 @@ class FakeEngine:
             held.metric,
             rebuild=held.rebuild,
             search_width=held.search_width,
+            owner=held.owner,
         )
 
     def _held(self, engine_id: str) -> _Held:

@@ -19,6 +19,7 @@ from schemas.errors import InvalidInputError
 from schemas.records import Metadata, Vector
 from wrapper.engine.encoding import (
     LISTS_KEY,
+    OWNER_KEY,
     REBUILD_KEY,
     encode_collection_metadata,
     encode_metadata,
@@ -119,11 +120,12 @@ class EngineClient:
         metadata: Metadata | None = None,
         rebuild: str | None = None,
         search_width: int | None = None,
+        owner: str | None = None,
         timeout_seconds: float = 10.0,
     ) -> str:
-        """Make a collection and return its engine id. `metric` is `cosine`, `l2` or `ip`; `rebuild` is kept with the
-        collection until its metadata is set; `search_width` is another width of search than that of new ones. Raises
-        EngineConflictError when the name exists."""
+        """Make a collection and return its engine id. `metric` is `cosine`, `l2` or `ip`; `rebuild` and `owner` are
+        kept with the collection until its metadata is set; `search_width` is another width of search than that of new
+        ones. Raises EngineConflictError when the name exists."""
         hnsw: dict[str, Any] = {"space": metric, **self._hnsw}
         if search_width is not None:
             hnsw["ef_search"] = self._width(search_width)
@@ -131,6 +133,8 @@ class EngineClient:
         encoded = encode_collection_metadata(metadata or {}) or {}
         if rebuild is not None:
             encoded[REBUILD_KEY] = rebuild
+        if owner is not None:
+            encoded[OWNER_KEY] = owner
         if encoded:
             body["metadata"] = encoded
         path = self._access.collections_path
@@ -162,16 +166,24 @@ class EngineClient:
         """Rename a collection. Raises EngineConflictError when the name is taken."""
         self._transport.call("PUT", self._named(engine_id), {"new_name": new_name}, timeout_seconds=timeout_seconds)
 
-    def set_collection_metadata(self, engine_id: str, metadata: Metadata, *, timeout_seconds: float = 10.0) -> None:
-        """Replace all metadata. The engine's own keys (`hnsw:*`), which configure older collections, are kept when
-        `metadata` has them. Chroma refuses an empty object, but leaves nothing of one that holds only nulls."""
+    def set_collection_metadata(
+        self, engine_id: str, metadata: Metadata, *, owner: str | None = None, timeout_seconds: float = 10.0
+    ) -> None:
+        """Replace all metadata, the mark of the `owner` with it. The engine's own keys (`hnsw:*`), which configure
+        older collections, are kept when `metadata` has them. Chroma refuses an empty object, but leaves nothing of one
+        that holds only nulls."""
         encoded = {**reserved_metadata(metadata), **(encode_collection_metadata(metadata) or {NO_METADATA: None})}
+        if owner is not None:
+            encoded[OWNER_KEY] = owner
         self._transport.call("PUT", self._named(engine_id), {"new_metadata": encoded}, timeout_seconds=timeout_seconds)
 
-    def widen_search(self, name: str, search_width: int | None = None, *, timeout_seconds: float = 10.0) -> None:
-        """Widen the search of an index, at least to that of new ones, from the next time the engine loads it."""
+    def widen_search(
+        self, name: str, search_width: int | None = None, *, engine_id: str | None = None, timeout_seconds: float = 10.0
+    ) -> None:
+        """Widen the search of an index, at least to that of new ones, from the next time the engine loads it. Where an
+        `engine_id` is given and another collection has the name, nothing is done."""
         found = self.get_collection(name, timeout_seconds=timeout_seconds)
-        if found is None or not _is_narrow(found, self._width(search_width)):
+        if found is None or engine_id not in (None, found.id) or not _is_narrow(found, self._width(search_width)):
             return
         body = {"new_configuration": {"hnsw": {"ef_search": self._width(search_width)}}}
         self._transport.call("PUT", self._named(found.id), body, timeout_seconds=timeout_seconds)

@@ -26,8 +26,10 @@ JSON_KEY = "rag:json"
 LISTS_KEY = "rag:lists"
 REBUILD_KEY = "rag:rebuild"
 """The key, in the metadata of a collection made by a rebuild, of the name under which it was made."""
+OWNER_KEY = "rag:catalogue"
+"""The key, in the metadata of a collection that a service made, of the identity of its catalogue."""
 OWN_KEYS = (JSON_KEY, LISTS_KEY)
-MARKS = (LISTS_KEY, REBUILD_KEY)
+MARKS = (LISTS_KEY, REBUILD_KEY, OWNER_KEY)
 REFUSED_PREFIXES = ("#", "$", *RESERVED_PREFIXES)
 MIN_INT, MAX_INT = -(2**63), 2**63 - 1
 # Beyond these, Chroma's JSON reader is off by one in the last binary digit for some numbers: the decimal form has more
@@ -133,7 +135,7 @@ def size_of(encoded: Metadata | None) -> int:
 
 
 def _key_held(key: str) -> bool:
-    return key not in ("", *OWN_KEYS) and not key.startswith(REFUSED_PREFIXES) and _is_text(key)
+    return key not in ("", *OWN_KEYS, *MARKS) and not key.startswith(REFUSED_PREFIXES) and _is_text(key)
 
 
 def _held_in_document(value: Any) -> bool:

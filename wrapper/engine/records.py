@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from schemas.records import METRICS, Metadata, Vector
-from wrapper.engine.encoding import REBUILD_KEY, decode_metadata
+from wrapper.engine.encoding import OWNER_KEY, REBUILD_KEY, decode_metadata
 
 Part = Literal["documents", "metadatas", "embeddings", "uris"]
 
@@ -20,7 +20,8 @@ class EngineCollection:
 
     `metadata` is as the client gave it; `dimension` is None before the first record; `metric` is the one it was made
     with, as far as the engine says. `rebuild` is the name under which a rebuild made it, None for others;
-    `search_width` is the index's `ef_search`, None where the engine does not say.
+    `search_width` is the index's `ef_search`, None where the engine does not say. `owner` is the catalogue for which it
+    was made, None for what others or earlier releases made.
     """
 
     id: str
@@ -30,6 +31,7 @@ class EngineCollection:
     metric: str
     rebuild: str | None = None
     search_width: int | None = None
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ def read_collection(item: dict[str, Any]) -> EngineCollection:
         metric,
         rebuild=encoded.get(REBUILD_KEY),
         search_width=(configuration.get("hnsw") or {}).get("ef_search"),
+        owner=encoded.get(OWNER_KEY),
     )
 
 

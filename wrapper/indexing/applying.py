@@ -16,7 +16,7 @@ from schemas.errors import UnavailableError
 from schemas.records import Document, Vector
 from schemas.storage.engine_records import FULL
 from schemas.storage.recall import LEAST_RECALL
-from wrapper.catalog import reads
+from wrapper.catalog import identity, reads
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import outbox, set_aside, standstills, states
@@ -272,10 +272,11 @@ class Applier:
     def _set_metadata(self, entry: outbox.Entry) -> None:
         with self._catalog.read() as transaction:
             collection = collection_by_key(transaction, entry.collection_key)
+            owner = identity.find(transaction)
         if collection is None or collection.engine_id is None:
             return
         try:
-            self._engine.set_collection_metadata(collection.engine_id, collection.metadata)
+            self._engine.set_collection_metadata(collection.engine_id, collection.metadata, owner=owner)
         except EngineRefusedError as error:
             # The catalogue answers with the metadata itself, and the collection's documents must not wait for it.
             log.error("the engine refuses a collection's metadata", collection=collection.name, reason=error.message)

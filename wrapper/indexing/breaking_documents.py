@@ -64,14 +64,14 @@ class Sifter:
 
     def _try(self, collection: Collection, documents: Sequence[Document]) -> None:
         name = trial_name(collection.key)
-        self._engine.delete_collection(name)
+        self._collections.discard(name)
         engine_id = self._collections.make(collection, name)
         try:
             self._collections.send(replace(collection, engine_id=engine_id), documents, {}, all_new=True)
             self._engine.count(engine_id)
         finally:
             try:
-                self._engine.delete_collection(name)
+                self._collections.discard(name)
             except UnavailableError as error:
                 log.warning("a collection for trials stays until the next one", reason=error.message)
 

@@ -234,7 +234,7 @@ class Checkups:
         try:
             if not is_trusted:
                 # As far as is known the engine has just started, and loads the index with this check.
-                self._engine.widen_search(collection.engine_name, report.search_width)
+                self._engine.widen_search(collection.engine_name, report.search_width, engine_id=collection.engine_id)
             expected = None if entries else collection.count - len(refused)
             finding = self._doctor.look(collection, canaries, expected=expected)
         except (EngineBrokenError, EngineCollectionMissingError) as error:
@@ -363,7 +363,7 @@ class Checkups:
         elif candidates is not None:
             if candidates != before.candidates:
                 log.info("an index is searched more widely", collection=collection.name, candidates=candidates)
-            self._engine.widen_search(collection.engine_name, width)
+            self._engine.widen_search(collection.engine_name, width, engine_id=collection.engine_id)
 
 
 def _only_documents(entries: list[outbox.Entry]) -> bool:

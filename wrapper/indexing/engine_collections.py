@@ -13,10 +13,11 @@ import structlog
 from schemas.errors import InvalidInputError, RagError
 from schemas.records import Collection, Document
 from schemas.storage.engine_records import FULL, VECTORS
+from wrapper.catalog import identity
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import outbox, reports, states
-from wrapper.engine.client import SEARCH_WIDTHS, EngineClient
+from wrapper.engine.client import EngineClient
 from wrapper.engine.failures import EngineConflictError, EngineRefusedError
 from wrapper.engine.records import EngineCollection
 from wrapper.engine.tenant_claim import OWNER_MARK
@@ -57,7 +58,8 @@ def is_in_transit(name: str) -> bool:
 class EngineCollections:
     """The engine's collections as the catalogue wants them. Methods raise what the engine client raises.
 
-    In an engine that is `shared`, other clients keep collections of their own: none of them is renamed or deleted.
+    What others made is never deleted. In an engine that is `shared`, they keep collections of their own, and none of
+    them is renamed either.
     `records` is what the records of a collection have for which nothing else was asked.
     """
 
@@ -75,6 +77,7 @@ class EngineCollections:
         """
         with self._catalog.read() as transaction:
             search_width = reports.find(transaction, collection.key).search_width
+            owner = identity.find(transaction)
         create = partial(
             self._engine.create_collection,
             name,
@@ -82,6 +85,7 @@ class EngineCollections:
             metadata=collection.metadata,
             rebuild=None if name == collection.engine_name else name,
             search_width=search_width,
+            owner=owner,
         )
         try:
             return create()
@@ -92,19 +96,20 @@ class EngineCollections:
     def make_room(self, name: str, *, rebuild: str) -> None:
         """Free a name in the engine by deleting or renaming the collection that has it.
 
-        Deleted is a collection that the catalogue dropped, or a leftover of a crash (empty, or made by the rebuild of
-        that name). Any other is somebody's: it is kept and renamed. Raises EngineConflictError when it is somebody's
-        and the engine is shared.
+        Deleted is a collection that the catalogue dropped, one that the rebuild of that name made, and an empty one
+        that is marked as ours: a leftover of a crash. Any other is kept and renamed. Raises EngineConflictError when it
+        is somebody's and the engine is shared.
         """
         found = self._engine.get_collection(name)
         if found is None:
             return
         with self._catalog.read() as transaction:
             dropped = {its_id for gone, its_id in outbox.dropped(transaction) if gone == name}
-        if found.id in dropped or found.rebuild == rebuild or self._is_empty_and_ours(found):
+            ours = identity.find(transaction)
+        if found.id in dropped or self._is_of(found, rebuild) or self._is_leftover(found):
             self._engine.delete_collection(name)
             return
-        if self._shared:
+        if self._shared and found.owner != ours:
             raise EngineConflictError(NAME_TAKEN)
         spared = spared_name(name, found.id)
         log.warning("an unknown engine collection is in the way, renamed", collection=name, renamed_to=spared)
@@ -115,27 +120,31 @@ class EngineCollections:
         found = self._engine.get_collection(name)
         if found is None:
             return
-        is_rebuilt = rebuild is not None and found.rebuild == rebuild
-        if found.id == engine_id or is_rebuilt or self._is_leftover(found):
+        if found.id == engine_id or self._is_of(found, rebuild) or self._is_leftover(found):
             self._engine.delete_collection(name)
 
+    def discard(self, name: str) -> None:
+        """Delete the collection that a rebuild or a trial has made under that name. Another client's is left alone."""
+        found = self._engine.get_collection(name)
+        if found is not None and self._is_of(found, name):
+            self._engine.delete_collection(name)
+
+    def _is_of(self, found: EngineCollection, rebuild: str | None) -> bool:
+        """Return whether a rebuild or a trial of this catalogue made a collection under that name. Those of earlier
+        releases do not say whose they are."""
+        with self._catalog.read() as transaction:
+            owners = (None, identity.find(transaction))
+        return rebuild is not None and found.rebuild == rebuild and found.owner in owners
+
     def _is_leftover(self, found: EngineCollection) -> bool:
-        """Return whether a collection is empty and the catalogue does not know it.
+        """Return whether a collection is empty, marked as ours, and the catalogue does not know it.
 
         Such a collection was made for an entry whose end was never recorded.
         """
         with self._catalog.read() as transaction:
+            ours = identity.find(transaction)
             known = transaction.row("SELECT 1 FROM collections WHERE engine_id = ?", (found.id,))
-        return known is None and self._is_empty_and_ours(found)
-
-    def _is_empty_and_ours(self, found: EngineCollection) -> bool:
-        """Return whether a collection is empty and was made by this service.
-
-        Nobody else makes collections in an engine that is not shared. In a shared one hardly anybody else uses our
-        widths of search.
-        """
-        is_ours = not self._shared or found.search_width in SEARCH_WIDTHS
-        return is_ours and self._engine.count(found.id) == 0
+        return known is None and found.owner == ours and self._engine.count(found.id) == 0
 
     def put_to_use(
         self, collection: Collection, engine_id: str, also: Callable[[Transaction], None] = lambda _: None

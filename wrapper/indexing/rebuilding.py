@@ -185,7 +185,7 @@ class Rebuilds:
         """Forget the rebuild of a collection that is gone, and delete what it has made."""
         self._forget(collection_key)
         self._ended_at.pop(collection_key, None)
-        self._engine.delete_collection(rebuild_name(collection_key, engine_id))
+        self._collections.discard(rebuild_name(collection_key, engine_id))
 
     def step(self) -> Rebuilt | FailedStep | None:
         """Take a small step of one rebuild, the next time of another.
@@ -240,7 +240,7 @@ class Rebuilds:
         if made is None:
             random.Random(key).shuffle(places)
             name = rebuild_name(collection.key, collection.engine_id)
-            self._engine.delete_collection(name)
+            self._collections.discard(name)
             rebuild.made = _Made(name, self._collections.make(collection, name), places, newest)
             rebuild.parts, rebuild.refused = [], {}
         elif block:

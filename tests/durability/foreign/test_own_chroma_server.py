@@ -18,7 +18,7 @@ from tests.durability.workload import add, ask, create, documents, nearest
 from tests.support.chroma import ChromaServer
 from tests.support.live import PATIENCE_SECONDS, eventually, live_service, refused_start
 from tests.support.tls_proxy import token_proxy
-from wrapper.engine.client import EngineClient
+from wrapper.engine.client import SEARCH_WIDTHS, EngineClient
 from wrapper.engine.server_access import EngineAccess
 from wrapper.engine.tenant_claim import CATALOGUE, OWNER_MARK, EngineOwnedError, claim
 from wrapper.indexing.engine_collections import NAME_TAKEN
@@ -204,7 +204,7 @@ def test_foreign_collections_are_left_alone_until_adoption_is_allowed(chroma, tm
     for name in ("theirs", "taken"):
         engine_id = others.create_collection(name, metric="l2", metadata={"owner": "others"})
         others.upsert(engine_id, ["a", "b", "c"], vectors, ["A", "B", "C"], [{"n": n} for n in range(3)], all_new=True)
-    others.create_collection("hollow", metric="cosine")
+    others.create_collection("hollow", metric="cosine", search_width=SEARCH_WIDTHS[0])
     before = _held(others)
     settings = {
         "chroma_url": chroma.url,

@@ -5,10 +5,13 @@ import pytest
 
 from tests.properties.stories import add
 from tests.support.worlds import OPTIONS
+from wrapper.catalog import identity, reads
 from wrapper.catalog.index_state import reports
 from wrapper.catalog.rows import find_collection
+from wrapper.engine.client import SEARCH_WIDTHS
 from wrapper.engine.failures import EngineBrokenError, EngineRefusedError, EngineUnavailableError
-from wrapper.indexing.engine_collections import DOCUMENTS_PER_CALL
+from wrapper.indexing.breaking_documents import Part
+from wrapper.indexing.engine_collections import DOCUMENTS_PER_CALL, rebuild_name, trial_name
 
 
 @pytest.mark.slow
@@ -77,21 +80,46 @@ def test_an_engine_that_is_away_is_not_started_again_for_it(world):
     world.check()
 
 
-def test_somebodys_collection_in_the_way_is_kept_under_another_name(world):
-    theirs = world.engine.create_collection("docs", metric="l2", metadata={"whose": "theirs"})
-    world.engine.upsert(theirs, ["x"], np.ones((1, 2), dtype="<f4"), ["kept"], [{}])
+@pytest.mark.parametrize("texts", [[], ["kept"]])
+def test_somebodys_collection_in_the_way_is_kept_under_another_name(world, texts):
+    """Whatever looks like ours: it may be empty, and searched as widely as ours are."""
+    width = SEARCH_WIDTHS[0]
+    theirs = world.engine.create_collection("docs", metric="l2", metadata={"whose": "theirs"}, search_width=width)
+    if texts:
+        world.engine.upsert(theirs, ["x"], np.ones((1, 2), dtype="<f4"), texts, [{}])
     world.fill()
     [spared] = [each for each in world.engine.list_collections() if each.id == theirs]
     assert spared.name.startswith("docs-replaced-")
     assert spared.metadata == {"whose": "theirs"}
-    assert world.engine.get(theirs).texts == ["kept"]
+    assert world.engine.get(theirs).texts == texts
     assert set(world.records()) == {"d0", "d1", "d2"}
 
 
 def test_an_empty_collection_in_the_way_is_a_leftover(world):
-    world.engine.create_collection("docs", metric="l2")
+    with world.process.catalog.read() as transaction:
+        ours = identity.find(transaction)
+    world.engine.create_collection("docs", metric="l2", owner=ours)
     world.fill()
     world.check()
+    assert [(each.name, each.owner) for each in world.engine.list_collections()] == [("docs", ours)]
+
+
+def test_somebodys_collections_with_names_of_rebuilds_and_trials_are_kept(world):
+    world.fill()
+    theirs = {}
+    with world.process.catalog.read() as transaction:
+        collection = find_collection(transaction, "docs")
+    for name in (trial_name(collection.key), rebuild_name(collection.key, collection.engine_id)):
+        theirs[name] = world.engine.create_collection(name, metric="l2")
+        world.engine.upsert(theirs[name], ["x"], np.ones((1, 2), dtype="<f4"), ["kept"], [{}])
+    sifter = world.process.applier._rebuilds._sifter
+    with world.process.catalog.read() as transaction:
+        documents = list(reads.by_ids(transaction, collection, ["d0"], with_embeddings=True).values())
+    assert sifter.fault(collection, Part([documents[0].position]), documents) is None
+    world.process.applier._rebuilds.begin(collection.key, "a test")
+    world.process.drain()
+    assert world.state() == "ready"
+    assert [world.engine.get(each).texts for each in theirs.values()] == [["kept"], ["kept"]]
 
 
 @pytest.mark.parametrize("refused", ["d0", "d3", "d6"])
