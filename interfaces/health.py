@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from interfaces.layers import Layers
 from registry.health import HealthWatch
+from retrieval.reading.parsing_process import not_confined
 from schemas.connections import HEALTHY, UNHEALTHY, Connection
 from schemas.errors import UnavailableError
-from schemas.storage.health import ENGINE_READY, BreakerHealth, ModelHealth
+from schemas.storage.health import ENGINE_READY, BreakerHealth, ModelHealth, Notice
 from wrapper.service import Service
 
 FRESH_SECONDS = 2.0
@@ -20,6 +23,8 @@ MODELS = {"embedding": "embedding", "llm": "chat", "rerank": "rerank"}
 def report_health(service: Service, layers: Layers) -> None:
     """Have the circuit breaker and the models in the service's health report, the models asked in the background."""
     service.on_health(lambda: BreakerHealth(layers.context.breaker.is_closed()))
+    for sentence in not_confined():
+        service.on_health(partial(Notice, sentence))
     for name, connection in layers.models.items():
         _look_at_model(service, layers, name, connection)
 

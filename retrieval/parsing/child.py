@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrieval.parsing.confinement import confine
+from retrieval.parsing.confinement import ConfinementError, confine
 from retrieval.parsing.parsed import (
     EMPTY,
     TOO_LARGE,
@@ -132,6 +132,8 @@ def _parse(parser: Parser, question: Question, content: bytes, writer: int) -> N
         answer = _spelt(parser(content), question.output_mb)
     except ParseError as error:
         answer = _error(error.code, error.message)
+    except ConfinementError as error:
+        answer = _error(UNREADABLE, f"cannot be read: {error}")
     except MemoryError:
         answer = _error(TOO_MUCH_MEMORY, f"needs more than {question.memory_mb} MB of memory to be read")
     except Exception:  # whatever a parser raises for a broken file

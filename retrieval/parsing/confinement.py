@@ -14,10 +14,12 @@ import platform
 import resource
 import signal
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
+_PR_GET_NO_NEW_PRIVS = 39
 _PR_SET_SECCOMP = 22
 _SECCOMP_MODE_FILTER = 2
 # Instructions of the kernel's filter language (linux/bpf_common.h), and what a filter may answer (linux/seccomp.h).
@@ -70,26 +72,54 @@ _REFUSED = (
 )
 
 
-def confine(seconds: float, memory_mb: int) -> None:
-    """Confine this process for good. Beyond `seconds` of computing the kernel kills it; memory that is not to be had
-    is a MemoryError."""
-    libc = ctypes.CDLL(None)
+class ConfinementError(Exception):
+    """The kernel took a limit or a filter not, although it has such."""
+
+
+def lacking(machine: str = platform.machine()) -> list[str]:
+    """Return in sentences what the kernel of this machine has not, by which `confine` would confine a process. Nothing
+    is changed."""
+    if machine not in _REFUSED_CALLS:
+        return [f"the system calls of {machine} are not known here, so none is refused to it (seccomp)"]
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) < 0:
+        return [f"the kernel refuses it no system calls (no_new_privs: {os.strerror(ctypes.get_errno())})"]
+    # A kernel that takes filters looks for this one, at no address, before anything else.
+    libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, None, 0, 0)
+    if ctypes.get_errno() != errno.EFAULT:
+        return [f"the kernel refuses it no system calls (seccomp: {os.strerror(ctypes.get_errno())})"]
+    return []
+
+
+def confine(seconds: float, memory_mb: int, machine: str = platform.machine()) -> None:
+    """Confine this process for good, as far as nothing is `lacking`. Beyond `seconds` of computing the kernel kills it;
+    memory that is not to be had is a MemoryError. Raises ConfinementError when the kernel does not do it."""
+    libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     # Where both limits of the processor time are equal, the end comes by a signal that others send, too.
     cpu_seconds = max(1, math.ceil(seconds))
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
     limits = {
-        resource.RLIMIT_AS: memory_mb * 1024 * 1024,
-        resource.RLIMIT_FSIZE: 0,
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_NPROC: 0,
-        resource.RLIMIT_NOFILE: _MAX_OPEN_FILES,
+        resource.RLIMIT_CPU: (cpu_seconds, cpu_seconds + 1),
+        resource.RLIMIT_AS: (memory_mb * 1024 * 1024,) * 2,
+        resource.RLIMIT_FSIZE: (0, 0),
+        resource.RLIMIT_CORE: (0, 0),
+        resource.RLIMIT_NPROC: (0, 0),
+        resource.RLIMIT_NOFILE: (_MAX_OPEN_FILES,) * 2,
     }
-    for limit, value in limits.items():
-        resource.setrlimit(limit, (value, value))
-    _refuse_calls(libc)
+    for limit, values in limits.items():
+        most = resource.getrlimit(limit)[1]  # nobody may raise it, so a lower one stays
+        soft, hard = (value if most == resource.RLIM_INFINITY else min(value, most) for value in values)
+        resource.setrlimit(limit, (soft, hard))
+    if not lacking(machine):
+        _check(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        architecture, numbers = _REFUSED_CALLS[machine]
+        _refuse_calls(libc, architecture, [int(number) for number in numbers.split()])
     sys.addaudithook(_refuse)
+
+
+def _check(done: int) -> None:
+    if done != 0:
+        raise ConfinementError(f"the process that reads it cannot be confined: {os.strerror(ctypes.get_errno())}")
 
 
 class _Instruction(ctypes.Structure):
@@ -100,12 +130,8 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
 
 
-def _refuse_calls(libc: ctypes.CDLL) -> None:
-    """Have the kernel refuse system calls with EPERM; one built without such filters is left as it is."""
-    if platform.machine() not in _REFUSED_CALLS:
-        return
-    architecture, numbers = _REFUSED_CALLS[platform.machine()]
-    calls = [int(number) for number in numbers.split()]
+def _refuse_calls(libc: ctypes.CDLL, architecture: int, calls: Sequence[int]) -> None:
+    """Have the kernel refuse system calls with EPERM."""
     refuse, allow = _FAIL | errno.EPERM, _ALLOW
     steps = [
         (_LOAD, 0, 0, _ARCHITECTURE_AT),
@@ -119,7 +145,7 @@ def _refuse_calls(libc: ctypes.CDLL) -> None:
     ]
     instructions = (_Instruction * len(steps))(*(_Instruction(*step) for step in steps))
     program = _Program(len(steps), instructions)
-    libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0)
+    _check(libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0))
 
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:

@@ -12,13 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import structlog
 
 from retrieval.parsing.child import Question
+from retrieval.parsing.confinement import lacking
 from retrieval.parsing.parsed import UNREADABLE
+
+log = structlog.get_logger(__name__)
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 _GRACE_SECONDS = 30.0  # the process itself ends what is too slow; this is for when it cannot
 _FAULT = {"code": UNREADABLE, "message": "cannot be read: the process that reads it ended"}
+
+
+def not_confined() -> list[str]:
+    """Return in sentences why the process that reads files is not confined as it should be."""
+    return [f"The process that reads files is less confined than it should be: {why}" for why in lacking()]
 
 
 class ParsingProcess:
@@ -69,6 +78,8 @@ class ParsingProcess:
         if self._process is not None and (self._owner != os.getpid() or self._process.poll() is not None):
             self._end()
         if self._process is None:
+            for sentence in not_confined():
+                log.warning(sentence)
             # Nothing of this process's environment is passed on: it may hold keys.
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "retrieval.parsing.child", "--nice", str(self._nice)],

@@ -205,8 +205,8 @@ def _check_schema(settings: WrapperSettings) -> None:
     """Raise ConfigurationError when the catalogue cannot be in a schema of that name."""
     if not SCHEMA_NAME.fullmatch(settings.catalog_schema):
         raise ConfigurationError(
-            "Wrong settings: RAG_CATALOG_SCHEMA takes 1 to 63 lower-case letters of ASCII, digits and _, no digit first, "
-            "and none of PostgreSQL's own schemas (pg_…, information_schema)",
+            "Wrong settings: RAG_CATALOG_SCHEMA has up to 63 small letters of ASCII, digits and _, no digit first, "
+            "and no schema of PostgreSQL's own (pg_…, information_schema)",
             field="RAG_CATALOG_SCHEMA",
         )
     if settings.catalog_schema != OWN_SCHEMA and not settings.catalog_url.startswith(POSTGRESQL):

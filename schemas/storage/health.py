@@ -88,7 +88,15 @@ class ModelHealth:
         return self.report is not None and self.report.status != UNHEALTHY
 
 
-Part = BreakerHealth | ModelHealth
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A sentence for the operator about what keeps nobody from working."""
+
+    sentence: str
+    is_well = True
+
+
+Part = BreakerHealth | ModelHealth | Notice
 """A part of the service that stands above the storage."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.connections import HEALTHY, UNHEALTHY
-from schemas.storage.health import BreakerHealth, EngineHealth, ModelHealth, Part, ServiceHealth, StorageHealth
+from schemas.storage.health import BreakerHealth, EngineHealth, ModelHealth, Notice, ServiceHealth, StorageHealth
 from schemas.wire.storage.index import adoptions_fields, hindrances_fields, indexes_answer
 
 Answer = dict[str, Any]
@@ -32,7 +32,10 @@ def health_answer(health: ServiceHealth, *, version: str) -> Answer:
     if known is not None:
         answer |= adoptions_fields(known.adoptions) | hindrances_fields(known.hindrances)
     for part in health.parts:
-        answer |= _part(part)
+        if isinstance(part, Notice):
+            answer.setdefault("notices", []).append(part.sentence)
+        else:
+            answer |= _part(part)
     # The word of the contract *context*.
     return answer | {"healthy": health.status == HEALTHY}
 
@@ -70,7 +73,7 @@ def _catalog(storage: StorageHealth) -> Answer:
     return {"status": UNHEALTHY, "kind": storage.catalog_kind, "message": storage.fault}
 
 
-def _part(part: Part) -> Answer:
+def _part(part: BreakerHealth | ModelHealth) -> Answer:
     if isinstance(part, BreakerHealth):
         return {"circuitBreakerOpen": not part.is_closed}
     return {part.name: _model(part)}

@@ -2,6 +2,7 @@
 process that parses: what it may not do, what becomes of it, and what it costs."""
 
 import os
+import platform
 import random
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from retrieval.parsing import child
+from retrieval.parsing.confinement import lacking
 from retrieval.reading import DocumentReader, ReadDocument, ReadingLimits, UnreadableError, kind_named
 from schemas.metadata import check_metadata
 from tests.durability.processes import alive
@@ -225,11 +227,13 @@ def test_any_bytes_end_in_a_document_or_a_refusal(reader, kind, content):
 
 
 PROJECT = Path(__file__).parents[3]
+MACHINE = platform.machine()
 CONFINED = """
 import ctypes, os, socket, subprocess, sys
 from retrieval.parsing.confinement import confine
 libc = ctypes.CDLL(None, use_errno=True)
-confine({seconds}, 512)
+{before}
+confine({seconds}, 1024, {machine!r})
 for statement in {statements!r}:
     try:
         exec(statement)
@@ -240,9 +244,9 @@ for statement in {statements!r}:
 """
 
 
-def confined(*statements, seconds=5):
+def confined(*statements, seconds=5, before="", machine=MACHINE):
     """Return what becomes of statements in a confined process: for each a line, "done" or the name of its error."""
-    code = CONFINED.format(statements=statements, seconds=seconds)
+    code = CONFINED.format(statements=statements, seconds=seconds, before=before, machine=machine)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PROJECT)
     return done.stdout.splitlines() or [f"signal {-done.returncode}"]
 
@@ -287,8 +291,33 @@ def test_a_confined_process_may_do_none_of_it_and_its_memory_and_computing_are_b
     assert dict(zip(STATEMENTS, outcomes, strict=True)) == dict.fromkeys(STATEMENTS, "PermissionError")
     outcomes = confined(*(f"print(libc.{call}, ctypes.get_errno()); raise MemoryError" for call in CALLS))
     assert dict(zip(CALLS, outcomes[::2], strict=True)) == dict.fromkeys(CALLS, "-1 1")
-    assert confined("bytearray(1 << 30)", "import xml.dom.minidom") == ["MemoryError", "done"]
+    assert confined("bytearray(1 << 31)", "import xml.dom.minidom") == ["MemoryError", "done"]
+    lower = "import resource\nresource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))\n"
+    assert confined("bytearray(1 << 29)", before=lower) == ["MemoryError"]
     assert confined("while True: pass", seconds=1)[0] in (f"signal {signal.SIGXCPU}", f"signal {signal.SIGKILL}")
+
+
+FILTERED = f"""
+from interfaces.start_checks import look_before_start
+from retrieval.parsing import confinement as c
+libc.prctl(38, 1, 0, 0, 0)
+c._refuse_calls(libc, c._REFUSED_CALLS[{MACHINE!r}][0], [{157 if MACHINE == "x86_64" else 167}])
+print(look_before_start().warnings)
+"""
+"""Has the kernel refuse what a filter of system calls is set by, as some containers do."""
+
+
+@pytest.mark.slow
+def test_a_kernel_that_takes_no_filter_is_told_of_and_the_other_limits_hold():
+    statements = ("print(libc.kill(os.getppid(), 0)); raise MemoryError", "open('/etc/passwd')")
+    left = ["0", "MemoryError", "PermissionError"]
+    assert confined(*statements, machine="riscv64") == left
+    warned, *outcomes = confined(*statements, before=FILTERED)
+    assert "is less confined than it should be: the kernel refuses it no system calls" in warned
+    assert outcomes == left
+    [sentence] = lacking("riscv64")
+    assert "riscv64" in sentence
+    assert lacking() == []
 
 
 @pytest.fixture

@@ -154,6 +154,7 @@ class Health(TypedDict):
     embedding: NotRequired[ModelHealth]
     chat: NotRequired[ModelHealth]
     rerank: NotRequired[ModelHealth]
+    notices: NotRequired[list[str]]
     service: Literal["rag-wrapper"]
     version: str
     collections_count: int | None
