@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from schemas.errors import RagError
-from schemas.settings import HOSTED, AccessSettings, WrapperSettings
-from schemas.storage.health import CatalogHealth, EngineHealth, Part, ServiceHealth, StorageHealth
+from schemas.settings import HOSTED, KEYS, OPEN, AccessSettings, WrapperSettings, read_oidc_settings
+from schemas.storage.engine_records import AUTO, FULL, VECTORS
+from schemas.storage.health import CatalogHealth, EngineHealth, Notice, Part, ServiceHealth, StorageHealth
+from wrapper.access.configured_key import bootstrap_key
+from wrapper.access.stored_keys import StoredKeys
 from wrapper.audit.opening import open_recorder
 from wrapper.audit.recording import Recorder
 from wrapper.audit.refusals import MINUTE_SECONDS
@@ -18,7 +22,7 @@ from wrapper.backups.service_backups import Backups
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.changes.tombstones import TombstoneSweeper
 from wrapper.catalog.held_documents import HeldDocuments
-from wrapper.catalog.index_state import adoptions, outbox, reports
+from wrapper.catalog.index_state import adoptions, outbox, reports, states
 from wrapper.catalog.index_state.status import hindrances, number_of_collections
 from wrapper.catalog.words.merging import WordMerging
 from wrapper.catalog_choice import catalog_access
@@ -65,6 +69,10 @@ CATALOG_SECONDS = 5.0
 BACKUP_LOOK_SECONDS = 30.0
 REFUSING = "refusing"
 """The state of a Chroma server that answers but does not let this service do its work."""
+TEXTS_IN_ENGINE = (
+    "The engine has the texts of {} collections, and every account of this machine can read them there, past all keys: "
+    "'rag-wrapper rebuild --all --records vectors' takes them away, RAG_ENGINE_RECORDS=full lets them stay"
+)
 
 
 class Service:
@@ -261,6 +269,7 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
     def may_store() -> bool:
         return free_disk() >= settings.disk_floor_mb
 
+    new_records = _new_records(settings, access, catalog)
     asked = AskedVectors()
     applier = Applier(
         catalog,
@@ -273,7 +282,7 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
         claim=(lambda: claim(engine, catalogue)) if settings.chroma_url else None,
         engine_release=engine.version if settings.chroma_url else release_of_own_engine,
         adopts=settings.adopt,
-        records=settings.engine_records,
+        records=new_records,
         clean=(lambda: None) if settings.chroma_url else lambda: request_cleaning(settings.data_dir),
         least_recall=settings.recall,
         questions=asked.of,
@@ -300,6 +309,32 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
     service = Service(
         settings, host, catalog, store, indexer, engine, state, guard, tidying, catalogue, recorder, backups
     )
+    if settings.engine_records == AUTO:
+        service.on_health(lambda: _texts_in_engine(catalog, new_records))
     service.on_close(held.close)
     service.looks.add("codes", held.sweep, None, every_seconds=SWEEP_SECONDS, limit_seconds=LOOK_SECONDS)
     return service
+
+
+def _new_records(settings: WrapperSettings, access: AccessSettings, catalog: Catalog) -> Callable[[], str]:
+    """Return what says what the engine's records of a new collection have, as the settings want it.
+
+    An engine of our own answers every account of the machine. Once keys decide who may read, it gets no texts.
+    """
+    if settings.engine_records != AUTO:
+        return lambda: settings.engine_records
+    if settings.chroma_url or access.access == OPEN:
+        return lambda: FULL
+    if access.access == KEYS or bootstrap_key(access) or read_oidc_settings().has_users:
+        return lambda: VECTORS
+    stored = StoredKeys(catalog)
+    return lambda: VECTORS if stored.state()[1] else FULL
+
+
+def _texts_in_engine(catalog: Catalog, new_records: Callable[[], str]) -> Notice:
+    number = 0
+    with suppress(RagError):  # the catalogue's own part of the report tells of it
+        if new_records() == VECTORS:
+            with catalog.read() as transaction:
+                number = states.number_with_texts(transaction)
+    return Notice(TEXTS_IN_ENGINE.format(number) if number else "")

@@ -18,7 +18,7 @@ from schemas.host_patterns import HostPattern, OriginPattern
 from schemas.observing.log_formats import LOG_FORMATS
 from schemas.settings.backup_times import BackupTimes, are_times
 from schemas.settings.environment import LONGEST_WAIT_SECONDS, PREFIX, OneWordOf, environment, seal
-from schemas.storage.engine_records import ENGINE_RECORDS, FULL
+from schemas.storage.engine_records import AUTO, NEW_RECORDS
 from schemas.storage.recall import LEAST_RECALL
 from schemas.storage.write_waits import INDEX, WAITS
 
@@ -56,7 +56,7 @@ class WrapperSettings:
     chroma_tenant: str = "default_tenant"
     chroma_database: str = "default_database"
     chroma_ca_file: str = ""  # PEM file of the only authority to trust; empty: the system's authorities
-    engine_records: str = FULL  # what the engine's records of a new collection have: ENGINE_RECORDS
+    engine_records: str = AUTO  # what the engine's records of a new collection have: NEW_RECORDS
     adopt: bool = True  # whether collections that other clients made in the engine are taken in
     allow_reset: bool = False  # whether clients of Chroma's protocol may delete everything at once: for tests
     max_body_mb: int = 100
@@ -122,7 +122,7 @@ def read_wrapper_settings() -> WrapperSettings:
         "chroma_tenant": env.str("CHROMA_TENANT", default.chroma_tenant, validate=validate.Length(min=3)),
         "chroma_database": env.str("CHROMA_DATABASE", default.chroma_database, validate=validate.Length(min=3)),
         "chroma_ca_file": env.str("CHROMA_CA_FILE", default.chroma_ca_file),
-        "engine_records": env.str("ENGINE_RECORDS", default.engine_records, validate=OneWordOf(ENGINE_RECORDS)),
+        "engine_records": env.str("ENGINE_RECORDS", default.engine_records, validate=OneWordOf(NEW_RECORDS)),
         "adopt": env.bool("ADOPT", default.adopt),
         "allow_reset": env.bool("ALLOW_RESET", default.allow_reset),
         "max_body_mb": env.int("MAX_BODY_MB", default.max_body_mb, validate=at_least_one),

@@ -2,3 +2,6 @@
 
 FULL, VECTORS = "full", "vectors"
 ENGINE_RECORDS = (FULL, VECTORS)
+AUTO = "auto"
+"""The setting for new collections by which it depends on who can read what the engine has."""
+NEW_RECORDS = (AUTO, *ENGINE_RECORDS)

@@ -90,7 +90,7 @@ class ModelHealth:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A sentence for the operator about what keeps nobody from working."""
+    """A sentence for the operator about what keeps nobody from working; empty: there is nothing to say."""
 
     sentence: str
     is_well = True

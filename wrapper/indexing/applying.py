@@ -71,7 +71,7 @@ class Applier:
         claim: Callable[[], None] | None = None,
         engine_release: Callable[[], str] = lambda: "",
         adopts: bool = True,
-        records: str = FULL,
+        records: Callable[[], str] = lambda: FULL,
         clean: Callable[[], object] = lambda: None,
         least_recall: float = LEAST_RECALL,
         questions: Callable[[int], Sequence[Vector]] = lambda _collection_key: (),
@@ -88,7 +88,7 @@ class Applier:
         self._claim = claim
         self._claimed_at = float("-inf")
         self._engine_release = engine_release
-        self._collections = EngineCollections(catalog, engine, shared=not adopts, records=records)
+        self._collections = EngineCollections(catalog, engine, shared=not adopts, new_records=records)
         self._rebuilds = Rebuilds(
             catalog, engine, self._collections, clock=clock, now=now, engine_release=engine_release, clean=clean
         )

@@ -12,7 +12,7 @@ import structlog
 
 from schemas.errors import InvalidInputError, RagError
 from schemas.records import Collection, Document
-from schemas.storage.engine_records import FULL, VECTORS
+from schemas.storage.engine_records import VECTORS
 from wrapper.catalog import identity
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
@@ -60,14 +60,16 @@ class EngineCollections:
 
     What others made is never deleted. In an engine that is `shared`, they keep collections of their own, and none of
     them is renamed either.
-    `records` is what the records of a collection have for which nothing else was asked.
+    `new_records` returns what the records of a collection have for which nothing else was asked.
     """
 
-    def __init__(self, catalog: Catalog, engine: EngineClient, *, shared: bool = False, records: str = FULL) -> None:
+    def __init__(
+        self, catalog: Catalog, engine: EngineClient, *, shared: bool = False, new_records: Callable[[], str]
+    ) -> None:
         self._catalog = catalog
         self._engine = engine
         self._shared = shared
-        self._records = records
+        self.new_records = new_records
 
     def make(self, collection: Collection, name: str) -> str:
         """Make a collection with the metric and metadata of `collection` and return the engine's id. It is searched as
@@ -210,7 +212,7 @@ class EngineCollections:
     def _records_of(self, collection: Collection) -> str:
         """Return what the engine's records of a collection have. It stays so until a rebuild: the engine would keep the
         text of a full record that is written again without one."""
-        return collection.engine_records or self._records
+        return collection.engine_records or self.new_records()
 
 
 def _reason(error: RagError) -> str:

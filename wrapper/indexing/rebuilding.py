@@ -128,11 +128,12 @@ class Rebuilds:
         """Begin the rebuild of an index. `asked` says that somebody wants it now, whatever became of the one before.
         `records` is what its records are to have from now on, None for no change."""
         log.warning("rebuilding an index from the catalogue", collection_key=collection_key, reason=reason)
+        new_records = self._collections.new_records()
 
         def record(transaction: Transaction) -> None:
             states.set_index_state(transaction, collection_key, states.REBUILDING)
-            if records is not None:
-                states.set_engine_records(transaction, collection_key, records)
+            # One that never had an index gets one kind of records, whatever is decided for others meanwhile.
+            states.set_engine_records(transaction, collection_key, records, otherwise=new_records)
             reports.write(
                 transaction,
                 collection_key,

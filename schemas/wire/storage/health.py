@@ -33,7 +33,8 @@ def health_answer(health: ServiceHealth, *, version: str) -> Answer:
         answer |= adoptions_fields(known.adoptions) | hindrances_fields(known.hindrances)
     for part in health.parts:
         if isinstance(part, Notice):
-            answer.setdefault("notices", []).append(part.sentence)
+            if part.sentence:
+                answer.setdefault("notices", []).append(part.sentence)
         else:
             answer |= _part(part)
     # The word of the contract *context*.

@@ -2,8 +2,11 @@
 
 import pytest
 
+from schemas.settings import AccessSettings
+from tests.support.apps import running_app
 from tests.support.commands import files_holding
 from tests.support.live import eventually
+from wrapper.service import TEXTS_IN_ENGINE
 
 pytestmark = pytest.mark.slow
 
@@ -44,3 +47,29 @@ def test_what_the_engine_had_goes_with_the_rebuild_and_another_word_rebuilds_not
 
     rebuild("full")
     assert engine_files()
+
+
+def test_an_engine_of_our_own_gets_no_texts_of_new_collections_once_there_are_keys(tmp_path):
+    with running_app(tmp_path, access=AccessSettings()) as app:
+        client, headers = app.test_client(), {}
+
+        def fill(name):
+            document = {"id": "a", "text": f"what is {name}", "metadata": {"of": name}, "embedding": [1.0, 2.0]}
+            assert client.post("/collections", json={"name": name}, headers=headers).status_code == 201
+            added = client.post(f"/collections/{name}/documents", json={"documents": [document]}, headers=headers)
+            assert added.json["indexed"]
+            return client.get(f"/collections/{name}/index", headers=headers).json["records"]
+
+        assert fill("before") == "full"
+        assert "notices" not in client.get("/health").json
+        made = client.post("/api/keys", json={"name": "admin", "scopes": ["admin"]})
+        headers = {"Authorization": f"Bearer {made.json['key']}"}
+        eventually(lambda: client.get("/collections").status_code == 401)
+        assert fill("afterwards") == "vectors"
+        assert files_holding(tmp_path / "chroma", "what is afterwards") == []
+        [notice] = client.get("/health", headers=headers).json["notices"]
+        assert notice == TEXTS_IN_ENGINE.format(1)
+        rebuild = "/collections/before/index/rebuild?records=vectors"
+        assert client.post(rebuild, headers=headers).status_code == 202
+        eventually(lambda: "notices" not in client.get("/health", headers=headers).json)
+        eventually(lambda: not files_holding(tmp_path / "chroma", "what is before"))

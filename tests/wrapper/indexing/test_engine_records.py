@@ -6,6 +6,7 @@ import pytest
 from schemas.storage.engine_records import FULL, VECTORS
 from tests.properties.fake_engine import FakeEngine
 from tests.properties.processes import STEP, Crash, Process, Steps
+from tests.properties.stories import add
 from tests.support.worlds import OPTIONS, World
 from tests.wrapper.stores.reembedded import NEW
 from wrapper.catalog.index_state import outbox
@@ -46,7 +47,7 @@ LEAN = (None, {})
 
 
 def test_the_engine_has_neither_texts_nor_metadata_of_a_collection_of_vectors(open_world):
-    world = open_world(records=VECTORS)
+    world = open_world(records=lambda: VECTORS)
     world.fill()
     assert world.store.indexes.of("docs").collection.engine_records == VECTORS
     assert held(world) == {f"d{number}": LEAN for number in range(3)}
@@ -63,7 +64,7 @@ def test_the_engine_has_neither_texts_nor_metadata_of_a_collection_of_vectors(op
 
 def test_a_collection_keeps_its_records_when_the_setting_changes(open_world):
     open_world().fill()
-    world = open_world(records=VECTORS)
+    world = open_world(records=lambda: VECTORS)
     world.store.add_documents("docs", world.batch("d0", "new"), OPTIONS)
     world.fill("other")
     rebuild(world)
@@ -85,6 +86,21 @@ def test_a_rebuild_changes_the_records_and_later_writes_follow_it(open_world):
     rebuild(world, FULL)
     assert held(world) == {**full, "d0": ("text of d0", {})}
     assert len(cleaned) == 2
+
+
+def test_an_index_that_is_being_made_keeps_to_one_kind_of_records(open_world):
+    kinds = [FULL]
+    world = open_world(records=lambda: kinds[-1])
+    world.process.engine_up = False
+    world.store.create_collection("docs", {}, "cosine", OPTIONS)
+    key = world.store.collection("docs").key
+    add("docs", *((f"d{n}", {}, n) for n in range(3))).run(world.store)
+    world.process.applier._rebuilds.begin(key, "it was never made")
+    kinds.append(VECTORS)
+    world.process.engine_up = True
+    world.process.drain()
+    assert all(text for text, _ in held(world).values())
+    assert world.store.indexes.of("docs").collection.engine_records == FULL
 
 
 def test_a_copy_has_the_records_of_its_original(open_world):
@@ -171,10 +187,10 @@ def test_whenever_the_service_dies_while_records_change_they_have_all_changed_in
 
         directory = tmp_path / str(steps)
         directory.mkdir()
-        world = World(directory, engine, records=before)
+        world = World(directory, engine, records=lambda: before)
         world.fill()
         world.process.close()
-        process = Process(directory, engine, Steps(steps), records=before, clean=clean)
+        process = Process(directory, engine, Steps(steps), records=lambda: before, clean=clean)
         try:
             process.lead()
             process.store.indexes.rebuild("docs", records=after)
@@ -183,7 +199,7 @@ def test_whenever_the_service_dies_while_records_change_they_have_all_changed_in
         except Crash:
             is_dead = True
         process.close()
-        last = World(directory, engine, records=before, clean=clean)
+        last = World(directory, engine, records=lambda: before, clean=clean)
         if is_dead and last.store.indexes.of("docs").collection.engine_records == before:
             rebuild(last, after)  # it had not been acknowledged, or has not begun
         last.store.add_documents("docs", last.batch("d0", "new"), OPTIONS)

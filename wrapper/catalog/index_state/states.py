@@ -29,9 +29,16 @@ def set_engine_collection(
     return changed is not None
 
 
-def set_engine_records(transaction: Transaction, collection_key: int, records: str) -> None:
-    """Record what the records of the index have that is about to be made."""
-    transaction.run("UPDATE collections SET engine_records = ? WHERE key = ?", (records, collection_key))
+def set_engine_records(transaction: Transaction, collection_key: int, records: str | None, *, otherwise: str) -> None:
+    """Record what the records of the index have that is about to be made: `records`, where that is None the same as
+    before, and `otherwise` where there was none."""
+    change = "UPDATE collections SET engine_records = coalesce(?, engine_records, ?) WHERE key = ?"
+    transaction.run(change, (records, otherwise, collection_key))
+
+
+def number_with_texts(transaction: Transaction) -> int:
+    """Return how many collections have documents whose texts and metadata the engine has, too."""
+    return int(transaction.value("SELECT count(*) FROM collections WHERE engine_records = ? AND count > 0", (FULL,)))
 
 
 def distrust_all(transaction: Transaction) -> None:
