@@ -156,7 +156,8 @@ def _restore(
             receiver: Receiver
             if access.database_copies is not None:
                 token = access.database_copies.new_token()
-                receiver = stack.enter_context(access.database_copies.restoring(aside_schema, token))
+                receiver, moved = stack.enter_context(access.database_copies.restoring(aside_schema, token))
+                aside_schema = aside_schema if moved else None
             else:
                 assert new is not None
                 assert path is not None

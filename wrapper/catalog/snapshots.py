@@ -85,9 +85,9 @@ class Copies(Protocol):
 class DatabaseCopies(Copies, Protocol):
     """Copies of a catalogue whose database is shared: one is restored in a transaction of the database's own."""
 
-    def restoring(self, aside: str | None, token: str) -> AbstractContextManager[Receiver]:
+    def restoring(self, aside: str | None, token: str) -> AbstractContextManager[tuple[Receiver, bool]]:
         """Give a receiver whose copy becomes the catalogue at the end of the block, all of it or nothing, and the token
-        with it."""
+        with it; and whether a catalogue that was there is moved to `aside`."""
 
     def new_token(self) -> str:
         """Return a token for a restore into this database."""

@@ -1,6 +1,7 @@
 """Catalogues in a PostgreSQL database that other programs use, too: nothing of theirs is touched, whatever it is called."""
 
 from contextlib import closing
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -147,6 +148,8 @@ def test_a_table_of_another_program_with_a_name_of_ours_is_never_taken_for_ours(
     if file is not None:
         with pytest.raises(ConfigurationError, match=f"of another program: {', '.join(sorted(theirs))}"):
             place.restore(file)
+        emptied = Place(replace(place.settings, catalog_schema="elsewhere"))
+        assert emptied.restore(file, replace=True).aside_schema is None
     assert shared.theirs(theirs) == before
 
 

@@ -111,17 +111,17 @@ class PostgresCopies:
                 connection.execute("ROLLBACK")
 
     @contextmanager
-    def restoring(self, aside: str | None, token: str) -> Iterator[PostgresReceiver]:
+    def restoring(self, aside: str | None, token: str) -> Iterator[tuple[PostgresReceiver, bool]]:
         """Give a receiver whose copy becomes the catalogue at the end of the block, all of it or nothing, and the token
         with it.
 
-        What is there is moved to the schema `aside`. Raises ConflictError when there is something and no such schema is
-        named, and ConfigurationError when it cannot be made.
+        A catalogue that is there is moved to the schema `aside`, and whether there is one is given, too. Raises
+        ConflictError when there is one and no such schema is named, and ConfigurationError when it cannot be made.
         """
         with closing(self._connect()) as connection, connection.transaction():
             connection.execute(LOCK_OF_TOKEN, (token,))
-            _move_aside(connection, aside)
-            yield PostgresReceiver(connection)
+            moved = _move_aside(connection, aside)
+            yield PostgresReceiver(connection), moved
             connection.execute(SQL("CREATE TABLE {} (token TEXT NOT NULL)").format(Identifier(TOKEN_TABLE)))
             connection.execute(SQL("INSERT INTO {} VALUES (%s)").format(Identifier(TOKEN_TABLE)), (token,))
 
@@ -309,18 +309,18 @@ def _value(connection: psycopg.Connection, statement: str) -> Any:
     return None if row is None else row[0]
 
 
-def _move_aside(connection: psycopg.Connection, aside: str | None) -> None:
+def _move_aside(connection: psycopg.Connection, aside: str | None) -> bool:
+    """Return whether there was a catalogue, which has been moved."""
     names = own_tables(rows_of(connection))
     if not names:
         make_schema(connection)
-    elif aside is None:
+        return False
+    if aside is None:
         raise ConflictError(
             "The database has a catalogue already: restore where none is (RAG_CATALOG_URL, RAG_CATALOG_SCHEMA), or say "
             "--replace, which moves its tables to a schema of their own",
             code="not_empty",
         )
-    if not names or aside is None:
-        return
     try:
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(aside)))
     except psycopg.errors.InsufficientPrivilege:
@@ -336,3 +336,4 @@ def _move_aside(connection: psycopg.Connection, aside: str | None) -> None:
             connection.execute(
                 SQL("ALTER TEXT SEARCH {} {} SET SCHEMA {}").format(SQL(kind), Identifier(name), Identifier(aside))
             )
+    return True
