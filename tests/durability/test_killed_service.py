@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from schemas.storage.write_waits import COMMIT, INDEX
-from tests.durability.processes import alive, is_free, is_stopped, keeper, kill, leader, workers
+from tests.durability.processes import alive, is_free, is_stopped, keeper, kill, workers
 from tests.durability.workload import (
     Writer,
     assert_nothing_is_lost,
@@ -83,27 +83,6 @@ def test_a_new_start_finds_everything_acknowledged(serve, tmp_path, spare_the_en
     for writer in writers:
         writer.service = again
     assert_nothing_is_lost(again, "kept", writers)
-
-
-def test_a_killed_worker_is_replaced_and_another_takes_over_draining(serve):
-    service = serve(workers=2)
-    create(service, "workers")
-    writers = [Writer(service, "workers", number) for number in range(6)]
-    eventually(lambda: len(workers(service)) == 2)
-    with running(writer.run for writer in writers) as stopping:
-        for kill_the_leader in (True, False, True):
-            written(writers, 40, stopping)
-            first = eventually(lambda: leader(service))
-            (doomed,) = [pid for pid in workers(service) if (pid == first) == kill_the_leader]
-            kill(doomed)
-            eventually(lambda doomed=doomed: not alive(doomed))
-            eventually(lambda: len(workers(service)) == 2, complaint=service.tail)
-            now = eventually(lambda: leader(service))
-            assert (now == first) != kill_the_leader
-        written(writers, 40, stopping)
-    healed(service)
-    assert not [refusal for writer in writers for refusal in writer.refused]
-    assert_nothing_is_lost(service, "workers", writers)
 
 
 def test_a_killed_keeper_is_replaced(serve):

@@ -50,6 +50,7 @@ def _attack(kind, service, number_of_workers, serve):
     kill(doomed)
     eventually(lambda: not alive(doomed))
     eventually(lambda: len(workers(service)) == number_of_workers, complaint=service.tail)
+    assert (eventually(lambda: leader(service)) == first) == (kind == "worker")
     return service
 
 

@@ -1,7 +1,6 @@
 """Chroma directories and servers that other people made with 0.6 or 1.x are adopted and served."""
 
 import shutil
-import signal
 
 import numpy as np
 import pytest
@@ -10,8 +9,7 @@ import requests
 from tests.durability.foreign.foreign_collections import DOCUMENTS, document, vectors
 from tests.durability.foreign.old_chroma import OLD, NotInstalledError, install, write_directory
 from tests.durability.workload import all_documents, ask, create, documents
-from tests.support.chroma import ChromaServer
-from tests.support.live import PATIENCE_SECONDS, chroma_client, eventually, live_service
+from tests.support.live import PATIENCE_SECONDS, eventually, live_service
 from wrapper.distances import exact_distances
 
 
@@ -167,12 +165,6 @@ def test_lists_uris_and_converted_values_are_served(written_by_ours, bring, serv
     body = {"where": {"tags": {"$contains": "blue"}}}
     found = ask(service, "POST", "/collections/with-lists/documents/search", json=body)
     assert [each["id"] for each in found["documents"]] == ["x"]
-    ask(service, "DELETE", "/collections/with-lists")
-    # Chroma gives the lists of deleted collections to later documents.
-    create(service, "later", documents(20, seed=1))
-    with chroma_client(service.data_dir) as engine:
-        later = engine.get_collection("later", embedding_function=None).get(include=["metadatas"])["metadatas"]
-    assert all(each.keys() == {"number"} for each in later)
 
 
 def test_all_collections_are_adopted_again_without_the_catalogue(serve):
@@ -193,21 +185,3 @@ def test_all_collections_are_adopted_again_without_the_catalogue(serve):
     assert after == before
     assert list(all_documents(f"{service.url}/collections/library")) == held
     assert _query(service, "library", given[7]["embedding"], 1)[0]["id"] == given[7]["id"]
-
-
-def test_collections_of_a_foreign_server_are_adopted(written_by_ours, serve, tmp_path):
-    shutil.copytree(written_by_ours, tmp_path / "elsewhere")
-    server = ChromaServer(tmp_path / "elsewhere")
-    server.start()
-    try:
-        service = serve(chroma_url=server.url)
-        found = _adopted(service, *(f"by-{metric}" for metric in DOCUMENTS))
-        for metric, number in DOCUMENTS.items():
-            assert (found[f"by-{metric}"]["metric"], found[f"by-{metric}"]["count"]) == (metric, number)
-        ids = [document("ip", each)[0] for each in range(DOCUMENTS["ip"])]
-        _assert_nearest(service, "by-ip", "ip", ids, vectors("ip"), vectors("ip")[5])
-        service.stop()
-        service = serve(chroma_url=server.url)
-        assert _adopted(service, "by-l2")["by-l2"]["count"] == DOCUMENTS["l2"]
-    finally:
-        server.stop(signal.SIGKILL)

@@ -10,11 +10,7 @@ from tests.support.live import eventually
 from wrapper.catalog import writes
 from wrapper.engine import encoding
 
-BEYOND = {
-    "fields": {f"k{number}": number for number in range(20_000)},
-    "elements": {"list": list(range(12_000))},
-    "lists": {f"list {number}": list(range(2_000)) for number in range(10)},
-}
+BEYOND = {f"k{number}": number for number in range(20_000)}
 
 
 @pytest.fixture(scope="module")
@@ -42,19 +38,6 @@ def _asks_the_index(client, name, document):
     return _query(client, name, document) == (document["id"], "index")
 
 
-@pytest.mark.parametrize("kind", BEYOND)
-def test_metadata_that_the_engine_cannot_hold_as_fields_is_still_in_the_index(app, client, filled, kind):
-    given = documents(4, seed=1)
-    name = filled(given[:3])
-    _stored_by_an_earlier_release(app, name, given[3], BEYOND[kind])
-    eventually(lambda: _asks_the_index(client, name, given[3]))
-    shown = client.get(f"/collections/{name}/documents/{given[3]['id']}").json
-    assert shown["metadata"] == BEYOND[kind]
-    assert client.post(f"/collections/{name}/index/check").status_code == 202
-    report = eventually(lambda: (now := client.get(f"/collections/{name}/index").json)["checked_at"] and now)
-    assert (report["fault"], report["rebuilds"], report["set_aside"]["documents"]) == (None, 0, 0)
-
-
 def test_a_collection_that_breaks_its_index_is_set_aside_while_the_others_are_asked(app, client, filled, monkeypatch):
     others = "others"
     good = documents(5, seed=2)
@@ -65,7 +48,7 @@ def test_a_collection_that_breaks_its_index_is_set_aside_while_the_others_are_as
     # This engine bears less than the service believes.
     monkeypatch.setattr(encoding, "MOST_FIELDS", 10**9)
     bad = documents(1, seed=4)[0]
-    _stored_by_an_earlier_release(app, name, bad, BEYOND["fields"])
+    _stored_by_an_earlier_release(app, name, bad, BEYOND)
     added = client.post(f"/collections/{name}/documents", json={"documents": given[20:]})
     assert added.status_code in (201, 202)
     eventually(lambda: _asks_the_index(client, name, given[30]))

@@ -1,9 +1,7 @@
-"""Catalogues in a PostgreSQL database that other programs use, too: nothing of theirs is touched, whatever it is called."""
+"""Catalogues in a PostgreSQL database of other programs, too: nothing of theirs is touched, whatever it is called."""
 
-from contextlib import closing
 from dataclasses import replace
 
-import psycopg
 import pytest
 from sqlalchemy.engine import make_url
 
@@ -19,63 +17,70 @@ from wrapper.catalog_choice import catalog_access
 from wrapper.erasing.traces import tables_with
 
 OLD = "public"
+"""Where releases without a schema of their own have made catalogues."""
 THEIRS = {
     "rag_wrapper": ("documents", "schema_version", "api_keys", "restore_under_way", "words", "invoices"),
     OLD: ("api_keys", "note_sessions", "words", "words_1", "invoices"),
 }
 """What another program has in `public`, by where our catalogue is: there are no two tables of one name."""
+MAKE = """SET ROLE {1}; CREATE TABLE public.{0} (id TEXT PRIMARY KEY, version TEXT, label TEXT);
+CREATE INDEX {0}_label ON public.{0} (label);
+INSERT INTO public.{0} SELECT n, n, 'text of a' FROM generate_series(1, 100) n; DELETE FROM public.{0} WHERE id > '5'"""
 
 
 class Shared:
-    """A database of several programs, in which our role may do everything."""
+    """A database of several programs, in which all have our role, and `place`, which is ours."""
 
-    def __init__(self, server, url):
-        self.url, self._database, self._server = url.split("?")[0], make_url(url).database, server
-        self.run(f"GRANT CREATE ON SCHEMA public TO {ROLE}; GRANT CREATE ON DATABASE {self._database} TO {ROLE}")
+    def __init__(self, server, url, tmp_path):
+        self._server, self._name = server, make_url(url).database
+        self.run(f"GRANT CREATE ON SCHEMA public TO {ROLE}; GRANT CREATE ON DATABASE {self._name} TO {ROLE}")
+        settings = WrapperSettings(data_dir=tmp_path / "data", catalog_url=url.split("?")[0], disk_floor_mb=1)
+        settings.data_dir.mkdir()
+        self.place = Place(settings)
+
+    def with_settings(self, **settings):
+        return Place(replace(self.place.settings, **settings))
+
+    def connection(self):
+        return self._server._connection(self._name)
 
     def run(self, statements):
-        with self._server._connection(self._database) as connection:
-            return connection.execute(statements)
+        with self.connection() as connection:
+            done = connection.execute(statements)
+            return done.fetchall() if done.description else None
 
     def add_theirs(self, tables):
-        """Let another program make tables, with the role that is ours, too."""
-        with closing(psycopg.connect(make_url(self.url).set(drivername="postgresql").render_as_string(False))) as its:
-            for table in tables:
-                its.execute(f"CREATE TABLE public.{table} (id TEXT PRIMARY KEY, version TEXT, label TEXT)")
-                its.execute(f"CREATE INDEX {table}_label ON public.{table} (label)")
-                its.execute(f"INSERT INTO public.{table} SELECT n, n, 'text of a' FROM generate_series(1, 100) n")
-                its.execute(f"DELETE FROM public.{table} WHERE id > '5'")
-            its.commit()
-
-    def theirs(self, tables):
-        """Return their tables and indexes with the files they are in, and their rows with where and by whom they are."""
-        files = "SELECT oid, relnamespace, relname, relfilenode FROM pg_class WHERE relname = ANY(%s) AND "
-        here = "relnamespace = 'public'::regnamespace ORDER BY oid"
-        names = [f"{table}{end}" for table in tables for end in ("", "_pkey", "_label")]
-        with self._server._connection(self._database) as connection:
-            found = connection.execute(files + here, (names,)).fetchall()
-            rows = [connection.execute(f"SELECT ctid, xmin, * FROM public.{each}").fetchall() for each in tables]
-        return found, rows
+        for table in tables:
+            self.run(MAKE.format(table, ROLE))
+        return lambda: [
+            (
+                self.run(
+                    f"SELECT oid, relnamespace, relfilenode FROM pg_class WHERE oid = 'public.{table}{end}'::regclass"
+                ),
+                end or self.run(f"SELECT ctid, xmin, * FROM public.{table}"),
+            )
+            for table in tables
+            for end in ("", "_pkey", "_label")
+        ]
 
 
 @pytest.fixture
-def shared(postgres):
+def shared(postgres, tmp_path):
     with postgres.catalogue(empty=True) as url:
-        yield Shared(postgres, url)
+        yield Shared(postgres, url, tmp_path)
 
 
 @pytest.mark.parametrize("schema", THEIRS)
 def test_backups_restores_erasures_and_migrations_leave_others_tables_as_they_are(shared, tmp_path, schema):
-    place = Place(WrapperSettings(data_dir=tmp_path / "data", catalog_url=shared.url, disk_floor_mb=1))
-    place.data_dir.mkdir()
-    if schema == OLD:  # as releases without a schema of their own have made it
-        address = f"{shared.url}?options=-csearch_path%3Dpublic"
-        Place(WrapperSettings(data_dir=tmp_path / "data", catalog_url=address)).fill(["a"])
-    shared.add_theirs(THEIRS[schema])
-    before = shared.theirs(THEIRS[schema])
+    place = shared.place
+    if schema == OLD:
+        shared.with_settings(catalog_url=f"{place.settings.catalog_url}?options=-csearch_path%3Dpublic").fill(["a"])
+    theirs = shared.add_theirs(THEIRS[schema])
+    before = theirs()
     place.fill(["b", "c"])
-    assert shared.run(f"SELECT count(*) FROM {schema}.documents").fetchone() == (3 if schema == OLD else 2,)
-    copies, size = catalog_access(place.settings).copies, catalog_access(place.settings).copies.size_bytes()
+    assert shared.run(f"SELECT count(*) FROM {schema}.documents") == [(3 if schema == OLD else 2,)]
+    copies = catalog_access(place.settings).copies
+    size = copies.size_bytes()
     shared.run("INSERT INTO public.invoices SELECT -n, repeat('x', 900), 'x' FROM generate_series(1, 999) n")
     assert copies.size_bytes() == size > 0
     shared.run("DELETE FROM public.invoices WHERE label = 'x'")
@@ -83,21 +88,22 @@ def test_backups_restores_erasures_and_migrations_leave_others_tables_as_they_ar
     place.fill(["later"])
     done = place.restore(file, replace=True)
     assert place.rows() == rows
-    assert shared.run(f"SELECT count(*) FROM {done.aside_schema}.documents").fetchone() == (len(rows[0]) + 1,)
+    assert shared.run(f"SELECT count(*) FROM {done.aside_schema}.documents") == [(len(rows[0]) + 1,)]
     with place.opened() as catalog:
         assert catalog.rewrite(wait_seconds=30) is None
         with catalog.read() as transaction:
             assert tables_with(transaction, "postgresql", b"text of a") == (["collection 'library'"] * (schema == OLD))
     as_before(catalog_access(place.settings).database, 10)
+    with place.opened() as catalog:
+        if schema == OLD:
+            with pytest.raises(ConfigurationError, match="another program: api_keys"):
+                StoredKeys(catalog)
     assert place.rows()[0] == rows[0]
-    if schema == OLD:
-        with place.opened() as catalog, pytest.raises(ConfigurationError, match="another program: api_keys"):
-            StoredKeys(catalog)
-    assert shared.theirs(THEIRS[schema]) == before
+    assert theirs() == before
 
 
 def test_catalogues_in_two_schemas_of_a_database_do_not_wait_for_one_another(shared):
-    one, two = (PostgresDatabase(shared.url, schema) for schema in ("one", "two"))
+    one, two = (PostgresDatabase(shared.place.settings.catalog_url, schema) for schema in ("one", "two"))
     for database in (one, two):
         database.migrate(lambda connection: connection.exec_driver_sql("CREATE TABLE numbers (n INTEGER)"))
     leads = [AdvisoryLeadership(database.connect, SHARED_ENGINE) for database in (one, two)]
@@ -110,54 +116,43 @@ def test_catalogues_in_two_schemas_of_a_database_do_not_wait_for_one_another(sha
             assert transaction.rows("SELECT n FROM numbers") == [(1,)]
         assert all(lead.acquire() for lead in leads)
         assert (of_one(), of_two()) == (first[0] + 1, first[1] + 1)
-    for each in (*leads, one, two):
-        (each.release if each in leads else each.close)()
+    for close in (*(lead.release for lead in leads), one.close, two.close):
+        close()
 
 
-def test_a_role_that_may_not_make_the_schema_is_told_what_to_run_and_that_helps(postgres, tmp_path):
-    with postgres.catalogue(empty=True) as url:
-        shared = Shared(postgres, url)
-        shared.run(f"REVOKE ALL ON DATABASE {shared._database} FROM {ROLE}")
-        place = Place(WrapperSettings(data_dir=tmp_path / "data", catalog_url=shared.url, catalog_schema="of_ours"))
-        place.data_dir.mkdir()
-        with pytest.raises(ConfigurationError, match="run: CREATE SCHEMA") as refused:
-            place.fill(["a"])
-        shared.run(refused.value.message.partition(" run: ")[2])
+def test_a_role_that_may_not_make_the_schema_is_told_what_to_run_and_that_helps(shared):
+    shared.run(f"REVOKE ALL ON DATABASE {shared._name} FROM {ROLE}")
+    place = shared.with_settings(catalog_schema="of_ours")
+    with pytest.raises(ConfigurationError, match="run: CREATE SCHEMA") as refused:
         place.fill(["a"])
-        assert [row[1] for row in place.rows()[0]] == ["a"]
+    shared.run(refused.value.message.partition(" run: ")[2])
+    place.fill(["a"])
+    assert shared.run("SELECT id FROM of_ours.documents") == [("a",)]
 
 
 @pytest.mark.parametrize("version", [0, 12])
 def test_a_table_of_another_program_with_a_name_of_ours_is_never_taken_for_ours(shared, tmp_path, version):
-    place = Place(WrapperSettings(data_dir=tmp_path / "data", catalog_url=shared.url, catalog_schema="public"))
-    place.data_dir.mkdir()
-    file = None
+    place = shared.with_settings(catalog_schema="public", data_dir=tmp_path / "other")
     if version:
         place.fill(["a"])
         as_before(catalog_access(place.settings).database, version, "DROP TABLE aliases")
-    else:
-        elsewhere = Place(WrapperSettings(data_dir=tmp_path / "elsewhere", catalog_url=shared.url))
-        elsewhere.data_dir.mkdir()
-        elsewhere.fill(["a"])
-        file = elsewhere.back_up(tmp_path / "backups", whole=False)
-    theirs = ("aliases",) if version else ("schema_version", "documents")
-    shared.add_theirs(theirs)
-    before = shared.theirs(theirs)
-    with pytest.raises(ConfigurationError, match=f"of another program: {', '.join(sorted(theirs))}"):
+    tables = ("aliases",) if version else ("documents", "schema_version")
+    theirs = shared.add_theirs(tables)
+    before = theirs()
+    with pytest.raises(ConfigurationError, match=f"of another program: {', '.join(tables)}"):
         place.rows()
-    if file is not None:
-        with pytest.raises(ConfigurationError, match=f"of another program: {', '.join(sorted(theirs))}"):
+    if not version:
+        shared.place.fill(["a"])
+        file = shared.place.back_up(tmp_path / "backups", whole=False)
+        with pytest.raises(ConfigurationError, match=f"of another program: {', '.join(tables)}"):
             place.restore(file)
-        emptied = Place(replace(place.settings, catalog_schema="elsewhere"))
-        assert emptied.restore(file, replace=True).aside_schema is None
-    assert shared.theirs(theirs) == before
+        assert shared.with_settings(catalog_schema="new").restore(file, replace=True).aside_schema is None
+    assert theirs() == before
 
 
-def test_an_erasure_waits_for_what_roles_see_whose_sessions_are_hidden_from_ours(shared, tmp_path):
-    place = Place(WrapperSettings(data_dir=tmp_path / "data", catalog_url=shared.url))
-    place.data_dir.mkdir()
-    place.fill(["a"])
-    with place.opened() as catalog, shared._server._connection(shared._database) as other:
+def test_an_erasure_waits_for_what_roles_see_whose_sessions_are_hidden_from_ours(shared):
+    shared.place.fill(["a"])
+    with shared.place.opened() as catalog, shared.connection() as other:
         other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         other.execute("SELECT 1")
         assert "still under way" in catalog.rewrite(wait_seconds=0.1)

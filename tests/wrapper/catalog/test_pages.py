@@ -8,7 +8,7 @@ import pytest
 from schemas.errors import InvalidInputError
 from schemas.sealed_cursors import opened, sealed
 from schemas.where import EVERYTHING, Equals
-from tests.wrapper.documents import add, as_before, create
+from tests.wrapper.documents import add, create
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.rows import collections_page
 from wrapper.catalog.sqlite.database import SQLiteDatabase
@@ -110,15 +110,3 @@ def test_a_cursor_of_another_catalogue_or_listing_is_refused(open_catalog, other
         with pytest.raises(InvalidInputError) as refused:
             _opened(catalog, cursor, listing)
         assert refused.value.code == "invalid_cursor"
-
-
-@pytest.mark.parametrize("had_a_key", [True, False])
-def test_the_key_is_drawn_once_also_for_a_catalogue_of_an_earlier_release(tmp_path, had_a_key):
-    database = SQLiteDatabase(tmp_path / "catalog.sqlite")
-    catalog = Catalog(database)
-    catalog.open()
-    before = _sealed(catalog)
-    as_before(database, 12, *([] if had_a_key else ["DROP TABLE cursor_keys"]))
-    catalog.open()
-    assert _opened(catalog, before if had_a_key else _sealed(catalog)) == b"content"
-    catalog.close()

@@ -84,15 +84,6 @@ def test_nobody_leads_for_another_engine_while_one_is_in_use(candidate, database
     eventually(foreign.acquire)
 
 
-def test_other_catalogues_of_the_database_are_not_concerned(candidate, postgres):
-    assert candidate(engine_number("a")).acquire()
-    with postgres.catalogue() as url:
-        elsewhere = PostgresDatabase(url)
-        other = AdvisoryLeadership(elsewhere.connect, engine_number("b"))
-        assert other.acquire()
-        other.release()
-
-
 def test_a_wrong_address_is_refused_without_showing_its_password():
     for url in ("postgresql+psycopg://rag:sec%ZZret@host/base", "postgresql://rag:secret@host/base?nonsense=1"):
         with pytest.raises(ConfigurationError) as refused:

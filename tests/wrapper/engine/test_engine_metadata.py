@@ -82,14 +82,6 @@ def test_collections_come_back_as_they_were_given(client, metadata, replacement)
 TYPES = ["text", 3, 1.5, True, ["a", "b"], [1, 2], [1.5, 2.5], [True], None, {"nested": 1}, [], "text", 7]
 
 
-def test_a_key_that_changes_its_type_holds_the_new_value_only(store):
-    previous = {}
-    for value in TYPES:
-        metadata = {"changing": value, "steady": 1}
-        assert exactly(store("types", metadata, previous=previous)[0]) == exactly(metadata)
-        previous = metadata
-
-
 def test_a_collections_own_engine_keys_stay_in_the_engine(client):
     engine_id = client.create_collection("adopted", metric="cosine")
     client.set_collection_metadata(engine_id, {"hnsw:space": "cosine", "title": "Adopted"})

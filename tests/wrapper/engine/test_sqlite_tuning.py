@@ -128,13 +128,6 @@ def test_texts_are_found_by_patterns(asked, pattern):
     assert asked(where_document={"$regex": pattern}) == numbers(re.compile(pattern).search)
 
 
-def test_texts_are_found_by_several_parts(asked):
-    both = {"$and": [{"$contains": "plain"}, {"$contains": "abc"}]}
-    assert asked(where_document=both) == numbers(lambda text: "plain" in text and "abc" in text)
-    one = {"$or": [{"$contains": "東京都"}, {"$contains": "quoted"}]}
-    assert asked(where_document=one) == numbers(lambda text: "東京都" in text or "quoted" in text)
-
-
 def test_metadata_are_found_by_strings_and_numbers(asked):
     plain = [number for number in range(len(TEXTS)) if PARTS[number % len(PARTS)] == "plain"]
     assert asked(where={"part": "plain"}) == plain

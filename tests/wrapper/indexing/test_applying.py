@@ -104,12 +104,13 @@ def test_an_empty_collection_in_the_way_is_a_leftover(world):
     assert [(each.name, each.owner) for each in world.engine.list_collections()] == [("docs", ours)]
 
 
-def test_somebodys_collections_with_names_of_rebuilds_and_trials_are_kept(world):
+def test_somebodys_collections_with_our_names_are_kept_by_rebuilds_and_trials(world):
     world.fill()
     theirs = {}
     with world.process.catalog.read() as transaction:
         collection = find_collection(transaction, "docs")
-    for name in (trial_name(collection.key), rebuild_name(collection.key, collection.engine_id)):
+    world.engine.delete_collection("docs")
+    for name in (trial_name(collection.key), rebuild_name(collection.key, collection.engine_id), "docs"):
         theirs[name] = world.engine.create_collection(name, metric="l2")
         world.engine.upsert(theirs[name], ["x"], np.ones((1, 2), dtype="<f4"), ["kept"], [{}])
     sifter = world.process.applier._rebuilds._sifter
@@ -119,7 +120,8 @@ def test_somebodys_collections_with_names_of_rebuilds_and_trials_are_kept(world)
     world.process.applier._rebuilds.begin(collection.key, "a test")
     world.process.drain()
     assert world.state() == "ready"
-    assert [world.engine.get(each).texts for each in theirs.values()] == [["kept"], ["kept"]]
+    assert [world.engine.get(each).texts for each in theirs.values()] == [["kept"]] * 3
+    assert [each.name for each in world.store.collections()] == ["docs"]
 
 
 @pytest.mark.parametrize("refused", ["d0", "d3", "d6"])

@@ -87,37 +87,6 @@ def test_the_lag_of_one_collection_refuses_no_write_to_another_and_no_delete(wor
     world.check()
 
 
-def test_however_long_the_engine_is_down_the_lag_has_an_end_and_reads_stay_right(world, monkeypatch):
-    monkeypatch.setattr(writing, "MAX_LAG_DOCUMENTS", 50)
-    world.fill()
-    world.process.engine_up = False
-    accepted = refused = 0
-    for number in range(40):
-        batch = world.batch(*(f"n{number}-{place}" for place in range(4)))
-        batch.embeddings[:] = [world.vector(10 * number + place) for place in range(4)]
-        try:
-            world.store.add_documents("docs", batch, COMMIT)
-        except BusyError:
-            refused += 1
-        else:
-            accepted += 1
-            newest = batch
-    assert (accepted, refused) == (13, 27)
-    with world.process.catalog.read() as transaction:
-        assert outbox.sizes(transaction, find_collection(transaction, "docs").key) == (13, 52)
-    assert world.store.collection("docs").count == 3 + 4 * accepted
-    found, plan = _nearest(world, newest.embeddings[3])
-    assert (found[0], plan) == (newest.ids[3], "scan")
-    world.store.delete_documents("docs", COMMIT, ids=[newest.ids[3]])
-    assert newest.ids[3] not in _nearest(world, newest.embeddings[3])[0]
-    world.process.engine_up = True
-    world.process.drain()
-    assert world.store.add_documents("docs", world.batch("late"), COMMIT).outcome.created == 1
-    world.process.drain()
-    world.check()
-    assert "late" in world.records()
-
-
 def test_an_entry_that_was_applied_no_longer_counts(world):
     world.fill()
     world.store.add_documents("docs", world.batch(*(f"n{number}" for number in range(700))), COMMIT)

@@ -5,7 +5,6 @@ import pytest
 
 from tests.properties.consistency import check_engine
 from tests.properties.fake_engine import FakeEngine
-from tests.properties.stories import add
 from tests.support.worlds import OPTIONS
 from tests.wrapper.indexing.foreign import ids_of, make_foreign, reports, step_until
 from wrapper.engine.failures import EngineBrokenError
@@ -19,22 +18,6 @@ def test_the_services_own_interim_collections_are_not_adopted(engine, start):
     process.drain()
     assert [each.name for each in process.store.collections()] == ["rebuild-plan"]
     assert len(engine.list_collections()) == 4
-
-
-def test_a_collection_with_a_taken_name_is_set_aside_and_kept(engine, start):
-    process = start()
-    process.store.create_collection("docs", {}, "l2", OPTIONS)
-    add("docs", ("ours", {}, 1)).run(process.store)
-    process.drain()
-    engine.delete_collection("docs")
-    engine_id = make_foreign(engine, "docs")
-    process.lead_again()
-    process.drain()
-    process.drain()
-    assert ids_of(process, "docs") == ["ours"]
-    assert [each.name for each in process.store.collections()] == ["docs"]
-    assert engine.get_collection_name(engine_id) == f"docs-replaced-{engine_id[:8]}"
-    assert engine.count(engine_id) == 5
 
 
 def test_documents_that_the_catalogue_cannot_hold_are_left_out_and_kept_in_the_engine(engine, start):
