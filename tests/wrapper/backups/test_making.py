@@ -26,9 +26,7 @@ from wrapper.backups.manifest import Reason
 from wrapper.backups.places import AUDIT, HELD, SCRATCH
 from wrapper.catalog import snapshots
 from wrapper.catalog.names import databases
-from wrapper.catalog.postgres.copies import CONSTRAINTS, INDEXES, TABLES, TOKEN_TABLE, WORD_RULES
-from wrapper.catalog.postgres.own_tables import own_tables
-from wrapper.catalog.postgres.place import rows_of
+from wrapper.catalog.postgres.copies import TOKEN_TABLE, WORD_RULES, _described
 from wrapper.catalog.rows import all_collections
 from wrapper.catalog_choice import catalog_access
 
@@ -77,10 +75,8 @@ def test_a_backup_restored_elsewhere_is_the_same(place, new_place, tmp_path, key
 
 def described(place):
     if place.settings.catalog_url:
-        statements = [TABLES, CONSTRAINTS, INDEXES]
         with closing(catalog_access(place.settings).database.connect()) as connection:
-            ours = (own_tables(rows_of(connection)),)
-            return [connection.execute(statement, ours).fetchall() for statement in statements]
+            return _described(connection)
     with closing(sqlite3.connect(place.data_dir / "catalog.sqlite")) as connection:
         return connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
 

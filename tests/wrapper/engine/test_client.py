@@ -70,6 +70,8 @@ def test_an_index_of_an_earlier_release_searches_as_widely_as_new_ones(client, e
     engine_id = earlier.create_collection(name, metric="ip", metadata={"a": 1})
     earlier.close()
     client.upsert(engine_id, ["a"], vectors(1), ["t"], [{}])
+    client.widen_search(name, engine_id=MISSING)
+    assert client.get_collection(name).search_width == made_with
     client.widen_search(name)
     found = client.get_collection(name)
     assert (found.search_width, found.metric, found.metadata) == (then, "ip", {"a": 1})

@@ -76,9 +76,10 @@ def _may_make_tables(connection: psycopg.Connection) -> bool:
 
 
 def _may_not(schema: str, role: str, database: str) -> ConfigurationError:
+    named, to = (Identifier(each).as_string(None) for each in (schema, role))
     return ConfigurationError(
         f"RAG_CATALOG_SCHEMA: the role '{role}' may neither use nor make the schema '{schema}' of the catalogue in the "
-        f"database '{database}'. Let the owner of the database run: CREATE SCHEMA IF NOT EXISTS {schema}; "
-        f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {role}",
+        f"database '{database}'. Let the owner of the database run: CREATE SCHEMA IF NOT EXISTS {named}; "
+        f"GRANT USAGE, CREATE ON SCHEMA {named} TO {to}",
         field="RAG_CATALOG_SCHEMA",
     )
