@@ -28,7 +28,8 @@ OF_PARTS = {
     "vector_stores": ("vector_stores", "passed_places"),
     "watchers": ("watchers",),
 }
-"""The tables of each named part (`wrapper.catalog.migrations.migrate_part`)."""
+"""The tables of each named part (`wrapper.catalog.migrations.migrate_part`). One that is given up stays here as long as
+catalogues may have it: a backup with an unknown part is not taken."""
 OF_EVERYBODY = frozenset({"schema_version", "part_versions", *metadata.tables, *postgres_metadata.tables})
 WORDS = "words"
 """The table of words that earlier releases had, beside the rules that only they made."""
