@@ -9,7 +9,6 @@ from tests.properties.processes import STEP, Crash, Process, Steps
 from tests.properties.stories import add
 from tests.support.worlds import OPTIONS, World
 from tests.wrapper.stores.reembedded import NEW
-from wrapper.catalog.index_state import outbox
 
 
 @pytest.fixture
@@ -161,16 +160,6 @@ def test_what_records_have_outlives_a_reembedding(open_world, asked):
         world.process.drain()
         assert world.store.indexes.of("docs").collection.engine_records == VECTORS
         assert texts_in_engine(world) == set()
-
-
-def test_a_rebuild_that_an_earlier_release_was_asked_for_asks_for_no_records(open_world):
-    world = open_world()
-    world.fill()
-    key = world.store.collection("docs").key
-    world.process.catalog.commit(lambda transaction: outbox.append(transaction, key, outbox.REBUILD, {"name": "docs"}))
-    world.store.reembeddings.begin("docs", NEW)
-    switch(world)
-    assert world.store.indexes.of("docs").collection.engine_records == FULL
 
 
 @pytest.mark.slow

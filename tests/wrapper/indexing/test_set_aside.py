@@ -90,17 +90,6 @@ def test_a_new_version_that_is_refused_takes_the_old_one_out_of_the_index(world,
     assert _nearest(world, 30) == ("d1", "index")
 
 
-def test_a_rebuild_tries_it_again(world, engine):
-    engine.breaking.add("d1")
-    world.fill()
-    assert list(_set_aside(world)) == ["d1"]
-    engine.breaking.clear()
-    world.store.indexes.rebuild("docs")
-    world.process.drain()
-    assert _set_aside(world) == {}
-    world.check()
-
-
 @pytest.mark.parametrize("still", [False, True])
 def test_another_release_of_the_engine_is_tried_apart_from_the_index(world, engine, still):
     engine.breaking.add("d1")
