@@ -272,15 +272,15 @@ def open_layers(
     originals = Originals(data_dir / "originals", keeps=retrieval.keep_originals)
     stored = StoredDocuments(texts, originals)
     store = RagStore(texts, stored, retrieval)
-    job_parts = open_jobs(service, authentication, known, texts, stored, originals, retrieval)
+    history = ChatHistory(service.catalog)
+    job_parts = open_jobs(
+        *(service, authentication, texts, stored, originals, retrieval),
+        also_tidy=lambda: history.forget_older(retrieval.chat_days),
+    )
     reranking = Reranking(known, metered=metered)
     search = search_engine(oracles, choice, reranking, retrieval)
     service.callers_store.reach.keep_apart(retrieval.notes_collection, own_notes)
-    sessions, history, known_watchers = (
-        Sessions(service.catalog),
-        ChatHistory(service.catalog),
-        Watchers(service.catalog),
-    )
+    sessions, known_watchers = Sessions(service.catalog), Watchers(service.catalog)
     measuring = open_quality(service.catalog, search, stored, (semantic.name, lexical.name), retrieval.fusion)
     notes = Notes(texts, sessions, retrieval.notes_collection)
     context_layer = ContextLayer(

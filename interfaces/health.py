@@ -6,9 +6,10 @@ from functools import partial
 
 from interfaces.layers import Layers
 from registry.health import HealthWatch
+from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading.parsing_process import not_confined
 from schemas.connections import HEALTHY, UNHEALTHY, Connection
-from schemas.errors import UnavailableError
+from schemas.errors import RagError, UnavailableError
 from schemas.storage.health import ENGINE_READY, BreakerHealth, ModelHealth, Notice
 from wrapper.service import Service
 
@@ -40,7 +41,20 @@ def _look_at_model(service: Service, layers: Layers, name: str, connection: Conn
         every_seconds=every_seconds,
         limit_seconds=layers.settings.health_seconds,
     )
-    service.on_health(lambda: ModelHealth(name, layers.health.last(connection)))
+    warns = partial(_failed_texts, layers.jobs) if connection.kind == "embedding" else lambda: None
+    service.on_health(lambda: ModelHealth(name, layers.health.last(connection), warns()))
+
+
+def _failed_texts(jobs: StoredJobs) -> str | None:
+    """Return what is wrong with an embedding service that answers: of some files it cannot embed every chunk."""
+    try:
+        files = jobs.files_with_failed_texts()
+    except RagError:  # the report says that the catalogue does not answer
+        return None
+    if not files:
+        return None
+    some = "a file" if files == 1 else f"{files} files"
+    return f"Within a day, {some} had a chunk that could not be embedded while others could: GET /api/jobs says which"
 
 
 def check_storage(service: Service) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from providers.embeddings.base import EmbeddingProvider
-from registry.connections import Connections
+from retrieval.chunking import SplitDocument, Syntax
 from retrieval.documents.originals import Originals
 from retrieval.documents.stored_documents import StoredDocuments
+from retrieval.ingest.profiles import Chunking
 from retrieval.jobs.attached_files import AttachedFiles
 from retrieval.jobs.background_helper import BackgroundHelper
 from retrieval.jobs.ingesting import JobWork
@@ -80,37 +82,58 @@ class RecordedFiles:
 def open_jobs(
     service: Service,
     authentication: Authentication,
-    connections: Connections,
     texts: TextCollections,
     documents: StoredDocuments,
     originals: Originals,
     settings: RetrievalSettings,
+    also_tidy: Callable[[], None],
 ) -> JobParts:
-    """Return the parts of a service; nothing runs until the runner is started."""
+    """Return the parts of a service; nothing runs until the runner is started, which calls `also_tidy` now and then."""
     data_dir = service.settings.data_dir
     spool, stopping = Spool(data_dir), threading.Event()
     jobs = StoredJobs(service.catalog, spool.home, Limits(settings.jobs_waiting, settings.upload_spool_mb << 20))
-    reader, background = DocumentReader(ReadingLimits.of(settings), nice=NICE), BackgroundHelper(data_dir)
-    is_local = connections.address(connections.find("default")) is None
+    limits = ReadingLimits.of(settings)
+    reader = DocumentReader(limits, nice=NICE)
+    # Two, so that what is split for services and what the model of this machine embeds do not wait for one another.
+    background, splitting = BackgroundHelper(data_dir, limits), BackgroundHelper(data_dir, limits)
+
+    def embed(connection: EmbeddingProvider, texts: list[str]) -> Vector:
+        return background.embed(connection, texts) if _is_local(connection) else connection.embed(texts)
+
+    def split(chunking: Chunking, syntax: Syntax, text: str) -> SplitDocument:
+        return (background if _is_local(chunking.embedding) else splitting).split(chunking, syntax, text)
 
     facts = VectorStoreFacts(service.catalog)
-    kept_files = KeptFiles(service.catalog, data_dir, max_file_bytes=settings.upload_file_mb << 20)
+    kept_files = KeptFiles(
+        service.catalog,
+        data_dir,
+        max_file_bytes=settings.upload_file_mb << 20,
+        max_owner_bytes=settings.files_mb << 20,
+    )
 
     def tidy() -> None:
         jobs.forget_ended(settings.jobs_days)
         documents.sweep_originals()
         kept_files.sweep()
         facts.sweep({each.id for each in service.callers_store.collections()})
+        also_tidy()
 
     work = JobWork(
         *(jobs, spool, texts, originals, reader, settings),
-        embed=background.embed if is_local else _asked_directly,
-        split=background.split,
+        embed=embed,
+        split=split,
         caller_of=partial(caller_of_job, authentication),
         stopping=stopping,
         record=RecordedFiles(service.recorder),
     )
-    runner = JobRunner(*(jobs, spool, work), reader=reader, background=background, stopping=stopping, tidy=tidy)
+    runner = JobRunner(
+        *(jobs, spool, work),
+        connections_of=texts.connections_of,
+        reader=reader,
+        helpers=(background, splitting),
+        stopping=stopping,
+        tidy=tidy,
+    )
     uploads = Uploads(jobs, spool, max_file_bytes=settings.upload_file_mb << 20, queued=runner.call)
     attaching = Attaching(kept_files, jobs, spool, runner.call)
     return JobParts(
@@ -139,5 +162,5 @@ def caller_of_job(authentication: Authentication, job: Job, owner: str) -> Calle
     return Caller(owner, owner, Kind.USER, frozenset({Scope.WRITE}), owner, (job.wanted.collection,))
 
 
-def _asked_directly(connection: EmbeddingProvider, texts: list[str]) -> Vector:
-    return connection.embed(texts)
+def _is_local(connection: EmbeddingProvider) -> bool:
+    return connection.address(connection.config) is None

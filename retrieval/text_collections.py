@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -67,6 +67,13 @@ class TextCollections:
         EmbeddingFailureError when it cannot be opened, and what the store raises."""
         found = [] if name is None else self.corpus.open().existing([name])
         return self._embedding_of(next(iter(found), None))
+
+    def connections_of(self, names: Collection[str]) -> dict[str, str]:
+        """Return the id of the connection that embeds, or is to embed, the documents of each of these collections.
+        Raises what the store raises."""
+        found = {each.name: each for each in self.corpus.open().existing([*names])}
+        usual = self._embedding_connection
+        return {name: connection_of(found[name], usual) if name in found else usual for name in names}
 
     def least_relevance(self, asked: float | None = None, *, uncalibrated: float = 0.0) -> float:
         """Return the least relevance of a result: as asked, else as set, else the embedding model's, which is

@@ -54,11 +54,11 @@ blueprint = Blueprint("stored_documents", __name__, url_prefix="/api/documents")
 @blueprint.post("")
 @declare(Lane.UPLOAD, query=UPLOAD_ARGUMENTS, media_types=(MULTIPART, ANY_MEDIA_TYPE))
 def upload() -> Response:
-    with layers().uploads.begin() as arriving:
+    asker = current_request.asker()
+    with layers().uploads.begin(asker=asker) as arriving:
         fields = _take_parts(arriving) if request.mimetype == MULTIPART else _take_body(arriving)
         asked = wanted(arguments_beside(fields), layers().rag_store.collection)
         store().reach.check_adding(asked.collection)
-        asker = current_request.asker()
         written = store().writing.once(
             Uploaded, write_options(arriving.content(asked)), lambda: arriving.finish(asked, asker=asker)
         )

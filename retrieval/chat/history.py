@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import orjson
 
@@ -59,7 +59,7 @@ class ConversationNotFoundError(NotFoundError):
 
 
 class ChatHistory:
-    """The messages of all conversations, kept until they are deleted.
+    """The messages of all conversations, kept until they are deleted, or for some days after the last of one.
 
     Each owner has ids of their own, and all messages of a conversation have the same audience. Each was made with the
     reach that its owner had then: an answer may say what is in any collection within it. Nobody is told a message, its
@@ -141,6 +141,25 @@ class ChatHistory:
             transaction.run(f"DELETE FROM chat_messages {_OF_ONE}", (of.owner, conversation_id))
 
         self._database.freely.commit(operation)
+
+    def forget_older(self, days: float) -> None:
+        """Delete the conversations whose last message is as old as that."""
+        before = (self._clock() - timedelta(days=days)).isoformat(timespec="milliseconds")
+        with self._database.read() as transaction:
+            doomed = transaction.rows(
+                "SELECT owner, conversation_id FROM chat_messages GROUP BY owner, conversation_id "
+                "HAVING MAX(created_at) < ?",
+                (before,),
+            )
+
+        def operation(transaction: Transaction) -> None:
+            for each in doomed:
+                last = transaction.row(f"SELECT MAX(created_at) FROM chat_messages {_OF_ONE}", tuple(each))
+                if last is not None and str(last[0]) < before:  # nobody went on with it meanwhile
+                    transaction.run(f"DELETE FROM chat_messages {_OF_ONE}", tuple(each))
+
+        if doomed:
+            self._database.freely.commit(operation)
 
     def erase(self, target: Target) -> int:
         """Delete the conversations of an erased user, and those with an answer made from an erased document, or from

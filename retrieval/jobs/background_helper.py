@@ -22,9 +22,11 @@ import orjson
 import structlog
 
 from providers.embeddings.base import EmbeddingProvider
+from providers.outbound import deadlines
 from retrieval.chunking import Chunk, SplitDocument, Syntax
 from retrieval.ingest.profiles import Chunking
 from retrieval.jobs.background_child import read_message, write_message
+from retrieval.reading import ReadingLimits, UnreadableError
 from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 from schemas.records import Vector
 
@@ -32,18 +34,31 @@ log = structlog.get_logger(__name__)
 
 IDLE_SECONDS = 120.0
 """How long the process is kept without work. It holds a model in memory and takes seconds to start."""
+EMBED_SECONDS = 300.0
+"""How long the process may take for the vectors of one call before it counts as hanging and is ended."""
 MAX_THREADS = 2
+HELPER_ENDED = "background_helper_ended"
 _KINDS: dict[str, type[RagError]] = {each.__name__: each for each in (ConfigurationError, InvalidInputError, RagError)}
+
+
+class HelperTimeoutError(UnavailableError):
+    """The process took too long, and was ended."""
+
+    code = HELPER_ENDED
 
 
 class BackgroundHelper:
     """The process that helps with jobs, started with its first task; threads wait for their turn.
 
-    `owner` is the data directory, which the command line of the process names. `clock` returns seconds.
+    `owner` is the data directory, which the command line of the process names. A text may take as long to be split as
+    `limits` let a file of its length be read. `clock` returns seconds.
     """
 
-    def __init__(self, owner: Path, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, owner: Path, limits: ReadingLimits | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._owner = owner
+        self._limits = limits or ReadingLimits()
         self._clock = clock
         self._turn = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -60,16 +75,22 @@ class BackgroundHelper:
     def embed(self, connection: EmbeddingProvider, texts: list[str]) -> Vector:
         """Embed texts as the connection would, float32 (len(texts), dimension).
 
-        Raises what its `embed` raises, and UnavailableError when the process ends or is closed.
+        Raises what its `embed` raises, and UnavailableError when the process ends, takes too long or is closed.
         """
-        told, numbers = self._ask(connection, {"embed": texts}, messages=2)
+        seconds = min(EMBED_SECONDS, deadlines.seconds_left())
+        told, numbers = self._ask(connection, {"embed": texts}, messages=2, seconds=seconds)
         return np.frombuffer(numbers, dtype="<f4").astype(np.float32).reshape(told["shape"])
 
     def split(self, chunking: Chunking, syntax: Syntax, text: str) -> SplitDocument:
-        """Split a text as `chunking` would. Raises UnavailableError when the process ends or is closed."""
+        """Split a text as `chunking` would. Raises UnreadableError when that takes too long, and UnavailableError when
+        the process ends or is closed."""
         rules = {each.name: getattr(chunking, each.name) for each in fields(chunking) if each.name != "embedding"}
         task = {"split": text, "syntax": syntax.value, "chunking": rules}
-        told, _ = self._ask(chunking.embedding, task, messages=1)
+        seconds = self._limits.wall_seconds_for(len(text))
+        try:
+            told, _ = self._ask(chunking.embedding, task, messages=1, seconds=seconds)
+        except HelperTimeoutError as error:
+            raise UnreadableError(f"takes more than {round(seconds, 1):g} seconds to be split") from error
         return SplitDocument([Chunk(*each) for each in told["chunks"]], told["warnings"])
 
     def rest(self) -> None:
@@ -91,22 +112,37 @@ class BackgroundHelper:
             self._end()
 
     def _ask(
-        self, connection: EmbeddingProvider, task: dict[str, Any], *, messages: int
+        self, connection: EmbeddingProvider, task: dict[str, Any], *, messages: int, seconds: float
     ) -> tuple[dict[str, Any], bytes]:
-        """Return the answer to a task and, where it has two messages, the second one."""
+        """Return the answer to a task and, where it has two messages, the second one. Raises HelperTimeoutError when
+        that takes longer, after the process was ended."""
         opening = orjson.dumps({"provider": connection.id, "config": _frugal(connection)})
         with self._turn:
+            is_late = threading.Event()
+
+            def end() -> None:
+                is_late.set()
+                if (process := self._process) is not None:
+                    process.kill()
+
+            watchdog = threading.Timer(seconds, end)
+            watchdog.daemon = True
             try:
                 process = self._running(opening)
+                watchdog.start()
                 assert process.stdin is not None
                 write_message(process.stdin, orjson.dumps(task))
                 told = orjson.loads(_next(process))
                 more = _next(process) if messages > 1 and "error" not in told else b""
             except (OSError, EOFError) as error:
                 self._end()
-                sentence = "The process that helps with jobs ended"
-                raise UnavailableError(sentence, code="background_helper_ended") from error
+                if is_late.is_set():
+                    raise HelperTimeoutError(
+                        f"The process that helps with jobs took more than {seconds:g} s"
+                    ) from error
+                raise UnavailableError("The process that helps with jobs ended", code=HELPER_ENDED) from error
             finally:
+                watchdog.cancel()
                 self._used_at = self._clock()
         if "error" in told:
             fault = told["error"]

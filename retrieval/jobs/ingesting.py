@@ -1,11 +1,13 @@
-"""The work on one job: each of its files is read, split, embedded and stored as loading does it."""
+"""The work on one file of a job: it is read, split, embedded and stored as loading does it."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from enum import Enum
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
@@ -14,7 +16,8 @@ import numpy as np
 import structlog
 
 from providers.embeddings.base import EmbeddingProvider
-from retrieval.chunking import SplitDocument, Syntax
+from providers.outbound import deadlines
+from retrieval.chunking import Chunk, SplitDocument, Syntax
 from retrieval.documents.originals import Originals
 from retrieval.ingest.collection_writer import batches
 from retrieval.ingest.drafts import SourceDocument
@@ -34,15 +37,23 @@ from schemas.contracts.jobs import (
     DONE,
     EMBEDDING,
     FAILED,
-    QUEUED,
     READING,
     SKIP,
+    TEXT_FAILED,
     UNCHANGED,
+    DueFile,
     Job,
     JobFile,
 )
 from schemas.contracts.rule_documents import EmbeddingFailureError
-from schemas.errors import CollectionNotFoundError, DiskFloorError, NotRecordedError, RagError, UnavailableError
+from schemas.errors import (
+    CollectionNotFoundError,
+    DiskFloorError,
+    InvalidInputError,
+    NotRecordedError,
+    RagError,
+    UnavailableError,
+)
 from schemas.records import Vector
 from schemas.settings import RetrievalSettings
 
@@ -51,9 +62,16 @@ log = structlog.get_logger(__name__)
 BATCH_TEXTS = 32
 """The texts of one call of the embedding model: between two calls a job can be cancelled, or its owner's rights end."""
 PAUSES_SECONDS = (1, 2, 5, 10, 30, 60, 120, 300)
-"""The pauses before a file is tried again whose failure may pass; after the last one it has failed."""
+"""The pauses before a file is tried again whose failure may pass; after the last one it has failed. A service that
+fails for everybody has the same pauses."""
+TEXT_TRIES = 2
+"""The tries after which a file has failed one of whose texts fails alone, while the service embeds others."""
+PROBE = "connection test"
+PROBE_SECONDS = 20.0
+"""How long a call may take that finds out whether the service or a text is at fault."""
+FIRST_CHARACTERS = 60
+"""The length of the beginning of a chunk that is told with its failure."""
 PROGRESS_SECONDS = 1.0
-LOOK_SECONDS = 0.5
 
 MAX_BEGINNINGS = 10
 """How often a file is begun before it is given up: one that ends the service each time must not do so for ever."""
@@ -79,8 +97,24 @@ class StoppedError(Exception):
     """The job is not to go on: it was cancelled, or the service ends."""
 
 
+class TextFailedError(UnavailableError):
+    """The service embeds other texts, but not this one."""
+
+    code = TEXT_FAILED
+
+
+class Outcome(Enum):
+    """What the work on a file tells of others: that they can be stored too, nothing, or that all of them would fail by
+    the same connection, or in any way."""
+
+    STORED = "stored"
+    NOTHING = "nothing"
+    CONNECTION_FAILS = "connection fails"
+    SERVICE_FAILS = "service fails"
+
+
 class JobWork:
-    """Works on jobs, one at a time.
+    """Works on files of jobs, in several threads at a time.
 
     `embed` makes vectors and `split` splits long texts, both beside the questions; `record` is told of each file.
     `caller_of` returns for whom a job with that owner works, and raises AccessError when the owner may not write any
@@ -117,58 +151,70 @@ class JobWork:
         self._record = record
         self._clock = clock
 
-    def run(self, job: Job) -> None:
-        """Work through the files of a job that are not done.
+    def run(self, due: DueFile) -> Outcome:
+        """Store a file, tell why it failed, or put it aside when the failure may pass, and end its job with the last.
 
         Raises StoppedError, and RagError when the database does not answer.
         """
-        for file in job.files:
-            if file.status in (DONE, UNCHANGED, FAILED):
-                # The process may have been killed between telling so and this.
-                self._spool.path(job.id, file.number).unlink(missing_ok=True)
-                continue
-            self._check(job)
-            begun = self._jobs.begin_file(job.id, file.number)
-            if not begun:  # it was taken out of its job
-                self._spool.path(job.id, file.number).unlink(missing_ok=True)
-                continue
+        begun = self._jobs.begin(due)
+        if begun is None:
+            return Outcome.NOTHING
+        job, beginnings = begun
+        file = job.files[0]
+        if beginnings > MAX_BEGINNINGS:
+            sentence = f"The service ended {MAX_BEGINNINGS} times while it worked on this file"
+            self._jobs.tell(job.id, replace(file, status=FAILED, code=UNREADABLE, message=sentence), lasting=True)
+            outcome = Outcome.NOTHING
+        else:
             try:
-                if begun > MAX_BEGINNINGS:
-                    sentence = f"The service ended {MAX_BEGINNINGS} times while it worked on this file"
-                    self._jobs.tell(
-                        job.id, replace(file, status=FAILED, code=UNREADABLE, message=sentence), lasting=True
-                    )
-                else:
-                    self._store(job, file)
+                outcome = self._store(job, file)
             except StoppedError:
-                self._jobs.tell(job.id, JobFile(file.number, file.name, file.media_type, file.size_bytes, QUEUED))
+                self._jobs.put_aside(job.id, replace(file, code=None, message=None))
                 raise
+        if not self._jobs.is_unfinished(job.id, file.number):
             self._spool.path(job.id, file.number).unlink(missing_ok=True)
-        self._jobs.finish(job.id)
+            self._jobs.finish(job.id)
+        return outcome
 
-    def _store(self, job: Job, file: JobFile) -> None:
-        """Store a file, or tell why it failed; a failure that may pass is waited for."""
-        for pause_seconds in (*PAUSES_SECONDS, None):
+    def _store(self, job: Job, file: JobFile) -> Outcome:
+        progress = _Progress(self._jobs, job.id, file, self._clock)
+        try:
             self._check(job)
-            progress = _Progress(self._jobs, job.id, file, self._clock)
-            try:
-                still = partial(self._caller_of, job, self._jobs.owner_of(job.id))
-                with acting_as(still(), still):
-                    self._ingest_where_it_is(job, progress)
-                return
-            except StoppedError:
-                raise
-            except RagError as error:
-                if pause_seconds is None or not _may_pass(error):
-                    progress.end(FAILED, code=error.code, message=error.message)
-                    return
-                log.warning("a file of a job waits", job=job.id, file=file.name, reason=error.message)
-                progress.tell(status=QUEUED, code=error.code, message=error.message)
-                self._wait(job, pause_seconds)
-            except Exception:
-                log.exception("a file of a job failed in a way nobody expected", job=job.id, file=file.name)
-                progress.end(FAILED, code=RagError.code, message="Internal error")
-                return
+            still = partial(self._caller_of, job, self._jobs.owner_of(job.id))
+            with acting_as(still(), still):
+                self._ingest_where_it_is(job, progress)
+            return Outcome.STORED
+        except StoppedError:
+            raise
+        except RagError as error:
+            self._check(job)  # where it was cancelled meanwhile, its files may be gone
+            return self._failed(job, progress, error)
+        except Exception:
+            self._check(job)
+            log.exception("a file of a job failed in a way nobody expected", job=job.id, file=file.name)
+            progress.end(FAILED, code=RagError.code, message="Internal error")
+            return Outcome.NOTHING
+
+    def _failed(self, job: Job, progress: _Progress, error: RagError) -> Outcome:
+        """Put a file aside whose failure may pass, or tell that it has failed."""
+        tries = progress.file.tries + 1
+        embedding = isinstance(error, EmbeddingFailureError)
+        cause = error.__cause__ if embedding and isinstance(error.__cause__, RagError) else error
+        of_text = isinstance(cause, TextFailedError)
+        code = cause.code if of_text else error.code
+        # A connection that has to be changed first does not come back.
+        if not isinstance(cause, UnavailableError | DiskFloorError | NotRecordedError):
+            progress.end(FAILED, code=code, message=error.message)
+            return Outcome.NOTHING
+        if tries > len(PAUSES_SECONDS) or (tries >= TEXT_TRIES and of_text and cause.details.get("chunk")):
+            progress.end(FAILED, code=code, message=error.message)
+        else:
+            log.warning("a file of a job waits", job=job.id, file=progress.file.name, code=code, tries=tries)
+            told = replace(progress.file, tries=tries, code=code, message=error.message)
+            self._jobs.put_aside(job.id, told, seconds=PAUSES_SECONDS[tries - 1])
+        if of_text:
+            return Outcome.NOTHING
+        return Outcome.CONNECTION_FAILS if embedding else Outcome.SERVICE_FAILS
 
     def _ingest_where_it_is(self, job: Job, progress: _Progress) -> None:
         """Store a file in its collection, an attached one in that to which it was attached, whatever that is called by
@@ -197,7 +243,7 @@ class JobWork:
         given = GivenFile(file.source, path, _kind(file, path), metadata=metadata, tags=wanted.tags)
         progress.tell(status=READING, document_id=document_id(given.source))
         collection_id = None if told is None else told.collection_id
-        writer = self._texts.writer(wanted.collection, partial(self._vectors, job), collection_id)
+        writer = self._texts.writer(wanted.collection, partial(self._vectors, job, progress), collection_id)
         if wanted.on_conflict == SKIP and any(True for _ in writer.documents(given.where)):
             progress.end(UNCHANGED, warnings=("A document of this name is stored already, and stays as it is",))
             return
@@ -211,7 +257,7 @@ class JobWork:
                 document = replace(document, split=partial(self._split, chunking, given.kind.syntax))
             self._check(job)
             done = ingest_document(writer, progress.watched(document), advance=progress.advance)
-        if told is not None and not self._jobs.has_file(job.id, file.number):
+        if told is not None and not self._jobs.is_unfinished(job.id, file.number):
             # Taken back meanwhile, and what was stored by then is deleted already.
             writer.delete(given.where)
             raise StoppedError
@@ -223,23 +269,47 @@ class JobWork:
         self._record.stored(job, 0 if status == UNCHANGED else done.chunks)
         progress.end(status, chunks=done.chunks, chunks_done=done.chunks, warnings=tuple(done.warnings))
 
-    def _vectors(self, job: Job, embedding: EmbeddingProvider, texts: list[str]) -> Vector:
+    def _vectors(self, job: Job, progress: _Progress, embedding: EmbeddingProvider, texts: list[str]) -> Vector:
         parts = []
         for batch in batches(texts, BATCH_TEXTS):
             self._check(job)
-            with acting_still():
-                parts.append(self._embed(embedding, batch))
+            try:
+                with acting_still():
+                    parts.append(self._embed(embedding, batch))
+            except InvalidInputError as error:
+                index = error.details.get("index", 0 if len(batch) == 1 else None)
+                if index is None:
+                    raise
+                sentence = f"{progress.chunk_of(batch[index])} cannot be embedded: {error.message}"
+                raise InvalidInputError(sentence, code=error.code, **error.details) from error
+            except UnavailableError as error:
+                self._check(job)
+                if not self._embeds(embedding, [PROBE]):
+                    raise
+                is_last = progress.file.tries + 1 >= TEXT_TRIES
+                place = self._failing(job, progress, embedding, batch) if is_last else None
+                sentence = f"{place or 'Some chunk of it'} cannot be embedded: {error.message}"
+                raise TextFailedError(sentence, chunk=place) from error
         return np.concatenate(parts)
+
+    def _failing(self, job: Job, progress: _Progress, embedding: EmbeddingProvider, texts: list[str]) -> str | None:
+        """Return the place of the first of these texts that fails alone, None where there is none. Makes one call for
+        each time that they can be halved, and one more."""
+        while len(texts) > 1:
+            self._check(job)
+            half = texts[: len(texts) // 2]
+            texts = texts[len(half) :] if self._embeds(embedding, half) else half
+        return None if self._embeds(embedding, texts) else progress.chunk_of(texts[0])
+
+    def _embeds(self, embedding: EmbeddingProvider, texts: list[str]) -> bool:
+        with deadlines.within(PROBE_SECONDS), suppress(UnavailableError):
+            self._embed(embedding, texts)
+            return True
+        return False
 
     def _check(self, job: Job) -> None:
         if self._stopping.is_set() or not self._jobs.is_running(job.id):
             raise StoppedError
-
-    def _wait(self, job: Job, seconds: float) -> None:
-        until = self._clock() + seconds
-        while self._clock() < until:
-            self._stopping.wait(LOOK_SECONDS)
-            self._check(job)
 
 
 class _Progress:
@@ -251,6 +321,14 @@ class _Progress:
         self._job_id = job_id
         self._clock = clock
         self._told_at = clock()
+        self._chunks: Sequence[Chunk] = ()
+
+    def chunk_of(self, text: str) -> str:
+        """Return which chunk this embedded text is of: its number, from 1, and how it begins."""
+        found = next((each for each in self._chunks if text.endswith(each.text)), None)
+        words = " ".join((text if found is None else found.text).split())
+        shown = words if len(words) <= FIRST_CHARACTERS else f"{words[:FIRST_CHARACTERS].rstrip()}…"
+        return f"A text (“{shown}”)" if found is None else f"Chunk {found.chunk_index + 1} (“{shown}”)"
 
     def tell(self, **changes: Any) -> None:
         self.file = replace(self.file, **changes)
@@ -271,6 +349,7 @@ class _Progress:
 
         def split(text: str) -> SplitDocument:
             made = document.split(text)
+            self._chunks = made.chunks
             pages = document.metadata.get("pages")
             self.tell(status=EMBEDDING, chunks=len(made.chunks), pages=pages if isinstance(pages, int) else None)
             return made
@@ -295,9 +374,3 @@ def _start(path: Path) -> bytes:
             return opened.read(SNIFFED_BYTES)
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror}") from error
-
-
-def _may_pass(error: RagError) -> bool:
-    """Return whether the same may succeed later: a connection that has to be changed first does not come back."""
-    cause = error.__cause__ if isinstance(error, EmbeddingFailureError) and error.__cause__ else error
-    return isinstance(cause, UnavailableError | DiskFloorError | NotRecordedError)

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
 from retrieval.clock import z_time
+from retrieval.ingest.identity import document_id
 from schemas.access.owners import AUDIENCE_COLUMN, Asker, Ownership
-from schemas.contracts.jobs import EMBEDDING, QUEUED, READING, Attachment, Job, JobFile, JobNotFoundError, Wanted
+from schemas.contracts.jobs import (
+    EMBEDDING,
+    QUEUED,
+    READING,
+    Attachment,
+    Job,
+    JobFile,
+    JobNotFoundError,
+    SpooledFile,
+    Wanted,
+)
 from schemas.shared_database import Transaction
 
 STEPS = (
@@ -34,11 +46,18 @@ STEPS = (
         "ALTER TABLE job_files ADD COLUMN attachment {text}",
         "CREATE INDEX job_files_attached ON job_files (collection_id, file_id)",
     ),
+    (
+        "ALTER TABLE job_files ADD COLUMN tries INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE job_files ADD COLUMN due_at_ms BIGINT NOT NULL DEFAULT 0",
+        "ALTER TABLE job_files ADD COLUMN place VARCHAR(40)",
+        "CREATE INDEX job_files_of_place ON job_files (place)",
+        "CREATE INDEX job_files_by_code ON job_files (code)",
+    ),
 )
 JOB = "SELECT id, status, created_at_ms, finished_at_ms, wanted, number, owner, audience FROM jobs"
 _COLUMNS = (
     *("number", "name", "media_type", "size_bytes", "status", "document_id", "chunks", "chunks_done", "pages"),
-    *("warnings", "code", "message", "attachment"),
+    *("warnings", "code", "message", "attachment", "tries"),
 )
 FILE = f"SELECT {', '.join(_COLUMNS)} FROM job_files"
 FILE_OF_JOB = f"SELECT j.id, j.number, j.status, j.created_at_ms, {', '.join(f'f.{name}' for name in _COLUMNS)}"
@@ -53,10 +72,12 @@ def seen_job(transaction: Transaction, job_id: str, asker: Asker) -> Job:
     return to_job(transaction, row)
 
 
-def to_job(transaction: Transaction, row: tuple[Any, ...]) -> Job:
+def to_job(transaction: Transaction, row: tuple[Any, ...], number: int | None = None) -> Job:
+    """Return the job of a row with all of its files, or only with that of this number."""
     job_id, status, created_at_ms, finished_at_ms, wanted, _, owner, audience = row
     told = orjson.loads(wanted)
-    files = transaction.rows(f"{FILE} WHERE job_id = ? ORDER BY number", (job_id,))
+    one, parameters = ("", (job_id,)) if number is None else (" AND number = ?", (job_id, number))
+    files = transaction.rows(f"{FILE} WHERE job_id = ?{one} ORDER BY number", parameters)
     return Job(
         id=job_id,
         status=status,
@@ -70,14 +91,29 @@ def to_job(transaction: Transaction, row: tuple[Any, ...]) -> Job:
 
 def to_file(row: tuple[Any, ...]) -> JobFile:
     attachment = None if row[12] is None else Attachment(**orjson.loads(row[12]))
-    return JobFile(*(*row[:9], tuple(orjson.loads(row[9])), *row[10:12], attachment))
+    return JobFile(*(*row[:9], tuple(orjson.loads(row[9])), *row[10:12], attachment, row[13]))
 
 
-def attachment_row(attachment: Attachment | None) -> tuple[str | None, str | None, str | None]:
-    """Return the columns that tell of an attachment."""
-    if attachment is None:
-        return None, None, None
-    return attachment.collection_id, attachment.file_id, orjson.dumps(attachment).decode()
+def file_row(job_id: str, file: SpooledFile, collection: str) -> dict[str, Any]:
+    """Return the columns of a file that waits. `place` tells which document it becomes: of two files of one document
+    the earlier one goes first."""
+    told = file.attachment
+    source, where = (file.name, collection) if told is None else (told.source, told.collection_id)
+    return {
+        "job_id": job_id,
+        "number": file.number,
+        "name": file.name,
+        "media_type": file.media_type,
+        "size_bytes": file.size_bytes,
+        "status": QUEUED,
+        "chunks_done": 0,
+        "warnings": "[]",
+        "begun": 0,
+        "collection_id": None if told is None else told.collection_id,
+        "file_id": None if told is None else told.file_id,
+        "attachment": None if told is None else orjson.dumps(told).decode(),
+        "place": hashlib.sha256(f"{where}\0{document_id(source)}".encode()).hexdigest()[:40],
+    }
 
 
 def forget(transaction: Transaction, condition: str, parameter: Any) -> None:

@@ -1,19 +1,22 @@
-"""The one thread of a service that works on jobs: in the process that leads, for as long as that lives."""
+"""What works on jobs, in the process that leads for as long as that lives: a thread for each connection that embeds."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from itertools import count
 
 import structlog
 
 from retrieval.jobs.background_helper import BackgroundHelper
-from retrieval.jobs.ingesting import JobWork, StoppedError
+from retrieval.jobs.ingesting import PAUSES_SECONDS, JobWork, Outcome, StoppedError
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading import DocumentReader
 from schemas.access.callers import SERVICE, acting_as
+from schemas.contracts.jobs import DueFile
 from schemas.errors import RagError
 
 log = structlog.get_logger(__name__)
@@ -23,12 +26,21 @@ LOOK_SECONDS = 0.5
 RETRY_SECONDS = 5.0
 TIDY_SECONDS = 3600.0
 STOP_SECONDS = 5.0
+MAX_CONNECTIONS = 4
+"""The most connections whose files are worked on at the same time."""
+EVERYBODY = ""
+"""Stands for all connections where a failure is none of the embedding."""
+
+ConnectionsOf = Callable[[Collection[str]], Mapping[str, str]]
 
 
 class JobRunner:
-    """Works on the jobs of a data directory, when no other process does.
+    """Works on the jobs of a data directory, when no other process does: on one file at a time of each connection that
+    embeds, so that none waits for another one's service, and for their owners in turn.
 
-    `tidy` is called now and then by the one that leads. `clock` returns seconds.
+    `connections_of` returns the connections that embed the documents of collections. A connection that fails for all
+    texts is left alone for a while, longer each time. `tidy` is called now and then by the one that leads. `clock`
+    returns seconds.
     """
 
     def __init__(
@@ -37,8 +49,9 @@ class JobRunner:
         spool: Spool,
         work: JobWork,
         *,
+        connections_of: ConnectionsOf,
         reader: DocumentReader,
-        background: BackgroundHelper,
+        helpers: Sequence[BackgroundHelper],
         stopping: threading.Event,
         tidy: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
@@ -46,14 +59,20 @@ class JobRunner:
         self._jobs = jobs
         self._spool = spool
         self._work = work
+        self._connections_of = connections_of
         self._reader = reader
-        self._background = background
+        self._helpers = helpers
         self._stopping = stopping
         self._tidy = tidy
         self._clock = clock
         self._tidied_at = float("-inf")
         self._called = threading.Event()
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
+        self._lock = threading.Lock()
+        self._under_way: dict[str, tuple[DueFile, threading.Thread]] = {}
+        self._failures: dict[str, tuple[int, float]] = {}  # how many one after the other, and until when it rests
+        self._served: dict[str, int] = {}
+        self._turns = count()
 
     def start(self) -> None:
         self._thread.start()
@@ -63,15 +82,24 @@ class JobRunner:
         self._called.set()
 
     def stop(self) -> None:
-        """End the work and the processes that help with it; the job under way goes on after the next start."""
+        """End the work and the processes that help with it; what is under way goes on after the next start."""
         self._stopping.set()
         self._called.set()
-        self._background.close()
-        if self._thread.is_alive():
-            self._thread.join(STOP_SECONDS)
-        if not self._thread.is_alive():  # else it waits for a parser, which ends with this process
+        for each in self._helpers:
+            each.close()
+        until = time.monotonic() + STOP_SECONDS
+        threads = [self._thread, *(thread for _, thread in self._now_under_way())]
+        for thread in threads:
+            if thread.is_alive():
+                thread.join(max(0.0, until - time.monotonic()))
+        if not any(thread.is_alive() for thread in threads):
             self._reader.close()
             self._spool.give_up_lead()
+            return
+        # The others wait for a parser or a service, and end with this process: that is no end of theirs.
+        for due, _ in self._now_under_way():
+            with suppress(RagError):
+                self._jobs.interrupted(due)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -79,8 +107,6 @@ class JobRunner:
             try:
                 if self._spool.lead():
                     self._lead()
-            except StoppedError:
-                continue
             except RagError as error:
                 log.warning("jobs wait", reason=error.message)
                 pause_seconds = RETRY_SECONDS
@@ -96,10 +122,70 @@ class JobRunner:
             self._spool.sweep(self._jobs.waiting)
             with acting_as(SERVICE):
                 self._tidy()
-        while (job := self._jobs.take()) is not None:
+        self._begin_what_can()
+        if not self._now_under_way():
+            for each in self._helpers:
+                each.rest()
+
+    def _begin_what_can(self) -> None:
+        """Begin with a file of each connection that is neither at work nor resting, for who was served longest ago."""
+        under_way = self._now_under_way()
+        due = self._jobs.due([(file.job_id, file.number) for file, _ in under_way])
+        if not due or self._rests(EVERYBODY):
+            return
+        with acting_as(SERVICE):
+            connections = self._connections_of({each.collection for each in due})
+        owners = {each.owner for each in due}
+        self._served = {owner: turn for owner, turn in self._served.items() if owner in owners}
+        for file in sorted(due, key=lambda each: self._served.get(each.owner, -1)):
+            connection = connections[file.collection]
+            with self._lock:
+                if len(self._under_way) == MAX_CONNECTIONS:
+                    return
+                if connection in self._under_way or self._rests(connection) or self._stopping.is_set():
+                    continue
+                thread = threading.Thread(
+                    target=self._work_on, args=(connection, file), name=f"jobs {connection}", daemon=True
+                )
+                self._under_way[connection] = file, thread
+            self._served[file.owner] = next(self._turns)
+            thread.start()
+
+    def _work_on(self, connection: str, file: DueFile) -> None:
+        outcome = Outcome.SERVICE_FAILS
+        try:
+            outcome = self._work.run(file)
+        except StoppedError:
+            outcome = Outcome.NOTHING
+        except RagError as error:
+            log.warning("jobs wait", reason=error.message)
+        except Exception:
+            log.exception("the work on jobs failed in a way nobody expected")
+        finally:
+            self._note(connection, outcome)
             try:
-                self._work.run(job)
-            finally:
-                if not self._jobs.waiting([job.id]):
-                    self._spool.remove(job.id)
-        self._background.rest()
+                if not self._jobs.waiting([file.job_id]):
+                    self._spool.remove(file.job_id)
+            except RagError as error:
+                log.warning("the files of a job stay for now", job=file.job_id, reason=error.message)
+            with self._lock:
+                del self._under_way[connection]
+            self._called.set()
+
+    def _note(self, connection: str, outcome: Outcome) -> None:
+        with self._lock:
+            if outcome is Outcome.STORED:
+                self._failures.pop(connection, None)
+                self._failures.pop(EVERYBODY, None)
+            elif outcome is not Outcome.NOTHING:
+                who = connection if outcome is Outcome.CONNECTION_FAILS else EVERYBODY
+                failures, _ = self._failures.get(who, (0, 0.0))
+                pause_seconds = PAUSES_SECONDS[min(failures, len(PAUSES_SECONDS) - 1)]
+                self._failures[who] = failures + 1, self._clock() + pause_seconds
+
+    def _rests(self, who: str) -> bool:
+        return self._failures.get(who, (0, 0.0))[1] > self._clock()
+
+    def _now_under_way(self) -> list[tuple[DueFile, threading.Thread]]:
+        with self._lock:
+            return list(self._under_way.values())

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from retrieval.jobs.job_rows import JOB, STEPS, UNFINISHED, attachment_row, forget, seen_job, to_job
-from schemas.access.owners import Asker
+from retrieval.jobs.job_rows import JOB, STEPS, UNFINISHED, file_row, forget, seen_job, to_job
+from schemas.access.owners import OPEN, Asker
 from schemas.contracts.jobs import (
     CANCELLED,
     DONE,
@@ -18,13 +18,17 @@ from schemas.contracts.jobs import (
     QUEUED,
     READING,
     RUNNING,
+    TEXT_FAILED,
     UNCHANGED,
     WAITING,
+    DueFile,
     Job,
     JobCounts,
     JobFile,
     JobNotFoundError,
     JobsFullError,
+    OwnJobsFullError,
+    Room,
     SpooledFile,
     Wanted,
 )
@@ -33,17 +37,32 @@ from schemas.shared_database import Database, Transaction
 
 MAX_WARNINGS = 20
 """The most warnings of a file that are kept."""
+DAY_SECONDS = 86_400
 LISTING, NUMBER_BYTES = "jobs", 8
 """What cursors of pages of jobs are sealed for, and the length of the job's number in them."""
-_INSERT_FILE = "INSERT INTO job_files VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, 0, NULL, '[]', NULL, NULL, 0, ?, ?, ?)"
+_UNFINISHED = f"status IN {UNFINISHED}"
+_DUE = (
+    f"(SELECT f.number FROM job_files f WHERE f.job_id = j.id AND f.{_UNFINISHED} AND f.due_at_ms <= ?{{others}} "
+    "AND NOT EXISTS (SELECT 1 FROM job_files e JOIN jobs k ON k.id = e.job_id WHERE e.place = f.place "
+    f"AND e.{_UNFINISHED} AND k.status IN (?, ?) AND k.home = j.home AND k.number < j.number) "
+    "ORDER BY f.number LIMIT 1)"
+)
+"""The number of the first file of a job that is due and waits for no earlier one of the same document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most jobs that wait, and the most bytes of their files, in one data directory."""
+    """The most jobs that wait, and the most bytes of their files, in one data directory; half of both for one owner, so
+    that nobody fills it alone. A service without keys has one owner only, who has all of it."""
 
     jobs: int = 1_000
     spool_bytes: int = 4 << 30
+
+    def jobs_of(self, owner: str) -> int:
+        return self.jobs if owner == OPEN else max(1, self.jobs // 2)
+
+    def spool_bytes_of(self, owner: str) -> int:
+        return self.spool_bytes if owner == OPEN else self.spool_bytes // 2
 
 
 class StoredJobs:
@@ -62,20 +81,20 @@ class StoredJobs:
         self._clock = clock
         database.open_part("jobs", STEPS)
 
-    def room_bytes(self) -> int:
-        """Return how many bytes of files may still wait. Raises JobsFullError when no job may."""
+    def room(self, *, asker: Asker) -> Room:
+        """Return how many bytes of files may still wait. Raises JobsFullError and OwnJobsFullError when no job may."""
         with self._database.read() as transaction:
-            return self._room_bytes(transaction)
+            return self._room(transaction, asker.owner)
 
     def create(self, job_id: str, wanted: Wanted, files: Sequence[SpooledFile], *, asker: Asker) -> None:
-        """Store a job of the asker's that waits; its files are in the spool, safe on the disk. Raises JobsFullError."""
+        """Store a job of the asker's that waits; its files are in the spool, safe on the disk. Raises JobsFullError
+        and OwnJobsFullError."""
         now_ms = round(self._clock() * 1e3)
         told = orjson.dumps(wanted).decode()
         of = asker.made(shared=wanted.shared)
 
         def operation(transaction: Transaction) -> None:
-            if self._room_bytes(transaction) < sum(each.size_bytes for each in files):
-                raise JobsFullError("Too large files are waiting for the jobs before them")
+            self._room(transaction, of.owner).take(sum(each.size_bytes for each in files))
             row = transaction.row("SELECT MAX(number) FROM jobs")
             number = 0 if row is None or row[0] is None else int(row[0]) + 1
             transaction.run(
@@ -83,8 +102,11 @@ class StoredJobs:
                 (job_id, number, of.owner, self._home, told, QUEUED, now_ms, None, of.audience),
             )
             for each in files:
-                of_file = (job_id, each.number, each.name, each.media_type, each.size_bytes, QUEUED)
-                transaction.run(_INSERT_FILE, (*of_file, *attachment_row(each.attachment)))
+                columns = file_row(job_id, each, wanted.collection)
+                values = ", ".join("?" * len(columns))
+                transaction.run(
+                    f"INSERT INTO job_files ({', '.join(columns)}) VALUES ({values})", tuple(columns.values())
+                )
 
         self._database.commit(operation)
 
@@ -121,7 +143,8 @@ class StoredJobs:
             return jobs, sealed(transaction, LISTING, int(rows[limit - 1][5]).to_bytes(NUMBER_BYTES))
 
     def cancel(self, job_id: str, *, asker: Asker) -> tuple[Job, bool]:
-        """Cancel a job that has not ended, and return it and whether it was still waiting. What it has stored stays.
+        """Cancel a job that has not ended, and return it and whether nothing of it was under way. What it has stored
+        stays.
 
         One that has ended stays as it is. Raises JobNotFoundError when the asker sees none of that id, and
         OwnedByAnotherError.
@@ -136,32 +159,68 @@ class StoredJobs:
                 "UPDATE job_files SET status = ?, chunks_done = 0 WHERE job_id = ? AND status IN (?, ?)",
                 (QUEUED, job_id, READING, EMBEDDING),
             )
-            return seen_job(transaction, job_id, asker), before.status == QUEUED
+            under_way = any(each.status in (READING, EMBEDDING) for each in before.files)
+            return seen_job(transaction, job_id, asker), before.status in WAITING and not under_way
 
         return self._database.freely.commit(operation)
 
-    def take(self) -> Job | None:
-        """Return the next job of this data directory, which runs from now on: the one that ran when its runner ended,
-        else the oldest that waits. None when there is nothing to do."""
-
-        def operation(transaction: Transaction) -> Job | None:
-            row = transaction.row(
-                f"{JOB} WHERE home = ? AND status IN (?, ?) "
-                "ORDER BY CASE status WHEN ? THEN 0 ELSE 1 END, number LIMIT 1",
-                (self._home, *WAITING, RUNNING),
+    def due(self, under_way: Collection[tuple[str, int]] = ()) -> list[DueFile]:
+        """Return the next file of each job of this data directory, the oldest job first, without those that are
+        `under_way`, (id of the job, number) each. Jobs that have nothing left to do end."""
+        others = " AND NOT (f.job_id = ? AND f.number = ?)" * len(under_way)
+        now_ms = round(self._clock() * 1e3)
+        with self._database.read() as transaction:
+            rows = transaction.rows(
+                f"SELECT j.id, j.owner, j.wanted, {_DUE.format(others=others)}, "
+                f"EXISTS (SELECT 1 FROM job_files f WHERE f.job_id = j.id AND f.{_UNFINISHED}) "
+                "FROM jobs j WHERE j.home = ? AND j.status IN (?, ?) ORDER BY j.number",
+                (now_ms, *(each for file in under_way for each in file), *WAITING, self._home, *WAITING),
             )
-            if row is None:
-                return None
-            transaction.run("UPDATE jobs SET status = ? WHERE id = ?", (RUNNING, row[0]))
-            return to_job(transaction, (row[0], RUNNING, *row[2:]))
+        for row in rows:
+            if not row[4]:  # its process was killed before it said so
+                self.finish(row[0])
+        return [
+            DueFile(job_id, int(number), owner, orjson.loads(wanted)["collection"])
+            for job_id, owner, wanted, number, _ in rows
+            if number is not None
+        ]
 
-        with self._database.read() as transaction:  # mostly there is nothing to do, which is seen without a write
-            if (
-                transaction.row("SELECT 1 FROM jobs WHERE home = ? AND status IN (?, ?)", (self._home, *WAITING))
-                is None
-            ):
+    def begin(self, due: DueFile) -> tuple[Job, int] | None:
+        """Begin the work on a file. Return its job, with this file alone, and how often the work on it has begun since
+        it last ended in order; None when the file was taken out of the job, or the job has ended."""
+        key = (due.job_id, due.number)
+
+        def operation(transaction: Transaction) -> tuple[Job, int] | None:
+            row = transaction.row(f"{JOB} WHERE id = ? AND status IN (?, ?)", (due.job_id, *WAITING))
+            begun = transaction.row("SELECT begun FROM job_files WHERE job_id = ? AND number = ?", key)
+            if row is None or begun is None:
                 return None
+            transaction.run("UPDATE jobs SET status = ? WHERE id = ?", (RUNNING, due.job_id))
+            transaction.run("UPDATE job_files SET begun = begun + 1 WHERE job_id = ? AND number = ?", key)
+            return to_job(transaction, (row[0], RUNNING, *row[2:]), due.number), int(begun[0]) + 1
+
         return self._database.freely.commit(operation)
+
+    def interrupted(self, due: DueFile) -> None:
+        """Have the work on a file not count as begun that ends with the process, although nothing is wrong with it."""
+        key = (due.job_id, due.number)
+        self._database.freely.commit(
+            lambda transaction: transaction.run("UPDATE job_files SET begun = 0 WHERE job_id = ? AND number = ?", key)
+        )
+
+    def put_aside(self, job_id: str, file: JobFile, *, seconds: float = 0.0) -> None:
+        """Have a file, as far as it is, wait for so long before it is worked on again. The work on it has ended in
+        order, so that it does not count as begun."""
+        due_at_ms = round((self._clock() + seconds) * 1e3)
+
+        def operation(transaction: Transaction) -> None:
+            transaction.run(
+                "UPDATE job_files SET status = ?, chunks = NULL, chunks_done = 0, code = ?, message = ?, begun = 0, "
+                f"tries = ?, due_at_ms = ? WHERE job_id = ? AND number = ? AND {_UNFINISHED}",
+                (QUEUED, file.code, file.message, file.tries, due_at_ms, job_id, file.number),
+            )
+
+        self._database.freely.commit(operation)
 
     def is_running(self, job_id: str) -> bool:
         """Return False once the job is cancelled."""
@@ -169,22 +228,11 @@ class StoredJobs:
             row = transaction.row("SELECT status FROM jobs WHERE id = ?", (job_id,))
         return row is not None and row[0] == RUNNING
 
-    def has_file(self, job_id: str, number: int) -> bool:
-        """Return False once the file is taken out of its job, or the job is forgotten."""
+    def is_unfinished(self, job_id: str, number: int) -> bool:
+        """Return False once the file is through or taken out of its job, or the job is forgotten."""
+        sql = f"SELECT 1 FROM job_files WHERE job_id = ? AND number = ? AND {_UNFINISHED}"
         with self._database.read() as transaction:
-            return (
-                transaction.row("SELECT 1 FROM job_files WHERE job_id = ? AND number = ?", (job_id, number)) is not None
-            )
-
-    def begin_file(self, job_id: str, number: int) -> int:
-        """Count that the work on a file begins, and return how often it has."""
-
-        def operation(transaction: Transaction) -> int:
-            transaction.run("UPDATE job_files SET begun = begun + 1 WHERE job_id = ? AND number = ?", (job_id, number))
-            row = transaction.row("SELECT begun FROM job_files WHERE job_id = ? AND number = ?", (job_id, number))
-            return 0 if row is None else int(row[0])
-
-        return self._database.freely.commit(operation)
+            return transaction.row(sql, (job_id, number)) is not None
 
     def tell(self, job_id: str, file: JobFile, *, lasting: bool = False) -> None:
         """Store how far a file is, with `lasting` so that it survives a loss of power."""
@@ -204,13 +252,13 @@ class StoredJobs:
         (database.commit if lasting else database.commit_quickly)(operation)
 
     def finish(self, job_id: str) -> None:
-        """End a job whose files are through: `done` when at least one of them is stored."""
+        """End a job whose files are all through: `done` when at least one of them is stored."""
 
         def operation(transaction: Transaction) -> None:
-            stored = transaction.row(
-                "SELECT 1 FROM job_files WHERE job_id = ? AND status IN (?, ?) LIMIT 1", (job_id, DONE, UNCHANGED)
-            )
-            self._end(transaction, job_id, DONE if stored else FAILED)
+            rows = transaction.rows("SELECT DISTINCT status FROM job_files WHERE job_id = ?", (job_id,))
+            statuses = {row[0] for row in rows}
+            if not statuses & set(UNFINISHED):
+                self._end(transaction, job_id, DONE if statuses & {DONE, UNCHANGED} else FAILED)
 
         self._database.freely.commit(operation)
 
@@ -244,6 +292,16 @@ class StoredJobs:
                 (RUNNING,),
             )
         return JobCounts({str(row[0]): int(row[1]) for row in counted}, 0 if done is None else int(done[0]))
+
+    def files_with_failed_texts(self) -> int:
+        """Return how many files wait, or have failed within a day, because some chunk of them cannot be embedded."""
+        with self._database.read() as transaction:
+            row = transaction.row(
+                "SELECT COUNT(*) FROM job_files f JOIN jobs j ON j.id = f.job_id WHERE f.code = ? "
+                "AND (j.finished_at_ms IS NULL OR j.finished_at_ms > ?)",
+                (TEXT_FAILED, round((self._clock() - DAY_SECONDS) * 1e3)),
+            )
+        return 0 if row is None else int(row[0])
 
     def waiting_files(self) -> list[tuple[Job, JobFile]]:
         """Return (job, file) for all files of jobs that have not ended."""
@@ -296,7 +354,7 @@ class StoredJobs:
 
     def forget_ended(self, older_than_days: float) -> None:
         """Forget the jobs that ended so long ago."""
-        ended_before_ms = round((self._clock() - older_than_days * 86_400) * 1e3)
+        ended_before_ms = round((self._clock() - older_than_days * DAY_SECONDS) * 1e3)
         self._database.freely.commit_quickly(
             lambda transaction: forget(
                 transaction, "finished_at_ms IS NOT NULL AND finished_at_ms < ?", ended_before_ms
@@ -309,16 +367,30 @@ class StoredJobs:
             (status, round(self._clock() * 1e3), job_id, *WAITING),
         )
 
-    def _room_bytes(self, transaction: Transaction) -> int:
-        jobs = transaction.row("SELECT COUNT(*) FROM jobs WHERE home = ? AND status IN (?, ?)", (self._home, *WAITING))
-        if jobs is not None and jobs[0] >= self._limits.jobs:
+    def _room(self, transaction: Transaction, owner: str) -> Room:
+        limits, own_most = self._limits, self._limits.jobs_of(owner)
+        jobs, size = self._waiting(transaction, "")
+        own_jobs, own_size = self._waiting(transaction, " AND owner = ?", owner)
+        if jobs >= limits.jobs:
             raise JobsFullError("Too many jobs are waiting")
-        taken = transaction.row(
-            "SELECT COALESCE(SUM(size_bytes), 0) FROM job_files WHERE status IN (?, ?, ?) "
-            "AND job_id IN (SELECT id FROM jobs WHERE home = ? AND status IN (?, ?))",
-            (*UNFINISHED, self._home, *WAITING),
+        if own_jobs >= own_most:
+            sentence = f"Of one owner's jobs at most {own_most} wait: send this when some of them have ended"
+            raise OwnJobsFullError(sentence, limit="jobs_waiting")
+        room, own = limits.spool_bytes - size, limits.spool_bytes_of(owner)
+        # One upload is never too large for its owner alone.
+        return Room(room, own - own_size if own_jobs else room, own)
+
+    def _waiting(self, transaction: Transaction, condition: str, *parameters: str) -> tuple[int, int]:
+        """Return (how many jobs wait, the bytes of their files that do)."""
+        jobs = f"FROM jobs WHERE home = ? AND status IN (?, ?){condition}"
+        of_jobs = (self._home, *WAITING, *parameters)
+        row = transaction.row(
+            f"SELECT (SELECT COUNT(*) {jobs}), (SELECT COALESCE(SUM(size_bytes), 0) FROM job_files "
+            f"WHERE {_UNFINISHED} AND job_id IN (SELECT id {jobs}))",
+            (*of_jobs, *of_jobs),
         )
-        return self._limits.spool_bytes - (0 if taken is None else int(taken[0]))
+        assert row is not None
+        return int(row[0]), int(row[1])
 
 
 def _owner(transaction: Transaction, job_id: str) -> str:

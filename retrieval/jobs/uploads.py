@@ -24,8 +24,8 @@ from schemas.contracts.jobs import (
     FileAnswer,
     Job,
     JobFile,
-    JobsFullError,
     RefusedFileError,
+    Room,
     Uploaded,
     Wanted,
 )
@@ -44,10 +44,10 @@ class Uploads:
         self._max_file_bytes = max_file_bytes
         self._queued = queued
 
-    def begin(self) -> Upload:
-        """Begin an upload. Raises JobsFullError when too much waits already."""
-        room_bytes = self._jobs.room_bytes()
-        return Upload(self._jobs, self._spool.begin(), self._max_file_bytes, room_bytes, self._queued)
+    def begin(self, *, asker: Asker) -> Upload:
+        """Begin an upload. Raises JobsFullError and OwnJobsFullError when too much waits already."""
+        room = self._jobs.room(asker=asker)
+        return Upload(self._jobs, self._spool.begin(), self._max_file_bytes, room, self._queued)
 
     def cancel(self, job_id: str, *, asker: Asker) -> Job:
         """Cancel a job as `StoredJobs.cancel` does, and remove the files that wait."""
@@ -105,14 +105,14 @@ class Upload:
         jobs: StoredJobs,
         incoming: Incoming,
         max_file_bytes: int,
-        room_bytes: int,
+        room: Room,
         queued: Callable[[], None],
     ) -> None:
         self.files: list[FileAnswer] = []
         self._jobs = jobs
         self._incoming = incoming
         self._max_file_bytes = max_file_bytes
-        self._room_bytes = room_bytes
+        self._room = room
         self._queued = queued
 
     def __enter__(self) -> Self:
@@ -126,8 +126,8 @@ class Upload:
     def take(self, file_name: str, media_type: str, pieces: Iterable[bytes]) -> None:
         """Take a file, or refuse it and let the others go on.
 
-        Raises JobsFullError when there is no room for it, PayloadTooLargeError for one file more than `MAX_FILES`, and
-        DiskFloorError.
+        Raises JobsFullError and OwnJobsFullError when there is no room for it, PayloadTooLargeError for one file more
+        than `MAX_FILES`, and DiskFloorError.
         """
         if len(self.files) == MAX_FILES:
             sentence = f"An upload has at most {MAX_FILES} files"
@@ -152,7 +152,7 @@ class Upload:
     def finish(self, wanted: Wanted, *, asker: Asker) -> Uploaded:
         """Make a job of the files, which are safe on the disk then.
 
-        Raises InvalidInputError when none was taken, and JobsFullError.
+        Raises InvalidInputError when none was taken, JobsFullError and OwnJobsFullError.
         """
         if not self.files:
             raise InvalidInputError("There is no file in the request", code="invalid_field", field="file")
@@ -191,7 +191,5 @@ class Upload:
 
     def _within_room(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         for piece in pieces:
-            self._room_bytes -= len(piece)
-            if self._room_bytes < 0:
-                raise JobsFullError("Too large files are waiting for the jobs before them")
+            self._room.take(len(piece))
             yield piece

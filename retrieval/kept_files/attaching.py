@@ -28,7 +28,8 @@ class Attaching:
     def attach(self, collection_id: str, collection: str, wanted: Sequence[FileToAttach], *, asker: Asker) -> Job:
         """Make a job of files of the asker's, each once, that become documents of a collection.
 
-        Raises KeptFileNotFoundError for the first that the asker has not, JobsFullError and DiskFloorError.
+        Raises KeptFileNotFoundError for the first that the asker has not, JobsFullError, OwnJobsFullError and
+        DiskFloorError.
         """
         of_files = {each.file_id: each for each in wanted}
         files = self._files.named(list(of_files), asker=asker)

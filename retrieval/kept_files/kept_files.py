@@ -19,7 +19,7 @@ from retrieval.jobs.spool import Incoming, Spool
 from schemas.access.owners import AUDIENCE_COLUMN, OWNER_COLUMN, Asker, Ownership
 from schemas.contracts.jobs import RefusedFileError, SpooledFile
 from schemas.contracts.kept_files import PREFIX, KeptFile, KeptFileNotFoundError
-from schemas.errors import InvalidInputError, PayloadTooLargeError
+from schemas.errors import InvalidInputError, PayloadTooLargeError, QuotaError
 from schemas.shared_database import Database, Transaction
 from schemas.storage.erasure import Target
 
@@ -54,11 +54,18 @@ class KeptFiles:
     """
 
     def __init__(
-        self, database: Database, data_dir: Path, *, max_file_bytes: int, clock: Callable[[], float] = time.time
+        self,
+        database: Database,
+        data_dir: Path,
+        *,
+        max_file_bytes: int,
+        max_owner_bytes: int,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._spool = Spool(data_dir, FOLDER, new_name=self._new_digits)
         self._max_file_bytes = max_file_bytes
+        self._max_owner_bytes = max_owner_bytes
         self._clock = clock
         database.open_part("kept_files", STEPS)
 
@@ -162,7 +169,26 @@ class KeptFiles:
             *(file.id, file.name, purpose, file.media_type, file.size_bytes, file.sha256),
             *(now_ms, expires_at_ms, of.owner, of.audience),
         )
-        self._database.commit(lambda transaction: transaction.run(_INSERT, row))
+
+        def operation(transaction: Transaction) -> None:
+            held = transaction.row(
+                "SELECT COALESCE(SUM(size_bytes), 0) FROM kept_files "
+                "WHERE owner = ? AND (expires_at_ms IS NULL OR expires_at_ms > ?)",
+                (of.owner, now_ms),
+            )
+            left = self._max_owner_bytes - (0 if held is None else int(held[0]))
+            if file.size_bytes > left:
+                raise QuotaError(
+                    f"The files of one owner take at most {self._max_owner_bytes >> 20} MB, and there is room for "
+                    f"{max(0, left):,} bytes more: delete some, or have them expire",
+                    limit="files",
+                    allowed=self._max_owner_bytes,
+                    left=max(0, left),
+                    added=file.size_bytes,
+                )
+            transaction.run(_INSERT, row)
+
+        self._database.commit(operation)
         return file
 
     def _owned(self, transaction: Transaction, file_id: str, asker: Asker) -> KeptFile:
@@ -229,7 +255,8 @@ class ArrivingFile:
             raise InvalidInputError(sentence, code="invalid_field", field="file") from None
 
     def finish(self, *, purpose: str, lives_seconds: int | None, asker: Asker) -> KeptFile:
-        """Keep the file as one of the asker's, safe on the disk. Raises InvalidInputError when none was taken."""
+        """Keep the file as one of the asker's, safe on the disk. Raises InvalidInputError when none was taken, and
+        QuotaError when the asker's files would take more than one owner's may."""
         if not self._incoming.files:
             raise InvalidInputError("There is no file in the request", code="invalid_field", field="file")
         self._incoming.sync()

@@ -37,6 +37,14 @@ class ReadingLimits:
         """Return the limits that an operator set."""
         return cls(seconds=settings.read_seconds, memory_mb=settings.read_memory_mb, output_mb=settings.read_output_mb)
 
+    def seconds_for(self, size: int) -> float:
+        """Return how long it may compute for so many bytes, or characters."""
+        return self.seconds + self.seconds_per_mb * size / _MEGABYTE
+
+    def wall_seconds_for(self, size: int) -> float:
+        """Return how long that may take by the clock."""
+        return self.seconds_for(size) * _WALL_FACTOR
+
 
 class DocumentReader:
     """Reads files one after the other; threads wait for their turn.
@@ -92,10 +100,9 @@ class DocumentReader:
 
     def _parsed(self, content: bytes, kind: Kind) -> ReadDocument:
         limits = self._limits
-        seconds = limits.seconds + limits.seconds_per_mb * len(content) / _MEGABYTE
-        question = Question(
-            kind.name, len(content), seconds, seconds * _WALL_FACTOR, limits.memory_mb, limits.output_mb
-        )
+        size = len(content)
+        allowed = limits.seconds_for(size), limits.wall_seconds_for(size), limits.memory_mb, limits.output_mb
+        question = Question(kind.name, size, *allowed)
         answer = self._process.ask(question, content)
         if "parsed" not in answer:
             raise ParseError(answer["message"], answer["code"])

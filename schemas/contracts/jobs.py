@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.access.owners import UNNAMED, Ownership
-from schemas.errors import BusyError, InvalidInputError, NotFoundError
+from schemas.errors import BusyError, InvalidInputError, NotFoundError, TooManyRequestsError
 from schemas.records import Metadata
 
 QUEUED, RUNNING, DONE, FAILED, CANCELLED = STATUSES = ("queued", "running", "done", "failed", "cancelled")
@@ -17,11 +17,23 @@ FILE_STATUSES = (QUEUED, READING, EMBEDDING, DONE, UNCHANGED, FAILED)
 WAITING = (QUEUED, RUNNING)
 """The states of a job that has not ended."""
 REFUSED = "refused"
+TEXT_FAILED = "text_not_embedded"
+"""The code of a file one of whose chunks cannot be embedded, while others can."""
 REPLACE, SKIP = ON_CONFLICT = ("replace", "skip")
 MAX_FILES = 1_000
 """The most files of one upload."""
 INGEST = "ingest"
 """The kind of job that uploads make."""
+
+
+@dataclass(frozen=True, slots=True)
+class DueFile:
+    """A file that may be worked on now: whose it is, its number in its job, and the collection that it goes into."""
+
+    job_id: str
+    number: int
+    owner: str
+    collection: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +56,36 @@ class JobsFullError(BusyError):
 
     code = "jobs_full"
     retry_after_seconds = 30
+
+
+class OwnJobsFullError(TooManyRequestsError):
+    """As much of the caller's waits as may of one owner."""
+
+    code = "own_jobs_full"
+
+    def __init__(self, message: str, *, limit: str) -> None:
+        super().__init__(message, retry_after_seconds=JobsFullError.retry_after_seconds, limit=limit)
+
+
+@dataclass(slots=True)
+class Room:
+    """How many more bytes of files may wait, of everybody's and of one owner's; the latter is at most `own_most`."""
+
+    bytes: int
+    own_bytes: int
+    own_most: int
+
+    def take(self, size: int) -> None:
+        """Take so many bytes of it. Raises JobsFullError and OwnJobsFullError when it has less."""
+        self.bytes -= size
+        self.own_bytes -= size
+        if self.bytes < 0:
+            raise JobsFullError("Too large files are waiting for the jobs before them")
+        if self.own_bytes < 0:
+            sentence = (
+                f"Of one owner's files at most {self.own_most >> 20} MB wait: send this when some of them are stored"
+            )
+            raise OwnJobsFullError(sentence, limit="upload_bytes_waiting")
 
 
 class RefusedFileError(InvalidInputError):
@@ -110,7 +152,8 @@ class Uploaded:
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """A file of a job and how far it is. `chunks_done` counts the chunks that are embedded."""
+    """A file of a job and how far it is. `chunks_done` counts the chunks that are embedded, and `tries` those that
+    ended in a failure which may pass."""
 
     number: int
     name: str
@@ -125,6 +168,7 @@ class JobFile:
     code: str | None = None
     message: str | None = None
     attachment: Attachment | None = None
+    tries: int = 0
 
     @property
     def source(self) -> str:

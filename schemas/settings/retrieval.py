@@ -58,6 +58,8 @@ class RetrievalSettings:
     upload_file_mb: int = 64  # largest file of an upload
     upload_spool_mb: int = 4096  # most that the files of all waiting jobs take on the disk
     jobs_waiting: int = 1000  # most jobs that wait
+    files_mb: int = 10_240  # most that the kept files of one owner take on the disk
+    chat_days: int = 90  # how long a conversation is kept after its last message
     jobs_days: int = 7  # how long jobs that have ended are kept
     keep_originals: bool = False  # whether uploaded files are kept beside the documents made of them
     read_seconds: float = 60.0  # computing time of parsing a file, and two more for each megabyte
@@ -165,6 +167,8 @@ def read_retrieval_settings() -> RetrievalSettings:
         "upload_file_mb": env.int("UPLOAD_FILE_MB", default.upload_file_mb, validate=validate.Range(min=1, max=10_000)),
         "upload_spool_mb": env.int("UPLOAD_SPOOL_MB", default.upload_spool_mb, validate=validate.Range(min=1)),
         "jobs_waiting": env.int("JOBS_WAITING", default.jobs_waiting, validate=validate.Range(min=1, max=100_000)),
+        "files_mb": env.int("FILES_MB", default.files_mb, validate=validate.Range(min=1)),
+        "chat_days": env.int("CHAT_DAYS", default.chat_days, validate=validate.Range(min=1, max=36_500)),
         "jobs_days": env.int("JOBS_DAYS", default.jobs_days, validate=validate.Range(min=1, max=36_500)),
         "keep_originals": env.bool("KEEP_ORIGINALS", default.keep_originals),
         "read_seconds": env.float("READ_SECONDS", default.read_seconds, validate=validate.Range(min=1, max=86_400)),

@@ -82,7 +82,8 @@ def _part(part: BreakerHealth | ModelHealth) -> Answer:
 
 def _model(model: ModelHealth) -> Answer:
     report = model.report
+    warned = {} if model.warning is None else {"warning": model.warning}
     if report is None:
-        return {"status": "unknown"}
+        return {"status": "unknown", **warned}
     told = {"status": report.status, "provider": report.provider, "age_seconds": report.details.get("age_seconds", 0.0)}
-    return told if model.is_well else {**told, "error": report.message}
+    return {**told, **warned} if model.is_well else {**told, **warned, "error": report.message}

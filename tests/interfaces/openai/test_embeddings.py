@@ -11,6 +11,7 @@ from retrieval.ingest.identity import document_id
 from retrieval.kept_files.kept_files import KeptFiles, file_of, source_of
 from schemas.access.owners import Asker
 from schemas.contracts.kept_files import KeptFileNotFoundError
+from schemas.errors import QuotaError
 from schemas.storage.erasure import Target
 from tests.support.commands import files_holding
 
@@ -205,7 +206,10 @@ def kept(app, tmp_path):
         def __init__(self):
             self.folder = tmp_path
             self.files = KeptFiles(
-                app.extensions["rag.service"].catalog, tmp_path, max_file_bytes=100, clock=lambda: self.now
+                *(app.extensions["rag.service"].catalog, tmp_path),
+                max_file_bytes=100,
+                max_owner_bytes=100,
+                clock=lambda: self.now,
             )
 
         def add(self, name="a.md", lives_seconds=None, owner="alice"):
@@ -231,6 +235,17 @@ def test_what_arrived_and_was_not_finished_leaves_nothing_and_an_expired_file_is
     kept.files.sweep()
     assert not path.exists()
     assert kept.files.content(stays).read_bytes() == b"Some words"
+
+
+def test_the_files_of_one_owner_have_a_bound_that_expired_ones_and_those_of_others_do_not_count_against(kept):
+    first, *_ = [kept.add(lives_seconds=60 + number, owner="carol") for number in range(10)]
+    with pytest.raises(QuotaError, match="room for 0 bytes more") as caught:
+        kept.add(owner="carol")
+    assert (caught.value.details["limit"], caught.value.details["added"]) == ("files", 10)
+    kept.add(owner="dave")
+    kept.files.delete(first.id, asker=Asker("carol"))
+    kept.now += 61
+    assert [kept.add(owner="carol").size_bytes for _ in range(2)] == [10, 10]
 
 
 def test_erasure_removes_the_files_of_documents_and_of_users(kept):

@@ -1,6 +1,8 @@
 """A message is told only to who sees by now all that its owner saw when it was made: to its owner no less, and a shared
 conversation says nothing of collections that those do not see with whom it is shared."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from retrieval.chat.history import STEPS, ChatHistory, ConversationNotFoundError
@@ -190,3 +192,23 @@ def test_what_was_shared_before_there_were_reaches_is_read_by_those_who_see_all_
     assert len(history.conversation("all", asker=BOARD).messages) == 1
     assert len(history.conversation("team", asker=ANA_OF_ALL).messages) == 1
     assert history.conversation("team", asker=ANA).messages == ()
+
+
+@pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
+def test_a_conversation_ends_some_days_after_its_last_message(catalog):
+    now = datetime(2026, 9, 1, tzinfo=UTC)
+    history = ChatHistory(catalog, lambda: now)
+
+    def say(conversation_id, days):
+        nonlocal now
+        now += timedelta(days=days)
+        turn = {"shared": None, "rag_used": False, "rag_sources": (), "since": history.erasures()}
+        history.add_turn(conversation_id, "question", "answer", asker=Asker("ana"), **turn)
+
+    say("old", 0)
+    say("goes on", 0)
+    say("goes on", 60)
+    now += timedelta(days=31)
+    history.forget_older(90)
+    kept = [len(history.messages(each, asker=Asker("ana"))) for each in ("old", "goes on")]
+    assert kept == [0, 4]

@@ -36,7 +36,8 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
     """All that works on jobs, in a data directory of its own; `embed` may be replaced, and is asked for each batch."""
     made = SimpleNamespace(stopping=threading.Event(), embed=lambda connection, texts: connection.embed(texts))
     made.spool = Spool(tmp_path)
-    made.jobs = StoredJobs(app.extensions["rag.service"].catalog, made.spool.home)
+    made.now = 1_790_000_000.0
+    made.jobs = StoredJobs(app.extensions["rag.service"].catalog, made.spool.home, clock=lambda: made.now)
     made.texts = TextCollections(
         connections, choice_of(collection), SemanticOracle(embeddings), limit_seconds=PATIENCE_SECONDS
     )
@@ -60,18 +61,20 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
         caller_of=lambda job, owner: made.caller_of(),
     )
 
-    def upload(*files, **wanted):
+    def upload(*files, into=collection, owner="", **wanted):
         with made.spool.begin() as arriving:
             for name, content in files:
                 arriving.add(name, "", [content if isinstance(content, bytes) else content.encode()], max_bytes=1 << 20)
-            made.jobs.create(arriving.job_id, Wanted(collection, **wanted), arriving.files, asker=Asker())
+            made.jobs.create(arriving.job_id, Wanted(into, **wanted), arriving.files, asker=Asker(owner))
             arriving.keep()
         return arriving.job_id
 
     def run():
-        job = made.jobs.take()
-        made.work.run(job)
-        return made.jobs.one(job.id, asker=Asker())
+        """Work on what is due, and return the newest job."""
+        made.outcomes = []
+        while due := made.jobs.due():
+            made.outcomes.append(made.work.run(due[0]))
+        return made.jobs.page(asker=Asker(), limit=1)[0][0]
 
     def ingest(*files, **wanted):
         upload(*files, **wanted)
@@ -84,5 +87,5 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
     made.upload, made.run, made.ingest = upload, run, ingest
     made.collection, made.while_embedding = collection, while_embedding
     yield made
-    if made.texts.corpus.open().existing([collection]):
-        app.extensions["rag.service"].store.delete_collection(collection)
+    for each in made.texts.corpus.open().existing([collection, f"{collection}-2"]):
+        app.extensions["rag.service"].store.delete_collection(each.name)

@@ -140,7 +140,7 @@ def test_files_of_a_collection_that_is_gone_are_forgotten(attached):
     job_id = attached.attach(a="Some words.")
     attached.files.forget_collection(attached.collection_id)
     assert attached.unstored() == []
-    assert attached.jobs.take() is None
+    assert attached.jobs.due() == []
     with pytest.raises(JobNotFoundError):
         attached.jobs.one(job_id, asker=ANYBODY)
 

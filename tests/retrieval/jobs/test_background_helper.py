@@ -14,6 +14,7 @@ from retrieval.chunking import Syntax
 from retrieval.ingest.profiles import chunking_of
 from retrieval.jobs import background_child, background_helper
 from retrieval.jobs.background_helper import BackgroundHelper
+from retrieval.reading import ReadingLimits, UnreadableError
 from schemas.errors import InvalidInputError, UnavailableError
 from schemas.settings import RetrievalSettings
 from tests.durability.processes import alive
@@ -114,4 +115,17 @@ def test_it_ends_quietly_in_its_work_when_nobody_is_left_to_read_its_answer(tmp_
     process.stdout.close()  # as the kernel does when the owner is killed
     assert process.wait(timeout=PATIENCE_SECONDS) == 0
     assert "Error" not in capfd.readouterr().err
+    background.close()
+
+
+@pytest.mark.slow
+def test_a_process_that_hangs_is_ended_after_a_while_and_replaced(tmp_path, minilm, monkeypatch):
+    background = BackgroundHelper(tmp_path, ReadingLimits(seconds=0.1, seconds_per_mb=0))
+    background.embed(minilm, ["one"])
+    os.kill(background.pid, signal.SIGSTOP)
+    monkeypatch.setattr(background_helper, "EMBED_SECONDS", 0.1)
+    with pytest.raises(UnavailableError, match=r"took more than 0\.1 s"):
+        background.embed(minilm, ["two"])
+    with pytest.raises(UnreadableError, match=r"takes more than 0\.4 seconds to be split"):
+        background.split(chunking_of(RetrievalSettings(), minilm, profile="windows"), Syntax.TEXT, "a word " * 300_000)
     background.close()

@@ -1,6 +1,5 @@
 """What the work on jobs makes of their files."""
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -10,11 +9,17 @@ from retrieval.ingest import identity
 from retrieval.ingest.files import GivenFile, ingest_file
 from retrieval.ingest.profiles import chunking_of
 from retrieval.jobs import ingesting
-from retrieval.jobs.ingesting import StoppedError
+from retrieval.jobs.ingesting import Outcome, StoppedError
 from retrieval.reading import DocumentReader, kind_named
 from schemas.access.callers import ANYBODY, Scope, current
 from schemas.access.owners import Asker
-from schemas.errors import AuditUnwritableError, ConfigurationError, ScopeMissingError, UnavailableError
+from schemas.errors import (
+    AuditUnwritableError,
+    ConfigurationError,
+    InvalidInputError,
+    ScopeMissingError,
+    UnavailableError,
+)
 from schemas.settings import RetrievalSettings
 
 LONG = "\n\n".join(f"# Part {number}\n\n" + f"Words of part {number}. " * 30 for number in range(100))
@@ -135,10 +140,10 @@ def test_a_file_is_embedded_and_stored_for_the_caller_of_then(parts):
 
 def test_a_job_that_is_erased_as_a_file_begins_stores_nothing(parts, monkeypatch):
     job_id = parts.upload(("a.txt", "Late."))
-    job = parts.jobs.take()
+    [due] = parts.jobs.due()
     monkeypatch.setattr(parts.jobs, "is_running", lambda job_id: True)
     parts.jobs.discard(job_id)
-    parts.work.run(job)
+    assert parts.work.run(due) is Outcome.NOTHING
     assert parts.texts.corpus.open().existing([parts.collection]) == []
     assert parts.record.stored_chunks == []
 
@@ -157,6 +162,7 @@ def test_each_file_that_is_stored_or_found_unchanged_is_recorded_and_one_that_ca
     parts.record.check = check
     assert [each.status for each in parts.ingest(("c.md", "Words.")).files] == ["done"]
     assert (embedded, len(parts.batches)) == ([0, 0, 0], 1)
+    assert parts.outcomes == [Outcome.SERVICE_FAILS, Outcome.SERVICE_FAILS, Outcome.STORED]
     parts.record.stored_chunks.clear()
     for _ in range(2):
         parts.ingest(("a.md", LONG), ("b.md", " "), ("d.md", "Other words."))
@@ -186,17 +192,19 @@ def test_a_job_cancelled_between_two_batches_ends_there(parts):
     job = parts.jobs.one(job_id, asker=Asker())
     assert (job.status, [each.status for each in job.files]) == ("cancelled", ["done", "queued", "queued"])
     assert list(listed(parts)) == ["a.md"]
-    assert parts.jobs.take() is None
+    assert parts.jobs.due() == []
 
 
-def test_a_stopped_job_goes_on_where_it_was(parts):
+def test_a_stopped_job_goes_on_where_it_was_however_often_it_is_stopped(parts, monkeypatch):
+    monkeypatch.setattr(ingesting, "MAX_BEGINNINGS", 2)
     job_id = parts.upload(("a.md", "# A\n\nShort."), ("long.md", LONG))
-    parts.while_embedding(lambda: len(parts.batches) == 2 and parts.stopping.set())
-    with pytest.raises(StoppedError):
-        parts.run()
-    job = parts.jobs.one(job_id, asker=Asker())
-    assert (job.status, [each.status for each in job.files]) == ("running", ["done", "queued"])
-    parts.stopping.clear()
+    parts.while_embedding(lambda: len(parts.batches) > 1 and parts.stopping.set())
+    for _ in range(4):
+        with pytest.raises(StoppedError):
+            parts.run()
+        job = parts.jobs.one(job_id, asker=Asker())
+        assert (job.status, [each.status for each in job.files]) == ("running", ["done", "queued"])
+        parts.stopping.clear()
     parts.batches.clear()
     parts.while_embedding(lambda: None)
     job = parts.run()
@@ -319,47 +327,94 @@ def test_a_name_is_the_same_in_each_spelling(parts, monkeypatch, earlier):
     assert set(listed(parts)) == {composed}
 
 
-def test_a_file_that_was_stored_when_its_process_was_killed_is_not_left_behind(parts):
-    job_id = parts.upload(("a.md", "# Stored"), ("b.md", "# Next"))
-    told = next(each for each in parts.jobs.one(job_id, asker=Asker()).files if each.name == "a.md")
-    parts.jobs.tell(job_id, replace(told, status="done"), lasting=True)
-    assert "0" in left_in_spool(parts, job_id)
-    seen = []
-    parts.while_embedding(lambda: seen.append(left_in_spool(parts, job_id)))
+def embeds(parts, fails=lambda texts: None):
+    """Have each call noted in `calls`, after which it fails with what `fails` returns of its texts."""
+    parts.calls = []
+
+    def embed(connection, texts):
+        parts.calls.append(texts)
+        if (error := fails(texts)) is not None:
+            raise error
+        return connection.embed(texts)
+
+    parts.embed = embed
+
+
+def while_bad(texts):
+    return UnavailableError("500 for a text") if any("BAD" in each for each in texts) else None
+
+
+def test_a_text_that_fails_alone_delays_its_own_file_only_which_fails_after_two_tries_and_names_the_chunk(parts):
+    parts.upload(("bad.md", LONG.replace("Words of part 44", "BAD of part 44")), ("good.md", "# Good\n\nWords."))
+    parts.upload(("other.md", "# Other\n\nWords."))
+    embeds(parts, while_bad)
+    assert [each.status for each in parts.run().files] == ["done"]
+    bad, good = parts.jobs.page(asker=Asker(), limit=2)[0][1].files
+    assert (bad.status, bad.code, bad.tries, good.status) == ("queued", "text_not_embedded", 1, "done")
+    assert parts.outcomes == [Outcome.NOTHING, Outcome.STORED, Outcome.STORED]
+    assert parts.jobs.files_with_failed_texts() == 1
+    parts.calls.clear()
+    parts.now += 2
     parts.run()
-    assert seen == [["1"]]
+    bad = parts.jobs.page(asker=Asker(), limit=2)[0][1].files[0]
+    assert (bad.status, bad.code) == ("failed", "text_not_embedded")
+    assert bad.message.startswith("Chunk 45 (“# Part 44 BAD of part 44. BAD of part 44.")
+    assert bad.message.endswith("…”) cannot be embedded: 500 for a text")
+    first_batch, probe, halves_and_the_text_alone = 2, 1, 5 + 1
+    assert len(parts.calls) == first_batch + probe + halves_and_the_text_alone
 
 
-def test_a_failure_that_may_pass_is_waited_for(parts, monkeypatch):
+def test_a_text_that_fails_in_some_company_only_is_tried_as_long_as_a_service_that_is_down(parts, monkeypatch):
     monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (0, 0, 0))
-    parts.upload(("a.md", "# A\n\nShort."))
-    seen = Counter()
+    parts.upload(("long.md", LONG))
+    embeds(parts, lambda texts: UnavailableError("Too much") if len(texts) == 32 else None)
+    [file] = parts.run().files
+    assert (file.status, file.code, parts.calls.count([ingesting.PROBE])) == ("failed", "text_not_embedded", 4)
+    assert file.message == "Some chunk of it cannot be embedded: Too much"
 
-    def fail_twice():
-        file = parts.jobs.page(asker=Asker(), limit=1)[0][0].files[0]
-        seen[file.status, file.code] += 1
-        if len(parts.batches) < 3:
-            raise UnavailableError("It is asleep")
 
-    parts.while_embedding(fail_twice)
-    file = parts.run().files[0]
-    assert (file.status, file.code, file.message, seen) == ("done", None, None, {("embedding", None): 3})
+def test_a_text_that_is_refused_is_named_at_once(parts):
+    parts.upload(("bad.md", LONG.replace("Words of part 44", "BAD of part 44")))
+
+    def refuses(texts):
+        index = next((index for index, each in enumerate(texts) if "BAD" in each), None)
+        return None if index is None else InvalidInputError("is refused", code="invalid_input", index=index)
+
+    embeds(parts, refuses)
+    [file] = parts.run().files
+    assert (file.status, file.code, len(parts.calls)) == ("failed", "invalid_input", 2)
+    assert file.message.startswith("Chunk 45 (“# Part 44 BAD")
 
 
 @pytest.mark.parametrize(
-    ("error", "attempts"), [(UnavailableError("It is asleep"), 4), (ConfigurationError("The key is wrong"), 1)]
+    ("error", "tries"), [(UnavailableError("It is asleep"), 4), (ConfigurationError("The key is wrong"), 1)]
 )
-def test_what_never_passes_has_failed_in_the_end_and_a_wrong_configuration_at_once(parts, monkeypatch, error, attempts):
-    monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (0, 0, 0))
+def test_what_never_passes_has_failed_in_the_end_and_a_wrong_configuration_at_once(parts, monkeypatch, error, tries):
+    monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (7, 8, 9))
     parts.upload(("a.md", "# A\n\nShort."))
+    embeds(parts, lambda texts: error)
+    outcomes_of_tries = []
+    for pause_seconds in (7, 8, 9, 10):
+        file = parts.run().files[0]
+        outcomes_of_tries += parts.outcomes
+        parts.now += pause_seconds - 1
+        assert parts.jobs.due() == []
+        parts.now += 1
+    assert (parts.run().status, file.status, len(outcomes_of_tries)) == ("failed", "failed", tries)
+    assert tries == 1 or (file.code, file.message) == ("embedding_unavailable", "It is asleep")
+    assert set(outcomes_of_tries) == {Outcome.NOTHING if tries == 1 else Outcome.CONNECTION_FAILS}
 
-    def fail(connection, texts):
-        raise error
 
-    parts.embed = fail
-    job = parts.run()
-    assert (job.status, job.files[0].status, len(parts.batches)) == ("failed", "failed", attempts)
-    assert attempts == 1 or (job.files[0].code, job.files[0].message) == ("embedding_unavailable", "It is asleep")
+def test_a_later_file_of_the_same_document_waits_for_the_earlier_one_and_no_other_does(parts):
+    embeds(parts, while_bad)
+    parts.upload(("a.md", "# A\n\nBAD at first."))
+    parts.run()
+    parts.upload(("a.md", "# A\n\nLater."), ("b.md", "# B\n\nLater."))
+    assert [each.status for each in parts.run().files] == ["queued", "done"]
+    embeds(parts)
+    parts.now += 1
+    assert [each.status for each in parts.run().files] == ["done", "done"]
+    assert [texts[0] for texts in parts.calls] == ["# A\n\nBAD at first.", "# A\n\nLater."]
 
 
 def test_a_defect_fails_one_file_and_says_nothing_of_itself(parts):

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,16 @@ from retrieval.jobs.file_names import checked_name, shown_name
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import Limits, StoredJobs
 from schemas.access.owners import Asker
-from schemas.contracts.jobs import JobFile, JobNotFoundError, JobsFullError, RefusedFileError, SpooledFile, Wanted
+from schemas.contracts.jobs import (
+    DueFile,
+    JobFile,
+    JobNotFoundError,
+    JobsFullError,
+    OwnJobsFullError,
+    RefusedFileError,
+    SpooledFile,
+    Wanted,
+)
 from schemas.errors import DiskFloorError, InvalidInputError
 from wrapper.backups.files import home_of
 
@@ -44,26 +54,50 @@ def test_a_job_is_kept_as_it_was_given(open_jobs):
     )
 
 
-def test_the_oldest_is_taken_first_and_one_that_runs_before_it(open_jobs):
+def take(jobs):
+    """Begin with the first file that is due, and return its job as it is then."""
+    [due, *_] = jobs.due()
+    jobs.begin(due)
+    return jobs.one(due.job_id, asker=Asker())
+
+
+@pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
+def test_the_next_file_of_each_job_is_due_unless_it_is_under_way_put_aside_or_behind_an_earlier_one_of_its_document(
+    open_jobs, clock
+):
     jobs = open_jobs()
-    add(jobs, "first")
-    add(jobs, "second")
-    assert (jobs.take().id, jobs.take().status) == ("first", "running")
-    assert open_jobs().take().id == "first", "as after a kill: it has not ended"
-    jobs.finish("first")
-    assert jobs.take().id == "second"
-    jobs.finish("second")
-    assert jobs.take() is None
+    add(jobs, "first", "a.txt", "b.txt")
+    add(jobs, "second", "b.txt", "c.txt", owner="ada")
+
+    def due(*under_way):
+        return [(each.job_id, each.number) for each in open_jobs().due(under_way)]
+
+    assert jobs.due()[1] == DueFile("second", 1, "ada", "handbook")
+    assert due() == [("first", 0), ("second", 1)]
+    assert due(("first", 0)) == [("first", 1), ("second", 1)]
+    job, begun = jobs.begin(jobs.due()[0])
+    assert ([each.name for each in job.files], job.status, begun) == (["a.txt"], "running", 1)
+    assert due() == [("first", 0), ("second", 1)], "as after a kill: it has not ended"
+    assert jobs.begin(jobs.due()[0])[1] == 2
+    jobs.put_aside("first", replace(job.files[0], tries=1, code="c", message="m"), seconds=5)
+    assert due() == [("first", 1), ("second", 1)]
+    clock.now += 5
+    [file], begun = jobs.begin(jobs.due()[0])[0].files, jobs.begin(jobs.due()[0])[1]
+    assert (file.number, file.status, file.tries, file.code, begun) == (0, "queued", 1, "c", 2)
+    for number in (0, 1):
+        jobs.tell("first", told(jobs.one("first", asker=Asker()), number, status="done"))
+    assert due() == [("second", 0)]
+    assert jobs.one("first", asker=Asker()).status == "done", "its process was killed before it said so"
 
 
 def test_a_job_stays_with_the_directory_that_has_its_files_and_a_discarded_one_was_never_there(open_jobs):
     here, there = open_jobs("here"), open_jobs("there")
     add(here, "mine")
-    assert there.take() is None
+    assert there.due() == []
     assert there.one("mine", asker=Asker()).status == "queued"
-    assert here.take().id == "mine"
+    assert take(here).id == "mine"
     here.discard("mine")
-    assert here.take() is None
+    assert here.due() == []
     assert here.page(asker=Asker(), limit=3) == ([], None)
 
 
@@ -71,7 +105,7 @@ def test_a_job_stays_with_the_directory_that_has_its_files_and_a_discarded_one_w
 def test_what_is_told_of_a_file_is_kept(open_jobs):
     jobs = open_jobs()
     add(jobs, "one", "a.txt", "b.txt")
-    job = jobs.take()
+    job = take(jobs)
     jobs.tell("one", told(job, status="embedding", chunks=7, chunks_done=3, pages=2, document_id="d"))
     jobs.tell("one", told(job, 1, status="failed", code="empty", message="contains no text", warnings=("w",) * 30))
     first, second = open_jobs().one("one", asker=Asker()).files
@@ -88,7 +122,7 @@ def test_what_is_told_of_a_file_is_kept(open_jobs):
 def test_a_job_is_done_when_any_file_is_stored(open_jobs, clock, statuses, outcome):
     jobs = open_jobs()
     add(jobs, "one", *(f"{number}.txt" for number, _ in enumerate(statuses)))
-    job = jobs.take()
+    job = take(jobs)
     for number, status in enumerate(statuses):
         jobs.tell("one", told(job, number, status=status), lasting=True)
     clock.now += 60
@@ -101,20 +135,21 @@ def test_a_cancelled_job_does_not_run_stays_cancelled_and_its_files_are_no_longe
     jobs = open_jobs()
     add(jobs, "waits")
     add(jobs, "runs")
-    assert jobs.take().id == "waits"
+    assert take(jobs).id == "waits"
     job, was_waiting = jobs.cancel("waits", asker=Asker())
-    assert (job.status, was_waiting, jobs.is_running("waits")) == ("cancelled", False, False)
+    assert (job.status, was_waiting, jobs.is_running("waits")) == ("cancelled", True, False)
     jobs.finish("waits")
     assert jobs.one("waits", asker=Asker()).status == "cancelled"
     assert jobs.cancel("runs", asker=Asker())[1]
-    assert jobs.take() is None
+    assert jobs.due() == []
     assert jobs.cancel("waits", asker=Asker())[0].finished_at == jobs.one("waits", asker=Asker()).finished_at
     assert jobs.waiting(["waits", "runs", "never"]) == set()
     add(jobs, "one", "a.txt", "b.txt", "c.txt")
-    job = jobs.take()
+    job = take(jobs)
     jobs.tell("one", told(job, 0, status="done", chunks=3, chunks_done=3))
     jobs.tell("one", told(job, 1, status="embedding", chunks=9, chunks_done=4))
-    cancelled, _ = open_jobs().cancel("one", asker=Asker())  # nobody works on it: its process was killed
+    cancelled, was_waiting = open_jobs().cancel("one", asker=Asker())  # nobody works on it: its process was killed
+    assert not was_waiting
     assert [(each.status, each.chunks_done) for each in cancelled.files] == [("done", 3), ("queued", 0), ("queued", 0)]
 
 
@@ -161,18 +196,34 @@ def test_a_wrong_cursor_is_refused(open_jobs, cursor):
 def test_only_so_much_may_wait(open_jobs):
     jobs = open_jobs(limits=Limits(jobs=2, spool_bytes=30))
     add(jobs, "one", size=20)
-    assert jobs.room_bytes() == 10
+    assert jobs.room(asker=Asker()).bytes == 10
     with pytest.raises(JobsFullError):
         add(jobs, "too large", size=11)
     add(jobs, "two", size=10)
     with pytest.raises(JobsFullError) as caught:
-        jobs.room_bytes()
+        jobs.room(asker=Asker())
     assert caught.value.retry_after_seconds > 0
-    job = jobs.take()
+    job = take(jobs)
     jobs.tell("one", told(job, status="done"))
     jobs.finish("one")
-    assert jobs.room_bytes() == 20, "what is done takes no room"
-    assert open_jobs("there", Limits(jobs=1, spool_bytes=5)).room_bytes() == 5, "nor does what another directory has"
+    assert jobs.room(asker=Asker()).bytes == 20, "what is done takes no room"
+    there = open_jobs("there", Limits(jobs=1, spool_bytes=5))
+    assert there.room(asker=Asker()).bytes == 5, "nor does what another directory has"
+
+
+def test_one_owner_has_at_most_half_of_what_may_wait_but_for_the_first_job_and_without_keys(open_jobs):
+    jobs = open_jobs(limits=Limits(jobs=4, spool_bytes=40))
+    add(jobs, "large", size=30, owner="ada")
+    with pytest.raises(OwnJobsFullError) as caught:
+        add(jobs, "more", size=1, owner="ada")
+    assert (caught.value.details["limit"], caught.value.retry_after_seconds) == ("upload_bytes_waiting", 30)
+    add(jobs, "of another", size=9, owner="bob")
+    jobs.cancel("large", asker=Asker("ada"))
+    add(jobs, "a", size=1, owner="ada")
+    add(jobs, "b", size=1, owner="ada")
+    with pytest.raises(OwnJobsFullError, match="at most 2 wait"):
+        jobs.room(asker=Asker("ada"))
+    assert jobs.room(asker=Asker()).own_bytes == jobs.room(asker=Asker()).bytes == 29
 
 
 def test_jobs_are_forgotten_some_days_after_their_end(open_jobs, clock):

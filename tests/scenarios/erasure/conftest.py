@@ -188,7 +188,7 @@ def jobs_wait(app):
     """`jobs_wait()`: from now on, jobs wait until the test has ended, and then they end too."""
     runner = app.extensions["rag.layers"].job_runner
     with pytest.MonkeyPatch.context() as patch:
-        yield lambda: patch.setattr(runner._jobs, "take", lambda: None)
+        yield lambda: patch.setattr(runner._jobs, "due", lambda under_way: [])
     runner.call()
     jobs = app.test_client()
     eventually(lambda: {each["status"] for each in jobs.get("/api/jobs").json["jobs"]}.isdisjoint(UNDER_WAY))

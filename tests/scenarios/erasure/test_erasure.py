@@ -157,7 +157,7 @@ def _live_as(app, collection, owner, word):
     """Leave something in every place that belongs to a user."""
     layers = app.extensions["rag.layers"]
     asker = Asker(f"key:{owner}")
-    job = layers.uploads.begin()
+    job = layers.uploads.begin(asker=Asker())
     with acting_as(ANYBODY), job:
         session = layers.notes.start(f"{word}session", asker=asker)
         layers.notes.note(f"I am {word}.", session.id, asker=asker)

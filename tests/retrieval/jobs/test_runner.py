@@ -1,0 +1,95 @@
+"""Which files are worked on at the same time, in which order, and what is left alone for a while."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from retrieval.jobs import runner as running
+from retrieval.jobs.runner import JobRunner
+from retrieval.reading import DocumentReader
+from schemas.access.owners import Asker
+from schemas.errors import UnavailableError
+from tests.support.live import PATIENCE_SECONDS, eventually
+
+
+@pytest.fixture
+def runner(parts):
+    """`runner` works on `parts`, by the time in `now`. Each collection has a connection of its own; texts with HANG hang
+    until `go_on`, and those with DOWN find nobody. `seen` are the files that were embedded, by the first word of each."""
+    parts.seconds, parts.seen, parts.tidied, parts.go_on = 0.0, [], [], threading.Event()
+
+    def embed(connection, texts):
+        parts.seen.append(texts[0].split()[0])
+        if "HANG" in texts[0]:
+            parts.go_on.wait(PATIENCE_SECONDS)
+        if parts.down:
+            raise UnavailableError("Nobody is there")
+        return connection.embed(texts)
+
+    parts.embed, parts.down = embed, False
+    runner = JobRunner(
+        *(parts.jobs, parts.spool, parts.work),
+        connections_of=lambda names: {name: name for name in names},
+        reader=DocumentReader(),
+        helpers=[SimpleNamespace(rest=lambda: None, close=lambda: None)],
+        stopping=parts.stopping,
+        tidy=lambda: parts.tidied.append(parts.seconds),
+        clock=lambda: parts.seconds,
+    )
+    yield runner
+    parts.go_on.set()
+    runner.stop()
+
+
+def files(owner, *names):
+    return [(f"{owner}{name}.md", f"{owner}{name} words") for name in names]
+
+
+def status(parts, job_id):
+    return parts.jobs.one(job_id, asker=Asker(sees_all=True)).status
+
+
+def test_a_connection_that_hangs_holds_up_its_own_files_only_and_no_tidying(parts, runner):
+    held = parts.upload(("a.md", "HANG"), ("b.md", "after it"))
+    other = parts.upload(*files("x", 1, 2), into=f"{parts.collection}-2")
+    runner.start()
+    eventually(lambda: status(parts, other) == "done")
+    assert (status(parts, held), parts.tidied) == ("running", [0.0])
+    parts.seconds = running.TIDY_SECONDS
+    eventually(lambda: len(parts.tidied) == 2)
+    parts.go_on.set()
+    eventually(lambda: status(parts, held) == "done")
+
+
+def test_owners_take_turns_file_by_file(parts, runner):
+    jobs = [parts.upload(*files(owner, 1, 2, 3), owner=owner) for owner in ("ada", "bob")]
+    jobs.append(parts.upload(*files("eve", 1), owner="eve"))
+    runner.start()
+    eventually(lambda: {status(parts, each) for each in jobs} == {"done"})
+    assert parts.seen == ["ada1", "bob1", "eve1", "ada2", "bob2", "ada3", "bob3"]
+
+
+def test_a_connection_that_embeds_nothing_is_left_alone_longer_each_time_and_its_files_wait(parts, runner):
+    parts.down = True
+    job = parts.upload(*files("f", 1, 2, 3))
+    runner.start()
+    for tries, seconds in ((1, 1), (2, 2), (3, 5)):
+        eventually(lambda tries=tries: runner._failures.get(parts.collection, (0,))[0] == tries)
+        assert len(parts.seen) == 2 * tries, "a file, and then a text of no document"
+        parts.seconds += seconds
+        parts.now += seconds
+    parts.down = False
+    eventually(lambda: runner._failures == {})
+    parts.now += 5
+    eventually(lambda: status(parts, job) == "done")
+
+
+def test_what_a_stop_cannot_wait_for_has_not_begun_a_try(parts, runner, monkeypatch):
+    parts.upload(("a.md", "HANG"))
+    runner.start()
+    eventually(lambda: parts.seen)
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "STOP_SECONDS", 0)
+        runner.stop()
+    assert parts.jobs.begin(parts.jobs.due()[0])[1] == 1
