@@ -55,10 +55,21 @@ def faults(config: Any, schema: JsonSchema, *, placeholders: bool = False) -> li
 
 
 def with_defaults(config: Mapping[str, Any], schema: JsonSchema) -> dict[str, Any]:
-    """Return the configuration with the schema's defaults for fields that are absent or null."""
+    """Return the configuration with the schema's defaults for fields that are absent or null, and with integers where
+    the schema has them: JSON Schema takes 5.0 for one, and Python does not."""
     properties = schema.get("properties", {})
     defaults = {name: copy.deepcopy(field["default"]) for name, field in properties.items() if "default" in field}
-    return defaults | present(config)
+    return defaults | {name: _as_integers(value, properties.get(name, {})) for name, value in present(config).items()}
+
+
+def _as_integers(value: Any, schema: JsonSchema) -> Any:
+    if isinstance(value, float) and value.is_integer() and schema.get("type") == "integer":
+        return int(value)
+    if isinstance(value, list) and "items" in schema:
+        return [_as_integers(each, schema["items"]) for each in value]
+    if isinstance(value, Mapping) and "properties" in schema:
+        return {name: _as_integers(each, schema["properties"].get(name, {})) for name, each in value.items()}
+    return value
 
 
 def present(config: Mapping[str, Any]) -> dict[str, Any]:

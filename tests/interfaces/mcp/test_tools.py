@@ -53,7 +53,7 @@ def test_tools_are_listed_with_schemas_titles_and_annotations(connect):
 
 
 def test_rag_query_fuses_what_the_oracles_find_and_obeys_its_arguments(call):
-    result = call("rag_query", query="How long are backups kept?", limit=2)
+    result = call("rag_query", query="How long are backups kept?", limit=2.0)
     found = result.structured_content["results"]
     assert not result.is_error
     assert len(found) <= 2
@@ -71,7 +71,7 @@ def test_rag_query_fuses_what_the_oracles_find_and_obeys_its_arguments(call):
 def test_rag_gather_reads_the_section_and_the_document_around_a_result(call):
     [hit] = call("rag_query", query="encrypted", oracles=["lexical"]).structured_content["results"]
     place = {"collection": hit["collection"], "chunk_id": hit["chunk_id"]}
-    section, document = call("rag_gather", **place), call("rag_gather", **place, by="document")
+    section, document = call("rag_gather", **place), call("rag_gather", **place, by="document", before=1e1)
     for result in (section, document):
         assert [each["id"] for each in result.structured_content["documents"] if each["hit"]] == [hit["chunk_id"]]
         assert result.structured_content["complete"]
