@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.errors import DiskFloorError, RagError, TooManyRequestsError, UnauthorizedError, UnavailableError
+from schemas.errors import (
+    DiskFloorError,
+    RagError,
+    SlowClientError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnavailableError,
+)
 from schemas.wire.error_bodies import own_fields
 
 Json = dict[str, Any]
@@ -14,8 +21,6 @@ KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_
 """The `type` of an error by its status; others below 500 are `invalid_request_error`, from 500 on `server_error`."""
 MOST_WAITED_SECONDS = 60
 """The longest that OpenAI's clients wait as they are told; told of more, they ask again at once."""
-REPEATED = frozenset({408, 409, 429})
-"""The statuses below 500 that OpenAI's clients take for a reason to ask again."""
 
 
 def error_body(error: RagError, status: int) -> Json:
@@ -27,15 +32,14 @@ def error_body(error: RagError, status: int) -> Json:
 
 
 def error_headers(error: RagError, status: int) -> Mapping[str, str]:
-    """Return what keeps a client from repeating, twice by itself, what cannot succeed so soon."""
-    is_repeated = status in REPEATED or status >= 500
-    return {"x-should-retry": "false"} if is_repeated and not _may_pass_soon(error) else {}
+    """Return what tells clients, which go by the status otherwise, whether the same may succeed within a minute."""
+    return {"x-should-retry": "true" if _may_pass_soon(error) else "false"}
 
 
 def _may_pass_soon(error: RagError) -> bool:
     if isinstance(error, TooManyRequestsError):
         return error.retry_after_seconds <= MOST_WAITED_SECONDS
-    return isinstance(error, UnavailableError) and not isinstance(error, DiskFloorError)
+    return isinstance(error, UnavailableError | SlowClientError) and not isinstance(error, DiskFloorError)
 
 
 def _code(error: RagError) -> str:

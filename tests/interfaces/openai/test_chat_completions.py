@@ -32,6 +32,7 @@ def complete(client, models, models_up, handbook):
         asked = {"model": "rag", "messages": QUESTION, "vector_store_ids": [handbook[0]], **body}
         answer = client.post("/v1/chat/completions", json=asked)
         assert answer.status_code == status, answer.data
+        assert answer.headers.get("x-should-retry") == {200: None, 503: "true"}.get(status, "false")
         return answer if body.get("stream") and status == 200 else answer.json
 
     return complete

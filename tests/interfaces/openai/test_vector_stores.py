@@ -14,6 +14,7 @@ def make(client):
     def make(status=200, **fields):
         answer = client.post("/v1/vector_stores", json=fields)
         assert answer.status_code == status, answer.text
+        assert answer.headers.get("x-should-retry") == (None if status < 400 else "false")
         if status == 200:
             made.append(answer.json["id"])
         return answer.json
