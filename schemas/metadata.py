@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any, NoReturn
 
 import orjson
@@ -21,6 +21,8 @@ MAX_COLLECTION_BYTES = 65_536
 """The largest metadata of a collection: the engine reads it with every write, every vector query answers with it."""
 SHOWN_CHARACTERS = 60
 """The most characters of a key that an error quotes."""
+ATTRIBUTES = "attributes."
+"""Begins the names of metadata that others gave, and that the service has for something else."""
 RESERVED_PREFIXES = ("hnsw:", "chroma:")
 
 
@@ -92,6 +94,16 @@ def _check_size(metadata: Metadata, field: str, index: int | None) -> None:
         refuse(f"metadata has {fields} fields, {MAX_FIELDS} are allowed", MAX_FIELDS)
     if values > MAX_VALUES:
         refuse(f"metadata has {values} fields and elements of lists, {MAX_VALUES} are allowed", MAX_VALUES)
+
+
+def set_apart(said: Metadata, known: Metadata, more: Container[str] = ()) -> Metadata:
+    """Return what the service knows of a document, and what others say of it: a name of theirs that the service has
+    too, or keeps for itself in `more`, goes below `attributes.`, where filters find it."""
+    return {
+        ATTRIBUTES + name if name in known or name in more else name: value
+        for name, value in said.items()
+        if name not in known or value != known[name]
+    } | known
 
 
 def without_reserved(metadata: Metadata) -> Metadata:

@@ -134,7 +134,9 @@ def of_job(collection: Collection, attached: AttachedFile) -> StoreFile:
         status=status,
         created_at_ms=attached.created_at_ms,
         usage_bytes=file.size_bytes if status == COMPLETED else 0,
-        attributes={name: value for name, value in told.metadata.items() if name != FILE_ID},
+        attributes=attributes_of(
+            {name: value for name, value in told.metadata.items() if name != FILE_ID}, is_attached=True
+        ),
         windows=None if told.max_tokens is None else (told.max_tokens, told.overlap_tokens),
         code=code,
         message=message,

@@ -17,8 +17,7 @@ from retrieval.ingest.identity import document_id
 from retrieval.ingest.profiles import CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS
 from schemas.contracts.context import ContextDocument, ContextItem, ContextQuery
 from schemas.contracts.search import OracleResult
-from schemas.metadata import check_metadata
-from schemas.records import Metadata
+from schemas.metadata import check_metadata, set_apart
 from schemas.where import Equals, Where, all_of
 
 SOURCE, SESSION_ID, AGENT = "source", "sessionId", "agent"
@@ -35,7 +34,7 @@ def to_source(document: ContextDocument, embedding: EmbeddingProvider) -> Source
     """Return the document as it is ingested. Raises InvalidInputError when its metadata is invalid."""
     told = check_metadata(document.metadata)
     own = {SOURCE: document.source, SESSION_ID: document.session_id, CONTENT_TYPE: document.content_type}
-    metadata: Metadata = {name: value for name, value in told.items() if name not in own} | _given(own)
+    metadata = set_apart(told, _given(own), own)
     if document.agent is not None:
         metadata.setdefault(AGENT, document.agent)
     return SourceDocument(

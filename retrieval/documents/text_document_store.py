@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.documents.stored_documents import NO_FILTERS, StoredDocuments, number_in, tags_in, text_in, to_where
 from retrieval.ingest import profiles
-from retrieval.ingest.drafts import INTERNAL, SourceDocument, is_file_name, without_places
+from retrieval.ingest.drafts import INTERNAL, SourceDocument, is_file_name
 from retrieval.ingest.files import merged_tags
 from retrieval.ingest.identity import same_text, text_document_id
 from retrieval.reading.front_matter import FrontMatter, split_front_matter
 from retrieval.text_collections import TextCollections
+from schemas.contracts.chat import PLACES
 from schemas.contracts.search import OracleResult
 from schemas.contracts.text_documents import (
     DEFAULT_TOP_K,
@@ -25,6 +26,7 @@ from schemas.contracts.text_documents import (
     Upserted,
 )
 from schemas.errors import CollectionNotFoundError, InvalidInputError
+from schemas.metadata import set_apart
 from schemas.records import Metadata
 from schemas.settings import RetrievalSettings
 from schemas.where import EVERYTHING, Where, all_of
@@ -123,13 +125,17 @@ class RagStore:
         read = split_front_matter(document.text)
         if not read.text.strip():
             read = FrontMatter(document.text)
-        about: Metadata = {"source": document.source, "path": document.path}
-        told = without_places(read.metadata)
+        about: Metadata = {
+            "source": document.source,
+            "path": document.path,
+            "tags": merged_tags(document.tags, read.metadata),
+        }
+        told = set_apart({name: each for name, each in read.metadata.items() if name != "tags"}, {}, PLACES)
         return SourceDocument(
             id=text_document_id(document.source, document.path),
             title=document.title,
             text=read.text,
-            metadata={**told, **document.metadata, **about, "tags": merged_tags(document.tags, told)},
+            metadata=set_apart({**told, **document.metadata}, about),
             split=profiles.windows(embedding, self._settings.chunk_max_tokens, self._settings.chunk_overlap_tokens),
             hash=document.hash,
             title_is_file_name=is_file_name(document.title, document.path),

@@ -14,7 +14,7 @@ from retrieval.chunking import Chunk, SplitDocument
 from retrieval.ingest.identity import chunk_id, record_id
 from retrieval.ingest.sources import Record
 from retrieval.reading.read_document import Mark
-from schemas.contracts.chat import PLACES
+from schemas.metadata import set_apart
 from schemas.records import Document, Metadata, Vector
 from schemas.where import And, Equals, Exists, Not, Where
 
@@ -52,7 +52,7 @@ class SourceDocument:
     """A document before it is split.
 
     `title` is a heading for the model that reads the text, unless `title_is_file_name`. `metadata` goes to every chunk,
-    except for names that ingestion sets itself; `kind` does where the metadata have none. `hash` is the
+    names that ingestion sets itself as `set_apart` has them; `kind` does where the metadata have none. `hash` is the
     caller's hash of the content, if it has one. Section ids begin with `sections`, by default with the document's id.
     `marks` say on which page, sheet or slide lines are, and `has_own_lines` whether lines are those of the file;
     `warnings` are those of reading it.
@@ -99,11 +99,6 @@ class Draft:
         )
 
 
-def without_places(metadata: Metadata) -> Metadata:
-    """Return metadata without what would be taken for the place of a chunk."""
-    return {name: value for name, value in metadata.items() if name not in PLACES}
-
-
 def is_file_name(title: str, path: str) -> bool:
     """Return whether a title is only the name of the file at a path, with or without its suffix."""
     file = PurePosixPath(path)
@@ -148,12 +143,13 @@ def draft_of_record(record: Record, source: str, name: str, *, model: str) -> Dr
     """Return the document of a JSONL record, or None when it has neither text nor title.
 
     It is not split: whoever wrote the record decided what a document is. A record without an id gets one made from its
-    content and the file's `name`. Its `source` is always the file, whatever its metadata say.
+    content and the file's `name`. Its `source` is always the file; what its metadata call so is `set_apart`.
     """
     text = record.text if record.text.strip() else record.title
     if not text:
         return None
-    metadata = record.metadata | ({"title": record.title} if record.title else {}) | {"source": source}
+    known = ({"title": record.title} if record.title else {}) | {"source": source}
+    metadata = set_apart(record.metadata, known, ("content_hash",))
     origin = model if record.embedding is None else hashlib.sha256(record.embedding.tobytes()).hexdigest()
     return Draft(
         id=record.id or record_id(name, record.title, record.text),
@@ -166,7 +162,7 @@ def draft_of_record(record: Record, source: str, name: str, *, model: str) -> Dr
 
 def _draft(document: SourceDocument, chunk: Chunk, model: str) -> Draft:
     prefix = document.sections or document.id
-    metadata = {name: value for name, value in document.metadata.items() if name not in _OWN} | {
+    known: Metadata = {
         "document_id": document.id,
         "title": document.title,
         "section": chunk.section,
@@ -174,12 +170,13 @@ def _draft(document: SourceDocument, chunk: Chunk, model: str) -> Draft:
         "chunk_index": chunk.chunk_index,
         **_place_of(document.marks, chunk),
     }
+    if document.has_own_lines:
+        known["start_line"] = chunk.start_line
+    if document.title_is_file_name:
+        known[TITLE_IS_FILE_NAME] = True
+    metadata = set_apart(document.metadata, known, (*_OWN, "content_hash"))
     if document.kind:
         metadata.setdefault(KIND, document.kind)
-    if document.has_own_lines:
-        metadata["start_line"] = chunk.start_line
-    if document.title_is_file_name:
-        metadata[TITLE_IS_FILE_NAME] = True
     return Draft(
         id=chunk_id(document.id, chunk.chunk_index),
         text=chunk.text,

@@ -14,12 +14,14 @@ import orjson
 from retrieval.chunking import MarkdownDocument, Syntax, highest_heading
 from retrieval.clock import utc_now
 from retrieval.ingest.collection_writer import CollectionWriter
-from retrieval.ingest.drafts import KIND, SourceDocument, without_places
+from retrieval.ingest.drafts import KIND, SourceDocument
 from retrieval.ingest.identity import document_id, same_file
 from retrieval.ingest.ingestion import Ingested, find_unchanged, ingest_document
 from retrieval.ingest.profiles import Chunking
 from retrieval.reading import DocumentReader, Kind
+from schemas.contracts.chat import PLACES
 from schemas.errors import InvalidInputError
+from schemas.metadata import set_apart
 from schemas.records import Metadata
 from schemas.where import Where
 
@@ -96,8 +98,8 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
     """Read a file and return its document: the same one for the same bytes, whichever way they came.
 
     Front matter and what else a file says of itself become metadata, below what was given; tags are those of both.
-    Neither says where a chunk stands: that is what reading found. The number of pages is in the metadata, too. Raises
-    UnreadableError.
+    Neither says where a chunk stands: that is what reading found. What is called like something that the service knows
+    is `set_apart`. The number of pages is in the metadata, too. Raises UnreadableError.
     """
     path = PurePosixPath(file.source)
     read = reader.read(file.content, file.kind, name=path.name)
@@ -105,6 +107,9 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
     # Front matter that reading has left in the text cannot be read, so its title is none.
     title = read.title or (highest_heading(text) if isinstance(text, MarkdownDocument) else None)
     split, tags = chunking.splitter(read.syntax), merged_tags(merged_tags(file.tags, file.metadata), read.metadata)
+    said = {**read.metadata, **file.metadata}
+    if isinstance(said.get("tags"), list):  # they are among those above
+        del said["tags"]
     own = {
         "source": file.source,
         "path": file.source.partition("/")[2] or file.source,
@@ -117,7 +122,7 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
         id=document_id(file.source),
         title=title or path.name,
         text=read.text,
-        metadata={**without_places({**read.metadata, **file.metadata}), **own},
+        metadata=set_apart(said, own, PLACES),
         split=lambda _: split(text),
         hash=file.digest,
         sections=file.source,

@@ -12,7 +12,7 @@ from retrieval.ingest import profiles
 from retrieval.ingest.drafts import SourceDocument
 from retrieval.ingest.identity import document_id
 from schemas.contracts.rule_documents import InvalidDocumentError, RuleDocument
-from schemas.metadata import check_metadata
+from schemas.metadata import check_metadata, set_apart
 from schemas.settings import RetrievalSettings
 
 REQUIRED = ("source", "doc_type", "last_update_date")
@@ -48,7 +48,7 @@ def to_source(document: RuleDocument, settings: RetrievalSettings, embedding: Em
         id=id_of(document),
         title=title or document.filename,
         text=document.content,
-        metadata={**metadata, "path": document.filename},
+        metadata=set_apart(metadata, {"path": document.filename}),
         split=lambda _: split(markdown),
         title_is_file_name=not title,
         kind="markdown",

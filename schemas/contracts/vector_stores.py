@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError
+from schemas.metadata import ATTRIBUTES
 from schemas.records import Metadata
 
 IN_PROGRESS, COMPLETED, FAILED, CANCELLED = FILE_STATUSES = ("in_progress", "completed", "failed", "cancelled")
@@ -20,7 +21,23 @@ OWN_NAMES = frozenset(
         *("page", "last_page", "sheet", "slide", "tags", "created_at", "updated_at", "embedding_model", "file_id"),
     }
 )
-"""Metadata of chunks that the service sets itself, so that no attribute may be called so."""
+"""Metadata of chunks that the service sets itself: attributes of these names are stored as others."""
+
+
+def stored_name(name: str) -> str:
+    """Return by which name of metadata an attribute is stored: below `attributes.` where the service has its own."""
+    return ATTRIBUTES + name if _is_taken(name) else name
+
+
+def attribute_name(stored: str) -> str:
+    """Return which attribute is stored by a name of metadata."""
+    name = stored.removeprefix(ATTRIBUTES)
+    return name if name != stored and _is_taken(name) else stored
+
+
+def _is_taken(name: str) -> bool:
+    inner = name.removeprefix(ATTRIBUTES)
+    return name in OWN_NAMES or (inner != name and _is_taken(inner))
 
 
 class StoreFileNotFoundError(NotFoundError):

@@ -8,7 +8,7 @@ from typing import Any
 
 from marshmallow import ValidationError, fields
 
-from schemas.contracts.vector_stores import OWN_NAMES
+from schemas.contracts.vector_stores import OWN_NAMES, attribute_name, stored_name
 from schemas.records import Metadata
 
 MAX_PAIRS, MAX_KEY_CHARACTERS, MAX_VALUE_CHARACTERS = 16, 64, 512
@@ -28,7 +28,10 @@ class Pairs(fields.Field[dict[str, Any]]):
             self._check(key, each)
             if isinstance(each, str) and len(each) > MAX_VALUE_CHARACTERS:
                 raise ValidationError(f"must have values of at most {MAX_VALUE_CHARACTERS} characters: '{key}'")
-        return dict(value)
+        return self._stored(value)
+
+    def _stored(self, pairs: dict[str, Any]) -> dict[str, Any]:
+        return dict(pairs)
 
     def _check(self, key: str, value: Any) -> None:
         if not isinstance(value, str):
@@ -36,23 +39,29 @@ class Pairs(fields.Field[dict[str, Any]]):
 
 
 class Attributes(Pairs):
-    """Up to 16 texts, numbers and booleans by name, which become metadata of all chunks of a file."""
+    """Up to 16 texts, numbers and booleans by name, which become metadata of all chunks of a file; by the names of the
+    metadata."""
 
     def _check(self, key: str, value: Any) -> None:
         is_number = isinstance(value, int | float) and math.isfinite(value) and abs(value) < 2**63
         if not isinstance(value, str) and not is_number:
             raise ValidationError(f"must have texts, numbers and booleans as values: '{key}'")
-        if key in OWN_NAMES or key.startswith("$"):
-            raise ValidationError(f"must have other keys than '{key}', which the service sets itself")
+        if key.startswith("$"):
+            raise ValidationError(f"must have keys that do not begin with $: '{key}'")
         if key == "language" and not isinstance(value, str):
             raise ValidationError("must have a text as language")
+
+    def _stored(self, pairs: dict[str, Any]) -> dict[str, Any]:
+        return {stored_name(name): value for name, value in pairs.items()}
 
 
 def attributes_of(metadata: Mapping[str, Any], *, is_attached: bool) -> Metadata:
     """Return the attributes that a chunk with these metadata tells: of a file that was attached those that its client
     gave or it says of itself, of another document all that are texts, numbers and booleans."""
-    return {
+    plain = {
         name: value
         for name, value in metadata.items()
         if isinstance(value, str | int | float) and not (is_attached and name in OWN_NAMES)
     }
+    apart = {attribute_name(name): value for name, value in plain.items() if attribute_name(name) != name}
+    return {name: value for name, value in plain.items() if attribute_name(name) == name} | apart

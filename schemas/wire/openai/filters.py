@@ -6,6 +6,7 @@ from typing import Any
 
 from marshmallow import ValidationError, fields
 
+from schemas.contracts.vector_stores import OWN_NAMES, stored_name
 from schemas.errors import InvalidFilterError
 from schemas.where import Where, parse_where
 
@@ -49,6 +50,13 @@ def _as_json(source: Any, name: str, depth: int) -> dict[str, Any]:
     if not isinstance(kind, str) or kind not in COMPARISONS:
         raise ValidationError(f"must have a type of {', '.join((*COMPARISONS, *COMPOUNDS))}")
     key = source.get("key")
-    if not isinstance(key, str) or not key or key.startswith("$"):
+    if not isinstance(key, str) or not key or (key.startswith("$") and key[1:] not in OWN_NAMES):
         raise ValidationError("must name an attribute in key")
-    return {key: {COMPARISONS[kind]: source.get("value")}}
+    condition = {COMPARISONS[kind]: source.get("value")}
+    if key.startswith("$"):
+        return {key[1:]: condition}
+    if (stored := stored_name(key)) == key:
+        return {key: condition}
+    # What the service knows counts for documents of which nobody has said anything by that name.
+    said, unsaid = {stored: {**condition, "$exists": True}}, {stored: {"$exists": False}, key: condition}
+    return {"$or": [said, unsaid]}

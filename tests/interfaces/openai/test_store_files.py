@@ -82,6 +82,7 @@ def found(client, store, query, key, value):
 def test_an_attached_file_is_a_document_that_every_interface_knows(client, keep, store, attach):
     file = keep("ops/backups.md", BACKUPS)
     attributes = {"lang": "en", "floor": 2, "open": True, "part": 0.5}
+    attributes |= {"title": "Mine", "file_id": "f", "tags": "a", "created_at": 7, "attributes.title": "odd"}
     stored = attach(file, attributes=attributes)
     assert (stored["status"], stored["attributes"], stored["usage_bytes"]) == ("completed", attributes, len(BACKUPS))
     assert stored["last_error"] is None
@@ -91,6 +92,10 @@ def test_an_attached_file_is_a_document_that_every_interface_knows(client, keep,
     assert client.get(f"{store}/files/{file}/content").json["data"] == [{"type": "text", "text": BACKUPS}]
     for name, value in attributes.items():
         assert found(client, store, "backups", name, value) == [file]
+    for name, value, is_found in (("$title", "Backups", True), ("title", "Backups", False), ("kind", "markdown", True)):
+        assert found(client, store, "backups", name, value) == [file] * is_found
+    where = {"title": "Backups", "attributes.title": "Mine"}
+    assert client.post(f"/collections/{collection}/documents/count", json={"where": where}).json["count"] == 1
     [hit] = client.post(f"{store}/search", json={"query": "how long are backups kept"}).json["data"]
     assert (hit["file_id"], hit["filename"], hit["attributes"]) == (file, "backups.md", attributes)
 
@@ -98,9 +103,9 @@ def test_an_attached_file_is_a_document_that_every_interface_knows(client, keep,
 @pytest.mark.slow
 def test_attributes_are_replaced_and_stay_so_when_the_file_is_stored_anew(client, keep, store, attach):
     file = keep("a.md", BACKUPS)
-    attach(file, attributes={"lang": "en", "old": 1})
-    changed = client.post(f"{store}/files/{file}", json={"attributes": {"lang": "de"}}).json
-    assert changed["attributes"] == {"lang": "de"}
+    attach(file, attributes={"lang": "en", "old": 1, "kind": "k"})
+    changed = client.post(f"{store}/files/{file}", json={"attributes": {"lang": "de", "title": "t"}}).json
+    assert changed["attributes"] == {"lang": "de", "title": "t"}
     assert (found(client, store, "backups", "lang", "de"), found(client, store, "backups", "old", 1)) == ([file], [])
     assert attach(file, attributes={"lang": "en", "old": 1})["attributes"] == {"lang": "en", "old": 1}
     assert client.get(store).json["file_counts"]["total"] == 1

@@ -21,6 +21,7 @@ from schemas.errors import (
     UnavailableError,
 )
 from schemas.settings import RetrievalSettings
+from schemas.where import And, Equals
 
 LONG = "\n\n".join(f"# Part {number}\n\n" + f"Words of part {number}. " * 30 for number in range(100))
 """A Markdown text of a hundred chunks: more than three batches."""
@@ -50,10 +51,10 @@ def left_in_spool(parts, job_id):
 
 def test_each_file_becomes_a_document_with_what_was_given(parts):
     job_id = parts.upload(
-        ("docs/a.md", "---\ntags: own\n---\n# Backups\n\nEvery night."),
+        ("docs/a.md", "---\ntags: own\nsource: a book\n---\n# Backups\n\nEvery night."),
         ("b.py", "print('restore')\n"),
         tags=("ops",),
-        metadata={"team": "x"},
+        metadata={"team": "x", "title": "Mine", "created_at": 7, "page": 3},
     )
     job = parts.run()
     assert [(each.status, each.chunks, each.chunks_done, each.code) for each in job.files] == [("done", 1, 1, None)] * 2
@@ -65,11 +66,15 @@ def test_each_file_becomes_a_document_with_what_was_given(parts):
         "b.py": ("code", "b.py"),
     }
     first = found["docs/a.md"]
-    assert (first.tags, first.document_id, first.size_bytes) == (["ops", "own"], job.files[0].document_id, 41)
+    assert (first.tags, first.document_id, first.size_bytes) == (["ops", "own"], job.files[0].document_id, 56)
+    said = {"title": "Mine", "created_at": 7, "page": 3, "source": "a book"}
+    where = And(tuple(Equals(f"attributes.{name}", value) for name, value in said.items()))
+    [chunk] = parts.texts.writer(parts.collection).documents(where)
+    assert (chunk.metadata["team"], chunk.metadata["title"], "page" in chunk.metadata) == ("x", "Backups", False)
     stored, chunks = parts.documents.with_chunks(first.document_id, parts.collection)
     assert (stored, [(each.text, each.section, each.start_line) for each in chunks]) == (
         first,
-        [("# Backups\n\nEvery night.", "Backups", 4)],
+        [("# Backups\n\nEvery night.", "Backups", 5)],
     )
 
 
