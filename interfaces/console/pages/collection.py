@@ -6,7 +6,7 @@ import hashlib
 from typing import Any, cast
 
 import orjson
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import Blueprint, make_response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import may, wire
@@ -27,6 +27,11 @@ MOST_FACETS, MOST_VALUES = 5, 8
 CHANGES, LATEST_FIRST = 5, "-updated_at"
 """How many of the latest changes are shown, and the order in which they come."""
 NEIGHBOURS = 6
+SAVES = 5
+"""How often a document is stored anew that was changed, while others change its collection."""
+CHANGED = (
+    "The document has changed since you opened it, and nothing was saved: above is how it is now, below what you wrote"
+)
 SIBLINGS = {"by": "section_id", "order_by": ["chunk_index"]}
 Json = dict[str, Any]
 
@@ -116,9 +121,14 @@ def map_of(name: str) -> str:
 
 @blueprint.get("/<name>/document")
 def document(name: str) -> str:
-    document_id = request.args.get("id", "")
+    return _page_of(name, request.args.get("id", ""))
+
+
+def _page_of(name: str, document_id: str, refusal: str = "") -> str:
+    """Return the page of a document, after a refusal with what was filled in."""
     collection = wire().get(encoded("collections", name), aside=True)
-    found = _document(name, document_id)
+    found, _ = _document(name, document_id)
+    shown_seen = seen(found)
     vector = Vector.of(found.pop("embedding", None))
     neighbours: list[Json] = []
     if vector is not None:
@@ -134,7 +144,9 @@ def document(name: str) -> str:
         "document.html",
         collection=collection,
         document=found,
-        seen=seen(found),
+        seen=shown_seen,
+        refusal=refusal,
+        said=request.form if refusal else None,
         vector=vector,
         neighbours=neighbours,
         group=group,
@@ -150,17 +162,34 @@ def change(name: str) -> Response:
     if request.form.get("do") == "delete":
         wire().send(WireRequest("DELETE", path, body={"ids": [document_id]}))
         return redirect(url_for("collections.documents", name=name), 303)
-    before = _document(name, document_id)
-    if request.form.get("seen") != seen(before):
-        raise ConflictError("The document has changed since you opened it, and nothing was saved: look at it again")
-    after = {
-        "id": document_id,
+    try:
+        _save(name, document_id)
+    except RefusedError as error:
+        return make_response(_page_of(name, document_id, error.message), error.status)
+    except (ConflictError, InvalidInputError) as error:
+        return make_response(_page_of(name, document_id, error.message), status_of(type(error)))
+    return redirect(url_for("collections.document", name=name, id=document_id), 303)
+
+
+def _save(name: str, document_id: str) -> None:
+    """Store what was filled in, with what the form does not show as it is. Raises ConflictError when the document is
+    not any more as it was shown, and InvalidInputError and RefusedError for what is not taken."""
+    said = {
         "text": request.form.get("text", "").replace("\r\n", "\n"),
         "metadata": filter_of(request.form.get("metadata", ""), field="metadata") or {},
-        "embedding": before["embedding"],
     }
-    wire().post(path, {"documents": [after]})
-    return redirect(url_for("collections.document", name=name, id=document_id), 303)
+    for _ in range(SAVES):
+        before, etag = _document(name, document_id)
+        if request.form.get("seen") != seen(before):
+            raise ConflictError(CHANGED)
+        asked = WireRequest("POST", encoded("collections", name, "documents"), body={"documents": [before | said]})
+        try:
+            wire().answer(asked, headers={"If-Match": etag})
+            return
+        except RefusedError as error:  # something of the collection has changed, which need not be this document
+            if error.status != status_of(PreconditionFailedError):
+                raise
+    raise ConflictError("The collection changes all the time, and nothing was saved: save again")
 
 
 @blueprint.route("/<name>/delete", methods=["GET", "POST"])
@@ -191,12 +220,13 @@ def _asked_to_delete(name: str, where: Any, *, changed: bool = False) -> str:
     return render_template("delete.html", name=name, where=where, changed=changed, etag=answer.etag, **answer.json)
 
 
-def _document(name: str, document_id: str) -> Json:
+def _document(name: str, document_id: str) -> tuple[Json, str]:
+    """Return a document with its vector, and the ETag of the collection."""
     body = {"ids": [document_id], "include": ["embedding"]}
-    found: list[Json] = wire().post(encoded("collections", name, "documents", "search"), body)["documents"]
-    if not found:
+    answer = wire().answer(WireRequest("POST", encoded("collections", name, "documents", "search"), body=body))
+    if not answer.json["documents"]:
         raise NotFoundError(f"The collection '{name}' has no document '{document_id}'")
-    return found[0]
+    return answer.json["documents"][0], answer.etag or ""
 
 
 def seen(document: Json) -> str:

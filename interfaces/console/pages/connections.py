@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
+import orjson
 from flask import Blueprint, make_response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
@@ -11,7 +13,7 @@ from interfaces.console.current_page import wire
 from interfaces.console.provider_forms import ProviderForm, Said, masked, said_in
 from interfaces.console.wire import RefusedError, WireRequest, encoded
 from schemas.connections import UNHEALTHY
-from schemas.errors import NotFoundError
+from schemas.errors import ConflictError, NotFoundError
 from wrapper.web.error_statuses import status_of
 
 blueprint = Blueprint("connections", __name__)
@@ -21,6 +23,9 @@ KINDS = {"rag": "Documents", "embedding": "Embeddings", "llm": "Chat", "rerank":
 """The titles of the types of connections."""
 WITH_MODELS = ("embedding", "llm")
 STORED = "stored"
+CHANGED = (
+    "The connection has changed since you opened it, and nothing was saved: save again to have it as filled in here"
+)
 _CONNECTIONS = "/api/connections"
 Json = dict[str, Any]
 
@@ -48,7 +53,13 @@ def new(kind: str, provider: str) -> Response | str:
     said = said_in(request.form, told)
     if request.form.get("do") != "save":
         return _tried(told, said)
-    body = {"id": request.form.get("id", "").strip(), "type": kind, "provider": provider, **_named(), **_config(said)}
+    body = {
+        "id": request.form.get("id", "").strip(),
+        "type": kind,
+        "provider": provider,
+        **_named(),
+        "config": said.config,
+    }
     try:
         made = wire().send(WireRequest("POST", _CONNECTIONS, body=body), aside=True)
     except RefusedError as error:
@@ -71,7 +82,13 @@ def show(connection_id: str) -> Response | str:
     said = said_in(request.form, told)
     if request.form.get("do") != "save":
         return _tried(told, said, connection)
-    asked = WireRequest("PUT", encoded("api", "connections", connection_id), body={**_named(), **_config(said)})
+    now = seen(connection)
+    if request.form.get("seen", now) != now:
+        return make_response(_page(told, said, connection, refusal=CHANGED), status_of(ConflictError))
+    known = {each["name"] for each in told["fields"]}
+    unshown = {name: value for name, value in connection["config"].items() if name not in known}
+    body = {**_named(), "config": unshown | said.config}
+    asked = WireRequest("PUT", encoded("api", "connections", connection_id), body=body)
     try:
         wire().send(asked, aside=True)
     except RefusedError as error:
@@ -101,8 +118,10 @@ def _named() -> Json:
     return {"display_name": request.form.get("display_name", "").strip() or None, "shared": "shared" in request.form}
 
 
-def _config(said: Said) -> Json:
-    return {"config": said.config}
+def seen(connection: Json) -> str:
+    """Return what tells whether a connection is still as somebody has seen it."""
+    shown = [connection[name] for name in ("display_name", "shared", "config", "secrets")]
+    return hashlib.sha256(orjson.dumps(shown, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _tried(told: Json, said: Said, connection: Json | None = None) -> Response | str:
@@ -128,7 +147,7 @@ def _tried(told: Json, said: Said, connection: Json | None = None) -> Response |
 def _refused(told: Json, said: Said, error: RefusedError, connection: Json | None = None) -> Response:
     """Show the form again, with the service's faults beside their fields."""
     errors = error.details.get("errors") or []
-    page = _page(told, said, connection, errors=errors, refusal=None if errors else error)
+    page = _page(told, said, connection, errors=errors, refusal="" if errors else error.message)
     return make_response(page, error.status)
 
 
@@ -138,7 +157,7 @@ def _page(
     connection: Json | None = None,
     *,
     errors: list[Json] | None = None,
-    refusal: RefusedError | None = None,
+    refusal: str = "",
     outcome: Json | None = None,
     models: Any = (),
 ) -> str:
@@ -149,6 +168,9 @@ def _page(
     shown: Json = {}
     if connection is not None:
         path = encoded("api", "connections", connection["id"])
+        # What was filled in before somebody else's change is saved over that only by whoever has read of it.
+        was_told = refusal == CHANGED or "seen" not in request.form
+        shown["seen"] = seen(connection) if was_told else request.form["seen"]
         shown["health"] = wire().get(f"{path}/health")
         shown["collections"] = _collections_behind(connection, shown["health"])
     return render_template(

@@ -118,6 +118,53 @@ def test_the_newest_changes_come_first_and_alone_above_a_page_that_knows_them(ad
         assert HEADING not in admin.read("/collections/changed", **query).text
 
 
+def test_an_edit_keeps_what_the_form_does_not_show_and_never_takes_back_what_changed_meanwhile(
+    app, admin, client, store, monkeypatch
+):
+    store("edited", [{"n": 0}, {"n": 1}])
+    documents, page = "/collections/edited/documents", {"id": "d0"}
+
+    def change(which, body):
+        assert client.patch(f"{documents}/{which}", json=body, headers=ADMIN).status_code in (200, 202)
+
+    def save(seen, text="Mine & yours", metadata='{"n": 2}'):
+        fields = {"do": "save", "seen": seen, "text": text, "metadata": metadata}
+        return admin.post("/collections/edited/document", token=token, query=page, **fields)
+
+    def seen_on(answer):
+        return re.search('name="seen" value="([^"]+)"', answer.text)[1]
+
+    shown = admin.get("/collections/edited/document", **page)
+    token = re.search('name="form_token" value="([^"]+)"', shown.text)[1]
+    change("d0", {"uri": "https://example.org/d0"})
+    service = app.extensions["rag.service"].store
+    add = service.add_documents
+
+    def after_another_change(*given, **more):
+        monkeypatch.undo()
+        change("d1", {"metadata": {"n": 9}})
+        return add(*given, **more)
+
+    monkeypatch.setattr(service, "add_documents", after_another_change)
+    assert save(seen_on(shown)).status_code == 303
+    told = client.get(f"{documents}/d0", headers=ADMIN).json
+    assert (told["text"], told["metadata"], told["uri"]) == ("Mine & yours", {"n": 2}, "https://example.org/d0")
+    assert client.get(f"{documents}/d1", headers=ADMIN).json["metadata"] == {"n": 9}
+    wrong = save(seen_on(shown), metadata="{")
+    assert (wrong.status_code, "metadata is not JSON" in wrong.text, "Mine &amp; yours" in wrong.text) == (
+        400,
+        True,
+        True,
+    )
+    refused = save(seen_on(shown))
+    assert (refused.status_code, "has changed since you opened it" in refused.text) == (409, True)
+    change("d0", {"text": "Theirs"})
+    refused = save(seen_on(wrong))
+    assert (refused.status_code, "Theirs" in refused.text, "Mine &amp; yours" in refused.text) == (409, True, True)
+    assert save(seen_on(refused)).status_code == 303
+    assert client.get(f"{documents}/d0", headers=ADMIN).json["text"] == "Mine & yours"
+
+
 @pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
 def test_a_time_that_is_out_of_all_years_in_utc_is_shown_as_it_is(admin, store, time):
     store(f"far-{time[:4]}", [{"updated_at": time}])

@@ -151,6 +151,22 @@ def test_a_secret_is_stored_kept_and_removed_without_being_shown(admin, client, 
     assert client.delete(f"/api/connections/{name}").status_code == 200
 
 
+def test_a_form_that_was_filled_in_before_a_connection_changed_says_so_and_keeps_what_was_typed(admin, client, made):
+    path = f"/connections/{made('embedding', 'openai', {'url': 'http://127.0.0.1:9/v1'}, display_name='First')}"
+    fields = {"do": "save", "config.url": "http://127.0.0.1:9/v1", "config.model": "m"}
+    seen = inputs(admin.read(path))["seen"]["value"]
+    assert admin.post(path, seen=seen, display_name="Theirs", **fields).status_code == 303
+    refused = admin.post(path, seen=seen, display_name="Mine", **fields)
+    page = inputs(Reader(refused.text))
+    assert (refused.status_code, page["display_name"]["value"]) == (409, "Mine")
+    assert "has changed since you opened it" in Reader(refused.text).text
+    assert client.get(f"/api{path}").json["display_name"] == "Theirs"
+    tried = inputs(Reader(admin.post(path, seen=seen, **(fields | {"do": "test"})).text))
+    assert tried["seen"]["value"] == seen, "a test has told nobody of the change"
+    assert admin.post(path, seen=page["seen"]["value"], display_name="Mine", **fields).status_code == 303
+    assert client.get(f"/api{path}").json["display_name"] == "Mine"
+
+
 def test_a_secret_may_be_a_variable_that_is_suggested(admin, client, name, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     path = "/new-connection/embedding/openai"

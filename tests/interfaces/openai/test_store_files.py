@@ -1,6 +1,7 @@
 """`/v1/vector_stores/{id}/files` and `/file_batches` as OpenAI's clients ask them, without those clients."""
 
 import io
+import json
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -94,8 +95,8 @@ def test_an_attached_file_is_a_document_that_every_interface_knows(client, keep,
         assert found(client, store, "backups", name, value) == [file]
     for name, value, is_found in (("$title", "Backups", True), ("title", "Backups", False), ("kind", "markdown", True)):
         assert found(client, store, "backups", name, value) == [file] * is_found
-    where = {"title": "Backups", "attributes.title": "Mine"}
-    assert client.post(f"/collections/{collection}/documents/count", json={"where": where}).json["count"] == 1
+    both = {"where": json.dumps({"title": "Backups", "attributes.title": "Mine"})}
+    assert client.get(f"/collections/{collection}/documents/count", query_string=both).json["count"] == 1
     [hit] = client.post(f"{store}/search", json={"query": "how long are backups kept"}).json["data"]
     assert (hit["file_id"], hit["filename"], hit["attributes"]) == (file, "backups.md", attributes)
 
