@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from providers.embeddings.base import EmbeddingProvider
+from providers.outbound import deadlines
 from retrieval.chunking import SplitDocument, Syntax
 from retrieval.documents.originals import Originals
 from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.ingest.profiles import Chunking
 from retrieval.jobs.attached_files import AttachedFiles
-from retrieval.jobs.background_helper import BackgroundHelper
+from retrieval.jobs.background_helper import EMBED_SECONDS, BackgroundHelper
 from retrieval.jobs.ingesting import JobWork
 from retrieval.jobs.runner import JobRunner
 from retrieval.jobs.spool import Spool
@@ -98,7 +99,10 @@ def open_jobs(
     background, splitting = BackgroundHelper(data_dir, limits), BackgroundHelper(data_dir, limits)
 
     def embed(connection: EmbeddingProvider, texts: list[str]) -> Vector:
-        return background.embed(connection, texts) if _is_local(connection) else connection.embed(texts)
+        if _is_local(connection):
+            return background.embed(connection, texts)
+        with deadlines.within(EMBED_SECONDS):
+            return connection.embed(texts)
 
     def split(chunking: Chunking, syntax: Syntax, text: str) -> SplitDocument:
         return (background if _is_local(chunking.embedding) else splitting).split(chunking, syntax, text)

@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 IDLE_SECONDS = 120.0
 """How long the process is kept without work. It holds a model in memory and takes seconds to start."""
 EMBED_SECONDS = 300.0
-"""How long the process may take for the vectors of one call before it counts as hanging and is ended."""
+"""How long the vectors of one call may take; a process that takes longer counts as hanging, and is ended."""
 MAX_THREADS = 2
 HELPER_ENDED = "background_helper_ended"
 _KINDS: dict[str, type[RagError]] = {each.__name__: each for each in (ConfigurationError, InvalidInputError, RagError)}

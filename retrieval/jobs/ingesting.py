@@ -284,7 +284,8 @@ class JobWork:
                 raise InvalidInputError(sentence, code=error.code, **error.details) from error
             except UnavailableError as error:
                 self._check(job)
-                if not self._embeds(embedding, [PROBE]):
+                # A service that limits its callers is asked no more than it has to be.
+                if error.details.get("error_type") == "rate_limit" or not self._embeds(embedding, [PROBE]):
                     raise
                 is_last = progress.file.tries + 1 >= TEXT_TRIES
                 place = self._failing(job, progress, embedding, batch) if is_last else None
@@ -293,13 +294,15 @@ class JobWork:
         return np.concatenate(parts)
 
     def _failing(self, job: Job, progress: _Progress, embedding: EmbeddingProvider, texts: list[str]) -> str | None:
-        """Return the place of the first of these texts that fails alone, None where there is none. Makes one call for
-        each time that they can be halved, and one more."""
+        """Return the place of the first of these texts that fails alone while others go on, None where there is none.
+        Makes one call for each time that they can be halved, and two more."""
         while len(texts) > 1:
             self._check(job)
             half = texts[: len(texts) // 2]
             texts = texts[len(half) :] if self._embeds(embedding, half) else half
-        return None if self._embeds(embedding, texts) else progress.chunk_of(texts[0])
+        if self._embeds(embedding, texts) or not self._embeds(embedding, [PROBE]):
+            return None
+        return progress.chunk_of(texts[0])
 
     def _embeds(self, embedding: EmbeddingProvider, texts: list[str]) -> bool:
         with deadlines.within(PROBE_SECONDS), suppress(UnavailableError):

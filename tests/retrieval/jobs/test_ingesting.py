@@ -365,8 +365,8 @@ def test_a_text_that_fails_alone_delays_its_own_file_only_which_fails_after_two_
     assert (bad.status, bad.code) == ("failed", "text_not_embedded")
     assert bad.message.startswith("Chunk 45 (“# Part 44 BAD of part 44. BAD of part 44.")
     assert bad.message.endswith("…”) cannot be embedded: 500 for a text")
-    first_batch, probe, halves_and_the_text_alone = 2, 1, 5 + 1
-    assert len(parts.calls) == first_batch + probe + halves_and_the_text_alone
+    batches, probes, halves_and_the_text_alone = 2, 2, 5 + 1
+    assert len(parts.calls) == batches + probes + halves_and_the_text_alone
 
 
 def test_a_text_that_fails_in_some_company_only_is_tried_as_long_as_a_service_that_is_down(parts, monkeypatch):
@@ -392,9 +392,16 @@ def test_a_text_that_is_refused_is_named_at_once(parts):
 
 
 @pytest.mark.parametrize(
-    ("error", "tries"), [(UnavailableError("It is asleep"), 4), (ConfigurationError("The key is wrong"), 1)]
+    ("error", "tries", "calls"),
+    [
+        (UnavailableError("It is asleep"), 4, 8),
+        (UnavailableError("It is asleep", error_type="rate_limit"), 4, 4),
+        (ConfigurationError("The key is wrong"), 1, 1),
+    ],
 )
-def test_what_never_passes_has_failed_in_the_end_and_a_wrong_configuration_at_once(parts, monkeypatch, error, tries):
+def test_what_never_passes_has_failed_in_the_end_and_a_wrong_configuration_at_once(
+    parts, monkeypatch, error, tries, calls
+):
     monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (7, 8, 9))
     parts.upload(("a.md", "# A\n\nShort."))
     embeds(parts, lambda texts: error)
@@ -405,7 +412,10 @@ def test_what_never_passes_has_failed_in_the_end_and_a_wrong_configuration_at_on
         parts.now += pause_seconds - 1
         assert parts.jobs.due() == []
         parts.now += 1
-    assert (parts.run().status, file.status, len(outcomes_of_tries)) == ("failed", "failed", tries)
+    assert (parts.run().status, file.status, len(outcomes_of_tries), len(parts.calls)) == (
+        *("failed", "failed"),
+        *(tries, calls),
+    )
     assert tries == 1 or (file.code, file.message) == ("embedding_unavailable", "It is asleep")
     assert set(outcomes_of_tries) == {Outcome.NOTHING if tries == 1 else Outcome.CONNECTION_FAILS}
 

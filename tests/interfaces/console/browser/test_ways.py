@@ -1,4 +1,4 @@
-"""Ways that people go: from a document to an answer, judging, filtering and paging, editing, deleting by a filter."""
+"""Ways that people go: from a document to an answer, judging, filtering and paging, deleting by a filter."""
 
 import re
 
@@ -69,20 +69,11 @@ def test_two_thousand_documents_are_filtered_and_paged_through(shelf, admin_tab)
     expect(page.locator("main")).to_contain_text("200 documents that match")
 
 
-def test_an_editor_changes_a_document_and_deletes_by_a_filter(shelf, service, tab):
+def test_an_editor_deletes_by_a_filter(shelf, service, tab):
     wanted = {"name": "editor", "scopes": ["write"], "collections": [shelf]}
     key = requests.post(f"{service.url}/api/keys", json=wanted, headers=ADMIN, timeout=PATIENCE_SECONDS).json()["key"]
     tab.sign_in(key)
-    page = tab.open(f"/collections/{shelf}/document?id=doc-7")
-    page.get_by_text("Edit or delete").click()
-    page.get_by_label("Text").fill("A new text")
-    page.get_by_label("Metadata").fill('{"year": 1999, "moved": {"from": null}}')
-    page.get_by_role("button", name="Save").click()
-    expect(page.locator(".card .passage")).to_have_text("A new text")
     place = f"{service.url}/collections/{shelf}/documents"
-    told = requests.get(f"{place}/doc-7", headers=ADMIN, timeout=PATIENCE_SECONDS).json()
-    assert told["metadata"] in ({"year": 1999, "moved": {"from": None}}, {"year": 1999, "moved": {}})
-
     page = tab.open(f"/collections/{shelf}?field=year&op=%24eq&value=2005")
     page.get_by_role("link", name="Delete them …").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Delete 100 documents from shelf?")
