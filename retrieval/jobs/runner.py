@@ -66,11 +66,14 @@ class JobRunner:
         self._tidy = tidy
         self._clock = clock
         self._tidied_at = float("-inf")
-        self._called = threading.Event()
+        self._called, self._has_ended = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
         self._lock = threading.Lock()
         self._under_way: dict[str, tuple[DueFile, threading.Thread]] = {}
         self._failures: dict[str, tuple[int, float]] = {}  # how many one after the other, and until when it rests
+        self._due: list[DueFile] = []
+        self._connections: Mapping[str, str] = {}
+        self._looked_at = float("-inf")
         self._served: dict[str, int] = {}
         self._turns = count()
 
@@ -128,28 +131,45 @@ class JobRunner:
                 each.rest()
 
     def _begin_what_can(self) -> None:
-        """Begin with a file of each connection that is neither at work nor resting, for who was served longest ago."""
-        under_way = self._now_under_way()
-        due = self._jobs.due([(file.job_id, file.number) for file, _ in under_way])
-        if not due or self._rests(EVERYBODY):
+        """Begin with a file of each connection that is neither at work nor resting, for who was served longest ago.
+
+        What is due is asked for once in a while, and when the work on a file has ended and nothing of that can be
+        begun: it takes longer the more jobs wait.
+        """
+        if self._rests(EVERYBODY):
             return
+        under_way = self._now_under_way()
+        if self._clock() - self._looked_at < LOOK_SECONDS and (
+            self._begin_some() or (under_way and not self._has_ended.is_set())
+        ):
+            return
+        self._has_ended.clear()
+        self._looked_at = self._clock()
+        self._due = self._jobs.due([(file.job_id, file.number) for file, _ in under_way])
         with acting_as(SERVICE):
-            connections = self._connections_of({each.collection for each in due})
-        owners = {each.owner for each in due}
+            self._connections = self._connections_of({each.collection for each in self._due}) if self._due else {}
+        owners = {each.owner for each in self._due}
         self._served = {owner: turn for owner, turn in self._served.items() if owner in owners}
-        for file in sorted(due, key=lambda each: self._served.get(each.owner, -1)):
-            connection = connections[file.collection]
+        self._begin_some()
+
+    def _begin_some(self) -> bool:
+        """Begin with what can be begun of what is due, and return whether there was any."""
+        begun = []
+        for file in sorted(self._due, key=lambda each: self._served.get(each.owner, -1)):
+            connection = self._connections[file.collection]
             with self._lock:
-                if len(self._under_way) == MAX_CONNECTIONS:
-                    return
-                if connection in self._under_way or self._rests(connection) or self._stopping.is_set():
+                is_free = connection not in self._under_way and len(self._under_way) < MAX_CONNECTIONS
+                if not is_free or self._rests(connection) or self._stopping.is_set():
                     continue
                 thread = threading.Thread(
                     target=self._work_on, args=(connection, file), name=f"jobs {connection}", daemon=True
                 )
                 self._under_way[connection] = file, thread
+            begun.append(file)
             self._served[file.owner] = next(self._turns)
             thread.start()
+        self._due = [each for each in self._due if each not in begun]
+        return bool(begun)
 
     def _work_on(self, connection: str, file: DueFile) -> None:
         outcome = Outcome.SERVICE_FAILS
@@ -170,6 +190,7 @@ class JobRunner:
                 log.warning("the files of a job stay for now", job=file.job_id, reason=error.message)
             with self._lock:
                 del self._under_way[connection]
+            self._has_ended.set()
             self._called.set()
 
     def _note(self, connection: str, outcome: Outcome) -> None:
