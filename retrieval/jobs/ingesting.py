@@ -169,7 +169,7 @@ class JobWork:
             try:
                 outcome = self._store(job, file)
             except StoppedError:
-                self._jobs.put_aside(job.id, replace(file, code=None, message=None))
+                self._jobs.put_aside(job.id, file)
                 raise
         if not self._jobs.is_unfinished(job.id, file.number):
             self._spool.path(job.id, file.number).unlink(missing_ok=True)
@@ -305,7 +305,7 @@ class JobWork:
         return progress.chunk_of(texts[0])
 
     def _embeds(self, embedding: EmbeddingProvider, texts: list[str]) -> bool:
-        with deadlines.within(PROBE_SECONDS), suppress(UnavailableError):
+        with acting_still(), deadlines.within(PROBE_SECONDS), suppress(UnavailableError):
             self._embed(embedding, texts)
             return True
         return False

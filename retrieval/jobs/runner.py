@@ -148,14 +148,14 @@ class JobRunner:
         self._due = self._jobs.due([(file.job_id, file.number) for file, _ in under_way])
         with acting_as(SERVICE):
             self._connections = self._connections_of({each.collection for each in self._due}) if self._due else {}
-        owners = {each.owner for each in self._due}
-        self._served = {owner: turn for owner, turn in self._served.items() if owner in owners}
+        waiting = {_whose(each) for each in self._due}
+        self._served = {whose: turn for whose, turn in self._served.items() if whose in waiting}
         self._begin_some()
 
     def _begin_some(self) -> bool:
         """Begin with what can be begun of what is due, and return whether there was any."""
         begun = []
-        for file in sorted(self._due, key=lambda each: self._served.get(each.owner, -1)):
+        for file in sorted(self._due, key=lambda each: self._served.get(_whose(each), -1)):
             connection = self._connections[file.collection]
             with self._lock:
                 is_free = connection not in self._under_way and len(self._under_way) < MAX_CONNECTIONS
@@ -166,7 +166,7 @@ class JobRunner:
                 )
                 self._under_way[connection] = file, thread
             begun.append(file)
-            self._served[file.owner] = next(self._turns)
+            self._served[_whose(file)] = next(self._turns)
             thread.start()
         self._due = [each for each in self._due if each not in begun]
         return bool(begun)
@@ -210,3 +210,8 @@ class JobRunner:
     def _now_under_way(self) -> list[tuple[DueFile, threading.Thread]]:
         with self._lock:
             return list(self._under_way.values())
+
+
+def _whose(file: DueFile) -> str:
+    """Return whose turn a file takes: its owner's and, where nobody has a name, its job's."""
+    return file.owner or file.job_id

@@ -62,9 +62,10 @@ def test_a_connection_that_hangs_holds_up_its_own_files_only_and_no_tidying(part
     eventually(lambda: status(parts, held) == "done")
 
 
-def test_owners_take_turns_file_by_file(parts, runner):
-    jobs = [parts.upload(*files(owner, 1, 2, 3), owner=owner) for owner in ("ada", "bob")]
-    jobs.append(parts.upload(*files("eve", 1), owner="eve"))
+@pytest.mark.parametrize("has_owners", [True, False])
+def test_owners_or_where_there_are_none_jobs_take_turns_file_by_file(parts, runner, has_owners):
+    names = {"ada": (1, 2, 3), "bob": (1, 2, 3), "eve": (1,)}
+    jobs = [parts.upload(*files(name, *some), owner=name * has_owners) for name, some in names.items()]
     runner.start()
     eventually(lambda: {status(parts, each) for each in jobs} == {"done"})
     assert parts.seen == ["ada1", "bob1", "eve1", "ada2", "bob2", "ada3", "bob3"]
