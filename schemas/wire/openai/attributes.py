@@ -8,7 +8,7 @@ from typing import Any
 
 from marshmallow import ValidationError, fields
 
-from schemas.contracts.vector_stores import OWN_NAMES, attribute_name, stored_name
+from schemas.contracts.vector_stores import LANGUAGE, OWN_NAMES, attribute_name, stored_name
 from schemas.records import Metadata
 
 MAX_PAIRS, MAX_KEY_CHARACTERS, MAX_VALUE_CHARACTERS = 16, 64, 512
@@ -48,11 +48,12 @@ class Attributes(Pairs):
             raise ValidationError(f"must have texts, numbers and booleans as values: '{key}'")
         if key.startswith("$"):
             raise ValidationError(f"must have keys that do not begin with $: '{key}'")
-        if key == "language" and not isinstance(value, str):
-            raise ValidationError("must have a text as language")
 
     def _stored(self, pairs: dict[str, Any]) -> dict[str, Any]:
-        return {stored_name(name): value for name, value in pairs.items()}
+        return {
+            name if name == LANGUAGE and isinstance(value, str) else stored_name(name): value
+            for name, value in pairs.items()
+        }
 
 
 def attributes_of(metadata: Mapping[str, Any], *, is_attached: bool) -> Metadata:

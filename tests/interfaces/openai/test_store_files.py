@@ -83,7 +83,14 @@ def found(client, store, query, key, value):
 def test_an_attached_file_is_a_document_that_every_interface_knows(client, keep, store, attach):
     file = keep("ops/backups.md", BACKUPS)
     attributes = {"lang": "en", "floor": 2, "open": True, "part": 0.5}
-    attributes |= {"title": "Mine", "file_id": "f", "tags": "a", "created_at": 7, "attributes.title": "odd"}
+    attributes |= {
+        "title": "Mine",
+        "file_id": "f",
+        "tags": "a",
+        "created_at": 7,
+        "attributes.title": "odd",
+        "language": 5,
+    }
     stored = attach(file, attributes=attributes)
     assert (stored["status"], stored["attributes"], stored["usage_bytes"]) == ("completed", attributes, len(BACKUPS))
     assert stored["last_error"] is None
@@ -105,8 +112,9 @@ def test_an_attached_file_is_a_document_that_every_interface_knows(client, keep,
 def test_attributes_are_replaced_and_stay_so_when_the_file_is_stored_anew(client, keep, store, attach):
     file = keep("a.md", BACKUPS)
     attach(file, attributes={"lang": "en", "old": 1, "kind": "k"})
-    changed = client.post(f"{store}/files/{file}", json={"attributes": {"lang": "de", "title": "t"}}).json
-    assert changed["attributes"] == {"lang": "de", "title": "t"}
+    changed = client.post(f"{store}/files/{file}", json={"attributes": {"lang": "de", "language": "de"}}).json
+    assert changed["attributes"] == {"lang": "de", "language": "de"}
+    assert found(client, store, "backups", "language", "de") == [file]
     assert (found(client, store, "backups", "lang", "de"), found(client, store, "backups", "old", 1)) == ([file], [])
     assert attach(file, attributes={"lang": "en", "old": 1})["attributes"] == {"lang": "en", "old": 1}
     assert client.get(store).json["file_counts"]["total"] == 1
