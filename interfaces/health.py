@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 from interfaces.layers import Layers
@@ -19,6 +20,7 @@ PAID_LOOKS = 10
 """The number of looks of which only one asks a model that takes a key, as long as the model answers."""
 MODELS = {"embedding": "embedding", "llm": "chat", "rerank": "rerank"}
 """The names of the settings' models in health reports, by their kind."""
+TEXTS_FAIL = "Within a day, {} had a chunk that could not be embedded while others could: GET /api/jobs says which"
 
 
 def report_health(service: Service, layers: Layers) -> None:
@@ -26,6 +28,7 @@ def report_health(service: Service, layers: Layers) -> None:
     service.on_health(lambda: BreakerHealth(layers.context.breaker.is_closed()))
     for sentence in not_confined():
         service.on_health(partial(Notice, sentence))
+    service.on_health(partial(_failed_texts, layers.jobs))
     for name, connection in layers.models.items():
         _look_at_model(service, layers, name, connection)
 
@@ -41,20 +44,15 @@ def _look_at_model(service: Service, layers: Layers, name: str, connection: Conn
         every_seconds=every_seconds,
         limit_seconds=layers.settings.health_seconds,
     )
-    warns = partial(_failed_texts, layers.jobs) if connection.kind == "embedding" else lambda: None
-    service.on_health(lambda: ModelHealth(name, layers.health.last(connection), warns()))
+    service.on_health(lambda: ModelHealth(name, layers.health.last(connection)))
 
 
-def _failed_texts(jobs: StoredJobs) -> str | None:
-    """Return what is wrong with an embedding service that answers: of some files it cannot embed every chunk."""
-    try:
+def _failed_texts(jobs: StoredJobs) -> Notice:
+    """Say of an embedding service that answers that it cannot embed every chunk."""
+    files = 0
+    with suppress(RagError):  # the report says that the catalogue does not answer
         files = jobs.files_with_failed_texts()
-    except RagError:  # the report says that the catalogue does not answer
-        return None
-    if not files:
-        return None
-    some = "a file" if files == 1 else f"{files} files"
-    return f"Within a day, {some} had a chunk that could not be embedded while others could: GET /api/jobs says which"
+    return Notice(TEXTS_FAIL.format(f"{files} files" if files > 1 else "a file") if files else "")
 
 
 def check_storage(service: Service) -> None:

@@ -78,12 +78,10 @@ class BreakerHealth:
 
 @dataclass(frozen=True, slots=True)
 class ModelHealth:
-    """A model of the settings, by its name in the report. `report` is None when it was not looked at yet, and `warning`
-    says what is wrong with a model that answers."""
+    """A model of the settings, by its name in the report. `report` is None when it was not looked at yet."""
 
     name: str
     report: HealthReport | None
-    warning: str | None = None
 
     @property
     def is_well(self) -> bool:

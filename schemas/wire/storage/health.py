@@ -82,8 +82,7 @@ def _part(part: BreakerHealth | ModelHealth) -> Answer:
 
 def _model(model: ModelHealth) -> Answer:
     report = model.report
-    warned = {} if model.warning is None else {"warning": model.warning}
     if report is None:
-        return {"status": "unknown", **warned}
+        return {"status": "unknown"}
     told = {"status": report.status, "provider": report.provider, "age_seconds": report.details.get("age_seconds", 0.0)}
-    return {**told, **warned} if model.is_well else {**told, **warned, "error": report.message}
+    return told if model.is_well else {**told, "error": report.message}

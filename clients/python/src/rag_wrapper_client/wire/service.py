@@ -268,7 +268,6 @@ class ModelHealth(TypedDict):
     provider: NotRequired[str]
     age_seconds: NotRequired[float]
     error: NotRequired[str]
-    warning: NotRequired[str]
 
 
 class Myself(TypedDict):
