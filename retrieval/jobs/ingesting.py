@@ -171,9 +171,9 @@ class JobWork:
             except StoppedError:
                 self._jobs.put_aside(job.id, file)
                 raise
+        self._jobs.finish(job.id)
         if not self._jobs.is_unfinished(job.id, file.number):
             self._spool.path(job.id, file.number).unlink(missing_ok=True)
-            self._jobs.finish(job.id)
         return outcome
 
     def _store(self, job: Job, file: JobFile) -> Outcome:

@@ -253,14 +253,12 @@ class StoredJobs:
 
     def finish(self, job_id: str) -> None:
         """End a job whose files are all through: `done` when at least one of them is stored."""
-
-        def operation(transaction: Transaction) -> None:
+        with self._database.read() as transaction:
             rows = transaction.rows("SELECT DISTINCT status FROM job_files WHERE job_id = ?", (job_id,))
-            statuses = {row[0] for row in rows}
-            if not statuses & set(UNFINISHED):
-                self._end(transaction, job_id, DONE if statuses & {DONE, UNCHANGED} else FAILED)
-
-        self._database.freely.commit(operation)
+        statuses = {row[0] for row in rows}
+        if not statuses & set(UNFINISHED):
+            outcome = DONE if statuses & {DONE, UNCHANGED} else FAILED
+            self._database.freely.commit(lambda transaction: self._end(transaction, job_id, outcome))
 
     def waiting(self, job_ids: Collection[str]) -> set[str]:
         """Return those of the jobs that have not ended."""
