@@ -63,6 +63,7 @@ from registry.health import HealthWatch
 from registry.placeholders.resolving import SERVICE_KEYS, Placeholders
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
+from registry.stored_call_sizes import StoredCallSizes
 from registry.stored_connections import StoredConnections
 from registry.stored_looks import StoredLooks
 from registry.topics.conversations import Conversations
@@ -222,6 +223,7 @@ def open_layers(
         network=network,
         storage=service.callers_store,
         service_id=service.id,
+        call_sizes=StoredCallSizes(service.catalog),
         data_dir=data_dir,
         calibrations=own_calibrations(settings),
     )

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import structlog
 
 from providers.calibration import Calibration
+from providers.outbound.call_sizes import CallSizes, OwnCallSizes
 from providers.outbound.network import Network
 from providers.outbound.recognition import Sign
 from providers.outbound.redaction import Redactor
@@ -71,9 +72,10 @@ class ProviderContext:
 
     `network` is the only way out: it refuses what the operator's policy does not allow. `storage` is the storage proxy
     of this process and `data_dir` its directory; either is None where the program has none. `redactor` knows the values
-    of the connection's placeholders. `calibrations` are the operator's own, by the names of embedding models. A
-    connection that is only being tried out (`is_trial`) leaves nothing on the disk. `service_id` tells the service that
-    opens the connection from all others; it is empty in other programs.
+    of the connection's placeholders. `calibrations` are the operator's own, by the names of embedding models, and
+    `call_sizes` what services were found to take in one call. A connection that is only being tried out (`is_trial`)
+    leaves nothing on the disk but that. `service_id` tells the service that opens the connection from all others; it is
+    empty in other programs.
     """
 
     network: Network = field(default_factory=Network)
@@ -81,6 +83,7 @@ class ProviderContext:
     data_dir: Path | None = None
     redactor: Redactor = field(default_factory=Redactor)
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
+    call_sizes: CallSizes = field(default_factory=OwnCallSizes)
     is_trial: bool = False
     service_id: str = ""
 

@@ -10,9 +10,9 @@ from providers.chat.base import ChatAnswer, ChatProvider, IsUnwanted, Piece, mem
 from providers.models import models_of
 from providers.outbound.answer_streams import event_data
 from providers.outbound.recognition import Sign
+from providers.outbound.refusals import RefusedRequestError
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import ModelInfo
-from schemas.errors import InvalidInputError
 
 END = b"[DONE]"
 """The event after the last one of an answer. It is no JSON, so `_events` writes it as `AFTER_ALL`."""
@@ -22,7 +22,8 @@ AFTER_ALL = b'{"done": true}'
 class OpenAIProvider(ChatProvider):
     """Asks `POST {url}/chat/completions`, which streams server-sent events.
 
-    OpenAI's newer models take the limit of an answer under another name, which is tried when the first is refused.
+    OpenAI's newer models take the limit of an answer under another name, which is tried when the first is refused, and
+    used from then on when the refusal of the connection's own model names it.
     """
 
     id = "openai"
@@ -33,6 +34,10 @@ class OpenAIProvider(ChatProvider):
     @classmethod
     def connection_schema(cls) -> JsonSchema:
         return read_schema("llm-openai")
+
+    def __init__(self, *how: Any, **options: Any) -> None:
+        super().__init__(*how, **options)
+        self._takes_newer_name = False
 
     def models(self) -> list[ModelInfo]:
         return models_of(self._listed(), self.kind)
@@ -50,11 +55,11 @@ class OpenAIProvider(ChatProvider):
         return self._chat_by(self.model, messages, options)
 
     def _chat_by(self, model: str, messages: list[dict[str, str]], options: dict[str, Any]) -> ChatAnswer:
-        asked = _request(model, messages, options)
+        asked = self._request(model, messages, options)
         try:
             answer = self._service.post("/chat/completions", asked)
-        except InvalidInputError as error:
-            answer = self._service.post("/chat/completions", _by_newer_name(asked, error))
+        except RefusedRequestError as error:
+            answer = self._service.post("/chat/completions", self._by_newer_name(asked, error))
         content = member(answer, "choices", 0, "message", "content")
         if not isinstance(content, str):
             raise self._unusable("without a message")
@@ -73,11 +78,11 @@ class OpenAIProvider(ChatProvider):
     def _stream_by(
         self, model: str, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
     ) -> Generator[str | ChatAnswer]:
-        asked = _request(model, messages, options) | {"stream": True}
+        asked = self._request(model, messages, options) | {"stream": True}
         try:
             yield from self._streamed(model, asked, is_unwanted)
-        except InvalidInputError as error:  # which only the beginning of an answer raises
-            yield from self._streamed(model, _by_newer_name(asked, error), is_unwanted)
+        except RefusedRequestError as error:  # which only the beginning of an answer raises
+            yield from self._streamed(model, self._by_newer_name(asked, error), is_unwanted)
 
     def _streamed(
         self, model: str, asked: dict[str, Any], is_unwanted: IsUnwanted | None
@@ -85,18 +90,25 @@ class OpenAIProvider(ChatProvider):
         with self._service.events("/chat/completions", asked, _events, is_unwanted=is_unwanted) as events:
             yield from self._told(model, map(_piece, events))
 
+    def _request(self, model: str, messages: list[dict[str, str]], options: dict[str, Any]) -> dict[str, Any]:
+        if "num_predict" in options:
+            options = {"max_tokens": options["num_predict"], **options}
+            del options["num_predict"]
+        asked = {**options, "model": model, "messages": messages}
+        is_newer = self._takes_newer_name and model == self.model and "max_tokens" in asked
+        return _with_newer_name(asked) if is_newer else asked
 
-def _request(model: str, messages: list[dict[str, str]], options: dict[str, Any]) -> dict[str, Any]:
-    if "num_predict" in options:
-        options = {"max_tokens": options["num_predict"], **options}
-        del options["num_predict"]
-    return {**options, "model": model, "messages": messages}
+    def _by_newer_name(self, asked: dict[str, Any], refusal: RefusedRequestError) -> dict[str, Any]:
+        """Return the request with the newer name of `max_tokens`. Raises the refusal when it is about something
+        else."""
+        if "max_tokens" not in asked or not refusal.names("max_tokens"):
+            raise refusal
+        if asked["model"] == self.model and refusal.names("max_completion_tokens"):
+            self._takes_newer_name = True
+        return _with_newer_name(asked)
 
 
-def _by_newer_name(asked: dict[str, Any], refusal: InvalidInputError) -> dict[str, Any]:
-    """Return the request with the newer name of `max_tokens`. Raises the refusal when it is about something else."""
-    if "max_tokens" not in asked or "max_tokens" not in str(refusal.details.get("reason", "")):
-        raise refusal
+def _with_newer_name(asked: dict[str, Any]) -> dict[str, Any]:
     others = {name: value for name, value in asked.items() if name != "max_tokens"}
     return {**others, "max_completion_tokens": asked["max_tokens"]}
 

@@ -80,14 +80,15 @@ class EmbeddingProvider(Provider):
         empty matrix without asking the provider.
 
         Raises InvalidInputError when a text is blank, not a string or not Unicode (`details.index` says which one),
-        when the model refuses it, or when the provider has no such model; UnavailableError when there is no usable
-        answer now; ConfigurationError when there will be none until an operator changes something (key, URL, model,
-        missing library), which its sentence names. Errors of a remote service carry `details.error_type`, one of the
-        words of a connection test (timeout, authentication, authorization, not_found, network, rate_limit,
-        invalid_config, unknown). Vectors of another dimension than before raise OtherDimensionError, until the
-        connection is opened anew.
+        when the model refuses it, or when the provider has no such model; RefusedTextsError, which has the vectors of
+        the others, when it refuses some of several; UnavailableError when there is no usable answer now;
+        ConfigurationError when there will be none until an operator changes something (key, URL, model, missing
+        library), which its sentence names. Errors of a remote service carry `details.error_type`, one of the words of a
+        connection test (timeout, authentication, authorization, not_found, network, rate_limit, invalid_config,
+        unknown). Vectors of another dimension than before raise OtherDimensionError, until the connection is opened
+        anew.
         """
-        checked = _checked_texts(texts)
+        checked = checked_texts(texts)
         if model is None or model == self.model:
             return self._embed_own(checked)
         dimension: int | None = self.config.get("dimension")
@@ -135,11 +136,11 @@ class EmbeddingProvider(Provider):
         """Load what the first `embed` would have to load. Raise what `embed` raises."""
 
     def check(self) -> dict[str, Any]:
-        return self.try_out()
-
-    def try_out(self) -> dict[str, Any]:
         vectors = self.embed(["connection test"])
         return {"model": self.model, "dimension": int(vectors.shape[1])}
+
+    def try_out(self) -> dict[str, Any]:
+        return EmbeddingProvider.check(self)
 
     def _check_vectors(self, vectors: Vector, count: int, dimension: int | None) -> None:
         if vectors.ndim != 2 or vectors.shape[0] != count or vectors.shape[1] == 0:
@@ -174,7 +175,8 @@ class SupportsTokens(ABC):
         """Return the character at which each token starts, ascending, without the tokens that the model adds."""
 
 
-def _checked_texts(texts: Sequence[str]) -> list[str]:
+def checked_texts(texts: Sequence[str]) -> list[str]:
+    """Return the texts. Raises InvalidInputError for those that `EmbeddingProvider.embed` takes from nobody."""
     # A str is a Sequence[str] too: embedding its letters one by one would look like success.
     if isinstance(texts, str):
         raise InvalidInputError("texts must be a list of strings, not one string", field="texts")

@@ -11,10 +11,11 @@ import numpy as np
 from providers.base import ProviderContext, Registry
 from providers.embeddings.remote import RemoteEmbeddingProvider
 from providers.models import models_of
+from providers.outbound.optional_fields import OptionalFields
 from providers.outbound.recognition import Sign
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import ModelInfo
-from schemas.errors import InvalidInputError
+from schemas.errors import ConfigurationError
 from schemas.records import Vector
 
 
@@ -32,9 +33,10 @@ class OpenAIProvider(RemoteEmbeddingProvider):
 
     def __init__(self, config: Mapping[str, Any], context: ProviderContext | None = None, **options: Any) -> None:
         super().__init__(config, context, **options)
-        self._request: dict[str, Any] = {"encoding_format": "base64"}
+        self._optional: dict[str, Any] = {"encoding_format": "base64"}
         if self.config.get("dimension") is not None:
-            self._request["dimensions"] = self.config["dimension"]
+            self._optional["dimensions"] = self.config["dimension"]
+        self._fields = OptionalFields(self._service, if_named=["dimensions"])
 
     @classmethod
     def connection_schema(cls) -> JsonSchema:
@@ -48,7 +50,8 @@ class OpenAIProvider(RemoteEmbeddingProvider):
         return models_of(listed, self.kind)
 
     def _ask(self, model: str, batch: list[str]) -> list[Vector]:
-        items = self._list_of(self._post(model, batch), "data", len(batch))
+        answer = self._fields.post("/embeddings", {"model": model, "input": batch}, self._optional)
+        items = self._list_of(answer, "data", len(batch))
         if not all(isinstance(item, dict) for item in items):
             raise self._unusable("without a list of objects under 'data'")
         # `index` is the protocol; servers that leave it out altogether answer in the order of the question.
@@ -57,18 +60,11 @@ class OpenAIProvider(RemoteEmbeddingProvider):
             ordered = [by_index[str(position)] for position in range(len(batch))]
         except KeyError as exc:
             raise self._unusable("embeddings whose 'index' does not number the texts") from exc
-        return [self._vector_of(item.get("embedding")) for item in ordered]
-
-    def _post(self, model: str, batch: list[str]) -> Any:
-        request = self._request
-        try:
-            return self._service.post("/embeddings", {"model": model, **request, "input": batch})
-        except InvalidInputError as error:
-            # Strict servers refuse the parameter instead of ignoring it; plain arrays are the protocol's default.
-            if "encoding_format" not in request or "encoding_format" not in error.details.get("reason", ""):
-                raise
-            self._request = {name: value for name, value in request.items() if name != "encoding_format"}
-            return self._service.post("/embeddings", {"model": model, **self._request, "input": batch})
+        vectors = [self._vector_of(item.get("embedding")) for item in ordered]
+        refusal, wanted = self._fields.refused.get("dimensions"), self.config.get("dimension")
+        if refusal is not None and any(len(vector) != wanted for vector in vectors):
+            raise ConfigurationError(f"The model has vectors of one length only. {refusal.message}", **refusal.details)
+        return vectors
 
     def _vector_of(self, value: Any) -> Vector:
         if not isinstance(value, str):

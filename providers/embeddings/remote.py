@@ -1,27 +1,33 @@
-"""The code that embedding providers over HTTP share: the service, batches, and reading vectors from JSON."""
+"""The code that embedding providers over HTTP share: the service, calls for many texts, and reading vectors from
+JSON."""
 
 from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from providers.base import ProviderContext
 from providers.embeddings.base import EmbeddingProvider
+from providers.outbound.call_sizes import Calls, CallSize
 from providers.outbound.json_client import JsonClient, RetryPolicy
+from providers.outbound.refusals import RefusedTextsError
 from providers.outbound.vendor_dialect import VendorDialect
-from schemas.access.callers import check_acting
 from schemas.records import Vector
 
 # OpenAI takes 300,000 tokens per request; a token is seldom less than two bytes.
 MAX_BATCH_BYTES = 500_000
+TRIED_TEXTS = 32
+"""The texts of the call by which a connection is tried out: as many as uploads send in one."""
 
 
 class RemoteEmbeddingProvider(EmbeddingProvider):
-    """Asks for at most `batch_size` texts (and half a megabyte of text) at a time, one request after the other.
+    """Asks for at most `batch_size` texts (and half a megabyte of text) at a time, one request after the other, and for
+    fewer where the service turns out to take fewer.
 
     The configuration's `timeout_seconds` limits each silence of the server, not the whole answer. `sleep` and `clock`
     (seconds since the epoch, for Retry-After dates) serve the retries.
@@ -37,7 +43,6 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(config, context)
-        self._batch_size: int = self.config["batch_size"]
         self._service = JsonClient(
             self.config["url"],
             VendorDialect("embedding service", self.id, clock=clock),
@@ -47,6 +52,13 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
             timeout_seconds=self.config["timeout_seconds"],
             retry=retry,
             sleep=sleep,
+        )
+        self._calls = Calls(
+            (self.kind, self.id, self.config["url"], self.model),
+            CallSize(self.config["batch_size"], MAX_BATCH_BYTES),
+            self.context.call_sizes,
+            anew=self.context.is_trial,
+            clock=clock,
         )
 
     def close(self) -> None:
@@ -60,14 +72,17 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
         return self._embed_by(self.model, texts)
 
     def _embed_by(self, model: str, texts: list[str]) -> Vector:
-        rows: list[Vector] = []
-        for batch in _batches(texts, self._batch_size, MAX_BATCH_BYTES):
-            if rows:
-                check_acting()  # the batch before may have taken long
-            rows.extend(self._ask(model, batch))
-        if len({len(row) for row in rows}) != 1:
+        answers = self._calls.ask(texts, partial(self._ask, model))
+        if len({len(row) for row in answers.rows.values()}) != 1:
             raise self._unusable("vectors of different dimensions")
-        return np.stack(rows)
+        if answers.refused:
+            raise RefusedTextsError(texts, answers.refused, answers.rows)
+        return np.stack([answers.rows[place] for place in range(len(texts))])
+
+    def try_out(self) -> dict[str, Any]:
+        texts = min(TRIED_TEXTS, self._calls.most.texts)
+        self.embed([f"connection test {number}" for number in range(1, texts + 1)])
+        return {"model": self.model, "dimension": self.dimension, **self._calls.told()}
 
     def _list_of(self, answer: Any, key: str, count: int) -> list[Any]:
         values = answer.get(key) if isinstance(answer, dict) else None
@@ -86,16 +101,3 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
             raise self._unusable("an embedding that is not a list of numbers")
         with np.errstate(over="ignore"):  # too large numbers become infinite and are refused then
             return numbers.astype(np.float32)
-
-
-def _batches(texts: list[str], max_texts: int, max_bytes: int) -> Iterator[list[str]]:
-    batch: list[str] = []
-    batch_bytes = 0
-    for text in texts:
-        text_bytes = len(text.encode())
-        if batch and (len(batch) == max_texts or batch_bytes + text_bytes > max_bytes):
-            yield batch
-            batch, batch_bytes = [], 0
-        batch.append(text)
-        batch_bytes += text_bytes
-    yield batch

@@ -1,9 +1,12 @@
-"""What a service says of itself to anybody who asks, by which its kind is recognised."""
+"""What a service says of itself to anybody who asks, by which its kind is recognised, and where it may be instead."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import orjson
 import requests
@@ -13,6 +16,11 @@ from providers.outbound.network import Network
 from schemas.errors import RagError
 
 MAX_BYTES = 1 << 16
+_ENDPOINT = re.compile(
+    "(/v[0-9]+)?/(embeddings|(chat/)?completions|responses|models|rerank|embed)$"
+    "|/api(/(embed|embeddings|chat|generate|tags|version|show))?$"
+)
+_VERSION = re.compile("(/v[0-9]+)+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +52,17 @@ def shows(network: Network, url: str, sign: Sign, *, seconds: float) -> bool:
     except (requests.RequestException, RagError, OSError, ValueError):
         return False
     return isinstance(said, dict) and sign.member in said and sign.value in str(said[sign.member]).casefold()
+
+
+def near(url: str) -> Iterator[str]:
+    """Yield other base URLs on the same host and port that whoever wrote this one may have meant: without the endpoint
+    that was pasted with it, with the version or without it, and without any path."""
+    parts = urlsplit(url.rstrip("/"))
+    written = re.sub(r"/{2,}", "/", parts.path)
+    path = _ENDPOINT.sub(r"\1", written)
+    bare = _VERSION.sub("", path)
+    version = _VERSION.search(path)
+    likely = (path, bare + version[1] if version else f"{path}/v1", bare, f"{bare}/v2", "/v1", "")
+    for each in dict.fromkeys(likely):
+        if each != parts.path:
+            yield parts._replace(path=each).geturl()

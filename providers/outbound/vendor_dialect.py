@@ -17,7 +17,8 @@ from providers.outbound import deadlines
 from providers.outbound.http_sessions import ANSWER_PATIENCE, AnswerTimeout, is_read_timeout
 from providers.outbound.json_client import Answer, Dialect
 from providers.outbound.redaction import Redactor
-from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
+from providers.outbound.refusals import RefusedRequestError, all_said, reason_in
+from schemas.errors import ConfigurationError, RagError, UnavailableError
 
 log = structlog.get_logger(__name__)
 
@@ -25,7 +26,6 @@ ErrorT = TypeVar("ErrorT", bound=RagError)
 
 # 64 texts of 4,096 numbers are about 6 MB as JSON; a body far beyond that answers nothing that is asked here.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-MAX_REASON_CHARS = 200
 _NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 _BAD_REQUEST = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
 
@@ -34,7 +34,7 @@ class VendorDialect(Dialect):
     """Sentences call the service "the {noun} '{provider}'". `clock` is seconds since the epoch, for Retry-After dates.
 
     UnavailableError: network, timeout, 429, 5xx; timeouts are not repeated. ConfigurationError: 401, 403, 404,
-    redirects, broken TLS. InvalidInputError: 400, 413, 422. `details.status` is the upstream status, `details.reason`
+    redirects, broken TLS. RefusedRequestError: 400, 413, 422. `details.status` is the upstream status, `details.reason`
     its own words, where there are any.
     """
 
@@ -83,14 +83,16 @@ class VendorDialect(Dialect):
         if status == HTTPStatus.FORBIDDEN:
             what = "does not allow this to the API key (HTTP 403)"
             return self._error(ConfigurationError, what, "authorization", status=status)
-        reason = _reason(answer.content, redact)
+        reason = reason_in(answer.content, redact)
         said = f": {reason}" if reason else ""
         if status in _NO_ROUTE:
             what = f"does not know the route or the model (HTTP {status}){said}"
             return self._error(ConfigurationError, what, "not_found", status=status, reason=reason)
         if status in _BAD_REQUEST:
             what = f"refuses the request (HTTP {status}){said}"
-            return self._error(InvalidInputError, what, "unknown", status=status, reason=reason)
+            refusal = self._error(RefusedRequestError, what, "unknown", status=status, reason=reason)
+            refusal.said = all_said(answer.content, redact)
+            return refusal
         what = f"failed (HTTP {status}){said}"
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             error = self._error(_PassingError, what, "rate_limit", status=status, reason=reason)
@@ -104,7 +106,7 @@ class VendorDialect(Dialect):
         return error
 
     def broken_off(self, content: bytes, redact: Redactor) -> RagError:
-        reason = _reason(content, redact)
+        reason = reason_in(content, redact)
         return self._error(
             UnavailableError, f"broke its answer off{f': {reason}' if reason else ''}", "unknown", reason=reason
         )
@@ -126,22 +128,6 @@ class _PassingError(UnavailableError):
     """A failure that another attempt may cure. `wait_seconds` is what the service asked for, None when it did not."""
 
     wait_seconds: float | None = None
-
-
-def _reason(content: bytes, redact: Redactor) -> str | None:
-    """Return the service's own sentence, from the shapes OpenAI, Ollama, FastAPI, Chroma and Qdrant use; None when
-    there is none."""
-    try:
-        answer = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return None
-    while isinstance(answer, dict):
-        answer = next((answer[key] for key in ("message", "error", "detail", "status") if key in answer), None)
-    if not isinstance(answer, str):
-        return None
-    # Invisible characters go first: they could hide a key from the search for it.
-    seen = "".join(c for c in answer if c.isprintable())
-    return str(redact(seen))[:MAX_REASON_CHARS] or None
 
 
 def _retry_after_seconds(header: str | None, now: float) -> float | None:

@@ -6,16 +6,23 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from providers.base import Provider, ProviderContext
 from providers.outbound.answers import UNUSABLE, number, whole
+from providers.outbound.call_sizes import Calls, CallSize
 from providers.outbound.json_client import JsonClient, RetryPolicy
+from providers.outbound.optional_fields import OptionalFields
+from providers.outbound.refusals import RefusedTextsError
 from providers.outbound.vendor_dialect import VendorDialect
 from schemas.errors import InvalidInputError, RagError, UnavailableError
 
 MAX_TEXTS = 1000
 """The most texts of one call; Cohere advises against more."""
+MAX_BYTES = 1 << 30
+TRIED_TEXTS = 100
+"""The texts of the call by which a connection is tried out: as many as a search sends."""
 
 
 class RerankProvider(Provider):
@@ -45,6 +52,13 @@ class RerankProvider(Provider):
             timeout_seconds=self.config["timeout_seconds"],
             retry=retry or self.retry,
         )
+        self._fields = OptionalFields(self._service)
+        self._calls = Calls(
+            (self.kind, self.id, self.config["url"], self.model),
+            CallSize(self.config.get("batch_size", MAX_TEXTS), MAX_BYTES),
+            self.context.call_sizes,
+            anew=self.context.is_trial,
+        )
 
     def close(self) -> None:
         self._service.close()
@@ -52,11 +66,12 @@ class RerankProvider(Provider):
     def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return a finite score for each text, in the order of the texts; the greater, the better it answers.
 
-        Scores of one call compare with each other, not with those of other questions or models. Without texts nothing
-        is asked.
+        Scores of one question compare with each other, not with those of other questions or models. They are asked for
+        in one request, in several where the service takes fewer texts. Without texts nothing is asked.
 
         Raises InvalidInputError when the query or a text is blank or not Unicode (`details.index` says which), when
-        there are more than 1,000 texts, or when the model refuses them; UnavailableError when there is no usable answer
+        there are more than 1,000 texts, or when the model refuses them; RefusedTextsError, which has the scores of the
+        others, when it refuses some; UnavailableError when there is no usable answer
         now; ConfigurationError when there will be none until an operator changes something. `details.error_type` is as
         in embedding providers.
         """
@@ -64,25 +79,29 @@ class RerankProvider(Provider):
         if not texts:
             return []
         try:
-            scores = self._rerank(query, list(texts))
+            answers = self._calls.ask(texts, partial(self._rerank, query))
         except InvalidInputError:
             raise  # a faulty text says nothing about the service
         except RagError:
             self._answered_at = None
             raise
         self._answered_at = time.monotonic()
-        return scores
+        if answers.refused:
+            raise RefusedTextsError(texts, answers.refused, answers.rows)
+        return [answers.rows[place] for place in range(len(texts))]
 
     def answered(self, within_seconds: float) -> dict[str, Any] | None:
         age_seconds = math.inf if self._answered_at is None else time.monotonic() - self._answered_at
         return {"model": self.model, "age_seconds": age_seconds} if age_seconds < within_seconds else None
 
     def check(self) -> dict[str, Any]:
-        return self.try_out()
-
-    def try_out(self) -> dict[str, Any]:
         self.rerank("connection test", ["a text", "another text"])
         return {"model": self.model}
+
+    def try_out(self) -> dict[str, Any]:
+        texts = min(TRIED_TEXTS, self._calls.most.texts)
+        self.rerank("connection test", [f"text {number}" for number in range(1, texts + 1)])
+        return {"model": self.model, **self._calls.told()}
 
     @abstractmethod
     def _rerank(self, query: str, texts: list[str]) -> list[float]:

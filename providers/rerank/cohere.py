@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from providers.base import Registry
 from providers.outbound.answers import listed
 from providers.rerank.base import RerankProvider
@@ -11,7 +9,8 @@ from schemas.configuration import JsonSchema, read_schema
 
 
 class CohereProvider(RerankProvider):
-    """Asks `POST {url}/rerank` for the scores of all texts in one request, since some models compare the texts."""
+    """Asks `POST {url}/rerank` for the scores of all texts in one request where that is possible, since some models
+    compare the texts."""
 
     id = "cohere"
     display_name = "Cohere, Jina and compatible"
@@ -22,8 +21,8 @@ class CohereProvider(RerankProvider):
         return read_schema("rerank-cohere")
 
     def _rerank(self, query: str, texts: list[str]) -> list[float]:
-        asked: dict[str, Any] = {"model": self.model, "query": query, "documents": texts, "top_n": len(texts)}
-        answer = self._service.post("/rerank", asked)
+        body = {"model": self.model, "query": query, "documents": texts}
+        answer = self._fields.post("/rerank", body, {"top_n": len(texts)})
         with self._service.reading():
             results = listed(answer, "results")
         return self._scores(results, "relevance_score", len(texts))

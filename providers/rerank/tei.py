@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from providers.base import Registry
 from providers.outbound.answers import array
 from providers.outbound.recognition import Sign
 from providers.rerank.base import RerankProvider
-from schemas.access.callers import check_acting
 from schemas.configuration import JsonSchema, read_schema
 
 
 class TEIProvider(RerankProvider):
-    """Asks `POST {url}/rerank` for at most `batch_size` texts at a time, one request after the other.
+    """Asks `POST {url}/rerank` for at most `batch_size` texts at a time.
 
     The server has one model, a cross-encoder, which scores each text by itself; longer texts than it reads are cut.
     """
@@ -28,18 +25,10 @@ class TEIProvider(RerankProvider):
         return read_schema("rerank-tei")
 
     def _rerank(self, query: str, texts: list[str]) -> list[float]:
-        size: int = self.config["batch_size"]
-        scores: list[float] = []
-        for start in range(0, len(texts), size):
-            if scores:
-                check_acting()  # the batch before may have taken long
-            batch = texts[start : start + size]
-            asked: dict[str, Any] = {"query": query, "texts": batch, "truncate": True}
-            answer = self._service.post("/rerank", asked)
-            with self._service.reading():
-                results = array(answer)
-            scores += self._scores(results, "score", len(batch))
-        return scores
+        answer = self._fields.post("/rerank", {"query": query, "texts": texts}, {"truncate": True})
+        with self._service.reading():
+            results = array(answer)
+        return self._scores(results, "score", len(texts))
 
 
 def register(registry: Registry) -> None:

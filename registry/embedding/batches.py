@@ -10,9 +10,10 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTimeError
 from typing import NamedTuple
 
-from providers.embeddings.base import EmbeddingProvider
+from providers.embeddings.base import EmbeddingProvider, checked_texts
 from providers.outbound import deadlines
-from schemas.errors import UnavailableError
+from providers.outbound.refusals import RefusedTextsError
+from schemas.errors import InvalidInputError, UnavailableError
 from schemas.records import Vector
 
 MAX_TEXTS = 32
@@ -47,9 +48,10 @@ class EmbeddingBatches:
     def embed(self, text: str, model: str) -> Vector:
         """Return the text's vector, float32 (dimension,).
 
-        Raises what `EmbeddingProvider.embed` raises for this text alone, and UnavailableError when there is no answer
-        within the caller's deadline; the text is then given up.
+        Raises what `EmbeddingProvider.embed` raises for this text alone, or for a call that failed as a whole, which is
+        not made again; UnavailableError when there is no answer within the caller's deadline: the text is given up.
         """
+        checked_texts([text])  # one that nobody would embed must not fail the others
         seconds_left = deadlines.seconds_left()
         wanted = _Wanted(text, model, seconds_left, time.monotonic(), Future())
         with self._lock:
@@ -89,13 +91,21 @@ class EmbeddingBatches:
             # The longest time left counts: no text is given up because another caller has less time.
             with deadlines.within(max(each.time_left() for each in batch)):
                 vectors = self._connection.embed([each.text for each in batch], model=batch[0].model)
+        except RefusedTextsError as refusal:
+            for place, each in enumerate(batch):
+                if place in refusal.refused:
+                    each.answer.set_exception(refusal.refused[place])
+                else:
+                    each.answer.set_result(refusal.accepted[place])
+            return
         except BaseException as error:
-            if len(batch) == 1:
-                batch[0].answer.set_exception(error)
+            if isinstance(error, InvalidInputError) and "status" not in error.details and len(batch) > 1:
+                # The provider has not told the refused text from the others.
+                for each in batch:
+                    self._embed([each])
                 return
-            # One refused text, or too many texts in one call, must not fail the others.
             for each in batch:
-                self._embed([each])
+                each.answer.set_exception(error)
             return
         for each, vector in zip(batch, vectors, strict=True):
             each.answer.set_result(vector)

@@ -15,8 +15,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from providers.embeddings.base import EmbeddingProvider
+from providers.embeddings.base import EmbeddingProvider, checked_texts
 from providers.outbound import deadlines
+from providers.outbound.refusals import RefusedTextsError
 from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
 from registry.embedding.batches import EMBEDDING_TIMEOUT, MAX_TEXTS, EmbeddingBatches
@@ -125,10 +126,15 @@ class QueryEmbeddings:
             embed_one = partial(self._batches_of(live, connection).embed, text, connection.model)
             return self._metered(connection, texts, lambda: embed_one()[np.newaxis])
         parts = []
-        for start in range(0, len(texts), MAX_TEXTS):
-            part = texts[start : start + MAX_TEXTS]
+        checked = checked_texts(texts)
+        for start in range(0, len(checked), MAX_TEXTS):
+            part = checked[start : start + MAX_TEXTS]
             check_acting()  # many texts take long
-            parts.append(self._metered(connection, part, partial(connection.embed, part)))
+            try:
+                parts.append(self._metered(connection, part, partial(connection.embed, part)))
+            except RefusedTextsError as error:
+                refused = {start + place: each for place, each in error.refused.items()}
+                raise RefusedTextsError(texts, refused, {}) from error
         return np.concatenate(parts)
 
     def _batches_of(self, live: LiveConnection, connection: EmbeddingProvider) -> EmbeddingBatches:

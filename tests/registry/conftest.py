@@ -23,9 +23,9 @@ from schemas.records import Document, Match
 from schemas.scores import score
 from schemas.where import EVERYTHING, Where
 from tests.retrieval.conftest import Clock
+from tests.support.catalogues import one_database
 from tests.support.live import PATIENCE_SECONDS
 from wrapper.catalog.catalog import Catalog
-from wrapper.catalog.sqlite.database import SQLiteDatabase
 
 DIMENSION = 4
 
@@ -127,8 +127,8 @@ def registry(world):
 
 
 @pytest.fixture
-def database(tmp_path):
-    with closing(Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite"))) as catalog:
+def database(request):
+    with one_database(request) as open_one, closing(Catalog(open_one())) as catalog:
         catalog.open()
         yield catalog
 

@@ -12,12 +12,20 @@ import numpy as np
 import pytest
 
 from providers.outbound import deadlines
+from providers.outbound.refusals import RefusedTextsError
 from registry.connection_threads import ConnectionThreads
 from registry.embedding import cache as embedding_cache
 from registry.embedding.batches import MAX_TEXTS, EmbeddingBatches
 from registry.embedding.cache import EmbeddingCache, EmbeddingKey
 from registry.embedding.shared_files import MAX_FILES, VectorFiles
-from schemas.errors import BusyError, InvalidInputError, TooManyRequestsError, UnauthorizedError, UnavailableError
+from schemas.errors import (
+    BusyError,
+    ConfigurationError,
+    InvalidInputError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnavailableError,
+)
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.support.live import PATIENCE_SECONDS, eventually
 
@@ -236,15 +244,20 @@ class Slow(LetterEmbedding):
 
     def __init__(self):
         super().__init__()
-        self.gate, self.calls, self.threads = threading.Event(), [], []
+        self.gate, self.calls, self.threads, self.failure = threading.Event(), [], [], None
 
     def _embed(self, texts):
         self.calls.append(list(texts))
         self.threads.append(threading.current_thread())
         if len(self.calls) == 1:
             self.gate.wait(PATIENCE_SECONDS)
+        if self.failure is not None:
+            raise self.failure
         if any("bad" in text for text in texts):
             raise InvalidInputError("this text is refused")
+        if "long" in texts:
+            refused = {texts.index("long"): InvalidInputError("this text is refused as too long", status=400)}
+            raise RefusedTextsError(texts, refused, {at: VECTOR for at, text in enumerate(texts) if text != "long"})
         return super()._embed(texts)
 
     def _embed_by(self, model, texts):
@@ -267,6 +280,7 @@ def together():
             slow.gate.set()
             return slow, first, others
 
+        ask.slow = slow
         yield ask
 
 
@@ -285,6 +299,35 @@ def test_a_text_that_is_refused_costs_the_others_nothing(together):
     assert good.result(PATIENCE_SECONDS).shape == also_good.result(PATIENCE_SECONDS).shape == (26,)
     with pytest.raises(InvalidInputError, match="refused"):
         bad.result(PATIENCE_SECONDS)
+
+
+def test_a_text_that_the_provider_tells_apart_is_told_to_its_caller_alone_without_another_call(together):
+    slow, _, (good, bad) = together(["good", "long"])
+    assert good.result(PATIENCE_SECONDS) is VECTOR
+    with pytest.raises(InvalidInputError, match="too long"):
+        bad.result(PATIENCE_SECONDS)
+    assert slow.calls == [["first"], ["good", "long"]]
+
+
+def test_a_blank_text_is_refused_before_it_can_fail_others():
+    with pytest.raises(InvalidInputError, match="blank"):
+        EmbeddingBatches(Slow()).embed(" ", MODEL)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        UnavailableError("the service failed (HTTP 429)", status=429),
+        ConfigurationError("the key is wrong", status=401),
+        InvalidInputError("the request is refused, whatever the text", status=400),
+        RuntimeError("nobody knows"),
+    ],
+)
+def test_a_call_that_fails_as_a_whole_is_made_once_for_all_its_texts(together, failure):
+    together.slow.failure = failure
+    slow, first, others = together([f"text {number}" for number in range(MAX_TEXTS)])
+    assert {each.exception(PATIENCE_SECONDS) for each in [first, *others]} == {failure}
+    assert [len(call) for call in slow.calls] == [1, MAX_TEXTS]
 
 
 def test_no_caller_waits_beyond_its_deadline():

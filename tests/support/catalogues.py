@@ -13,9 +13,10 @@ from wrapper.catalog.sqlite.database import SQLiteDatabase
 @contextmanager
 def one_database(request, *, empty: bool = False) -> Iterator[Callable]:
     """Give `open_one(kind=None, **settings)`, which opens the test's one database, each time as a new object. `request`
-    is that of a fixture with the parameters `sqlite` and `postgresql`. An `empty` database has no tables yet."""
+    is that of a fixture with the parameters `sqlite`, the usual one, and `postgresql`. An `empty` database has no
+    tables yet."""
     with ExitStack() as stack:
-        if request.param == "sqlite":
+        if getattr(request, "param", "sqlite") == "sqlite":
             path = request.getfixturevalue("tmp_path") / "catalog.sqlite"
             if not empty:
                 path.write_bytes(_new_catalogue())

@@ -5,12 +5,17 @@ import base64
 import socket
 import threading
 import traceback
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 import structlog
 
+from providers.base import ProviderContext
+from providers.embeddings.openai import OpenAIProvider
+from providers.outbound.call_sizes import OwnCallSizes
 from providers.outbound.json_client import RetryPolicy
+from providers.outbound.refusals import RefusedTextsError
 from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 from tests.support.live import PATIENCE_SECONDS
 from tests.support.model_server import DIMENSION, Answer, as_json, openai_answer, vector
@@ -154,7 +159,7 @@ def test_a_refusal_is_told_in_a_sentence_and_not_repeated(
     for number, status in enumerate(statuses, start=1):
         server.script = [as_json(said, status, **headers)]
         error = failure(openai(api_key=KEY), kind)
-        assert (type(error), error.details["error_type"]) == (kind, error_type), status
+        assert (isinstance(error, kind), error.details["error_type"]) == (True, error_type), status
         assert words in error.message
         assert error.message.isprintable()
         assert len(error.message) < 400
@@ -180,17 +185,150 @@ def test_base64_is_requested_and_index_gives_the_order(server, openai):
     np.testing.assert_allclose(openai().embed(["one", "two"]), [vector("one"), vector("two")], rtol=1e-6)
 
 
-def test_a_server_that_refuses_base64_is_no_longer_asked_for_it_and_a_failing_batch_fails_the_call(server, openai):
-    refusal = {"error": {"message": "Unknown parameter: 'encoding_format'."}}
-    server.script = [as_json(refusal, 400)]
+STRICT = [{"type": "literal_error", "loc": ["body", "encoding_format"], "msg": "Input should be 'float'"}]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        as_json({"error": {"message": "Unknown parameter: 'encoding_format'."}}, 400),
+        as_json({"detail": STRICT}, 422),
+        as_json({"error": "Unsupported value: base64"}, 400),
+        as_json({"message": "encodingFormat is not one of float"}, 400),
+        as_json({"errors": {"": ["Extra inputs are not permitted"]}}, 422),
+        Answer(422, b"<html><title>422 Unprocessable Entity</title>"),
+        Answer(400),
+    ],
+)
+def test_a_server_that_refuses_base64_in_whatever_words_is_no_longer_asked_for_it(server, openai, refusal):
+    server.script = [refusal]
     connection = openai()
     np.testing.assert_allclose(connection.embed(["one"]), [vector("one")], rtol=1e-6)
     connection.embed(["two"])
     assert ["encoding_format" in request.body for request in server.requests] == [True, False, False]
-    server.script = [openai_answer, Answer(500), Answer(500), Answer(500)]
-    with pytest.raises(UnavailableError):
-        openai(batch_size=1).embed(["one", "two", "three"])
-    assert len(server.requests) == 3 + 4
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ({"detail": STRICT}, "encoding_format: Input should be 'float'"),
+        ({"error": {"message": "too long", "code": 400}}, "too long"),
+        ([{"error": {"message": "too long", "status": "INVALID"}}], "too long"),
+        ({"error": ["one", "two"]}, "one; two"),
+        ({"message": ["one", "two"], "error": "Bad Request"}, "one; two"),
+        ({"title": "Faulty", "errors": {"input": ["too many"]}}, "Faulty: input: too many"),
+        ({"detail": {"message": f"about {KEY}"}}, "about ***"),
+        ("too long", "too long"),
+        (b"too\nlong", "too long"),
+        (b"<!DOCTYPE html><title>\nToo &amp; long</title>", "Too & long"),
+        ([[[[[[[["deep"]]]]]]]], None),
+        (b'{"detail": "cut', None),
+    ],
+)
+def test_a_service_is_quoted_from_whatever_shape_its_words_come_in(server, openai, said, shown):
+    server.script = [Answer(418, said) if isinstance(said, bytes) else as_json(said, 418)]
+    assert failure(openai(api_key=KEY)).details.get("reason") == shown
+
+
+def at_most(texts, refusal):
+    return lambda body: openai_answer(body) if len(body["input"]) <= texts else as_json({"detail": refusal}, 400)
+
+
+@pytest.fixture
+def sharing(server):
+    """`sharing()`: connections that share what they learn, at the time `sharing.now`."""
+    sizes = OwnCallSizes()
+    with ExitStack() as opened:
+
+        def connect(**context):
+            context = ProviderContext(call_sizes=sizes, **context)
+            made = OpenAIProvider({"url": f"{server.url}/v1"}, context, clock=lambda: connect.now, sleep=lambda _: None)
+            return opened.enter_context(made)
+
+        connect.now = 1e9
+        yield connect
+
+
+def sizes_of(server):
+    sizes = [len(request.body["input"]) for request in server.requests]
+    server.requests.clear()
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("refusal", "first", "later"),
+    [
+        ("it should not be larger than 10", [32, 10, 10, 10, 2], [10, 10, 10, 2]),
+        ("too many", [32, 16, 8, 8, 8, 8], [8, 8, 8, 8]),
+        ("too many tokens in batch", [32, 16, 8, 8, 8, 8], [8, 8, 8, 8]),
+    ],
+)
+def test_a_limit_of_texts_or_tokens_is_found_by_halving_and_known_to_all_who_ask(
+    server, sharing, refusal, first, later
+):
+    server.routes["/v1/embeddings"] = at_most(10, refusal)
+    texts = [f"text {number:02}" for number in range(32)]
+    vectors = sharing().embed(texts)
+    np.testing.assert_array_equal(vectors, [vector(text) for text in texts])
+    assert sizes_of(server) == first
+    connection = sharing()
+    connection.embed(texts)
+    assert sizes_of(server) == later
+    server.routes["/v1/embeddings"] = openai_answer
+    assert "max_texts_per_call" not in sharing(is_trial=True).try_out()
+    sharing.now += 60
+    connection.embed(texts)
+    assert sizes_of(server) == [32, 32], "a test found the limit gone, and all know"
+
+
+def test_a_larger_call_is_tried_again_after_a_day(server, sharing):
+    server.routes["/v1/embeddings"] = at_most(10, "too many")
+    connection, texts = sharing(), [f"text {number}" for number in range(16)]
+    for seconds, sizes in ((0, [16, 8, 8]), (80_000, [8, 8]), (10_000, [16, 8, 8]), (0, [8, 8])):
+        sharing.now += seconds
+        connection.embed(texts)
+        assert sizes_of(server) == sizes
+
+
+def refusing(body):
+    return as_json({"error": "no bad"}, 400) if any("bad" in text for text in body["input"]) else openai_answer(body)
+
+
+def test_a_text_that_is_refused_is_named_and_the_others_are_embedded_in_few_calls(server, sharing):
+    server.routes["/v1/embeddings"] = refusing
+    texts = [f"bad text {number}" if number in (3, 27) else f"text {number}" for number in range(32)]
+    with pytest.raises(
+        RefusedTextsError, match=r"texts\[3\], which begins “bad text 3”, \(and 1 more\) .*: no bad"
+    ) as caught:
+        sharing().embed(texts)
+    assert (caught.value.details["index"], caught.value.refused.keys()) == (3, {3, 27})
+    assert {each.message for each in caught.value.refused.values()} == {caught.value.refused[3].message}
+    accepted = caught.value.accepted
+    assert accepted.keys() == {*range(32)} - {3, 27}
+    np.testing.assert_array_equal(accepted[31], vector("text 31"))
+    assert len(sizes_of(server)) <= 1 + 2 * 2 * 5
+    sharing().embed(["text"] * 32)
+    assert sizes_of(server) == [32], "nothing was learnt of the size"
+    for bad in (range(32), (0, 1, 2)):
+        with pytest.raises(InvalidInputError) as caught:
+            sharing().embed([f"bad {number}" if number in bad else "good" for number in range(32)])
+        assert isinstance(caught.value, RefusedTextsError) == (len(bad) < 32)
+        assert len(sizes_of(server)) <= 20, "what refuses everything is not asked about each text"
+
+
+@pytest.mark.parametrize(("status", "calls"), [(429, 3), (500, 3), (503, 3), (401, 1), (403, 1), (404, 1)])
+def test_no_other_failure_of_many_texts_is_taken_apart(server, sharing, status, calls):
+    server.routes["/v1/embeddings"] = lambda body: Answer(status)
+    with pytest.raises(RagError):
+        sharing().embed(["text"] * 32)
+    assert sizes_of(server) == [32] * calls
+
+
+def test_a_dimension_that_is_refused_is_left_out_where_the_model_has_it_anyway(server, openai):
+    server.script = [as_json({"detail": "Model does not support dimensions"}, 400)]
+    assert openai(dimension=DIMENSION).embed(["one"]).shape == (1, DIMENSION)
+    server.script = [as_json({"detail": "Model does not support dimensions"}, 400)]
+    assert "does not support dimensions" in failure(openai(dimension=256), ConfigurationError).message
 
 
 def test_texts_go_in_batches_and_large_ones_in_small_ones(server, openai):

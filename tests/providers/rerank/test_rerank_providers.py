@@ -7,12 +7,13 @@ import pytest
 from providers.contract_tests import RerankTests
 from providers.contract_tests.samples import nobody_there
 from providers.outbound.json_client import RetryPolicy
+from providers.outbound.refusals import RefusedTextsError
 from providers.rerank.cohere import CohereProvider
 from providers.rerank.tei import TEIProvider
 from registry.provider_discovery import BUILTINS
 from schemas.access.callers import ANYBODY, acting_as
 from schemas.connections import InvalidConfigurationError
-from schemas.errors import InvalidInputError, UnauthorizedError, UnavailableError
+from schemas.errors import UnauthorizedError, UnavailableError
 from tests.providers.rerank.rerank_server import rerank_server
 
 KEY = "sk-planted-1234"
@@ -118,11 +119,10 @@ def test_tei_is_asked_for_as_many_texts_as_it_takes_and_no_more_for_a_caller_who
     with TEIProvider({"url": server.url, "batch_size": 30}) as connection:
         connection.rerank("text 69", texts)
     assert [len(body["texts"]) for _, _, body in server.requests] == [30, 30, 10]
-    with (
-        TEIProvider({"url": server.url, "batch_size": 64}) as connection,
-        pytest.raises(InvalidInputError, match="maximum allowed batch size 32"),
-    ):
-        connection.rerank(QUERY, ["text"] * 64)
+    with TEIProvider({"url": server.url, "batch_size": 64}) as connection:
+        assert connection.rerank("text 69", texts)[-2:] == [0.5, 1.0]
+        connection.rerank(QUERY, ["text"] * 40)
+    assert [len(body["texts"]) for _, _, body in server.requests[3:]] == [64, 32, 32, 6, 32, 8]
 
     def still():
         raise UnauthorizedError("ended")
@@ -133,7 +133,21 @@ def test_tei_is_asked_for_as_many_texts_as_it_takes_and_no_more_for_a_caller_who
         pytest.raises(UnauthorizedError),
     ):
         connection.rerank("text 69", texts)
-    assert len(server.requests) == 3 + 1 + 1
+    assert len(server.requests) == 3 + 6 + 1
+
+
+def test_what_a_strict_server_refuses_is_left_out_and_a_text_that_it_refuses_named_with_the_scores_of_the_others(
+    connect, server
+):
+    connection, [extra] = connect(), {"cohere": ["top_n"], "tei": ["truncate"]}[connect().id]
+    server.script = [(422, {"detail": [{"loc": ["body", extra], "msg": "Extra inputs are not permitted"}]})]
+    assert connection.rerank(QUERY, TEXTS) == connection.rerank(QUERY, TEXTS) == [0.0, 1.0, 0.25]
+    assert [extra in body for _, _, body in server.requests] == [True, False, False]
+    too_long = (413, {"error": "too many tokens"})
+    server.script = [too_long, (200, listed(connection, {0: 0.5, 1: 0.75})), too_long]
+    with pytest.raises(RefusedTextsError, match=r"texts\[2\], which begins “Lava.”, is refused") as caught:
+        connection.rerank(QUERY, TEXTS)
+    assert caught.value.accepted == {0: 0.5, 1: 0.75}
 
 
 def test_the_defaults_are_those_of_the_schema():

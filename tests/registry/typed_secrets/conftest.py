@@ -1,7 +1,5 @@
 """Connections of the real OpenAI provider that keep typed secrets under the key file of a data directory."""
 
-from contextlib import closing
-
 import pytest
 
 from registry.placeholders.resolving import Placeholders
@@ -9,8 +7,6 @@ from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
 from registry.typed_secrets.sealing import Seal
 from schemas.connections import Connection
-from tests.support.catalogues import one_database
-from wrapper.catalog.catalog import Catalog
 from wrapper.secret_key import KeyFile
 
 TYPED = "sk-typed-5d20"
@@ -24,13 +20,6 @@ def there(connection_id="there", **config):
 
 def key_of(connections, connection_id="there"):
     return connections.open(connection_id, "llm").config["api_key"]
-
-
-@pytest.fixture(params=["sqlite"])
-def database(request):
-    with one_database(request) as open_one, closing(Catalog(open_one())) as catalog:
-        catalog.open()
-        yield catalog
 
 
 @pytest.fixture

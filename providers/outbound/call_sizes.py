@@ -1,0 +1,205 @@
+"""How many texts a service takes in one call: found out when it refuses a call, and remembered."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol, TypeVar
+
+from providers.outbound.refusals import RefusedRequestError
+from schemas.access.callers import check_acting
+
+RowT = TypeVar("RowT")
+
+LASTS_SECONDS = 86_400.0
+"""The time after which a larger call is tried again."""
+LOOK_SECONDS = 10.0
+"""The time after which it is looked up again what other processes have learnt."""
+TEXTS_A_CALL = "max_texts_per_call"
+HOPELESS = 3
+"""So many texts refused alone, and none accepted, mean that it is not the texts."""
+_OF_BYTES = re.compile(r"token|context|too large|payload|entity|HTTP 413\)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class CallSize:
+    """The most texts, and bytes of text, in one call; `learnt_at` is in seconds since the epoch."""
+
+    texts: int
+    bytes: int
+    learnt_at: float = 0.0
+
+
+class CallSizes(Protocol):
+    """What services were found to take, by a digest of each, for all processes. Nothing is raised."""
+
+    def find(self, service: str) -> CallSize | None: ...
+
+    def keep(self, service: str, size: CallSize | None) -> None:
+        """Keep a size in place of an earlier one, or forget that."""
+
+
+class OwnCallSizes:
+    """What one process has learnt, for a program of a single process."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, CallSize | None] = {}
+
+    def find(self, service: str) -> CallSize | None:
+        return self._sizes.get(service)
+
+    def keep(self, service: str, size: CallSize | None) -> None:
+        self._sizes[service] = size
+
+
+@dataclass
+class Answers(Generic[RowT]):
+    """What became of texts, by their places in the list: the rows of those that were accepted, and the refusals of
+    those that were refused alone."""
+
+    texts: Sequence[str]
+    call: Callable[[list[str]], Sequence[RowT]]
+    rows: dict[int, RowT] = field(default_factory=dict)
+    refused: dict[int, RefusedRequestError] = field(default_factory=dict)
+    sizes: list[CallSize] = field(default_factory=list)
+    """The sizes of the calls that were accepted."""
+
+
+class Calls:
+    """Asks a service about many texts in as few calls as it takes; safe for use by several threads.
+
+    A call that is refused (400, 413, 422) is made again in parts, and no other failure is: that is less than two calls
+    for each text. When all parts are accepted, the size of the call was at fault, and later calls are no larger until
+    `LASTS_SECONDS` have passed, by any process that shares `known`. A text that is refused alone is at fault itself.
+    """
+
+    def __init__(
+        self,
+        service: Sequence[str],
+        most: CallSize,
+        known: CallSizes,
+        *,
+        anew: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`service` is what identifies the service and the model, `most` the size of the largest call. With `anew` that
+        is tried first, whatever is known."""
+        self._service = hashlib.sha256("\n".join(service).encode()).hexdigest()
+        self.most = most
+        self._known = known
+        self._anew = anew
+        self._clock = clock
+        self._learnt: CallSize | None = None
+        self._looked_at: float | None = None
+
+    @property
+    def size(self) -> CallSize:
+        """The size of the largest call that is made now."""
+        if self._looked_at is None or self._clock() - self._looked_at > LOOK_SECONDS:
+            self._look_up()
+        learnt = self._learnt
+        if learnt is None or self._anew or self._clock() - learnt.learnt_at > LASTS_SECONDS:
+            return self.most
+        return CallSize(min(learnt.texts, self.most.texts), min(learnt.bytes, self.most.bytes))
+
+    def told(self) -> dict[str, int]:
+        """Return what a test of the connection tells: how many texts, or bytes of text, fit into one call if fewer than
+        it is asked for."""
+        size = self.size
+        found = {} if size.texts == self.most.texts else {TEXTS_A_CALL: size.texts}
+        return found if size.bytes == self.most.bytes else {**found, "max_bytes_per_call": size.bytes}
+
+    def ask(self, texts: Sequence[str], call: Callable[[list[str]], Sequence[RowT]]) -> Answers[RowT]:
+        """Return what `call` returns for the texts, a row for each, and which of them are refused.
+
+        Raises what `call` raises, and the refusal when no text is accepted.
+        """
+        answers = Answers(texts, call)
+        self._ask_in_parts(answers, list(range(len(texts))), self.most)
+        if not answers.rows and answers.refused:
+            raise answers.refused[min(answers.refused)]
+        return answers
+
+    def _ask_in_parts(self, answers: Answers[RowT], places: list[int], most: CallSize) -> None:
+        while places:
+            size = self.size
+            part = _beginning(answers.texts, places, min(size.texts, most.texts), min(size.bytes, most.bytes))
+            places = places[len(part) :]
+            self._ask(answers, part)
+
+    def _ask(self, answers: Answers[RowT], part: list[int]) -> None:
+        if answers.rows or answers.refused:
+            check_acting()  # the call before may have taken long
+        texts = [answers.texts[place] for place in part]
+        size = CallSize(len(texts), _bytes(texts))
+        try:
+            rows = answers.call(texts)
+        except RefusedRequestError as error:
+            refusal = error
+        else:
+            answers.rows.update(zip(part, rows, strict=True))
+            answers.sizes.append(size)
+            self._accepted(size)
+            return
+        if len(part) == 1:
+            self._refuse(answers, part[0], refusal)
+            return
+        refused, accepted = len(answers.refused), len(answers.sizes)
+        self._look_up()
+        self._ask_in_parts(answers, part, replace(self.most, texts=_less(len(part), refusal)))
+        if len(answers.refused) == refused:
+            self._learn(refusal, answers.sizes[accepted:])
+
+    def _refuse(self, answers: Answers[RowT], place: int, refusal: RefusedRequestError) -> None:
+        """Note that a text was refused alone. Raises the refusal when it is not the texts that are refused."""
+        answers.refused[place] = refusal
+        if answers.rows or len(answers.refused) < HOPELESS - 1:
+            return
+        last = len(answers.texts) - 1
+        if len(answers.refused) == HOPELESS - 1 and last not in answers.refused:
+            self._ask(answers, [last])  # one from elsewhere
+        if len(answers.refused) >= HOPELESS:
+            raise answers.refused[min(answers.refused)]
+
+    def _look_up(self) -> None:
+        self._learnt, self._looked_at = self._known.find(self._service), self._clock()
+
+    def _learn(self, refusal: RefusedRequestError, accepted: Sequence[CallSize]) -> None:
+        size = self.size
+        texts, octets = max(each.texts for each in accepted), max(each.bytes for each in accepted)
+        if _OF_BYTES.search(refusal.message):
+            learnt = replace(size, bytes=min(size.bytes, octets), learnt_at=self._clock())
+        else:
+            learnt = replace(size, texts=min(size.texts, texts), learnt_at=self._clock())
+        self._learnt, self._anew = learnt, False
+        self._known.keep(self._service, learnt)
+
+    def _accepted(self, size: CallSize) -> None:
+        learnt = self._learnt
+        if learnt is not None and (size.texts > learnt.texts or size.bytes > learnt.bytes):
+            self._learnt = None
+            self._known.keep(self._service, None)
+
+
+def _less(texts: int, refusal: RefusedRequestError) -> int:
+    """Return of how many texts to make the parts of a call: as many as the service names, if that is not far from half
+    of them, else half."""
+    named = [int(each) for each in re.findall(r"\d{1,6}", str(refusal.details.get("reason", "")))]
+    return max((each for each in named if texts / 4 <= each < texts), default=(texts + 1) // 2)
+
+
+def _beginning(texts: Sequence[str], places: list[int], most: int, most_bytes: int) -> list[int]:
+    """Return the first places whose texts fit into one call: at least one."""
+    octets = 0
+    for number, place in enumerate(places[:most]):
+        octets += len(texts[place].encode())
+        if number and octets > most_bytes:
+            return places[:number]
+    return places[:most]
+
+
+def _bytes(texts: Sequence[str]) -> int:
+    return sum(len(text.encode()) for text in texts)

@@ -1,0 +1,107 @@
+"""What a service says about a request that it does not serve: in its own words, from whatever shape they come in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from html import unescape
+from typing import Any
+
+import orjson
+
+from providers.outbound.redaction import Redactor
+from schemas.errors import InvalidInputError
+
+MAX_REASON_CHARS = 200
+MAX_SAID_BYTES = 20_000
+MAX_BEGINNING_CHARS = 60
+MAX_DEPTH = 6
+MAX_FAULTS = 20
+_SENTENCES = ("message", "msg", "detail", "details", "error", "error_description", "title", "status", "reason", "code")
+_HTML_TITLE = re.compile(r"<title[^>]*>(.*?)</title>|<h1[^>]*>(.*?)</h1>", re.IGNORECASE | re.DOTALL)
+
+
+class RefusedRequestError(InvalidInputError):
+    """A service refuses a request (400, 413, 422). `said` is all that it said, without secrets; nobody is shown it."""
+
+    said: str = ""
+
+    def names(self, word: str) -> bool:
+        """Return whether the service names a field or a value, in whatever spelling (`top_n`, `topN`, `top-n`)."""
+        return _letters(word) in _letters(self.said)
+
+
+class RefusedTextsError(InvalidInputError):
+    """A service refuses some of several texts: `refused` has its refusal of each alone, and `accepted` what it answered
+    for the others, by their places in the list."""
+
+    def __init__(
+        self, texts: Sequence[str], refused: Mapping[int, InvalidInputError], accepted: Mapping[int, Any]
+    ) -> None:
+        first = min(refused)
+        begins = " ".join(texts[first][: 2 * MAX_BEGINNING_CHARS].split())[:MAX_BEGINNING_CHARS]
+        others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        place = {"field": "texts", "index": first}
+        super().__init__(
+            f"texts[{first}], which begins “{begins}”,{others} is refused: {refused[first].message}",
+            **{**refused[first].details, **place},
+        )
+        self.refused = dict(refused)
+        self.accepted = dict(accepted)
+
+
+def all_said(content: bytes, redact: Redactor) -> str:
+    """Return what a service said, without what `redact` knows."""
+    return _clean(content[:MAX_SAID_BYTES].decode(errors="replace"), redact)
+
+
+def reason_in(content: bytes, redact: Redactor) -> str | None:
+    """Return the service's own sentence, None when there is none.
+
+    It is a text or an HTML page with a title, or JSON: a text, or objects and lists with one, as those of OpenAI,
+    Ollama, FastAPI (`detail` as a list of faults with their places), ASP.NET (`errors` by field), Google, Chroma and
+    Qdrant.
+    """
+    try:
+        found = _sentence(orjson.loads(content))
+    except orjson.JSONDecodeError:
+        text = content[:MAX_SAID_BYTES].decode(errors="replace").strip()
+        found = _title(text) if text.startswith("<") else "" if text.startswith(("{", "[")) else text
+    return _clean(found, redact)[:MAX_REASON_CHARS] or None
+
+
+def _sentence(answer: Any, depth: int = MAX_DEPTH) -> str:
+    if isinstance(answer, str):
+        return answer.strip()
+    if not depth:
+        return ""
+    if isinstance(answer, list):
+        return "; ".join(filter(None, (_sentence(each, depth - 1) for each in answer[:MAX_FAULTS])))
+    if not isinstance(answer, dict):
+        return ""
+    members = {str(name).casefold(): value for name, value in answer.items()}
+    said = next((words for name in _SENTENCES if (words := _sentence(members.get(name), depth - 1))), "")
+    place = members.get("loc")
+    if isinstance(place, list):
+        said = f"{'.'.join(str(step) for step in place if step != 'body')}: {said}"
+    errors = members.get("errors")
+    if isinstance(errors, dict):
+        errors = [f"{name}: {_sentence(faults, depth - 1)}" for name, faults in errors.items()]
+    return ": ".join(filter(None, (said, _sentence(errors, depth - 1))))
+
+
+def _title(page: str) -> str:
+    found = _HTML_TITLE.search(page)
+    return unescape(found[1] or found[2] or "") if found else ""
+
+
+def _clean(text: str, redact: Redactor) -> str:
+    """Return a text in one line, without secrets, also those that invisible characters or line breaks hide."""
+    line = " ".join("".join(c for c in text if c.isprintable() or c.isspace()).split())
+    joined = "".join(c for c in text if c.isprintable())
+    seen = joined if redact(joined) != joined else line
+    return str(redact(seen))
+
+
+def _letters(text: str) -> str:
+    return "".join(c for c in text.casefold() if c.isalnum())
