@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, cast
 
@@ -15,17 +16,29 @@ import structlog
 from providers.base import Provider, ProviderContext
 from providers.chat.base import ChatProvider
 from providers.embeddings.base import EmbeddingProvider
+from providers.outbound import deadlines
 from providers.outbound.addresses import split_url
+from providers.outbound.call_sizes import TEXTS_A_CALL
 from providers.outbound.network import DEFAULT_PORTS, Network
 from providers.outbound.redaction import Redactor
 from registry.placeholders.resolving import Placeholders, UnresolvedPlaceholderError
 from registry.placeholders.secret_fields import secret_faults
 from registry.provider_registry import ProviderRegistry
-from registry.trial_diagnosis import OF_STAGE, RECOGNISED, USUAL, Diagnosis, diagnosis_of, recognised
+from registry.trial_diagnosis import (
+    MOVED,
+    OF_STAGE,
+    RECOGNISED,
+    REFUSED,
+    USUAL,
+    Diagnosis,
+    diagnosis_of,
+    error_type_of,
+    recognised,
+    unrecognised,
+)
 from schemas.access.callers import carried
 from schemas.configuration import JsonSchema, faults, present, secrets
 from schemas.connections import (
-    ERROR_TYPES,
     FAILED,
     PASSED,
     SKIPPED,
@@ -36,7 +49,7 @@ from schemas.connections import (
     Stage,
     TestReport,
 )
-from schemas.errors import BusyError, ConfigurationError, NotFoundError, RagError
+from schemas.errors import ConfigurationError, RagError
 
 log = structlog.get_logger(__name__)
 
@@ -44,10 +57,6 @@ METHODS = {"rag": "list_collections", "embedding": "embed_text", "llm": "complet
 MAX_COLLECTIONS = 1000
 MAX_TEXT_CHARS = 512
 
-_REFUSED = Diagnosis(
-    USUAL["invalid_config"].message,
-    "Check the URL, which the service may redirect from, and that the API key has no blanks or accents.",
-)
 _PASSED = {
     "config": "The configuration fits the provider",
     "placeholders": "All placeholders can be resolved",
@@ -57,6 +66,7 @@ _PASSED = {
     "capability": "The service does what it is for",
 }
 _NOT_REACHED = "Not reached"
+_NOT_KNOWN = "The service does not know what it is asked, whatever the credentials"
 _NOT_ASKED = "Only the models were asked for"
 _WITHOUT_CREDENTIALS = "The service answers; no credentials were given"
 _NO_ADDRESS = "This provider works without a connection to another host"
@@ -153,6 +163,8 @@ class _Run:
         self._has_credentials = False
         self.for_models = False
         self.takes_typed = True
+        self._told = 0
+        self._resolved: dict[str, Any] = {}
         self._said: dict[str, Any] = {}
 
     def __call__(self, config: Mapping[str, Any]) -> None:
@@ -219,7 +231,7 @@ class _Run:
         with self._stage("config"):
             self._check_config(config)
         with self._stage("placeholders"):
-            resolved = self._resolve(config)
+            resolved = self._resolved = self._resolve(config)
             self._check_resolved(resolved)
             self._has_credentials = any(resolved.get(name) for name in secrets(self._schema))
             provider = self._registry.provider(self._kind, self._provider)
@@ -292,11 +304,18 @@ class _Run:
             yield
         except BaseException as error:  # a library may even try to end its thread
             failed = error if isinstance(error, _StageFailedError) else self._explained(name, error)
+            if (name, failed.error_type) == ("authenticate", "not_found"):
+                # Whether the credentials are right is not known where there is nothing to use them for.
+                self._finish(Stage(name, SKIPPED, 0.0, _NOT_KNOWN))
+                name = "capability"
             self._finish(self._failed(name, failed), failed.error_type)
             raise failed from error
         latency_ms = _milliseconds(self._clock() - self._stage_began)
         is_open = name == "authenticate" and not self._has_credentials
-        self._finish(Stage(name, PASSED, latency_ms, _WITHOUT_CREDENTIALS if is_open else _PASSED[name]))
+        message = _WITHOUT_CREDENTIALS if is_open else _PASSED[name]
+        if TEXTS_A_CALL in self._said:
+            message += f"; it takes at most {self._said[TEXTS_A_CALL]} texts a call, and is not sent more"
+        self._finish(Stage(name, PASSED, latency_ms, message))
 
     def _skip(self, name: str, message: str, said: dict[str, Any] | None = None) -> None:
         with self._lock:
@@ -306,9 +325,15 @@ class _Run:
     def _finish(self, stage: Stage, error_type: str | None = None) -> None:
         with self._lock:
             if not self._is_closed:
+                if (stage.name, error_type) == ("capability", "authentication"):
+                    # Some services tell anybody what they are, and ask for credentials only when they are used.
+                    stage = replace(stage, name=self._stages.pop().name)
                 self._stages.append(stage)
                 self._error_type = error_type
-                self.ended.put(stage)
+                until = len(self._stages) - (stage.name == "authenticate" and error_type is None)
+                for each in self._stages[self._told : until]:
+                    self.ended.put(each)
+                self._told = max(self._told, until)
                 return
         raise _StageFailedError("timeout")
 
@@ -324,15 +349,38 @@ class _Run:
         if isinstance(error, UnresolvedPlaceholderError | InvalidConfigurationError):
             wrong = tuple(Fault(each["pointer"], each["message"]) for each in error.details["errors"])
             return _StageFailedError("invalid_config", wrong)
-        error_type = _error_type(error)
-        if error_type == "invalid_config":
-            return _StageFailedError(error_type, diagnosis=_REFUSED)
+        error_type = error_type_of(error)
         told = diagnosis_of(name, error_type, error, has_credentials=self._has_credentials)
-        if self._address is not None and error_type in RECOGNISED and told is USUAL[error_type]:
-            own = self._registry.provider(self._kind, self._provider)
-            known = [each.provider for each in self._registry.entries() if each.provider is not None]
-            told = recognised(self._network, self._address, own, known, error_type) or told
+        is_redirect = told is MOVED and isinstance(error, RagError) and "status" in error.details
+        if is_redirect or (error_type in RECOGNISED and told in (USUAL[error_type], REFUSED)):
+            told = self._recognised(name, error_type, told)
         return _StageFailedError(error_type, diagnosis=told)
+
+    def _recognised(self, stage: str, error_type: str, told: Diagnosis) -> Diagnosis:
+        if self._address is None:
+            return told
+        own = self._registry.provider(self._kind, self._provider)
+        known = [each.provider for each in self._registry.entries() if each.provider is not None]
+        answers = partial(self._answers, is_elsewhere=stage == "authenticate" and self._kind != "rag")
+        found = recognised(self._network, self._address, own, known, error_type, answers)
+        is_told = told in (REFUSED, MOVED) or error_type == "network" or own.sign is None
+        return found or (told if is_told else unrecognised(own))
+
+    def _answers(self, url: str, seconds: float, *, is_elsewhere: bool) -> bool:
+        """Return whether there are models at the URL that was given, or whether the connection works at another path of
+        the same host and port, with the same key, where it may be elsewhere."""
+        if seconds <= 0 or not (is_elsewhere or url == self._address):
+            return False
+        config = {**self._resolved, "url": url}
+        context = replace(self._context, redactor=self._redact, is_trial=True)
+        try:
+            with (
+                deadlines.within(seconds),
+                self._registry.connect(self._kind, self._provider, config, context) as connection,
+            ):
+                return bool(_models(connection) if url == self._address else connection.check())
+        except (RagError, _StageFailedError):
+            return False
 
 
 def _models(connection: Provider) -> list[ModelInfo]:
@@ -340,19 +388,6 @@ def _models(connection: Provider) -> list[ModelInfo]:
         told = Diagnosis(USUAL["unknown"].message, "This kind of provider has no models.")
         raise _StageFailedError("unknown", diagnosis=told)
     return connection.models()
-
-
-def _error_type(error: BaseException) -> str:
-    said = error.details.get("error_type") if isinstance(error, RagError) else None
-    if said in ERROR_TYPES:
-        return str(said)
-    if isinstance(error, TimeoutError):
-        return "timeout"
-    if isinstance(error, OSError):
-        return "network"
-    if isinstance(error, NotFoundError):
-        return "not_found"
-    return "rate_limit" if isinstance(error, BusyError) else "unknown"
 
 
 def _milliseconds(seconds: float) -> float:

@@ -6,16 +6,21 @@ the peer said about the failure, no address that a name resolves to, no secret a
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from posixpath import commonpath
 from urllib.parse import urlsplit
 
 from providers.base import Provider
 from providers.outbound.network import Network
-from providers.outbound.recognition import Sign, shows
+from providers.outbound.recognition import Sign, near, shows
+from providers.outbound.refusals import RefusedRequestError
 from providers.outbound.trust import is_distrust
 from schemas.configuration import JsonSchema
+from schemas.connections import ERROR_TYPES
+from schemas.errors import BusyError, NotFoundError, RagError
 
 LOOK_SECONDS, LOOKS_SECONDS = 1.0, 3.0
 """The time for one look at what answers, and for all of them."""
@@ -86,10 +91,32 @@ OF_STAGE = {
 NO_CREDENTIALS = Diagnosis(
     "The service asks for credentials, and none are given", "Fill in the API key, or name the variable that holds it."
 )
+REFUSED = Diagnosis(
+    "The service refuses what it is asked for",
+    "Check the model and the other fields; the service's own log may say more.",
+)
+MOVED = Diagnosis(
+    USUAL["invalid_config"].message,
+    "Check the URL, which the service may redirect from, and that the API key has no blanks or accents.",
+)
 NOT_TRUSTED = Diagnosis(
     "The service's TLS certificate is not trusted here",
     "Use the name that the certificate is for, or have the operator trust its authority (RAG_CA_FILE).",
 )
+
+
+def error_type_of(error: BaseException) -> str:
+    """Return which of `ERROR_TYPES` a failure is."""
+    said = error.details.get("error_type") if isinstance(error, RagError) else None
+    if said in ERROR_TYPES:
+        return str(said)
+    if isinstance(error, TimeoutError):
+        return "timeout"
+    if isinstance(error, OSError):
+        return "network"
+    if isinstance(error, NotFoundError):
+        return "not_found"
+    return "rate_limit" if isinstance(error, BusyError) else "unknown"
 
 
 def diagnosis_of(stage: str, error_type: str, error: BaseException, *, has_credentials: bool) -> Diagnosis:
@@ -98,39 +125,56 @@ def diagnosis_of(stage: str, error_type: str, error: BaseException, *, has_crede
         return NO_CREDENTIALS
     if error_type == "network" and is_distrust(error):
         return NOT_TRUSTED
+    if isinstance(error, RefusedRequestError):
+        return REFUSED
+    if error_type == "invalid_config":
+        return MOVED
     return OF_STAGE.get((stage, error_type)) or USUAL[error_type]
 
 
 def recognised(
-    network: Network, url: str, own: type[Provider], known: Iterable[type[Provider]], error_type: str
+    network: Network,
+    url: str,
+    own: type[Provider],
+    known: Iterable[type[Provider]],
+    error_type: str,
+    answers: Callable[[str, float], bool],
 ) -> Diagnosis | None:
     """Return what is to be told by what answers at a URL, None when that cannot be said.
 
     Of a service that is not of the kind that `own` connects to, the providers `known` say what it is. It is asked for
-    their signs, without a key.
+    their signs, without a key. `answers` tries the connection itself, for so many seconds: whether it has models at
+    this URL, and whether it works at another path of the same host and port.
     """
-    if own.sign is None:
-        return None
     ends_at = time.monotonic() + min(LOOKS_SECONDS, network.seconds_left() / 2)
 
-    def shows_sign(place: str, sign: Sign) -> bool:
-        seconds = min(LOOK_SECONDS, ends_at - time.monotonic())
-        return seconds > 0 and shows(network, place, sign, seconds=seconds)
+    def seconds() -> float:
+        return min(LOOK_SECONDS, ends_at - time.monotonic())
 
-    if shows_sign(url, own.sign):
+    def shows_sign(place: str, sign: Sign | None) -> bool:
+        return sign is not None and seconds() > 0 and shows(network, place, sign, seconds=seconds())
+
+    if shows_sign(url, own.sign) or answers(url, seconds()):
         return _of_names(own.connection_schema()) if error_type == "not_found" else None
     others = {each.sign: each for each in known if each.sign not in (None, own.sign)}
     for sign, other in others.items():
-        if sign is not None and shows_sign(url, sign):
+        if shows_sign(url, sign):
             return Diagnosis(
                 f"“{other.display_name}” answers there, not “{own.display_name}”",
                 f"Choose the provider “{other.display_name}” for this address, or correct the URL.",
             )
-    for place, diagnosis in _near(url):
-        if shows_sign(place, own.sign):
-            return diagnosis
-    if error_type == "network":
-        return None
+    for place in near(url) if error_type != "network" else ():
+        if answers(place, seconds()) or shows_sign(place, own.sign):
+            return _of_path(url.rstrip("/"), place)
+    parts = urlsplit(url)
+    scheme = "http" if parts.scheme == "https" else "https"
+    if shows_sign(parts._replace(scheme=scheme).geturl(), own.sign):
+        return Diagnosis(f"The service speaks {scheme}, not {parts.scheme}", f"Begin the URL with {scheme}://.")
+    return None
+
+
+def unrecognised(own: type[Provider]) -> Diagnosis:
+    """Return what to tell when nobody can say what answers at a URL."""
     return Diagnosis(
         f"What answers there is not recognised as “{own.display_name}”",
         "Check host, port and path of the URL, or choose another provider.",
@@ -149,16 +193,21 @@ def _of_names(schema: JsonSchema) -> Diagnosis:
     )
 
 
-def _near(url: str) -> Iterator[tuple[str, Diagnosis]]:
-    """Yield the places near a URL where the service may be instead, and what is then to be told."""
-    parts = urlsplit(url)
-    if parts.path.strip("/"):
-        root = parts._replace(path="").geturl()
-        yield root, Diagnosis("The service answers, but not at this path", "Leave the path out of the URL.")
-    else:
-        yield f"{url.rstrip('/')}/v1", Diagnosis("The service answers below /v1", "Put /v1 at the end of the URL.")
-    scheme = "http" if parts.scheme == "https" else "https"
-    yield (
-        parts._replace(scheme=scheme).geturl(),
-        Diagnosis(f"The service speaks {scheme}, not {parts.scheme}", f"Begin the URL with {scheme}://."),
-    )
+def _of_path(url: str, place: str) -> Diagnosis:
+    """Return what to tell of a service that answers at a place near a URL: only what differs, since the rest may be
+    hidden behind a placeholder."""
+    before, after = re.sub("/{2,}", "/", urlsplit(url.rstrip("/")).path), urlsplit(place).path
+    common = commonpath([before or "/", after or "/"]).rstrip("/")
+    wrong, right = before[len(common) :], after[len(common) :]
+    message = "The service answers, but not at this path"
+    if right:
+        message += f": …{right} answers"
+    if before == after:
+        return Diagnosis(message, "Leave the doubled slash out of the URL.")
+    if not after:
+        return Diagnosis(message, "Leave the path out of the URL.")
+    if not right:
+        return Diagnosis(message, f"Leave {wrong} out at the end of the URL.")
+    if not common and wrong:
+        return Diagnosis(message, f"Put {right} behind host and port, without anything else.")
+    return Diagnosis(message, f"Write {right} instead of {wrong}." if wrong else f"Put {right} at the end of the URL.")

@@ -15,13 +15,14 @@ from providers.base import RagProvider
 from registry.candidates import Candidate
 from registry.connection_checks import RESERVED_IDS
 from registry.placeholders.env_vars import judged, suggested
-from schemas.connections import KINDS, Connection, TestReport
+from schemas.connections import KINDS, Connection
 from schemas.errors import InvalidInputError
 from schemas.wire.connecting import connections as wire
 from schemas.wire.connecting.connections import (
     CANDIDATE,
     CHANGED_CONNECTION,
     CONNECTIONS_ARGUMENTS,
+    HEALTH_ARGUMENTS,
     KIND_ARGUMENTS,
     NEW_CONNECTION,
     TRIED_CANDIDATE,
@@ -102,8 +103,8 @@ def test_kind(kind: str) -> Response:
 @declare(Lane.SERVICE, body=TYPED_CANDIDATE)
 def discover_models(kind: str) -> Response:
     report = layers().candidates.test(Candidate(kind, **body()), for_models=True)
-    if report.models is None:
-        return _tested(report)
+    if report.models is None:  # which is no list of models, whatever else it is
+        return error_response(InvalidInputError(report.message or ""), lambda _: wire.test_report(report))
     return json_response(wire.discovered_models(report.provider, report.models))
 
 
@@ -170,9 +171,11 @@ def delete(connection_id: str) -> Response:
 
 
 @blueprint.get("/health")
-@declare(Lane.SERVICE, query=CONNECTIONS_ARGUMENTS)
+@declare(Lane.SERVICE, query=HEALTH_ARGUMENTS)
 def health_of_all() -> Response:
-    known, next_cursor = layers().connections.page(**arguments())
+    connections, asked = layers().connections, arguments()
+    connection_id = asked.pop("connection_id")
+    known, next_cursor = ([connections.find(connection_id)], None) if connection_id else connections.page(**asked)
     reports, histories = layers().health.of_all(known), layers().health.history(known)
     return json_response(wire.connections_health(known, reports, histories, next_cursor))
 
@@ -196,13 +199,6 @@ def collections(connection_id: str) -> Response:
 def _tried(*, streamed: bool, **asked: Any) -> Response:
     candidate = Candidate(**asked)
     if not streamed:
-        return _tested(layers().candidates.test(candidate))
+        return json_response(wire.test_report(layers().candidates.test(candidate)))
     parts = layers().candidates.trial(candidate)
     return event_stream(parts, wire.test_event, error_body, unwanted_watch())
-
-
-def _tested(report: TestReport) -> Response:
-    """Answer with a test's report. The report of a failed test has the status of wrong input."""
-    if report.success:
-        return json_response(wire.test_report(report))
-    return error_response(InvalidInputError(report.message or ""), lambda _: wire.test_report(report))

@@ -7,16 +7,22 @@ import pytest
 import structlog
 
 from providers.base import RagProvider
-from registry import connection_trial
 from registry.provider_registry import ProviderNotFoundError, ProviderRegistry
 from registry.trial_diagnosis import USUAL
-from schemas.connections import CollectionInfo, Fault
+from schemas.connections import ERROR_TYPES, CollectionInfo, Fault
 from schemas.errors import UnavailableError
 from tests.registry.hostile import ENVIRON, SECRET, cut_in, failed_stage, response, try_out, wait_for_ends_of_tests
 from tests.support.live import PATIENCE_SECONDS
+from tests.support.model_server import Answer, model_server, openai_answer
 from tests.support.raw_server import raw_server, saying
 
 A_AND_B = tuple({"name": name, "count": 1, "metadata": {}} for name in "ab")
+
+
+@pytest.fixture
+def models():
+    with model_server() as server:
+        yield server
 
 
 def verdicts(report):
@@ -25,7 +31,7 @@ def verdicts(report):
 
 def test_a_service_that_works_passes_every_stage():
     with raw_server(saying(response())) as server:
-        config = {"url": f"{server.url}/v1", "model": "m", "api_key": "${RAG_PLANTED_API_KEY}"}
+        config = {"url": f"{server.url}/v1", "model": "m", "api_key": "${RAG_PLANTED_API_KEY}", "batch_size": 1}
         report = try_out(config, clock=count().__next__)
         assert set(verdicts(report).values()) == {"passed"}
         assert (report.success, report.provider) == (True, "openai")
@@ -70,7 +76,7 @@ def test_a_half_filled_form_fails_with_its_faults_by_pointer_and_so_does_a_value
     )
     for no_configuration in (None, [], "text", 7):
         assert failed_stage(try_out(no_configuration)).name == "config"
-    assert set(connection_trial.ERROR_TYPES) == set(USUAL), "each has its sentence"
+    assert set(ERROR_TYPES) == set(USUAL), "each has its sentence"
 
 
 def test_placeholders_stand_in_secrets_and_the_url_only_and_those_that_cannot_be_resolved_fail_by_pointer():
@@ -85,7 +91,7 @@ def test_placeholders_stand_in_secrets_and_the_url_only_and_those_that_cannot_be
     assert stage.name == "placeholders"
     with raw_server(saying(response())) as server:
         environ = {**ENVIRON, "RAG_STUB_URL": server.url}
-        config = {"url": "${RAG_STUB_URL}", "api_key": "${RAG_PLANTED_API_KEY}"}
+        config = {"url": "${RAG_STUB_URL}", "api_key": "${RAG_PLANTED_API_KEY}", "batch_size": 1}
         assert try_out(config, environ=environ).success
         asked = len(list(filter(None, server.requests)))
         for field in ("model", "batch_size", "timeout_seconds"):
@@ -95,21 +101,37 @@ def test_placeholders_stand_in_secrets_and_the_url_only_and_those_that_cannot_be
 
 
 @pytest.mark.parametrize(
-    ("answer", "error_type"),
+    ("answer", "stage", "error_type"),
     [
-        (response(b"{}", "401 Unauthorized"), "authentication"),
-        (response(b"{}", "403 Forbidden"), "authorization"),
-        (response(b"{}", "404 Not Found"), "not_found"),
-        (response(b"{}", "429 Too Many Requests", Retry_After="3600"), "rate_limit"),
-        (response(b"{}", "418 I'm a teapot"), "unknown"),
-        (response(b"{}"), "unknown"),
-        (response(b"<html>"), "unknown"),
+        (response(b"{}", "401 Unauthorized"), "authenticate", "authentication"),
+        (response(b"{}", "403 Forbidden"), "authenticate", "authorization"),
+        (response(b"{}", "404 Not Found"), "capability", "not_found"),
+        (response(b"{}", "429 Too Many Requests", Retry_After="3600"), "authenticate", "rate_limit"),
+        (response(b"{}", "418 I'm a teapot"), "authenticate", "unknown"),
+        (response(b"{}"), "authenticate", "unknown"),
+        (response(b"<html>"), "authenticate", "unknown"),
     ],
 )
-def test_a_refusal_has_its_type(answer, error_type):
+def test_a_refusal_has_its_type_and_stage(answer, stage, error_type):
     with raw_server(saying(answer)) as server:
         report = try_out({"url": server.url, "api_key": "${RAG_PLANTED_API_KEY}"})
-    assert (failed_stage(report).name, report.error_type) == ("authenticate", error_type)
+    assert (failed_stage(report).name, report.error_type) == (stage, error_type)
+
+
+def test_a_key_that_is_only_refused_when_it_is_used_fails_where_credentials_are_told(models):
+    models.routes["/v1/chat/completions"] = lambda body: Answer(401)
+    report = try_out({"url": f"{models.url}/v1", "model": "m", "api_key": "wrong"}, kind="llm")
+    assert (failed_stage(report).name, report.error_type) == ("authenticate", "authentication")
+
+
+def test_as_many_texts_are_tried_as_uploads_send_and_the_most_that_are_taken_is_told(models):
+    def at_most_ten(body):
+        return openai_answer(body) if len(body["input"]) <= 10 else Answer(422, b"not more than 10")
+
+    models.routes["/v1/embeddings"] = at_most_ten
+    report = try_out({"url": f"{models.url}/v1", "model": "m"})
+    assert (report.success, report.details["max_texts_per_call"]) == (True, 10)
+    assert "at most 10 texts a call" in report.stages[-1].message
 
 
 def test_a_server_that_is_busy_for_longer_than_there_is_time_is_not_waited_for():

@@ -64,6 +64,13 @@ def test_another_kind_of_service_a_wrong_tenant_and_a_wrong_scheme_are_told_from
     assert said == "The service speaks http, not https. Begin the URL with http://."
 
 
+ONE_VECTOR = {"data": [{"index": 0, "embedding": [1.0, 0.5]}]}
+TWO_SCORES = {"results": [{"index": 0, "relevance_score": 0.1}, {"index": 1, "relevance_score": 0.2}]}
+OLLAMA = {"/api/embed": {"embeddings": [[1.0, 0.5]]}}
+CHATS = {"/v1/models": {"data": []}}
+PLAIN, SCORES = {"/plain/v1/embeddings": ONE_VECTOR}, {"/v1/rerank": TWO_SCORES}
+
+
 @pytest.mark.parametrize(
     ("kind", "provider", "paths", "path", "next_step"),
     [
@@ -71,11 +78,28 @@ def test_another_kind_of_service_a_wrong_tenant_and_a_wrong_scheme_are_told_from
         ("embedding", "openai", {"/v1/models": EMBEDS["/models"]}, "", "Put /v1 at the end of the URL."),
         ("embedding", "openai", EMBEDS, "", "Check Model."),
         ("rag", "chromadb", {}, "", "Check host, port and path of the URL, or choose another provider."),
+        ("embedding", "openai", PLAIN, "/plain", "…/v1 answers. Put /v1 at the end of the URL."),
+        ("embedding", "openai", PLAIN, "/plain/v1/embeddings", "Leave /embeddings out at the end of the URL."),
+        ("embedding", "openai", PLAIN, "/plain/v1/v1/", "Leave /v1 out at the end of the URL."),
+        ("embedding", "openai", PLAIN, "/plain//v1", "Leave the doubled slash out of the URL."),
+        ("embedding", "ollama", OLLAMA, "/api/embed", "Leave the path out of the URL."),
+        ("embedding", "ollama", OLLAMA, "/v1", "Leave the path out of the URL."),
+        ("llm", "openai", CHATS, "/v1/chat/completions", "Leave /chat/completions out at the end of the URL."),
+        ("llm", "openai", CHATS, "", "Put /v1 at the end of the URL."),
+        ("rerank", "cohere", SCORES, "/v1/rerank", "Leave /rerank out at the end of the URL."),
+        ("rerank", "cohere", SCORES, "", "…/v1 answers. Put /v1 at the end of the URL."),
+        (
+            "rerank",
+            "tei",
+            {"/rerank": [{"index": n, "score": 0.5} for n in (0, 1)]},
+            "/rerank",
+            "Leave the path out of the URL.",
+        ),
     ],
 )
 def test_the_next_step_depends_on_what_answers_nearby(kind, provider, paths, path, next_step):
     with knowing(paths) as server:
-        said = told(try_out({"url": server.url + path}, kind=kind, provider=provider))
+        said = told(try_out({"url": server.url + path, "api_key": KEY}, kind=kind, provider=provider))
     assert said.endswith(next_step)
 
 

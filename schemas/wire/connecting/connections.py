@@ -97,6 +97,12 @@ class ConnectionsPage(Body):
     cursor = Text(load_default=None)
 
 
+class ConnectionsHealth(ConnectionsPage):
+    """The connections whose health a query string asks for: a part of all, or one."""
+
+    connection_id = Text(data_key="id", load_default=None)
+
+
 class Kind(Body):
     """The kind that tells connections or providers of one name apart."""
 
@@ -106,7 +112,7 @@ class Kind(Body):
 NEW_CONNECTION, CHANGED_CONNECTION = NewConnection(), ChangedConnection()
 CANDIDATE, TYPED_CANDIDATE = Candidate(), TypedCandidate()
 TRIED_CANDIDATE, TRIED_TYPED_CANDIDATE = TriedCandidate(), TriedTypedCandidate()
-CONNECTIONS_ARGUMENTS, KIND_ARGUMENTS = ConnectionsPage(), Kind()
+CONNECTIONS_ARGUMENTS, HEALTH_ARGUMENTS, KIND_ARGUMENTS = ConnectionsPage(), ConnectionsHealth(), Kind()
 
 
 def providers(described: Mapping[str, Sequence[ProviderDescription]]) -> Json:

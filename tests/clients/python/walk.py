@@ -263,8 +263,8 @@ class Walk:
         assert (await self.ask("validate_connection", **offered))["valid"]
         assert (await self.ask("test_connection", **offered))["success"]
         for kind, provider in (("embedding", "openai"), ("llm", "openai"), ("rerank", "cohere")):
-            with pytest.raises(InvalidRequestError):
-                await self.ask("test_connection", type=kind, provider=provider, config={"url": "no"})
+            tested = await self.ask("test_connection", type=kind, provider=provider, config={"url": "no"})
+            assert not tested["success"]
         body = {"type": "rag", "provider": "chromadb-wrapper", "config": config}
         assert (await self.ask("request", "POST", "/api/connections/test", json=body)).status == 200
         stages = await all_of(self.client.stream_connection_test(**offered))

@@ -79,7 +79,7 @@ def test_a_secret_in_clear_is_nowhere_on_the_disk_and_in_no_line_of_the_log(clie
     assert ask("POST", "/validate", {**form(name, url, api_key=[refused]), "id": None}) == 200
     assert ask("POST", "/rag/test", {"provider": "chromadb-wrapper", "config": {"url": url, "api_key": tested}}) == 200
     nobody = {"url": "http://127.0.0.1:1", "api_key": tested}
-    assert ask("POST", "/rag/test", {"provider": "chromadb-wrapper", "config": nobody}) == 400
+    assert ask("POST", "/rag/test", {"provider": "chromadb-wrapper", "config": nobody}) == 200
     assert ask("GET", f"/{name}/collections") == 200
     assert ask("PUT", f"/{name}", {"config": {"url": url, "api_key": second}}) == 200
     assert ask("PUT", f"/{name}", {"config": {"url": "http://elsewhere.example"}}) == 400
@@ -92,6 +92,6 @@ def test_a_secret_in_clear_is_nowhere_on_the_disk_and_in_no_line_of_the_log(clie
 def test_a_log_line_does_not_repeat_a_secret_that_was_only_tested(client, logged, service_behind):
     key = f"sk-tested-{uuid.uuid4().hex}"
     asked = {"provider": "chromadb-wrapper", "config": {"url": service_behind.url, "api_key": key}}
-    assert client.post("/api/connections/rag/test", json=asked).status_code == 200
+    assert client.post("/api/connections/rag/test", json=asked).json["success"]
     structlog.get_logger("tests").error("a service said something", said=f"Bearer {key}")
     assert json.loads(logged[-1])["said"] == "Bearer ***"

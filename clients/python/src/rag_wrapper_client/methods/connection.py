@@ -21,6 +21,7 @@ from rag_wrapper_client.wire.connections import (
     Models,
     Provider,
     SuggestEnvVarsAnswer,
+    TestFailed,
     TestPassed,
     ValidateConnectionAnswer,
     ValidateEnvVarsAnswer,
@@ -102,8 +103,8 @@ class ConnectionMethods:
     @operation
     def test_connection(
         self, *, type: ConnectionType, provider: str, config: Config | None = None, changes: str | None = None
-    ) -> Exchange[TestPassed]:
-        """Try a configuration. Raises InvalidRequestError when it does not work; its `body` has the stages."""
+    ) -> Exchange[TestPassed | TestFailed]:
+        """Try a configuration; `success` tells whether it works, and `stages` how far it came."""
         return ask(_tried(type, _candidate(provider, config, changes)))
 
     @streamed

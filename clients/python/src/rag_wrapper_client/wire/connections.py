@@ -206,6 +206,17 @@ class SuggestEnvVarsAnswer(TypedDict):
     warnings: NotRequired[list[str]]
 
 
+class TestFailed(TypedDict):
+    success: Literal[False]
+    provider: str
+    type: ConnectionType
+    duration: float
+    error: str
+    message: str
+    errorType: ConnectionErrorType
+    stages: list[TestStage]
+
+
 class TestPassed(TypedDict):
     success: Literal[True]
     provider: str
