@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import time
 from abc import ABC, abstractmethod
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import orjson
 import requests
@@ -25,6 +26,8 @@ from providers.outbound.http_sessions import ANSWER_PATIENCE, AnswerLimit, answe
 from providers.outbound.network import Network
 from providers.outbound.redaction import Redactor
 from schemas.errors import RagError
+
+T = TypeVar("T")
 
 READ_BYTES = 1 << 18
 STREAMS = "text/event-stream, application/x-ndjson, application/json"
@@ -102,6 +105,10 @@ class Dialect(ABC):
     def asked_wait_seconds(self, error: BaseException | None) -> float | None:
         """Return how long the service asks to be left alone, None when it does not say."""
 
+    def rest_seconds(self, error: RagError) -> float:
+        """Return how long the service is to be left alone after all attempts have failed."""
+        return 0.0
+
     @abstractmethod
     def log_retry(self, error: BaseException | None, attempt: int) -> None:
         """Log that a request is about to be sent again."""
@@ -112,7 +119,8 @@ class JsonClient:
 
     Failures are told by the service's `dialect`. `timeout_seconds` limits each silence of the service, which is not
     asked again after one; a whole answer may take `ANSWER_PATIENCE` times as long, except a stream, which may take any
-    time. A request that fails in passing is sent again by the retry policy, so send only what may be repeated.
+    time. A request that fails in passing is sent again by the retry policy, so send only what may be repeated. While
+    the dialect has the service rest, requests fail as the last one did, and nothing is sent.
 
     The key travels in one header, by default `Authorization: Bearer`. Neither the key nor what `redactor` knows appears
     in an error or a log line. Redirects are not followed: they could carry texts and key to a host nobody configured.
@@ -141,6 +149,7 @@ class JsonClient:
         self._timeout_seconds = timeout_seconds
         self._retry = retry or dialect.retry
         self._sleep = sleep
+        self._resting: tuple[float, RagError] | None = None
         self._session = network.session(self._url)
         self._session.headers.update(dialect.headers)
         if key is not None:
@@ -229,7 +238,7 @@ class JsonClient:
         with (
             self._telling_losses(),
             limit,
-            closing(self._retrying()(self._begun, "POST", path, payload, limit)) as response,
+            closing(self._attempted(self._begun, "POST", path, payload, limit)) as response,
         ):
             yield self._objects(response, parted, limit)
 
@@ -241,10 +250,14 @@ class JsonClient:
             yield
 
     def _repeated(self, method: str, path: str, payload: bytes | None, **options: Any) -> Answer:
-        return self._retrying()(self._accepted, method, path, payload, **options)
+        return self._attempted(self._accepted, method, path, payload, **options)
 
-    def _retrying(self) -> Retrying:
-        return Retrying(
+    def _attempted(self, ask: Callable[..., T], *how: Any, **options: Any) -> T:
+        """Return what `ask` returns, asked again by the retry policy."""
+        resting = self._resting
+        if resting is not None and time.monotonic() < resting[0]:
+            raise copy.copy(resting[1])
+        retrying = Retrying(
             stop=self._is_the_end,
             wait=self._wait_seconds,
             retry=retry_if_exception(self._is_worth_another_attempt),
@@ -252,6 +265,13 @@ class JsonClient:
             before_sleep=self._log_retry,
             reraise=True,
         )
+        try:
+            return retrying(ask, *how, **options)
+        except RagError as error:
+            seconds = self._dialect.rest_seconds(error)
+            if seconds:
+                self._resting = time.monotonic() + seconds, copy.copy(error)
+            raise
 
     def _accepted(self, method: str, path: str, payload: bytes | None, **options: Any) -> Answer:
         answer = self._ask(method, path, payload, **options)

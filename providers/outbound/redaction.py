@@ -26,24 +26,32 @@ class Redactor:
     """Knows values that must not be shown, and how they look in URLs, JSON, HTML and Basic credentials.
 
     One goes with each connection that is opened. `values` are those it was made with, without surrounding white space.
+    A text takes as long with a thousand values as with one; `before` knows the spellings of those that it had.
     """
 
-    def __init__(self, values: Iterable[str] = ()) -> None:
+    def __init__(self, values: Iterable[str] = (), before: Redactor | None = None) -> None:
         # Keys are sent without surrounding white space.
         self.values = frozenset(bare for value in values if len(bare := value.strip()) >= MIN_SECRET_CHARS)
+        self._before = {} if before is None else before._spellings
 
     @cached_property
-    def _pattern(self) -> re.Pattern[str] | None:
-        spellings = {spelling for value in self.values for spelling in _spellings(value)}
-        longest_first = sorted(spellings, key=len, reverse=True)
-        return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+    def _spellings(self) -> dict[str, list[str]]:
+        return {value: self._before.get(value) or list(_spellings(value)) for value in self.values}
+
+    @cached_property
+    def _by_beginning(self) -> dict[str, list[str]]:
+        """The spellings by their first characters, each after the longer ones."""
+        found: dict[str, list[str]] = {}
+        for each in sorted({each for spelt in self._spellings.values() for each in spelt}, key=len, reverse=True):
+            found.setdefault(each[:MIN_SECRET_CHARS], []).append(each)
+        return found
 
     def __call__(self, value: Any) -> Any:
         """Return a JSON value in which no string holds one of the values: a service may quote what it was sent."""
-        if self._pattern is None:
+        if not self.values:
             return value
         if isinstance(value, str):
-            return self._pattern.sub(MASK, value)
+            return self._masked(value)
         if isinstance(value, list | tuple):
             return type(value)(map(self, value))
         if isinstance(value, dict):
@@ -52,10 +60,27 @@ class Redactor:
 
     def clean(self, error: RagError) -> None:
         """Remove the values from an error's sentence and details."""
-        if self._pattern is not None:
+        if self.values:
             error.message = self(error.message)
             error.details = self(error.details)
             error.args = self(error.args)
+
+    @cached_property
+    def _places(self) -> re.Pattern[str]:
+        """Finds the places where a spelling may begin, by what the first, the second, … character of one may be."""
+        columns = ("".join(sorted(set(column))) for column in zip(*self._by_beginning, strict=True))
+        return re.compile("(?=" + "".join(f"[{re.escape(column)}]" for column in columns) + ")")
+
+    def _masked(self, text: str) -> str:
+        seen: list[str] = []
+        at = 0
+        for place in map(re.Match.start, self._places.finditer(text)):
+            if place >= at and (likely := self._by_beginning.get(text[place : place + MIN_SECRET_CHARS])):
+                found = next((each for each in likely if text.startswith(each, place)), None)
+                if found is not None:
+                    seen += (text[at:place], MASK)
+                    at = place + len(found)
+        return "".join((*seen, text[at:])) if seen else text
 
 
 def _spellings(value: str) -> Iterator[str]:

@@ -26,6 +26,8 @@ ErrorT = TypeVar("ErrorT", bound=RagError)
 
 # 64 texts of 4,096 numbers are about 6 MB as JSON; a body far beyond that answers nothing that is asked here.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+REST_SECONDS, MAX_REST_SECONDS = 2.0, 30.0
+"""How long a service that has too many requests is left alone when it does not say, and at most."""
 _NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 _BAD_REQUEST = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
 
@@ -116,6 +118,12 @@ class VendorDialect(Dialect):
 
     def asked_wait_seconds(self, error: BaseException | None) -> float | None:
         return error.wait_seconds if isinstance(error, _PassingError) else None
+
+    def rest_seconds(self, error: RagError) -> float:
+        if not isinstance(error, _PassingError):
+            return 0.0
+        usual = REST_SECONDS if error.details["error_type"] == "rate_limit" else 0.0
+        return min(max(error.wait_seconds or 0.0, usual), MAX_REST_SECONDS)
 
     def log_retry(self, error: BaseException | None, attempt: int) -> None:
         log.warning("request is repeated", provider=self._provider, attempt=attempt, reason=str(error))

@@ -12,7 +12,6 @@ import os
 import re
 import stat
 import threading
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from fnmatch import fnmatchcase
@@ -120,7 +119,8 @@ class Placeholders:
 
     Allowed are the variables of `environ` whose names match one of `patterns` (`*_API_KEY`, case-sensitive), except
     those in `own`, and files below `secret_dirs`, except the `own_files`. Each may go to the hosts that `secret_hosts`
-    allows. `said` knows every value that was ever resolved, and the last secrets that were typed.
+    allows. `said` knows every value of a variable or file that was ever resolved, and the last secrets that were typed,
+    with what was typed around a placeholder. A default is no secret.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Placeholders:
         self._own_files = tuple(own_files)
         self._lock = threading.Lock()
         self._values = frozenset[str]()
-        self._typed: deque[str] = deque(maxlen=MAX_TYPED)
+        self._typed: dict[str, None] = {}
         self.said = Redactor()
 
     def resolve(
@@ -168,12 +168,16 @@ class Placeholders:
 
     def _remember(self, values: Collection[str], typed: Collection[str]) -> None:
         with self._lock:
-            new = [each for each in typed if each not in self._typed]
-            if new or not self._values.issuperset(values):
-                # Anybody who may test a connection can type any number of them, so only the last are known.
-                self._typed.extend(new)
-                self._values = self._values.union(values)
-                self.said = Redactor(self._values.union(self._typed))
+            is_known = self._typed.keys() >= set(typed) and self._values.issuperset(values)
+            for each in typed:
+                self._typed.pop(each, None)  # to be the last one
+                self._typed[each] = None
+            if is_known:
+                return
+            # Anybody who may test a connection can type any number of them, so only the last are known.
+            self._typed = dict.fromkeys(list(self._typed)[-MAX_TYPED:])
+            self._values = self._values.union(values)
+            self.said = Redactor(self._values.union(self._typed), self.said)
 
     def faults(
         self,
@@ -277,11 +281,11 @@ class Placeholders:
     def _resolved(
         self, config: Mapping[str, Any], schema: JsonSchema, values: set[str], typed: set[str]
     ) -> dict[str, Any]:
-        """Resolve all strings; add what must not be shown to `values` (what was put in) or `typed`."""
+        """Resolve all strings; add what must not be shown to `values` (of variables and files) or `typed`."""
 
         def put_in(token: re.Match[str]) -> str:
             value = self._value_of(token)
-            if token.group() != "$$":
+            if token.group() != "$$" and not self._is_default(token):
                 values.add(value)
             return value
 
@@ -290,8 +294,8 @@ class Placeholders:
                 typed.add(place.text)
                 return place.text
             found = _TOKEN.sub(put_in, place.text)
-            if place.field == "secret":
-                values.add(found)
+            if place.field == "secret" and found not in values:
+                typed.add(found)
             return found
 
         found: dict[str, Any] = mapped(config, schema, text)
@@ -324,6 +328,10 @@ class Placeholders:
         except UnicodeEncodeError:
             raise _WrongPlaceholderError(f"The variable {name} does not hold text in UTF-8") from None
         return value or ""
+
+    def _is_default(self, token: re.Match[str]) -> bool:
+        variable = _VARIABLE.fullmatch(token["inside"] or "")
+        return variable is not None and variable["default"] is not None and not self._environ.get(variable["name"])
 
     def _content_of(self, written: str) -> str:
         try:

@@ -13,6 +13,7 @@ import structlog
 
 from providers.base import ProviderContext
 from providers.embeddings.openai import OpenAIProvider
+from providers.outbound import vendor_dialect
 from providers.outbound.call_sizes import OwnCallSizes
 from providers.outbound.json_client import RetryPolicy
 from providers.outbound.refusals import RefusedTextsError
@@ -73,6 +74,15 @@ def test_a_long_retry_after_is_passed_on_instead_of_waited_for(server, openai, w
     assert error.retry_after_seconds == 3600
     assert waits == []
     assert len(server.requests) == 1
+
+
+def test_a_service_with_too_many_requests_is_left_alone_for_a_while(server, openai, monkeypatch):
+    for seconds, calls in ((PATIENCE_SECONDS, 3), (1e-9, 6)):
+        monkeypatch.setattr(vendor_dialect, "REST_SECONDS", seconds)
+        server.requests.clear()
+        server.script, connection = [Answer(429)] * 6, openai()
+        assert failure(connection).message == failure(connection).message
+        assert len(server.requests) == calls
 
 
 def test_a_request_on_a_broken_connection_is_repeated_and_a_dead_server_unavailable(server, openai, waits):

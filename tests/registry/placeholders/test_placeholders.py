@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from registry.placeholders import resolving
 from registry.placeholders.resolving import (
     MAX_FILE_BYTES,
     MAX_PLACEHOLDERS,
@@ -148,13 +149,23 @@ def test_no_other_field_takes_a_placeholder(placeholders, field):
     }
 
 
-def test_a_secret_may_not_have_a_default_and_the_redactor_knows_the_inserted_values(placeholders):
+def test_a_secret_may_not_have_a_default_and_the_redactor_knows_the_inserted_values_and_what_was_typed_last(
+    placeholders,
+):
     for written in ("${OPENAI_API_KEY:-sk-planted}", "${OPENAI_API_KEY:-}", "${RAG_MISSING:-x}"):
         [fault] = placeholders.faults({"key": written}, SECRETS)
         assert fault == Fault("/key", "A secret has no default: it would be stored in clear")
     found = placeholders.resolve({"key": "${OPENAI_API_KEY}", "fine": "sk-literal", "plain": "other"}, SECRETS)
     assert found.redactor("sk-planted sk-literal other") == "*** *** other"
     assert placeholders.said("sk-planted") == "***"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resolving, "MAX_TYPED", 5)
+        for n in range(20):
+            schema = {"properties": SECRETS["properties"] | ADDRESS["properties"]}
+            form = {"url": f"http://${{RAG_NO_HOST:-host-{n}}}", "key": f"typed-{n}-${{OPENAI_API_KEY}}"}
+            placeholders.resolve(form, schema)
+    assert placeholders.said.values == {"sk-planted", *(f"typed-{n}-sk-planted" for n in range(15, 20))}
+    assert placeholders.said("host-1 typed-19-sk-planted typed-1-sk-planted") == "host-1 *** typed-1-***"
     placeholders = Placeholders({"RAG_A": "${RAG_B} $$", "RAG_B": "planted"})
     assert placeholders.resolve({"a": "${RAG_A}"}, SECRETS).config == {"a": "${RAG_B} $$"}
 
