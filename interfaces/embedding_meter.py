@@ -17,8 +17,9 @@ from wrapper.access.daily_use import DailyUse
 class EmbeddingMeter:
     """Puts the limit of embedded tokens for a day around calls that embed, for callers who have one.
 
-    Tokens are counted as chunks are: by the model's own tokenizer, or by cl100k_base where the connection has none. A
-    call that was let in is counted when it has succeeded, so calls at the same time may together go beyond the limit.
+    Tokens are counted as chunks are: by the model's own tokenizer, or by cl100k_base where the connection has none; a
+    text that was tokenized just now is not tokenized again. A call that was let in is counted when it has succeeded, so
+    calls at the same time may together go beyond the limit.
     """
 
     def __init__(self, daily_use: DailyUse) -> None:

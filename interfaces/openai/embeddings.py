@@ -8,6 +8,7 @@ from interfaces.openai.face import body_of
 from interfaces.openai.known_models import embedding_of
 from interfaces.web.current_request import layers
 from providers.embeddings.base import EmbeddingProvider
+from providers.outbound.refusals import RefusedTextsError
 from retrieval.chunking.tokens import token_counter
 from schemas.errors import InvalidInputError
 from schemas.wire.openai.embeddings import EMBEDDINGS, embeddings_answer
@@ -28,7 +29,10 @@ def embed() -> Response:
     _check_dimensions(provider.dimension, asked["dimensions"], provider)
     if layers().connections.address(connection) is not None:
         change_lane(Lane.SERVICE)
-    vectors = layers().embeddings.embed_all(connection.id, texts)
+    try:
+        vectors = layers().embeddings.embed_all(connection.id, texts)
+    except RefusedTextsError as error:
+        raise error.moved(texts, field="input") from error
     _check_dimensions(vectors.shape[1], asked["dimensions"], provider)
     counts = [token_counter(provider).count(text) for text in texts]
     most = provider.max_input_tokens

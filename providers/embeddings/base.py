@@ -17,6 +17,8 @@ from schemas.connections import ModelInfo
 from schemas.errors import InvalidInputError, RagError, UnavailableError
 from schemas.records import Vector
 
+MAX_COUNTS = 4_096
+
 
 class OtherDimensionError(UnavailableError):
     """The vectors have another dimension than those before them, or than the configuration says."""
@@ -173,6 +175,24 @@ class SupportsTokens(ABC):
     @abstractmethod
     def token_starts(self, text: str) -> list[int]:
         """Return the character at which each token starts, ascending, without the tokens that the model adds."""
+
+
+class TokenCounts:
+    """The token counts of the texts that were tokenized last, by their hashes, so that none is tokenized again only to
+    be counted. Safe for use by several threads."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+
+    def find(self, text: str) -> int | None:
+        return self._counts.get(hash(text))
+
+    def keep(self, text: str, count: int) -> int:
+        """Keep a count and return it."""
+        if len(self._counts) >= MAX_COUNTS:
+            self._counts = {}
+        self._counts[hash(text)] = count
+        return count
 
 
 def checked_texts(texts: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 import structlog
 
 from providers.base import ProviderContext, Registry
-from providers.embeddings.base import EmbeddingProvider, SupportsTokens
+from providers.embeddings.base import EmbeddingProvider, SupportsTokens, TokenCounts
 from providers.embeddings.minilm_graph import HIDDEN, MAX_TOKENS, Graph, build_graph
 from providers.embeddings.minilm_int8 import Int8Graph
 from providers.embeddings.minilm_parts import (
@@ -77,6 +77,7 @@ class MiniLMProvider(EmbeddingProvider, SupportsTokens):
         self._threads: int | None = self.config.get("threads")
         self._lock = threading.Lock()
         self._loaded: dict[str, _Loaded] = {}
+        self._counts = TokenCounts()
 
     @classmethod
     def connection_schema(cls) -> JsonSchema:
@@ -109,7 +110,10 @@ class MiniLMProvider(EmbeddingProvider, SupportsTokens):
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of the whole text as the model counts them, [CLS] and [SEP] included, before any
         cut."""
-        return len(self._load(self.model).tokenizer.encode_batch_fast([text])[0])
+        known = self._counts.find(text)
+        if known is not None:
+            return known
+        return self._counts.keep(text, len(self._load(self.model).tokenizer.encode_batch_fast([text])[0]))
 
     def can_read(self, question: str) -> bool:
         """Return whether at least half of the question's tokens are words, or parts of words, of the vocabulary."""
@@ -138,7 +142,10 @@ class MiniLMProvider(EmbeddingProvider, SupportsTokens):
         vectors = np.empty((len(texts), HIDDEN), dtype=np.float32)
         cut = 0
         for start in range(0, len(texts), MAX_TOKENISED_TEXTS):
-            encodings = loaded.tokenizer.encode_batch_fast(texts[start : start + MAX_TOKENISED_TEXTS])
+            part = texts[start : start + MAX_TOKENISED_TEXTS]
+            encodings = loaded.tokenizer.encode_batch_fast(part)
+            for text, encoding in zip(part, encodings, strict=True):
+                self._counts.keep(text, len(encoding))
             cut += sum(len(encoding) > MAX_INPUT_TOKENS for encoding in encodings)
             windows = [_windows(encoding.ids) for encoding in encodings]
             vectors[start : start + len(encodings)] = _embed_windows(loaded.session, windows)

@@ -36,18 +36,27 @@ class RefusedTextsError(InvalidInputError):
     for the others, by their places in the list."""
 
     def __init__(
-        self, texts: Sequence[str], refused: Mapping[int, InvalidInputError], accepted: Mapping[int, Any]
+        self,
+        texts: Sequence[str],
+        refused: Mapping[int, InvalidInputError],
+        accepted: Mapping[int, Any],
+        field: str = "texts",
     ) -> None:
         first = min(refused)
         begins = " ".join(texts[first][: 2 * MAX_BEGINNING_CHARS].split())[:MAX_BEGINNING_CHARS]
         others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-        place = {"field": "texts", "index": first}
+        place = {"field": field, "index": first}
         super().__init__(
-            f"texts[{first}], which begins “{begins}”,{others} is refused: {refused[first].message}",
+            f"{field}[{first}], which begins “{begins}”,{others} is refused: {refused[first].message}",
             **{**refused[first].details, **place},
         )
         self.refused = dict(refused)
         self.accepted = dict(accepted)
+
+    def moved(self, texts: Sequence[str], *, by: int = 0, field: str = "texts") -> RefusedTextsError:
+        """Return the error for a list in which the texts are so many places later, and for the name that it has."""
+        refused, accepted = ({by + place: each for place, each in of.items()} for of in (self.refused, self.accepted))
+        return RefusedTextsError(texts, refused, accepted, field)
 
 
 def all_said(content: bytes, redact: Redactor) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from providers.base import Provider, ProviderContext
@@ -35,6 +34,7 @@ class RerankProvider(Provider):
     kind = "rerank"
     limits: ClassVar[Mapping[str, Any]] = {"max_texts": MAX_TEXTS}
     retry: ClassVar[RetryPolicy] = RetryPolicy(attempts=2)
+    _calls: Calls | None = None
 
     def __init__(
         self, config: Mapping[str, Any], context: ProviderContext | None = None, *, retry: RetryPolicy | None = None
@@ -79,16 +79,14 @@ class RerankProvider(Provider):
         if not texts:
             return []
         try:
-            answers = self._calls.ask(texts, partial(self._rerank, query))
+            scores = self._rerank(query, list(texts))
         except InvalidInputError:
             raise  # a faulty text says nothing about the service
         except RagError:
             self._answered_at = None
             raise
         self._answered_at = time.monotonic()
-        if answers.refused:
-            raise RefusedTextsError(texts, answers.refused, answers.rows)
-        return [answers.rows[place] for place in range(len(texts))]
+        return scores
 
     def answered(self, within_seconds: float) -> dict[str, Any] | None:
         age_seconds = math.inf if self._answered_at is None else time.monotonic() - self._answered_at
@@ -99,13 +97,21 @@ class RerankProvider(Provider):
         return {"model": self.model}
 
     def try_out(self) -> dict[str, Any]:
-        texts = min(TRIED_TEXTS, self._calls.most.texts)
-        self.rerank("connection test", [f"text {number}" for number in range(1, texts + 1)])
-        return {"model": self.model, **self._calls.told()}
+        self.rerank("connection test", [f"text {number}" for number in range(1, TRIED_TEXTS + 1)])
+        return {"model": self.model, **(self._calls.told() if self._calls else {})}
 
     @abstractmethod
     def _rerank(self, query: str, texts: list[str]) -> list[float]:
         """Score at least one text, all checked already."""
+
+    def _in_calls(self, texts: list[str], call: Callable[[list[str]], list[float]]) -> list[float]:
+        """Return the scores that `call` returns for the texts, called for as many as the service takes. Raises
+        RefusedTextsError."""
+        assert self._calls is not None
+        answers = self._calls.ask(texts, call)
+        if answers.refused:
+            raise RefusedTextsError(texts, answers.refused, answers.rows)
+        return [answers.rows[place] for place in range(len(texts))]
 
     def _scores(self, results: Any, name: str, count: int) -> list[float]:
         """Return the scores of `count` texts, which an answer lists as `{index, <name>}` in any order.

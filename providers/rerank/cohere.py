@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from providers.base import Registry
 from providers.outbound.answers import listed
 from providers.rerank.base import RerankProvider
@@ -21,6 +23,9 @@ class CohereProvider(RerankProvider):
         return read_schema("rerank-cohere")
 
     def _rerank(self, query: str, texts: list[str]) -> list[float]:
+        return self._in_calls(texts, partial(self._ask, query))
+
+    def _ask(self, query: str, texts: list[str]) -> list[float]:
         body = {"model": self.model, "query": query, "documents": texts}
         answer = self._fields.post("/rerank", body, {"top_n": len(texts)})
         with self._service.reading():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from providers.base import Registry
 from providers.outbound.answers import array
 from providers.outbound.recognition import Sign
@@ -25,6 +27,9 @@ class TEIProvider(RerankProvider):
         return read_schema("rerank-tei")
 
     def _rerank(self, query: str, texts: list[str]) -> list[float]:
+        return self._in_calls(texts, partial(self._ask, query))
+
+    def _ask(self, query: str, texts: list[str]) -> list[float]:
         answer = self._fields.post("/rerank", {"query": query, "texts": texts}, {"truncate": True})
         with self._service.reading():
             results = array(answer)

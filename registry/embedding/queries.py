@@ -133,8 +133,7 @@ class QueryEmbeddings:
             try:
                 parts.append(self._metered(connection, part, partial(connection.embed, part)))
             except RefusedTextsError as error:
-                refused = {start + place: each for place, each in error.refused.items()}
-                raise RefusedTextsError(texts, refused, {}) from error
+                raise error.moved(texts, by=start) from error
         return np.concatenate(parts)
 
     def _batches_of(self, live: LiveConnection, connection: EmbeddingProvider) -> EmbeddingBatches:

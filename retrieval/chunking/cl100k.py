@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from providers.embeddings.base import TokenCounts
 from schemas.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -33,11 +34,13 @@ class Cl100k:
     """
 
     def count_tokens(self, text: str) -> int:
-        return len(_loaded().encoding.encode_to_numpy(text))
+        encoding, _, counts = _loaded()
+        known = counts.find(text)
+        return counts.keep(text, len(encoding.encode_to_numpy(text))) if known is None else known
 
     def token_starts(self, text: str) -> list[int]:
         """Return the character in which each token starts; a character outside ASCII may have several."""
-        encoding, lengths_bytes = _loaded()
+        encoding, lengths_bytes, _ = _loaded()
         lengths = lengths_bytes[encoding.encode_to_numpy(text)]
         begins_character = np.frombuffer(text.encode(), np.uint8) & 0xC0 != 0x80
         character_of_byte = np.cumsum(begins_character) - 1
@@ -48,6 +51,7 @@ class Cl100k:
 class _Loaded(NamedTuple):
     encoding: Encoding
     lengths_bytes: NDArray[np.int64]  # by token
+    counts: TokenCounts
 
 
 @cache
@@ -57,7 +61,7 @@ def _loaded() -> _Loaded:
     ranks = read_ranks(files("retrieval.chunking").joinpath(RANKS_FILE).read_bytes())
     lengths_bytes = np.fromiter(map(len, ranks), np.int64, len(ranks))
     encoding = tiktoken.Encoding("cl100k_base", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={})
-    return _Loaded(encoding, lengths_bytes)
+    return _Loaded(encoding, lengths_bytes, TokenCounts())
 
 
 def read_ranks(data: bytes) -> dict[bytes, int]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import TimeoutError as NotInTimeError
 from dataclasses import replace
+from math import inf
 from typing import cast
 
 import numpy as np
@@ -13,6 +14,7 @@ import structlog
 
 from providers.embeddings.base import EmbeddingProvider
 from providers.outbound import deadlines
+from providers.outbound.refusals import RefusedTextsError
 from providers.rerank.base import RerankProvider
 from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
@@ -24,6 +26,7 @@ from schemas.access.callers import check_acting
 from schemas.contracts.rerank import RerankAnswer, RerankDocument, Reranked, RerankRequest
 from schemas.contracts.search import FAILED, OK, FusedResult, RerankReceipt
 from schemas.errors import ConflictError, NotFoundError, RagError, UnauthorizedError, UnavailableError
+from schemas.records import Vector
 
 log = structlog.get_logger(__name__)
 
@@ -81,10 +84,13 @@ class Reranking:
         """
         connection = self.connection_of(request.connection)
         texts = [each.text for each in request.documents]
-        if connection is None:
-            scores = self.local_scores(request.query, texts)
-        else:
-            scores = self.scores(connection, request.query, texts)
+        try:
+            if connection is None:
+                scores = self.local_scores(request.query, texts)
+            else:
+                scores = self.scores(connection, request.query, texts)
+        except RefusedTextsError as error:
+            raise error.moved(texts, field="documents") from error
         return RerankAnswer(_ordered(request.documents, scores)[: request.top_k], connection)
 
     def reordered(
@@ -92,21 +98,27 @@ class Reranking:
     ) -> tuple[list[FusedResult], RerankReceipt]:
         """Return the first results of a search in the order of a connection, and a record of how it was asked.
 
-        When it gives no usable order in time, they are returned as they are, and the record says why. Raises
-        UnauthorizedError when the caller may not go on; it is not asked then.
+        When it gives no usable order in time, they are returned as they are; those that the model refuses alone come
+        last; the record says why. Raises UnauthorizedError when the caller may not go on; it is not asked then.
         """
         first = list(results[:RERANKED])
         began = time.monotonic()
+        scores: Sequence[float | None]
+        refusal = None
         try:
             scores = self._scores_of(connection, query, first, within_seconds)
         except UnauthorizedError:
             raise
+        except RefusedTextsError as error:
+            log.warning("some results are not reranked", connection=connection, results=sorted(error.refused))
+            scores, refusal = [error.accepted.get(place) for place in range(len(first))], error.message
         except RagError as error:
             log.warning("no reranking", connection=connection, reason=error.message)
             return first, RerankReceipt(connection, FAILED, 0, _milliseconds_since(began), error.message)
         scored = [replace(each, rerank_score=score) for each, score in zip(first, scores, strict=True)]
-        order = sorted(scored, key=lambda each: -(each.rerank_score or 0.0))
-        return order, RerankReceipt(connection, OK, len(order), _milliseconds_since(began))
+        order = sorted(scored, key=lambda each: -inf if each.rerank_score is None else each.rerank_score, reverse=True)
+        count = sum(score is not None for score in scores)
+        return order, RerankReceipt(connection, OK, count, _milliseconds_since(began), refusal)
 
     def scores(self, connection: str, query: str, texts: Sequence[str]) -> list[float]:
         """Return the score of each text by a connection. Raises what `RerankProvider.rerank` raises, or
@@ -123,7 +135,7 @@ class Reranking:
         with embedding_errors():
             provider = cast(EmbeddingProvider, self._connections.open(self._embedding_connection, "embedding"))
             asked = [query, *texts]
-            vectors = self._metered(provider, asked, lambda: provider.embed(asked))
+            vectors = self._embedded(provider, asked)
         own = cosines(list(vectors))[0, 1:].astype(np.float64)
         first = np.argsort(-own, kind="stable")[:SMOOTHED]
         similar = self._words.of([texts[position] for position in first])
@@ -132,6 +144,15 @@ class Reranking:
         found = np.minimum(own, scores.min())
         found[first] = scores
         return cast(list[float], found.tolist())
+
+    def _embedded(self, provider: EmbeddingProvider, asked: list[str]) -> Vector:
+        """Return the vectors of a question and of texts. Raises RefusedTextsError with the places of the texts."""
+        try:
+            return self._metered(provider, asked, lambda: provider.embed(asked))
+        except RefusedTextsError as error:
+            if 0 in error.refused:
+                raise error.refused[0] from error
+            raise error.moved(asked[1:], by=-1) from error
 
     def _scores_of(
         self, connection: str, query: str, results: Sequence[FusedResult], within_seconds: float

@@ -191,7 +191,8 @@ class CollectionsReceipt:
 @dataclass(frozen=True, slots=True)
 class RerankReceipt:
     """A record of how a connection put the best `count` results in another order. `status` is ok or failed; after a
-    failure, of which `error` is the reason, the results are in the order that they had before."""
+    failure, of which `error` is the reason, the results are in the order that they had before. An order without the
+    results that the model refused is ok, and `error` names the first of them."""
 
     connection: str
     status: str

@@ -14,6 +14,7 @@ from schemas.contracts.kept_files import KeptFileNotFoundError
 from schemas.errors import QuotaError
 from schemas.storage.erasure import Target
 from tests.support.commands import files_holding
+from tests.support.model_server import as_json, openai_answer
 
 MODEL = "all-MiniLM-L6-v2"
 TEXTS = ["Backups are kept for thirty days.", "The coffee machine is cleaned every Friday."]
@@ -117,6 +118,27 @@ def test_a_connection_may_be_called_what_a_client_insists_on(client, embed, expe
     assert answer["model"] == "text-embedding-ada-002"
     names = [each["id"] for each in client.get("/v1/models").json["data"]]
     assert (names.count(MODEL), names.count("text-embedding-ada-002")) == (1, 1)
+
+
+def test_a_service_that_takes_few_texts_is_asked_for_few_and_one_that_it_refuses_is_named(client, connected, models):
+    def answer(body):
+        if len(body["input"]) > 10:
+            return as_json({"error": {"message": "it should not be larger than 10"}}, 400)
+        refused = any("bad" in text for text in body["input"])
+        return (
+            as_json({"detail": [{"loc": ["body", "input"], "msg": "is bad"}]}, 422) if refused else openai_answer(body)
+        )
+
+    models.routes["/v1/embeddings"] = answer
+    connected("few", "openai", {"model": "few", "url": f"{models.url}/v1"})
+    asked = {"model": "few", "input": [f"text {number}" for number in range(40)]}
+    assert len(client.post("/v1/embeddings", json=asked).json["data"]) == 40
+    asked["input"][35] = "bad text"
+    answer = client.post("/v1/embeddings", json=asked)
+    assert (answer.status_code, answer.json["error"]["param"]) == (400, "input")
+    assert answer.json["details"]["index"] == 35
+    assert "input[35], which begins “bad text”, is refused" in answer.json["error"]["message"]
+    assert answer.json["error"]["message"].endswith("(HTTP 422): input: is bad")
 
 
 @pytest.mark.slow

@@ -98,6 +98,12 @@ def test_a_planted_secret_is_in_no_answer_of_any_route(client, connection_id, se
     assert SECRET not in said.out + said.err
 
 
+def test_the_health_of_one_connection_is_asked_for_by_its_id(client):
+    answer = client.get("/api/connections/health?id=default")
+    assert [each["id"] for each in answer.json["connections"]] == ["default"]
+    assert client.get("/api/connections/health?id=nobody").status_code == 404
+
+
 def test_only_documents_have_collections(client):
     answer = client.get("/api/connections/default/collections")
     assert (answer.status_code, answer.json["code"]) == (409, "wrong_connection_type")

@@ -88,6 +88,12 @@ def test_vectors_and_tokens_are_those_of_an_independent_bert(minilm):
 
 
 @pytest.mark.slow
+def test_a_text_that_was_embedded_is_not_tokenized_again_to_be_counted(minilm, monkeypatch):
+    minilm.embed(["rivers and lakes"])
+    monkeypatch.setattr(minilm, "_load", None)
+    assert minilm.count_tokens("rivers and lakes") == 5
+
+
 def test_a_longer_text_is_the_mean_of_its_windows_of_256_tokens_weighted_by_their_tokens(minilm):
     first, rest = " ".join(["river"] * 254), " ".join(["volcano"] * 60)  # one token each, and two special ones
     assert minilm.count_tokens(first) == 256

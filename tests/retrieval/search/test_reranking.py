@@ -5,13 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from providers.outbound.refusals import RefusedTextsError
 from providers.rerank.base import RerankProvider
 from retrieval.search.reranking import RERANKED, Reranking
 from schemas.access.callers import ANYBODY, acting_as, carried
 from schemas.connections import Connection
 from schemas.contracts.rerank import RerankDocument, RerankRequest
 from schemas.contracts.search import FusedResult
-from schemas.errors import ConflictError, NotFoundError, UnauthorizedError, UnavailableError
+from schemas.errors import ConflictError, InvalidInputError, NotFoundError, UnauthorizedError, UnavailableError
 from tests.support.live import PATIENCE_SECONDS
 
 
@@ -88,6 +89,17 @@ def test_a_connection_is_not_asked_for_a_caller_who_may_not_go_on_nor_about_noth
 
     with acting_as(ANYBODY, still), pytest.raises(UnauthorizedError):
         reranking.reordered("scripted", "q", found("a", "b"), PATIENCE_SECONDS)
+
+
+def test_results_that_the_model_refuses_come_last_and_are_told(reranking, act):
+    def refuse(texts):
+        raise RefusedTextsError(texts, {0: InvalidInputError("too long")}, {1: -2.0, 2: -1.0})
+
+    act(refuse)
+    order, receipt = reranking.reordered("scripted", "q", found("a", "b", "c"), PATIENCE_SECONDS)
+    assert [(each.content, each.rerank_score) for each in order] == [("c", -1.0), ("b", -2.0), ("a", None)]
+    assert (receipt.status, receipt.count) == ("ok", 2)
+    assert receipt.error == "texts[0], which begins “a”, is refused: too long"
 
 
 def test_a_connection_that_heeds_no_deadline_is_not_waited_for(reranking, act):
