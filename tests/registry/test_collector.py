@@ -231,24 +231,6 @@ def test_documents_carry_title_and_source_by_the_collections_fields_and_top_k_bo
     assert collected.receipt.query_text == "exactly this"
 
 
-def test_a_hanging_embedding_connection_leaves_every_other_connection_its_threads(world, connections, open_collector):
-    """More requests than a connection has threads wait for one that hangs; another connection still answers."""
-    connections.create(Connection("hanging", "embedding", "words", {"model": "hanging"}))
-    world.add("docs", 0.1)
-    world.gate, world.quick = threading.Event(), {"words-1"}
-    collector = open_collector()
-    selected = (SelectedCollection("local", "docs", "hanging"),)
-    with ThreadPoolExecutor(64) as pool:
-        stuck = [
-            pool.submit(carried(collector.collect), CollectRequest(f"question {number}", "", "", selected))
-            for number in range(64)
-        ]
-        healthy = collector.collect(request("docs", message="and you?"))
-        assert (healthy.result, [each.done() for each in stuck]) == ("match", [False] * 64)
-        world.gate.set()
-        assert {each.result().result for each in stuck} == {"match"}
-
-
 def test_a_hanging_service_leaves_every_other_service_its_threads(world, registry, connections, open_collector):
     gate = threading.Event()
 

@@ -10,9 +10,8 @@ from providers.chat.openai import OpenAIProvider
 from providers.contract_tests import ChatTests
 from providers.outbound.json_client import RetryPolicy
 from registry.provider_discovery import BUILTINS
-from schemas.connections import InvalidConfigurationError
 from schemas.contracts.chat import Message
-from schemas.errors import ConfigurationError, InvalidInputError, UnavailableError
+from schemas.errors import ConfigurationError, UnavailableError
 from tests.support.http_stub import running
 
 KEY = "sk-planted-1234"
@@ -125,25 +124,6 @@ def test_an_answer_without_text_is_unusable(connect, server, body):
         connect().chat(HELLO)
 
 
-@pytest.mark.parametrize(
-    ("status", "kind", "error_type"),
-    [
-        (400, InvalidInputError, "unknown"),
-        (401, ConfigurationError, "authentication"),
-        (403, ConfigurationError, "authorization"),
-        (404, ConfigurationError, "not_found"),
-        (429, UnavailableError, "rate_limit"),
-        (500, UnavailableError, "unknown"),
-    ],
-)
-def test_each_refusal_has_its_kind_and_never_quotes_the_key(connect, server, status, kind, error_type):
-    server.script = [(status, {"error": {"message": f"no, {KEY}"}})]
-    with pytest.raises(kind) as caught:
-        connect(api_key=KEY).chat(HELLO)
-    assert caught.value.details["error_type"] == error_type
-    assert KEY not in caught.value.message + str(caught.value.details)
-
-
 def test_a_check_counts_models_and_a_trial_asks_for_one_token(connect, server):
     connection = connect()
     assert connection.check() == {"models_count": 2}
@@ -153,18 +133,13 @@ def test_a_check_counts_models_and_a_trial_asks_for_one_token(connect, server):
     assert connection.health().status == "healthy"
 
 
-@pytest.mark.parametrize("config", [{"temperature": 3}, {"max_tokens": 0}, {"url": "nowhere"}, {"colour": "red"}])
-def test_a_wrong_configuration_is_refused(connect, config):
-    with pytest.raises(InvalidConfigurationError):
-        connect(**config)
-
-
 def test_openais_newer_name_for_the_limit_is_tried_and_ollama_says_how_to_get_a_missing_model(server):
     refusal = {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."}}
     server.script = [(400, refusal)]
     with OpenAIProvider({"url": f"{server.url}/v1", "model": "o9"}, retry=RetryPolicy(attempts=1)) as connection:
-        assert connection.chat(HELLO, options={"max_tokens": 5}).content == "Hi."
-    assert server.requests[1][2]["max_completion_tokens"] == 5
+        for _ in range(2):
+            assert connection.chat(HELLO, options={"max_tokens": 5}).content == "Hi."
+    assert [body.get("max_completion_tokens") for _, _, body in server.requests] == [None, 5, 5]
     server.script = [(404, {"error": "model 'm' not found"})]
     with (
         OllamaProvider({"url": server.url, "model": "m"}, retry=RetryPolicy(attempts=1)) as connection,

@@ -51,11 +51,3 @@ def test_the_defaults_are_those_of_the_schema():
         assert openai.model == "text-embedding-3-small"
         assert ollama.model == "nomic-embed-text"
         assert (minilm.model, minilm.dimension, minilm.max_input_tokens) == ("all-MiniLM-L6-v2", 384, 8384)
-
-
-def test_the_url_model_and_key_of_the_configuration_are_used(server, openai):
-    openai(url=f"{server.url}/v1/", model="m", api_key="k").embed(["hello"])
-    [request] = server.requests
-    assert request.path == "/v1/embeddings"
-    assert request.body == {"model": "m", "encoding_format": "base64", "input": ["hello"]}
-    assert request.headers["Authorization"] == "Bearer k"

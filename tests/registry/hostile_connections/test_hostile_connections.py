@@ -85,12 +85,7 @@ OTHER_PROTOCOLS = {
 UNUSABLE = {
     "deep list": response(b"[" * 1_000_000),
     "deep object": response(b'{"data":' * 100_000),
-    "NaN": response(b'{"data": [{"embedding": [NaN]}]}'),
-    "infinity": response(b'{"data": [{"embedding": [1e999]}]}'),
     "broken base64": response(b'{"data": [{"embedding": "' + b"A" * 10_001 + b'"}]}'),
-    "odd index": response(b'{"data": [{"index": {"a": 1}, "embedding": [1]}]}'),
-    "no list": response(b'{"data": 7}'),
-    "null": response(b"null"),
     "no Unicode": response(b"\xff\xfe"),
     "no gzip": response(b"not gzip", Content_Encoding="gzip"),
     "a thousand packings": response(b"x", Content_Encoding=", ".join(["gzip"] * 1000)),
@@ -182,22 +177,6 @@ NO_NAMES = ("a" * 64 + ".example", "a..example", ".example", "xn--\u00e4", "\u20
 def test_an_address_with_a_zone_or_escapes_and_an_invalid_name_are_refused(try_out, host):
     other = "invalid_config" if host in NO_NAMES else "blocked"
     assert try_out({"url": f"http://{host}/"}).error_type in ("network", other)
-
-
-def test_a_host_that_the_operator_does_not_allow_is_not_asked(try_out):
-    with raw_server(saying(response())) as server:
-        for policy in ("public", "https://loopback", "10.0.0.0/8", "*.example"):
-            assert try_out({"url": server.url}, policy=policy).error_type == "blocked"
-        assert server.requests == []
-
-
-@pytest.mark.parametrize(
-    "status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary Redirect", "308 Permanent"]
-)
-def test_a_redirect_to_the_metadata_address_is_refused(try_out, status):
-    with raw_server(saying(response(b"", status, Location=f"http://{METADATA}/latest/"))) as server:
-        report = try_out({"url": server.url, "api_key": KEY})
-    assert (failed_stage(report).name, report.error_type) == ("authenticate", "invalid_config")
 
 
 # All that is refused is in tests/providers/outbound/test_addresses.py.
