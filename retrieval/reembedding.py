@@ -18,6 +18,7 @@ import numpy as np
 import structlog
 
 from providers.embeddings.base import EmbeddingProvider, OtherDimensionError
+from providers.outbound.refusals import RefusedTextsError
 from registry.connections import Connections
 from registry.embedding.queries import QueryEmbeddings
 from registry.stored_connections import ConnectionNotFoundError
@@ -164,28 +165,26 @@ class Reembedder:
 
     def _embedded(self, part: Part, connection: EmbeddingProvider, texts: Sequence[str]) -> Vector:
         """Embed texts of a part. Raises InvalidInputError, with the id of the document, when one of them is refused."""
-
-        def refusal(some: Sequence[str]) -> InvalidInputError | None:
-            try:
-                self._embed(part.connection, connection, some)
-            except InvalidInputError as error:
-                return error
-            return None
-
         try:
             return self._embed(part.connection, connection, texts)
-        except InvalidInputError:
-            suspects = texts
-            while len(suspects) > 1:
-                half = suspects[: len(suspects) // 2]
-                suspects = suspects[len(half) :] if refusal(half) is None else half
-            refused = refusal(suspects)
-            # Else the texts are too many for one call, or the service refuses whatever it is asked.
-            if refused is None or refusal([HARMLESS]) is not None:
+        except RefusedTextsError as error:
+            place = min(error.refused)
+            refused = error.refused[place]
+        except InvalidInputError as error:
+            if len(texts) > 1 or self._refuses_all(part, connection):
                 raise
-            document = next(each for each in part.documents if _text_of(each) == suspects[0])
-            sentence = f"Document '{document.id}' is refused by connection '{part.connection}': {refused.message}"
-            raise InvalidInputError(sentence) from refused
+            place, refused = 0, error
+        document = next(each for each in part.documents if _text_of(each) == texts[place])
+        sentence = f"Document '{document.id}' is refused by connection '{part.connection}': {refused.message}"
+        raise InvalidInputError(sentence) from refused
+
+    def _refuses_all(self, part: Part, connection: EmbeddingProvider) -> bool:
+        """Return whether a connection refuses whatever it is asked."""
+        try:
+            self._embed(part.connection, connection, [HARMLESS])
+        except InvalidInputError:
+            return True
+        return False
 
     def _embed(self, connection_id: str, connection: EmbeddingProvider, texts: Sequence[str]) -> Vector:
         if self._connections.address(self._connections.find(connection_id)) is None:

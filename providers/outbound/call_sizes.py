@@ -179,7 +179,8 @@ class Calls:
 
     def _accepted(self, size: CallSize) -> None:
         learnt = self._learnt
-        if learnt is not None and (size.texts > learnt.texts or size.bytes > learnt.bytes):
+        # A long text goes alone, whatever is known.
+        if learnt is not None and size.texts > 1 and (size.texts > learnt.texts or size.bytes > learnt.bytes):
             self._learnt = None
             self._known.keep(self._service, None)
 
