@@ -314,7 +314,7 @@ class _Run:
         is_open = name == "authenticate" and not self._has_credentials
         message = _WITHOUT_CREDENTIALS if is_open else _PASSED[name]
         if TEXTS_A_CALL in self._said:
-            message += f"; it takes at most {self._said[TEXTS_A_CALL]} texts a call, and is not sent more"
+            message += f"; it is sent at most {self._said[TEXTS_A_CALL]} texts a call, since it refused more"
         self._finish(Stage(name, PASSED, latency_ms, message))
 
     def _skip(self, name: str, message: str, said: dict[str, Any] | None = None) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from providers.base import Provider
 from providers.outbound.network import Network
-from providers.outbound.recognition import Sign, near, shows
+from providers.outbound.recognition import Sign, near, shows, speaks
 from providers.outbound.refusals import RefusedRequestError
 from providers.outbound.trust import is_distrust
 from schemas.configuration import JsonSchema
@@ -168,7 +168,8 @@ def recognised(
             return _of_path(url.rstrip("/"), place)
     parts = urlsplit(url)
     scheme = "http" if parts.scheme == "https" else "https"
-    if shows_sign(parts._replace(scheme=scheme).geturl(), own.sign):
+    opposite = parts._replace(scheme=scheme).geturl()
+    if shows_sign(opposite, own.sign) or (error_type == "network" and speaks(network, opposite, seconds=seconds())):
         return Diagnosis(f"The service speaks {scheme}, not {parts.scheme}", f"Begin the URL with {scheme}://.")
     return None
 

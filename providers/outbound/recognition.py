@@ -33,6 +33,19 @@ class Sign:
     value: str = ""
 
 
+def speaks(network: Network, url: str, *, seconds: float) -> bool:
+    """Return whether an HTTP server answers at a URL, whatever it says to who has no key. Nothing is raised."""
+    try:
+        with (
+            answer_within(seconds),
+            network.session(url) as session,
+            closing(session.get(url, timeout=waits(seconds), allow_redirects=False, stream=True)) as response,
+        ):
+            return bool(response.status_code)
+    except (requests.RequestException, RagError, OSError, ValueError):
+        return False
+
+
 def shows(network: Network, url: str, sign: Sign, *, seconds: float) -> bool:
     """Return whether what answers at a URL shows a sign. It is asked without any key, and nothing is raised."""
     try:

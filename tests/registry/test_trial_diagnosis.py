@@ -61,7 +61,9 @@ def test_another_kind_of_service_a_wrong_tenant_and_a_wrong_scheme_are_told_from
     with knowing(CHROMA) as server:
         url = server.url.replace("http://", "https://")
         said = told(try_out({"url": url}, kind="rag", provider="chromadb"))
-    assert said == "The service speaks http, not https. Begin the URL with http://."
+        assert said == "The service speaks http, not https. Begin the URL with http://."
+        assert said == told(try_out({"url": url, "api_key": KEY}, kind="rerank", provider="cohere"))
+        assert not any(SECRET in headers for _, headers in server.requests)
 
 
 ONE_VECTOR = {"data": [{"index": 0, "embedding": [1.0, 0.5]}]}
