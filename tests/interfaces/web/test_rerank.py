@@ -140,7 +140,7 @@ TWICE = [{"index": 0, "score": 3}, {"index": 1, "score": 2}, {"index": 1, "score
 @pytest.mark.parametrize(
     ("connection", "answer", "said"),
     [
-        ("tei", (429, {"error": "slow down"}), "The reranking service 'tei' "),
+        ("tei", (503, {"error": "slow down"}), "The reranking service 'tei' "),
         ("tei", (200, NAN), "The reranking service 'tei' "),
         ("tei", (200, TWICE), "The reranking service 'tei' "),
         ("hasty", None, "did not answer in 0.5 s"),
