@@ -3,7 +3,6 @@ many ways, and each has its own outcome; those tests ask through the OpenAI conn
 
 import base64
 import socket
-import threading
 import traceback
 from contextlib import ExitStack
 
@@ -96,22 +95,6 @@ def test_a_request_on_a_broken_connection_is_repeated_and_a_dead_server_unavaila
         error = failure(openai(url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1"))
     assert error.details["error_type"] == "network"
     assert len(waits) == 4
-
-
-@pytest.mark.parametrize("begins", [b"", b'{"data": '], ids=["silent", "falls silent"])
-def test_a_server_that_is_silent_times_out_once(server, openai, waits, begins):
-    over = threading.Event()
-
-    def silent(body):
-        if not begins:
-            over.wait(PATIENCE_SECONDS)
-        return Answer(200, begins or None, {"Content-Length": "400"}, hold=over)
-
-    server.script = [silent]
-    error = failure(openai(timeout_seconds=0.05))
-    over.set()
-    assert error.details["error_type"] == "timeout"
-    assert waits == []
 
 
 def test_a_wrong_key_is_the_operators_business_and_stays_secret_and_a_missing_one_is_called_missing(

@@ -20,7 +20,7 @@ from providers.rag_wrapper.dialect import MAX_SENTENCE_CHARS, WrapperDialect
 from schemas.errors import RagError, UnavailableError
 from tests.support.dripping import endless_chunks, endless_head
 from tests.support.live import LIMITS_SECONDS
-from tests.support.raw_server import raw_server, saying
+from tests.support.raw_server import raw_server, saying, silent
 
 KEY = "sk-planted"
 BOTH = ["wrapper", "vendor"]
@@ -52,8 +52,8 @@ def refusal(status, body, **headers):
 
 
 @pytest.mark.parametrize("way", BOTH)
-@pytest.mark.parametrize("speak", [endless_head, endless_chunks], ids=lambda speak: speak.__name__)
-def test_an_answer_that_drips_for_ever_is_given_up_and_not_requested_again(ask, waits, way, speak):
+@pytest.mark.parametrize("speak", [endless_head, endless_chunks, silent], ids=lambda speak: speak.__name__)
+def test_an_answer_that_drips_for_ever_or_does_not_come_is_given_up_and_not_requested_again(ask, waits, way, speak):
     for seconds in LIMITS_SECONDS:
         with raw_server(speak) as server, pytest.raises(UnavailableError) as caught:
             ask(way, server.url, timeout_seconds=seconds)
