@@ -17,6 +17,7 @@ import structlog
 
 from providers.embeddings.base import EmbeddingProvider
 from providers.outbound import deadlines
+from providers.outbound.refusals import RefusedTextsError
 from retrieval.chunking import Chunk, SplitDocument, Syntax
 from retrieval.documents.originals import Originals
 from retrieval.ingest.collection_writer import batches
@@ -280,7 +281,8 @@ class JobWork:
                 index = error.details.get("index", 0 if len(batch) == 1 else None)
                 if index is None:
                     raise
-                sentence = f"{progress.chunk_of(batch[index])} cannot be embedded: {error.message}"
+                alone = error.refused[index] if isinstance(error, RefusedTextsError) else error
+                sentence = f"{progress.chunk_of(batch[index])} cannot be embedded: {alone.message}"
                 raise InvalidInputError(sentence, code=error.code, **error.details) from error
             except UnavailableError as error:
                 self._check(job)
