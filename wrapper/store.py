@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from schemas.errors import DocumentNotFoundError
@@ -25,7 +26,6 @@ from schemas.records import (
     Page,
     TextMatch,
 )
-from schemas.storage.erasure_count import check_write
 from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
 from schemas.where import EVERYTHING, Where, all_of
 from wrapper.catalog import document_changes, gathering, grouping, reads, writes
@@ -195,15 +195,15 @@ class Store:
         ReembeddedMeanwhileError when the collection has another key than `collection_key`.
         """
 
-        def operation(transaction: Transaction) -> WriteOutcome:
-            check_write(transaction)
+        def plan(transaction: Transaction) -> writes.Addition:
             collection = find_collection(transaction, name)
             check_directions(collection, batch.embeddings)
             if unless is not None:
                 writes.check_that_none_matches(transaction, collection, unless)
-            return writes.add_documents(transaction, name, batch, on_conflict=on_conflict, replace_where=replace_where)
+            return writes.plan_addition(transaction, name, batch, on_conflict=on_conflict, replace_where=replace_where)
 
-        return self.writing.write(WriteOutcome, name, operation, options.pinned(collection_id, collection_key))
+        added, options = writes.adding(plan), options.pinned(collection_id, collection_key)
+        return self.writing.write(WriteOutcome, name, added.store, options, documents=added)
 
     def add_part(
         self, collection: Collection, batch: DocumentBatch, options: WriteOptions, *, on_conflict: str
@@ -211,10 +211,9 @@ class Store:
         """Store one part of a stream without waiting for the index. Raises CollectionNotFoundError when the collection
         is gone, also when there is a later one of its name, and ReembeddedMeanwhileError."""
 
-        def operation(transaction: Transaction) -> WriteOutcome:
-            return writes.add_documents(transaction, collection.name, batch, on_conflict=on_conflict)
-
-        return self.writing.commit(collection.name, operation, options.pinned(collection.id, collection.key))
+        added = writes.adding(partial(writes.plan_addition, name=collection.name, batch=batch, on_conflict=on_conflict))
+        options = options.pinned(collection.id, collection.key)
+        return self.writing.commit(collection.name, added.store, options, documents=added)
 
     def patch_document(
         self, name: str, document_id: str, patch: DocumentPatch, options: WriteOptions
@@ -225,16 +224,17 @@ class Store:
         nowhere but in their documents. Raises DocumentNotFoundError, also when it was deleted since.
         """
         changed: list[Document] = []
+        change = document_changes.patching(name, document_id, patch)
 
         def operation(transaction: Transaction) -> WriteOutcome:
-            document, outcome = document_changes.patch_document(transaction, name, document_id, patch)
-            changed.append(document)
+            outcome = change.store(transaction)
+            changed.append(reads.by_ids(transaction, find_collection(transaction, name), [document_id])[document_id])
             return outcome
 
-        written = self.writing.write(WriteOutcome, name, operation, options)
+        written = self.writing.write(WriteOutcome, name, operation, options, documents=change)
         version = written.version
         if changed:
-            document = replace(changed[-1], embedding=None)
+            document = changed[-1]
         else:
             document, collection = self.document(name, document_id, with_embeddings=False)
             version = collection.version
@@ -247,11 +247,8 @@ class Store:
         are of these. Raises InvalidInputError when the metadata of one would exceed its bounds: then nothing is
         changed."""
 
-        def operation(transaction: Transaction) -> WriteOutcome:
-            check_write(transaction)
-            return document_changes.patch_metadata(transaction, name, patch, ids=ids, where=where)
-
-        return self.writing.write(WriteOutcome, name, operation, options)
+        change = document_changes.patching_metadata(name, patch, ids=ids, where=where)
+        return self.writing.write(WriteOutcome, name, change.store, options, documents=change)
 
     def delete_document(self, name: str, document_id: str, options: WriteOptions) -> Written[WriteOutcome]:
         """Delete one document. Raises DocumentNotFoundError when there is none of that id."""

@@ -10,12 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from schemas.errors import BusyError, CollectionNotFoundError, PreconditionFailedError
 from schemas.observing import spans
 from schemas.records import Collection
-from schemas.storage.erasure_count import erasures
+from schemas.storage.erasure_count import check_write, erasures
 from schemas.storage.outcomes import EarlierAnswer, WriteOutcome
 from schemas.storage.reembedding import EmbeddingModelDiffersError, ReembeddedMeanwhileError, recorded_model
 from schemas.storage.write_waits import INDEX
@@ -24,6 +24,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.idempotency import Kept
 from wrapper.catalog.index_state import outbox, set_aside
+from wrapper.catalog.preparing import DocumentWrite
 from wrapper.catalog.rows import find_collection, named
 from wrapper.catalog.stored_bytes import Quota, within_quota
 from wrapper.free_disk import check_floor
@@ -117,22 +118,26 @@ class Writing:
         *,
         creates: bool = False,
         deletes: bool = False,
+        documents: DocumentWrite[Any, Any] | None = None,
         name_after: str | None = None,
     ) -> Written[Outcome]:
-        """Do a write to the collection `name` once, and wait for the index. `name_after` is its name after the write,
-        when that is another.
+        """Do a write to the collection `name` once, and wait for the index. `documents` are what the operation stores,
+        prepared before it begins, and `name_after` is the name after the write, when that is another.
 
         A repeat of its idempotency key gets the first outcome. `creates` and `deletes` as in `commit`, whose errors it
         raises, too; ConflictError when the key came with another request.
         """
         self.check_disk()
+        key = options.idempotency_key
+
+        def find(transaction: Transaction) -> Kept[Outcome] | None:
+            return None if key is None else idempotency.find(transaction, key, options.digest, kind)
 
         def run(transaction: Transaction) -> tuple[Kept[Outcome], bool]:
-            key = options.idempotency_key
-            first = None if key is None else idempotency.find(transaction, key, options.digest, kind)
+            first = find(transaction)
             if first is not None:
                 return first, True
-            _check_collection(transaction, name, options, creates=creates, deletes=deletes)
+            _check_collection(transaction, name, options, documents, creates=creates, deletes=deletes)
             outcome = within_quota(transaction, name, options.quota, operation)
             collection = named(transaction, name_after or name)
             kept = Kept(outcome, outcome.outbox_id, None if collection is None else collection.version)
@@ -141,6 +146,10 @@ class Writing:
                 idempotency.keep(transaction, key, options.digest, kept, self._clock(), collection_key)
             return kept, False
 
+        if documents is not None:
+            first = self._prepared(documents, name, options, find)
+            if first is not None:
+                return self._settled(name, first, options, replayed=True)
         with spans.span("catalogue commit"):
             kept, replayed = self._catalog.commit(run)
         return self._settled(name, kept, options, replayed=replayed)
@@ -153,10 +162,12 @@ class Writing:
         *,
         creates: bool = False,
         deletes: bool = False,
+        documents: DocumentWrite[Any, Any] | None = None,
     ) -> T:
         """Do a write, whatever its idempotency key, and return without waiting for the index.
 
         A write that `creates` the collection has none to check; one that only `deletes` is taken however many wait.
+        `documents` as in `write`.
         Raises DiskFloorError when the disk is too full, BusyError when too many writes wait for the index,
         PreconditionFailedError when the collection is in another state than `If-Match` says, ReembeddedMeanwhileError
         when it has another key than the options say, EmbeddingModelDiffersError when it records another model, and
@@ -165,9 +176,11 @@ class Writing:
         self.check_disk()
 
         def run(transaction: Transaction) -> T:
-            _check_collection(transaction, name, options, creates=creates, deletes=deletes)
+            _check_collection(transaction, name, options, documents, creates=creates, deletes=deletes)
             return within_quota(transaction, name, options.quota, operation)
 
+        if documents is not None:
+            self._prepared(documents, name, options)
         return self._catalog.commit(run)
 
     def once(
@@ -300,6 +313,24 @@ class Writing:
         """Raise DiskFloorError when there is too little free disk space to write."""
         check_floor(self._free_disk_mb(), self._disk_floor_mb)
 
+    def _prepared(
+        self,
+        documents: DocumentWrite[Any, Any],
+        name: str,
+        options: WriteOptions,
+        find: Callable[[Transaction], Kept[Outcome] | None] = lambda transaction: None,
+    ) -> Kept[Outcome] | None:
+        """Prepare a write, or return the outcome that it had before. What refuses it in the end, does so here, too:
+        then it has cost nothing, and kept nobody waiting."""
+        with self._catalog.read() as transaction:
+            first = find(transaction)
+            if first is not None:
+                return first
+            _check_collection(transaction, name, options, documents)
+            documents.plan(transaction)
+        documents.prepare(self._catalog.give_way)
+        return None
+
     def _settled(self, name: str, kept: Kept[Outcome], options: WriteOptions, *, replayed: bool) -> Written[Outcome]:
         awaited = self.awaits_index(options)
         if not self.is_indexed(kept.outbox_id, options):
@@ -310,20 +341,30 @@ class Writing:
 
 
 def _check_collection(
-    transaction: Transaction, name: str, options: WriteOptions, *, creates: bool, deletes: bool
+    transaction: Transaction,
+    name: str,
+    options: WriteOptions,
+    documents: DocumentWrite[Any, Any] | None,
+    *,
+    creates: bool = False,
+    deletes: bool = False,
 ) -> None:
-    if creates:
+    asked = (options.collection_id, options.collection_key, options.embedding_model, options.if_match)
+    if creates or (deletes and asked == (None, None, None, None)):
         return
-    if options.collection_id is not None and find_collection(transaction, name).id != options.collection_id:
+    collection = find_collection(transaction, name)
+    if options.collection_id not in (None, collection.id):
         raise CollectionNotFoundError(name)
-    if options.collection_key is not None and find_collection(transaction, name).key != options.collection_key:
+    if options.collection_key not in (None, collection.key):
         raise ReembeddedMeanwhileError(name)
     if options.embedding_model is not None:
-        _check_model(find_collection(transaction, name), options.embedding_model)
+        _check_model(collection, options.embedding_model)
     if options.if_match is not None:
-        _check_precondition(find_collection(transaction, name), options.if_match)
+        _check_precondition(collection, options.if_match)
     if not deletes:
-        _check_lag(transaction, name)
+        _check_lag(transaction, collection, name)
+    if documents is not None:
+        check_write(transaction)
 
 
 def _check_model(collection: Collection, model: str) -> None:
@@ -332,8 +373,7 @@ def _check_model(collection: Collection, model: str) -> None:
         raise EmbeddingModelDiffersError(collection.name, stored=recorded, given=model)
 
 
-def _check_lag(transaction: Transaction, name: str) -> None:
-    collection = find_collection(transaction, name)
+def _check_lag(transaction: Transaction, collection: Collection, name: str) -> None:
     entries, documents = outbox.sizes(transaction, collection.key)
     if entries >= MAX_LAG or documents >= MAX_LAG_DOCUMENTS:
         raise BusyError(

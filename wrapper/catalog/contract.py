@@ -20,6 +20,7 @@ from sqlalchemy import Connection
 from schemas.errors import RagError, UnavailableError
 from schemas.records import Collection
 from schemas.where import EVERYTHING, Where
+from wrapper.catalog.words.segments import Encoded
 
 WAIT_SECONDS = 30.0
 """The most seconds that a write waits in all before it begins, behind others of its process and for other processes."""
@@ -109,6 +110,21 @@ class WordRow(NamedTuple):
     language: str
 
 
+class PreparedWords(NamedTuple):
+    """What the word index stores of documents: the words of each language, and (position, signature of the text)."""
+
+    segments: list[Encoded]
+    signatures: list[tuple[int, list[int]]]
+
+
+GiveWay = Callable[[], None]
+"""Called now and then by long computations, so that those who keep others waiting go first (`Catalog.give_way`)."""
+
+
+def go_on() -> None:
+    """Give way to nobody."""
+
+
 FieldRow = tuple[int, str, bytes, int]
 """A document's position, a path, a value as bytes (`sortable_values.py`) and the collection's key."""
 
@@ -123,7 +139,14 @@ class TextIndex(Protocol):
 
     def drop(self, transaction: Transaction, collection_key: int) -> None: ...
 
-    def add(self, transaction: Transaction, collection_key: int, rows: Sequence[WordRow]) -> None: ...
+    def prepare(self, rows: Sequence[WordRow], give_way: GiveWay = go_on) -> PreparedWords:
+        """Return what `add` stores of documents, which needs no transaction."""
+
+    def add(
+        self, transaction: Transaction, collection_key: int, words: PreparedWords, places: Sequence[int] | None = None
+    ) -> None:
+        """Add the words of documents. With `places`, these are the positions, and the words have numbers in their
+        list."""
 
     def remove(self, transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:
         """Remove documents, given by their positions."""

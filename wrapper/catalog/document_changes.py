@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,28 +24,30 @@ from schemas.records import (
 from schemas.storage.outcomes import WriteOutcome
 from schemas.where import Where
 from wrapper.catalog import reads, stored_bytes
-from wrapper.catalog.contract import Transaction
-from wrapper.catalog.index_state import outbox
+from wrapper.catalog.contract import GiveWay, PreparedWords, TextIndex, Transaction, WordRow, go_on
 from wrapper.catalog.index_state.adoptions import writable
+from wrapper.catalog.preparing import DocumentWrite, Field, PreparedDocuments, fields_of
 from wrapper.catalog.rows import dump_json
-from wrapper.catalog.words.splitting import word_row
-from wrapper.catalog.writes import add_documents, canonical, finish, insert_fields
+from wrapper.catalog.words.languages import declared_language
+from wrapper.catalog.words.splitting import heading_of, tags_of, word_row
+from wrapper.catalog.writes import Addition, adding, canonical, finish, insert_fields, plan_addition
 from wrapper.embedding_checks import check_dimension, check_directions
 
 CHANGED_AT_ONCE = 500
 """The number of documents whose change is in memory at a time."""
 
 
-def patch_document(
-    transaction: Transaction, name: str, document_id: str, patch: DocumentPatch
-) -> tuple[Document, WriteOutcome]:
-    """Change parts of one document; the rest stays. Raises DocumentNotFoundError when there is no such document, and
-    InvalidInputError when the metadata would exceed its bounds."""
+def patching(name: str, document_id: str, patch: DocumentPatch) -> DocumentWrite[Addition, PreparedDocuments]:
+    """Return the write that changes parts of one document; the rest stays. It raises DocumentNotFoundError when there
+    is no such document, and InvalidInputError when the metadata would exceed its bounds."""
+    return adding(partial(_plan_patch, name=name, document_id=document_id, patch=patch))
+
+
+def _plan_patch(transaction: Transaction, name: str, document_id: str, patch: DocumentPatch) -> Addition:
     collection = writable(transaction, name)
-    stored = reads.by_ids(transaction, collection, [document_id], with_embeddings=True)
-    if document_id not in stored:
+    before = reads.by_ids(transaction, collection, [document_id], with_embeddings=True).get(document_id)
+    if before is None:
         raise DocumentNotFoundError(name, document_id)
-    before = stored[document_id]
     vector = before.embedding if patch.embedding is None else patch.embedding
     assert vector is not None
     check_dimension(collection, len(vector))
@@ -64,43 +68,89 @@ def patch_document(
             )
         },
     )
-    outcome = add_documents(transaction, name, batch)
-    return reads.by_ids(transaction, collection, [document_id], with_embeddings=True)[document_id], outcome
+    return plan_addition(transaction, name, batch)
 
 
-def patch_metadata(
-    transaction: Transaction, name: str, patch: Metadata, *, ids: Sequence[str] | None = None, where: Where
-) -> WriteOutcome:
-    """Merge a patch into the metadata of all documents that match and, with `ids`, are of these; ids that do not exist
-    are passed over.
+class _Merged(NamedTuple):
+    """A document that a patch changes: the keys of its metadata before, and these afterwards as they are stored."""
 
-    Documents that it leaves as they were count as unchanged. Raises InvalidInputError, which names the document, when
-    the metadata of one would exceed its bounds.
+    position: int
+    id: str
+    keys: list[str]
+    metadata: str
+    fields: list[Field]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Some documents, those of them that a patch changes, and the words of those whose words it changes. `language` is
+    the one that their collection names."""
+
+    documents: list[Document]
+    language: str | None
+    merged: list[_Merged]
+    words: PreparedWords
+
+
+@dataclass(frozen=True, slots=True)
+class _Patching:
+    """Whose metadata are to be patched: the documents at these `places`, the first of which have been read."""
+
+    name: str
+    collection: Collection
+    index: TextIndex
+    places: list[int]
+    first: list[Document]
+
+
+def patching_metadata(
+    name: str, patch: Metadata, *, ids: Sequence[str] | None = None, where: Where
+) -> DocumentWrite[_Patching, _Block]:
+    """Return the write that merges a patch into the metadata of all documents that match and, with `ids`, are of these;
+    ids that do not exist are passed over.
+
+    Documents that it leaves as they were count as unchanged. It raises InvalidInputError, which names the document,
+    when the metadata of one would exceed its bounds. The first `CHANGED_AT_ONCE` documents are prepared before.
     """
-    collection = writable(transaction, name)
-    if ids is None:
-        places = sorted(reads.all_positions(transaction, collection, where).tolist())
-    else:
-        places = sorted(each.position for each in reads.by_ids(transaction, collection, ids, where=where).values())
-    changed: list[tuple[str, list[str] | None]] = []
-    for start in range(0, len(places), CHANGED_AT_ONCE):
-        found = reads.by_positions(transaction, places[start : start + CHANGED_AT_ONCE])
-        changed += _merge(transaction, collection, list(found.values()), patch)
-    outcome = WriteOutcome(
-        revision=collection.revision,
-        outbox_id=None,
-        updated=len(changed),
-        unchanged=len(places) - len(changed),
-    )
-    return finish(transaction, collection, outcome, changed, [], dimension=collection.dimension)
+
+    def plan(transaction: Transaction) -> _Patching:
+        collection = writable(transaction, name)
+        if ids is None:
+            places = sorted(reads.all_positions(transaction, collection, where).tolist())
+        else:
+            places = sorted(each.position for each in reads.by_ids(transaction, collection, ids, where=where).values())
+        first = list(reads.by_positions(transaction, places[:CHANGED_AT_ONCE]).values())
+        return _Patching(name, collection, transaction.dialect.text_index, places, first)
+
+    def prepare(planned: _Patching, before: _Block | None, give_way: GiveWay) -> _Block:
+        language = declared_language(planned.collection.metadata)
+        if before is not None and (before.documents, before.language) == (planned.first, language):
+            return before
+        return _merge(planned, planned.first, patch, give_way)
+
+    def store(transaction: Transaction, planned: _Patching, block: _Block) -> WriteOutcome:
+        collection, places = planned.collection, planned.places
+        changed = _store_block(transaction, collection, block)
+        for start in range(CHANGED_AT_ONCE, len(places), CHANGED_AT_ONCE):
+            found = reads.by_positions(transaction, places[start : start + CHANGED_AT_ONCE])
+            changed += _store_block(transaction, collection, _merge(planned, list(found.values()), patch, go_on))
+        outcome = WriteOutcome(
+            revision=collection.revision,
+            outbox_id=None,
+            updated=len(changed),
+            unchanged=len(places) - len(changed),
+        )
+        return finish(transaction, collection, outcome, changed, [], dimension=collection.dimension)
+
+    return DocumentWrite(plan, prepare, store)
 
 
-def _merge(
-    transaction: Transaction, collection: Collection, documents: Sequence[Document], patch: Metadata
-) -> list[tuple[str, list[str] | None]]:
-    """Return (id, metadata keys of the version before) of the documents that the patch changes."""
-    changed: list[tuple[Document, Metadata, Metadata]] = []
+def _merge(planned: _Patching, documents: list[Document], patch: Metadata, give_way: GiveWay) -> _Block:
+    of_collection = planned.collection.metadata
+    merged: list[_Merged] = []
+    words: list[WordRow] = []
     for document in documents:
+        give_way()
         before = document.metadata
         after = merge_patch(before, patch)
         if canonical(after) == canonical(before):
@@ -111,38 +161,50 @@ def _merge(
             error.message = f"{error.message}, of the document '{document.id}' after the merge"
             error.details["id"] = document.id
             raise
-        changed.append((document, before, after))
-    places = [document.position for document, _, _ in changed]
+        merged.append(_Merged(document.position, document.id, list(before), dump_json(after), fields_of(after)))
+        if _said(after) != _said(before):
+            words.append(word_row(document.position, document.text, after, of_collection))
+    return _Block(documents, declared_language(of_collection), merged, planned.index.prepare(words, give_way))
+
+
+def _said(metadata: Metadata) -> tuple[str, str, str | None]:
+    """Return what of the words of a document depends on its metadata."""
+    return heading_of(metadata), tags_of(metadata), declared_language(metadata)
+
+
+def _store_block(transaction: Transaction, collection: Collection, block: _Block) -> list[tuple[str, list[str] | None]]:
+    """Return (id, metadata keys of the version before) of the documents that are changed."""
+    places = [each.position for each in block.merged]
+    if not places:
+        return []
     stored_bytes.subtract(transaction, collection.key, places)
     transaction.run_many(
         "UPDATE documents SET metadata = ?, revision = ? WHERE position = ?",
-        [(dump_json(after), collection.revision + 1, document.position) for document, _, after in changed],
+        [(each.metadata, collection.revision + 1, each.position) for each in block.merged],
     )
     stored_bytes.add(transaction, collection.key, places)
-    transaction.run_many("DELETE FROM document_fields WHERE position = ?", [(place,) for place in places])
-    insert_fields(transaction, collection, [(document.position, after) for document, _, after in changed])
-    words = [
-        row
-        for document, before, after in changed
-        if (row := word_row(document.position, document.text, after, collection.metadata))
-        != word_row(document.position, document.text, before, collection.metadata)
-    ]
-    if words:
-        transaction.dialect.text_index.remove(transaction, collection.key, [row.position for row in words])
-        transaction.dialect.text_index.add(transaction, collection.key, words)
-    return [(document.id, list(before)) for document, before, _ in changed]
+    doomed = transaction.dialect.one_of("position", places)
+    transaction.run(f"DELETE FROM document_fields WHERE {doomed.text}", doomed.parameters)
+    insert_fields(transaction, collection, places, [each.fields for each in block.merged])
+    transaction.dialect.text_index.remove(transaction, collection.key, [place for place, _ in block.words.signatures])
+    transaction.dialect.text_index.add(transaction, collection.key, block.words)
+    return [(each.id, each.keys) for each in block.merged]
 
 
-def merge_documents(
-    transaction: Transaction, name: str, changes: DocumentChanges, *, adds: bool, merges: bool
-) -> WriteOutcome:
-    """Apply changes to documents by id: to those that exist when it `merges`, and to new ones when it `adds`.
+def merging(
+    name: str, changes: DocumentChanges, *, adds: bool, merges: bool
+) -> DocumentWrite[Addition, PreparedDocuments]:
+    """Return the write that changes documents by id: those that exist when it `merges`, and new ones when it `adds`.
 
     Of a document that exists, what a change does not name stays; its metadata is merged key by key, and null removes a
     key. A new document has what its change names, and needs an embedding. Of several changes of one id each stands on
-    the one before, or without `merges` the first counts. Raises InvalidInputError for an embedding that is missing or
-    of another dimension.
+    the one before, or without `merges` the first counts. It raises InvalidInputError for an embedding that is missing
+    or of another dimension.
     """
+    return adding(partial(_plan_merge, name=name, changes=changes, adds=adds, merges=merges))
+
+
+def _plan_merge(transaction: Transaction, name: str, changes: DocumentChanges, *, adds: bool, merges: bool) -> Addition:
     collection = writable(transaction, name)
     for row, embedding in enumerate(changes.embeddings or ()):
         if embedding is not None:
@@ -160,10 +222,8 @@ def merge_documents(
                 after[document_id] = _State.new(changes, row)
         elif merges:
             after[document_id] = before.changed(changes, row)
-    if not after:
-        return WriteOutcome(revision=collection.revision, outbox_id=outbox.newest_of(transaction, collection.key))
     states = list(after.values())
-    dimension = len(states[0].embedding)
+    dimension = len(states[0].embedding) if states else 0
     for state in states:
         if len(state.embedding) != dimension:
             raise InvalidInputError(
@@ -175,10 +235,10 @@ def merge_documents(
         ids=list(after),
         texts=[state.text or "" for state in states],
         metadatas=[state.metadata for state in states],
-        embeddings=np.stack([state.embedding for state in states]),
+        embeddings=np.array([state.embedding for state in states], dtype="<f4").reshape(len(states), dimension),
         extras={row: Extras(state.uri, state.text is None) for row, state in enumerate(states)},
     )
-    return add_documents(transaction, name, batch)
+    return plan_addition(transaction, name, batch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ Nothing here commits. A function either completes or raises, and then the caller
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
-import numpy as np
 import orjson
 
 from schemas.errors import (
@@ -21,18 +22,12 @@ from schemas.storage.outcomes import WriteOutcome
 from schemas.where import Where
 from wrapper.catalog import reads, stored_bytes
 from wrapper.catalog.changes import tombstones
-from wrapper.catalog.contract import Row, Transaction
+from wrapper.catalog.contract import GiveWay, Row, TextIndex, Transaction
 from wrapper.catalog.filters import count, positions
 from wrapper.catalog.index_state import outbox, states
 from wrapper.catalog.index_state.adoptions import writable
-from wrapper.catalog.rows import (
-    collection_by_key,
-    draw,
-    dump_extras,
-    dump_json,
-)
-from wrapper.catalog.sortable_values import bounded, flatten
-from wrapper.catalog.words.splitting import word_row
+from wrapper.catalog.preparing import DocumentWrite, Field, PreparedDocuments, prepare_documents
+from wrapper.catalog.rows import collection_by_key, draw
 from wrapper.embedding_checks import check_dimension
 
 MOST_CONFLICTS = 1_000
@@ -41,22 +36,56 @@ INDEXED_AT_ONCE = 500
 """The most documents of an outbox entry. A large write reaches the engine in parts, between the writes of others."""
 
 
-def add_documents(
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What storing a batch does: its rows that are `new`, those that change a document, and what is deleted.
+
+    `stored` are the documents that have ids of the batch, by id, and `surplus` those to delete, as (position, id).
+    """
+
+    name: str
+    collection: Collection
+    index: TextIndex
+    batch: DocumentBatch
+    stored: Mapping[str, Document]
+    new: list[int]
+    changed: list[int]
+    surplus: list[Row]
+
+    @property
+    def numbers(self) -> list[int]:
+        """The rows of the batch to store, in order."""
+        return sorted([*self.new, *self.changed])
+
+
+def adding(plan: Callable[[Transaction], Addition]) -> DocumentWrite[Addition, PreparedDocuments]:
+    """Return the write that stores what `plan` finds to be stored."""
+    return DocumentWrite(plan, _prepare, _store)
+
+
+def add_documents(transaction: Transaction, name: str, batch: DocumentBatch, **conditions: Any) -> WriteOutcome:
+    """Store a batch, as `plan_addition` says, without having prepared for it."""
+    return adding(partial(plan_addition, name=name, batch=batch, **conditions)).store(transaction)
+
+
+def plan_addition(
     transaction: Transaction,
     name: str,
     batch: DocumentBatch,
     *,
     on_conflict: str = "replace",
     replace_where: Where | None = None,
-) -> WriteOutcome:
-    """Store a batch. `on_conflict` says whether an existing id is replaced whole, skipped, or refused (ConflictError).
+) -> Addition:
+    """Plan to store a batch. `on_conflict` says whether an existing id is replaced whole, skipped, or refused
+    (ConflictError).
 
     With `replace_where`, documents that match it and are not in the batch are deleted. A document that is already
     stored in exactly this form counts as unchanged; when all are, the revision stays. Raises InvalidInputError when the
     dimension is not the collection's.
     """
     collection = writable(transaction, name)
-    check_dimension(collection, batch.dimension, index=0)
+    if len(batch):
+        check_dimension(collection, batch.dimension, index=0)
     stored = reads.by_ids(transaction, collection, batch.ids, with_embeddings=True)
     if on_conflict == "error" and (conflicts := [at for at, each in enumerate(batch.ids) if each in stored]):
         error = DocumentExistsError(batch.ids[conflicts[0]])
@@ -70,29 +99,40 @@ def add_documents(
             new.append(index)
         elif on_conflict == "replace" and not _same(before, batch, index):
             changed.append(index)
-    surplus: list[str] = []
+    surplus: list[Row] = []
     if replace_where is not None:
-        surplus = _remove_matching(transaction, collection, replace_where, sparing=frozenset(batch.ids))
+        surplus = _matching(transaction, collection, replace_where, sparing=frozenset(batch.ids))
+    return Addition(name, collection, transaction.dialect.text_index, batch, stored, new, changed, surplus)
 
-    _remove(transaction, collection.key, [stored[batch.ids[index]].position for index in changed])
-    first = draw(transaction, "document", len(new)) if new else 0
-    tombstones.take_ids(transaction, collection.key, [batch.ids[index] for index in new])
-    placed = [(first + offset, index) for offset, index in enumerate(new)]
-    placed += [(stored[batch.ids[index]].position, index) for index in changed]
-    _insert(transaction, collection, placed, batch)
 
+def _prepare(plan: Addition, before: PreparedDocuments | None, give_way: GiveWay) -> PreparedDocuments:
+    if before is not None and before.are(plan.batch, plan.numbers, plan.collection):
+        return before
+    return prepare_documents(plan.index, plan.collection, plan.batch, plan.numbers, give_way)
+
+
+def _store(transaction: Transaction, plan: Addition, prepared: PreparedDocuments) -> WriteOutcome:
+    collection, ids = plan.collection, plan.batch.ids
+    deleted = _delete(transaction, collection, plan.surplus)
+    places = {index: plan.stored[ids[index]].position for index in plan.changed}
+    _remove(transaction, collection.key, list(places.values()))
+    if plan.new:
+        first = draw(transaction, "document", len(plan.new))
+        tombstones.take_ids(transaction, collection.key, [ids[index] for index in plan.new])
+        places |= {index: first + offset for offset, index in enumerate(plan.new)}
+    _insert(transaction, collection, [places[index] for index in prepared.numbers], prepared)
     outcome = WriteOutcome(
         revision=collection.revision,
         outbox_id=None,
-        ids=batch.ids,
-        created=len(new),
-        updated=len(changed),
-        unchanged=len(batch) - len(new) - len(changed),
-        deleted=len(surplus),
+        ids=ids,
+        created=len(plan.new),
+        updated=len(plan.changed),
+        unchanged=len(ids) - len(places),
+        deleted=len(deleted),
     )
-    upserts: list[tuple[str, list[str] | None]] = [(batch.ids[index], None) for index in new]
-    upserts += [(batch.ids[index], list(stored[batch.ids[index]].metadata)) for index in changed]
-    return finish(transaction, collection, outcome, upserts, surplus, dimension=batch.dimension)
+    upserts: list[tuple[str, list[str] | None]] = [(ids[index], None) for index in plan.new]
+    upserts += [(ids[index], list(plan.stored[ids[index]].metadata)) for index in plan.changed]
+    return finish(transaction, collection, outcome, upserts, deleted, dimension=plan.batch.dimension)
 
 
 def delete_documents(
@@ -111,19 +151,19 @@ def delete_documents(
     if where is not None:
         if not may_empty:
             _check_that_some_stay(transaction, collection, where)
-        doomed = _remove_matching(transaction, collection, where)
+        found = _matching(transaction, collection, where)
     else:
         wanted = transaction.dialect.with_ids(list(ids or ()))
         found = transaction.rows(
             f"SELECT d.position, d.id FROM documents d WHERE d.collection_key = ? AND {wanted.text}",
             (collection.key, *wanted.parameters),
         )
-        doomed = _delete(transaction, collection, found)
+    doomed = _delete(transaction, collection, found)
     outcome = WriteOutcome(revision=collection.revision, outbox_id=None, deleted=len(doomed))
     return finish(transaction, collection, outcome, [], doomed, dimension=collection.dimension)
 
 
-def take_in(transaction: Transaction, collection_key: int, batch: DocumentBatch) -> bool:
+def take_in(transaction: Transaction, collection_key: int, prepared: PreparedDocuments) -> bool:
     """Store documents that the engine has and the catalogue lacks.
 
     Return False when the collection's adoption is over.
@@ -131,11 +171,12 @@ def take_in(transaction: Transaction, collection_key: int, batch: DocumentBatch)
     collection = collection_by_key(transaction, collection_key)
     if collection is None or collection.index_state != states.ADOPTING:
         return False
-    first = draw(transaction, "document", len(batch))
-    _insert(transaction, collection, [(first + index, index) for index in range(len(batch))], batch)
+    documents = len(prepared.numbers)
+    first = draw(transaction, "document", documents)
+    _insert(transaction, collection, list(range(first, first + documents)), prepared)
     transaction.run(
         "UPDATE collections SET revision = revision + 1, count = count + ?, dimension = ? WHERE key = ?",
-        (len(batch), batch.dimension, collection_key),
+        (documents, prepared.batch.dimension, collection_key),
     )
     return True
 
@@ -205,60 +246,44 @@ def canonical(metadata: Metadata) -> bytes:
     return orjson.dumps(metadata, option=orjson.OPT_SORT_KEYS)
 
 
-def insert_fields(transaction: Transaction, collection: Collection, rows: list[tuple[int, Metadata]]) -> None:
-    """Store the fields behind `where` of documents, given by (position, metadata)."""
-    transaction.dialect.insert_fields(
-        transaction,
-        [
-            (position, bounded(path), value, collection.key)
-            for position, metadata in rows
-            for path, values in flatten(metadata).items()
-            for value in values
-        ],
-    )
+def insert_fields(
+    transaction: Transaction, collection: Collection, places: Sequence[int], fields: Sequence[Sequence[Field]]
+) -> None:
+    """Store the fields behind `where` of the documents at these positions."""
+    rows = [
+        (place, path, value, collection.key) for place, some in zip(places, fields, strict=True) for path, value in some
+    ]
+    transaction.dialect.insert_fields(transaction, rows)
 
 
 def _insert(
-    transaction: Transaction, collection: Collection, placed: list[tuple[int, int]], batch: DocumentBatch
+    transaction: Transaction, collection: Collection, places: Sequence[int], prepared: PreparedDocuments
 ) -> None:
-    """Store documents of a batch, given by (position, index), with the collection's next revision."""
-    vectors = np.ascontiguousarray(batch.embeddings, dtype="<f4")
+    """Store documents at these positions, with the collection's next revision."""
+    if not places:
+        return
     transaction.insert(
         "documents",
         "position, collection_key, id, text, metadata, extras, revision",
         [
-            (
-                position,
-                collection.key,
-                batch.ids[index],
-                batch.texts[index],
-                dump_json(batch.metadatas[index]),
-                dump_extras(batch.extras.get(index)),
-                collection.revision + 1,
-            )
-            for position, index in placed
+            (place, collection.key, *row, collection.revision + 1)
+            for place, row in zip(places, prepared.rows, strict=True)
         ],
     )
-    transaction.insert(
-        "embeddings", "position, vector", [(position, vectors[index].tobytes()) for position, index in placed]
-    )
-    insert_fields(transaction, collection, [(position, batch.metadatas[index]) for position, index in placed])
-    transaction.dialect.text_index.add(
-        transaction,
-        collection.key,
-        [
-            word_row(position, batch.texts[index], batch.metadatas[index], collection.metadata)
-            for position, index in placed
-        ],
-    )
-    stored_bytes.add(transaction, collection.key, [position for position, _ in placed])
+    transaction.insert("embeddings", "position, vector", list(zip(places, prepared.vectors, strict=True)))
+    insert_fields(transaction, collection, places, prepared.fields)
+    transaction.dialect.text_index.add(transaction, collection.key, prepared.words, places)
+    stored_bytes.add(transaction, collection.key, places)
 
 
 def _remove(transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:
+    if not places:
+        return
     stored_bytes.subtract(transaction, collection_key, places)
     transaction.dialect.text_index.remove(transaction, collection_key, places)
+    doomed = transaction.dialect.one_of("position", places)
     for table in ("documents", "embeddings", "document_fields", "set_aside"):
-        transaction.run_many(f"DELETE FROM {table} WHERE position = ?", [(place,) for place in places])
+        transaction.run(f"DELETE FROM {table} WHERE {doomed.text}", doomed.parameters)
 
 
 def _delete(transaction: Transaction, collection: Collection, doomed: list[Row]) -> list[str]:
@@ -268,14 +293,14 @@ def _delete(transaction: Transaction, collection: Collection, doomed: list[Row])
     return [row[1] for row in doomed]
 
 
-def _remove_matching(
+def _matching(
     transaction: Transaction, collection: Collection, where: Where, *, sparing: frozenset[str] = frozenset()
-) -> list[str]:
-    """Delete the documents that match, except those to spare, and return their ids."""
+) -> list[Row]:
+    """Return (position, id) of the documents that match, except those to spare."""
     matching = positions(transaction, collection.key, where)
-    doomed = transaction.rows(
+    found = transaction.rows(
         f"SELECT d.position, d.id FROM ({matching.text}) p JOIN documents d ON d.position = p.position",
         matching.parameters,
     )
     # In the order of insertion, in which the tables have them: pages that are next to each other are changed together.
-    return _delete(transaction, collection, sorted(row for row in doomed if row[1] not in sparing))
+    return sorted(row for row in found if row[1] not in sparing)

@@ -16,12 +16,13 @@ import numpy as np
 import structlog
 
 from schemas.errors import RagError
-from schemas.records import DocumentBatch, Extras, Metadata
+from schemas.records import Collection, DocumentBatch, Extras, Metadata
 from wrapper.catalog import writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import adoptions, states
 from wrapper.catalog.names import collection_writes
+from wrapper.catalog.preparing import prepare_documents
 from wrapper.catalog.rows import collection_by_key, collections_in, dump_json
 from wrapper.catalog.sortable_values import flatten
 from wrapper.engine.client import EngineClient
@@ -205,6 +206,12 @@ class Adoptions:
         if not self._may_store():
             self._rest(run.engine_id, run.name, "free disk space is below the floor")
             return
+        with self._catalog.read() as transaction:
+            collection = collection_by_key(transaction, run.key)
+            index = transaction.dialect.text_index
+        if collection is None:
+            del self._runs[run.key]
+            return
         block = [run.waiting[place] for place in range(min(run.block, len(run.waiting)))]
         try:
             records = self._engine.get(
@@ -221,29 +228,28 @@ class Adoptions:
             self._leave_out(run, block[0], "its vector cannot be read")
             run.waiting.popleft()
             return
-        batch = self._storable(run, records)
+        batch = self._storable(run, collection, records)
         if len(batch):
             with_lists = [
                 each for each, metadata in zip(batch.ids, batch.metadatas, strict=True) if _has_list(metadata)
             ]
             if with_lists:
                 self._engine.mark_lists(run.engine_id, with_lists)
-            if not self._catalog.commit(lambda transaction: writes.take_in(transaction, run.key, batch)):
+            prepared = prepare_documents(index, collection, batch, range(len(batch)), self._catalog.give_way)
+            if not self._catalog.commit(lambda transaction: writes.take_in(transaction, run.key, prepared)):
                 del self._runs[run.key]
                 return
         for _ in block:
             run.waiting.popleft()
         self._note_progress(run, batch)
 
-    def _storable(self, run: _Run, records: EngineRecords) -> DocumentBatch:
+    def _storable(self, run: _Run, collection: Collection, records: EngineRecords) -> DocumentBatch:
         """Return the records that the catalogue can hold."""
         assert records.texts is not None
         assert records.metadatas is not None
         assert records.embeddings is not None
-        with self._catalog.read() as transaction:
-            collection = collection_by_key(transaction, run.key)
         dimension = records.embeddings.shape[1]
-        fits = dimension > 0 and (collection is None or collection.dimension in (None, dimension))
+        fits = dimension > 0 and collection.dimension in (None, dimension)
         rows: list[int] = []
         metadatas: list[Metadata] = []
         extras: list[Extras] = []

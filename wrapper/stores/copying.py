@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import structlog
@@ -117,9 +118,10 @@ class Copying:
 
         def operation(transaction: Transaction) -> WriteOutcome:
             check_nothing_erased(transaction, since)
-            return writes.add_documents(transaction, under_way, batch)
+            return added.store(transaction)
 
-        self._writing.commit(under_way, operation, AS_IT_COMES)
+        added = writes.adding(partial(writes.plan_addition, name=under_way, batch=batch))
+        self._writing.commit(under_way, operation, AS_IT_COMES, documents=added)
 
     def _give_up(self, under_way: str) -> None:
         try:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from schemas.errors import CollectionNotFoundError
 from schemas.records import Collection, Document, DocumentChanges
-from schemas.storage.erasure_count import check_write
 from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
 from schemas.where import EVERYTHING, Where
 from wrapper.catalog import document_changes, reads
@@ -53,16 +52,13 @@ class RecordStore:
     def merge(
         self, name: str, changes: DocumentChanges, options: WriteOptions, *, adds: bool, merges: bool
     ) -> Written[WriteOutcome]:
-        """Apply changes to documents as `document_changes.merge_documents` does, all or none.
+        """Apply changes to documents as `document_changes.merging` says, all or none.
 
         Chroma takes vectors without a direction, whatever the metric, and so does this.
         """
 
-        def operation(transaction: Transaction) -> WriteOutcome:
-            check_write(transaction)
-            return document_changes.merge_documents(transaction, name, changes, adds=adds, merges=merges)
-
-        return self._writing.write(WriteOutcome, name, operation, options)
+        change = document_changes.merging(name, changes, adds=adds, merges=merges)
+        return self._writing.write(WriteOutcome, name, change.store, options, documents=change)
 
     def change_collection(
         self,

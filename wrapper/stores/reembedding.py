@@ -20,6 +20,7 @@ from schemas.storage.erasure_count import ErasedMeanwhileError, check_nothing_er
 from schemas.storage.reembedding import (
     Mark,
     Part,
+    ReembeddedMeanwhileError,
     Reembedding,
     ReembeddingNotFoundError,
     Status,
@@ -196,6 +197,15 @@ class Reembeddings:
         room for the names of what made them.
         """
 
+        def plan(transaction: Transaction) -> writes.Addition:
+            assert vectors is not None
+            copy = find_collection(transaction, part.name)
+            _check_dimension(part, copy, vectors)
+            check_directions(copy, vectors)
+            return writes.plan_addition(transaction, part.name, _batch(part, vectors))
+
+        added = None if vectors is None else writes.adding(plan)
+
         def operation(transaction: Transaction) -> bool:
             check_nothing_erased(transaction, part.erasures)
             copy, source = find_collection(transaction, part.name), belongs_to(transaction, part.name)
@@ -203,10 +213,8 @@ class Reembeddings:
                 return False
             if part.doomed:
                 writes.delete_documents(transaction, part.name, ids=part.doomed)
-            if vectors is not None:
-                _check_dimension(part, copy, vectors)
-                check_directions(copy, vectors)
-                writes.add_documents(transaction, part.name, _batch(part, vectors))
+            if added is not None:
+                added.store(transaction)
             copy = find_collection(transaction, part.name)
             if part.is_last and source.revision == part.revision and source.count == copy.count:
                 _switch(transaction, source, copy)
@@ -215,8 +223,9 @@ class Reembeddings:
             return False
 
         try:
-            return self._writing.commit(part.name, operation, AS_IT_COMES)
-        except (CollectionNotFoundError, ErasedMeanwhileError):
+            options = AS_IT_COMES.pinned(None, part.key)
+            return self._writing.commit(part.name, operation, options, documents=added)
+        except (CollectionNotFoundError, ErasedMeanwhileError, ReembeddedMeanwhileError):
             return False
 
     def tell(self, part: Part, error: str, *, is_final: bool) -> None:

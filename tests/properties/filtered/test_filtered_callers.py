@@ -152,7 +152,7 @@ class World:
             patch = DocumentPatch(text=text, metadata=metadata)
             try:
                 catalog.commit(
-                    lambda transaction: document_changes.patch_document(transaction, name, document_id, patch)
+                    lambda transaction: document_changes.patching(name, document_id, patch).store(transaction)
                 )
             except DocumentNotFoundError:
                 return

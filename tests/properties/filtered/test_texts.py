@@ -85,7 +85,7 @@ def test_a_pattern_meets_what_earlier_writes_of_the_same_transaction_have_left(c
     where = parse_where({TEXT: {"$regex": "^al?p"}})
 
     def several(transaction):
-        document_changes.patch_metadata(transaction, name, {"seen": 1}, where=where)
+        document_changes.patching_metadata(name, {"seen": 1}, where=where).store(transaction)
         for document, text in (("p", "omega"), ("r", "alpha")):
             batch = DocumentBatch([document], [text], [{}], embedding(5)[np.newaxis])
             writes.add_documents(transaction, name, batch)

@@ -41,7 +41,7 @@ def test_every_kind_of_write_changes_them(two):
     assert held(two, "one") == Held(3, size("abcdef", "axyz", "c"))
     add(two, "one", a="abcdef")  # as it is stored
     assert held(two, "one") == Held(3, size("abcdef", "axyz", "c"))
-    two.commit(lambda transaction: document_changes.patch_document(transaction, "one", "c", DocumentPatch(text="cc")))
+    two.commit(lambda transaction: document_changes.patching("one", "c", DocumentPatch(text="cc")).store(transaction))
     assert held(two, "one") == Held(3, size("abcdef", "axyz", "cc"))
     two.commit(
         lambda transaction: writes.add_documents(transaction, "one", batch(d="d"), replace_where=Equals("of", "a"))

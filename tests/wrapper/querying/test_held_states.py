@@ -80,7 +80,7 @@ class World:
         self._commit(writes.delete_documents, ids=ids)
 
     def patch(self, ids):
-        self._commit(document_changes.patch_metadata, {"odd": 1}, ids=ids, where=parse_where({}))
+        self.catalog.commit(document_changes.patching_metadata(NAME, {"odd": 1}, ids=ids, where=parse_where({})).store)
 
     def nothing(self):
         pass

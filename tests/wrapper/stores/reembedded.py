@@ -94,16 +94,12 @@ class Collection:
     def describe(self, *ids):
         """Change metadata alone."""
         patch = {"seen": next(self.texts)}
-        self._write(
-            lambda transaction: document_changes.patch_metadata(
-                transaction, self.name, patch, ids=ids, where=EVERYTHING
-            )
-        )
+        self._write(document_changes.patching_metadata(self.name, patch, ids=ids, where=EVERYTHING).store)
 
     def change(self, document_id):
         if any(each.id == document_id for each in self.documents()):
             patch = DocumentPatch(text=f"changed {next(self.texts)}")
-            self._write(lambda transaction: document_changes.patch_document(transaction, self.name, document_id, patch))
+            self._write(lambda transaction: document_changes.patching(self.name, document_id, patch).store(transaction))
 
     def empty(self):
         self._write(lambda transaction: collection_writes.empty_collection(transaction, self.name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from wrapper.catalog.changes.held_matches import HeldMatches
 from wrapper.catalog.contract import Dialect, FieldRow, Matches, Row, Sql, TextIndex, Transaction
 from wrapper.catalog.words.index import WordIndex
 
+ROWS_AT_ONCE = 100
 MATCHES = "rag_matches"
 """The name of the function of regular expressions."""
 
@@ -137,5 +139,9 @@ class SQLiteTransaction(Transaction):
             self._cursor.executemany(sql, parameters)
 
     def insert(self, table: str, columns: str, rows: Sequence[Row]) -> None:
-        marks = ", ".join("?" * (columns.count(",") + 1))
-        self.run_many(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
+        # Python's interpreter lock is given away with each statement, so several rows go into one.
+        marks = f"({', '.join('?' * (columns.count(',') + 1))})"
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            some = rows[start : start + ROWS_AT_ONCE]
+            values = ", ".join([marks] * len(some))
+            self.run(f"INSERT INTO {table} ({columns}) VALUES {values}", [*chain.from_iterable(some)])

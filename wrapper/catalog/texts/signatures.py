@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from wrapper.catalog.contract import Sql, Transaction, WordRow
+from wrapper.catalog.contract import Sql, Transaction
 
 BITS = 1_024
 INTEGERS = BITS // 64
@@ -38,10 +38,9 @@ def signature(text: str) -> list[int]:
     return found
 
 
-def add(transaction: Transaction, collection_key: int, rows: Sequence[WordRow]) -> None:
-    transaction.insert(
-        "text_signatures", _INSERTED, [(collection_key, row.position, *signature(row.text)) for row in rows]
-    )
+def add(transaction: Transaction, collection_key: int, signatures: Sequence[tuple[int, list[int]]]) -> None:
+    """Store signatures of texts, given by (position, bits)."""
+    transaction.insert("text_signatures", _INSERTED, [(collection_key, place, *bits) for place, bits in signatures])
 
 
 def remove(transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -24,14 +25,14 @@ from schemas.records import Collection
 from schemas.where import EVERYTHING, Where
 from schemas.words.splitting import normalized, split
 from schemas.words.stop_words import STOP_WORDS
-from wrapper.catalog.contract import Ranked, Sql, Transaction, WordRow
+from wrapper.catalog.contract import GiveWay, PreparedWords, Ranked, Sql, Transaction, WordRow, go_on
 from wrapper.catalog.filters import positions, predicate
 from wrapper.catalog.texts import signatures
 from wrapper.catalog.words.bm25 import Occurrences, Phrases, Scores, occurring, ranked, stored_occurrences, terms_of
 from wrapper.catalog.words.compounds import COMPOUNDING, parts_of, splits_of
 from wrapper.catalog.words.held import HeldWords
 from wrapper.catalog.words.languages import DEFAULT
-from wrapper.catalog.words.segments import Mask, Places, Segment, build
+from wrapper.catalog.words.segments import Layout, Mask, Places, Segment, build, encoded
 from wrapper.catalog.words.splitting import identifier_words, query_terms
 from wrapper.catalog.words.stems import Stemmer
 from wrapper.catalog.words.stored_segments import Layouts, StoredSegment, next_moment, segments, store, visible
@@ -58,15 +59,22 @@ class WordIndex:
             transaction.run(f"DELETE FROM {table} WHERE collection_key = ?", (collection_key,))
         signatures.drop(transaction, collection_key)
 
-    def add(self, transaction: Transaction, collection_key: int, rows: Sequence[WordRow]) -> None:
+    def prepare(self, rows: Sequence[WordRow], give_way: GiveWay = go_on) -> PreparedWords:
         by_language: dict[str, list[WordRow]] = {}
         for row in rows:
             by_language.setdefault(row.language, []).append(row)
-        for language, some in by_language.items():
-            segment = segment_of(some, self._stemmer)
-            number = next_moment(transaction)
-            store(transaction, collection_key, segment, language=language, number=number, clean_to=number)
-        signatures.add(transaction, collection_key, rows)
+        return PreparedWords(
+            [encoded(segment_of(some, self._stemmer, give_way), language) for language, some in by_language.items()],
+            [(row.position, signatures.signature(row.text)) for row in rows],
+        )
+
+    def add(
+        self, transaction: Transaction, collection_key: int, words: PreparedWords, places: Sequence[int] | None = None
+    ) -> None:
+        if places is not None:
+            words = _placed(words, np.array(places, dtype=np.int64))
+        store(transaction, collection_key, words.segments)
+        signatures.add(transaction, collection_key, words.signatures)
 
     def remove(self, transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:
         if not places:
@@ -158,11 +166,20 @@ def _stems(phrases: Phrases) -> list[str]:
     return [stem for _, stems in phrases for stem in stems]
 
 
-def segment_of(rows: Sequence[WordRow], stemmer: Stemmer) -> Segment:
+def _placed(words: PreparedWords, places: Places) -> PreparedWords:
+    """Return words with the document's positions, where they have its numbers in the list of these."""
+    return PreparedWords(
+        [replace(each, layout=Layout(places[each.layout.positions], each.layout.lengths)) for each in words.segments],
+        [(int(places[number]), bits) for number, bits in words.signatures],
+    )
+
+
+def segment_of(rows: Sequence[WordRow], stemmer: Stemmer, give_way: GiveWay = go_on) -> Segment:
     """Build the segment that holds the words of documents of one language."""
     words: list[str] = []
     lengths = []
     for row in rows:
+        give_way()
         fields = [split(text) for text in (row.heading, row.text, row.tags)]
         fields.append(split(identifier_words(normalized(f"{row.heading}\n{row.text}"))))
         lengths.append([len(field) for field in fields])

@@ -59,10 +59,11 @@ def language_of(text: str, metadata: Metadata, collection: Metadata) -> str:
     The `language` of its own metadata decides, else that of its collection's, else the beginning of the text. What is
     neither said nor sure is English.
     """
-    return _declared(metadata) or _declared(collection) or _detected(text[:READ_CHARACTERS])
+    return declared_language(metadata) or declared_language(collection) or _detected(text[:READ_CHARACTERS])
 
 
-def _declared(metadata: Metadata) -> str | None:
+def declared_language(metadata: Metadata) -> str | None:
+    """Return the language that metadata name, None when they name none that has rules here."""
     tag = metadata.get("language")
     if not isinstance(tag, str):
         return None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from wrapper.catalog.contract import Committing, Transaction
-from wrapper.catalog.words.segments import merge
+from wrapper.catalog.words.segments import encoded, merge
 from wrapper.catalog.words.stored_segments import Layouts, StoredSegment, moment, read, replace, segments, settle
 
 Replacement = Callable[[Transaction], None]
@@ -148,7 +148,7 @@ def purge(catalog: Committing, collection_key: int) -> None:
 def _merged(transaction: Transaction, collection_key: int, several: Sequence[StoredSegment]) -> Replacement:
     """Merge segments. Return the write, for when the transaction has ended."""
     now = moment(transaction)
-    merged = merge([(read(transaction, each), each.alive) for each in several])
+    merged = encoded(merge([(read(transaction, each), each.alive) for each in several]), several[0].language)
     return lambda writing: replace(writing, collection_key, several, merged, clean_to=now)
 
 

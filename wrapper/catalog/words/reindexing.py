@@ -78,7 +78,7 @@ def _index_some(transaction: Transaction, collection_key: int, done_to: int, *, 
     described = collection.metadata if collection else {}
     words = [word_row(each.position, each.text, each.metadata, described) for each in map(to_document, rows)]
     if words:
-        index.add(transaction, collection_key, words)
+        index.add(transaction, collection_key, index.prepare(words))
     if len(words) < limit:
         transaction.run("DELETE FROM words_to_index WHERE collection_key = ?", (collection_key,))
     else:

@@ -75,6 +75,15 @@ class Segment:
     occurrences: Numbers
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """A segment of the words of one language, as it is stored."""
+
+    language: str
+    layout: Layout
+    blocks: list[Block]
+
+
 def build(
     positions: Sequence[int],
     lengths: Sequence[Sequence[int]],
@@ -132,6 +141,11 @@ def field_of(layout: Layout, occurrences: Numbers) -> Places:
     """Return the field and document of each occurrence, as `document * FIELDS + field`."""
     found: Places = np.searchsorted(layout.starts, occurrences, side="right") - 1
     return found
+
+
+def encoded(segment: Segment, language: str) -> Encoded:
+    """Encode a segment, whose documents are in that language."""
+    return Encoded(language, segment.layout, list(blocks(segment)))
 
 
 def blocks(segment: Segment) -> Iterator[Block]:

@@ -12,16 +12,17 @@ from itertools import chain
 import numpy as np
 
 from wrapper.catalog.contract import Transaction
+from wrapper.catalog.rows import draw
 from wrapper.catalog.words.segments import (
     FIELDS,
     NOWHERE,
     Block,
+    Encoded,
     Layout,
     Mask,
     Numbers,
     Places,
     Segment,
-    blocks,
     decoded,
     joined,
 )
@@ -180,31 +181,38 @@ def occurrences_beginning(transaction: Transaction, number: int, beginning: str)
 
 
 def store(
-    transaction: Transaction, collection_key: int, segment: Segment, *, language: str, number: int, clean_to: int
+    transaction: Transaction, collection_key: int, written: Sequence[Encoded], *, clean_to: int | None = None
 ) -> None:
-    """Write a segment that lacks all documents removed up to the moment `clean_to`."""
-    layout = segment.layout
-    transaction.run(
-        "INSERT INTO word_segments (number, collection_key, language, clean_to, documents, words, positions, lengths) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            number,
-            collection_key,
-            language,
-            clean_to,
-            len(layout.positions),
-            int(layout.words.sum()),
-            layout.positions.astype("<i8").tobytes(),
-            layout.lengths.astype("<u4").tobytes(),
-        ),
+    """Write segments that lack all documents removed up to the moment `clean_to`, or up to now."""
+    if not written:
+        return
+    first = next_moment(transaction, len(written))
+    transaction.insert(
+        "word_segments",
+        "number, collection_key, language, clean_to, documents, words, positions, lengths",
+        [
+            (
+                number,
+                collection_key,
+                each.language,
+                number if clean_to is None else clean_to,
+                len(each.layout.positions),
+                int(each.layout.words.sum()),
+                each.layout.positions.astype("<i8").tobytes(),
+                each.layout.lengths.astype("<u4").tobytes(),
+            )
+            for number, each in enumerate(written, first)
+        ],
     )
     transaction.insert(
-        "word_blocks", "segment, first_term, terms, content", [(number, *block) for block in blocks(segment)]
+        "word_blocks",
+        "segment, first_term, terms, content",
+        [(number, *block) for number, each in enumerate(written, first) for block in each.blocks],
     )
 
 
 def replace(
-    transaction: Transaction, collection_key: int, sources: Sequence[StoredSegment], merged: Segment, *, clean_to: int
+    transaction: Transaction, collection_key: int, sources: Sequence[StoredSegment], merged: Encoded, *, clean_to: int
 ) -> None:
     """Replace segments of one language by the one that was merged from them at the moment `clean_to`.
 
@@ -219,8 +227,7 @@ def replace(
     transaction.run(f"DELETE FROM word_blocks WHERE {gone.text}", gone.parameters)
     transaction.run(f"DELETE FROM word_segments WHERE {listed.text}", listed.parameters)
     if len(merged.layout.positions):
-        number = next_moment(transaction)
-        store(transaction, collection_key, merged, language=sources[0].language, number=number, clean_to=clean_to)
+        store(transaction, collection_key, [merged], clean_to=clean_to)
     _forget_removals(transaction, collection_key, clean_to)
 
 
@@ -245,6 +252,6 @@ def moment(transaction: Transaction) -> int:
     return int(transaction.value("SELECT value FROM counters WHERE name = 'words'"))
 
 
-def next_moment(transaction: Transaction) -> int:
-    """Return a moment later than all before it, inside a write transaction."""
-    return int(transaction.value("UPDATE counters SET value = value + 1 WHERE name = 'words' RETURNING value"))
+def next_moment(transaction: Transaction, moments: int = 1) -> int:
+    """Return the first of some moments later than all before them, inside a write transaction."""
+    return draw(transaction, "words", moments)

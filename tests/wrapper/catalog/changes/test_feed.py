@@ -145,7 +145,8 @@ class Writer:
             self._commit(writes.delete_documents, where=parse_where({"mark": asked[0]}))
         elif kind == "patch":
             before, after = asked
-            self._commit(document_changes.patch_metadata, {"mark": after}, where=parse_where({"mark": before}))
+            patching = document_changes.patching_metadata(NAME, {"mark": after}, where=parse_where({"mark": before}))
+            self._catalog.commit(patching.store)
         elif kind == "empty":
             self._commit(collection_writes.empty_collection)
         elif kind == "describe":

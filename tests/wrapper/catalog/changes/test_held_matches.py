@@ -81,11 +81,11 @@ def test_what_a_filter_matches_is_read_once_and_brought_to_later_revisions(fille
     assert before == so
     monkeypatch.setattr(HeldMatches, "_read", None)  # nothing is read anew from here on
     patch = DocumentPatch(metadata={"a": 5})
-    filled.commit(lambda transaction: document_changes.patch_document(transaction, "docs", "d1", patch))
+    filled.commit(lambda transaction: document_changes.patching("docs", "d1", patch).store(transaction))
     after, so = asked(filled, held, ONE)
     assert after == so != before
     patch = DocumentPatch(metadata={"a": 1})
-    filled.commit(lambda transaction: document_changes.patch_document(transaction, "docs", "d1", patch))
+    filled.commit(lambda transaction: document_changes.patching("docs", "d1", patch).store(transaction))
     delete(filled, "docs", "d3", "d4")
     last, so = asked(filled, held, ONE)
     assert last == so == before[:1] + before[2:]

@@ -1,0 +1,138 @@
+"""Writes of documents in three steps, so that the write lock is held for no more than storing.
+
+A write is planned in a snapshot, which refuses what cannot be done; prepared without a transaction (language, stems,
+signatures, fields, compression); and stored in a write transaction. Where the collection has changed since, it is
+planned again there, and what is still the same is not prepared again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from schemas.records import Collection, DocumentBatch, Metadata
+from schemas.storage.outcomes import WriteOutcome
+from wrapper.catalog.contract import GiveWay, PreparedWords, TextIndex, Transaction, go_on
+from wrapper.catalog.index_state.adoptions import writable
+from wrapper.catalog.rows import dump_extras, dump_json
+from wrapper.catalog.sortable_values import bounded, flatten
+from wrapper.catalog.words.languages import declared_language
+from wrapper.catalog.words.splitting import word_row
+
+Field = tuple[str, bytes]
+"""A path and a value, as `document_fields` has them."""
+
+
+class Plan(Protocol):
+    """What a write does to a collection in the state in which it was read, without a document when it does nothing."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def collection(self) -> Collection: ...
+
+
+P = TypeVar("P", bound=Plan)
+T = TypeVar("T")
+
+
+class DocumentWrite(Generic[P, T]):
+    """A write of documents: `plan` raises what refuses it, `prepare` gets what was prepared before, if anything was."""
+
+    def __init__(
+        self,
+        plan: Callable[[Transaction], P],
+        prepare: Callable[[P, T | None, GiveWay], T],
+        store: Callable[[Transaction, P, T], WriteOutcome],
+    ) -> None:
+        self._plan, self._prepare, self._store = plan, prepare, store
+        self._planned: P | None = None
+        self._prepared: T | None = None
+
+    def plan(self, transaction: Transaction) -> None:
+        """Take the first step, in a snapshot."""
+        self._planned = self._plan(transaction)
+
+    def prepare(self, give_way: GiveWay) -> None:
+        """Take the second step, unless the first was left out."""
+        if self._planned is not None:
+            self._prepared = self._prepare(self._planned, None, give_way)
+
+    def store(self, transaction: Transaction) -> WriteOutcome:
+        """Take the last step, and those that were left out or took another state than this for granted."""
+        planned, prepared = self._planned, self._prepared
+        if planned is None or prepared is None or not _is_of_now(planned, transaction):
+            planned = self._plan(transaction)
+            prepared = self._prepare(planned, prepared, go_on)
+        return self._store(transaction, planned, prepared)
+
+
+def _is_of_now(planned: Plan, transaction: Transaction) -> bool:
+    collection = writable(transaction, planned.name)
+    return (collection.key, collection.revision) == (planned.collection.key, planned.collection.revision)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDocuments:
+    """Documents as the tables have them, but for their positions and their revision.
+
+    They are the rows `numbers` of a batch. `language` is the one that their collection names, `rows` have id, text,
+    metadata and extras, and `words` have places in these lists for positions.
+    """
+
+    batch: DocumentBatch
+    numbers: Sequence[int]
+    language: str | None
+    rows: list[tuple[str, str, str, str | None]]
+    vectors: list[bytes]
+    fields: list[list[Field]]
+    words: PreparedWords
+
+    def are(self, batch: DocumentBatch, numbers: Sequence[int], collection: Collection) -> bool:
+        """Return whether these are those rows of a batch, ready for the collection as it is."""
+        return (
+            self.numbers == numbers
+            and self.language == declared_language(collection.metadata)
+            and (self.batch is batch or (self.rows, self.vectors) == (_rows(batch, numbers), _vectors(batch, numbers)))
+        )
+
+
+def prepare_documents(
+    index: TextIndex, collection: Collection, batch: DocumentBatch, numbers: Sequence[int], give_way: GiveWay = go_on
+) -> PreparedDocuments:
+    """Prepare the rows `numbers` of a batch for a collection. It takes processor time alone, half a millisecond for
+    1,500 letters."""
+    words = []
+    for place, number in enumerate(numbers):
+        give_way()
+        words.append(word_row(place, batch.texts[number], batch.metadatas[number], collection.metadata))
+    return PreparedDocuments(
+        batch,
+        numbers,
+        declared_language(collection.metadata),
+        _rows(batch, numbers),
+        _vectors(batch, numbers),
+        [fields_of(batch.metadatas[number]) for number in numbers],
+        index.prepare(words, give_way),
+    )
+
+
+def fields_of(metadata: Metadata) -> list[Field]:
+    """Return the fields behind `where` of a document's metadata."""
+    return [(bounded(path), value) for path, values in flatten(metadata).items() for value in values]
+
+
+def _rows(batch: DocumentBatch, numbers: Sequence[int]) -> list[tuple[str, str, str, str | None]]:
+    return [
+        (batch.ids[each], batch.texts[each], dump_json(batch.metadatas[each]), dump_extras(batch.extras.get(each)))
+        for each in numbers
+    ]
+
+
+def _vectors(batch: DocumentBatch, numbers: Sequence[int]) -> list[bytes]:
+    vectors = np.ascontiguousarray(batch.embeddings, dtype="<f4")
+    return [vectors[each].tobytes() for each in numbers]
