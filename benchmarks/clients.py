@@ -99,16 +99,22 @@ def request(method: str, target: str, body: Any = None) -> bytes:
 
 
 def do_together(
-    url: str, works: Sequence[Sequence[Work]], seconds: float | None = None, *, pauses: Sequence[float] = ()
+    url: str | Sequence[str],
+    works: Sequence[Sequence[Work]],
+    seconds: float | None = None,
+    *,
+    pauses: Sequence[float] = (),
 ) -> Together:
     """Run one client process for each of `works`. It goes through its own once, or again and again for `seconds`; the
-    first clients begin a piece of work each so many seconds, their `pauses`, the others at once."""
+    first clients begin a piece of work each so many seconds, their `pauses`, the others at once. `url` may have one for
+    each client."""
+    urls = [url] * len(works) if isinstance(url, str) else url
     context = multiprocessing.get_context("fork")
     start = context.Barrier(len(works))
     clients = []
-    for own, pause in zip_longest(works, pauses, fillvalue=0.0):
+    for (own, pause), its_url in zip(zip_longest(works, pauses, fillvalue=0.0), urls, strict=True):
         receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=_client, args=(url, own, seconds, pause, start, sender), daemon=True)
+        process = context.Process(target=_client, args=(its_url, own, seconds, pause, start, sender), daemon=True)
         process.start()
         sender.close()
         clients.append((process, receiver))

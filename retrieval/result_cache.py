@@ -85,7 +85,7 @@ class ResultCache:
         """
         if self._ttl_seconds <= 0:
             return answer
-        key = _key(asked)
+        key, told = _key(asked), orjson.dumps(answer).decode()
 
         def operation(transaction: Transaction) -> KeptAnswer:
             check_nothing_erased(transaction, since)
@@ -93,7 +93,7 @@ class ResultCache:
             kept = self._find(transaction, key)
             if kept is not None:
                 return kept
-            values = (key, orjson.dumps(answer).decode(), self._now_ms() + int(self._ttl_seconds * 1e3))
+            values = (key, told, self._now_ms() + int(self._ttl_seconds * 1e3))
             transaction.run("INSERT INTO kept_answers VALUES (?, ?, ?)", values)
             return answer
 

@@ -34,6 +34,7 @@ from wrapper.catalog.contract import Transaction
 from wrapper.catalog.cursors import decode_name_cursor, encode_name_cursor
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.catalog.names import collection_writes
+from wrapper.catalog.preparing import DocumentWrite
 from wrapper.catalog.rows import (
     Patterns,
     collections_named,
@@ -202,7 +203,7 @@ class Store:
                 writes.check_that_none_matches(transaction, collection, unless)
             return writes.plan_addition(transaction, name, batch, on_conflict=on_conflict, replace_where=replace_where)
 
-        added, options = writes.adding(plan), options.pinned(collection_id, collection_key)
+        added, options = DocumentWrite(plan), options.pinned(collection_id, collection_key)
         return self.writing.write(WriteOutcome, name, added.store, options, documents=added)
 
     def add_part(
@@ -211,7 +212,7 @@ class Store:
         """Store one part of a stream without waiting for the index. Raises CollectionNotFoundError when the collection
         is gone, also when there is a later one of its name, and ReembeddedMeanwhileError."""
 
-        added = writes.adding(partial(writes.plan_addition, name=collection.name, batch=batch, on_conflict=on_conflict))
+        added = DocumentWrite(partial(writes.plan_addition, name=collection.name, batch=batch, on_conflict=on_conflict))
         options = options.pinned(collection.id, collection.key)
         return self.writing.commit(collection.name, added.store, options, documents=added)
 
@@ -276,12 +277,14 @@ class Store:
         Raises InvalidInputError, and delete nothing, when `where` matches all that there are, unless the write
         `may_empty` the collection.
         """
+        deletion = DocumentWrite(partial(writes.plan_deletion, name=name, ids=ids, where=where, may_empty=may_empty))
         return self.writing.write(
             WriteOutcome,
             name,
-            lambda transaction: writes.delete_documents(transaction, name, ids=ids, where=where, may_empty=may_empty),
+            deletion.store,
             options.pinned(collection_id),
             deletes=True,
+            documents=None if where is None else deletion,
         )
 
     def page(

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from schemas.errors import BusyError, CollectionNotFoundError, PreconditionFailedError
 from schemas.observing import spans
@@ -118,7 +118,7 @@ class Writing:
         *,
         creates: bool = False,
         deletes: bool = False,
-        documents: DocumentWrite[Any, Any] | None = None,
+        documents: DocumentWrite | None = None,
         name_after: str | None = None,
     ) -> Written[Outcome]:
         """Do a write to the collection `name` once, and wait for the index. `documents` are what the operation stores,
@@ -129,12 +129,14 @@ class Writing:
         """
         self.check_disk()
         key = options.idempotency_key
-
-        def find(transaction: Transaction) -> Kept[Outcome] | None:
-            return None if key is None else idempotency.find(transaction, key, options.digest, kind)
+        if documents is not None:
+            known = None if key is None else self.first(kind, name, key, options.digest, options)
+            if known is not None:
+                return known
+            self._prepare(documents, name, options, deletes=deletes)
 
         def run(transaction: Transaction) -> tuple[Kept[Outcome], bool]:
-            first = find(transaction)
+            first = None if key is None else idempotency.find(transaction, key, options.digest, kind)
             if first is not None:
                 return first, True
             _check_collection(transaction, name, options, documents, creates=creates, deletes=deletes)
@@ -146,10 +148,6 @@ class Writing:
                 idempotency.keep(transaction, key, options.digest, kept, self._clock(), collection_key)
             return kept, False
 
-        if documents is not None:
-            first = self._prepared(documents, name, options, find)
-            if first is not None:
-                return self._settled(name, first, options, replayed=True)
         with spans.span("catalogue commit"):
             kept, replayed = self._catalog.commit(run)
         return self._settled(name, kept, options, replayed=replayed)
@@ -162,7 +160,7 @@ class Writing:
         *,
         creates: bool = False,
         deletes: bool = False,
-        documents: DocumentWrite[Any, Any] | None = None,
+        documents: DocumentWrite | None = None,
     ) -> T:
         """Do a write, whatever its idempotency key, and return without waiting for the index.
 
@@ -180,7 +178,7 @@ class Writing:
             return within_quota(transaction, name, options.quota, operation)
 
         if documents is not None:
-            self._prepared(documents, name, options)
+            self._prepare(documents, name, options, deletes=deletes)
         return self._catalog.commit(run)
 
     def once(
@@ -313,23 +311,12 @@ class Writing:
         """Raise DiskFloorError when there is too little free disk space to write."""
         check_floor(self._free_disk_mb(), self._disk_floor_mb)
 
-    def _prepared(
-        self,
-        documents: DocumentWrite[Any, Any],
-        name: str,
-        options: WriteOptions,
-        find: Callable[[Transaction], Kept[Outcome] | None] = lambda transaction: None,
-    ) -> Kept[Outcome] | None:
-        """Prepare a write, or return the outcome that it had before. What refuses it in the end, does so here, too:
-        then it has cost nothing, and kept nobody waiting."""
+    def _prepare(self, documents: DocumentWrite, name: str, options: WriteOptions, *, deletes: bool) -> None:
+        """Prepare a write. What refuses it in the end does so here, too, before it has cost or delayed anything."""
         with self._catalog.read() as transaction:
-            first = find(transaction)
-            if first is not None:
-                return first
-            _check_collection(transaction, name, options, documents)
+            _check_collection(transaction, name, options, documents, deletes=deletes)
             documents.plan(transaction)
         documents.prepare(self._catalog.give_way)
-        return None
 
     def _settled(self, name: str, kept: Kept[Outcome], options: WriteOptions, *, replayed: bool) -> Written[Outcome]:
         awaited = self.awaits_index(options)
@@ -344,7 +331,7 @@ def _check_collection(
     transaction: Transaction,
     name: str,
     options: WriteOptions,
-    documents: DocumentWrite[Any, Any] | None,
+    documents: DocumentWrite | None,
     *,
     creates: bool = False,
     deletes: bool = False,
@@ -363,8 +350,8 @@ def _check_collection(
         _check_precondition(collection, options.if_match)
     if not deletes:
         _check_lag(transaction, collection, name)
-    if documents is not None:
-        check_write(transaction)
+        if documents is not None:
+            check_write(transaction)
 
 
 def _check_model(collection: Collection, model: str) -> None:

@@ -42,8 +42,11 @@ def command(*arguments: str) -> list[str]:
 
 
 @contextmanager
-def scratch_service(directory: Path, *, wait: bool = True, **settings: str) -> Iterator[ScratchService]:
-    """Run the service in `directory` until the block ends; `settings` are RAG_ variables in lower case.
+def scratch_service(
+    directory: Path, *, wait: bool = True, program: str | None = None, **settings: str
+) -> Iterator[ScratchService]:
+    """Run the service in `directory` until the block ends; `settings` are RAG_ variables in lower case, and `program`
+    is the command of another installation than this.
 
     The caller's own variables are not passed on: the service must not touch the caller's data. Raises UnavailableError
     when it is not healthy in time, unless the caller does the waiting; its processes are gone afterwards.
@@ -55,7 +58,12 @@ def scratch_service(directory: Path, *, wait: bool = True, **settings: str) -> I
     service = ScratchService(f"http://127.0.0.1:{port}", directory, environ)
     with (directory / "service.log").open("wb") as log:
         process = subprocess.Popen(
-            command("serve"), env=environ, cwd=directory, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            [program or command()[0], "serve"],
+            env=environ,
+            cwd=directory,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
     try:
         if wait:

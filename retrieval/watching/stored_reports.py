@@ -77,7 +77,7 @@ class Watchers:
                 code="invalid_name",
                 field="name",
             )
-        now_ms = round(self._clock() * 1e3)
+        now_ms, stored = round(self._clock() * 1e3), orjson.dumps(asdict(report)).decode()
 
         def operation(transaction: Transaction) -> KnownWatcher:
             before = self._find(transaction, name, asker, asker.owner)
@@ -92,7 +92,6 @@ class Watchers:
             if before is None:
                 _check_room(transaction, asker)
             transaction.run("DELETE FROM watchers WHERE owner = ? AND name = ?", (asker.owner, name))
-            stored = orjson.dumps(asdict(report)).decode()
             of = asker.made(shared=report.shared)
             values = (of.owner, name, now_ms, stored, of.audience)
             transaction.run("INSERT INTO watchers VALUES (?, ?, ?, ?, ?)", values)

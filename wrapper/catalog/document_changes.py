@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -26,21 +26,21 @@ from schemas.where import Where
 from wrapper.catalog import reads, stored_bytes
 from wrapper.catalog.contract import GiveWay, PreparedWords, TextIndex, Transaction, WordRow, go_on
 from wrapper.catalog.index_state.adoptions import writable
-from wrapper.catalog.preparing import DocumentWrite, Field, PreparedDocuments, fields_of
+from wrapper.catalog.preparing import DocumentWrite, Field, fields_of
 from wrapper.catalog.rows import dump_json
 from wrapper.catalog.words.languages import declared_language
 from wrapper.catalog.words.splitting import heading_of, tags_of, word_row
-from wrapper.catalog.writes import Addition, adding, canonical, finish, insert_fields, plan_addition
+from wrapper.catalog.writes import Addition, canonical, finish, insert_fields, plan_addition
 from wrapper.embedding_checks import check_dimension, check_directions
 
 CHANGED_AT_ONCE = 500
 """The number of documents whose change is in memory at a time."""
 
 
-def patching(name: str, document_id: str, patch: DocumentPatch) -> DocumentWrite[Addition, PreparedDocuments]:
+def patching(name: str, document_id: str, patch: DocumentPatch) -> DocumentWrite:
     """Return the write that changes parts of one document; the rest stays. It raises DocumentNotFoundError when there
     is no such document, and InvalidInputError when the metadata would exceed its bounds."""
-    return adding(partial(_plan_patch, name=name, document_id=document_id, patch=patch))
+    return DocumentWrite(partial(_plan_patch, name=name, document_id=document_id, patch=patch))
 
 
 def _plan_patch(transaction: Transaction, name: str, document_id: str, patch: DocumentPatch) -> Addition:
@@ -81,59 +81,35 @@ class _Merged(NamedTuple):
     fields: list[Field]
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Some documents, those of them that a patch changes, and the words of those whose words it changes. `language` is
-    the one that their collection names."""
-
-    documents: list[Document]
-    language: str | None
-    merged: list[_Merged]
-    words: PreparedWords
+_Block = tuple[list[_Merged], PreparedWords]
+"""What a patch changes of some documents, and the words of those whose words it changes."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Patching:
-    """Whose metadata are to be patched: the documents at these `places`, the first of which have been read."""
+@dataclass(slots=True)
+class _MetadataPatch:
+    """A patch of the metadata of the documents at these `places`, the `first` of which have been read."""
 
     name: str
     collection: Collection
     index: TextIndex
+    patch: Metadata
     places: list[int]
     first: list[Document]
+    prepared: _Block | None = None
 
-
-def patching_metadata(
-    name: str, patch: Metadata, *, ids: Sequence[str] | None = None, where: Where
-) -> DocumentWrite[_Patching, _Block]:
-    """Return the write that merges a patch into the metadata of all documents that match and, with `ids`, are of these;
-    ids that do not exist are passed over.
-
-    Documents that it leaves as they were count as unchanged. It raises InvalidInputError, which names the document,
-    when the metadata of one would exceed its bounds. The first `CHANGED_AT_ONCE` documents are prepared before.
-    """
-
-    def plan(transaction: Transaction) -> _Patching:
-        collection = writable(transaction, name)
-        if ids is None:
-            places = sorted(reads.all_positions(transaction, collection, where).tolist())
+    def prepare(self, before: _MetadataPatch | None, give_way: GiveWay) -> None:
+        if before is not None and before.first == self.first and before.collection.metadata == self.collection.metadata:
+            self.prepared = before.prepared
         else:
-            places = sorted(each.position for each in reads.by_ids(transaction, collection, ids, where=where).values())
-        first = list(reads.by_positions(transaction, places[:CHANGED_AT_ONCE]).values())
-        return _Patching(name, collection, transaction.dialect.text_index, places, first)
+            self.prepared = self._merge(self.first, give_way)
 
-    def prepare(planned: _Patching, before: _Block | None, give_way: GiveWay) -> _Block:
-        language = declared_language(planned.collection.metadata)
-        if before is not None and (before.documents, before.language) == (planned.first, language):
-            return before
-        return _merge(planned, planned.first, patch, give_way)
-
-    def store(transaction: Transaction, planned: _Patching, block: _Block) -> WriteOutcome:
-        collection, places = planned.collection, planned.places
-        changed = _store_block(transaction, collection, block)
+    def store(self, transaction: Transaction) -> WriteOutcome:
+        assert self.prepared is not None
+        collection, places = self.collection, self.places
+        changed = _store_block(transaction, collection, self.prepared)
         for start in range(CHANGED_AT_ONCE, len(places), CHANGED_AT_ONCE):
             found = reads.by_positions(transaction, places[start : start + CHANGED_AT_ONCE])
-            changed += _store_block(transaction, collection, _merge(planned, list(found.values()), patch, go_on))
+            changed += _store_block(transaction, collection, self._merge(found.values(), go_on))
         outcome = WriteOutcome(
             revision=collection.revision,
             outbox_id=None,
@@ -142,29 +118,45 @@ def patching_metadata(
         )
         return finish(transaction, collection, outcome, changed, [], dimension=collection.dimension)
 
-    return DocumentWrite(plan, prepare, store)
+    def _merge(self, documents: Iterable[Document], give_way: GiveWay) -> _Block:
+        merged: list[_Merged] = []
+        words: list[WordRow] = []
+        for document in documents:
+            give_way()
+            before = document.metadata
+            after = merge_patch(before, self.patch)
+            if canonical(after) == canonical(before):
+                continue
+            try:
+                check_metadata(after)
+            except InvalidInputError as error:
+                error.message = f"{error.message}, of the document '{document.id}' after the merge"
+                error.details["id"] = document.id
+                raise
+            merged.append(_Merged(document.position, document.id, list(before), dump_json(after), fields_of(after)))
+            if _said(after) != _said(before):
+                words.append(word_row(document.position, document.text, after, self.collection.metadata))
+        return merged, self.index.prepare(words, give_way)
 
 
-def _merge(planned: _Patching, documents: list[Document], patch: Metadata, give_way: GiveWay) -> _Block:
-    of_collection = planned.collection.metadata
-    merged: list[_Merged] = []
-    words: list[WordRow] = []
-    for document in documents:
-        give_way()
-        before = document.metadata
-        after = merge_patch(before, patch)
-        if canonical(after) == canonical(before):
-            continue
-        try:
-            check_metadata(after)
-        except InvalidInputError as error:
-            error.message = f"{error.message}, of the document '{document.id}' after the merge"
-            error.details["id"] = document.id
-            raise
-        merged.append(_Merged(document.position, document.id, list(before), dump_json(after), fields_of(after)))
-        if _said(after) != _said(before):
-            words.append(word_row(document.position, document.text, after, of_collection))
-    return _Block(documents, declared_language(of_collection), merged, planned.index.prepare(words, give_way))
+def patching_metadata(name: str, patch: Metadata, *, ids: Sequence[str] | None = None, where: Where) -> DocumentWrite:
+    """Return the write that merges a patch into the metadata of all documents that match and, with `ids`, are of these;
+    ids that do not exist are passed over.
+
+    Documents that it leaves as they were count as unchanged. It raises InvalidInputError, which names the document,
+    when the metadata of one would exceed its bounds. The first `CHANGED_AT_ONCE` documents are prepared before.
+    """
+
+    def plan(transaction: Transaction) -> _MetadataPatch:
+        collection = writable(transaction, name)
+        if ids is None:
+            places = sorted(reads.all_positions(transaction, collection, where).tolist())
+        else:
+            places = sorted(each.position for each in reads.by_ids(transaction, collection, ids, where=where).values())
+        first = list(reads.by_positions(transaction, places[:CHANGED_AT_ONCE]).values())
+        return _MetadataPatch(name, collection, transaction.dialect.text_index, patch, places, first)
+
+    return DocumentWrite(plan)
 
 
 def _said(metadata: Metadata) -> tuple[str, str, str | None]:
@@ -174,26 +166,25 @@ def _said(metadata: Metadata) -> tuple[str, str, str | None]:
 
 def _store_block(transaction: Transaction, collection: Collection, block: _Block) -> list[tuple[str, list[str] | None]]:
     """Return (id, metadata keys of the version before) of the documents that are changed."""
-    places = [each.position for each in block.merged]
+    merged, words = block
+    places = [each.position for each in merged]
     if not places:
         return []
     stored_bytes.subtract(transaction, collection.key, places)
     transaction.run_many(
         "UPDATE documents SET metadata = ?, revision = ? WHERE position = ?",
-        [(each.metadata, collection.revision + 1, each.position) for each in block.merged],
+        [(each.metadata, collection.revision + 1, each.position) for each in merged],
     )
     stored_bytes.add(transaction, collection.key, places)
     doomed = transaction.dialect.one_of("position", places)
     transaction.run(f"DELETE FROM document_fields WHERE {doomed.text}", doomed.parameters)
-    insert_fields(transaction, collection, places, [each.fields for each in block.merged])
-    transaction.dialect.text_index.remove(transaction, collection.key, [place for place, _ in block.words.signatures])
-    transaction.dialect.text_index.add(transaction, collection.key, block.words)
-    return [(each.id, each.keys) for each in block.merged]
+    insert_fields(transaction, collection, places, [each.fields for each in merged])
+    transaction.dialect.text_index.remove(transaction, collection.key, [place for place, _ in words.signatures])
+    transaction.dialect.text_index.add(transaction, collection.key, words)
+    return [(each.id, each.keys) for each in merged]
 
 
-def merging(
-    name: str, changes: DocumentChanges, *, adds: bool, merges: bool
-) -> DocumentWrite[Addition, PreparedDocuments]:
+def merging(name: str, changes: DocumentChanges, *, adds: bool, merges: bool) -> DocumentWrite:
     """Return the write that changes documents by id: those that exist when it `merges`, and new ones when it `adds`.
 
     Of a document that exists, what a change does not name stays; its metadata is merged key by key, and null removes a
@@ -201,7 +192,7 @@ def merging(
     the one before, or without `merges` the first counts. It raises InvalidInputError for an embedding that is missing
     or of another dimension.
     """
-    return adding(partial(_plan_merge, name=name, changes=changes, adds=adds, merges=merges))
+    return DocumentWrite(partial(_plan_merge, name=name, changes=changes, adds=adds, merges=merges))
 
 
 def _plan_merge(transaction: Transaction, name: str, changes: DocumentChanges, *, adds: bool, merges: bool) -> Addition:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,53 +27,45 @@ Field = tuple[str, bytes]
 
 
 class Plan(Protocol):
-    """What a write does to a collection in the state in which it was read, without a document when it does nothing."""
+    """What a write does to a collection in the state in which that was read."""
 
-    @property
-    def name(self) -> str: ...
+    name: str
+    collection: Collection
 
-    @property
-    def collection(self) -> Collection: ...
+    def prepare(self, before: Any, give_way: GiveWay) -> None:
+        """Compute what `store` needs, or take it from the plan before, if there is one, of the same write."""
 
-
-P = TypeVar("P", bound=Plan)
-T = TypeVar("T")
+    def store(self, transaction: Transaction) -> WriteOutcome: ...
 
 
-class DocumentWrite(Generic[P, T]):
-    """A write of documents: `plan` raises what refuses it, `prepare` gets what was prepared before, if anything was."""
+class DocumentWrite:
+    """A write of documents; `make_plan` raises what refuses it."""
 
-    def __init__(
-        self,
-        plan: Callable[[Transaction], P],
-        prepare: Callable[[P, T | None, GiveWay], T],
-        store: Callable[[Transaction, P, T], WriteOutcome],
-    ) -> None:
-        self._plan, self._prepare, self._store = plan, prepare, store
-        self._planned: P | None = None
-        self._prepared: T | None = None
+    def __init__(self, make_plan: Callable[[Transaction], Plan]) -> None:
+        self._make_plan = make_plan
+        self._plan: Plan | None = None
 
     def plan(self, transaction: Transaction) -> None:
         """Take the first step, in a snapshot."""
-        self._planned = self._plan(transaction)
+        self._plan = self._make_plan(transaction)
 
     def prepare(self, give_way: GiveWay) -> None:
-        """Take the second step, unless the first was left out."""
-        if self._planned is not None:
-            self._prepared = self._prepare(self._planned, None, give_way)
+        """Take the second step, after the first."""
+        if self._plan is not None:
+            self._plan.prepare(None, give_way)
 
     def store(self, transaction: Transaction) -> WriteOutcome:
-        """Take the last step, and those that were left out or took another state than this for granted."""
-        planned, prepared = self._planned, self._prepared
-        if planned is None or prepared is None or not _is_of_now(planned, transaction):
-            planned = self._plan(transaction)
-            prepared = self._prepare(planned, prepared, go_on)
-        return self._store(transaction, planned, prepared)
+        """Take the last step, and those before it that were not taken, or for another state than this."""
+        plan = self._plan
+        if plan is None or not _is_of_now(plan, transaction):
+            plan = self._make_plan(transaction)
+            plan.prepare(self._plan, go_on)
+        return plan.store(transaction)
 
 
-def _is_of_now(planned: Plan, transaction: Transaction) -> bool:
-    collection = writable(transaction, planned.name)
-    return (collection.key, collection.revision) == (planned.collection.key, planned.collection.revision)
+def _is_of_now(plan: Plan, transaction: Transaction) -> bool:
+    collection = writable(transaction, plan.name)
+    return (collection.key, collection.revision) == (plan.collection.key, plan.collection.revision)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ Nothing here commits. A function either completes or raises, and then the caller
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -36,7 +36,7 @@ INDEXED_AT_ONCE = 500
 """The most documents of an outbox entry. A large write reaches the engine in parts, between the writes of others."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Addition:
     """What storing a batch does: its rows that are `new`, those that change a document, and what is deleted.
 
@@ -51,21 +51,42 @@ class Addition:
     new: list[int]
     changed: list[int]
     surplus: list[Row]
+    prepared: PreparedDocuments | None = None
 
-    @property
-    def numbers(self) -> list[int]:
-        """The rows of the batch to store, in order."""
-        return sorted([*self.new, *self.changed])
+    def prepare(self, before: Addition | None, give_way: GiveWay) -> None:
+        numbers = sorted([*self.new, *self.changed])
+        self.prepared = None if before is None else before.prepared
+        if self.prepared is None or not self.prepared.are(self.batch, numbers, self.collection):
+            self.prepared = prepare_documents(self.index, self.collection, self.batch, numbers, give_way)
 
-
-def adding(plan: Callable[[Transaction], Addition]) -> DocumentWrite[Addition, PreparedDocuments]:
-    """Return the write that stores what `plan` finds to be stored."""
-    return DocumentWrite(plan, _prepare, _store)
+    def store(self, transaction: Transaction) -> WriteOutcome:
+        collection, ids, prepared = self.collection, self.batch.ids, self.prepared
+        assert prepared is not None
+        deleted = _delete(transaction, collection, self.surplus)
+        places = {row: self.stored[ids[row]].position for row in self.changed}
+        _remove(transaction, collection.key, list(places.values()))
+        if self.new:
+            first = draw(transaction, "document", len(self.new))
+            tombstones.take_ids(transaction, collection.key, [ids[row] for row in self.new])
+            places |= {row: first + offset for offset, row in enumerate(self.new)}
+        _insert(transaction, collection, [places[row] for row in prepared.numbers], prepared)
+        outcome = WriteOutcome(
+            revision=collection.revision,
+            outbox_id=None,
+            ids=ids,
+            created=len(self.new),
+            updated=len(self.changed),
+            unchanged=len(ids) - len(places),
+            deleted=len(deleted),
+        )
+        upserts: list[tuple[str, list[str] | None]] = [(ids[row], None) for row in self.new]
+        upserts += [(ids[row], list(self.stored[ids[row]].metadata)) for row in self.changed]
+        return finish(transaction, collection, outcome, upserts, deleted, dimension=self.batch.dimension)
 
 
 def add_documents(transaction: Transaction, name: str, batch: DocumentBatch, **conditions: Any) -> WriteOutcome:
-    """Store a batch, as `plan_addition` says, without having prepared for it."""
-    return adding(partial(plan_addition, name=name, batch=batch, **conditions)).store(transaction)
+    """Store a batch, as `plan_addition` says, all in this transaction."""
+    return DocumentWrite(partial(plan_addition, name=name, batch=batch, **conditions)).store(transaction)
 
 
 def plan_addition(
@@ -105,45 +126,37 @@ def plan_addition(
     return Addition(name, collection, transaction.dialect.text_index, batch, stored, new, changed, surplus)
 
 
-def _prepare(plan: Addition, before: PreparedDocuments | None, give_way: GiveWay) -> PreparedDocuments:
-    if before is not None and before.are(plan.batch, plan.numbers, plan.collection):
-        return before
-    return prepare_documents(plan.index, plan.collection, plan.batch, plan.numbers, give_way)
+@dataclass(slots=True)
+class _Deletion:
+    """The documents to delete from a collection, as (position, id)."""
+
+    name: str
+    collection: Collection
+    doomed: list[Row]
+
+    def prepare(self, before: _Deletion | None, give_way: GiveWay) -> None:
+        """There is nothing to compute."""
+
+    def store(self, transaction: Transaction) -> WriteOutcome:
+        deleted = _delete(transaction, self.collection, self.doomed)
+        outcome = WriteOutcome(revision=self.collection.revision, outbox_id=None, deleted=len(deleted))
+        return finish(transaction, self.collection, outcome, [], deleted, dimension=self.collection.dimension)
 
 
-def _store(transaction: Transaction, plan: Addition, prepared: PreparedDocuments) -> WriteOutcome:
-    collection, ids = plan.collection, plan.batch.ids
-    deleted = _delete(transaction, collection, plan.surplus)
-    places = {index: plan.stored[ids[index]].position for index in plan.changed}
-    _remove(transaction, collection.key, list(places.values()))
-    if plan.new:
-        first = draw(transaction, "document", len(plan.new))
-        tombstones.take_ids(transaction, collection.key, [ids[index] for index in plan.new])
-        places |= {index: first + offset for offset, index in enumerate(plan.new)}
-    _insert(transaction, collection, [places[index] for index in prepared.numbers], prepared)
-    outcome = WriteOutcome(
-        revision=collection.revision,
-        outbox_id=None,
-        ids=ids,
-        created=len(plan.new),
-        updated=len(plan.changed),
-        unchanged=len(ids) - len(places),
-        deleted=len(deleted),
-    )
-    upserts: list[tuple[str, list[str] | None]] = [(ids[index], None) for index in plan.new]
-    upserts += [(ids[index], list(plan.stored[ids[index]].metadata)) for index in plan.changed]
-    return finish(transaction, collection, outcome, upserts, deleted, dimension=plan.batch.dimension)
+def delete_documents(transaction: Transaction, name: str, **conditions: Any) -> WriteOutcome:
+    """Delete documents, as `plan_deletion` says, all in this transaction."""
+    return DocumentWrite(partial(plan_deletion, name=name, **conditions)).store(transaction)
 
 
-def delete_documents(
+def plan_deletion(
     transaction: Transaction,
     name: str,
     *,
     ids: Sequence[str] | None = None,
     where: Where | None = None,
     may_empty: bool = True,
-) -> WriteOutcome:
-    """Delete by ids or by filter; ids that do not exist are passed over and not counted.
+) -> _Deletion:
+    """Plan to delete by ids or by filter; ids that do not exist are passed over and not counted.
 
     Raises InvalidInputError when the filter matches all documents of the collection and `may_empty` is false.
     """
@@ -151,16 +164,13 @@ def delete_documents(
     if where is not None:
         if not may_empty:
             _check_that_some_stay(transaction, collection, where)
-        found = _matching(transaction, collection, where)
-    else:
-        wanted = transaction.dialect.with_ids(list(ids or ()))
-        found = transaction.rows(
-            f"SELECT d.position, d.id FROM documents d WHERE d.collection_key = ? AND {wanted.text}",
-            (collection.key, *wanted.parameters),
-        )
-    doomed = _delete(transaction, collection, found)
-    outcome = WriteOutcome(revision=collection.revision, outbox_id=None, deleted=len(doomed))
-    return finish(transaction, collection, outcome, [], doomed, dimension=collection.dimension)
+        return _Deletion(name, collection, _matching(transaction, collection, where))
+    wanted = transaction.dialect.with_ids(list(ids or ()))
+    found = transaction.rows(
+        f"SELECT d.position, d.id FROM documents d WHERE d.collection_key = ? AND {wanted.text}",
+        (collection.key, *wanted.parameters),
+    )
+    return _Deletion(name, collection, found)
 
 
 def take_in(transaction: Transaction, collection_key: int, prepared: PreparedDocuments) -> bool:

@@ -27,6 +27,7 @@ from wrapper.catalog.index_state import outbox
 from wrapper.catalog.index_state.adoptions import writable
 from wrapper.catalog.names import collection_writes, renaming
 from wrapper.catalog.names.taken import check_free
+from wrapper.catalog.preparing import DocumentWrite
 from wrapper.catalog.rows import names_between
 from wrapper.writing import AS_IT_COMES, WriteOptions, Writing, Written
 
@@ -120,7 +121,7 @@ class Copying:
             check_nothing_erased(transaction, since)
             return added.store(transaction)
 
-        added = writes.adding(partial(writes.plan_addition, name=under_way, batch=batch))
+        added = DocumentWrite(partial(writes.plan_addition, name=under_way, batch=batch))
         self._writing.commit(under_way, operation, AS_IT_COMES, documents=added)
 
     def _give_up(self, under_way: str) -> None:

@@ -38,6 +38,7 @@ from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state.adoptions import writable
 from wrapper.catalog.names import collection_writes
 from wrapper.catalog.names.beside import belongs_to, beside, change_places, name_beside, names_of_all
+from wrapper.catalog.preparing import DocumentWrite
 from wrapper.catalog.rows import dump_json, find_collection
 from wrapper.embedding_checks import check_directions
 from wrapper.writing import AS_IT_COMES, Writing
@@ -204,7 +205,7 @@ class Reembeddings:
             check_directions(copy, vectors)
             return writes.plan_addition(transaction, part.name, _batch(part, vectors))
 
-        added = None if vectors is None else writes.adding(plan)
+        added = None if vectors is None else DocumentWrite(plan)
 
         def operation(transaction: Transaction) -> bool:
             check_nothing_erased(transaction, part.erasures)
