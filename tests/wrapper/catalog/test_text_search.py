@@ -108,13 +108,6 @@ def test_stop_words_count_in_phrases_and_where_nothing_else_is_left(search, quer
     assert set(search(PROSE, 'zebra "to be or"')) == {0, 2}
 
 
-def test_a_document_is_found_by_its_title(search):
-    texts = ["filler words"] * 4
-    assert search(texts, "restore", titles={2: "Restoring a backup"}) == [2]
-    assert search(texts, "UserName", titles={1: "getUserName"}) == [1]
-    assert search(texts, "words restore", titles={2: "Restoring a backup"})[0] == 2
-
-
 def test_a_word_in_the_title_counts_more_than_one_in_the_text_and_one_in_the_tags_less(search):
     texts = ["zebra among other words", "a horse among other words"] + ["nothing to see here"] * 8
     assert search(texts, "zebra", titles={0: "On a horse", 1: "On the zebra"}) == [1, 0]

@@ -86,17 +86,6 @@ def test_scores_are_those_that_fts5_gives_a_table_of_the_collection_alone(make, 
             assert [score for _, score in found] == pytest.approx([score for _, score in expected])
 
 
-def test_other_collections_change_no_score(make, add, catalog):
-    make("mine")
-    add("mine", ["alpha beta", "beta gamma", "gamma"])
-    before = _scores(catalog, "mine", "alpha beta")
-    make("others")
-    add("others", ["alpha " * 50, *["beta"] * 30])
-    assert _scores(catalog, "mine", "alpha beta") == before
-    catalog.commit(lambda transaction: collection_writes.delete_collection(transaction, "others"))
-    assert _scores(catalog, "mine", "alpha beta") == before
-
-
 @SQLITE
 def test_making_and_deleting_a_collection_changes_no_schema(make, add, catalog):
     with catalog.read() as transaction:
@@ -134,17 +123,6 @@ def test_merged_segments_answer_as_those_they_were_made_from(make, add, catalog,
         [(document, pytest.approx(score)) for document, score in answer] for answer in before
     ]
     check_tables(tmp_path / "catalog.sqlite")
-
-
-def test_many_small_writes_become_few_segments(make, add, catalog, merging):
-    make("docs")
-    for number in range(20):
-        add("docs", [f"alpha word{number}"], ids=[str(number)])
-    assert _rows(catalog, "word_segments") == 20
-    while merging.step():
-        pass
-    assert _rows(catalog, "word_segments") == 1
-    assert len(_scores(catalog, "docs", "alpha")) == 20
 
 
 def test_words_that_were_taken_out_leave_the_file(make, add, catalog, merging):
