@@ -24,8 +24,7 @@ CHANGES = DocumentChanges(["d1", "new"], [*VECTORS], ["a", "b"], [{"x": 1}, None
 N_IS_1, N_IS_7 = parse_where({"n": 1}), parse_where({"n": 7})
 WAYS = {
     "add": lambda store, name: store.add_documents(name, TWO),
-    "replace": lambda store, name: store.add_documents(name, TWO, replace_where=N_IS_1),
-    "unless": lambda store, name: store.add_documents(name, TWO, unless=N_IS_7),
+    "replace": lambda store, name: store.add_documents(name, TWO, replace_where=N_IS_1, unless=N_IS_7),
     "patch": lambda store, name: store.patch_document(name, "d1", DocumentPatch("new", {"title": "Paths"}), OPTIONS),
     "metadata": lambda store, name: store.patch_metadata(name, {"title": "Ways"}, OPTIONS, ids=None, where=EVERYTHING),
     "upsert": lambda store, name: store.records.merge(name, CHANGES, OPTIONS, adds=True, merges=True),
