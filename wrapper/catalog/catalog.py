@@ -117,7 +117,7 @@ class Catalog:
         """Wait a moment while another thread of this process holds the write lock.
 
         That one gives Python's interpreter lock away with each statement. From a thread that computes it gets that back
-        milliseconds later, fifty times in a write, and writers of other processes wait as long.
+        milliseconds later, and writers of other processes wait as long.
         """
         self._nobody_writes.wait(GIVES_WAY_SECONDS)
 

@@ -20,7 +20,6 @@ from sqlalchemy import Connection
 from schemas.errors import RagError, UnavailableError
 from schemas.records import Collection
 from schemas.where import EVERYTHING, Where
-from wrapper.catalog.words.segments import Encoded
 
 WAIT_SECONDS = 30.0
 """The most seconds that a write waits in all before it begins, behind others of its process and for other processes."""
@@ -110,10 +109,19 @@ class WordRow(NamedTuple):
     language: str
 
 
+class EncodedSegment(NamedTuple):
+    """The words of documents of one language as they are stored (`wrapper/catalog/words/segments.py`)."""
+
+    language: str
+    positions: NDArray[np.int64]
+    lengths: NDArray[np.uint32]
+    blocks: list[Row]
+
+
 class PreparedWords(NamedTuple):
     """What the word index stores of documents: the words of each language, and (position, signature of the text)."""
 
-    segments: list[Encoded]
+    segments: list[EncodedSegment]
     signatures: list[tuple[int, list[int]]]
 
 

@@ -44,9 +44,9 @@ def add(transaction: Transaction, collection_key: int, signatures: Sequence[tupl
 
 
 def remove(transaction: Transaction, collection_key: int, places: Sequence[int]) -> None:
-    transaction.run_many(
-        "DELETE FROM text_signatures WHERE collection_key = ? AND position = ?",
-        [(collection_key, place) for place in places],
+    doomed = transaction.dialect.one_of("position", places)
+    transaction.run(
+        f"DELETE FROM text_signatures WHERE collection_key = ? AND {doomed.text}", (collection_key, *doomed.parameters)
     )
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -32,7 +31,7 @@ from wrapper.catalog.words.bm25 import Occurrences, Phrases, Scores, occurring, 
 from wrapper.catalog.words.compounds import COMPOUNDING, parts_of, splits_of
 from wrapper.catalog.words.held import HeldWords
 from wrapper.catalog.words.languages import DEFAULT
-from wrapper.catalog.words.segments import Layout, Mask, Places, Segment, build, encoded
+from wrapper.catalog.words.segments import Mask, Places, Segment, build, encoded
 from wrapper.catalog.words.splitting import identifier_words, query_terms
 from wrapper.catalog.words.stems import Stemmer
 from wrapper.catalog.words.stored_segments import Layouts, StoredSegment, next_moment, segments, store, visible
@@ -81,11 +80,13 @@ class WordIndex:
             return
         signatures.remove(transaction, collection_key, places)
         now = next_moment(transaction)
-        transaction.run_many(
-            "INSERT INTO word_removals (collection_key, position, moment) VALUES (?, ?, ?) "
-            "ON CONFLICT (collection_key, position) DO UPDATE SET moment = excluded.moment",
-            [(collection_key, place, now) for place in places],
+        before = transaction.dialect.one_of("position", places)
+        transaction.run(
+            f"DELETE FROM word_removals WHERE collection_key = ? AND {before.text}",
+            (collection_key, *before.parameters),
         )
+        removals = [(collection_key, place, now) for place in places]
+        transaction.insert("word_removals", "collection_key, position, moment", removals)
 
     def best(
         self,
@@ -169,7 +170,7 @@ def _stems(phrases: Phrases) -> list[str]:
 def _placed(words: PreparedWords, places: Places) -> PreparedWords:
     """Return words with the document's positions, where they have its numbers in the list of these."""
     return PreparedWords(
-        [replace(each, layout=Layout(places[each.layout.positions], each.layout.lengths)) for each in words.segments],
+        [each._replace(positions=places[each.positions]) for each in words.segments],
         [(int(places[number]), bits) for number, bits in words.signatures],
     )
 

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wrapper.catalog.contract import EncodedSegment
+
 FIELDS = 4
 """The number of fields: heading, text, tags, identifiers (`wrapper/catalog/words/splitting.py`)."""
 BLOCK_BYTES = 8_192
@@ -73,15 +75,6 @@ class Segment:
     terms: list[str]
     counts: Places
     occurrences: Numbers
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """A segment of the words of one language, as it is stored."""
-
-    language: str
-    layout: Layout
-    blocks: list[Block]
 
 
 def build(
@@ -143,9 +136,9 @@ def field_of(layout: Layout, occurrences: Numbers) -> Places:
     return found
 
 
-def encoded(segment: Segment, language: str) -> Encoded:
+def encoded(segment: Segment, language: str) -> EncodedSegment:
     """Encode a segment, whose documents are in that language."""
-    return Encoded(language, segment.layout, list(blocks(segment)))
+    return EncodedSegment(language, segment.layout.positions, segment.layout.lengths, list(blocks(segment)))
 
 
 def blocks(segment: Segment) -> Iterator[Block]:

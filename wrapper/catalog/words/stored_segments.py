@@ -11,13 +11,12 @@ from itertools import chain
 
 import numpy as np
 
-from wrapper.catalog.contract import Transaction
+from wrapper.catalog.contract import EncodedSegment, Transaction
 from wrapper.catalog.rows import draw
 from wrapper.catalog.words.segments import (
     FIELDS,
     NOWHERE,
     Block,
-    Encoded,
     Layout,
     Mask,
     Numbers,
@@ -181,7 +180,7 @@ def occurrences_beginning(transaction: Transaction, number: int, beginning: str)
 
 
 def store(
-    transaction: Transaction, collection_key: int, written: Sequence[Encoded], *, clean_to: int | None = None
+    transaction: Transaction, collection_key: int, written: Sequence[EncodedSegment], *, clean_to: int | None = None
 ) -> None:
     """Write segments that lack all documents removed up to the moment `clean_to`, or up to now."""
     if not written:
@@ -196,10 +195,10 @@ def store(
                 collection_key,
                 each.language,
                 number if clean_to is None else clean_to,
-                len(each.layout.positions),
-                int(each.layout.words.sum()),
-                each.layout.positions.astype("<i8").tobytes(),
-                each.layout.lengths.astype("<u4").tobytes(),
+                len(each.positions),
+                int(each.lengths.sum()),
+                each.positions.astype("<i8").tobytes(),
+                each.lengths.astype("<u4").tobytes(),
             )
             for number, each in enumerate(written, first)
         ],
@@ -212,7 +211,12 @@ def store(
 
 
 def replace(
-    transaction: Transaction, collection_key: int, sources: Sequence[StoredSegment], merged: Encoded, *, clean_to: int
+    transaction: Transaction,
+    collection_key: int,
+    sources: Sequence[StoredSegment],
+    merged: EncodedSegment,
+    *,
+    clean_to: int,
 ) -> None:
     """Replace segments of one language by the one that was merged from them at the moment `clean_to`.
 
@@ -226,7 +230,7 @@ def replace(
     gone = transaction.dialect.one_of("segment", numbers)
     transaction.run(f"DELETE FROM word_blocks WHERE {gone.text}", gone.parameters)
     transaction.run(f"DELETE FROM word_segments WHERE {listed.text}", listed.parameters)
-    if len(merged.layout.positions):
+    if len(merged.positions):
         store(transaction, collection_key, [merged], clean_to=clean_to)
     _forget_removals(transaction, collection_key, clean_to)
 
