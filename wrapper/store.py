@@ -196,7 +196,7 @@ class Store:
         ReembeddedMeanwhileError when the collection has another key than `collection_key`.
         """
 
-        def plan(transaction: Transaction) -> writes.Addition:
+        def plan(transaction: Transaction) -> writes.PlannedWrite:
             collection = find_collection(transaction, name)
             check_directions(collection, batch.embeddings)
             if unless is not None:

@@ -30,7 +30,7 @@ from wrapper.catalog.preparing import DocumentWrite, Field, fields_of
 from wrapper.catalog.rows import dump_json
 from wrapper.catalog.words.languages import declared_language
 from wrapper.catalog.words.splitting import heading_of, tags_of, word_row
-from wrapper.catalog.writes import Addition, canonical, finish, insert_fields, plan_addition
+from wrapper.catalog.writes import PlannedWrite, canonical, finish, insert_fields, plan_addition
 from wrapper.embedding_checks import check_dimension, check_directions
 
 CHANGED_AT_ONCE = 500
@@ -43,7 +43,7 @@ def patching(name: str, document_id: str, patch: DocumentPatch) -> DocumentWrite
     return DocumentWrite(partial(_plan_patch, name=name, document_id=document_id, patch=patch))
 
 
-def _plan_patch(transaction: Transaction, name: str, document_id: str, patch: DocumentPatch) -> Addition:
+def _plan_patch(transaction: Transaction, name: str, document_id: str, patch: DocumentPatch) -> PlannedWrite:
     collection = writable(transaction, name)
     before = reads.by_ids(transaction, collection, [document_id], with_embeddings=True).get(document_id)
     if before is None:
@@ -195,7 +195,9 @@ def merging(name: str, changes: DocumentChanges, *, adds: bool, merges: bool) ->
     return DocumentWrite(partial(_plan_merge, name=name, changes=changes, adds=adds, merges=merges))
 
 
-def _plan_merge(transaction: Transaction, name: str, changes: DocumentChanges, *, adds: bool, merges: bool) -> Addition:
+def _plan_merge(
+    transaction: Transaction, name: str, changes: DocumentChanges, *, adds: bool, merges: bool
+) -> PlannedWrite:
     collection = writable(transaction, name)
     for row, embedding in enumerate(changes.embeddings or ()):
         if embedding is not None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import orjson
 
 from schemas.errors import (
@@ -37,8 +38,8 @@ INDEXED_AT_ONCE = 500
 
 
 @dataclass(slots=True)
-class Addition:
-    """What storing a batch does: its rows that are `new`, those that change a document, and what is deleted.
+class PlannedWrite:
+    """What a write does: the rows of a batch that are `new`, those that change a document, and what is deleted.
 
     `stored` are the documents that have ids of the batch, by id, and `surplus` those to delete, as (position, id).
     """
@@ -53,7 +54,7 @@ class Addition:
     surplus: list[Row]
     prepared: PreparedDocuments | None = None
 
-    def prepare(self, before: Addition | None, give_way: GiveWay) -> None:
+    def prepare(self, before: PlannedWrite | None, give_way: GiveWay) -> None:
         numbers = sorted([*self.new, *self.changed])
         self.prepared = None if before is None else before.prepared
         if self.prepared is None or not self.prepared.are(self.batch, numbers, self.collection):
@@ -96,7 +97,7 @@ def plan_addition(
     *,
     on_conflict: str = "replace",
     replace_where: Where | None = None,
-) -> Addition:
+) -> PlannedWrite:
     """Plan to store a batch. `on_conflict` says whether an existing id is replaced whole, skipped, or refused
     (ConflictError).
 
@@ -123,24 +124,7 @@ def plan_addition(
     surplus: list[Row] = []
     if replace_where is not None:
         surplus = _matching(transaction, collection, replace_where, sparing=frozenset(batch.ids))
-    return Addition(name, collection, transaction.dialect.text_index, batch, stored, new, changed, surplus)
-
-
-@dataclass(slots=True)
-class _Deletion:
-    """The documents to delete from a collection, as (position, id)."""
-
-    name: str
-    collection: Collection
-    doomed: list[Row]
-
-    def prepare(self, before: _Deletion | None, give_way: GiveWay) -> None:
-        """There is nothing to compute."""
-
-    def store(self, transaction: Transaction) -> WriteOutcome:
-        deleted = _delete(transaction, self.collection, self.doomed)
-        outcome = WriteOutcome(revision=self.collection.revision, outbox_id=None, deleted=len(deleted))
-        return finish(transaction, self.collection, outcome, [], deleted, dimension=self.collection.dimension)
+    return PlannedWrite(name, collection, transaction.dialect.text_index, batch, stored, new, changed, surplus)
 
 
 def delete_documents(transaction: Transaction, name: str, **conditions: Any) -> WriteOutcome:
@@ -155,7 +139,7 @@ def plan_deletion(
     ids: Sequence[str] | None = None,
     where: Where | None = None,
     may_empty: bool = True,
-) -> _Deletion:
+) -> PlannedWrite:
     """Plan to delete by ids or by filter; ids that do not exist are passed over and not counted.
 
     Raises InvalidInputError when the filter matches all documents of the collection and `may_empty` is false.
@@ -164,13 +148,15 @@ def plan_deletion(
     if where is not None:
         if not may_empty:
             _check_that_some_stay(transaction, collection, where)
-        return _Deletion(name, collection, _matching(transaction, collection, where))
-    wanted = transaction.dialect.with_ids(list(ids or ()))
-    found = transaction.rows(
-        f"SELECT d.position, d.id FROM documents d WHERE d.collection_key = ? AND {wanted.text}",
-        (collection.key, *wanted.parameters),
-    )
-    return _Deletion(name, collection, found)
+        doomed = _matching(transaction, collection, where)
+    else:
+        wanted = transaction.dialect.with_ids(list(ids or ()))
+        doomed = transaction.rows(
+            f"SELECT d.position, d.id FROM documents d WHERE d.collection_key = ? AND {wanted.text}",
+            (collection.key, *wanted.parameters),
+        )
+    none = DocumentBatch([], [], [], np.empty((0, collection.dimension or 0), dtype="<f4"))
+    return PlannedWrite(name, collection, transaction.dialect.text_index, none, {}, [], [], doomed)
 
 
 def take_in(transaction: Transaction, collection_key: int, prepared: PreparedDocuments) -> bool:

@@ -198,7 +198,7 @@ class Reembeddings:
         room for the names of what made them.
         """
 
-        def plan(transaction: Transaction) -> writes.Addition:
+        def plan(transaction: Transaction) -> writes.PlannedWrite:
             assert vectors is not None
             copy = find_collection(transaction, part.name)
             _check_dimension(part, copy, vectors)
