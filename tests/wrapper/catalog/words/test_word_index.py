@@ -86,17 +86,6 @@ def test_scores_are_those_that_fts5_gives_a_table_of_the_collection_alone(make, 
             assert [score for _, score in found] == pytest.approx([score for _, score in expected])
 
 
-@SQLITE
-def test_making_and_deleting_a_collection_changes_no_schema(make, add, catalog):
-    with catalog.read() as transaction:
-        before = transaction.value("PRAGMA schema_version")
-    make("docs")
-    add("docs", ["alpha"])
-    catalog.commit(lambda transaction: collection_writes.delete_collection(transaction, "docs"))
-    with catalog.read() as transaction:
-        assert transaction.value("PRAGMA schema_version") == before
-
-
 @pytest.mark.parametrize("end", [collection_writes.delete_collection, collection_writes.empty_collection])
 def test_no_word_of_a_deleted_or_emptied_collection_is_left(make, add, catalog, end):
     make("docs")

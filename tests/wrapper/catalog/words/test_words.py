@@ -61,12 +61,6 @@ def test_a_heading_is_title_and_section_and_tags_are_a_list_of_strings(metadata,
     assert (heading_of(metadata), tags_of(metadata)) == (heading, tags)
 
 
-@given(NOISE)
-def test_the_shadow_is_made_of_the_text(text):
-    letters = set(text)
-    assert set(identifier_words(text)) <= letters | {" "}
-
-
 def test_phrases_have_a_bounded_number_of_words_together():
     query = " ".join('"' + " ".join(f"w{phrase}x{word}" for word in range(60)) + '"' for phrase in range(20))
     assert sum(term.count(" ") + 1 for term in query_terms(query) if " " in term) <= MAX_WORDS_IN_PHRASES
