@@ -117,6 +117,8 @@ ID_OPERATORS = ("$eq", "$ne", "$in", "$nin")
 TEXT = "$text"
 """What stands for the text of a document in a filter."""
 TEXT_OPERATORS = ("$contains", "$not_contains", "$regex", "$not_regex")
+CHROMA_NAMES = {"#id": ID, "#document": TEXT}
+"""What Chroma's clients call these two, understood on every route. No field of that name can be asked for."""
 
 
 def all_of(*filters: Where) -> Where:
@@ -220,10 +222,11 @@ class _Parser:
         parts: list[Where] = []
         for key, operand in source.items():
             here = f"{pointer}/{escaped(key)}"
-            if key == ID:
-                parts.append(self._ids(operand, here, depth + 1))
-            elif key == TEXT:
-                parts.append(self._text(operand, here, depth + 1))
+            meant = CHROMA_NAMES.get(key, key)
+            if meant == ID:
+                parts.append(self._ids(key, operand, here, depth + 1))
+            elif meant == TEXT:
+                parts.append(self._text(key, operand, here, depth + 1))
             elif key.startswith("$"):
                 parts.append(self._logical(key, operand, here, depth + 1))
             elif isinstance(operand, dict):
@@ -246,29 +249,29 @@ class _Parser:
             return parts[0]
         return And(parts) if operator == "$and" else Or(parts)
 
-    def _ids(self, operand: Any, pointer: str, depth: int) -> Where:
+    def _ids(self, key: str, operand: Any, pointer: str, depth: int) -> Where:
         self._check_depth(depth, pointer)
         operators = operand if isinstance(operand, dict) else {"$eq": operand}
         if not operators:
-            raise self._fault(f"{ID} needs an id or an operator", pointer, allowed=list(ID_OPERATORS))
+            raise self._fault(f"{key} needs an id or an operator", pointer, allowed=list(ID_OPERATORS))
         parts: list[Where] = []
         for name, given in operators.items():
             here = f"{pointer}/{escaped(name)}" if operators is operand else pointer
             if name not in ID_OPERATORS:
-                raise self._fault(f"unknown operator '{name}' of {ID}", here, allowed=list(ID_OPERATORS))
+                raise self._fault(f"unknown operator '{name}' of {key}", here, allowed=list(ID_OPERATORS))
             one_of = HasId(self._strings(name, given if name in ("$in", "$nin") else [given], here))
             parts.append(Not(one_of) if name in ("$ne", "$nin") else one_of)
         return parts[0] if len(parts) == 1 else And(tuple(parts))
 
-    def _text(self, operand: Any, pointer: str, depth: int) -> Where:
+    def _text(self, key: str, operand: Any, pointer: str, depth: int) -> Where:
         self._check_depth(depth, pointer)
         if not isinstance(operand, dict) or not operand:
-            raise self._fault(f"{TEXT} needs an object with operators", pointer, allowed=list(TEXT_OPERATORS))
+            raise self._fault(f"{key} needs an object with operators", pointer, allowed=list(TEXT_OPERATORS))
         parts: list[Where] = []
         for name, given in operand.items():
             here = f"{pointer}/{escaped(name)}"
             if name not in TEXT_OPERATORS:
-                raise self._fault(f"unknown operator '{name}' of {TEXT}", here, allowed=list(TEXT_OPERATORS))
+                raise self._fault(f"unknown operator '{name}' of {key}", here, allowed=list(TEXT_OPERATORS))
             if not isinstance(given, str):
                 raise self._fault(f"{name} needs a string, not {_kind(given)}", here)
             self._count(1, here)

@@ -8,7 +8,7 @@ from marshmallow import ValidationError, fields
 
 from schemas.contracts.vector_stores import OWN_NAMES, stored_name
 from schemas.errors import InvalidFilterError
-from schemas.where import Where, parse_where
+from schemas.where import CHROMA_NAMES, Where, parse_where
 
 COMPARISONS = {
     "eq": "$eq",
@@ -50,7 +50,7 @@ def _as_json(source: Any, name: str, depth: int) -> dict[str, Any]:
     if not isinstance(kind, str) or kind not in COMPARISONS:
         raise ValidationError(f"must have a type of {', '.join((*COMPARISONS, *COMPOUNDS))}")
     key = source.get("key")
-    if not isinstance(key, str) or not key or (key.startswith("$") and key[1:] not in OWN_NAMES):
+    if not isinstance(key, str) or not key or key in CHROMA_NAMES or (key.startswith("$") and key[1:] not in OWN_NAMES):
         raise ValidationError("must name an attribute in key")
     condition = {COMPARISONS[kind]: source.get("value")}
     if key.startswith("$"):
