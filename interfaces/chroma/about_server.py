@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from flask import Blueprint, Response
 
-from interfaces.chroma.face import DATABASE, ROOT, check_reset
+from interfaces.chroma.face import DATABASE, ROOT, check_reset, chroma_route
 from schemas.access.callers import current
 from schemas.errors import GoneError, UnsupportedError
 from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT
@@ -15,7 +15,6 @@ from wrapper.web.bodies import json_response
 from wrapper.web.document_batches import MAX_DOCUMENTS
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import store
-from wrapper.web.route_table import declare
 
 blueprint = Blueprint("chroma_server", __name__)
 
@@ -38,32 +37,32 @@ REFUSED = (
 
 @blueprint.get(ROOT)
 @blueprint.get(f"{ROOT}/heartbeat")
-@declare(Lane.STATE, own_rules=True, exact=True)
+@chroma_route(Lane.STATE)
 def heartbeat() -> Response:
     return json_response({"nanosecond heartbeat": time.time_ns()})
 
 
 @blueprint.get(f"{ROOT}/version")
-@declare(Lane.STATE, own_rules=True, exact=True)
+@chroma_route(Lane.STATE)
 def version() -> Response:
     return json_response(VERSION)
 
 
 @blueprint.get(f"{ROOT}/healthcheck")
-@declare(Lane.READ, own_rules=True, exact=True)
+@chroma_route(Lane.READ)
 def healthcheck() -> Response:
     store().writing.erasures()  # which the catalogue answers, for any caller
     return json_response({"is_executor_ready": True, "is_log_client_ready": True})
 
 
 @blueprint.get(f"{ROOT}/pre-flight-checks")
-@declare(Lane.STATE, own_rules=True, exact=True)
+@chroma_route(Lane.STATE)
 def pre_flight_checks() -> Response:
     return json_response({"max_batch_size": MAX_DOCUMENTS, "supports_base64_encoding": True})
 
 
 @blueprint.get(f"{ROOT}/auth/identity")
-@declare(Lane.STATE, own_rules=True, exact=True)
+@chroma_route(Lane.STATE)
 def identity() -> Response:
     """Say who asks, and the tenant and databases to use: those of a key for one database alone are its own.
 
@@ -80,7 +79,7 @@ def identity() -> Response:
 
 
 @blueprint.post(f"{ROOT}/reset")
-@declare(Lane.WRITE, own_rules=True, exact=True)
+@chroma_route(Lane.WRITE)
 def reset() -> Response:
     check_reset()
     store().namespaces.reset()
@@ -88,7 +87,7 @@ def reset() -> Response:
 
 
 def _refusing(sentence: str) -> Callable[..., Response]:
-    @declare(Lane.STATE, own_rules=True)
+    @chroma_route(Lane.STATE, exact=False)
     def refuse(**path: str) -> Response:
         raise UnsupportedError(sentence)
 
@@ -105,6 +104,6 @@ for _method, _path, _sentence in REFUSED:
 
 
 @blueprint.route("/api/v1/<path:rest>", methods=["GET", "POST", "PUT", "DELETE"])
-@declare(Lane.STATE, own_rules=True)
+@chroma_route(Lane.STATE, exact=False)
 def old_api(rest: str) -> Response:
     raise GoneError("The v1 API is deprecated. Please use /v2 apis")

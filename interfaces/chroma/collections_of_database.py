@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from flask import Blueprint, Response, request
 
-from interfaces.chroma.face import DATABASE, body_of, collection_of, on_collection
+from interfaces.chroma.face import DATABASE, body_of, chroma_route, collection_of, on_collection
 from schemas.access.callers import Scope
 from schemas.errors import CollectionNotFoundError
 from schemas.names import full_name
@@ -21,7 +21,7 @@ from schemas.wire.chroma.collection_bodies import (
     indexing_answer,
     new_collection,
 )
-from schemas.wire.chroma.configuration import changed_configuration
+from schemas.wire.chroma.configuration import changed_configuration, check_changed_metadata
 from schemas.wire.chroma.paging import page_of
 from wrapper.scoped_store import ScopedStore
 from wrapper.web.audited import note_outcome
@@ -29,14 +29,13 @@ from wrapper.web.bodies import json_response, read_body
 from wrapper.web.callers import require
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import store, write_options
-from wrapper.web.route_table import declare
 from wrapper.writing import Written
 
 blueprint = Blueprint("chroma_collections", __name__)
 
 
 @blueprint.post(f"{DATABASE}/collections")
-@declare(Lane.WRITE, own_rules=True, exact=True)
+@chroma_route(Lane.WRITE)
 def create_collection(tenant: str, database: str) -> Response:
     """Make a collection. Who may only read gets one that is there, when they ask to get or create it."""
     content = read_body()
@@ -63,7 +62,7 @@ def create_collection(tenant: str, database: str) -> Response:
 
 
 @blueprint.get(f"{DATABASE}/collections")
-@declare(Lane.READ, own_rules=True, exact=True)
+@chroma_route(Lane.READ)
 def list_collections(tenant: str, database: str) -> Response:
     offset, limit = page_of(request.args)
     found = store().namespaces.collections(tenant, database, offset=offset, limit=limit)
@@ -71,25 +70,25 @@ def list_collections(tenant: str, database: str) -> Response:
 
 
 @blueprint.get(f"{DATABASE}/collections_count")
-@declare(Lane.READ, own_rules=True, exact=True)
+@chroma_route(Lane.READ)
 def count_collections(tenant: str, database: str) -> Response:
     return json_response(len(store().namespaces.collections(tenant, database)))
 
 
 @blueprint.get(f"{DATABASE}/collections/<name>")
-@declare(Lane.READ, own_rules=True, exact=True)
+@chroma_route(Lane.READ)
 def get_collection(tenant: str, database: str, name: str) -> Response:
     return json_response(collection_answer(store().collection(full_name(tenant, database, name))))
 
 
 @blueprint.get(f"{DATABASE}/collections/by-id/<collection_id>")
-@declare(Lane.READ, own_rules=True, exact=True)
+@chroma_route(Lane.READ)
 def get_collection_by_id(tenant: str, database: str, collection_id: str) -> Response:
     return json_response(collection_answer(collection_of(tenant, database, collection_id)[1]))
 
 
 @blueprint.put(f"{DATABASE}/collections/<name>")
-@declare(Lane.WRITE, own_rules=True, exact=True)
+@chroma_route(Lane.WRITE)
 def change_collection(tenant: str, database: str, name: str) -> Response:
     """Change a collection, which Chroma's clients name by its id here."""
     content = read_body()
@@ -100,6 +99,7 @@ def change_collection(tenant: str, database: str, name: str) -> Response:
         return changed_configuration(collection, change.configuration)
 
     def changed(own: ScopedStore, found: Collection) -> Written[CollectionOutcome]:
+        check_changed_metadata(found, change.metadata or {})
         return own.records.change_collection(
             found.name,
             replace(write_options(content), collection_id=found.id),
@@ -113,14 +113,14 @@ def change_collection(tenant: str, database: str, name: str) -> Response:
 
 
 @blueprint.delete(f"{DATABASE}/collections/<name>")
-@declare(Lane.WRITE, own_rules=True, exact=True)
+@chroma_route(Lane.WRITE)
 def delete_collection(tenant: str, database: str, name: str) -> Response:
     _noted(store().delete_collection(full_name(tenant, database, name), write_options()))
     return json_response({})
 
 
 @blueprint.get(f"{DATABASE}/collections/<collection_id>/indexing_status")
-@declare(Lane.READ, own_rules=True, exact=True)
+@chroma_route(Lane.READ)
 def indexing_status(tenant: str, database: str, collection_id: str) -> Response:
     own, found = collection_of(tenant, database, collection_id)
     return json_response(indexing_answer(found.count, own.records.waiting_writes(found.name)))

@@ -9,19 +9,22 @@ import uuid
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from flask import current_app, g
+from flask import Response, current_app, g
 
 from schemas.errors import CollectionNotFoundError, InvalidInputError, ResetDisabledError
 from schemas.names import parts_of_name
 from schemas.records import Collection
 from schemas.wire.chroma.errors import error_body
 from wrapper.scoped_store import ScopedStore
-from wrapper.web.bodies import decode_json
+from wrapper.web.bodies import ANY_MEDIA_TYPE, FORM, JSON, decode_json
 from wrapper.web.error_statuses import UNSUPPORTED_IS_NOT_BUILT, ErrorFace
+from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import store
+from wrapper.web.route_table import declare
 
 Json = dict[str, Any]
 T = TypeVar("T")
+View = TypeVar("View", bound=Callable[..., Response])
 
 ROOT = "/api/v2"
 FACE = ErrorFace(ROOT, error_body, UNSUPPORTED_IS_NOT_BUILT, lambda error, status: {"chroma-trace-id": g.request_id})
@@ -29,11 +32,19 @@ OLD_FACE = ErrorFace("/api/v1", error_body)
 ATTEMPTS = 20
 """How often a request is tried whose collection is renamed meanwhile."""
 DATABASE = f"{ROOT}/tenants/<tenant>/databases/<database>"
+MEDIA_TYPES = (JSON, ANY_MEDIA_TYPE, FORM)
+"""A body is read as JSON whatever its type is, and without one: bare clients name none, or what their library names.
+A page of another site, which could send a body of such types unasked, is refused by its origin before."""
+
+
+def chroma_route(lane: Lane, *, exact: bool = True) -> Callable[[View], View]:
+    """Declare the row of a route of this protocol, as `declare` does."""
+    return declare(lane, media_types=MEDIA_TYPES, exact=exact, own_rules=True)
 
 
 def body_of(content: bytes) -> Json:
-    """Return the decoded body, whose fields are null where they are absent."""
-    decoded = decode_json(content)
+    """Return the decoded body, whose fields are null where they are absent. Raises InvalidInputError for none, too."""
+    decoded = decode_json(content) if content else None
     if not isinstance(decoded, dict):
         raise InvalidInputError("The body must be a JSON object", code="invalid_body")
     return decoded

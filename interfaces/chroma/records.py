@@ -8,14 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 import structlog
-from flask import Blueprint, Response, current_app, g
+from flask import Blueprint, Response, current_app, g, request
 
-from interfaces.chroma.face import DATABASE, body_of, check_same, collection_of, on_collection
+from interfaces.chroma.face import DATABASE, body_of, check_same, chroma_route, collection_of, on_collection
 from schemas.errors import DocumentNotFoundError
 from schemas.records import Collection, DocumentChanges, Match
 from schemas.storage.outcomes import WriteOutcome
 from schemas.where import HasId, all_of
 from schemas.wire.chroma.index_schema import check_filters
+from schemas.wire.chroma.paging import check_read_level
 from schemas.wire.chroma.records import (
     EMBEDDINGS,
     Query,
@@ -34,7 +35,6 @@ from wrapper.web.audited import note_outcome
 from wrapper.web.bodies import JSON, encode, finish_parsing, finish_within, json_response, read_body
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import write_options
-from wrapper.web.route_table import declare
 from wrapper.writing import Written
 
 log = structlog.get_logger(__name__)
@@ -48,35 +48,35 @@ CUT = "an answer to a client of Chroma was cut: its reader took longer than RAG_
 
 
 @blueprint.post(f"{COLLECTION}/add")
-@declare(Lane.WRITE, own_rules=True, exact=True)
+@chroma_route(Lane.WRITE)
 def add(tenant: str, database: str, collection_id: str) -> Response:
     _write(tenant, database, collection_id, adds=True, merges=False)
     return json_response({}, 201)
 
 
 @blueprint.post(f"{COLLECTION}/upsert")
-@declare(Lane.WRITE, own_rules=True, exact=True)
+@chroma_route(Lane.WRITE)
 def upsert(tenant: str, database: str, collection_id: str) -> Response:
     _write(tenant, database, collection_id, adds=True, merges=True)
     return json_response({})
 
 
 @blueprint.post(f"{COLLECTION}/update")
-@declare(Lane.WRITE, own_rules=True, exact=True)
+@chroma_route(Lane.WRITE)
 def update(tenant: str, database: str, collection_id: str) -> Response:
     _write(tenant, database, collection_id, adds=False, merges=True)
     return json_response({})
 
 
 @blueprint.post(f"{COLLECTION}/delete")
-@declare(Lane.WRITE, own_rules=True, exact=True)
+@chroma_route(Lane.WRITE)
 def delete(tenant: str, database: str, collection_id: str) -> Response:
     content = read_body()
     wanted = deletion_of(body_of(content))
-    if wanted.selection is None:
+    where = wanted.where
+    if where is None:
         collection_of(tenant, database, collection_id)
         return json_response({"deleted": 0})
-    where = wanted.selection.where
 
     def deleted(own: ScopedStore, found: Collection) -> Written[WriteOutcome]:
         check_filters(found, where)
@@ -95,13 +95,14 @@ def delete(tenant: str, database: str, collection_id: str) -> Response:
 
 
 @blueprint.get(f"{COLLECTION}/count")
-@declare(Lane.READ, own_rules=True, exact=True)
+@chroma_route(Lane.READ)
 def count(tenant: str, database: str, collection_id: str) -> Response:
+    check_read_level(request.args)
     return json_response(collection_of(tenant, database, collection_id)[1].count)
 
 
 @blueprint.post(f"{COLLECTION}/get")
-@declare(Lane.READ, own_rules=True, exact=True)
+@chroma_route(Lane.READ)
 def get(tenant: str, database: str, collection_id: str) -> Response:
     wanted = selection_of(body_of(read_body()))
 
@@ -121,7 +122,7 @@ def get(tenant: str, database: str, collection_id: str) -> Response:
 
 
 @blueprint.post(f"{COLLECTION}/query")
-@declare(Lane.READ, own_rules=True, exact=True)
+@chroma_route(Lane.READ)
 def query(tenant: str, database: str, collection_id: str) -> Response:
     asked = query_of(body_of(read_body()))
     finish_parsing()
@@ -132,7 +133,7 @@ def query(tenant: str, database: str, collection_id: str) -> Response:
 
 def _nearest(own: ScopedStore, found: Collection, asked: Query) -> list[list[Match]]:
     check_filters(found, asked.selection.where)
-    if asked.selection.ids is not None:
+    if asked.selection.ids is not None and isinstance(asked.selection.where, HasId):
         _check_there(own, found, asked.selection.ids)
     answers: list[list[Match]] = []
     for embedding in asked.embeddings:
@@ -153,7 +154,8 @@ def _nearest(own: ScopedStore, found: Collection, asked: Query) -> list[list[Mat
 
 
 def _check_there(own: ScopedStore, found: Collection, ids: list[str]) -> None:
-    """Raise DocumentNotFoundError for the first id that no record has, as Chroma does when a query names one."""
+    """Raise DocumentNotFoundError for the first id that no record has, as Chroma does when a query names one and has no
+    filter beside."""
     documents, collection = own.documents(found.name, ids)
     check_same(found, collection)
     there = {each.id for each in documents}

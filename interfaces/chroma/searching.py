@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
-from interfaces.chroma.face import DATABASE, body_of, check_same, on_collection
+from interfaces.chroma.face import DATABASE, body_of, check_same, chroma_route, on_collection
 from schemas.records import Collection, Document
 from schemas.wire.chroma.index_schema import check_filters
 from schemas.wire.chroma.ranking import Nearest, nearest_of, ranked
@@ -12,13 +12,12 @@ from schemas.wire.chroma.searches import Scored, Search, grouped, search_answer,
 from wrapper.scoped_store import ScopedStore
 from wrapper.web.bodies import finish_parsing, json_response, read_body
 from wrapper.web.lanes import Lane
-from wrapper.web.route_table import declare
 
 blueprint = Blueprint("chroma_searching", __name__)
 
 
 @blueprint.post(f"{DATABASE}/collections/<collection_id>/search")
-@declare(Lane.READ, own_rules=True, exact=True)
+@chroma_route(Lane.READ)
 def search(tenant: str, database: str, collection_id: str) -> Response:
     searches = searches_of(body_of(read_body()))
     finish_parsing()

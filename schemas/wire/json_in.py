@@ -15,7 +15,7 @@ import orjson
 from schemas.errors import InvalidInputError
 
 BEYOND_64_BITS = 2.0**63
-VECTORS = frozenset({"embedding", "query_embedding"})
+VECTORS = frozenset({"embedding", "embeddings", "query_embedding", "query_embeddings"})
 """The fields whose numbers are float32, however they are written."""
 _SHORTEST = 19
 """The number of digits of the least integer beyond 64 bits."""

@@ -16,7 +16,6 @@ NO_NUMBERS = ["", "-1", "x", "1.5", str(2**31)]
 TEXT = {"id": "a", "text": "a"}
 SELECTED = {"service": "local", "name": "docs"}
 REPORT = {"instance": "a:1", "state": "watching", "collection": "docs", "started_at": "2026-11-22T08:30:00Z"}
-TWO = {"$contains": "a", "$not_contains": "b"}
 FAILURE = {"path": "a", "reason": "b"}
 
 
@@ -149,17 +148,28 @@ WRONG = {
     f"POST {COLLECTIONS}": {
         "name": ["x", None],
         "metadata": [{"a": None}, [], {}],
-        "configuration.hnsw.space": [Changes(metadata={"hnsw:space": "bogus"})],
+        **{
+            f"metadata.{key}": [Changes(metadata={key: value})]
+            for key, value in (
+                ("hnsw:space", "bogus"),
+                ("hnsw:metric", "ip"),
+                ("hnsw:M", 1.5),
+                ("hnsw", {"space": "ip"}),
+            )
+        },
+        "configuration.hnsw.space": ["COSINE"],
         "configuration.hnsw.bogus": [1],
         "configuration.hnsw.ef_search": [-7],
+        "configuration.spann.search_nprobe": ["3"],
+        "configuration.embedding_function.type": ["foo"],
         "configuration.hnsw": [7],
         "configuration.spann": [7],
         "configuration.embedding_function": [7],
         "configuration": [
             7,
             {"hnsw": {}, "spann": {}},
-            {"embedding_function": nested(40)},
-            {"embedding_function": {"config": "x" * 70_000}},
+            {"embedding_function": {"type": "known", "name": "a", "config": nested(40)}},
+            {"embedding_function": {"type": "known", "name": "a", "config": "x" * 70_000}},
             Changes(schema={"keys": {"k": nested(250)}}),
         ],
         "schema": [
@@ -168,6 +178,11 @@ WRONG = {
             {"keys": {"k": {"sparse_vector": {"sparse_vector_index": {"enabled": True}}}}},
         ],
         "get_or_create": ["yes"],
+    },
+    "PUT {records}": {
+        "new_configuration": [{"hnsw": {}, "spann": {}}],
+        "new_configuration.spann.space": ["l2"],
+        "new_metadata.hnsw:space": [Changes(new_metadata={"hnsw:space": "ip"})],
     },
     "POST {records}/add": {
         "embeddings": [None, [None], [[1, 0], [1, 1]], [[1, True]]],
@@ -178,8 +193,8 @@ WRONG = {
         "uri": [Changes(uris=[7])],
     },
     "POST {records}/get": {
-        "where": [{"k": {"$bogus": 1}}],
-        "where_document": [{"$bogus": "x"}, {"$contains": 7}, {"$regex": "("}, {"$regex": "(?=x)"}, {"$and": []}, TWO],
+        "where": [{"k": {"$bogus": 1}}, {"#document": {"$gt": 1}}, {"#foo": 1}],
+        "where_document": [{"$bogus": "x"}, {"$contains": 7}, {"$regex": "("}, {"$regex": "(?=x)"}, {"$and": []}],
         "include": [["bogus"]],
         "limit": [-1],
         "offset": ["1"],
@@ -202,7 +217,7 @@ WRONG = {
             "/select": [{"select": {"keys": [1]}}, {"select": ["#score"]}],
         }.items()
     }
-    | {"/$id/$gt": [Changes(searches=[{"filter": {"#id": {"$gt": 1}}}])]},
+    | {"/#id/$gt": [Changes(searches=[{"filter": {"#id": {"$gt": 1}}}])]},
     "POST /v1/embeddings": {
         "input": ["", [], ["x", " "], ["x", 7], {"text": "x"}, ["x"] * 2_049, None],
         "model": [None, 7],
@@ -234,6 +249,7 @@ WRONG = {
         "filters": [
             {"type": "eq", "key": "n", "value": {"a": 1}},
             {"type": "eq", "key": "$and", "value": 1},
+            {"type": "eq", "key": "#id", "value": "a"},
             {"type": ["eq"], "key": "n", "value": 1},
             {"type": "and", "filters": []},
             all_of(40),

@@ -42,11 +42,11 @@ def new_namespace(body: Json) -> str:
 def new_collection(body: Json) -> NewCollection:
     name = check_collection_name(body.get("name"))
     metadata = _metadata(body.get("metadata"), "metadata") or {}
-    get_or_create = body.get("get_or_create") or False
-    if not isinstance(get_or_create, bool):
+    get_or_create = body.get("get_or_create")
+    if not isinstance(get_or_create, bool | None):
         raise InvalidInputError("get_or_create must be true or false", code="invalid_field", field="get_or_create")
     metric, configuration = configuration_of(body.get("configuration"), body.get("schema"), metadata)
-    return NewCollection(name, metadata, metric, configuration, get_or_create)
+    return NewCollection(name, metadata, metric, configuration, bool(get_or_create))
 
 
 def collection_change(body: Json) -> CollectionChange:

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from schemas.errors import InvalidInputError
+from schemas.metadata import SHOWN_CHARACTERS
 from schemas.records import Collection
 from schemas.storage.outcomes import CollectionOutcome
 from schemas.where import And, Contains, Equals, In, Not, Or, Ordered, Scalar, TextContains, TextMatches, Where
@@ -20,6 +21,8 @@ Json = dict[str, Any]
 Configured = Collection | CollectionOutcome
 
 DOCUMENT, EMBEDDING = "#document", "#embedding"
+OF_VECTORS = ("space", "embedding_function", "source_key", "hnsw", "spann")
+VECTORS = f"schema.keys.{EMBEDDING}.float_list.vector_index.config"
 SCHEMA = "schema"
 """Under which name the kept configuration has the schema that was given."""
 KINDS = ((bool, "bool"), (int, "int"), (float, "float"), (str, "string"))
@@ -38,16 +41,39 @@ def kept_schema(given: Any) -> Json | None:
     index of sparse vectors."""
     if given is None:
         return None
-    if not isinstance(given, dict):
-        raise _wrong("schema must be an object")
-    kept = {name: given.get(name) or {} for name in ("defaults", "keys")}
-    for name, part in kept.items():
-        if not isinstance(part, dict) or not all(isinstance(each, dict) for each in part.values()):
-            raise _wrong(f"schema.{name} must be an object of objects")
+    if not isinstance(given, dict) or not given.keys() & {"defaults", "keys"}:
+        raise _wrong("schema must be an object with defaults, keys, or both")
+    kept: Json = {name: _object(given.get(name), f"schema.{name}") for name in ("defaults", "keys")}
+    _check_indexes(kept["defaults"], "schema.defaults")
+    for key, indexes in kept["keys"].items():
+        here = f"schema.keys.{key[:SHOWN_CHARACTERS]}"
+        if key.startswith("#") and key not in (DOCUMENT, EMBEDDING):
+            raise _wrong(f"{here} must not begin with '#', as only {DOCUMENT} and {EMBEDDING} do")
+        kept["keys"][key] = _check_indexes(indexes, here)
+    vectors = vectors_of(kept)
+    if vectors.keys() - set(OF_VECTORS) or not isinstance(vectors.get("source_key", ""), str):
+        raise _wrong(f"{VECTORS} has {', '.join(OF_VECTORS)}, of which source_key is a string")
     for indexes in (kept["defaults"], *kept["keys"].values()):
         if _is_enabled(indexes, "sparse_vector", "sparse_vector_index"):
             raise _wrong("Sparse vector indexing is not enabled in local")
     return kept
+
+
+def _check_indexes(given: Any, here: str) -> Json:
+    """Return the indexes of a key, by the kind of values. Raises InvalidInputError for what are none."""
+    checked = _object(given, here)
+    for kind, indexes in checked.items():
+        for name, index in _object(indexes, f"{here}.{kind}").items():
+            if not isinstance(_object(index, f"{here}.{kind}.{name}").get("enabled", True), bool):
+                raise _wrong(f"{here}.{kind}.{name}.enabled must be true or false")
+            _object(index and index.get("config"), f"{here}.{kind}.{name}.config")
+    return checked
+
+
+def _object(given: Any, here: str) -> Json:
+    if not isinstance(given, dict | None):
+        raise _wrong(f"{here} must be an object")
+    return given or {}
 
 
 def schema_answer(collection: Configured, hnsw: Json, function: Json | None) -> Json:
@@ -86,7 +112,7 @@ def check_filters(collection: Collection, where: Where) -> None:
     given = _given(collection)
     if not given["keys"] and not given["defaults"]:
         return
-    for leaf in _leaves(where):
+    for leaf in leaves(where):
         if isinstance(leaf, TextContains | TextMatches):
             if _is_disabled(given, DOCUMENT, "string", "fts_index"):
                 raise _wrong("Cannot filter by document: its fts index is disabled in the schema", "where_document")
@@ -101,13 +127,14 @@ def check_filters(collection: Collection, where: Where) -> None:
                     )
 
 
-def _leaves(where: Where) -> Iterator[Where]:
+def leaves(where: Where) -> Iterator[Where]:
+    """Yield the conditions of a filter."""
     match where:
         case And(parts) | Or(parts):
             for part in parts:
-                yield from _leaves(part)
+                yield from leaves(part)
         case Not(part):
-            yield from _leaves(part)
+            yield from leaves(part)
         case _:
             yield where
 

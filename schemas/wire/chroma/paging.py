@@ -1,4 +1,4 @@
-"""Offsets and limits in query strings, as Chroma's clients send them."""
+"""The query strings of Chroma's clients: offsets and limits, and how much of the latest writes a count is to have."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ from collections.abc import Mapping
 
 from schemas.errors import InvalidInputError
 from schemas.wire.fields import NUMERAL
+
+READ_LEVELS = ("index_and_wal", "index_only", "index_and_bounded_wal")
+
+
+def check_read_level(arguments: Mapping[str, str]) -> None:
+    """Raise InvalidInputError for a level that is none. A count here has all writes at any."""
+    if arguments.get("read_level", READ_LEVELS[0]) not in READ_LEVELS:
+        raise InvalidInputError(
+            f"read_level must be one of {', '.join(READ_LEVELS)}", code="invalid_field", field="read_level"
+        )
 
 
 def page_of(arguments: Mapping[str, str]) -> tuple[int, int | None]:

@@ -9,25 +9,13 @@ from typing import Any, TypeVar
 import orjson
 
 from schemas.documents import check_uri, parse_embedding
-from schemas.errors import InvalidInputError
+from schemas.errors import InvalidFilterError, InvalidInputError, UnsupportedError
 from schemas.metadata import SHOWN_CHARACTERS, check_metadata
 from schemas.records import Document, DocumentChanges, Match, Metadata, Vector
 from schemas.storage.outcomes import EarlierAnswer, WriteOutcome
-from schemas.where import (
-    EVERYTHING,
-    MAX_DEPTH,
-    And,
-    HasId,
-    In,
-    Not,
-    Or,
-    TextContains,
-    TextMatches,
-    Where,
-    all_of,
-    parse_where,
-)
-from schemas.words.regular_expressions import BadPatternError, compiled
+from schemas.where import CHROMA_NAMES, And, HasId, In, Or, Where, all_of, parse_where
+from schemas.wire.chroma.index_schema import leaves
+from schemas.wire.chroma.metadata_keys import check_keys
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -62,9 +50,9 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """Which documents are to be deleted, at most `limit` of them; `selection` is None when none is named."""
+    """Which documents are to be deleted, at most `limit` of them; `where` is None when none is named."""
 
-    selection: Selection | None
+    where: Where | None
     limit: int | None
 
 
@@ -76,31 +64,36 @@ def changes_of(body: Json, *, needs_embeddings: bool, merges: bool) -> DocumentC
     ids = _ids(body.get("ids"))
     if ids is None:
         raise _wrong("ids is required", "ids")
+    if "" in ids:
+        raise _wrong("Empty ID, ID must have at least one character", "ids", ids.index(""))
     embeddings = _column(body, EMBEDDINGS, ids, _embedding)
-    if embeddings is None and needs_embeddings:
-        raise _wrong("embeddings is required", EMBEDDINGS)
-    return DocumentChanges(
-        ids,
-        embeddings,
-        _column(body, DOCUMENTS, ids, _text),
-        _column(body, METADATAS, ids, _metadata if merges else _new_metadata),
-        _column(body, URIS, ids, _uri),
-    )
+    if needs_embeddings and (embeddings is None or any(each is None for each in embeddings)):
+        raise _wrong("embeddings is required, one for each id", EMBEDDINGS)
+    texts, uris = _column(body, DOCUMENTS, ids, _text), _column(body, URIS, ids, _uri)
+    # The last one, because it may say that a body which is right is not supported.
+    metadatas = _column(body, METADATAS, ids, _metadata if merges else _new_metadata)
+    return DocumentChanges(ids, embeddings, texts, metadatas, uris)
 
 
 def selection_of(body: Json, default: tuple[str, ...] = OF_GET) -> Selection:
     """Return the selection of a `get` or `query`. Raises InvalidInputError."""
-    ids = _ids(body.get("ids"))
-    parts = [_filter(body.get("where")), document_filter(body.get("where_document"))]
-    if ids is not None:
-        parts.append(HasId(tuple(dict.fromkeys(ids))))
+    where, ids = _selected(body)
     return Selection(
-        all_of(*parts),
+        where,
         ids,
         _include(body.get("include"), default),
         _number(body, "offset") or 0,
         _number(body, "limit"),
     )
+
+
+def _selected(body: Json) -> tuple[Where, list[str] | None]:
+    """Return the filter of all that a body says, and the ids that it names."""
+    ids = _ids(body.get("ids"))
+    parts = [filter_of(body.get("where")), document_filter(body.get("where_document"))]
+    if ids is not None:
+        parts.append(HasId(tuple(dict.fromkeys(ids))))
+    return all_of(*parts), ids
 
 
 def query_of(body: Json) -> Query:
@@ -117,38 +110,30 @@ def query_of(body: Json) -> Query:
 
 def deletion_of(body: Json) -> Deletion:
     limit = _number(body, "limit")
-    if body.get("ids") == []:
+    (where, ids), is_filtered = _selected(body), any(body.get(name) is not None for name in ("where", "where_document"))
+    if limit is not None and not is_filtered:
+        raise _wrong("limit can only be specified when a where clause is provided", "limit")
+    if ids == [] and not is_filtered:
         raise _wrong("Either ids or where must be specified", "ids")
-    if all(body.get(name) is None for name in ("ids", "where", "where_document")):
-        return Deletion(None, limit)
-    selection = selection_of(body)
-    if selection.ids is None and _means_all(selection.where):
-        raise InvalidInputError("Invalid where clause: it names nothing", code="invalid_where", field="where")
-    return Deletion(selection, limit)
+    if ids is None and not is_filtered:
+        return Deletion(None, None)
+    if ids is None and _means_all(where):
+        raise _wrong_filter("it names nothing", "where")
+    return Deletion(where, limit)
 
 
-def _filter(source: Any) -> Where:
-    """Return the tree of a `where`. An empty list is refused, as a stock server does: none of no values means all."""
-    where = parse_where(source)
-    if _has_empty_list(where):
-        raise InvalidInputError(
-            "Invalid where clause: the list of $in or $nin is empty", code="invalid_where", field="where"
-        )
+def filter_of(source: Any, name: str = "where") -> Where:
+    """Return the tree of a filter. An empty list is refused, as a stock server does, because none of no values means
+    all; and so is a name that means no part of a record here and is none of a field: Chroma's own begin so."""
+    where = parse_where(source, name)
+    for leaf in leaves(where):
+        field = getattr(leaf, "field", "")
+        if field.startswith(("#", "chroma:")):
+            known = " and ".join(CHROMA_NAMES)
+            raise _wrong_filter(f"'{field[:SHOWN_CHARACTERS]}' is no field; beside fields there are {known}", name)
+        if leaf in (In(field, ()), HasId(())):
+            raise _wrong_filter("the list of $in or $nin is empty", name)
     return where
-
-
-def _has_empty_list(where: Where) -> bool:
-    match where:
-        case And(parts) | Or(parts):
-            return any(_has_empty_list(part) for part in parts)
-        case Not(part):
-            return _has_empty_list(part)
-        case In(_, values):
-            return not values
-        case HasId(ids):
-            return not ids
-        case _:
-            return False
 
 
 def _means_all(where: Where) -> bool:
@@ -162,33 +147,29 @@ def _means_all(where: Where) -> bool:
             return False
 
 
-def document_filter(source: Any, pointer: str = "", depth: int = 0) -> Where:
-    """Return the tree of a `where_document`. Raises InvalidInputError whose `details.pointer` locates what is wrong."""
-    if source is None:
-        return EVERYTHING
-    if not isinstance(source, dict) or len(source) > 1 or depth > MAX_DEPTH:
-        raise _wrong_filter(pointer)
-    if not source:
-        return EVERYTHING
-    [(operator, operand)] = source.items()
-    here = f"{pointer}/{operator}"
-    if operator in ("$and", "$or") and isinstance(operand, list) and operand:
-        parts = tuple(document_filter(each, f"{here}/{place}", depth + 1) for place, each in enumerate(operand))
-        return And(parts) if operator == "$and" else Or(parts)
-    if not isinstance(operand, str):
-        raise _wrong_filter(here)
-    match operator:
-        case "$contains":
-            return TextContains(operand)
-        case "$not_contains":
-            return Not(TextContains(operand))
-        case "$regex" | "$not_regex":
-            try:
-                compiled(operand)
-            except BadPatternError as error:
-                raise _wrong_filter(here, f": not a regular expression: {error}") from None
-            return TextMatches(operand) if operator == "$regex" else Not(TextMatches(operand))
-    raise _wrong_filter(here)
+def document_filter(source: Any) -> Where:
+    """Return the tree of a `where_document`. Raises InvalidFilterError."""
+    try:
+        return parse_where(source if source in (None, {}) else _about_texts(source), "where_document")
+    except InvalidFilterError as error:
+        error.details["pointer"] = error.details["pointer"].replace("/#document", "", 1)
+        raise
+
+
+def _about_texts(source: Any) -> Any:
+    """Return a filter of texts as one of records, which names what its conditions are about."""
+    whole = [source]
+    left = [whole]
+    while left:
+        parts = left.pop()
+        for place, part in enumerate(parts):
+            [(operator, operand)] = part.items() if isinstance(part, dict) and len(part) == 1 else [("", None)]
+            if operator in ("$and", "$or") and isinstance(operand, list):
+                parts[place] = {operator: [*operand]}
+                left.append(parts[place][operator])
+            else:
+                parts[place] = {"#document": part}
+    return whole[0]
 
 
 def deleted_answer(outcome: WriteOutcome | EarlierAnswer) -> Json:
@@ -236,7 +217,10 @@ def columns(documents: Sequence[Document], part: str) -> list[Any]:
             return [None if each.extras.textless else each.text for each in documents]
         case "metadatas":
             return [
-                None if each.metadata_json == METADATA_NONE else orjson.Fragment(each.metadata_json)
+                # Chroma keeps a URI with the metadata, which then is an object, if an empty one.
+                None
+                if each.metadata_json == METADATA_NONE and each.extras.uri is None
+                else orjson.Fragment(each.metadata_json)
                 for each in documents
             ]
         case "embeddings":
@@ -274,8 +258,6 @@ def _ids(given: Any) -> list[str] | None:
     for row, each in enumerate(given):
         if not isinstance(each, str):
             raise _wrong("ids must be an array of strings", "ids", row)
-        if not each:
-            raise _wrong("Empty ID, ID must have at least one character", "ids", row)
     return given
 
 
@@ -294,7 +276,11 @@ def _uri(value: Any, row: int) -> str:
 
 
 def _metadata(value: Any, row: int) -> Metadata:
-    return check_metadata(value, field=METADATAS, index=row)
+    metadata = check_keys(check_metadata(value, field=METADATAS, index=row), METADATAS, row)
+    for key, each in metadata.items():
+        if isinstance(each, dict) and each.get("#type") == "sparse_vector":
+            raise UnsupportedError(f"Sparse vector is not supported for local chroma: {key[:SHOWN_CHARACTERS]}")
+    return metadata
 
 
 def _new_metadata(value: Any, row: int) -> Metadata:
@@ -310,7 +296,7 @@ def _include(given: Any, default: tuple[str, ...]) -> tuple[str, ...]:
         return default
     if not isinstance(given, list) or any(each not in PARTS for each in given):
         raise _wrong(f"include must be of {', '.join(PARTS)}", "include")
-    return tuple(dict.fromkeys(given))
+    return tuple(given)
 
 
 def _number(body: Json, name: str) -> int | None:
@@ -322,10 +308,8 @@ def _number(body: Json, name: str) -> int | None:
     return given
 
 
-def _wrong_filter(pointer: str, why: str = "") -> InvalidInputError:
-    return InvalidInputError(
-        f"Invalid where document clause{why}", code="invalid_where", field="where_document", pointer=pointer
-    )
+def _wrong_filter(reason: str, name: str) -> InvalidFilterError:
+    return InvalidFilterError(f"Invalid '{name}' filter: {reason}", field=name)
 
 
 def _wrong(sentence: str, field: str, index: int | None = None) -> InvalidInputError:

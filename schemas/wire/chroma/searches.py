@@ -11,9 +11,9 @@ import orjson
 
 from schemas.errors import InvalidInputError
 from schemas.records import Document
-from schemas.where import EVERYTHING, ID, MAX_DEPTH, TEXT, Where, parse_where
+from schemas.where import Where
 from schemas.wire.chroma.ranking import Rank, parse_rank
-from schemas.wire.chroma.records import METADATA_NONE, columns
+from schemas.wire.chroma.records import METADATA_NONE, columns, filter_of
 
 Json = dict[str, Any]
 
@@ -21,7 +21,6 @@ MAX_SEARCHES = 100
 MAX_RESULTS = 1_000
 """The most documents of one search; more are cut off, as Chroma's cloud cuts what is beyond a quota."""
 DOCUMENT, EMBEDDING, METADATA, SCORE = "#document", "#embedding", "#metadata", "#score"
-OF_FILTERS = {"#id": ID, "#document": TEXT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,31 +115,18 @@ def _search(given: Any, pointer: str) -> Search:
     if not isinstance(given, dict):
         raise _wrong("a search must be an object", pointer)
     filter_name = "filter" if given.get("filter") is not None else "where"
-    filter_ = given.get(filter_name)
     rank, group_by = given.get("rank"), given.get("group_by")
     if group_by and not rank:
         raise _wrong("group_by needs a rank", f"{pointer}/group_by")
     offset, limit = _page(given.get("limit"), f"{pointer}/limit")
     return Search(
-        parse_where(_renamed(filter_), filter_name) if filter_ else EVERYTHING,
+        filter_of(given.get(filter_name), filter_name),
         parse_rank(rank, f"{pointer}/rank") if rank else None,
         _grouping(group_by, f"{pointer}/group_by") if group_by else None,
         offset,
         limit,
         _select(given.get("select"), f"{pointer}/select"),
     )
-
-
-def _renamed(filter_: Any, depth: int = 0) -> Any:
-    """Return a filter whose ids and texts are named as in our own. What is too deep for a filter stays as it is."""
-    if isinstance(filter_, list):
-        return [_renamed(each, depth) for each in filter_]
-    if not isinstance(filter_, dict) or depth > MAX_DEPTH:
-        return filter_
-    return {
-        OF_FILTERS.get(key, key): _renamed(operand, depth + 1) if key in ("$and", "$or") else operand
-        for key, operand in filter_.items()
-    }
 
 
 def _page(given: Any, pointer: str) -> tuple[int, int]:
