@@ -22,10 +22,12 @@ VERSION = "1.0.0"
 """What every server of 1.x says; its clients ask no more than that there are three numbers."""
 FORKING = "Collection forking is unsupported for local chroma"
 FUNCTIONS = "Attached functions are unsupported for local chroma"
+SEARCHING = "Search is unsupported for local chroma"
 CONDITIONAL = "Conditional transactions are unsupported for local chroma"
 REFUSED = (
     ("POST", "fork", FORKING),
     ("GET", "fork_count", FORKING),
+    ("POST", "search", SEARCHING),
     ("POST", "functions/attach", FUNCTIONS),
     ("GET", "functions/<name>", FUNCTIONS),
     ("POST", "attached_functions/<name>/detach", FUNCTIONS),

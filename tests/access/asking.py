@@ -29,7 +29,6 @@ CHROMA = "/api/v2/tenants/{tenant}/databases/{database}/collections"
 SELECTED = {"service": "local", "name": NAME, "embedding_connection": "default", "embedding_model": "all-MiniLM-L6-v2"}
 BODIES: dict[str, Any] = {
     f"POST {CHROMA}": {"name": NAME},
-    f"POST {CHROMA}/{{collection_id}}/search": {"searches": []},
     "POST /collections": {"name": "mine-docs"},
     "POST /collections/{name}/documents": {"documents": [{"id": "new", "text": "new", "embedding": [1.0, 0.0]}]},
     "DELETE /collections/{name}/documents": {"ids": ["nobody"]},

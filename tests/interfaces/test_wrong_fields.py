@@ -5,7 +5,6 @@ import uuid
 import pytest
 
 from tests.interfaces.chroma.test_collections import nested
-from tests.interfaces.chroma.test_search import knn
 
 pytestmark = pytest.mark.slow
 
@@ -200,24 +199,6 @@ WRONG = {
         "offset": ["1"],
         "ids": [[7]],
     },
-    "POST {records}/search": {
-        f"/searches/0{pointer}": [Changes(searches=[search]) for search in searches]
-        for pointer, searches in {
-            "": [[]],
-            "/rank/$knn/limit": [{"rank": knn(1, 2, limit=0)}],
-            "/rank/$sum/1/$val": [{"rank": {"$sum": [knn(1, 2), {"$val": "x"}]}}],
-            "/rank/$pow": [{"rank": {"$pow": 2}}],
-            "/rank/$sub": [{"rank": {"$sub": {"left": {"$val": 1}}}}],
-            "/rank": [{"rank": {"$sum": [knn(1, 2)] * 17}}, {"rank": {"$sum": [{"$val": 1}] * 1_000}}],
-            "/rank/$knn/query": [{"rank": {"$knn": {"query": [1, 2], "key": "#document"}}}],
-            "/group_by": [{"group_by": {"keys": ["a"]}}],
-            "/group_by/aggregate": [{"rank": knn(1, 2), "group_by": {"keys": ["a"]}}],
-            "/limit/limit": [{"limit": {"limit": 0}}],
-            "/limit/offset": [{"limit": {"offset": -1}}],
-            "/select": [{"select": {"keys": [1]}}, {"select": ["#score"]}],
-        }.items()
-    }
-    | {"/#id/$gt": [Changes(searches=[{"filter": {"#id": {"$gt": 1}}}])]},
     "POST /v1/embeddings": {
         "input": ["", [], ["x", " "], ["x", 7], {"text": "x"}, ["x"] * 2_049, None],
         "model": [None, 7],

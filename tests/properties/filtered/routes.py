@@ -232,18 +232,6 @@ def _near(ask: Asking, name: str) -> dict[str, Any]:
     return asked | {"include": ["documents", "distances"]}
 
 
-def _searched(ask: Asking, name: str) -> dict[str, Any]:
-    vector = {"$knn": {"query": ask.draw(VECTOR), "limit": ask.draw(st.integers(1, 5)), "default": 9}}
-    words = {"$knn": {"query": ask.draw(QUESTIONS), "key": "#document", "default": 0}}
-    search = {
-        "filter": ask.draw(WHERES),
-        "rank": ask.draw(st.sampled_from((None, vector, words, {"$sum": [vector, words]}))),
-        "limit": {"limit": ask.draw(st.integers(1, 5))},
-        "select": {"keys": ["#document", "#score", "team"]},
-    }
-    return {"searches": [search]}
-
-
 STORE = "/v1/vector_stores/{vector_store_id}"
 
 
@@ -321,7 +309,6 @@ ROUTES: dict[str, Callable[[Asking], tuple[str, Any]]] = {
     f"GET {_ROW}/{{collection_id}}/indexing_status": _by_id("/indexing_status"),
     f"POST {_ROW}/{{collection_id}}/get": _by_id("/get", _records),
     f"POST {_ROW}/{{collection_id}}/query": _by_id("/query", _near),
-    f"POST {_ROW}/{{collection_id}}/search": _by_id("/search", _searched),
     "POST /api/collect": _collected,
     "POST /api/rag/search": lambda ask: ("/api/rag/search", {"json": _question(ask) | {"topK": 4}}),
     "GET /api/rag/documents": lambda ask: (

@@ -42,6 +42,7 @@ OF_NO_DOCUMENT = {
     f"GET {CHROMA}/databases",
     f"GET {CHROMA}/databases/{{database}}",
     f"POST {CHROMA}/databases/{{database}}/collections",
+    f"POST {RECORDS}/search",
     f"POST {RECORDS}/fork",
     f"GET {RECORDS}/fork_count",
     f"POST {RECORDS}/functions/attach",
