@@ -24,12 +24,15 @@ OWN_NAMES = frozenset(
 """Metadata of chunks that the service sets itself: attributes of these names are stored as others."""
 
 
+SIGN = "#"
+"""What Chroma's names of ids and texts begin with, which filters know."""
 LANGUAGE = "language"
 """Metadata that a client may set: a text is the language of the file, and anything else an attribute like others."""
 
 
 def stored_name(name: str) -> str:
-    """Return by which name of metadata an attribute is stored: below `attributes.` where the service has its own."""
+    """Return by which name of metadata an attribute is stored: below `attributes.` where the service has its own,
+    and where filters would not take it for a name."""
     return ATTRIBUTES + name if _is_taken(name) else name
 
 
@@ -41,7 +44,7 @@ def attribute_name(stored: str) -> str:
 
 def _is_taken(name: str) -> bool:
     inner = name.removeprefix(ATTRIBUTES)
-    return name in OWN_NAMES or name == LANGUAGE or (inner != name and _is_taken(inner))
+    return name in OWN_NAMES or name == LANGUAGE or name.startswith(SIGN) or (inner != name and _is_taken(inner))
 
 
 class StoreFileNotFoundError(NotFoundError):

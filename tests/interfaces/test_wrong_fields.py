@@ -217,7 +217,7 @@ WRONG = {
     "GET /v1/vector_stores/{store}/files": {"limit": ["0", "101"], "order": ["up"], "after": ["x"], "before": ["x"]},
     "POST /v1/vector_stores/{store}/files": {
         "file_id": [None],
-        "attributes": [{"source": "x"}, {"k": ["x"]}, {str(each): 1 for each in range(17)}],
+        "attributes": [{"k": ["x"]}, {str(each): 1 for each in range(17)}],
         STATIC: [Changes(chunking_strategy={"type": "static"})],
     },
     "POST /v1/vector_stores/{store}/file_batches": {
@@ -230,7 +230,6 @@ WRONG = {
         "filters": [
             {"type": "eq", "key": "n", "value": {"a": 1}},
             {"type": "eq", "key": "$and", "value": 1},
-            {"type": "eq", "key": "#id", "value": "a"},
             {"type": ["eq"], "key": "n", "value": 1},
             {"type": "and", "filters": []},
             all_of(40),

@@ -6,9 +6,9 @@ from typing import Any
 
 from marshmallow import ValidationError, fields
 
-from schemas.contracts.vector_stores import OWN_NAMES, stored_name
+from schemas.contracts.vector_stores import OWN_NAMES, SIGN, stored_name
 from schemas.errors import InvalidFilterError
-from schemas.where import CHROMA_NAMES, Where, parse_where
+from schemas.where import Where, parse_where
 
 COMPARISONS = {
     "eq": "$eq",
@@ -50,13 +50,14 @@ def _as_json(source: Any, name: str, depth: int) -> dict[str, Any]:
     if not isinstance(kind, str) or kind not in COMPARISONS:
         raise ValidationError(f"must have a type of {', '.join((*COMPARISONS, *COMPOUNDS))}")
     key = source.get("key")
-    if not isinstance(key, str) or not key or key in CHROMA_NAMES or (key.startswith("$") and key[1:] not in OWN_NAMES):
+    if not isinstance(key, str) or not key or (key.startswith("$") and key[1:] not in OWN_NAMES):
         raise ValidationError("must name an attribute in key")
     condition = {COMPARISONS[kind]: source.get("value")}
     if key.startswith("$"):
         return {key[1:]: condition}
-    if (stored := stored_name(key)) == key:
-        return {key: condition}
+    stored = stored_name(key)
+    if stored == key or key.startswith(SIGN):
+        return {stored: condition}
     # What the service knows counts for documents of which nobody has said anything by that name.
     said, unsaid = {stored: {**condition, "$exists": True}}, {stored: {"$exists": False}, key: condition}
     return {"$or": [said, unsaid]}
