@@ -58,7 +58,7 @@ def scratch_service(
     service = ScratchService(f"http://127.0.0.1:{port}", directory, environ)
     with (directory / "service.log").open("wb") as log:
         process = subprocess.Popen(
-            [program or command()[0], "serve"],
+            [program, "serve"] if program else command("serve"),
             env=environ,
             cwd=directory,
             stdout=log,

@@ -3,6 +3,7 @@
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import ANY
 
 import pytest
 
@@ -72,7 +73,7 @@ def test_an_emptied_collection_takes_another_dimension(client, chroma, filled):
     assert client.get(f"/collections/{name}").json["dimension"] == 7
     assert [each["id"] for each in _query(client, name, [0.5] * 7)] == ["doc-0"]
     stored = chroma.get_collection(name, embedding_function=None)
-    assert (stored.count(), stored.metadata) == (1, {"language": "en"})
+    assert (stored.count(), stored.metadata) == (1, {"language": "en", "rag:catalogue": ANY})
 
 
 def test_unknown_collections_are_not_found_whatever_the_route(client, collection):

@@ -12,6 +12,7 @@ from wrapper.catalog.tables import metadata, postgres_metadata
 OF_PARTS = {
     "api keys": ("api_keys", "api_key_changes"),
     "benches": ("benches",),
+    "call sizes": ("call_sizes",),
     "chat history": ("chat_messages",),
     "circuit breakers": ("circuit_breakers",),
     "connections": ("connections", "connection_looks"),
