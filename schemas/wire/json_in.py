@@ -6,7 +6,7 @@ are refused, once for bodies, lines of streams, query strings, messages and file
 
 from __future__ import annotations
 
-import json
+import secrets
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,14 +17,14 @@ from schemas.errors import InvalidInputError
 BEYOND_64_BITS = 2.0**63
 VECTORS = frozenset({"embedding", "embeddings", "query_embedding", "query_embeddings"})
 """The fields whose numbers are float32, however they are written."""
-_SHORTEST = 19
-"""The number of digits of the least integer beyond 64 bits."""
+_LONG = b"0" * 19
+"""As many digits as the least integer beyond 64 bits has, as `_DIGITS` spells them."""
+_OF_FLOATS = (b".", b"e", b"E")
+_DIGITS = bytes(ord("0") if chr(code).isdigit() and code < 128 else ord(".") for code in range(256))
 
 Path = tuple[str | int, ...]
-
-
-class _LongInteger(str):
-    """The digits of an integer that the parser would round."""
+_Way = tuple["_Way", str | int] | None
+"""The path to a value as a chain from its end to its beginning."""
 
 
 def decode(content: bytes | str, name: str = "") -> Any:
@@ -35,19 +35,10 @@ def decode(content: bytes | str, name: str = "") -> Any:
     """
     value = orjson.loads(content)
     if _holds_huge_float(value):
-        try:
-            long = _long_integer(json.loads(content, parse_int=_whole))
-        except RecursionError:
-            raise InvalidInputError("The JSON is nested too deep", code="invalid_json", field=name or None) from None
+        long = _long_integer(content if isinstance(content, bytes) else content.encode())
         if long is not None:
             raise _refusal((name, *long[0]) if name else long[0], long[1])
     return value
-
-
-def _whole(digits: str) -> int | _LongInteger:
-    if len(digits) < _SHORTEST or (-(2**63) <= int(digits[:25]) < 2**64 and len(digits) <= _SHORTEST + 1):
-        return int(digits)
-    return _LongInteger(digits)
 
 
 def _holds_huge_float(value: Any) -> bool:
@@ -57,35 +48,77 @@ def _holds_huge_float(value: Any) -> bool:
         if isinstance(each, dict):
             left.extend(each.values())
         elif isinstance(each, list):
-            if each and isinstance(each[0], int | float) and _is_small(each):
-                continue
-            left.extend(each)
+            if (is_small := _is_small(each)) is None:
+                left.extend(each)
+            elif not is_small:
+                return True
         elif isinstance(each, float) and abs(each) >= BEYOND_64_BITS:
             return True
     return False
 
 
-def _is_small(numbers: list[Any]) -> bool:
-    """Return whether the list has only numbers and none of them is huge: a check that is quick for long vectors."""
+def _is_small(values: list[Any]) -> bool | None:
+    """Return whether none of a list of numbers is huge, None for a list of anything else: quick for long vectors."""
     try:
-        return bool(max(numbers) < BEYOND_64_BITS and min(numbers) > -BEYOND_64_BITS)
+        if values and isinstance(values[0], int | float):
+            return bool(max(values) < BEYOND_64_BITS and min(values) > -BEYOND_64_BITS)
     except TypeError:
-        return False
+        pass
+    return None
 
 
-def _long_integer(value: Any) -> tuple[Path, str] | None:
+def _long_integer(content: bytes) -> tuple[Path, str] | None:
     """Return where the first integer is that the parser would round, and its digits; None when there is none."""
-    left: list[tuple[Path, Any]] = [((), value)]
+    mark = secrets.token_hex(16)  # so that no string of the caller's is taken for digits
+    marked = _marked(content, mark.encode())
+    return None if marked is None else _first_marked(orjson.loads(marked), mark)
+
+
+def _marked(content: bytes, mark: bytes) -> bytes | None:
+    """Return a JSON text with each integer beyond 64 bits as a string that begins with `mark`; None for a text without.
+
+    Only runs of digits as long as such an integer are looked at, so it costs little more than reading the text once.
+    """
+    digits = content.translate(_DIGITS)
+    start = digits.find(_LONG)
+    if start < 0:
+        return None
+    plain = content.replace(b"\\\\", b"..").replace(b'\\"', b"..")  # each quote left begins or ends a string
+    pieces, copied, quotes, counted = [], 0, 0, 0
+    while start >= 0:
+        end = digits.find(b".", start)
+        end = len(digits) if end < 0 else end
+        quotes += plain.count(b'"', counted, start)
+        counted = start
+        before, sign = content[max(0, start - 2) : start], content[start - 1 : start] == b"-"
+        is_integer = (
+            not before.endswith((b".", b"+", b"e", b"E", b"e-", b"E-")) and content[end : end + 1] not in _OF_FLOATS
+        )
+        if quotes % 2 == 0 and is_integer:
+            first = start - sign
+            if end - start > 20 or not -(2**63) <= int(content[first:end]) < 2**64:
+                pieces += [content[copied:first], b'"', mark, content[first:end], b'"']
+                copied = end
+        start = digits.find(_LONG, end)
+    return b"".join([*pieces, content[copied:]]) if pieces else None
+
+
+def _first_marked(value: Any, mark: str) -> tuple[Path, str] | None:
+    left: list[tuple[_Way, Any]] = [(None, value)]
     while left:
-        path, each = left.pop()
+        way, each = left.pop()
         inner: Iterable[tuple[str | int, Any]] = ()
         if isinstance(each, dict):
             inner = [(key, below) for key, below in each.items() if not (key in VECTORS and isinstance(below, list))]
         elif isinstance(each, list):
-            inner = list(enumerate(each))
-        elif isinstance(each, _LongInteger):
-            return path, each
-        left.extend(((*path, key), below) for key, below in reversed(list(inner)))
+            inner = enumerate(each)
+        elif each.startswith(mark):
+            path: list[str | int] = []
+            while way is not None:
+                way, key = way
+                path.append(key)
+            return tuple(reversed(path)), each[len(mark) :]
+        left.extend(reversed([((way, key), below) for key, below in inner if isinstance(below, dict | list | str)]))
     return None
 
 
