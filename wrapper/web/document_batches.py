@@ -42,12 +42,10 @@ def read_batch() -> tuple[DocumentBatch, WriteOptions]:
 def read_document(document_id: str) -> tuple[DocumentBatch, WriteOptions]:
     """Return the one document of the request's body, which the path names, and how it wants it written.
 
-    Raises InvalidInputError when it is wrong, or when it says another id.
+    Raises InvalidInputError when it is wrong.
     """
     content = read_body()
     document = checked(decode_json(content))
-    if document["id"] not in (None, document_id):
-        raise InvalidInputError("id must be that of the path, or absent", code="invalid_id", field="id")
     given = {name: value for name, value in document.items() if value is not None}
     parsed = parse_document({**given, "id": document_id}, None, new_id, unknown())
     finish_parsing()

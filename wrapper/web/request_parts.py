@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 MAX_KEY_CHARACTERS = 255
 WRITING = frozenset(("POST", "PUT", "PATCH", "DELETE"))
+NAMED_BY_PATH = {"name": "collection", "document_id": "id", "stored_id": "id", "connection_id": "id"}
+"""The parts of paths that bodies and query strings call otherwise."""
 KEEPING = (Lane.SERVICE, Lane.EMBEDDING)
 """The lanes whose requests keep something of what is asked: in conversations, topics, notes, caches and metrics."""
 
@@ -106,6 +108,7 @@ def checked(decoded: Any) -> dict[str, Any]:
     assert route is not None
     assert route.body is not None
     if isinstance(decoded, Mapping):
+        _check_path(decoded)
         check_names(decoded, route.body_names, unknown())
     return _loaded(route.body, decoded)
 
@@ -123,6 +126,7 @@ def arguments_beside(given: Mapping[str, str]) -> dict[str, Any]:
     route = declared()
     assert route is not None
     assert route.query is not None
+    _check_path(given)
     check_names(given, route.query_names, unknown())
     for name in given:
         if name in request.args:
@@ -191,7 +195,17 @@ def _check_query_names() -> None:
                 f"The parameter '{name}' is given {len(values)} times", code="repeated_parameter", field=name
             )
     if not route.own_rules:
+        _check_path(request.args)
         check_names(request.args, route.query_names, unknown(), noun="parameter")
+
+
+def _check_path(given: Mapping[str, Any]) -> None:
+    """Raise InvalidInputError when a body or a query string names another thing than the path does."""
+    for part, named in (request.view_args or {}).items():
+        name = NAMED_BY_PATH.get(part, part)
+        if given.get(name) not in (None, named):
+            code = "invalid_id" if name == "id" else "invalid_field"
+            raise InvalidInputError(f"{name} must be '{named}', as in the path, or absent", code=code, field=name)
 
 
 def _check_precondition() -> None:
