@@ -330,6 +330,13 @@ class TooSlowError(RagError):
     code = "too_slow"
 
 
+class ReadTimeoutError(TooSlowError):
+    """The reads of a request used up their time, or its client left. Less at a time, or at another time, may do."""
+
+    code = "read_timeout"
+    retry_after_seconds = 2
+
+
 class DiskFloorError(RagError):
     """Free disk space is below the operator's floor: writes are refused, reads go on."""
 

@@ -85,6 +85,8 @@ def create_app(
     # As a line like the others, and cleaned like them.
     app.log_exception = lambda exc_info: log.error("unexpected failure", exc_info=exc_info)  # type: ignore[method-assign]
     app.config["MAX_BODY_BYTES"] = settings.max_body_mb << 20
+    app.config["QUERY_SECONDS"] = settings.query_seconds
+    app.config["SERVICE_SECONDS"] = settings.service_seconds
     app.config["EXPORT_SECONDS"] = settings.export_seconds
     app.config["ALLOW_RESET"] = settings.allow_reset
     app.url_map.merge_slashes = False
@@ -205,6 +207,7 @@ def _leave(_: BaseException | None) -> None:
     noted.end()
     measured.leave()
     finish_parsing()
+    request_parts.end_limit()
     callers.dismiss()
     if "leave" in g:
         g.pop("leave")()

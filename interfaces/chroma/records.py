@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import structlog
-from flask import Blueprint, Response, current_app, g, request
+from flask import Blueprint, Response, g, request
 
 from interfaces.chroma.face import DATABASE, body_of, check_same, chroma_route, collection_of, on_collection
 from schemas.errors import DocumentNotFoundError
@@ -32,9 +32,10 @@ from schemas.wire.chroma.records import (
 from wrapper.scoped_store import ScopedStore
 from wrapper.stores.record_store import Reading
 from wrapper.web.audited import note_outcome
-from wrapper.web.bodies import JSON, encode, finish_parsing, finish_within, json_response, read_body
+from wrapper.web.bodies import JSON, encode, finish_parsing, json_response, read_body
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import write_options
+from wrapper.web.responses import stream_snapshot
 from wrapper.writing import Written
 
 log = structlog.get_logger(__name__)
@@ -184,12 +185,7 @@ def _stream(name: str, reading: Reading, include: tuple[str, ...], snapshot: Exi
         with snapshot:
             yield from get_stream(reading.read, include, encode)
 
-    response = Response(parts(), mimetype=JSON)
-    # The reader may leave before the first part or in the middle.
-    response.call_on_close(snapshot.close)
-    limit_seconds = current_app.config["EXPORT_SECONDS"]
-    finish_within(limit_seconds, lambda: log.warning(CUT, collection=name, limit_seconds=limit_seconds))
-    return response
+    return stream_snapshot(parts(), snapshot, CUT, name, JSON)
 
 
 def _noted(written: Written[Any]) -> None:

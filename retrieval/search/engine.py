@@ -52,6 +52,7 @@ from schemas.errors import (
 )
 from schemas.names import matches_pattern
 from schemas.observing import spans
+from schemas.storage import read_limits
 from schemas.ways import RRF, SMOOTHED
 
 log = structlog.get_logger(__name__)
@@ -350,7 +351,12 @@ class SearchEngine:
         answer: OracleAnswer | RagError | None = None
         try:
             # Set in this thread, so that the oracle's requests to other services end when nobody waits for them.
-            with deadlines.within(max(0.0, until - began)), spans.span("oracle", oracle=oracle.name):
+            left_seconds = max(0.0, until - began)
+            with (
+                deadlines.within(left_seconds),
+                read_limits.limited(read_limits.ReadLimit(left_seconds, is_gone=lambda: False)),
+                spans.span("oracle", oracle=oracle.name),
+            ):
                 if oracle.is_available(question.corpus):
                     answer = oracle.query(question, limit)
         except RagError as error:

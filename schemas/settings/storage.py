@@ -48,6 +48,7 @@ class WrapperSettings:
     threads: int = 16  # reads at a time in each process; writes are two fewer, its own computations as many
     service_threads: int = 16  # requests of each process that may wait for other services at a time
     service_seconds: float = 120.0  # how long a request may wait for other services in all
+    query_seconds: float = 60.0  # how long a request may read
     catalog_url: str = field(default="", repr=False)  # empty: a SQLite file in the data directory
     catalog_schema: str = OWN_SCHEMA  # schema of the catalogue on PostgreSQL
     chroma_url: str = ""  # empty: an engine of our own, as a child process
@@ -114,6 +115,7 @@ def read_wrapper_settings() -> WrapperSettings:
         "service_seconds": env.float(
             "SERVICE_SECONDS", default.service_seconds, validate=validate.Range(min=0.1, max=3600)
         ),
+        "query_seconds": env.float("QUERY_SECONDS", default.query_seconds, validate=validate.Range(min=0.1, max=3600)),
         "catalog_url": env.str("CATALOG_URL", default.catalog_url),
         "catalog_schema": env.str("CATALOG_SCHEMA", default.catalog_schema),
         "chroma_url": env.str("CHROMA_URL", default.chroma_url),

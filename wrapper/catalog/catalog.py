@@ -14,7 +14,8 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
-from schemas.errors import RagError
+from schemas.errors import RagError, TooSlowError
+from schemas.storage import read_limits
 from schemas.storage.erasure_count import open_erasure_count
 from wrapper.catalog.contract import LOCKED, WAIT_SECONDS, Database, LockedError, OutcomeUnknownError, Transaction
 from wrapper.catalog.migrations import migrate, migrate_part
@@ -73,12 +74,21 @@ class Catalog:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """Open a read transaction on one snapshot. Raises UnavailableError when the database cannot be read."""
+        """Open a read transaction on one snapshot. Raises UnavailableError when the database cannot be read, and
+        ReadTimeoutError when the limit of this thread's reads (`schemas/storage/read_limits.py`) is over, here and in
+        the transaction."""
+        limit = read_limits.current()
+        if limit is not None:
+            limit.check()
         snapshot = object()
         self._snapshots[snapshot] = self._clock()
         try:
-            with self._translated(), self._database.read() as transaction:
+            with self._translated(), self._database.read(limit) as transaction:
                 yield transaction
+        except TooSlowError:
+            if limit is not None:
+                limit.check()
+            raise
         finally:
             del self._snapshots[snapshot]
 

@@ -19,6 +19,7 @@ from sqlalchemy import Connection
 
 from schemas.errors import RagError, UnavailableError
 from schemas.records import Collection
+from schemas.storage.read_limits import ReadLimit
 from schemas.where import EVERYTHING, Where
 
 WAIT_SECONDS = 30.0
@@ -51,7 +52,8 @@ def balanced(operator: str, texts: Sequence[str]) -> str:
 class Transaction(ABC):
     """A transaction used by one thread.
 
-    `blocks` and all writes have no deadline; all else reads its result at once and has one.
+    `blocks` and all writes have no deadline but that of a request's reads; all else reads its result at once and has
+    one.
     Statements have a question mark for each parameter. They raise the driver's errors.
     """
 
@@ -248,8 +250,8 @@ class Database(Protocol):
     def translated(self, error: Exception) -> RagError:
         """Return one of `errors` as an error of the service."""
 
-    def read(self) -> AbstractContextManager[Transaction]:
-        """Open a read transaction on one snapshot."""
+    def read(self, limit: ReadLimit | None = None) -> AbstractContextManager[Transaction]:
+        """Open a read transaction on one snapshot; its statements end, or raise ReadTimeoutError, with the limit."""
 
     def write(self, *, durable: bool = True, wait_seconds: float = WAIT_SECONDS) -> AbstractContextManager[Transaction]:
         """Open the only write transaction at a time, within `wait_seconds`.

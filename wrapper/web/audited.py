@@ -66,11 +66,12 @@ def check() -> None:
 
 
 def calls_tool(name: str, needs: Scope) -> None:
-    """Note the tool that this request calls and what it needs, which the route alone does not say. Raise what `check`
-    does, and ScopeMissingError when the tool is not the caller's."""
+    """Note the tool that this request calls and what it needs, which the route alone does not say, and limit what it
+    reads. Raise what `check` does, and ScopeMissingError when the tool is not the caller's."""
     noted.note_tool(name, needs)
     callers.require(needs)
     check()
+    request_parts.limit_reads(needs)
 
 
 def note_outcome(outcome: object, *, replayed: bool) -> None:

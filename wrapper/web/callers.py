@@ -62,11 +62,7 @@ def admit() -> None:
     InvalidInputError when the view that they send along cannot be read, and ScopeMissingError when the route is not
     theirs. A public route, and a path that is none, is anybody's.
     """
-    rule = request.url_rule
-    if rule is None or request.method == "OPTIONS":
-        return
-    table: RouteTable = current_app.extensions["rag.routes"]
-    needs = table.access(rule.rule, request.method).needs
+    needs = needed()
     if needs is Door.PUBLIC:
         return
     try:
@@ -84,6 +80,16 @@ def admit() -> None:
     request.environ[STOP_ACTING] = _entered(caller, _still(caller))
     if isinstance(needs, Scope):
         require(needs)
+
+
+def needed() -> Scope | Door:
+    """Return what this request's route asks of its caller; a path that is none, and a question for its methods, is
+    anybody's."""
+    rule = request.url_rule
+    if rule is None or request.method == "OPTIONS":
+        return Door.PUBLIC
+    table: RouteTable = current_app.extensions["rag.routes"]
+    return table.access(rule.rule, request.method).needs
 
 
 def dismiss() -> None:

@@ -44,6 +44,7 @@ from schemas.errors import (
     PreconditionFailedError,
     QuotaError,
     RagError,
+    ReadTimeoutError,
     ResetDisabledError,
     ScopeMissingError,
     SlowClientError,
@@ -160,7 +161,9 @@ def error_response(error: RagError, spell: Spelling = error_body) -> Response:
     response = json_response(cleaned(body, through_escapes(clean)), status)
     if face is not None:
         response.headers.update(face.headers(error, status))
-    if isinstance(error, UnavailableError | TooManyRequestsError) and not isinstance(error, DiskFloorError):
+    if isinstance(error, UnavailableError | TooManyRequestsError | ReadTimeoutError) and not isinstance(
+        error, DiskFloorError
+    ):
         response.headers["Retry-After"] = str(error.retry_after_seconds)
     if isinstance(error, WrongMethodError):
         response.headers["Allow"] = ", ".join(error.details["allowed"])

@@ -9,18 +9,20 @@ from typing import Any, TypeVar, cast
 from flask import Flask, current_app, g, request
 from marshmallow import Schema
 
-from schemas.access.callers import check_acting
+from schemas.access.callers import Scope, check_acting
 from schemas.access.owners import OPEN
+from schemas.access.table import Door
 from schemas.errors import BusyError, InvalidInputError, RagError
 from schemas.field_names import Unknown, check_names
 from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT, check_database
+from schemas.storage import read_limits
 from schemas.storage.erasure_count import UNKNOWN
 from schemas.wire.body import load, noting_caps
 from schemas.wire.storage.waiting import WAITING_ARGUMENTS
 from wrapper.observing import metrics
 from wrapper.scoped_store import ScopedStore
 from wrapper.web import callers
-from wrapper.web.bodies import client_is_gone, decode_json, leave_body, read_body, request_digest
+from wrapper.web.bodies import client_is_gone, client_watch, decode_json, leave_body, read_body, request_digest
 from wrapper.web.lanes import Lane, Lanes
 from wrapper.web.route_table import DATABASE, Route, RouteTable
 from wrapper.writing import WriteOptions
@@ -31,6 +33,9 @@ MAX_KEY_CHARACTERS = 255
 WRITING = frozenset(("POST", "PUT", "PATCH", "DELETE"))
 NAMED_BY_PATH = {"name": "collection", "document_id": "id", "stored_id": "id", "connection_id": "id"}
 """The parts of paths that bodies and query strings call otherwise."""
+READING = (Lane.READ, Lane.COMPUTING, Lane.SERVICE, Lane.EMBEDDING)
+"""The lanes in which requests that need the scope `read` are limited."""
+END_LIMIT = "rag.end_limit"
 KEEPING = (Lane.SERVICE, Lane.EMBEDDING)
 """The lanes whose requests keep something of what is asked: in conversations, topics, notes, caches and metrics."""
 
@@ -61,6 +66,30 @@ def enter_lane(lane: Lane) -> None:
         leave_body()
         raise
     check_acting()  # a place may come after a minute
+    if lane is Lane.FOLLOWING:
+        end_limit()
+    elif lane in READING:
+        limit_reads(callers.needed())
+
+
+def limit_reads(needs: Scope | Door) -> None:
+    """Bound what a request that only reads may read until it ends: by time, and by its client's being there."""
+    route = declared()
+    if needs is not Scope.READ or route is None:
+        return
+    end_limit()  # that of another lane
+    config = current_app.config
+    seconds = config["QUERY_SECONDS"] + (config["SERVICE_SECONDS"] if route.lane in KEEPING else 0.0)
+    limited = read_limits.limited(read_limits.ReadLimit(seconds, client_watch()))
+    limited.__enter__()
+    request.environ[END_LIMIT] = limited
+
+
+def end_limit() -> None:
+    """Bound the reads of this request no more. A snapshot that is open keeps its limit."""
+    limited = request.environ.pop(END_LIMIT, None)
+    if limited is not None:
+        limited.__exit__(None, None, None)
 
 
 def _erasures() -> int:

@@ -12,6 +12,7 @@ from flask import Flask, Response, current_app, g, request
 
 from schemas.access.credentials_in_text import through_escapes
 from schemas.records import Collection
+from schemas.storage import read_limits
 from schemas.storage.outcomes import EarlierAnswer
 from schemas.wire.storage.document import with_index_state
 from wrapper.web import audited
@@ -31,13 +32,18 @@ def init_app(app: Flask) -> None:
     app.after_request(_add_warnings)
 
 
-def stream_snapshot(lines: Iterable[bytes], snapshot: ExitStack, cut: str, collection: str) -> Response:
-    """Answer with lines that are read from a snapshot, and log `cut` when their reader takes too long for them."""
-    response = Response(lines, mimetype=NDJSON)
-    # The reader may leave before the first line or in the middle. While it stays, writes pile up in the write-ahead
+def stream_snapshot(
+    parts: Iterable[bytes], snapshot: ExitStack, cut: str, collection: str, mimetype: str = NDJSON
+) -> Response:
+    """Answer with parts that are read from a snapshot, and log `cut` when their reader takes too long for them."""
+    response = Response(parts, mimetype=mimetype)
+    # The reader may leave before the first part or in the middle. While it stays, writes pile up in the write-ahead
     # log.
     response.call_on_close(snapshot.close)
     limit_seconds = current_app.config["EXPORT_SECONDS"]
+    limit = read_limits.current()
+    if limit is not None:
+        limit.extend(limit_seconds)
     finish_within(limit_seconds, lambda: log.warning(cut, collection=collection, limit_seconds=limit_seconds))
     return response
 

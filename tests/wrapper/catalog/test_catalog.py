@@ -2,11 +2,13 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
 import pytest
 
 from schemas.access.callers import ANYBODY, SERVICE, acting_as, current_or_none
-from schemas.errors import ConfigurationError, ConflictError, TooSlowError, UnavailableError
+from schemas.errors import ConfigurationError, ConflictError, ReadTimeoutError, TooSlowError, UnavailableError
+from schemas.storage.read_limits import ReadLimit, limited
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.wrapper.catalog.conftest import SQLITE
 from wrapper.audit import noted
@@ -171,6 +173,25 @@ def test_a_statement_that_takes_too_long_is_given_up(open_database):
         hasty.commit(write_and_search)
     hasty.commit(_append(2))
     assert _kept(hasty) == [2]
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_reads_end_with_the_limit_of_their_request_and_writes_do_not(open_database, in_blocks):
+    catalog = Catalog(open_database())
+    catalog.open()
+    with limited(ReadLimit(0.1, lambda: False)):
+        with pytest.raises(ReadTimeoutError, match=r"longer than 0\.1 seconds"), catalog.read() as transaction:
+            list(transaction.blocks(ENDLESS, (), 10)) if in_blocks else transaction.value(ENDLESS)
+        with pytest.raises(ReadTimeoutError), catalog.read():
+            pass
+        catalog.commit(_append(1))
+    assert _kept(catalog) == [1]
+    seconds, has_left = count(), []
+    with limited(ReadLimit(1e6, lambda: bool(has_left), lambda: next(seconds))), catalog.read() as transaction:
+        assert len(list(transaction.blocks("SELECT 1", (), 10))) == 1
+        has_left.append(True)
+        with pytest.raises(ReadTimeoutError, match="client has left"):
+            transaction.rows("SELECT 1")
 
 
 @pytest.mark.slow

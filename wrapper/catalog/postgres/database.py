@@ -21,6 +21,7 @@ from sqlalchemy.pool import NullPool
 
 from schemas.errors import ConfigurationError, DiskFloorError, RagError, TooSlowError, UnavailableError
 from schemas.settings.storage import OWN_SCHEMA
+from schemas.storage.read_limits import ReadLimit
 from wrapper.catalog.contract import (
     CLOSED,
     LOCKED,
@@ -144,9 +145,9 @@ class PostgresDatabase:
         return connection
 
     @contextmanager
-    def read(self) -> Iterator[Transaction]:
-        """Open a read transaction on one snapshot."""
-        with self._transaction(READ, "COMMIT", limited=True) as transaction:
+    def read(self, limit: ReadLimit | None = None) -> Iterator[Transaction]:
+        """Open a read transaction on one snapshot; its statements end with the limit."""
+        with self._transaction(READ, "COMMIT", limited=True, limit=limit) as transaction:
             yield transaction
 
     @contextmanager
@@ -231,8 +232,10 @@ class PostgresDatabase:
         self._close_idle()
 
     @contextmanager
-    def _transaction(self, begin: str, commit: str, *, limited: bool) -> Iterator[PostgresTransaction]:
-        transaction = self._begun(begin, limited=limited)
+    def _transaction(
+        self, begin: str, commit: str, *, limited: bool, limit: ReadLimit | None = None
+    ) -> Iterator[PostgresTransaction]:
+        transaction = self._begun(begin, limited=limited, limit=limit)
         try:
             try:
                 yield transaction
@@ -252,10 +255,10 @@ class PostgresDatabase:
         finally:
             self._give_back(transaction)
 
-    def _begun(self, begin: str, *, limited: bool) -> PostgresTransaction:
+    def _begun(self, begin: str, *, limited: bool, limit: ReadLimit | None) -> PostgresTransaction:
         transaction = self._taken()
         try:
-            transaction.begin(begin, limited=limited)
+            transaction.begin(begin, limited=limited, limit=limit)
         except psycopg.OperationalError:
             transaction.roll_back()
             if not transaction.connection.closed:
@@ -263,7 +266,7 @@ class PostgresDatabase:
                 raise
             # The connection broke while it was idle. Nothing has been done on it yet, so a new one will do.
             transaction = self._new_transaction()
-            transaction.begin(begin, limited=limited)
+            transaction.begin(begin, limited=limited, limit=limit)
         except BaseException:
             transaction.roll_back()
             self._give_back(transaction)

@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from schemas.storage.read_limits import ReadLimit
 from schemas.words.regular_expressions import matches
 from schemas.words.required_parts import required_parts
 from wrapper.catalog.changes.held_matches import HeldMatches
@@ -28,7 +29,6 @@ from wrapper.catalog.words.index import WordIndex
 VALUE_BYTES = 512
 CACHED_CHARACTERS = 4_000
 TEXTS_AT_ONCE = 500
-NO_LIMIT = "SET LOCAL statement_timeout = 0"
 
 
 class PostgresDialect:
@@ -102,7 +102,8 @@ class PostgresTransaction(Transaction):
 
     def __init__(self, connection: psycopg.Connection, dialect: PostgresDialect, statement_seconds: float) -> None:
         self.dialect = dialect
-        self._limit = f"SET LOCAL statement_timeout = {int(statement_seconds * 1e3)}".encode()
+        self._statement_seconds = statement_seconds
+        self._limit: ReadLimit | None = None
         self.connection = connection
         self._cursor = connection.cursor(binary=True)
         # Several statements can be sent at once only without parameters and without binary results.
@@ -114,8 +115,12 @@ class PostgresTransaction(Transaction):
     def is_usable(self) -> bool:
         return not self.connection.closed and self.connection.info.transaction_status == TransactionStatus.IDLE
 
-    def begin(self, statements: str, *, limited: bool) -> None:
-        """Begin with several statements in one round trip; `limited` is false when they lift the deadline."""
+    def begin(self, statements: str, *, limited: bool, limit: ReadLimit | None = None) -> None:
+        """Begin with several statements in one round trip; `limited` is false when they lift the deadline. The rest of
+        the transaction ends with `limit`."""
+        self._limit = limit
+        if limit is not None and limit.seconds_left() < self._statement_seconds:
+            statements = f"{statements}; {self._timeout(limited=True)}"
         self._plain.execute(statements.encode(), prepare=False)
         self._limited = limited
         self._matching.clear()
@@ -140,6 +145,8 @@ class PostgresTransaction(Transaction):
             cursor.execute(_translated(sql), parameters)
             while rows := cursor.fetchmany(rows_at_once):
                 yield rows
+                if self._limit is not None:
+                    self._limit.check()
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         self._lift_limit()
@@ -183,15 +190,25 @@ class PostgresTransaction(Transaction):
             self.connection.close()
 
     def _read(self, sql: str, parameters: Sequence[Any]) -> psycopg.Cursor[Row]:
+        if self._limit is not None:
+            self._limit.check()
         if not self._limited:
-            self._plain.execute(self._limit, prepare=False)
+            self._plain.execute(self._timeout(limited=True).encode(), prepare=False)
             self._limited = True
         return self._cursor.execute(_translated(sql), parameters)
 
     def _lift_limit(self) -> None:
         if self._limited:
-            self._plain.execute(NO_LIMIT.encode(), prepare=False)
+            self._plain.execute(self._timeout(limited=False).encode(), prepare=False)
             self._limited = False
+
+    def _timeout(self, *, limited: bool) -> str:
+        """Return the statement that bounds those that follow: by the limit of reads, and where `limited` by that of one
+        statement."""
+        seconds = [self._statement_seconds] if limited else []
+        if self._limit is not None:
+            seconds.append(max(0.001, self._limit.seconds_left()))
+        return f"SET LOCAL statement_timeout = {int(min(seconds, default=0) * 1e3)}"
 
 
 def _translated(sql: str) -> bytes:

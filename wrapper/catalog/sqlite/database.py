@@ -21,6 +21,7 @@ from sqlalchemy.pool import NullPool
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from schemas.errors import DiskFloorError, RagError, TooSlowError, UnavailableError
+from schemas.storage.read_limits import ReadLimit
 from schemas.words.regular_expressions import matches
 from wrapper.catalog.contract import CLOSED, LOCKED, TOO_SLOW, WAIT_SECONDS, LockedError, Transaction
 from wrapper.catalog.sqlite.transaction import MATCHES, Deadline, SQLiteDialect, SQLiteTransaction
@@ -31,7 +32,7 @@ BUSY_TIMEOUT_SECONDS = 30.0
 BUSY_PAUSE_SECONDS = 0.02
 CACHE_KIB = 8_192
 STATEMENT_SECONDS = 20.0
-INSTRUCTIONS_BETWEEN_LOOKS = 100_000
+INSTRUCTIONS_BETWEEN_LOOKS = 10_000
 
 
 class SQLiteDatabase:
@@ -68,9 +69,9 @@ class SQLiteDatabase:
         self._is_closed = False
 
     @contextmanager
-    def read(self) -> Iterator[Transaction]:
-        """Open a read transaction on one snapshot."""
-        yield from self._transaction("BEGIN", durable=True)
+    def read(self, limit: ReadLimit | None = None) -> Iterator[Transaction]:
+        """Open a read transaction on one snapshot; its statements end with the limit."""
+        yield from self._transaction("BEGIN", durable=True, limit=limit)
 
     @contextmanager
     def write(self, *, durable: bool = True, wait_seconds: float = WAIT_SECONDS) -> Iterator[Transaction]:
@@ -141,17 +142,22 @@ class SQLiteDatabase:
             return LockedError(LOCKED)
         return UnavailableError("The catalogue is unavailable", code="catalog_unavailable")
 
-    def _transaction(self, begin: str, *, durable: bool, wait_seconds: float | None = None) -> Iterator[Transaction]:
+    def _transaction(
+        self, begin: str, *, durable: bool, wait_seconds: float | None = None, limit: ReadLimit | None = None
+    ) -> Iterator[Transaction]:
         try:
             transaction = self._idle[durable].pop()
         except IndexError:
             transaction = self._new_transaction(durable=durable)
         try:
             _begin(transaction, begin, wait_seconds)
+            transaction.deadline.limit = limit
             try:
                 yield transaction
+                transaction.deadline.limit = None
                 transaction.run("COMMIT")
             except BaseException:
+                transaction.deadline.limit = None
                 transaction.roll_back()
                 raise
         finally:

@@ -11,6 +11,7 @@ import orjson
 from numpy.typing import NDArray
 from sqlalchemy import PoolProxiedConnection
 
+from schemas.storage.read_limits import ReadLimit
 from wrapper.catalog.changes.held_matches import HeldMatches
 from wrapper.catalog.contract import Dialect, FieldRow, Matches, Row, Sql, TextIndex, Transaction
 from wrapper.catalog.words.index import WordIndex
@@ -21,7 +22,7 @@ MATCHES = "rag_matches"
 
 
 class Deadline:
-    """The end of the time that the running statement may take.
+    """The end of the time that the running statement may take, and the limit of its request's reads.
 
     Without one, a filter of many conditions over many documents could keep a processor, or all other writers, busy for
     minutes.
@@ -30,15 +31,18 @@ class Deadline:
     def __init__(self, clock: Callable[[], float], limit_seconds: float) -> None:
         self._clock, self._limit_seconds = clock, limit_seconds
         self._ends_at = float("inf")
+        self.limit: ReadLimit | None = None
 
     def start(self) -> None:
+        if self.limit is not None:
+            self.limit.check()
         self._ends_at = self._clock() + self._limit_seconds
 
     def lift(self) -> None:
         self._ends_at = float("inf")
 
     def is_over(self) -> bool:
-        return self._clock() > self._ends_at
+        return self._clock() > self._ends_at or (self.limit is not None and self.limit.is_over())
 
 
 class SQLiteDialect:
@@ -87,20 +91,20 @@ class SQLiteTransaction(Transaction):
         self.dialect = dialect
         self._connection = connection
         self._cursor: Any = connection.cursor()
-        self._deadline = deadline
+        self.deadline = deadline
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        self._deadline.start()
+        self.deadline.start()
         found: list[Row] = self._cursor.execute(sql, parameters).fetchall()
         return found
 
     def row(self, sql: str, parameters: Sequence[Any] = ()) -> Row | None:
-        self._deadline.start()
+        self.deadline.start()
         found: Row | None = self._cursor.execute(sql, parameters).fetchone()
         return found
 
     def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
-        self._deadline.start()
+        self.deadline.start()
         return self._cursor.execute(sql, parameters).fetchone()[0]
 
     def numbers(self, sql: str, parameters: Sequence[Any] = ()) -> NDArray[np.int64]:
@@ -109,24 +113,26 @@ class SQLiteTransaction(Transaction):
         return np.fromstring(joined or "", dtype=np.int64, sep=",")
 
     def blocks(self, sql: str, parameters: Sequence[Any], rows_at_once: int) -> Generator[list[Row]]:
-        self._deadline.lift()
+        self.deadline.lift()
         cursor: Any = self._connection.cursor()
         try:
             cursor.execute(sql, parameters)
             while rows := cursor.fetchmany(rows_at_once):
                 yield rows
+                if self.deadline.limit is not None:
+                    self.deadline.limit.check()
         finally:
             cursor.close()
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
-        self._deadline.lift()
+        self.deadline.lift()
         self._cursor.execute(sql, parameters)
 
     def text_matches(self, collection_key: int, pattern: str) -> Sql:
         return Sql(f"{MATCHES}(?, d.text)", (pattern,))
 
     def roll_back(self) -> None:
-        self._deadline.lift()
+        self.deadline.lift()
         self._connection.rollback()
 
     def close(self) -> None:
@@ -135,7 +141,7 @@ class SQLiteTransaction(Transaction):
 
     def run_many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
         if parameters:
-            self._deadline.lift()
+            self.deadline.lift()
             self._cursor.executemany(sql, parameters)
 
     def insert(self, table: str, columns: str, rows: Sequence[Row]) -> None:

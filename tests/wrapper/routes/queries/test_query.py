@@ -317,3 +317,25 @@ def test_total_counts_all_matches(search):
 
 def test_a_question_of_a_thousand_words_is_answered_by_its_longest_words(search):
     assert _ids(search("it has " * 700 + "backups of all " + "x1 " * 500)) == ["backups twice", "backup"]
+
+
+CHROMA = "/api/v2/tenants/default_tenant/databases/default_database/collections/{id}"
+READS = [
+    ("POST", "/collections/{name}/query", {"queries": [{"query_embedding": [1, 0]}, {"query_embedding": [0, 1]}]}),
+    ("POST", "/collections/{name}/gather", {"where": {}, "by": "page"}),
+    ("POST", "/collections/{name}/text-search", {"query": "text"}),
+    ("POST", "/collections/{name}/documents/search", {"where": {"page": 1}}),
+    *(("GET", f"/collections/{{name}}/{each}", None) for each in ("facets?fields=page", "export", "projection")),
+    ("POST", f"{CHROMA}/query", {"query_embeddings": [[1, 0]]}),
+    ("POST", f"{CHROMA}/get", {}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), READS)
+def test_reads_that_take_too_long_are_given_up(client, name, monkeypatch, method, path, body):
+    place = {"name": name, "id": client.get(f"/collections/{name}").json["id"]}
+    monkeypatch.setitem(client.application.config, "QUERY_SECONDS", 0.0)
+    monkeypatch.setitem(client.application.config, "SERVICE_SECONDS", 0.0)
+    answer = client.open(path.format(**place), method=method, json=body)
+    assert (answer.status_code, answer.headers.get("Retry-After")) == (503, "2"), answer.get_data()
+    assert "given up" in answer.get_data(as_text=True)

@@ -1,0 +1,70 @@
+"""How long the reads of a request may go on: set where the request takes its place, looked at wherever the catalogue is
+read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from schemas.errors import ReadTimeoutError
+
+LOOK_SECONDS = 0.5
+"""The interval of the looks whether the client is still there."""
+
+
+class ReadLimit:
+    """A time that begins with the first read, and a client who may leave before it is over."""
+
+    def __init__(
+        self, seconds: float, is_gone: Callable[[], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._seconds = seconds
+        self._is_gone = is_gone
+        self._clock = clock
+        self._ends_at: float | None = None
+        self._looks_at = float("-inf")
+        self._has_left = False
+
+    def check(self) -> None:
+        """Raise ReadTimeoutError when the time is over or the client has left."""
+        if self.is_over():
+            reason = "its client has left" if self._has_left else f"it took longer than {self._seconds:g} seconds"
+            raise ReadTimeoutError(f"The read was given up, because {reason}: ask for less at a time")
+
+    def is_over(self) -> bool:
+        now = self._clock()
+        if now >= self._looks_at:
+            self._looks_at = now + LOOK_SECONDS
+            self._has_left = self._has_left or self._is_gone()
+        return self._has_left or self.seconds_left() <= 0
+
+    def extend(self, seconds: float) -> None:
+        """End in so many seconds, and not when the client leaves: sending the answer will tell."""
+        self._ends_at, self._is_gone = self._clock() + seconds, lambda: False
+
+    def seconds_left(self) -> float:
+        now = self._clock()
+        if self._ends_at is None:
+            self._ends_at = now + self._seconds
+        return self._ends_at - now
+
+
+_current: ContextVar[ReadLimit | None] = ContextVar("read_limit", default=None)
+
+
+def current() -> ReadLimit | None:
+    """Return the limit of the reads of this thread, None when they have none."""
+    return _current.get()
+
+
+@contextmanager
+def limited(limit: ReadLimit | None) -> Iterator[None]:
+    """Bound the reads that the block begins in this thread; None takes an earlier limit away."""
+    token = _current.set(limit)
+    try:
+        yield
+    finally:
+        _current.reset(token)
