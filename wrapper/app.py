@@ -44,7 +44,7 @@ from wrapper.web.document_paths import DocumentId
 from wrapper.web.hosts_and_origins import AllowedHostsAndOrigins
 from wrapper.web.lanes import Lanes
 from wrapper.web.limit_headers import POLICY, STANDING, add_limit_headers
-from wrapper.web.parsing_budget import budget_of
+from wrapper.web.parsing_budget import arriving_budget_of, budget_of
 from wrapper.web.route_table import RouteTable
 
 log = structlog.get_logger(__name__)
@@ -95,6 +95,7 @@ def create_app(
     app.extensions["rag.hosts_and_origins"] = AllowedHostsAndOrigins(settings)
     app.extensions["rag.trusted_proxies"] = TrustedProxies.parse(access.trusted_proxies)
     app.extensions["rag.lanes"] = Lanes(settings)
+    app.extensions["rag.arriving"] = arriving_budget_of(settings.max_body_mb << 20)
     app.extensions["rag.parsing"] = budget_of(settings.max_body_mb << 20)
     app.extensions["rag.routes"] = RouteTable()
     route_table.register(

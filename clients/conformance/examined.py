@@ -20,7 +20,7 @@ from schemas.settings import WrapperSettings
 from wrapper.web import error_statuses
 from wrapper.web.bodies import finish_parsing
 from wrapper.web.hosts_and_origins import AllowedHostsAndOrigins
-from wrapper.web.parsing_budget import budget_of
+from wrapper.web.parsing_budget import arriving_budget_of, budget_of
 
 NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
 ADDRESS = {
@@ -70,6 +70,7 @@ def examined_server() -> Iterator[str]:
     error_statuses.init_app(app)
     allowed = AllowedHostsAndOrigins(settings)
     app.before_request(lambda: allowed.check(request))
+    app.extensions["rag.arriving"] = arriving_budget_of(settings.max_body_mb << 20)
     app.extensions["rag.parsing"] = budget_of(settings.max_body_mb << 20)
     app.teardown_request(lambda _: finish_parsing())
     app.extensions["rag.mcp"] = Endpoint(TOOLS, may_write=True)

@@ -9,6 +9,7 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from io import BytesIO
 from typing import Any, cast
 
 import orjson
@@ -18,6 +19,7 @@ from werkzeug.exceptions import ClientDisconnected
 
 from schemas.access.callers import check_acting
 from schemas.errors import (
+    BusyError,
     InvalidInputError,
     LongRequestLineError,
     MalformedRequestError,
@@ -26,7 +28,7 @@ from schemas.errors import (
     UnsupportedMediaError,
 )
 from schemas.wire.json_in import decode
-from wrapper.web.parsing_budget import ParsingBudget
+from wrapper.web.parsing_budget import ArrivingBudget, ParsingBudget
 from wrapper.web.slow_clients import MalformedBodyError, PatientSocket
 
 READ_BYTES = 1 << 16
@@ -115,11 +117,16 @@ def decode_json(body: bytes) -> Any:
 def read_body() -> bytes:
     """Return the whole body, unpacked.
 
-    There is room to parse it until `finish_parsing` or the end of the request. Raises PayloadTooLargeError when it is
-    too large, BusyError when there is no room in time, and what `body_chunks` raises.
+    There is room for it, and to parse it, until `finish_parsing` or the end of the request. Raises PayloadTooLargeError
+    when it is too large, BusyError when there is no room in time, and what `body_chunks` raises.
     """
-    body = b"".join(bounded(body_chunks()))
     with ExitStack() as stack:
+        grow_to = stack.enter_context(_arriving())
+        content = BytesIO()
+        for chunk in bounded(body_chunks()):
+            grow_to(content.tell() + len(chunk))
+            content.write(chunk)
+        body = content.getvalue()
         stack.enter_context(room_for(body))
         g.parsing = stack.pop_all()
     check_acting()  # again, because there may have been no room for long
@@ -127,14 +134,34 @@ def read_body() -> bytes:
 
 
 def bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of a body. Raises PayloadTooLargeError for one that is larger than a body may be."""
+    """Yield the pieces of a body. Raises PayloadTooLargeError for one that is larger than a body may be, at once when
+    it says so."""
     limit = int(current_app.config["MAX_BODY_BYTES"])
     received = 0
+    if (request.content_length or 0) > limit:
+        raise PayloadTooLargeError(f"The body is larger than {limit >> 20} MB", limit_bytes=limit)
     for chunk in chunks:
         received += len(chunk)
         if received > limit:
             raise PayloadTooLargeError(f"The body is larger than {limit >> 20} MB", limit_bytes=limit)
         yield chunk
+
+
+@contextmanager
+def _arriving() -> Iterator[Callable[[int], None]]:
+    """Give the function that makes room for a body of this request, as `ArrivingBudget.body` does. A body that finds
+    none is not read to its end."""
+    budget: ArrivingBudget = current_app.extensions["rag.arriving"]
+    with budget.body() as grow_to:
+
+        def grow_or_leave(size_bytes: int) -> None:
+            try:
+                grow_to(size_bytes)
+            except BusyError:
+                leave_body()
+                raise
+
+        yield grow_or_leave
 
 
 def room_for(content: bytes) -> AbstractContextManager[None]:
@@ -144,7 +171,7 @@ def room_for(content: bytes) -> AbstractContextManager[None]:
 
 
 def finish_parsing() -> None:
-    """Give the room of the body to others, because its parsed values are not kept any more."""
+    """Give the room of the body to others, because neither it nor its parsed values are kept any more."""
     if "parsing" in g:
         g.pop("parsing").close()
 
@@ -172,16 +199,18 @@ def body_lines(seen: Callable[[bytes], object] | None = None) -> Iterator[bytes]
     """
     limit = int(current_app.config["MAX_BODY_BYTES"])
     begun = bytearray()
-    for chunk in body_chunks(seen):
-        first, *others = chunk.split(b"\n")
-        begun += first
-        if len(begun) > limit:
-            raise PayloadTooLargeError(f"A line is longer than {limit >> 20} MB", limit_bytes=limit)
-        if others:
-            yield bytes(begun)
-            *whole, last = others
-            yield from whole
-            begun = bytearray(last)
+    with _arriving() as grow_to:
+        for chunk in body_chunks(seen):
+            first, *others = chunk.split(b"\n")
+            begun += first
+            if len(begun) > limit:
+                raise PayloadTooLargeError(f"A line is longer than {limit >> 20} MB", limit_bytes=limit)
+            grow_to(len(begun))
+            if others:
+                yield bytes(begun)
+                *whole, last = others
+                yield from whole
+                begun = bytearray(last)
     if begun:
         yield bytes(begun)
 

@@ -1,4 +1,4 @@
-"""Bounds the memory that JSON takes while it is parsed: of one text, and of all that a process parses at a time.
+"""Bounds the memory that bodies take: while they arrive, all of a process together, and while their JSON is parsed.
 
 Three bytes, `{},`, become ninety of an empty object. So a text is measured before it is parsed.
 """
@@ -26,6 +26,10 @@ SCANNED_BYTES = 1 << 20
 BUDGET_OF_BODIES = 5
 """The budget as a multiple of the largest body: enough for one such body of embeddings."""
 LEAST_BUDGET_BYTES = 64 << 20
+BUDGET_OF_ARRIVING = 2
+"""The budget of bodies that arrive, as a multiple of the largest body."""
+BLOCK_BYTES = 1 << 20
+"""The memory that is taken at a time for a body that is larger than `SMALL_BYTES`."""
 TOO_MANY = "Too many large bodies are being read"
 
 
@@ -71,6 +75,56 @@ class ParsingBudget:
                 self._taken_bytes += needed_bytes
         finally:
             self._turn.release()
+
+
+class ArrivingBudget:
+    """Memory for bodies that arrive and are kept, taken in blocks as they grow, since a client may announce what it
+    never sends. A body that finds no room waits; only the one that came first need not, or all might wait for ever."""
+
+    def __init__(self, budget_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._budget_bytes = budget_bytes
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._taken: dict[object, int] = {}
+        self._taken_bytes = 0
+
+    @contextmanager
+    def body(self, *, wait_seconds: float = WAIT_SECONDS) -> Iterator[Callable[[int], None]]:
+        """Give a function that makes room for as many bytes of one body altogether, which the context holds.
+
+        It raises BusyError when there is no room in time.
+        """
+        key = object()
+        room_bytes = SMALL_BYTES
+
+        def grow_to(size_bytes: int) -> None:
+            nonlocal room_bytes
+            while size_bytes > room_bytes:
+                self._take_block(key, wait_seconds)
+                room_bytes += BLOCK_BYTES
+
+        try:
+            yield grow_to
+        finally:
+            with self._changed:
+                self._taken_bytes -= self._taken.pop(key, 0)
+                self._changed.notify_all()
+
+    def _take_block(self, key: object, wait_seconds: float) -> None:
+        until = self._clock() + wait_seconds
+        with self._changed:
+            while self._taken_bytes + BLOCK_BYTES > self._budget_bytes and next(iter(self._taken), key) is not key:
+                left_seconds = until - self._clock()
+                if left_seconds <= 0:
+                    raise BusyError(TOO_MANY)
+                self._changed.wait(left_seconds)
+            self._taken[key] = self._taken.get(key, 0) + BLOCK_BYTES
+            self._taken_bytes += BLOCK_BYTES
+
+
+def arriving_budget_of(max_body_bytes: int) -> ArrivingBudget:
+    """Return the budget of a process that takes bodies of that size."""
+    return ArrivingBudget(max(LEAST_BUDGET_BYTES, BUDGET_OF_ARRIVING * max_body_bytes))
 
 
 def budget_of(max_body_bytes: int) -> ParsingBudget:

@@ -9,7 +9,15 @@ import pytest
 from schemas.errors import BusyError, PayloadTooLargeError
 from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.web import parsing_budget
-from wrapper.web.parsing_budget import MAX_VALUES, ParsingBudget, count_values, parsed_bytes
+from wrapper.web.parsing_budget import (
+    BLOCK_BYTES,
+    MAX_VALUES,
+    SMALL_BYTES,
+    ArrivingBudget,
+    ParsingBudget,
+    count_values,
+    parsed_bytes,
+)
 
 STRINGS = ["", "a", '"', "\\", '\\"', "{[", '{"a": [1]}', "é\n\u2028", '\\\\"[', "x" * 5]
 
@@ -88,3 +96,27 @@ def test_a_body_that_waits_too_long_for_room_is_refused(first, waiting):
         pass
     with budget.room_for(b" " * waiting, wait_seconds=0):
         pass
+
+
+def test_of_bodies_that_arrive_the_first_goes_on_and_others_wait_for_what_they_hold():
+    budget = ArrivingBudget(3 * BLOCK_BYTES)
+    done = threading.Event()
+
+    def arrive():
+        with budget.body() as grow_to:
+            grow_to(2 * BLOCK_BYTES)
+            done.set()
+
+    with budget.body() as first, budget.body(wait_seconds=0) as second:
+        second(SMALL_BYTES)  # too small to be counted
+        first(2 * BLOCK_BYTES)
+        with pytest.raises(BusyError):
+            second(2 * BLOCK_BYTES)
+        first(9 * BLOCK_BYTES)  # although there is no room: else all could wait for one another
+        third = threading.Thread(target=arrive)
+        third.start()
+        eventually(lambda: budget._changed._waiters)
+        assert not done.is_set()
+    assert done.wait(PATIENCE_SECONDS)
+    third.join()
+    assert (budget._taken_bytes, budget._taken) == (0, {})
