@@ -128,9 +128,11 @@ class Authentication:
         """Return whether anybody may do anything."""
         if self._settings.access:
             return self._settings.access == OPEN
-        if self._bootstrap is not None or self.verifier is not None or not self._is_loopback:
-            return False
-        return not self._memory.has_any()
+        return self.closes_with_first_key() and self._is_loopback and not self._memory.has_any()
+
+    def closes_with_first_key(self) -> bool:
+        """Return whether nobody but the holders of stored keys may do anything once there is one."""
+        return not self._settings.access and self._bootstrap is None and self.verifier is None
 
     def caller_of(self, header: Callable[[str], str]) -> Caller:
         """Return whose key it is, by the headers that `header` returns, empty where there is none.

@@ -58,15 +58,28 @@ class StoredKeys:
         self._give_room = give_room
         database.open_part("api keys", STEPS)
 
-    def create(self, name: str, grant: Grant, *, expires_at: datetime | None = None) -> tuple[ApiKey, str]:
+    def create(
+        self, name: str, grant: Grant, *, expires_at: datetime | None = None, closes: bool = False
+    ) -> tuple[ApiKey, str]:
         """Make a key. Return (the key, its text), and keep all of it but the text.
 
-        Raises InvalidInputError when the end is over already, ConflictError when there are `MAX_KEYS` already, and
-        DiskFloorError.
+        Raises InvalidInputError when the end is over already, ConflictError when there are `MAX_KEYS` already, or when
+        the first key `closes` a service to which nobody else has a key and is no administrator's, and DiskFloorError.
         """
         now = self._clock()
         _check_lies_ahead(expires_at, now)
-        return self._database.commit(lambda transaction: self._add(transaction, name, grant, None, now, expires_at))
+
+        def operation(transaction: Transaction) -> tuple[ApiKey, str]:
+            if closes and Scope.ADMIN not in grant.scopes and not transaction.rows("SELECT 1 FROM api_keys LIMIT 1"):
+                raise ConflictError(
+                    "The first key closes the service to everybody without one, and nobody could make another: first "
+                    "make one with the scope admin",
+                    code="first_key_not_admin",
+                    field="scopes",
+                )
+            return self._add(transaction, name, grant, None, now, expires_at)
+
+        return self._database.commit(operation)
 
     def rotate(self, key_id: str, *, grace: timedelta) -> tuple[ApiKey, str]:
         """Make a successor of a key with the same rights, and let the key end after the grace. Return as `create`.

@@ -48,7 +48,7 @@ def list_keys() -> Response:
 @blueprint.post("/keys")
 @declare(Lane.WRITE, body=NEW_KEY)
 def create_key() -> Response:
-    return _secret(*_stored().create(**body()))
+    return _secret(*_stored().create(**body(), closes=authentication().closes_with_first_key()))
 
 
 @blueprint.get("/keys/<key_id>")

@@ -120,6 +120,7 @@ def read_body() -> bytes:
     There is room for it, and to parse it, until `finish_parsing` or the end of the request. Raises PayloadTooLargeError
     when it is too large, BusyError when there is no room in time, and what `body_chunks` raises.
     """
+    _check_size(request.content_length or 0)
     with ExitStack() as stack:
         grow_to = stack.enter_context(_arriving())
         content = BytesIO()
@@ -134,17 +135,18 @@ def read_body() -> bytes:
 
 
 def bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of a body. Raises PayloadTooLargeError for one that is larger than a body may be, at once when
-    it says so."""
-    limit = int(current_app.config["MAX_BODY_BYTES"])
+    """Yield the pieces of a body. Raises PayloadTooLargeError for one that is larger than a body may be."""
     received = 0
-    if (request.content_length or 0) > limit:
-        raise PayloadTooLargeError(f"The body is larger than {limit >> 20} MB", limit_bytes=limit)
     for chunk in chunks:
         received += len(chunk)
-        if received > limit:
-            raise PayloadTooLargeError(f"The body is larger than {limit >> 20} MB", limit_bytes=limit)
+        _check_size(received)
         yield chunk
+
+
+def _check_size(size_bytes: int) -> None:
+    limit = int(current_app.config["MAX_BODY_BYTES"])
+    if size_bytes > limit:
+        raise PayloadTooLargeError(f"The body is larger than {limit >> 20} MB", limit_bytes=limit)
 
 
 @contextmanager

@@ -31,8 +31,12 @@ T = TypeVar("T")
 
 MAX_KEY_CHARACTERS = 255
 WRITING = frozenset(("POST", "PUT", "PATCH", "DELETE"))
-NAMED_BY_PATH = {"name": "collection", "document_id": "id", "stored_id": "id", "connection_id": "id"}
-"""The parts of paths that bodies and query strings call otherwise."""
+NAMED_BY_PATH = {
+    **{"collection": "collection", "vector_store_id": "vector_store_id"},
+    **dict.fromkeys(("document_id", "stored_id", "connection_id", "key_id"), "id"),
+    **{"kind": "type", "provider": "provider"},
+}
+"""The parts of paths that bodies and query strings may name too, and what they are called there."""
 READING = (Lane.READ, Lane.COMPUTING, Lane.SERVICE, Lane.EMBEDDING)
 """The lanes in which requests that need the scope `read` are limited."""
 END_LIMIT = "rag.end_limit"
@@ -230,8 +234,10 @@ def _check_query_names() -> None:
 
 def _check_path(given: Mapping[str, Any]) -> None:
     """Raise InvalidInputError when a body or a query string names another thing than the path does."""
+    route = declared()
     for part, named in (request.view_args or {}).items():
-        name = NAMED_BY_PATH.get(part, part)
+        # Below /collections; the name of a watcher, for example, is another one.
+        name = "collection" if part == "name" and route and route.in_database else NAMED_BY_PATH.get(part, "")
         if given.get(name) not in (None, named):
             code = "invalid_id" if name == "id" else "invalid_field"
             raise InvalidInputError(f"{name} must be '{named}', as in the path, or absent", code=code, field=name)

@@ -105,7 +105,8 @@ def create(
         given["limits"] = _limits(limits)
     wanted = load(NEW_KEY, given)
     with _opened(data_dir, makes=True) as opened:
-        opened.make("keys create", lambda stored: stored.create(**wanted), as_json=as_json)
+        closes = _closes_with_first_key()
+        opened.make("keys create", lambda stored: stored.create(**wanted, closes=closes), as_json=as_json)
 
 
 @keys.command("list")
@@ -244,6 +245,14 @@ def _opened(data_dir: Path | None, *, makes: bool = False) -> Iterator[_Opened]:
                 sentence = f"{settings.data_dir} had no catalogue: it has a new one now."
             click.echo(sentence, err=True)
         yield _Opened(stored, log)
+
+
+def _closes_with_first_key() -> bool:
+    """Return whether nobody but the holders of stored keys may do anything once there is one."""
+    from schemas.settings import read_access_settings, read_oidc_settings
+
+    access = read_access_settings()
+    return not (access.access or access.api_key or access.api_key_file or read_oidc_settings().oidc_issuer)
 
 
 def _show_new(key: ApiKey, text: str, *, as_json: bool) -> None:

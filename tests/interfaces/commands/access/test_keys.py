@@ -32,7 +32,7 @@ def run(data_dir):
 @pytest.fixture
 def created(run):
     """The answer of `keys create`, on a data directory that was not there."""
-    done = run("create", "ana", "--scope", "read", "--json")
+    done = run("create", "ana", "--scope", "admin", "--json")
     assert done.exit_code == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -98,15 +98,22 @@ def test_a_directory_without_a_catalogue_stays_as_it_is(data_dir, command):
 
 def test_the_first_key_of_a_directory_names_it_and_one_that_was_there_is_not_called_new(run, data_dir):
     sentence = f"No data was in {data_dir}: it is a new data directory now."
-    assert sentence in run("create", "ana", "--scope", "read").stderr
+    assert sentence in run("create", "ana", "--scope", "admin").stderr
     assert sentence not in run("create", "bo", "--scope", "read").stderr
     shutil.rmtree(data_dir)
     data_dir.mkdir()
-    assert f"{data_dir} had no catalogue: it has a new one now." in run("create", "ana", "--scope", "read").stderr
+    assert f"{data_dir} had no catalogue: it has a new one now." in run("create", "ana", "--scope", "admin").stderr
+
+
+def test_the_first_key_is_an_administrator_s_unless_there_is_another_way_in(run, monkeypatch):
+    done = run("create", "bo", "--scope", "manage", "--scope", "connect")
+    assert (done.exit_code, "first make one with the scope admin" in done.stderr, ids_in(run)) == (2, True, [])
+    monkeypatch.setenv("RAG_API_KEY", "x" * 16)
+    assert run("create", "bo", "--scope", "read").exit_code == 0
 
 
 def test_a_directory_that_cannot_be_made_is_one_sentence():
-    done = CliRunner().invoke(main, ["keys", "create", "ana", "--scope", "read", "--data-dir", "/proc/none"])
+    done = CliRunner().invoke(main, ["keys", "create", "ana", "--scope", "admin", "--data-dir", "/proc/none"])
     assert (done.exit_code, done.stderr.count("\n"), "/proc/none" in done.stderr) == (2, 1, True)
 
 
