@@ -54,7 +54,7 @@ class StoredLooks:
             rows = transaction.rows("SELECT id, generation, looks FROM connection_looks")
         found = {(connection_id, generation): looks for connection_id, generation, looks in rows}
         return {
-            each.id: [Look(*look) for look in orjson.loads(found.get((each.id, each.generation), "[]"))]
+            each.id: [Look(*look[:3]) for look in orjson.loads(found.get((each.id, each.generation), "[]"))]
             for each in connections
         }
 

@@ -16,6 +16,7 @@ from schemas.names import are_within
 from schemas.shared_database import Database, Transaction
 from schemas.storage.erasure import Target
 from schemas.storage.erasure_count import check_nothing_erased, count_erasure, erasures
+from schemas.storage.stored_fields import of_fields
 
 STEPS = (
     (
@@ -219,4 +220,4 @@ def _may_be_told(asker: Asker, reach: str, collections: str) -> bool:
 
 
 def _sources(stored: str) -> tuple[ChatSource, ...]:
-    return tuple(ChatSource(**each) for each in orjson.loads(stored))
+    return tuple(of_fields(ChatSource, each) for each in orjson.loads(stored))

@@ -23,6 +23,7 @@ from schemas.contracts.jobs import (
     Wanted,
 )
 from schemas.shared_database import Transaction
+from schemas.storage.stored_fields import of_fields
 
 STEPS = (
     (
@@ -83,14 +84,14 @@ def to_job(transaction: Transaction, row: tuple[Any, ...], number: int | None = 
         status=status,
         created_at=to_time(created_at_ms),
         finished_at=None if finished_at_ms is None else to_time(finished_at_ms),
-        wanted=Wanted(**{**told, "tags": tuple(told["tags"])}),
+        wanted=of_fields(Wanted, {**told, "tags": tuple(told.get("tags") or ())}),
         files=tuple(to_file(each) for each in files),
         of=Ownership(owner, audience),
     )
 
 
 def to_file(row: tuple[Any, ...]) -> JobFile:
-    attachment = None if row[12] is None else Attachment(**orjson.loads(row[12]))
+    attachment = None if row[12] is None else of_fields(Attachment, orjson.loads(row[12]))
     return JobFile(*(*row[:9], tuple(orjson.loads(row[9])), *row[10:12], attachment, row[13]))
 
 

@@ -24,6 +24,7 @@ from schemas.contracts.watchers import (
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError
 from schemas.shared_database import Database, Transaction
 from schemas.storage.erasure import Target
+from schemas.storage.stored_fields import of_fields
 
 STEPS = (
     (
@@ -172,8 +173,8 @@ class Watchers:
     def _known(self, owner: str, audience: str, name: str, reported_at_ms: int, stored: str) -> KnownWatcher:
         told = orjson.loads(stored)
         for field in ("failures", "passed_over"):  # the second one is not in reports of releases before 0.3
-            told[field] = tuple(FailedFile(**each) for each in told.get(field, ()))
-        report = WatcherReport(**told)
+            told[field] = tuple(of_fields(FailedFile, each) for each in told.get(field, ()))
+        report = of_fields(WatcherReport, told)
         is_late = self._clock() - reported_at_ms / 1e3 > LOST_AFTER_SECONDS
         state = LOST if is_late and report.state != STOPPED else report.state
         reported_at = z_time(datetime.fromtimestamp(reported_at_ms / 1e3, UTC))

@@ -13,6 +13,7 @@ from schemas.access.api_keys import ApiKey, Grant, KeyNotFoundError, digest_of, 
 from schemas.access.callers import Limits, Scope
 from schemas.errors import ConflictError, DiskFloorError, InvalidInputError
 from schemas.shared_database import Database, Transaction
+from schemas.storage.stored_fields import of_fields
 
 STEPS: Sequence[Sequence[str]] = (
     (
@@ -297,10 +298,10 @@ def _key(
     *times_ms: int | None,
 ) -> ApiKey:
     grant = Grant(
-        frozenset(map(Scope, filter(None, scopes.split(",")))),
+        frozenset(each for each in Scope if each.value in scopes.split(",")),  # a later release may have others
         None if collections is None else tuple(orjson.loads(collections)),
         None if where is None else orjson.loads(where),
-        Limits(**orjson.loads(limits)) if limits else Limits(),
+        of_fields(Limits, orjson.loads(limits)) if limits else Limits(),
     )
     created_at, expires_at, revoked_at, last_used_at = map(_time, times_ms)
     assert created_at is not None

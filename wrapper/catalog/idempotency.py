@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import orjson
+import structlog
 
 from schemas.errors import ConflictError
 from schemas.storage.erasure import Target
 from schemas.storage.outcomes import EarlierAnswer
+from schemas.storage.stored_fields import of_fields
 from wrapper.catalog.contract import Transaction
+
+log = structlog.get_logger(__name__)
 
 KEPT_SECONDS = 24 * 3600
 LOOKED_UP_AT_ONCE = 500
@@ -51,7 +55,8 @@ def exists(transaction: Transaction, key: str) -> bool:
 
 
 def find(transaction: Transaction, key: str, request_digest: str, kind: Callable[..., Outcome]) -> Kept[Outcome] | None:
-    """Return the outcome of the first request with this key, made by `kind` of its fields; None when there was none.
+    """Return the outcome of the first request with this key, made by `kind` of its fields; None when there was none, or
+    another release kept one without a field that this one needs.
 
     Raises ConflictError when the key came with another request.
     """
@@ -66,7 +71,11 @@ def find(transaction: Transaction, key: str, request_digest: str, kind: Callable
     if isinstance(held, list):
         answer, version = held
         return Kept(EarlierAnswer(answer), row[2], version)
-    return Kept(kind(**held["outcome"]), row[2], held["version"])
+    try:
+        return Kept(of_fields(kind, held["outcome"]), row[2], held["version"])
+    except (KeyError, TypeError, ValueError) as error:
+        log.warning("the outcome of a repeated request cannot be read, so it is done again", reason=str(error))
+        return None
 
 
 def keep(
@@ -82,9 +91,10 @@ def keep(
     """Keep an outcome, a dataclass, as long as its collection lives; without `names_documents`, what it tells of single
     documents is left out.
 
-    Those older than `KEPT_SECONDS` are forgotten.
+    Those older than `KEPT_SECONDS` are forgotten, and so is one of this key that could not be read.
     """
     transaction.run("DELETE FROM idempotency_keys WHERE created_at_seconds < ?", (int(now) - KEPT_SECONDS,))
+    transaction.run("DELETE FROM idempotency_keys WHERE key = ?", (key,))
     outcome = kept.outcome if names_documents else _naming_none(orjson.loads(orjson.dumps(kept.outcome)))
     held = orjson.dumps({"outcome": outcome, "version": kept.version})
     transaction.run(

@@ -12,6 +12,7 @@ import orjson
 from schemas.errors import CollectionNotFoundError
 from schemas.names import AFTER_NAMES, FIRST_NAME, is_pattern
 from schemas.records import NO_EXTRAS, Collection, Document, Extras, Vector
+from schemas.storage.stored_fields import of_fields
 from wrapper.catalog.contract import Row, Sql, Transaction, balanced
 
 COLLECTION = (
@@ -157,7 +158,7 @@ def to_document_and_vector(row: Row) -> Document:
 
 
 def to_extras(stored: str | None) -> Extras:
-    return NO_EXTRAS if stored is None else Extras(**orjson.loads(stored))
+    return NO_EXTRAS if stored is None else of_fields(Extras, orjson.loads(stored))
 
 
 def dump_extras(extras: Extras | None) -> str | None:

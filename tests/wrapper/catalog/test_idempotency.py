@@ -3,14 +3,20 @@
 import orjson
 import pytest
 
+from retrieval.jobs.job_rows import to_file
+from schemas.access.api_keys import Grant
+from schemas.access.callers import Scope
+from schemas.contracts.jobs import Attachment
 from schemas.errors import ConflictError
+from schemas.records import Extras
 from schemas.storage.erasure import Target
 from schemas.storage.outcomes import CollectionOutcome, EarlierAnswer, ImportOutcome, StreamOutcome, WriteOutcome
 from tests.wrapper.catalog.conftest import SQLITE
 from tests.wrapper.documents import add, create
+from wrapper.access.stored_keys import _key
 from wrapper.catalog import idempotency
 from wrapper.catalog.idempotency import KEPT_SECONDS, Kept
-from wrapper.catalog.rows import named
+from wrapper.catalog.rows import named, to_extras
 
 NOW = 1_800_000_000.0
 ADDED = WriteOutcome(3, 7, ids=["a", "b"], created=1, updated=1)
@@ -56,6 +62,34 @@ def test_rows_hold_the_fields_by_name(catalog):
     fields = {"revision": 3, "outbox_id": 7, "ids": ["a", "b"]}
     fields |= {"created": 1, "updated": 1, "unchanged": 0, "deleted": 0}
     assert held == {"outcome": fields, "version": "1.3"}
+
+
+def test_an_outcome_of_another_release_is_read_by_the_fields_that_are_known_or_the_write_is_done_again(catalog):
+    _keep(catalog, "key", kept=Kept({"revision": 3, "outbox_id": 7, "later": [1]}, 7, "1.3"))
+    assert _find(catalog, "key") == Kept(WriteOutcome(3, 7), 7, "1.3")
+    _keep(catalog, "key", kept=Kept({"renamed": 3}, 7, "1.3"))
+    assert _find(catalog, "key") is None
+    _keep(catalog, "key")
+    assert _find(catalog, "key") == KEPT
+
+
+ATTACHED = {"collection_id": "c", "file_id": "f", "source": "s"}
+
+
+@pytest.mark.parametrize(
+    ("read", "stored", "expected"),
+    [
+        (to_extras, {"uri": "u"}, Extras("u")),
+        (
+            lambda stored: _key("i", "n", "later,read", None, None, stored, "o", 0).grant,
+            {},
+            Grant(frozenset({Scope.READ})),
+        ),
+        (lambda stored: to_file((*"123456789", "[]", 1, 2, stored)).attachment, ATTACHED, Attachment(**ATTACHED)),
+    ],
+)
+def test_other_records_are_read_without_the_fields_of_later_releases(read, stored, expected):
+    assert read(orjson.dumps({**stored, "later": 1}).decode()) == expected
 
 
 def test_outcomes_are_forgotten_after_a_day(catalog):
