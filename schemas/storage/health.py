@@ -57,12 +57,17 @@ class StorageHealth:
         return self.catalog is not None
 
     @property
+    def takes_writes(self) -> bool:
+        """False when the disk is so full that nothing is stored."""
+        return self.disk_free_mb >= self.disk_floor_mb
+
+    @property
     def status(self) -> str:
         if self.catalog is None:
             return UNHEALTHY
         adopting = any(not each.is_complete for each in self.catalog.adoptions)
         waits = self.catalog.indexes.rebuilding or adopting or self.catalog.hindrances.standing_still
-        return DEGRADED if self.engine.status != ENGINE_READY or waits else HEALTHY
+        return DEGRADED if self.engine.status != ENGINE_READY or waits or not self.takes_writes else HEALTHY
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def health_answer(health: ServiceHealth, *, version: str) -> Answer:
         "collections_count": None if known is None else known.collections,
         "engine": _engine(storage.engine),
         "catalog": _catalog(storage),
-        "disk": {"free_mb": round(storage.disk_free_mb, 1), "floor_mb": storage.disk_floor_mb},
+        "disk": _disk(storage),
         "index_lag": None if known is None else known.index_lag,
         "indexes": None if known is None else indexes_answer(known.indexes),
         "timestamp": health.at.isoformat(timespec="milliseconds"),
@@ -39,6 +39,16 @@ def health_answer(health: ServiceHealth, *, version: str) -> Answer:
             answer |= _part(part)
     # The word of the contract *context*.
     return answer | {"healthy": health.status == HEALTHY}
+
+
+def _disk(storage: StorageHealth) -> Answer:
+    answer: Answer = {"free_mb": round(storage.disk_free_mb, 1), "floor_mb": storage.disk_floor_mb}
+    if not storage.takes_writes:
+        answer["message"] = (
+            f"Nothing is stored while less than {storage.disk_floor_mb:,} MB are free (RAG_DISK_FLOOR_MB): make room on "
+            "the disk of RAG_DATA_DIR, or enlarge it"
+        )
+    return answer
 
 
 def short_health_answer(health: ServiceHealth, *, version: str) -> Answer:

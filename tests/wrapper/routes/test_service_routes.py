@@ -1,6 +1,7 @@
 """The service describes itself: health, metrics, its description, the pages, and rules that hold for every answer."""
 
 import re
+from dataclasses import replace
 from urllib.parse import urljoin
 
 import pytest
@@ -26,6 +27,14 @@ def test_health_reports_every_part(client, filled):
     assert answer["disk"]["free_mb"] > answer["disk"]["floor_mb"]
     # A writer is answered a moment before its outbox entry disappears.
     eventually(lambda: client.get("/health").json["index_lag"] == 0)
+
+
+def test_a_disk_below_its_floor_degrades_the_service_which_says_what_to_do(app, client, monkeypatch):
+    service = app.extensions["rag.service"]
+    monkeypatch.setattr(service, "settings", replace(service.settings, disk_floor_mb=10**9))
+    answer = client.get("/health").json
+    assert (answer["status"], "make room" in answer["disk"]["message"]) == ("degraded", True)
+    assert "make room" in client.get("/console/service").get_data(as_text=True)
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,8 @@ class HealthCatalog(TypedDict):
 
 class HealthDisk(TypedDict):
     free_mb: float
+    floor_mb: int
+    message: NotRequired[str]
 
 
 class HealthEngine(TypedDict):
