@@ -18,7 +18,7 @@ SCOPE_CLAIMS = (("scope",), ("scp",))
 """The claims whose text is a list with spaces in it (RFC 9068, 2.2.3), which clients ask for by these names. In any
 other claim a text is one value, because a value such as a department may have spaces of its own."""
 MAX_FILE_BYTES = 1_000_000
-UNASKED = frozenset({Scope.ADMIN, Scope.CONNECT})
+UNASKED = frozenset({Scope.ADMIN, Scope.CONNECT, Scope.METRICS})
 """The scopes that clients are not invited to ask for: they ask for everything they are offered."""
 
 ClaimPath = tuple[str, ...]

@@ -48,7 +48,12 @@ class Grant:
                 code="invalid_field",
                 field="scopes",
             )
-
+        if self.collections is not None and Scope.METRICS in self.scopes:
+            raise InvalidInputError(
+                "The metrics name every collection: a key with the scope metrics has no list of collections",
+                code="invalid_field",
+                field="collections",
+            )
         if self.collections is not None and Scope.ADMIN in self.scopes:
             raise InvalidInputError(
                 "An administrator's key is for everything there is: it makes keys for any collection, and erases in "

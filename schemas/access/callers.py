@@ -35,6 +35,7 @@ class Scope(StrEnum):
     MANAGE = "manage"
     CHAT = "chat"
     CONNECT = "connect"
+    METRICS = "metrics"
     ADMIN = "admin"
 
 
@@ -44,6 +45,7 @@ INCLUDED = {
     Scope.MANAGE: frozenset({Scope.READ, Scope.WRITE, Scope.MANAGE}),
     Scope.CHAT: frozenset({Scope.CHAT}),
     Scope.CONNECT: frozenset({Scope.CONNECT}),
+    Scope.METRICS: frozenset({Scope.METRICS}),
     Scope.ADMIN: frozenset(Scope),
 }
 """The scopes that each scope stands for."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from schemas.access.callers import Scope
 
-READ, WRITE, MANAGE, CHAT, CONNECT, ADMIN = Scope
+READ, WRITE, MANAGE, CHAT, CONNECT, METRICS, ADMIN = Scope
 
 
 class Door(StrEnum):
@@ -253,7 +253,7 @@ ROUTES: Mapping[str, Access] = {
     "POST /api/v1/{rest}": Access(Door.PUBLIC),
     "PUT /api/v1/{rest}": Access(Door.PUBLIC),
     "DELETE /api/v1/{rest}": Access(Door.PUBLIC),
-    "GET /metrics": Access(ADMIN),
+    "GET /metrics": Access(METRICS),
     "GET /api/service/recent": Access(ADMIN),
     "GET /": Access(Door.KNOWN),
     "GET /health": Access(Door.PUBLIC),

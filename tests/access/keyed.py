@@ -37,7 +37,7 @@ DOCUMENTS = [
     _document("shut", "The safe is behind the mirror.", [0.0, 1.0], public=False, group=1),
 ]
 SECRETS = [_document(f"{CANARY}-1", f"{CANARY} the door of somebody else", [1.0, 1.0], group=CANARY, public=True)]
-SCOPES = ("read", "write", "manage", "chat", "connect", "admin")
+SCOPES = ("read", "write", "manage", "chat", "connect", "metrics", "admin")
 
 
 @dataclass(frozen=True, slots=True)

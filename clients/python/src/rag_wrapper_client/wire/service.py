@@ -360,4 +360,4 @@ class HealthStandingStillItem(Standstill):
     collection: str
 
 
-Scope: TypeAlias = Literal["read", "write", "manage", "chat", "connect", "admin"]
+Scope: TypeAlias = Literal["read", "write", "manage", "chat", "connect", "metrics", "admin"]
