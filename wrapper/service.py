@@ -51,9 +51,11 @@ from wrapper.floored_catalog import FlooredCatalog
 from wrapper.free_disk import FreeDisk, free_disk_mb
 from wrapper.host import Host, open_host
 from wrapper.indexing.applying import Applier
+from wrapper.indexing.bell import Bell
 from wrapper.indexing.indexer import Indexer
 from wrapper.indexing.tidying import Tidying
 from wrapper.observing.gauges import Gauge, Source
+from wrapper.observing.metrics import shared_folder
 from wrapper.observing.service_gauges import GAUGE_SECONDS, ServiceGauges
 from wrapper.querying.asked_vectors import AskedVectors
 from wrapper.querying.held_vectors import SWEEP_SECONDS
@@ -287,7 +289,9 @@ def open_service(settings: WrapperSettings, access: AccessSettings, *, serves: b
         least_recall=settings.recall,
         questions=asked.of,
     )
-    indexer = Indexer(catalog, applier, databases.leadership(), clock=time.monotonic)
+    shared = shared_folder()
+    bell = Bell(None if shared is None else shared / "indexer.bell")
+    indexer = Indexer(catalog, applier, databases.leadership(), clock=time.monotonic, bell=bell)
     writing = Writing(
         catalog,
         indexer,

@@ -13,10 +13,9 @@ from schemas.access.owners import AUDIENCE_COLUMN, EVERYTHING_SEEN, NOBODY, Aske
 from schemas.contracts.chat import ChatSource, Conversation, StoredMessage
 from schemas.errors import NotFoundError
 from schemas.names import are_within
-from schemas.shared_database import Database, Transaction
+from schemas.shared_database import Database, Transaction, of_fields
 from schemas.storage.erasure import Target
 from schemas.storage.erasure_count import check_nothing_erased, count_erasure, erasures
-from schemas.storage.stored_fields import of_fields
 
 STEPS = (
     (

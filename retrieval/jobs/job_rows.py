@@ -22,8 +22,7 @@ from schemas.contracts.jobs import (
     SpooledFile,
     Wanted,
 )
-from schemas.shared_database import Transaction
-from schemas.storage.stored_fields import of_fields
+from schemas.shared_database import Transaction, of_fields
 
 STEPS = (
     (

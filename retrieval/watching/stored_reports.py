@@ -22,9 +22,8 @@ from schemas.contracts.watchers import (
     is_watcher_name,
 )
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError
-from schemas.shared_database import Database, Transaction
+from schemas.shared_database import Database, Transaction, of_fields
 from schemas.storage.erasure import Target
-from schemas.storage.stored_fields import of_fields
 
 STEPS = (
     (

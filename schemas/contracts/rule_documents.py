@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from schemas import shared_database
 from schemas.contracts.search import CollectionsReceipt
 from schemas.errors import DiskFloorError, InvalidInputError, UnavailableError
 from schemas.records import Metadata
-from schemas.storage import stored_fields
 from schemas.where import EVERYTHING, Where
 
 MAX_CHUNKS = 100
@@ -91,8 +91,8 @@ class IngestionResult:
     @classmethod
     def of_fields(cls, *, job_id: str, failures: list[dict[str, Any]], **others: Any) -> IngestionResult:
         """Return the result that has these fields, as an idempotency key keeps them."""
-        failed = [stored_fields.of_fields(Failure, each) for each in failures]
-        return stored_fields.of_fields(cls, {**others, "job_id": UUID(job_id), "failures": failed})
+        failed = [shared_database.of_fields(Failure, each) for each in failures]
+        return shared_database.of_fields(cls, {**others, "job_id": UUID(job_id), "failures": failed})
 
 
 @dataclass(frozen=True, slots=True)

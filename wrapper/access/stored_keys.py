@@ -12,8 +12,7 @@ import orjson
 from schemas.access.api_keys import ApiKey, Grant, KeyNotFoundError, digest_of, new_id, new_text
 from schemas.access.callers import Limits, Scope
 from schemas.errors import ConflictError, DiskFloorError, InvalidInputError
-from schemas.shared_database import Database, Transaction
-from schemas.storage.stored_fields import of_fields
+from schemas.shared_database import Database, Transaction, of_fields
 
 STEPS: Sequence[Sequence[str]] = (
     (

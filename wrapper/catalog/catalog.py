@@ -17,7 +17,15 @@ from typing import Any, NamedTuple, TypeVar, cast
 from schemas.errors import RagError, TooSlowError
 from schemas.storage import read_limits
 from schemas.storage.erasure_count import open_erasure_count
-from wrapper.catalog.contract import LOCKED, WAIT_SECONDS, Database, LockedError, OutcomeUnknownError, Transaction
+from wrapper.catalog.contract import (
+    LOCKED,
+    WAIT_SECONDS,
+    ChangeCounter,
+    Database,
+    LockedError,
+    OutcomeUnknownError,
+    Transaction,
+)
 from wrapper.catalog.migrations import migrate, migrate_part
 from wrapper.catalog.words import reindexing
 from wrapper.coalescing import Coalescer, GivenUpError, Ticket
@@ -131,7 +139,7 @@ class Catalog:
         """
         self._nobody_writes.wait(GIVES_WAY_SECONDS)
 
-    def change_counter(self) -> AbstractContextManager[Callable[[], int]]:
+    def change_counter(self) -> AbstractContextManager[ChangeCounter]:
         """Open a cheap counter whose number changes when any other process or connection has committed."""
         return self._database.change_counter()
 

@@ -236,6 +236,16 @@ class LockedError(UnavailableError):
     code = "catalog_unavailable"
 
 
+class ChangeCounter(Protocol):
+    """A function whose number changes when another connection has committed; a call costs microseconds."""
+
+    def __call__(self) -> int: ...
+
+    @property
+    def descriptor(self) -> int | None:
+        """What there is something to read from when the number changes; None where nothing tells."""
+
+
 class Database(Protocol):
     kind: str
 
@@ -264,11 +274,8 @@ class Database(Protocol):
     def migrate(self, step: Callable[[Connection], None]) -> None:
         """Run a schema change in a write transaction."""
 
-    def change_counter(self) -> AbstractContextManager[Callable[[], int]]:
-        """Open a function whose number changes when another connection has committed; a call costs microseconds.
-
-        The function belongs to the thread that opened it.
-        """
+    def change_counter(self) -> AbstractContextManager[ChangeCounter]:
+        """Open a counter, which belongs to the thread that opened it."""
 
     def rewrite(self, *, wait_seconds: float) -> str | None:
         """Write all that is stored anew, so that no file holds anything that was deleted before.

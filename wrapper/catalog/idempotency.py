@@ -14,9 +14,9 @@ import orjson
 import structlog
 
 from schemas.errors import ConflictError
+from schemas.shared_database import of_fields
 from schemas.storage.erasure import Target
 from schemas.storage.outcomes import EarlierAnswer
-from schemas.storage.stored_fields import of_fields
 from wrapper.catalog.contract import Transaction
 
 log = structlog.get_logger(__name__)

@@ -12,7 +12,7 @@ import orjson
 from schemas.errors import CollectionNotFoundError
 from schemas.names import AFTER_NAMES, FIRST_NAME, is_pattern
 from schemas.records import NO_EXTRAS, Collection, Document, Extras, Vector
-from schemas.storage.stored_fields import of_fields
+from schemas.shared_database import of_fields
 from wrapper.catalog.contract import Row, Sql, Transaction, balanced
 
 COLLECTION = (

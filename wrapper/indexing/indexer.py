@@ -19,6 +19,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state import outbox, reports, states
 from wrapper.indexing.applying import Applier
+from wrapper.indexing.bell import Bell
 from wrapper.indexing.leadership import Leadership
 from wrapper.indexing.retry_pauses import Rests
 
@@ -27,7 +28,10 @@ log = structlog.get_logger(__name__)
 MERGED_DOCUMENTS = 500
 ENTRIES_AT_ONCE = 128
 POLL_SECONDS = 0.002
-IDLE_POLL_SECONDS = 0.05
+WAITING_POLL_SECONDS = 0.05
+"""The interval of looks while a caller waits and nothing changes."""
+IDLE_POLL_SECONDS = 0.5
+"""The interval of all other looks: the bell, or the database, wakes an indexer that has something to do."""
 LEAD_LOST = "the lead was lost while it was written"
 LIVELY_SECONDS = 2.0
 """The time after a commit in which the catalogue is polled often: writers of other processes may be waiting."""
@@ -43,13 +47,19 @@ class Indexer:
     """A thread that drains the outbox while this process leads, and tells waiting writers when they are done."""
 
     def __init__(
-        self, catalog: Catalog, applier: Applier, leadership: Leadership, *, clock: Callable[[], float]
+        self,
+        catalog: Catalog,
+        applier: Applier,
+        leadership: Leadership,
+        *,
+        clock: Callable[[], float],
+        bell: Bell | None = None,
     ) -> None:
         self._catalog = catalog
         self._applier = applier
         self._leadership = leadership
         self._clock = clock
-        self._wake = threading.Event()
+        self._wake = bell or Bell()
         self._stopping = threading.Event()
         self._waiting: dict[int, list[threading.Event]] = {}
         self._guard = threading.Lock()
@@ -85,7 +95,7 @@ class Indexer:
         applied = threading.Event()
         with self._guard:
             self._waiting.setdefault(entry, []).append(applied)
-        self._wake.set()
+        self.notify()
         try:
             if applied.wait(timeout_seconds):
                 return not self._stopping.is_set()
@@ -99,13 +109,15 @@ class Indexer:
                     del self._waiting[entry]
 
     def notify(self) -> None:
-        """Tell the thread that the outbox has a new entry."""
+        """Tell the thread that the outbox has a new entry, and the leader in another process."""
         self._wake.set()
+        self._wake.ring()
 
     def _run(self) -> None:
         with ExitStack() as stack:
             changes = stack.enter_context(self._catalog.change_counter())
             stack.callback(self._leadership.release)
+            stack.callback(self._wake.stop_listening)
             seen = -1
             while not self._stopping.is_set():
                 try:
@@ -117,6 +129,7 @@ class Indexer:
                     if changed != seen:
                         self._last_change = self._clock()
                     if self._leadership.held:
+                        self._wake.listen()
                         if changed != seen or self._wake.is_set():
                             self._wake.clear()
                             seen = changed
@@ -129,17 +142,19 @@ class Indexer:
                         self._applier.maintain()
                         if under_rebuild:
                             self._still_leads_after_writing(under_rebuild)
-                    elif changed != seen or self._wake.is_set():
-                        self._wake.clear()
-                        seen = changed
-                        self._release_applied()
+                    else:
+                        self._wake.stop_listening()
+                        if changed != seen or self._wake.is_set():
+                            self._wake.clear()
+                            seen = changed
+                            self._release_applied()
                 except UnavailableError as error:
                     log.warning("indexer: going on later", reason=error.message)
                     self._stopping.wait(FIRST_BACKOFF_SECONDS)
                 except Exception:
                     log.exception("indexer: unexpected failure, going on")
                     self._stopping.wait(RESTART_SECONDS)
-                self._pause()
+                self._pause(changes.descriptor)
 
     def _begins_to_lead(self) -> bool:
         # Not at every look of a follower whose callers wait: they come by hundreds a second, and mostly for nothing.
@@ -149,14 +164,16 @@ class Indexer:
         self._asks_for_lead_at = now + IDLE_POLL_SECONDS
         return self._leadership.acquire()
 
-    def _pause(self) -> None:
+    def _pause(self, told_by: int | None) -> None:
         now = self._clock()
         # A follower has nothing to see to while none of its own callers waits: each of them wakes it.
         lively = now - self._last_change < LIVELY_SECONDS and (self._leadership.held or bool(self._waiting))
-        poll = POLL_SECONDS if lively or self._has_work() else IDLE_POLL_SECONDS
+        idle = WAITING_POLL_SECONDS if self._waiting else IDLE_POLL_SECONDS
+        poll = POLL_SECONDS if lively or self._has_work() else idle
         # A pause that is over may still belong to a collection that waits for its rebuild.
         next_end = self._backoff.next_end()
-        self._wake.wait(poll if next_end is None else min(poll, max(0.0, next_end - now)))
+        descriptors = () if told_by is None else (told_by,)
+        self._wake.wait(poll if next_end is None else min(poll, max(0.0, next_end - now)), *descriptors)
         if self._backoff or self._has_work():
             self._wake.set()
 

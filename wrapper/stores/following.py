@@ -9,6 +9,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 
+import structlog
+
 from schemas.records import Change, Collection, Since
 from schemas.storage.reembedding import EmbeddingModelDiffersError, recorded_model
 from wrapper.catalog.catalog import Catalog
@@ -16,8 +18,14 @@ from wrapper.catalog.changes.feed import changes_since, check_since, history_of
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.rows import find_collection
 
+log = structlog.get_logger(__name__)
+
 LOOK_SECONDS = 0.2
-"""The interval at which a waiting follower looks for changes. Writers of any process may have made them."""
+"""The interval at which a process looks for changes while it has followers. Writers of any process may have made
+them."""
+RETRY_SECONDS = 2.0
+GONE_SECONDS = 0.5
+"""The interval at which a follower who waits is looked for."""
 
 
 @dataclass(slots=True)
@@ -58,6 +66,11 @@ class Following:
         self._catalog = catalog
         self._clock = clock
         self._stopping = threading.Event()
+        self._changed = threading.Condition()
+        self._number = 0
+        """How often something has changed, in whatever collection, as the one looker of this process saw it."""
+        self._waiting = 0
+        self._looks = False
 
     def wait(
         self,
@@ -71,11 +84,17 @@ class Following:
         """Wait until the collection has changed since then, but no longer than that, nor when the follower `is_gone` or
         the service stops."""
         ends_at = self._clock() + seconds
-        while not self.has_changed(name, since, embedding_model=embedding_model):
-            if self._clock() >= ends_at or is_gone():
-                return
-            if self._stopping.wait(min(LOOK_SECONDS, max(0.0, ends_at - self._clock()))):
-                return
+        with self._looked_for():
+            while True:
+                seen = self._number
+                if self.has_changed(name, since, embedding_model=embedding_model):
+                    return
+                while seen == self._number:
+                    left_seconds = ends_at - self._clock()
+                    if left_seconds <= 0 or is_gone() or self._stopping.is_set():
+                        return
+                    with self._changed:
+                        self._changed.wait_for(lambda: seen != self._number, min(GONE_SECONDS, left_seconds))  # noqa: B023
 
     def has_changed(self, name: str, since: Since, *, embedding_model: str | None = None) -> bool:
         """Return whether the collection has changed since then."""
@@ -86,6 +105,44 @@ class Following:
     def stop_waiting(self) -> None:
         """Let nobody wait any more."""
         self._stopping.set()
+
+    @contextmanager
+    def _looked_for(self) -> Iterator[None]:
+        """Have changes looked for within the context, by one thread for all who wait."""
+        with self._changed:
+            self._waiting += 1
+            if not self._looks:
+                self._looks = True
+                threading.Thread(target=self._look, name="followed changes", daemon=True).start()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._waiting -= 1
+
+    def _look(self) -> None:
+        while True:
+            try:
+                with self._catalog.change_counter() as changes:
+                    self._look_by(changes)
+                return
+            except Exception:
+                log.exception("changes cannot be looked for, going on")
+                self._stopping.wait(RETRY_SECONDS)
+
+    def _look_by(self, changes: Callable[[], int]) -> None:
+        seen = None
+        while True:
+            found = changes()
+            with self._changed:
+                if found != seen or self._stopping.is_set():  # at first too: something may have changed before
+                    seen = found
+                    self._number += 1
+                    self._changed.notify_all()
+                if not self._waiting or self._stopping.is_set():
+                    self._looks = False
+                    return
+            self._stopping.wait(LOOK_SECONDS)
 
     @contextmanager
     def changes(

@@ -27,7 +27,7 @@ UPLOADS = 4
 """The number of uploads at a time. They mostly wait for their clients and the disk, and must not take the places of
 writes."""
 FOLLOWERS = 128
-"""The number of followers that wait for changes at a time. Each takes a look at the catalogue five times a second."""
+"""The number of followers that wait for changes at a time. One thread looks for all of them."""
 SPARE_THREADS = 8
 """The number of threads for requests without a lane, and for refusing."""
 

@@ -45,8 +45,8 @@ def _disk(storage: StorageHealth) -> Answer:
     answer: Answer = {"free_mb": round(storage.disk_free_mb, 1), "floor_mb": storage.disk_floor_mb}
     if not storage.takes_writes:
         answer["message"] = (
-            f"Nothing is stored while less than {storage.disk_floor_mb:,} MB are free (RAG_DISK_FLOOR_MB): make room on "
-            "the disk of RAG_DATA_DIR, or enlarge it"
+            f"Nothing is stored while less than {storage.disk_floor_mb:,} MB are free (RAG_DISK_FLOOR_MB): make room "
+            "on the disk of RAG_DATA_DIR, or enlarge it"
         )
     return answer
 

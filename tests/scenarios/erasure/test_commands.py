@@ -84,7 +84,7 @@ def test_commands_take_no_other_catalogue_for_that_of_the_service(left_by_ada, t
     commands = (
         ("secrets", "rotate"),
         ("keys", "list"),
-        ("keys", "create", "ana", "--scope", "read"),
+        ("keys", "create", "ana", "--scope", "admin"),
         ("erase", "--user", ADA.owner, "--data-dir", left_by_ada),
     )
     stale, key = left_by_ada / "catalog.sqlite", KeyFile(left_by_ada)()

@@ -191,7 +191,9 @@ def pauses_of(monkeypatch):
 
     def watch(worker):
         pauses, wait = [], worker._wake.wait
-        monkeypatch.setattr(worker._wake, "wait", lambda seconds: pauses.append(seconds) or wait(seconds))
+        monkeypatch.setattr(
+            worker._wake, "wait", lambda seconds, *others: pauses.append(seconds) or wait(seconds, *others)
+        )
         return pauses
 
     return watch

@@ -27,6 +27,7 @@ from wrapper.catalog.contract import (
     LOCKED,
     TOO_SLOW,
     WAIT_SECONDS,
+    ChangeCounter,
     LockedError,
     OutcomeUnknownError,
     Transaction,
@@ -184,10 +185,10 @@ class PostgresDatabase:
             connection.commit()
 
     @contextmanager
-    def change_counter(self) -> Iterator[Callable[[], int]]:
-        """Open a function whose number changes when anybody has committed; a call costs no round trip.
+    def change_counter(self) -> Iterator[ChangeCounter]:
+        """Open a counter of commits of anybody; a call costs no round trip.
 
-        The function never fails: while the database is away its number stays, and the first connection after that
+        It never fails: while the database is away its number stays, and the first connection after that
         changes it.
         """
         changes = _Changes(self.connect)
@@ -323,6 +324,10 @@ class _Changes:
             except psycopg.OperationalError:
                 self.close()
         return self._number
+
+    @property
+    def descriptor(self) -> int | None:
+        return None if self._connection is None else self._connection.fileno()
 
     def close(self) -> None:
         if self._connection is not None:

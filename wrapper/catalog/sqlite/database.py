@@ -23,7 +23,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 from schemas.errors import DiskFloorError, RagError, TooSlowError, UnavailableError
 from schemas.storage.read_limits import ReadLimit
 from schemas.words.regular_expressions import matches
-from wrapper.catalog.contract import CLOSED, LOCKED, TOO_SLOW, WAIT_SECONDS, LockedError, Transaction
+from wrapper.catalog.contract import CLOSED, LOCKED, TOO_SLOW, WAIT_SECONDS, ChangeCounter, LockedError, Transaction
 from wrapper.catalog.sqlite.transaction import MATCHES, Deadline, SQLiteDialect, SQLiteTransaction
 
 log = structlog.get_logger(__name__)
@@ -89,14 +89,11 @@ class SQLiteDatabase:
             connection.commit()
 
     @contextmanager
-    def change_counter(self) -> Iterator[Callable[[], int]]:
-        """Open a function whose number changes when another connection has committed; a call costs microseconds.
-
-        The function belongs to the thread that opened it.
-        """
+    def change_counter(self) -> Iterator[ChangeCounter]:
+        """Open a counter of commits, which belongs to the thread that opened it."""
         connection = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT_SECONDS)
         try:
-            yield lambda: int(connection.execute("PRAGMA data_version").fetchone()[0])
+            yield _DataVersion(connection)
         finally:
             connection.close()
 
@@ -182,6 +179,16 @@ class SQLiteDatabase:
         if not durable:
             transaction.run("PRAGMA synchronous = NORMAL")
         return transaction
+
+
+class _DataVersion:
+    descriptor = None
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __call__(self) -> int:
+        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
 
 def _begin(transaction: Transaction, begin: str, wait_seconds: float | None) -> None:
