@@ -34,7 +34,7 @@ IDLE_POLL_SECONDS = 0.5
 """The interval of all other looks: the bell, or the database, wakes an indexer that has something to do."""
 LEAD_LOST = "the lead was lost while it was written"
 LIVELY_SECONDS = 2.0
-"""The time after a commit in which the catalogue is polled often: writers of other processes may be waiting."""
+"""The time after a commit in which a follower whose callers wait polls the catalogue often."""
 FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 0.2, 10.0
 STANDSTILL_SECONDS = 1.0
 """The pause from which on the writes of a collection count as standing still, which is recorded for everybody to
@@ -166,8 +166,8 @@ class Indexer:
 
     def _pause(self, told_by: int | None) -> None:
         now = self._clock()
-        # A follower has nothing to see to while none of its own callers waits: each of them wakes it.
-        lively = now - self._last_change < LIVELY_SECONDS and (self._leadership.held or bool(self._waiting))
+        # A leader is woken by whoever writes; a follower has nothing to see to while none of its own callers waits.
+        lively = now - self._last_change < LIVELY_SECONDS and bool(self._waiting) and not self._leadership.held
         idle = WAITING_POLL_SECONDS if self._waiting else IDLE_POLL_SECONDS
         poll = POLL_SECONDS if lively or self._has_work() else idle
         # A pause that is over may still belong to a collection that waits for its rebuild.

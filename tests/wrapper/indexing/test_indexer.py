@@ -11,6 +11,7 @@ from tests.wrapper.indexing.workers import SECONDS, Calls
 from wrapper.catalog.names import collection_writes
 from wrapper.engine.failures import EngineUnavailableError
 from wrapper.indexing.applying import Applier
+from wrapper.indexing.bell import Bell
 from wrapper.indexing.indexer import IDLE_POLL_SECONDS, MERGED_DOCUMENTS, POLL_SECONDS
 from wrapper.indexing.leadership import FileLeadership
 
@@ -214,6 +215,21 @@ def test_one_worker_leads_and_the_next_takes_over(workers):
     assert second.wait(entry, SECONDS)
     assert second.leads
     assert workers.calls.upserts == [("one", ["a"])]
+
+
+def test_a_leader_is_woken_by_another_process(tmp_path):
+    leader, other = (Bell(tmp_path / "bell") for _ in range(2))
+    other.ring()  # nobody listens yet
+    leader.listen()
+    waiting = threading.Thread(target=leader.wait, args=(10 * SECONDS,))
+    waiting.start()
+    other.ring()
+    waiting.join(SECONDS)
+    assert not waiting.is_alive()
+    leader.set()
+    leader.wait(10 * SECONDS)
+    leader.stop_listening()
+    other.ring()
 
 
 def test_a_follower_looks_seldom_while_none_of_its_callers_waits(workers, pauses_of):

@@ -93,6 +93,7 @@ WRONG = {
         *(({"query_embedding": None, "ids": ids}, "ids") for ids in ([], ["a"] * 101, "a")),
         ({"ids": ["a"]}, "ids"),
         ({"include": ["vector"]}, "include"),
+        *(({"collection": other}, "collection") for other in ("other", 7)),  # than the path names
         *(({"query_embedding": None, "queries": each}, "queries") for each in ([], {}, [ONE] * 101)),
         ({"query_embedding": None, "queries": [{**ONE, "top_k": 1000}] * 11}, "queries"),
         *(
@@ -113,7 +114,15 @@ WRONG = {
         ),
     ],
     "POST /query": [(ONE, "collection")],
-    "POST /collections/NAME/gather": [*NO_GATHERS, *NO_IDS, ({"ids": None}, "ids"), ({"where": {}}, "ids")],
+    "POST /collections/NAME/gather": [
+        *(
+            *NO_GATHERS,
+            *NO_IDS,
+            ({"ids": None}, "ids"),
+            ({"where": {}}, "ids"),
+            ({"collection": "other"}, "collection"),
+        ),
+    ],
     "POST /collections/NAME/text-search": [
         *(({"query": query}, "query") for query in (None, 7, ["backups"], "a" * 10_001, '"' + "word " * 65 + '"')),
         *(({"top_k": top_k}, "top_k") for top_k in (0, "3", "x")),
@@ -123,6 +132,7 @@ WRONG = {
     "GET /collections/NAME/facets": [
         *((query, "fields") for query in ("", "?fields=", "?fields=,")),
         *((f"?fields=a&limit={limit}", "limit") for limit in ("0", "x")),
+        ("?fields=a&collection=other", "collection"),
     ],
     "GET /collections/NAME/projection": [
         *((f"?limit={limit}", "limit") for limit in ("0", "x")),
@@ -142,6 +152,7 @@ WRONG = {
         ({"metadata": []}, "metadata"),
     ],
     "PATCH /collections/NAME/documents/a": [
+        ({"text": "t", "id": "other"}, {"field": "id"}),
         ({}, {"field": "text"}),
         ({"text": None, "unknown": 1}, {"field": "text"}),
         ({"text": 7}, {"field": "text"}),
@@ -165,6 +176,7 @@ WRONG = {
             for body in ({}, {"ids": None, "where": None}, {"ids": ["a"], "where": {"page": 1}})
         ),
         ({"where": {}}, {"field": "where"}),
+        ({"ids": ["a"], "collection": "other"}, "collection"),
         ({"where": {"page": {"$like": 1}}}, "where"),
         *(({"where": where}, {"field": "where", "pointer": ""}) for where in ([1], "page")),
         ("", {"field": "ids"}),

@@ -2,6 +2,7 @@
 
 import base64
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from schemas.records import Since
 from schemas.storage.reembedding import EmbeddingModelDiffersError
-from tests.support.live import PATIENCE_SECONDS
+from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.stores.following import Following
 from wrapper.web.lanes import FOLLOWERS, Lane
 
@@ -124,23 +125,23 @@ def test_a_copy_of_another_model_does_not_wait_for_changes_that_it_cannot_have(c
 def test_who_waits_is_answered_when_something_changes(client, filled, app):
     name = filled(BOTH)
     waiting = Following(app.extensions["rag.service"].store._catalog)
-    looked, done = threading.Event(), threading.Event()
+    looked = []
 
     def is_gone():
-        looked.set()
+        looked.append(threading.get_ident())
         return False
 
-    def wait():
-        waiting.wait(name, Since(2), 10 * PATIENCE_SECONDS, is_gone)
-        done.set()
+    def lookers():
+        return sum(each.name == "followed changes" for each in threading.enumerate())
 
-    thread = threading.Thread(target=wait)
-    thread.start()
-    assert looked.wait(PATIENCE_SECONDS)
-    assert not done.is_set()
-    assert client.delete(f"/collections/{name}/documents", json={"ids": ["a"]}).status_code == 200
-    assert done.wait(PATIENCE_SECONDS)
-    thread.join()
+    with ThreadPoolExecutor(3) as threads:
+        waits = [threads.submit(waiting.wait, name, Since(2), 10 * PATIENCE_SECONDS, is_gone) for _ in range(3)]
+        eventually(lambda: len(set(looked)) == 3)
+        assert (lookers(), any(each.done() for each in waits)) == (1, False)
+        assert client.delete(f"/collections/{name}/documents", json={"ids": ["a"]}).status_code == 200
+        for each in waits:
+            each.result(PATIENCE_SECONDS)
+    eventually(lambda: lookers() == 0)
 
 
 class Clock:

@@ -70,24 +70,6 @@ def test_the_collection_may_be_named_in_the_body(client, query, name):
     assert client.post(f"/collections/{name}/query", json=body).json == answer.json
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "field"),
-    [
-        ("POST", "/query", {"query_embedding": [1, 0], "collection": "other"}, "collection"),
-        ("POST", "/gather", {"ids": ["doc-0"], "by": "page", "collection": "other"}, "collection"),
-        ("POST", "/text-search", {"query": "x", "collection": 7}, "collection"),
-        ("GET", "/facets?fields=page&collection=other", None, "collection"),
-        ("PATCH", "/documents/doc-0", {"text": "changed", "id": "doc-1"}, "id"),
-        ("DELETE", "/documents", {"ids": ["doc-0"], "collection": "other"}, "collection"),
-    ],
-)
-def test_a_body_that_names_another_thing_than_the_path_is_refused(client, name, unchanged, method, path, body, field):
-    with unchanged(name):
-        answer = client.open(f"/collections/{name}{path}", method=method, json=body)
-    assert (answer.status_code, answer.json["details"]) == (400, {"field": field})
-    assert "as in the path" in answer.json["message"]
-
-
 def test_top_k_is_three_by_default_and_null_equals_absent(query, name):
     nothing = dict.fromkeys(("top_k", "where", "max_distance", "include", "gather", "query", "unknown"))
     assert len(_ids(query(name))) == len(_ids(query(name, **nothing))) == 3
