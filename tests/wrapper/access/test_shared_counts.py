@@ -94,16 +94,6 @@ def counts(path, clock):
     opened.close()
 
 
-def test_a_bucket_gives_what_it_holds_and_then_what_comes_back(counts, clock):
-    assert [counts.spend("a", 1, most=3, seconds=6.0) for _ in range(4)] == [True, True, True, False]
-    clock.now += 1.9
-    assert not counts.spend("a", 1, most=3, seconds=6.0)
-    clock.now += 0.2
-    assert [counts.spend("a", 1, most=3, seconds=6.0) for _ in range(2)] == [True, False]
-    clock.now += 6_000.0
-    assert [counts.spend("a", 1, most=3, seconds=6.0) for _ in range(4)] == [True, True, True, False]
-
-
 def test_the_mean_is_never_exceeded_however_requests_come(counts, clock):
     taken = 0
     for _ in range(10_000):

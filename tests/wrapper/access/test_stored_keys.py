@@ -142,15 +142,6 @@ def test_a_use_is_noted_once_a_minute_at_most(stored, clock):
         assert last_used(stored, key) == noted
 
 
-def test_each_key_has_its_own_minute(stored, clock):
-    early, late, unused = (stored.create(name, READS)[0] for name in ("early", "late", "unused"))
-    first = clock.now
-    stored.note_uses({early.id: first})
-    stored.note_uses({early.id: first + MINUTE / 2, late.id: first + MINUTE / 2})
-    stored.note_uses({early.id: first + MINUTE, late.id: first + MINUTE})
-    assert [last_used(stored, key) for key in (early, late, unused)] == [first + MINUTE, first + MINUTE / 2, None]
-
-
 def test_a_note_of_a_use_changes_nothing_else(stored, clock):
     key, _ = stored.create("used", READS)
     before = stored.state()
