@@ -74,7 +74,8 @@ def _parts(report: Json) -> Iterator[tuple[str, str]]:
                 yield f"{name}", _model(health[name])
     yield from _indexes(report)
     disk = health["disk"]
-    yield "disk", f"{disk['free_mb']:,.0f} MB free; writes stop below {disk['floor_mb']:,} MB{_because(disk.get('message'))}"
+    floor = f"writes stop below {disk['floor_mb']:,} MB{_because(disk.get('message'))}"
+    yield "disk", f"{disk['free_mb']:,.0f} MB free; {floor}"
 
 
 def _engine(engine: Json) -> str:

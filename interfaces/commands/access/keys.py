@@ -38,7 +38,8 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON 
 def keys() -> None:
     """Manage API keys, on the data directory. A running service knows of changes within two seconds.
 
-    A key can do what its scopes say: read, write (and read), manage (and write), chat, connect, metrics, admin (everything).
+    A key can do what its scopes say: read, write (and read), manage (and write), chat, connect, metrics, admin
+    (everything).
     """
 
 
