@@ -44,6 +44,7 @@ from schemas.contracts.collect import (
 )
 from schemas.errors import RagError, UnavailableError
 from schemas.records import Match, Metadata
+from schemas.storage import read_limits
 
 log = structlog.get_logger(__name__)
 
@@ -184,7 +185,7 @@ class Collector:
         seconds = self._seconds_to(until)
         if not seconds:
             raise self._too_late()
-        with deadlines.within(seconds):
+        with deadlines.within(seconds), read_limits.within(seconds):
             yield
 
     def _seconds_to(self, until: float) -> float:

@@ -120,6 +120,8 @@ class ResultCache:
         if row is None or int(row[1]) < self._now_ms():
             return None
         kept = orjson.loads(row[0])
+        if not {"chunks", "told"} <= kept.keys():
+            return None  # of another release
         return KeptAnswer(tuple(tuple(chunk) for chunk in kept["chunks"]), kept["told"])
 
     def _now_ms(self) -> int:

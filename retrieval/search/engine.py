@@ -354,7 +354,7 @@ class SearchEngine:
             left_seconds = max(0.0, until - began)
             with (
                 deadlines.within(left_seconds),
-                read_limits.limited(read_limits.ReadLimit(left_seconds, is_gone=lambda: False)),
+                read_limits.within(left_seconds),
                 spans.span("oracle", oracle=oracle.name),
             ):
                 if oracle.is_available(question.corpus):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 from schemas.errors import ReadTimeoutError
@@ -68,3 +68,8 @@ def limited(limit: ReadLimit | None) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+def within(seconds: float) -> AbstractContextManager[None]:
+    """Bound the reads that the block begins in this thread by a time alone."""
+    return limited(ReadLimit(seconds, lambda: False))
