@@ -12,7 +12,8 @@ from contextvars import ContextVar
 from schemas.errors import ReadTimeoutError
 
 LOOK_SECONDS = 0.5
-"""The interval of the looks whether the client is still there."""
+"""The interval of the looks whether the client is still there. The first one comes after it, since a client that sends
+nothing more may still read what comes at once."""
 
 
 class ReadLimit:
@@ -25,7 +26,7 @@ class ReadLimit:
         self._is_gone = is_gone
         self._clock = clock
         self._ends_at: float | None = None
-        self._looks_at = float("-inf")
+        self._looks_at = float("inf")
         self._has_left = False
 
     def check(self) -> None:
@@ -35,11 +36,11 @@ class ReadLimit:
             raise ReadTimeoutError(f"The read was given up, because {reason}: ask for less at a time")
 
     def is_over(self) -> bool:
-        now = self._clock()
-        if now >= self._looks_at:
+        is_late = self.seconds_left() <= 0
+        if (now := self._clock()) >= self._looks_at:
             self._looks_at = now + LOOK_SECONDS
             self._has_left = self._has_left or self._is_gone()
-        return self._has_left or self.seconds_left() <= 0
+        return self._has_left or is_late
 
     def extend(self, seconds: float) -> None:
         """End in so many seconds, and not when the client leaves: sending the answer will tell."""
@@ -48,7 +49,7 @@ class ReadLimit:
     def seconds_left(self) -> float:
         now = self._clock()
         if self._ends_at is None:
-            self._ends_at = now + self._seconds
+            self._ends_at, self._looks_at = now + self._seconds, now + LOOK_SECONDS
         return self._ends_at - now
 
 
