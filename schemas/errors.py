@@ -334,7 +334,7 @@ class ReadTimeoutError(TooSlowError):
     """The reads of a request used up their time, or its client left. Less at a time, or at another time, may do."""
 
     code = "read_timeout"
-    retry_after_seconds = 2
+    retry_after_seconds = 10
 
 
 class DiskFloorError(RagError):
