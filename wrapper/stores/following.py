@@ -128,21 +128,29 @@ class Following:
                 return
             except Exception:
                 log.exception("changes cannot be looked for, going on")
+                if self._tell():
+                    return
                 self._stopping.wait(RETRY_SECONDS)
 
     def _look_by(self, changes: Callable[[], int]) -> None:
         seen = None
         while True:
             found = changes()
-            with self._changed:
-                if found != seen or self._stopping.is_set():  # at first too: something may have changed before
-                    seen = found
-                    self._number += 1
-                    self._changed.notify_all()
-                if not self._waiting or self._stopping.is_set():
-                    self._looks = False
-                    return
+            # At first too: something may have changed before.
+            if self._tell(is_new=found != seen):
+                return
+            seen = found
             self._stopping.wait(LOOK_SECONDS)
+
+    def _tell(self, *, is_new: bool = True) -> bool:
+        """Let those who wait look for themselves when something `is_new`, and return whether nobody waits any more."""
+        with self._changed:
+            is_over = not self._waiting or self._stopping.is_set()
+            if is_new or is_over:
+                self._number += 1
+                self._changed.notify_all()
+            self._looks = not is_over
+            return is_over
 
     @contextmanager
     def changes(

@@ -134,10 +134,11 @@ def test_who_waits_is_answered_when_something_changes(client, filled, app):
     def lookers():
         return sum(each.name == "followed changes" for each in threading.enumerate())
 
-    with ThreadPoolExecutor(3) as threads:
+    with ThreadPoolExecutor(3) as threads, ExitStack() as stack:
+        stack.callback(waiting.stop_waiting)
         waits = [threads.submit(waiting.wait, name, Since(2), 10 * PATIENCE_SECONDS, is_gone) for _ in range(3)]
-        eventually(lambda: len(set(looked)) == 3)
-        assert (lookers(), any(each.done() for each in waits)) == (1, False)
+        eventually(lambda: len(set(looked)) == 3 and lookers() == 1)
+        assert not any(each.done() for each in waits)
         assert client.delete(f"/collections/{name}/documents", json={"ids": ["a"]}).status_code == 200
         for each in waits:
             each.result(PATIENCE_SECONDS)
