@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import select
-import weakref
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,14 +24,16 @@ class Bell:
         self._own, self._rope = os.pipe()
         for descriptor in (self._own, self._rope):
             os.set_blocking(descriptor, False)
-        weakref.finalize(self, _close, self._own, self._rope)  # a thread may set it when the indexer has ended
+        self._guard = threading.Lock()
+        self._is_closed = False
         self._heard: int | None = None
         self._is_set = False
 
     def set(self) -> None:
-        if not self._is_set:
-            self._is_set = True
-            _write(self._rope)
+        with self._guard:  # a request may set it when the indexer has ended
+            if not self._is_set and not self._is_closed:
+                self._is_set = True
+                _write(self._rope)
 
     def is_set(self) -> bool:
         return self._is_set
@@ -78,10 +80,14 @@ class Bell:
         if self._heard is not None:
             _drain(self._heard)
 
-
-def _close(*descriptors: int) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
+    def close(self) -> None:
+        """Let nobody wait any more; to set it does nothing then."""
+        with self._guard:
+            if not self._is_closed:
+                self._is_closed = True
+                self.stop_listening()
+                os.close(self._own)
+                os.close(self._rope)
 
 
 def _write(descriptor: int) -> None:

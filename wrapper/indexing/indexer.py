@@ -82,6 +82,8 @@ class Indexer:
         self._stopping.set()
         self._wake.set()
         self._thread.join(timeout_seconds)
+        if not self._thread.is_alive():
+            self._wake.close()
         with self._guard:
             for applied in chain.from_iterable(self._waiting.values()):
                 applied.set()

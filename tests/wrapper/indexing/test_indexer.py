@@ -228,7 +228,9 @@ def test_a_leader_is_woken_by_another_process(tmp_path):
     assert not waiting.is_alive()
     leader.set()
     leader.wait(10 * SECONDS)
-    leader.stop_listening()
+    for each in (leader, other):
+        each.close()
+        each.set()
     other.ring()
 
 
