@@ -81,7 +81,7 @@ NO_KEYS = [
         for each in NO_RATES
     ),
     (CHANGED_KEY, {"limits": {"burst": 5}}, r"^limits.burst must come with requests_per_second$"),
-    (NEW_KEY, {"scopes": ["read", "metrics"], "collections": ["a"]}, "has no list of collections$"),
+    (NEW_KEY, {"scopes": ["read", "metrics"], "collections": ["abc"]}, "has no list of collections$"),
     (NEW_KEY, {"scopes": ["write"], "where": {"a": 1}}, "Its only scope must be read$"),
     (NEW_KEY, {"collections": [""]}, r"^Collection name is required\. The beginning of a name has '\*' after"),
 ]
