@@ -143,17 +143,6 @@ def test_so_many_are_let_in_at_once_and_then_one_request_after_the_other(limits,
     assert limits.admit(asking).refusal is not None
 
 
-def test_whoever_waits_as_told_is_let_in(limits, clock):
-    asking, refusals = caller(requests_per_second=0.3, burst=2), 0
-    for _ in range(20):
-        refusal = limits.admit(asking).refusal
-        if refusal is not None:
-            refusals += 1
-            clock.now += refusal.retry_after_seconds
-            assert limits.admit(asking).refusal is None
-    assert refusals > 10
-
-
 def test_an_answer_says_how_the_caller_stands(limits, clock):
     asking = caller(requests_per_second=1, burst=3, concurrent=2)
     assert limits.admit(asking).standings == [Standing("requests_per_second", 2, 1), Standing("concurrent", 1)]

@@ -6,7 +6,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-from schemas.settings import OPEN, AccessSettings
+from schemas.settings import AccessSettings
 from tests.support.contract import METHODS, Contract
 from tests.support.live import ORIGIN, eventually
 from wrapper.routes import service
@@ -227,13 +227,9 @@ def test_a_preflight_is_answered(client):
     assert all(name in allowed for name in ("content-type", "if-match", "idempotency-key"))
 
 
-@pytest.mark.parametrize("access", ["", OPEN])
-def test_the_first_key_of_an_open_service_is_an_administrator_s(open_client, access):
-    with open_client(AccessSettings(access)) as client:
+def test_the_first_key_of_an_open_service_is_an_administrator_s(open_client):
+    with open_client(AccessSettings()) as client:
         answer = client.post("/api/keys", json={"name": "a", "scopes": ["read", "connect"]})
-        if access == OPEN:  # it stays open
-            assert answer.status_code == 201
-            return
         assert (answer.status_code, answer.json["code"]) == (409, "first_key_not_admin")
         key = client.post("/api/keys", json={"name": "a", "scopes": ["admin"]}).json["key"]
         made = client.post("/api/keys", json={"name": "b", "scopes": ["read"]}, headers={"X-API-Key": key})

@@ -302,22 +302,19 @@ def test_a_question_of_a_thousand_words_is_answered_by_its_longest_words(search)
 
 
 CHROMA = "/api/v2/tenants/default_tenant/databases/default_database/collections/{id}"
-READS = [
-    ("POST", "/collections/{name}/query", {"queries": [{"query_embedding": [1, 0]}, {"query_embedding": [0, 1]}]}),
-    ("POST", "/collections/{name}/gather", {"where": {}, "by": "page"}),
-    ("POST", "/collections/{name}/text-search", {"query": "text"}),
-    ("POST", "/collections/{name}/documents/search", {"where": {"page": 1}}),
-    *(("GET", f"/collections/{{name}}/{each}", None) for each in ("facets?fields=page", "export", "projection")),
-    ("POST", f"{CHROMA}/query", {"query_embeddings": [[1, 0]]}),
-    ("POST", f"{CHROMA}/get", {}),
-]
+READS = {
+    "/collections/{name}/query": {"queries": [{"query_embedding": [1, 0]}, {"query_embedding": [0, 1]}]},
+    "/collections/{name}/gather": {"where": {}, "by": "page"},
+    "/collections/{name}/text-search": {"query": "text"},
+    **{f"/collections/{{name}}/{each}": None for each in ("facets?fields=page", "export", "projection")},
+    **{f"{CHROMA}/query": {"query_embeddings": [[1, 0]]}, f"{CHROMA}/get": {}},
+}
 
 
-@pytest.mark.parametrize(("method", "path", "body"), READS)
-def test_reads_that_take_too_long_are_given_up(client, name, monkeypatch, method, path, body):
-    place = {"name": name, "id": client.get(f"/collections/{name}").json["id"]}
+@pytest.mark.parametrize("path", READS)
+def test_reads_that_take_too_long_are_given_up(client, name, monkeypatch, path):
+    target = path.format(name=name, id=client.get(f"/collections/{name}").json["id"])
     monkeypatch.setitem(client.application.config, "QUERY_SECONDS", 0.0)
-    monkeypatch.setitem(client.application.config, "SERVICE_SECONDS", 0.0)
-    answer = client.open(path.format(**place), method=method, json=body)
-    assert (answer.status_code, answer.headers.get("Retry-After")) == (503, "10"), answer.get_data()
+    answer = client.open(target, method="GET" if READS[path] is None else "POST", json=READS[path])
+    assert (answer.status_code, answer.headers.get("Retry-After")) == (503, "10")
     assert "given up" in answer.get_data(as_text=True)
