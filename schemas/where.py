@@ -8,19 +8,27 @@ positive one, because `$ne`, `$nin` and `$not_contains` also match documents tha
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from schemas.errors import InvalidFilterError
 from schemas.json_pointers import escaped
+from schemas.words.operators import hint, meant
 from schemas.words.regular_expressions import BadPatternError, compiled
 
-MAX_DEPTH = 16
+T = TypeVar("T")
+
+MAX_DEPTH = 64
+"""The most operators within one another, as deep as any client of Chroma can nest them; chains of one count once."""
 MAX_VALUES = 10_000
 MAX_COMPARISONS = 1_000
 """The most of `$gt`, `$gte`, `$lt` and `$lte`: unlike values, each is a step of its own for the database."""
 
 Scalar = bool | int | float | str
+_Placed = tuple[Any, str]
+"""A part of a filter, and the JSON Pointer to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +125,27 @@ ID_OPERATORS = ("$eq", "$ne", "$in", "$nin")
 TEXT = "$text"
 """What stands for the text of a document in a filter."""
 TEXT_OPERATORS = ("$contains", "$not_contains", "$regex", "$not_regex")
-CHROMA_NAMES = {"#id": ID, "#document": TEXT}
-"""What Chroma's clients call these two, understood on every route. No field of that name can be asked for."""
+ASKED_OTHERWISE = {
+    type(None): ' (absence is asked with {"$exists": false})',
+    list: ' (one of several values is asked with {"$in": […]})',
+}
 
 
 def all_of(*filters: Where) -> Where:
     """Return the filter that matches what all of these match. It has no `And` inside an `And`."""
     parts = tuple(part for each in filters for part in (each.parts if isinstance(each, And) else (each,)))
     return parts[0] if len(parts) == 1 else And(parts)
+
+
+def any_of(*filters: Where) -> Where:
+    """Return the filter that matches what any of these matches. It has no `Or` inside an `Or`."""
+    parts = tuple(part for each in filters for part in (each.parts if isinstance(each, Or) else (each,)))
+    return parts[0] if len(parts) == 1 else Or(parts)
+
+
+def negated(where: Where) -> Where:
+    """Return the filter that matches what this one does not. It has no `Not` inside a `Not`."""
+    return where.part if isinstance(where, Not) else Not(where)
 
 
 def to_json(where: Where) -> dict[str, Any]:
@@ -161,54 +182,45 @@ def to_json(where: Where) -> dict[str, Any]:
         case Not(Exists(field)):
             return {field: {"$exists": False}}
         case Not(part):
-            return _negated(to_json(part))
+            return {"$not": to_json(part)}
         case Or(parts):
             return {"$or": [to_json(part) for part in parts]}
         case And(parts):
             return _joined([to_json(part) for part in parts])
 
 
-def _negated(filter_: dict[str, Any]) -> dict[str, Any]:
-    """Return the negation of a filter, below its field where it is about a single one."""
-    if len(filter_) == 1:
-        [(key, operand)] = filter_.items()
-        if isinstance(operand, dict) and key not in LOGICAL:
-            return {key: {"$not": operand}}
-    return {"$not": filter_}
-
-
 def _joined(filters: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a filter that says all of these.
-
-    It does without `$and` where it can, which would be a level more: a parser takes only `MAX_DEPTH`.
-    """
-    merged = _merged(filters)
-    if merged is not None:
-        return merged
-    fields = {key for each in filters for key in each}
-    if len(fields) == 1 and fields.isdisjoint(LOGICAL) and all(filters):
-        field = fields.pop()
-        operands = [each[field] for each in filters]
-        merged = _merged([operand if isinstance(operand, dict) else {"$eq": operand} for operand in operands])
-        if merged is not None:
-            return {field: merged}
-    return {"$and": filters}
-
-
-def _merged(objects: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return objects of one key each as one object, None where that would lose something."""
-    merged = {key: value for each in objects for key, value in each.items()}
-    return merged if len(merged) == len(objects) and all(len(each) == 1 for each in objects) else None
+    """Return a filter that says all of these, without `$and` where each is about another field."""
+    merged = {key: operand for each in filters for key, operand in each.items()}
+    return merged if len(merged) == len(filters) and all(len(each) == 1 for each in filters) else {"$and": filters}
 
 
 def parse_where(source: Any, name: str = "where") -> Where:
     """Return the tree of a decoded JSON filter, which errors call `name`; None and `{}` are no filter (`EVERYTHING`).
 
-    Raises InvalidFilterError whose `details.pointer` is a JSON Pointer to the faulty part.
+    It has no `And` in an `And`, `Or` in an `Or` and `Not` in a `Not`, however many there were. Raises
+    InvalidFilterError whose `details.pointer` is a JSON Pointer to the faulty part.
     """
     if source is None:
         return EVERYTHING
     return _Parser(name).filter(source, "", 0)
+
+
+def flattened(filters: Iterable[T], inner: Callable[[T], Iterable[T] | None]) -> Iterator[T]:
+    """Yield filters, and in place of one those that `inner` returns for it, if any, however deep that goes.
+
+    A chain of one operator is as long as somebody likes, and the stack is not.
+    """
+    waiting = [iter(filters)]
+    while waiting:
+        for each in waiting[-1]:
+            within = inner(each)
+            if within is not None:
+                waiting.append(iter(within))
+                break
+            yield each
+        else:
+            waiting.pop()
 
 
 class _Parser:
@@ -217,40 +229,58 @@ class _Parser:
         self._values = self._comparisons = 0
 
     def filter(self, source: Any, pointer: str, depth: int) -> Where:
+        is_joined = isinstance(source, dict) and (len(source) > 1 or "$and" in source)
+        return all_of(*self._parts("$and", [(source, pointer)], depth + is_joined))
+
+    def _parts(self, operator: str, filters: list[_Placed], depth: int) -> Iterator[Where]:
+        """Yield the parts of a conjunction, or of a disjunction, with those of the same within it."""
+        for source, pointer in flattened(filters, partial(self._inner, operator)):
+            if operator == "$or":
+                yield self.filter(source, pointer, depth)
+            else:
+                [(key, operand)] = source.items()
+                yield self._part(key, operand, f"{pointer}/{escaped(key)}", depth)
+
+    def _inner(self, operator: str, placed: _Placed) -> list[_Placed] | None:
+        source, pointer = placed
         if not isinstance(source, dict):
             raise self._fault(f"a filter must be an object, not {_kind(source)}", pointer)
-        parts: list[Where] = []
-        for key, operand in source.items():
-            here = f"{pointer}/{escaped(key)}"
-            meant = CHROMA_NAMES.get(key, key)
-            if meant == ID:
-                parts.append(self._ids(key, operand, here, depth + 1))
-            elif meant == TEXT:
-                parts.append(self._text(key, operand, here, depth + 1))
-            elif key.startswith("$"):
-                parts.append(self._logical(key, operand, here, depth + 1))
-            elif isinstance(operand, dict):
-                parts.append(self._operators(key, operand, here, depth + 1))
-            else:
-                parts.append(Equals(key, self._scalar(operand, here)))
-        return parts[0] if len(parts) == 1 else And(tuple(parts))
+        if len(source) == 1 and operator in source:
+            return self._filters(operator, source[operator], f"{pointer}/{operator}")
+        if len(source) != 1 and operator == "$and":
+            return [({key: operand}, pointer) for key, operand in source.items()]
+        return None
 
-    def _logical(self, operator: str, operand: Any, pointer: str, depth: int) -> Where:
-        self._check_depth(depth, pointer)
-        if operator == "$not":
-            return Not(self.filter(operand, pointer, depth))
-        if operator not in LOGICAL:
-            raise self._fault(f"unknown operator '{operator}'", pointer, allowed=[*LOGICAL, ID, TEXT])
+    def _filters(self, operator: str, operand: Any, pointer: str) -> list[_Placed]:
         if not isinstance(operand, list) or not operand:
             raise self._fault(f"{operator} needs a list of at least one filter", pointer)
         self._count(len(operand), pointer)
-        parts = tuple(self.filter(part, f"{pointer}/{index}", depth) for index, part in enumerate(operand))
-        if len(parts) == 1:
-            return parts[0]
-        return And(parts) if operator == "$and" else Or(parts)
+        return [(each, f"{pointer}/{index}") for index, each in enumerate(operand)]
 
-    def _ids(self, key: str, operand: Any, pointer: str, depth: int) -> Where:
-        self._check_depth(depth, pointer)
+    def _part(self, key: str, operand: Any, pointer: str, depth: int) -> Where:
+        if not key.startswith("$"):
+            if isinstance(operand, dict):
+                return self._operators(key, operand, pointer, depth + 1)
+            if isinstance(operand, list) and (logical := meant(key, LOGICAL)):
+                raise self._fault(f"a field is not compared with a list: did you mean '{logical}'?", pointer)
+            return Equals(key, self._scalar(operand, pointer))
+        self._check_depth(depth + 1, pointer)
+        match key:
+            case "$id":
+                return self._ids(operand, pointer)
+            case "$text":
+                return self._text(operand, pointer)
+            case "$or":
+                return any_of(*self._parts(key, self._filters(key, operand, pointer), depth + 1))
+            case "$not":
+                operand, pointer, is_odd = _unwrapped(operand, pointer)
+                part = self.filter(operand, pointer, depth + 1)
+                return negated(part) if is_odd else part
+        known = (*LOGICAL, ID, TEXT)
+        said = f": it is written below a field, {{field: {{{key}: …}}}}" if key in OPERATORS else hint(key, known)
+        raise self._unknown(key, said, known, pointer)
+
+    def _ids(self, operand: Any, pointer: str) -> Where:
         operators = operand if isinstance(operand, dict) else {"$eq": operand}
         if not operators:
             raise self._fault(f"{key} needs an id or an operator", pointer, allowed=list(ID_OPERATORS))
@@ -258,20 +288,19 @@ class _Parser:
         for name, given in operators.items():
             here = f"{pointer}/{escaped(name)}" if operators is operand else pointer
             if name not in ID_OPERATORS:
-                raise self._fault(f"unknown operator '{name}' of {key}", here, allowed=list(ID_OPERATORS))
+                raise self._unknown(name, f" of {ID}{hint(name, ID_OPERATORS)}", ID_OPERATORS, here)
             one_of = HasId(self._strings(name, given if name in ("$in", "$nin") else [given], here))
             parts.append(Not(one_of) if name in ("$ne", "$nin") else one_of)
-        return parts[0] if len(parts) == 1 else And(tuple(parts))
+        return all_of(*parts)
 
-    def _text(self, key: str, operand: Any, pointer: str, depth: int) -> Where:
-        self._check_depth(depth, pointer)
+    def _text(self, operand: Any, pointer: str) -> Where:
         if not isinstance(operand, dict) or not operand:
             raise self._fault(f"{key} needs an object with operators", pointer, allowed=list(TEXT_OPERATORS))
         parts: list[Where] = []
         for name, given in operand.items():
             here = f"{pointer}/{escaped(name)}"
             if name not in TEXT_OPERATORS:
-                raise self._fault(f"unknown operator '{name}' of {key}", here, allowed=list(TEXT_OPERATORS))
+                raise self._unknown(name, f" of {TEXT}{hint(name, TEXT_OPERATORS)}", TEXT_OPERATORS, here)
             if not isinstance(given, str):
                 raise self._fault(f"{name} needs a string, not {_kind(given)}", here)
             self._count(1, here)
@@ -283,7 +312,7 @@ class _Parser:
                     raise self._fault(f"not a regular expression: {error}", here) from None
                 one = TextMatches(given)
             parts.append(Not(one) if name.startswith("$not") else one)
-        return parts[0] if len(parts) == 1 else And(tuple(parts))
+        return all_of(*parts)
 
     def _strings(self, name: str, operand: Any, pointer: str) -> tuple[str, ...]:
         ids = self._scalars(name, operand, pointer)
@@ -296,11 +325,12 @@ class _Parser:
         self._check_depth(depth, pointer)
         if not operators:
             raise self._fault("a field needs at least one operator", pointer, allowed=list(OPERATORS))
-        parts = tuple(
-            self._operator(field, name, operand, f"{pointer}/{escaped(name)}", depth)
-            for name, operand in operators.items()
+        return all_of(
+            *(
+                self._operator(field, name, operand, f"{pointer}/{escaped(name)}", depth)
+                for name, operand in operators.items()
+            )
         )
-        return parts[0] if len(parts) == 1 else And(parts)
 
     def _operator(self, field: str, name: str, operand: Any, pointer: str, depth: int) -> Where:
         match name:
@@ -329,11 +359,20 @@ class _Parser:
                     raise self._fault(f"$exists needs true or false, not {_kind(operand)}", pointer)
                 return Exists(field) if operand else Not(Exists(field))
             case "$not":
+                operand, pointer, is_odd = _unwrapped(operand, pointer)
                 if not isinstance(operand, dict):
                     raise self._fault(f"$not needs an object with operators, not {_kind(operand)}", pointer)
-                return Not(self._operators(field, operand, pointer, depth + 1))
-        hint = "" if name.startswith("$") else f"; a nested field is written '{field}.{name}'"
-        raise self._fault(f"unknown operator '{name}'{hint}", pointer, allowed=list(OPERATORS))
+                part = self._operators(field, operand, pointer, depth + 1)
+                return negated(part) if is_odd else part
+        said = f": it joins filters, {{{name}: [{{field: …}}, …]}}" if name in LOGICAL else hint(name, OPERATORS)
+        if not name.startswith("$"):
+            said += f"{' (' if said else '; '}a nested field is written '{field}.{name}'{')' if said else ''}"
+            if logical := meant(field, LOGICAL):
+                said += f"; '{field}' is a field: did you mean '{logical}'?"
+        raise self._unknown(name, said, OPERATORS, pointer)
+
+    def _unknown(self, name: str, said: str, known: tuple[str, ...], pointer: str) -> InvalidFilterError:
+        return self._fault(f"unknown operator '{name}'{said}", pointer, allowed=list(known))
 
     def _scalars(self, name: str, operand: Any, pointer: str) -> tuple[Scalar, ...]:
         if not isinstance(operand, list):
@@ -342,9 +381,9 @@ class _Parser:
 
     def _scalar(self, operand: Any, pointer: str) -> Scalar:
         if not isinstance(operand, bool | int | float | str):
-            hint = ' (absence is asked with {"$exists": false})' if operand is None else ""
+            also = ASKED_OTHERWISE.get(type(operand), "")
             raise self._fault(
-                f"the operand must be a string, a number or a boolean, not {_kind(operand)}{hint}", pointer
+                f"the operand must be a string, a number or a boolean, not {_kind(operand)}{also}", pointer
             )
         self._count(1, pointer)
         return operand
@@ -356,11 +395,20 @@ class _Parser:
 
     def _check_depth(self, depth: int, pointer: str) -> None:
         if depth > MAX_DEPTH:
-            raise self._fault(f"more than {MAX_DEPTH} nested operators", pointer, limit=MAX_DEPTH)
+            raise self._fault(f"operators are nested more than {MAX_DEPTH} deep", pointer, limit=MAX_DEPTH)
 
     def _fault(self, reason: str, pointer: str, **details: Any) -> InvalidFilterError:
         sentence = f"Invalid '{self._name}' filter: {reason}"
         return InvalidFilterError(sentence, field=self._name, pointer=pointer, **details)
+
+
+def _unwrapped(operand: Any, pointer: str) -> tuple[Any, str, bool]:
+    """Return what the innermost of negations that follow each other negates, its place, and whether their number is
+    odd; the first one is above `operand`."""
+    is_odd = True
+    while isinstance(operand, dict) and operand.keys() == {"$not"}:
+        operand, pointer, is_odd = operand["$not"], f"{pointer}/$not", not is_odd
+    return operand, pointer, is_odd
 
 
 def _kind(value: Any) -> str:

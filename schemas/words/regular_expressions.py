@@ -1,15 +1,22 @@
-"""Regular expressions of callers: in RE2's syntax, matched in time that is linear in the text, whatever they say."""
+"""Regular expressions of callers: those of Rust's `regex` crate, which Chroma has, too.
+
+Classes, boundaries and case are Unicode's, and matching takes time that is linear in the text, whatever they say. The
+crate comes with pydantic, whose validators of strings are the one way to it in Python that is widely used.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
-import re2
+from pydantic_core import SchemaError, SchemaValidator
 
 MAX_PATTERN_CHARACTERS = 10_000
-MAX_BYTES = 8 << 20
-"""The memory that one expression may take when it is compiled and matched."""
+
+_REASON = re.compile(r"^error: (.+)", re.MULTILINE)
+_PLACE = re.compile(r"^(?P<shown>    .*)\n(?P<before> +)(?P<marks>\^+)$", re.MULTILINE)
+"""An expression of one line, and below it what marks the part that is wrong."""
 
 
 class BadPatternError(ValueError):
@@ -17,20 +24,33 @@ class BadPatternError(ValueError):
 
 
 @lru_cache(maxsize=128)
-def compiled(pattern: str) -> Any:
-    """Return an expression with the method `search`. Raises BadPatternError."""
+def compiled(pattern: str) -> Callable[[str], bool]:
+    """Return what says whether the expression matches anywhere in a text. Raises BadPatternError."""
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise BadPatternError(f"it has more than {MAX_PATTERN_CHARACTERS:,} characters")
-    options = re2.Options()
-    options.max_mem = MAX_BYTES
-    options.log_errors = False
     try:
-        return re2.compile(pattern, options)
-    except (re2.error, UnicodeError) as error:
-        said = error.args[0] if error.args else error
-        raise BadPatternError(said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)) from None
+        pattern.encode()
+        validator = SchemaValidator({"type": "str", "pattern": pattern, "regex_engine": "rust-regex", "strict": True})
+    except UnicodeError:
+        raise BadPatternError("it is not Unicode") from None
+    except SchemaError as error:
+        raise BadPatternError(_reason(str(error))) from None
+    return validator.isinstance_python
 
 
 def matches(pattern: str, text: str) -> bool:
     """Return whether the expression matches anywhere in the text. Raises BadPatternError."""
-    return compiled(pattern).search(text) is not None
+    return compiled(pattern)(text)
+
+
+def _reason(said: str) -> str:
+    """Return the reason and the place that the crate tells in several lines."""
+    reason = _REASON.search(said)
+    if reason is None:
+        return "it is too large: repeat less" if "size limit" in said else "it cannot be read"
+    place = _PLACE.search(said)
+    if place is None:
+        return reason[1]
+    start, end = place.span("marks")
+    start, end = start - place.start("before"), end - place.start("before")
+    return f"{reason[1]}: '{place['shown'][start:end]}', at character {start - 3}"

@@ -27,6 +27,7 @@ from schemas.where import (
     TextMatches,
     Where,
     all_of,
+    negated,
 )
 from schemas.words.required_parts import required_parts
 from wrapper.catalog.contract import Dialect, Sql, Transaction, balanced
@@ -42,6 +43,10 @@ MAX_JOINED = 32
 """The most conditions in a conjunction outside a CASE. PostgreSQL makes a join of each, and takes a minute to plan
 hundreds of them."""
 
+SHALLOW = 4
+"""The levels of conjunctions and disjunctions up to which conditions keep their order, and matches are listed part by
+part. The parser of SQLite has room for a hundred symbols, and a level takes three to twelve of them that way."""
+
 TEXTLESS = '%"textless":true%'
 """What the extras of a document without a text are like."""
 _SQL_OPERATORS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
@@ -52,6 +57,19 @@ Leaf = Equals | Ordered | In | Contains | Exists
 def predicate(transaction: Transaction, collection_key: int, where: Where, position: str) -> Sql:
     """Return a condition that holds for documents that match; `position` is the SQL name of the document's position:
     `d.position` in statements whose `d` are `documents`."""
+    is_deep = _levels(where) > SHALLOW
+    condition = _condition(transaction, collection_key, where, position, is_deep=is_deep)
+    if isinstance(where, And) and _leaves(where) > MAX_JOINED:
+        return Sql(f"CASE WHEN {condition.text} THEN TRUE ELSE FALSE END", condition.parameters)
+    return Sql(f"({condition.text})", condition.parameters) if is_deep else condition
+
+
+def _condition(transaction: Transaction, collection_key: int, where: Where, position: str, *, is_deep: bool) -> Sql:
+    """Return what `predicate` does; of a filter that `is_deep` without the parentheses around a conjunction."""
+
+    def of(part: Where) -> Sql:
+        return _condition(transaction, collection_key, part, position, is_deep=is_deep)
+
     match where:
         case And((Ordered() as lower, Ordered() as upper)) if _is_range(lower, upper):
             return _of_document(position, lower.field, _between(transaction.dialect, lower, upper, "x"))
@@ -59,20 +77,16 @@ def predicate(transaction: Transaction, collection_key: int, where: Where, posit
             excluded = [part.part for part in parts if isinstance(part, Not)]
             required = _with_ranges([part for part in parts if not isinstance(part, Not)])
             required += [Not(part) for part in _merged(excluded)]
-            joined = _joined(
-                " AND ", [predicate(transaction, collection_key, part, position) for part in required], empty="TRUE"
-            )
-            if _leaves(where) <= MAX_JOINED:
-                return joined
-            return Sql(f"CASE WHEN {joined.text} THEN TRUE ELSE FALSE END", joined.parameters)
+            return _joined(" AND ", [of(part) for part in required], empty="TRUE", is_deep=is_deep)
         case Or(parts):
-            return _joined(
-                " OR ",
-                [predicate(transaction, collection_key, part, position) for part in _merged(parts)],
-                empty="FALSE",
-            )
+            either = _joined(" OR ", [of(part) for part in _merged(parts)], empty="FALSE", is_deep=is_deep)
+            return Sql(f"({either.text})", either.parameters) if is_deep else either
+        case Not(And(parts)):
+            return of(Or(tuple(map(negated, parts))))
+        case Not(Or(parts)):
+            return of(And(tuple(map(negated, parts))))
         case Not(part):
-            inner = predicate(transaction, collection_key, part, position)
+            inner = of(part)
             return Sql(f"NOT {inner.text}", inner.parameters)
         case HasId(ids):
             return _of_row(position, transaction.dialect.with_ids(ids))
@@ -91,13 +105,13 @@ def positions(transaction: Transaction, collection_key: int, where: Where) -> Sq
     Conditions can be added at its end.
     """
     match where:
-        case Or(parts) if _positive(where):
+        case Or(parts) if _is_listed(where):
             return _united([positions(transaction, collection_key, part) for part in _merged(parts)])
         case And((Ordered() as lower, Ordered() as upper)) if _is_range(lower, upper):
             return _of_collection(collection_key, lower.field, _between(transaction.dialect, lower, upper, "m"))
-        case And(parts) if any(_positive(part) for part in parts):
+        case And(parts) if any(_is_listed(part) for part in parts):
             joined = _with_ranges(parts)
-            able: list[Where] = [part for part in joined if _positive(part)]
+            able: list[Where] = [part for part in joined if _is_listed(part)]
             indexed: list[Where] = [part for part in able if not isinstance(part, TextContains | TextMatches)]
             driver, driven = _most_selective(transaction, collection_key, (indexed or able)[:MAX_DRIVERS])
             told = next((part for part in able if can_tell(_required(part))), None)
@@ -235,6 +249,30 @@ def _leaves(where: Where) -> int:
             return 1
 
 
+def _levels(where: Where) -> int:
+    """Return how many conjunctions and disjunctions are within one another."""
+    match where:
+        case And(parts) | Or(parts):
+            return 1 + max(map(_levels, parts), default=0)
+        case Not(part):
+            return _levels(part)
+        case _:
+            return 0
+
+
+def _is_listed(where: Where) -> bool:
+    """Return whether the matches of a filter can be listed part by part, rather than among all documents."""
+    return _positive(where) and _levels(where) <= SHALLOW and _texts(where) <= MAX_UNITED
+
+
+def _texts(where: Where) -> int:
+    match where:
+        case And(parts) | Or(parts):
+            return sum(map(_texts, parts))
+        case _:
+            return isinstance(where, TextContains | TextMatches)
+
+
 def _positive(where: Where) -> bool:
     match where:
         case And(parts):
@@ -329,11 +367,17 @@ def _between(dialect: Dialect, lower: Ordered, upper: Ordered, alias: str) -> Sq
     return Sql(" AND ".join(side.text for side in sides), tuple(value for side in sides for value in side.parameters))
 
 
-def _joined(operator: str, parts: list[Sql], *, empty: str) -> Sql:
+def _joined(operator: str, parts: list[Sql], *, empty: str, is_deep: bool) -> Sql:
     if not parts:
         return Sql(empty)
+    if is_deep:
+        # What a parser has read on its left it holds as one symbol, so what is deep, and therefore long, comes first.
+        parts = sorted(parts, key=lambda part: -len(part.text))
     parameters = tuple(value for part in parts for value in part.parameters)
-    return Sql(balanced(operator, [part.text for part in parts]), parameters)
+    texts = [part.text for part in parts]
+    if is_deep and len(texts) > 1:
+        return Sql(f"{texts[0]}{operator}{balanced(operator, texts[1:])}", parameters)
+    return Sql(balanced(operator, texts), parameters)
 
 
 def _holds(dialect: Dialect, leaf: Leaf, alias: str) -> Sql:
