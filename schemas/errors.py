@@ -47,6 +47,12 @@ class InvalidFilterError(InvalidInputError):
     code = "invalid_where"
 
 
+class TooComplexError(InvalidInputError):
+    """The request is beyond a limit of the database: it has too many conditions, or values that are too large."""
+
+    code = "too_complex"
+
+
 class UnsupportedMediaError(InvalidInputError):
     """The body is not of a media type or encoding that the route reads."""
 

@@ -125,6 +125,8 @@ ID_OPERATORS = ("$eq", "$ne", "$in", "$nin")
 TEXT = "$text"
 """What stands for the text of a document in a filter."""
 TEXT_OPERATORS = ("$contains", "$not_contains", "$regex", "$not_regex")
+CHROMA_NAMES = {"#id": ID, "#document": TEXT}
+"""What Chroma's clients call these two, understood on every route. No field of that name can be asked for."""
 ASKED_OTHERWISE = {
     type(None): ' (absence is asked with {"$exists": false})',
     list: ' (one of several values is asked with {"$in": […]})',
@@ -258,18 +260,19 @@ class _Parser:
         return [(each, f"{pointer}/{index}") for index, each in enumerate(operand)]
 
     def _part(self, key: str, operand: Any, pointer: str, depth: int) -> Where:
-        if not key.startswith("$"):
+        name = CHROMA_NAMES.get(key, key)
+        if not name.startswith("$"):
             if isinstance(operand, dict):
                 return self._operators(key, operand, pointer, depth + 1)
             if isinstance(operand, list) and (logical := meant(key, LOGICAL)):
                 raise self._fault(f"a field is not compared with a list: did you mean '{logical}'?", pointer)
             return Equals(key, self._scalar(operand, pointer))
         self._check_depth(depth + 1, pointer)
-        match key:
+        match name:
             case "$id":
-                return self._ids(operand, pointer)
+                return self._ids(key, operand, pointer)
             case "$text":
-                return self._text(operand, pointer)
+                return self._text(key, operand, pointer)
             case "$or":
                 return any_of(*self._parts(key, self._filters(key, operand, pointer), depth + 1))
             case "$not":
@@ -280,7 +283,7 @@ class _Parser:
         said = f": it is written below a field, {{field: {{{key}: …}}}}" if key in OPERATORS else hint(key, known)
         raise self._unknown(key, said, known, pointer)
 
-    def _ids(self, operand: Any, pointer: str) -> Where:
+    def _ids(self, key: str, operand: Any, pointer: str) -> Where:
         operators = operand if isinstance(operand, dict) else {"$eq": operand}
         if not operators:
             raise self._fault(f"{key} needs an id or an operator", pointer, allowed=list(ID_OPERATORS))
@@ -288,19 +291,19 @@ class _Parser:
         for name, given in operators.items():
             here = f"{pointer}/{escaped(name)}" if operators is operand else pointer
             if name not in ID_OPERATORS:
-                raise self._unknown(name, f" of {ID}{hint(name, ID_OPERATORS)}", ID_OPERATORS, here)
+                raise self._unknown(name, f" of {key}{hint(name, ID_OPERATORS)}", ID_OPERATORS, here)
             one_of = HasId(self._strings(name, given if name in ("$in", "$nin") else [given], here))
             parts.append(Not(one_of) if name in ("$ne", "$nin") else one_of)
         return all_of(*parts)
 
-    def _text(self, operand: Any, pointer: str) -> Where:
+    def _text(self, key: str, operand: Any, pointer: str) -> Where:
         if not isinstance(operand, dict) or not operand:
             raise self._fault(f"{key} needs an object with operators", pointer, allowed=list(TEXT_OPERATORS))
         parts: list[Where] = []
         for name, given in operand.items():
             here = f"{pointer}/{escaped(name)}"
             if name not in TEXT_OPERATORS:
-                raise self._unknown(name, f" of {TEXT}{hint(name, TEXT_OPERATORS)}", TEXT_OPERATORS, here)
+                raise self._unknown(name, f" of {key}{hint(name, TEXT_OPERATORS)}", TEXT_OPERATORS, here)
             if not isinstance(given, str):
                 raise self._fault(f"{name} needs a string, not {_kind(given)}", here)
             self._count(1, here)
@@ -311,7 +314,7 @@ class _Parser:
                 except BadPatternError as error:
                     raise self._fault(f"not a regular expression: {error}", here) from None
                 one = TextMatches(given)
-            parts.append(Not(one) if name.startswith("$not") else one)
+            parts.append(negated(one) if name.startswith("$not") else one)
         return all_of(*parts)
 
     def _strings(self, name: str, operand: Any, pointer: str) -> tuple[str, ...]:

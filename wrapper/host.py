@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.errors import ConfigurationError, UnavailableError
+from schemas.errors import ConfigurationError, RagError
 from schemas.settings import AccessSettings, WrapperSettings, read_oidc_settings
 from wrapper.access.configured_key import check_door
 from wrapper.access.stored_keys import StoredKeys
@@ -104,7 +104,9 @@ def _bring_up_to_date(access: CatalogAccess, check: Callable[[Catalog], None]) -
     try:
         catalog.open()
         check(catalog)
-    except UnavailableError as error:
+    except ConfigurationError:
+        raise
+    except RagError as error:
         reason = getattr(error.__cause__, "orig", error.__cause__) or error.message
         raise ConfigurationError(f"The catalogue cannot be used: {' '.join(str(reason).split())}") from error
     finally:

@@ -48,6 +48,7 @@ from schemas.errors import (
     InvalidInputError,
     RagError,
     TooManyRequestsError,
+    TooSlowError,
     UnavailableError,
 )
 from schemas.names import matches_pattern
@@ -165,8 +166,9 @@ class SearchEngine:
         """Return the best documents by all oracles.
 
         The receipt names an oracle that failed while others answered. Raises SearchFailedError when none can answer,
-        TooManyRequestsError when each was kept from it by the caller's limits, EmbeddingMismatchError when each by the
-        model of the documents, InvalidInputError, CollectionNotFoundError for a collection that the request names in
+        or only in notes while no collection could be asked; TooManyRequestsError when each was kept from it by the
+        caller's limits, EmbeddingMismatchError when each by the model of the documents, TooSlowError and
+        InvalidInputError when each by the request; InvalidInputError, CollectionNotFoundError for a collection that the request names in
         full, and what `Reranking.connection_of` raises for the connection that it names.
         """
         began = self._clock()
@@ -195,7 +197,8 @@ class SearchEngine:
         outcomes = {name: self._outcome(answer, until) for name, answer in asked.items()}
         found = {name: each.answer.results for name, each in outcomes.items() if isinstance(each.answer, OracleAnswer)}
         failed = {name: each.answer for name, each in outcomes.items() if isinstance(each.answer, RagError)}
-        if failed and not found:
+        not_asked = self._asked_by_none(chosen, outcomes)
+        if failed and (not found or len(not_asked) == len(chosen.asked) > 0):
             raise _failure(failed)
         # There is nothing to fuse in the answer of a single oracle: its order stays.
         fusion = (request.fusion or self._fusion) if len(asked) > 1 else RRF
@@ -214,7 +217,7 @@ class SearchEngine:
             fetch_multiplier=self._fetch_multiplier,
             fetched=fetched,
             weights=weights,
-            collections=chosen.receipt.without(self._asked_by_none(chosen, outcomes)).with_asked(
+            collections=chosen.receipt.without(not_asked).with_asked(
                 [notes.name for notes in chosen.corpus.existing(own) if notes.count != 0]
             ),
             fusion=fusion,
@@ -380,8 +383,9 @@ def _failure(failed: Mapping[str, RagError]) -> RagError:
     refusals = [each for each in failed.values() if isinstance(each, TooManyRequestsError)]
     if len(refusals) == len(failed):
         return max(refusals, key=lambda refusal: refusal.retry_after_seconds)
-    if all(isinstance(each, EmbeddingMismatchError) for each in failed.values()):
-        return next(iter(failed.values()))
+    for kind in (InvalidInputError, TooSlowError, EmbeddingMismatchError):
+        if all(isinstance(each, kind) for each in failed.values()):
+            return next(iter(failed.values()))
     reasons = {name: each.message for name, each in failed.items()}
     said = "; ".join(f"{name}: {sentence}" for name, sentence in reasons.items())
     return SearchFailedError(f"No oracle could answer: {said}", oracles=reasons)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 NAMES = tuple(f"fuzzed-{number}" for number in range(8))
 """The collections that exist at the beginning."""
 
-schemathesis.openapi.format("re2", st.from_regex(r"\A[a-z.]{0,4}(\[a-e\]\+|\(a\|b\)\*)?\Z"))
+schemathesis.openapi.format("rust-regex", st.from_regex(r"\A[a-z.]{0,4}(\[a-e\]\+|\(a\|b\)\*)?\Z"))
 
 
 @schemathesis.serializer("application/json")

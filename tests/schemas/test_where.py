@@ -49,7 +49,10 @@ def test_no_filter(source):
         ({"$or": [{"a": 1}]}, Equals("a", 1)),
         ({"$or": [{"a": 1}, {"b": 2}]}, Or((Equals("a", 1), Equals("b", 2)))),
         ({"$and": [{"a": 1}, {"$and": [{}, {"b": 2}]}], "c": 3}, And((Equals("a", 1), Equals("b", 2), Equals("c", 3)))),
-        ({"$or": [{"a": {"$gt": 1, "$lt": 2}}, {"$or": [{"b": 2}]}]}, Or((And((Ordered("a", "$gt", 1), Ordered("a", "$lt", 2))), Equals("b", 2)))),
+        (
+            {"$or": [{"a": {"$gt": 1, "$lt": 2}}, {"$or": [{"b": 2}]}]},
+            Or((And((Ordered("a", "$gt", 1), Ordered("a", "$lt", 2))), Equals("b", 2))),
+        ),
         ({"$not": {"$not": {"$not": {"a": {"$not": {"$not": {"$ne": 1}}}}}}}, Equals("a", 1)),
         ({"": 1}, Equals("", 1)),
         ({"a/b~c": {"$eq": 1}}, Equals("a/b~c", 1)),

@@ -26,6 +26,10 @@ WAIT_SECONDS = 30.0
 """The most seconds that a write waits in all before it begins, behind others of its process and for other processes."""
 LOCKED = "The catalogue is being written by another for too long: nothing was stored"
 CLOSED = "The catalogue is closed: the service is stopping"
+DEFECT = "The catalogue refused a statement: the reason is in the log"
+TOO_COMPLEX = (
+    "The database cannot read a request of this size: ask with fewer conditions, less deeply nested, or smaller values"
+)
 TOO_SLOW = "This took too long and was given up: ask for less, or with fewer conditions"
 
 Row = tuple[Any, ...]

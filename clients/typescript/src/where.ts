@@ -28,7 +28,7 @@ export interface IdOperators {
 export interface TextOperators {
   $contains?: string;
   $not_contains?: string;
-  /** As RE2 has them. */
+  /** As Rust has them. */
   $regex?: string;
   $not_regex?: string;
 }

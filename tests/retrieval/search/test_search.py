@@ -14,7 +14,13 @@ from retrieval.search.engine import PARALLEL, SearchFailedError, UnknownOracleEr
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.semantic import SemanticOracle
 from schemas.contracts.search import InvalidQueryError, SearchRequest
-from schemas.errors import CollectionNotFoundError, InvalidInputError, TooManyRequestsError, UnavailableError
+from schemas.errors import (
+    CollectionNotFoundError,
+    InvalidInputError,
+    TooComplexError,
+    TooManyRequestsError,
+    UnavailableError,
+)
 from schemas.records import GatherSpec, OrderBy
 from schemas.where import parse_where
 from tests.retrieval.search.conftest import BOOKS, NOTES, PAPERS, QUERY, Measured, Told, ids
@@ -139,6 +145,20 @@ def test_when_all_fail_the_search_does_and_one_that_limits_alone_prevent_is_refu
     with pytest.raises(SearchFailedError) as raised:
         broken.search(SearchRequest(QUERY))
     assert raised.value.details["oracles"] == {"a": "used up", "b": "No fire brigade"}
+
+
+def test_a_search_that_could_ask_no_collection_fails_whatever_its_notes_say_and_by_its_own_fault_says_so(make):
+    notes = Told("notes", "a")
+    notes.own_collections = (NOTES,)
+    with pytest.raises(TooComplexError):
+        make(Told("a", error=TooComplexError("deep")), Told("b", error=TooComplexError("deep")), notes).search(
+            SearchRequest(QUERY)
+        )
+    with pytest.raises(SearchFailedError, match="a: No fire brigade; b: deep"):
+        make(
+            Told("a", error=UnavailableError("No fire brigade")), Told("b", error=TooComplexError("deep")), notes
+        ).search(SearchRequest(QUERY))
+    assert ids(make(Told("a", error=TooComplexError("deep")), Told("b", "b"), notes).search(SearchRequest(QUERY)))
 
 
 @pytest.mark.parametrize(

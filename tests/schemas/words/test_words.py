@@ -5,6 +5,7 @@ import re
 import unicodedata
 
 import pytest
+import regex
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -86,33 +87,98 @@ def test_the_marks_are_all_that_unicode_has_below_its_compatibility_forms():
         assert (marks.match(chr(code)) is not None) == unicodedata.category(chr(code)).startswith("M"), hex(code)
 
 
-LETTERS = "abé🙂 -\n"
-ATOMS = st.one_of(
-    st.sampled_from([*LETTERS, "ab", "abé"]),
-    st.sampled_from(
-        [".", "^", "$", "[ab]", "[^a]", "[]a]", "[[:alpha:]]", "[[:^alpha:]b]", r"[\]a]", r"\d", r"\b", r"\pL", r"\."]
+LETTERS = "abB2_{}.,]-\n \u00a0\u3000éẞßſÄΣσςЖж漢字かカ한سहि\u093f\u0301१٣３ﬁ🙂"
+AS_THEY_ARE = [
+    *("a", "b", "é", ".", "漢", "ж", "σ", " ", "-", ".", "^", "[ab]", "[^a]", "[]a]", "[^]a-]", "|", ")", "("),
+    *(
+        r"\w",
+        r"\W",
+        r"\d",
+        r"\D",
+        r"\s",
+        r"\S",
+        r"\b",
+        r"\B",
+        r"[\w-]",
+        r"[^\W\d]",
+        r"[\S]",
+        r"[^\s漢]",
+        r"[\D]",
+        r"\.",
     ),
-    st.sampled_from([r"\x61", r"\141", r"\Qa.b\E", "(?i)", "(?s)", "(?i:b)", "{", "}", "a{,2}", "|", ")", "("]),
-)
-QUANTIFIERS = st.sampled_from(
-    ["", "", "", "*", "+", "?", "{0}", "{2}", "{1,}", "{0,2}", "*?", "+?", "??", "{0,2}?", "**"]
-)
-SEQUENCES = st.lists(st.builds(str.__add__, ATOMS, QUANTIFIERS), max_size=5).map("".join)
+    *(
+        r"\pL",
+        r"\p{Greek}",
+        r"\P{Lu}",
+        r"\p{IsCyrillic}",
+        r"[\p{M}_]",
+        r"\u6F22",
+        r"\x61",
+        r"\A",
+        "(?i:ß)",
+        "(?i:Σ)",
+        "[Ж-я]",
+    ),
+]
+MEANING = {atom: atom for atom in AS_THEY_ARE} | {
+    "}": r"\}",
+    "$": r"\Z",
+    r"\z": r"\Z",
+    "(?m:^)": "(?:^|(?<=\n))",
+    "(?m:$)": r"(?=\n|\Z)",
+    "(?s:.)": r"[\s\S]",
+    r"\x{6F22}": "漢",
+    r"\u{e9}": "é",
+    r"\U00006F22": "漢",
+    "[[:alpha:]]": "[A-Za-z]",
+    "[[:^alpha:]b]": "(?:[^A-Za-z]|b)",
+    "[a[b漢]-]": "[ab漢-]",
+    r"[\w&&[^b]]": r"(?!b)\w",
+    r"[\w--\d]": r"(?!\d)\w",
+    r"\<": r"\b(?=\w)",
+    r"\>": r"\b(?<=\w)",
+    r"\b{start}": r"\b(?=\w)",
+    "(?x: a b # c\n)": "ab",
+    **dict.fromkeys(["{", "a{,2}", r"\Qa\E", r"\Z", "(?=a)", r"\1"], "(?!)"),
+}
+"""Parts of expressions, and how Python's module `regex` says the same; what is refused has any meaning."""
+ONCE = [[], ["*"], ["+"], ["?"], ["{0}"], ["{2}"], ["{ 1, }"], ["{0,2}"], ["*?"], ["+?"], ["{0,2}?"]]
+QUANTIFIERS = st.sampled_from([*ONCE, ["+", "*"], ["+", "+"], ["+?", "*"], ["{2}", "{0,1}"]])
+
+
+def _repeated(part, quantifiers, few):
+    written, meaning = part
+    for each in quantifiers if few else ():
+        written, meaning = written + each, f"(?:{meaning}){each.replace(' ', '')}"
+    return written, meaning
+
+
+PARTS = st.builds(_repeated, st.sampled_from(sorted(MEANING.items())), QUANTIFIERS, st.booleans())
+SEQUENCES = st.lists(PARTS, max_size=4).map(lambda parts: tuple(map("".join, zip(*parts, strict=True))) or ("", ""))
 GROUPS = st.builds(
-    "{}{}){}{}".format, st.sampled_from(["(", "(?:", "(?P<n>", "(?s:"]), SEQUENCES, QUANTIFIERS, SEQUENCES
+    lambda opened, inner, repeated: _repeated((f"{opened}{inner[0]})", f"(?:{inner[1]})"), repeated, True),
+    st.sampled_from(["(", "(?:", "(?P<n>", "(?<é1>"]),
+    SEQUENCES,
+    QUANTIFIERS,
 )
-PATTERNS = st.builds(str.__add__, SEQUENCES, st.one_of(st.just(""), GROUPS))
+PATTERNS = st.builds(
+    lambda *parts: tuple(map("".join, zip(*parts, strict=True))), SEQUENCES, GROUPS | SEQUENCES, SEQUENCES
+)
 
 
-@given(PATTERNS, st.lists(st.text(LETTERS + "AB.{},2]", max_size=12), max_size=20))
-def test_it_is_in_every_text_that_matches(pattern, texts):
+@example((r"\bÜbung\b.\d章", r"\bÜbung\b.\d章"), False, ["die Übung ３章", "Übungen"])
+@given(PATTERNS, st.booleans(), st.lists(st.text(LETTERS, max_size=6), min_size=5, max_size=20))
+def test_expressions_mean_what_they_do_in_a_model_and_what_one_is_said_to_require_is_in_every_match(
+    pattern, ignores_case, texts
+):
+    written, meaning = (f"(?i){each}" if ignores_case else each for each in pattern)
     try:
-        matching = compiled(pattern)
-    except BadPatternError:
+        matching, modelled = compiled(written), regex.compile(meaning)
+    except (BadPatternError, regex.error):
         return
     for text in texts:
-        if matching.search(text):
-            assert all(part in text for part in required_parts(pattern)), (pattern, text)
+        assert matching(text) == (modelled.search(text) is not None), (written, text)
+        assert not matching(text) or all(part in text for part in required_parts(written)), (written, text)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +195,13 @@ def test_it_is_in_every_text_that_matches(pattern, texts):
         ("price (is|was) high", ["price ", " high"]),
         ("one|two", []),
         ("(?i)word", []),
-        (r"\Qa*b\E", []),
+        ("a+*b+?c", ["b", "c"]),
+        ("(?s)a.b", ["a", "b"]),
+        (r"\<ab\>|", []),
+        (r"x\<ab\>", ["x", "ab"]),
+        (r"a\b{start}b", []),
+        ("a[b[c]d]e", []),
+        ("ab{ 0, 1 }c", ["a", "c"]),
         (r"\pLword", []),
     ],
 )

@@ -2,12 +2,21 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import count
 
 import pytest
 
 from schemas.access.callers import ANYBODY, SERVICE, acting_as, current_or_none
-from schemas.errors import ConfigurationError, ConflictError, ReadTimeoutError, TooSlowError, UnavailableError
+from schemas.errors import (
+    ConfigurationError,
+    ConflictError,
+    RagError,
+    ReadTimeoutError,
+    TooComplexError,
+    TooSlowError,
+    UnavailableError,
+)
 from schemas.storage.read_limits import ReadLimit, limited
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.wrapper.catalog.conftest import SQLITE
@@ -16,6 +25,7 @@ from wrapper.catalog import migrations
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.index_state import outbox
 from wrapper.catalog.rows import draw
+from wrapper.catalog.sqlite.database import SQLiteDatabase
 from wrapper.observing import metrics
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
@@ -80,7 +90,7 @@ def test_waiting_writers_share_a_commit(counted):
 
 @pytest.mark.parametrize(
     ("error", "told", "transactions"),
-    [(ConflictError, ConflictError, 2), ("of the driver", UnavailableError, 5), (ValueError, ValueError, 5)],
+    [(ConflictError, ConflictError, 2), ("of the driver", RagError, 5), (ValueError, ValueError, 5)],
 )
 def test_a_writer_that_is_refused_or_breaks_the_transaction_harms_nobody_and_leaves_nothing(
     counted, error, told, transactions
@@ -97,15 +107,36 @@ def test_a_writer_that_is_refused_or_breaks_the_transaction_harms_nobody_and_lea
     assert _kept(catalog) == [0, 2]
 
 
-def test_a_failed_commit_leaves_the_connection_usable(catalog):
-    def broken(transaction):
-        transaction.run("no SQL")
+@SQLITE
+def test_a_thread_that_is_ended_takes_nobody_with_it(counted):
+    catalog, database = counted
 
+    def ended(transaction):
+        _append(99)(transaction)
+        raise SystemExit
+
+    # The thread that leads the shared commit ends of it; only its own write is lost.
+    outcomes = _commit_behind_one(catalog, database, [_append(0), ended, _append(2)])
+    assert sum(isinstance(outcome, SystemExit) for outcome in outcomes) >= 1
+    assert 99 not in _kept(catalog)
+    survivors = [number for number in (0, 2) if not isinstance(outcomes[number], SystemExit)]
+    assert _kept(catalog) == survivors
+
+
+@pytest.mark.parametrize(("sql", "kind"), [("no SQL", RagError), (f"SELECT 1{'+1' * 100_000}", TooComplexError)])
+def test_what_the_database_refuses_is_no_outage_and_leaves_the_connection_usable(catalog, sql, kind):
     for _ in range(3):
-        with pytest.raises(UnavailableError):
-            catalog.commit(broken)
+        with pytest.raises(RagError) as refused:
+            catalog.commit(lambda transaction: transaction.run(sql))
+        assert type(refused.value) is kind
     catalog.commit(_append(1))
     assert _kept(catalog) == [1]
+
+
+def test_a_file_that_is_no_database_is_an_outage(tmp_path):
+    (tmp_path / "catalog.sqlite").write_bytes(b"no database" * 1_000)
+    with closing(SQLiteDatabase(tmp_path / "catalog.sqlite")) as database, pytest.raises(UnavailableError):
+        Catalog(database).open()
 
 
 def test_a_reader_sees_one_snapshot_while_others_write(catalog):

@@ -19,12 +19,21 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from schemas.errors import ConfigurationError, DiskFloorError, RagError, TooSlowError, UnavailableError
+from schemas.errors import (
+    ConfigurationError,
+    DiskFloorError,
+    RagError,
+    TooComplexError,
+    TooSlowError,
+    UnavailableError,
+)
 from schemas.settings.storage import OWN_SCHEMA
 from schemas.storage.read_limits import ReadLimit
 from wrapper.catalog.contract import (
     CLOSED,
+    DEFECT,
     LOCKED,
+    TOO_COMPLEX,
     TOO_SLOW,
     WAIT_SECONDS,
     ChangeCounter,
@@ -82,6 +91,13 @@ LOCK = f"SELECT pg_advisory_xact_lock(hashtext('rag catalogue'), hashtext({SCHEM
 LOCK_OF_WRITERS = f"{LOCK}; SET LOCAL lock_timeout = {LOCK_SECONDS * 1000}"
 CHANNEL = "rag_catalogue"
 """Of all catalogues in the database: a notice says of which schema it is."""
+PROGRAM_LIMITS = "54"
+"""How the states begin that say that a statement is too large: too complex, too deep, too many columns or arguments."""
+TOO_MANY_PARAMETERS = "number of parameters must be between"
+OUTAGES = ("08", "25006", "25P03", "40", "53", "57P", "58", "XX")
+"""How the states begin that say something of the server, and nothing of the request: connections, a standby, conflicts,
+resources, shutdown, its system, its files. Most are OperationalErrors; so is what has no state because no server
+answered."""
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITE = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; "
@@ -202,12 +218,17 @@ class PostgresDatabase:
         cause = getattr(error, "orig", error)
         if isinstance(cause, psycopg.errors.QueryCanceled):
             return TooSlowError(TOO_SLOW)
+        state = getattr(cause, "sqlstate", None)
+        if str(state).startswith(PROGRAM_LIMITS) or TOO_MANY_PARAMETERS in str(cause):
+            return TooComplexError(TOO_COMPLEX)
         log.error("catalogue failed", error=str(cause))
         if isinstance(cause, psycopg.errors.DiskFull):
             return DiskFloorError("The catalogue's disk is full: nothing was stored")
         if isinstance(cause, psycopg.errors.LockNotAvailable):
             return LockedError(LOCKED)
-        return UnavailableError("The catalogue is unavailable", code="catalog_unavailable")
+        if isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError) or str(state).startswith(OUTAGES):
+            return UnavailableError("The catalogue is unavailable", code="catalog_unavailable")
+        return RagError(DEFECT)
 
     def rewrite(self, *, wait_seconds: float) -> str | None:
         """Write the catalogue's tables anew, each while nobody else uses it, with their statistics, which quote values.

@@ -20,10 +20,20 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from schemas.errors import DiskFloorError, RagError, TooSlowError, UnavailableError
+from schemas.errors import DiskFloorError, RagError, TooComplexError, TooSlowError, UnavailableError
 from schemas.storage.read_limits import ReadLimit
 from schemas.words.regular_expressions import matches
-from wrapper.catalog.contract import CLOSED, LOCKED, TOO_SLOW, WAIT_SECONDS, ChangeCounter, LockedError, Transaction
+from wrapper.catalog.contract import (
+    CLOSED,
+    DEFECT,
+    LOCKED,
+    TOO_COMPLEX,
+    TOO_SLOW,
+    WAIT_SECONDS,
+    ChangeCounter,
+    LockedError,
+    Transaction,
+)
 from wrapper.catalog.sqlite.transaction import MATCHES, Deadline, SQLiteDialect, SQLiteTransaction
 
 log = structlog.get_logger(__name__)
@@ -33,6 +43,21 @@ BUSY_PAUSE_SECONDS = 0.02
 CACHE_KIB = 8_192
 STATEMENT_SECONDS = 20.0
 INSTRUCTIONS_BETWEEN_LOOKS = 10_000
+PRIMARY = 0xFF
+"""The bits of an extended error code that say of what kind it is."""
+OUTAGES = frozenset(
+    (
+        *(sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM),
+        *(sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_READONLY),
+    )
+)
+"""The kinds of errors that say something of the file or the machine, and nothing of the request."""
+TOO_COMPLEX_REASONS = (
+    *("parser stack overflow", "too many SQL variables", "Expression tree is too large", "too many terms in"),
+    *("query string is too large", "string or blob too big", "BLOB longer than", "string longer than"),
+    *("at most 64 tables in a join", "too many columns", "too many FROM clause terms", "too many arguments"),
+)
+"""How the reasons begin that are limits of SQLite and have no kind of their own."""
 
 
 class SQLiteDatabase:
@@ -129,15 +154,21 @@ class SQLiteDatabase:
 
     def translated(self, error: Exception) -> RagError:
         """Return one of `errors` as an error of the service."""
-        reason = str(getattr(error, "orig", error))
-        if reason == "interrupted":
+        cause = getattr(error, "orig", error)
+        reason, code = str(cause), getattr(cause, "sqlite_errorcode", None)
+        kind = None if code is None else code & PRIMARY
+        if kind == sqlite3.SQLITE_INTERRUPT:
             return TooSlowError(TOO_SLOW)
+        if kind == sqlite3.SQLITE_TOOBIG or reason.startswith(TOO_COMPLEX_REASONS):
+            return TooComplexError(TOO_COMPLEX)
         log.error("catalogue failed", error=reason)
-        if "disk is full" in reason:
+        if kind == sqlite3.SQLITE_FULL:
             return DiskFloorError("The disk is full: nothing was stored")
-        if "database is locked" in reason:
+        if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return LockedError(LOCKED)
-        return UnavailableError("The catalogue is unavailable", code="catalog_unavailable")
+        if kind in OUTAGES:
+            return UnavailableError("The catalogue is unavailable", code="catalog_unavailable")
+        return RagError(DEFECT)
 
     def _transaction(
         self, begin: str, *, durable: bool, wait_seconds: float | None = None, limit: ReadLimit | None = None
