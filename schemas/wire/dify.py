@@ -22,6 +22,7 @@ from schemas.wire.body import Body
 from schemas.wire.checked_fields import Share
 from schemas.wire.error_bodies import own_fields
 from schemas.wire.fields import Choice, Count, Text
+from schemas.words.operators import meant
 
 Json = dict[str, Any]
 
@@ -34,6 +35,11 @@ OPERATORS = (
 )
 SPELLINGS = {"!=": "≠", ">=": "≥", "<=": "≤", "==": "="}
 """What people who write requests by hand type for the operators that keyboards lack."""
+OF_FILTERS = {
+    **{"$eq": "is", "$ne": "is not", "$gt": ">", "$gte": "≥", "$lt": "<", "$lte": "≤", "$in": "in", "$nin": "not in"},
+    **{"$contains": "contains", "$not_contains": "not contains", "$exists": "not empty"},
+}
+"""What our own filters call some of the operators."""
 WITHOUT_VALUE = ("empty", "not empty")
 BAD_HEADER, NOT_ALLOWED, NO_SUCH_KNOWLEDGE = 1001, 1002, 2001
 """The codes that Dify documents; other errors have their status as the code."""
@@ -54,7 +60,12 @@ class ConditionNames(fields.Field[tuple[str, ...]]):
 class Operator(Choice):
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
         known = SPELLINGS.get(value, value) if isinstance(value, str) else value
-        return super()._deserialize(known, attr, data, **options)
+        try:
+            return super()._deserialize(known, attr, data, **options)
+        except InvalidInputError as error:
+            likely = meant(value, OF_FILTERS) if isinstance(value, str) else None
+            also = "" if likely is None else f": did you mean '{OF_FILTERS[likely]}'?"
+            raise InvalidInputError(f"{error.message}{also}", code=error.code, **error.details) from None
 
 
 class OneCondition(Body):

@@ -25,8 +25,8 @@ class Changes(dict):
 def all_of(depth):
     """Return a filter of OpenAI's protocol with that many levels."""
     inner = {"type": "eq", "key": "n", "value": 1}
-    for _ in range(depth):
-        inner = {"type": "and", "filters": [inner]}
+    for level in range(depth):
+        inner = {"type": ("and", "or")[level % 2], "filters": [inner]}
     return inner
 
 
@@ -232,7 +232,7 @@ WRONG = {
             {"type": "eq", "key": "$and", "value": 1},
             {"type": ["eq"], "key": "n", "value": 1},
             {"type": "and", "filters": []},
-            all_of(40),
+            all_of(200),
         ],
         "ranking_options.score_threshold": [2],
         "ranking_options.hybrid_search.text_weight": [-1],

@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marshmallow import ValidationError
 
-from schemas.errors import InvalidFilterError
+from schemas.errors import InvalidFilterError, InvalidInputError
 from schemas.where import (
     EVERYTHING,
     MAX_COMPARISONS,
@@ -23,6 +24,9 @@ from schemas.where import (
     parse_where,
     to_json,
 )
+from schemas.wire.dify import OPERATORS as OPERATORS_OF_DIFY
+from schemas.wire.dify import Operator
+from schemas.wire.openai.filters import Filters
 
 
 @pytest.mark.parametrize("source", [None, {}, {"$and": [{}]}, {"$or": [{}]}])
@@ -55,6 +59,10 @@ def test_no_filter(source):
         ),
         ({"$not": {"$not": {"$not": {"a": {"$not": {"$not": {"$ne": 1}}}}}}}, Equals("a", 1)),
         ({"": 1}, Equals("", 1)),
+        (
+            {"gte": {"$gte": 1}, "and": True, "a.gte": 1},
+            And((Ordered("gte", "$gte", 1), Equals("and", True), Equals("a.gte", 1))),
+        ),
         ({"a/b~c": {"$eq": 1}}, Equals("a/b~c", 1)),
     ],
     ids=str,
@@ -107,9 +115,28 @@ def test_filters_are_joined_without_those_that_say_nothing():
         ({"a": {"$exists": 1}}, "/a/$exists", "true or false"),
         ({"a": {"$contains": ["x"]}}, "/a/$contains", "not a list"),
         ({"a": {"$not": 1}}, "/a/$not", "object with operators"),
-        ({"a": {"$regex": "x"}}, "/a/$regex", "unknown operator '$regex'"),
-        ({"a": {"b": 1}}, "/a/b", "'a.b'"),
-        ({"$nor": [{"a": 1}]}, "/$nor", "unknown operator '$nor'"),
+        ({"a": {"$regex": "x"}}, "/a/$regex", "unknown operator '$regex': no operator looks into strings"),
+        ({"a": {"b": 1}}, "/a/b", "unknown operator 'b'; a nested field is written 'a.b'"),
+        ({"$nor": [{"a": 1}]}, "/$nor", "{$not: {$or: […]}}"),
+        ({"a": {"gte": 1}}, "/a/gte", "did you mean '$gte'? (a nested field is written 'a.gte')"),
+        ({"a": {"$gtee": 1}}, "/a/$gtee", "did you mean '$gte'?"),
+        ({"a": {"betwen": [1, 2]}}, "/a/betwen", "{$gte: …, $lte: …}"),
+        ({"a": {">=": 1}}, "/a/>=", "did you mean '$gte'?"),
+        ({"a": {"Not In": [1]}}, "/a/Not In", "did you mean '$nin'?"),
+        ({"a": {"is_null": True}}, "/a/is_null", "{$exists: false}"),
+        ({"a": {"$and": [{"b": 1}]}}, "/a/$and", "it joins filters"),
+        ({"AND": [{"a": 1}]}, "/AND", "did you mean '$and'?"),
+        ({"must_not": [{"a": 1}]}, "/must_not", "did you mean '$not'?"),
+        ({"Or": {"a": 1}}, "/Or/a", "did you mean '$or'?"),
+        ({"$OR": [{"a": 1}]}, "/$OR", "did you mean '$or'?"),
+        ({"$gte": 1}, "/$gte", "{field: {$gte: …}}"),
+        ({"$text": {"Contains": "x"}}, "/$text/Contains", "of $text: did you mean '$contains'?"),
+        ({"#id": {"==": "x"}}, "/#id/==", "of #id: did you mean '$eq'?"),
+        (
+            {"#document": {"$regex": "(?=x)"}},
+            "/#document/$regex",
+            "look-ahead and look-behind, is not supported: '(?='",
+        ),
         ({"$and": []}, "/$and", "at least one filter"),
         ({"$or": {"a": 1}}, "/$or", "needs a list"),
         ({"$and": [{"a": 1}, 2]}, "/$and/1", "must be an object"),
@@ -179,6 +206,13 @@ def test_the_number_of_comparisons_has_a_limit(operator):
     with pytest.raises(InvalidFilterError, match=f"more than {MAX_COMPARISONS} comparisons") as refused:
         parse_where({"$or": [{"a": {operator: number}} for number in range(MAX_COMPARISONS + 1)]})
     assert refused.value.details["pointer"] == f"/$or/{MAX_COMPARISONS}/a/{operator}"
+
+
+def test_operators_of_other_products_protocols_are_hinted_at_in_their_words():
+    with pytest.raises(ValidationError, match="did you mean 'gte'"):
+        Filters().deserialize({"type": "and", "filters": [{"type": ">=", "key": "n", "value": 1}]})
+    with pytest.raises(InvalidInputError, match="did you mean '≥'"):
+        Operator(OPERATORS_OF_DIFY).deserialize("$gte")
 
 
 JSON = st.recursive(

@@ -9,19 +9,10 @@ from marshmallow import ValidationError, fields
 from schemas.contracts.vector_stores import OWN_NAMES, SIGN, stored_name
 from schemas.errors import InvalidFilterError
 from schemas.where import Where, parse_where
+from schemas.words.operators import meant
 
-COMPARISONS = {
-    "eq": "$eq",
-    "ne": "$ne",
-    "gt": "$gt",
-    "gte": "$gte",
-    "lt": "$lt",
-    "lte": "$lte",
-    "in": "$in",
-    "nin": "$nin",
-}
+COMPARISONS = {name: f"${name}" for name in ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin")}
 COMPOUNDS = {"and": "$and", "or": "$or"}
-MAX_DEPTH = 8
 
 
 class Filters(fields.Field[Where]):
@@ -30,25 +21,38 @@ class Filters(fields.Field[Where]):
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Where:
         name = attr or "filters"
         try:
-            return parse_where(_as_json(value, name, 0), name)
+            return parse_where(_as_json(value), name)
         except InvalidFilterError as error:
             # A pointer would lead into what was made of the filter.
             raise InvalidFilterError(error.message, field=name) from None
 
 
-def _as_json(source: Any, name: str, depth: int) -> dict[str, Any]:
-    if depth > MAX_DEPTH:
-        raise ValidationError(f"must not be nested deeper than {MAX_DEPTH} levels")
+def _as_json(source: Any) -> Any:
+    """Return a filter as one of ours, however deep it is nested."""
+    whole = [source]
+    left = [whole]
+    while left:
+        parts = left.pop()
+        for place, part in enumerate(parts):
+            kind = part.get("type") if isinstance(part, dict) else None
+            if not isinstance(kind, str) or kind not in COMPOUNDS:
+                parts[place] = _comparison(part, kind)
+                continue
+            within = part.get("filters")
+            if not isinstance(within, list) or not within:
+                raise ValidationError(f"must have a list of filters below '{kind}'")
+            parts[place] = {COMPOUNDS[kind]: [*within]}
+            left.append(parts[place][COMPOUNDS[kind]])
+    return whole[0]
+
+
+def _comparison(source: Any, kind: Any) -> dict[str, Any]:
     if not isinstance(source, dict):
         raise ValidationError("must be an object with a type")
-    kind = source.get("type")
-    if isinstance(kind, str) and kind in COMPOUNDS:
-        parts = source.get("filters")
-        if not isinstance(parts, list) or not parts:
-            raise ValidationError(f"must have a list of filters below '{kind}'")
-        return {COMPOUNDS[kind]: [_as_json(each, name, depth + 1) for each in parts]}
     if not isinstance(kind, str) or kind not in COMPARISONS:
-        raise ValidationError(f"must have a type of {', '.join((*COMPARISONS, *COMPOUNDS))}")
+        likely = meant(kind, (*COMPARISONS.values(), *COMPOUNDS.values())) if isinstance(kind, str) else None
+        also = "" if likely is None else f": did you mean '{likely[1:]}'?"
+        raise ValidationError(f"must have a type of {', '.join((*COMPARISONS, *COMPOUNDS))}{also}")
     key = source.get("key")
     if not isinstance(key, str) or not key or (key.startswith("$") and key[1:] not in OWN_NAMES):
         raise ValidationError("must name an attribute in key")
