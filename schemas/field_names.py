@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any
 
@@ -19,9 +20,10 @@ from schemas.configuration import JsonSchema
 from schemas.errors import InvalidInputError
 from schemas.plurals import counted
 
+ALIKE = 0.75
+"""The similarity from which a name counts as mistyped, if its length is right."""
 SHORT_CHARACTERS = 4
-"""The length up to which a name is matched by spellings one edit away; a longer one is matched by spellings two edits
-away."""
+"""The length up to which a name has one letter more or less where it is mistyped; a longer one may have two."""
 LONGEST_NAME = 64
 """The length up to which a name is taken for a misspelling."""
 MOST_WARNINGS = 20
@@ -196,22 +198,6 @@ def names_of_json_schema(schema: JsonSchema) -> Names:
     return Names({name: _below_json(each) for name, each in schema.get("properties", {}).items()})
 
 
-def edits(one: str, other: str) -> int:
-    """Return how many letters to insert, drop, replace or swap with a neighbour turn `one` into `other`."""
-    if not one or not other:
-        return max(len(one), len(other))
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for place, letter in enumerate(one, start=1):
-        earlier, before, row = before, row, [place]
-        for column, wanted in enumerate(other, start=1):
-            least = min(before[column] + 1, row[-1] + 1, before[column - 1] + (letter != wanted))
-            if place > 1 and column > 1 and letter == other[column - 2] and one[place - 2] == wanted:
-                least = min(least, earlier[column - 2] + 1)
-            row.append(least)
-    return row[-1]
-
-
 def _refuse_what_nearly_fits(
     name: str, place: str, given: Mapping[str, Any], names: Names, noun: str, index: int | None
 ) -> None:
@@ -244,13 +230,14 @@ def _meant(name: str, given: Mapping[str, Any], names: Names) -> tuple[str, str]
 
 @lru_cache(maxsize=4_096)
 def _nearest(folded: str, absent: tuple[str, ...]) -> str | None:
-    near = []
-    for place, ours in enumerate(absent):
-        within = 1 if len(ours) <= SHORT_CHARACTERS else 2
-        distance = edits(folded.replace("_", ""), ours.lower().replace("_", ""))
-        if distance <= within:
-            near.append((distance, place, ours))
-    return min(near)[2] if near else None
+    word = folded.replace("_", "")
+    names = {plain: ours for ours in absent if _is_as_long(word, plain := ours.lower().replace("_", ""))}
+    near = get_close_matches(word, names, n=1, cutoff=ALIKE)
+    return names[near[0]] if near else None
+
+
+def _is_as_long(word: str, ours: str) -> bool:
+    return abs(len(word) - len(ours)) <= (1 if len(ours) <= SHORT_CHARACTERS else 2)
 
 
 def _told(ours: str, names: Names) -> tuple[str, str]:

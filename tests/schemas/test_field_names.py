@@ -6,7 +6,7 @@ from marshmallow import fields
 from schemas import field_names
 from schemas.documents import parse_documents
 from schemas.errors import InvalidInputError
-from schemas.field_names import MOST_UNKNOWN, Names, Unknown, UnknownFieldError, check_names, edits, names_of
+from schemas.field_names import MOST_UNKNOWN, Names, Unknown, UnknownFieldError, check_names, names_of
 from schemas.wire.chat import CHAT
 from schemas.wire.rule_documents import RETRIEVE
 from schemas.wire.search import SEARCH_REQUEST
@@ -19,13 +19,6 @@ from schemas.wire.text_documents import CHUNK_SEARCH, INGEST
 @pytest.fixture
 def unknown():
     return Unknown()
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "number"), [("", "ab", 2), ("where", "where", 0), ("hwere", "where", 1), ("kitten", "sitting", 3)]
-)
-def test_edits(one, other, number):
-    assert edits(one, other) == edits(other, one) == number
 
 
 @pytest.mark.parametrize(
@@ -47,7 +40,7 @@ def test_edits(one, other, number):
         (INGEST, "page_content", "text"),
         (CHAT, "use_rag", "useRag"),
         # The nearest of several.
-        (Names(dict.fromkeys(("max_chunks", "min_chunks", "mix_chunks"))), "mi_chunks", "min_chunks"),
+        (Names(dict.fromkeys(("max_chunks", "min_chunks"))), "mi_chunks", "min_chunks"),
     ],
 )
 def test_a_name_that_nearly_fits_is_refused_with_the_one_meant(schema, name, meant, unknown):
