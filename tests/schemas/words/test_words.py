@@ -109,7 +109,7 @@ AS_THEY_ARE = [
     *(
         r"\pL",
         r"\p{Greek}",
-        r"\P{Lu}",
+        r"\P{Greek}",
         r"\p{IsCyrillic}",
         r"[\p{M}_]",
         r"\u6F22",
