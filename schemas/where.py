@@ -8,17 +8,14 @@ positive one, because `$ne`, `$nin` and `$not_contains` also match documents tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from schemas.errors import InvalidFilterError
 from schemas.json_pointers import escaped
 from schemas.words.operators import hint, meant
 from schemas.words.regular_expressions import BadPatternError, compiled
-
-T = TypeVar("T")
 
 MAX_DEPTH = 64
 """The most operators within one another, as deep as any client of Chroma can nest them; chains of one count once."""
@@ -208,23 +205,6 @@ def parse_where(source: Any, name: str = "where") -> Where:
     return _Parser(name).filter(source, "", 0)
 
 
-def flattened(filters: Iterable[T], inner: Callable[[T], Iterable[T] | None]) -> Iterator[T]:
-    """Yield filters, and in place of one those that `inner` returns for it, if any, however deep that goes.
-
-    A chain of one operator is as long as somebody likes, and the stack is not.
-    """
-    waiting = [iter(filters)]
-    while waiting:
-        for each in waiting[-1]:
-            within = inner(each)
-            if within is not None:
-                waiting.append(iter(within))
-                break
-            yield each
-        else:
-            waiting.pop()
-
-
 class _Parser:
     def __init__(self, name: str) -> None:
         self._name = name
@@ -236,15 +216,23 @@ class _Parser:
 
     def _parts(self, operator: str, filters: list[_Placed], depth: int) -> Iterator[Where]:
         """Yield the parts of a conjunction, or of a disjunction, with those of the same within it."""
-        for source, pointer in flattened(filters, partial(self._inner, operator)):
-            if operator == "$or":
-                yield self.filter(source, pointer, depth)
+        waiting = [iter(filters)]  # no stack of calls: a chain of one operator is as long as somebody likes
+        while waiting:
+            for source, pointer in waiting[-1]:
+                inner = self._inner(operator, source, pointer)
+                if inner is not None:
+                    waiting.append(iter(inner))
+                    break
+                if operator == "$or":
+                    yield self.filter(source, pointer, depth)
+                else:
+                    [(key, operand)] = source.items()
+                    yield self._part(key, operand, f"{pointer}/{escaped(key)}", depth)
             else:
-                [(key, operand)] = source.items()
-                yield self._part(key, operand, f"{pointer}/{escaped(key)}", depth)
+                waiting.pop()
 
-    def _inner(self, operator: str, placed: _Placed) -> list[_Placed] | None:
-        source, pointer = placed
+    def _inner(self, operator: str, source: Any, pointer: str) -> list[_Placed] | None:
+        """Return the filters that make up this one, if it only joins them by the operator."""
         if not isinstance(source, dict):
             raise self._fault(f"a filter must be an object, not {_kind(source)}", pointer)
         if len(source) == 1 and operator in source:

@@ -165,11 +165,11 @@ class SearchEngine:
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best documents by all oracles.
 
-        The receipt names an oracle that failed while others answered. Raises SearchFailedError when none can answer,
-        or only in notes while no collection could be asked; TooManyRequestsError when each was kept from it by the
-        caller's limits, EmbeddingMismatchError when each by the model of the documents, TooSlowError and
-        InvalidInputError when each by the request; InvalidInputError, CollectionNotFoundError for a collection that the request names in
-        full, and what `Reranking.connection_of` raises for the connection that it names.
+        The receipt names an oracle that failed while others answered. Raises SearchFailedError when none can answer, or
+        only in notes while no collection could be asked. When each fails for one reason it is that one:
+        TooManyRequestsError, EmbeddingMismatchError, TooSlowError or InvalidInputError. Raises InvalidInputError,
+        CollectionNotFoundError for a collection that the request names in full, and what `Reranking.connection_of`
+        raises for the connection that it names.
         """
         began = self._clock()
         check_query(request.query)

@@ -40,7 +40,7 @@ SENTENCES = {
     "size length": "nothing asks for the length of a list",
 }
 """Words for what is said in another way → how."""
-NO_PARTS = "no operator looks into strings of the metadata; into the text looks {$text: {$contains: …}}"
+NO_PARTS = "no operator looks inside strings of metadata; {$text: {$contains: …}} looks inside texts"
 FOR_PARTS = "like ilike contains regex regexp match matches text search startswith endswith prefix suffix wildcard"
 
 

@@ -240,14 +240,6 @@ class TestIdsInFilters:
         near = asked(client, docs, query_embedding=[1.0, 0.0], where=where, top_k=9).json
         assert sorted(ids(near)) == found
 
-    @pytest.mark.parametrize(
-        ("operand", "pointer"), [(7, "/$id/0"), ({"$gt": "a"}, "/$id/$gt"), ({"$in": ["a", 1]}, "/$id/$in/1")]
-    )
-    def test_what_is_wrong_has_a_pointer(self, client, docs, operand, pointer):
-        answer = asked(client, docs, query_embedding=[1.0, 0.0], where={"$id": operand})
-        assert (answer.status_code, answer.json["code"]) == (400, "invalid_where")
-        assert answer.json["details"]["pointer"] == pointer
-
 
 TEXTS = {
     "backup": "Backups are kept for thirty days and then removed.",
