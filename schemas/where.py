@@ -23,6 +23,9 @@ MAX_VALUES = 10_000
 MAX_COMPARISONS = 1_000
 """The most of `$gt`, `$gte`, `$lt` and `$lte`: unlike values, each is a step of its own for the database."""
 
+MAX_EXPRESSIONS = 64
+"""The most regular expressions: each may take megabytes, and PostgreSQL reads the texts for each."""
+
 Scalar = bool | int | float | str
 _Placed = tuple[Any, str]
 """A part of a filter, and the JSON Pointer to it."""
@@ -208,7 +211,7 @@ def parse_where(source: Any, name: str = "where") -> Where:
 class _Parser:
     def __init__(self, name: str) -> None:
         self._name = name
-        self._values = self._comparisons = 0
+        self._values = self._comparisons = self._expressions = 0
 
     def filter(self, source: Any, pointer: str, depth: int) -> Where:
         is_joined = isinstance(source, dict) and (len(source) > 1 or "$and" in source)
@@ -297,6 +300,8 @@ class _Parser:
             self._count(1, here)
             one: Where = TextContains(given)
             if name.endswith("regex"):
+                self._expressions += 1
+                self._check_most(self._expressions, MAX_EXPRESSIONS, "regular expressions", here)
                 try:
                     compiled(given)
                 except BadPatternError as error:
@@ -334,8 +339,7 @@ class _Parser:
                 if isinstance(value, bool):
                     raise self._fault(f"{name} compares numbers or strings, not a boolean", pointer)
                 self._comparisons += 1
-                if self._comparisons > MAX_COMPARISONS:
-                    raise self._fault(f"more than {MAX_COMPARISONS} comparisons", pointer, limit=MAX_COMPARISONS)
+                self._check_most(self._comparisons, MAX_COMPARISONS, "comparisons", pointer)
                 return Ordered(field, name, value)
             case "$in":
                 return In(field, self._scalars(name, operand, pointer))
@@ -381,8 +385,11 @@ class _Parser:
 
     def _count(self, values: int, pointer: str) -> None:
         self._values += values
-        if self._values > MAX_VALUES:
-            raise self._fault(f"more than {MAX_VALUES} values", pointer, limit=MAX_VALUES)
+        self._check_most(self._values, MAX_VALUES, "values", pointer)
+
+    def _check_most(self, count: int, most: int, what: str, pointer: str) -> None:
+        if count > most:
+            raise self._fault(f"more than {most} {what}", pointer, limit=most)
 
     def _check_depth(self, depth: int, pointer: str) -> None:
         if depth > MAX_DEPTH:

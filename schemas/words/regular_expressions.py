@@ -23,7 +23,7 @@ class BadPatternError(ValueError):
     """A text is no regular expression; the message says why."""
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=64)  # as many as a filter may have: each takes up to 10 MB
 def compiled(pattern: str) -> Callable[[str], bool]:
     """Return what says whether the expression matches anywhere in a text. Raises BadPatternError."""
     if len(pattern) > MAX_PATTERN_CHARACTERS:

@@ -206,6 +206,8 @@ def test_the_number_of_comparisons_has_a_limit(operator):
     with pytest.raises(InvalidFilterError, match=f"more than {MAX_COMPARISONS} comparisons") as refused:
         parse_where({"$or": [{"a": {operator: number}} for number in range(MAX_COMPARISONS + 1)]})
     assert refused.value.details["pointer"] == f"/$or/{MAX_COMPARISONS}/a/{operator}"
+    with pytest.raises(InvalidFilterError, match="more than 64 regular expressions"):
+        parse_where({"$or": [{"$text": {"$regex": f"{number}{operator}"}} for number in range(65)]})
 
 
 def test_operators_of_other_products_protocols_are_hinted_at_in_their_words():
