@@ -232,7 +232,7 @@ WRONG = {
             {"type": "eq", "key": "$and", "value": 1},
             {"type": ["eq"], "key": "n", "value": 1},
             {"type": "and", "filters": []},
-            all_of(200),
+            all_of(100),
         ],
         "ranking_options.score_threshold": [2],
         "ranking_options.hybrid_search.text_weight": [-1],
