@@ -250,4 +250,3 @@ def test_questions_stand_nowhere_when_they_are_not_to_be_kept_and_metrics_that_c
     its_catalogue.execute("DROP TABLE search_metrics")
     answers = [ask("backups") for _ in range(3)]
     assert [(each["fallbackLevel"], each["results"][0]["content"]) for each in answers] == [(VECTOR, WORDS)] * 3
-    assert without_text.test_client().post("/tools/rag_context_stats").status_code == 503
