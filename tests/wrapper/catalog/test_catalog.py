@@ -107,22 +107,6 @@ def test_a_writer_that_is_refused_or_breaks_the_transaction_harms_nobody_and_lea
     assert _kept(catalog) == [0, 2]
 
 
-@SQLITE
-def test_a_thread_that_is_ended_takes_nobody_with_it(counted):
-    catalog, database = counted
-
-    def ended(transaction):
-        _append(99)(transaction)
-        raise SystemExit
-
-    # The thread that leads the shared commit ends of it; only its own write is lost.
-    outcomes = _commit_behind_one(catalog, database, [_append(0), ended, _append(2)])
-    assert sum(isinstance(outcome, SystemExit) for outcome in outcomes) >= 1
-    assert 99 not in _kept(catalog)
-    survivors = [number for number in (0, 2) if not isinstance(outcomes[number], SystemExit)]
-    assert _kept(catalog) == survivors
-
-
 @pytest.mark.parametrize(("sql", "kind"), [("no SQL", RagError), (f"SELECT 1{'+1' * 100_000}", TooComplexError)])
 def test_what_the_database_refuses_is_no_outage_and_leaves_the_connection_usable(catalog, sql, kind):
     for _ in range(3):
