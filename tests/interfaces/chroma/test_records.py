@@ -230,6 +230,5 @@ def test_an_id_means_its_collection_while_names_change_hands(app, face):
             assert face.post(one, "upsert", ids=["own"], embeddings=[[1, 0]]).json == {}
             assert face.get(one)["metadatas"] == [{"of": "own"}]
             assert face.post(one, "query", query_embeddings=[[1, 0]]).json["ids"] == [["own"]]
-            assert face.post(one, "search", searches=[{}]).json["ids"] == [["own"]]
         swapped.result()
     assert face.get(other)["ids"] == ["foreign"]
