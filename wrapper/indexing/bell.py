@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -43,12 +44,27 @@ class Bell:
         _drain(self._own)
 
     def listen(self) -> None:
-        """Be woken by other processes from now on."""
-        if self._heard is None and self._fifo is not None:
-            with suppress(OSError):
-                with suppress(FileExistsError):
-                    os.mkfifo(self._fifo, 0o600)
-                self._heard = os.open(self._fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        """Be woken by other processes from now on, also when something has taken the FIFO away or its place."""
+        if self._fifo is None or self._is_heard():
+            return
+        self.stop_listening()
+        with suppress(OSError):
+            if self._fifo.exists() and not self._fifo.is_fifo():
+                self._fifo.unlink()
+            with suppress(FileExistsError):
+                os.mkfifo(self._fifo, 0o600)
+            self._heard = os.open(self._fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            if not self._is_heard():  # something else is there by now, which could wake for ever
+                self.stop_listening()
+
+    def _is_heard(self) -> bool:
+        """Return whether what is open is the FIFO that others ring."""
+        if self._fifo is None or self._heard is None:
+            return False
+        with suppress(OSError):
+            there = self._fifo.stat()
+            return stat.S_ISFIFO(there.st_mode) and os.path.samestat(there, os.fstat(self._heard))
+        return False
 
     def stop_listening(self) -> None:
         if self._heard is not None:

@@ -29,7 +29,8 @@ LEAST_BUDGET_BYTES = 64 << 20
 BUDGET_OF_ARRIVING = 2
 """The budget of bodies that arrive, as a multiple of the largest body."""
 BLOCK_BYTES = 1 << 20
-"""The memory that is taken at a time for a body that is larger than `SMALL_BYTES`."""
+"""The memory that is taken at a time for a body that is larger. Smaller ones, which most requests have, never wait for
+large ones that come slowly."""
 TOO_MANY = "Too many large bodies are being read"
 
 
@@ -95,7 +96,7 @@ class ArrivingBudget:
         It raises BusyError when there is no room in time.
         """
         key = object()
-        room_bytes = SMALL_BYTES
+        room_bytes = BLOCK_BYTES
 
         def grow_to(size_bytes: int) -> None:
             nonlocal room_bytes

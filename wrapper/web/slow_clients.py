@@ -27,10 +27,10 @@ class MalformedBodyError(OSError):
 class Patience:
     """The limits that the connections of one process share.
 
-    A client may keep a request waiting for `seconds` in all while it sends, and a second more for each
-    `LEAST_BYTES_PER_SECOND` sent; for `seconds` at a time while it takes the answer, which may have a limit in all
-    (`PatientSocket.finish_within`). At most `waits` requests at a time may wait for longer than `UNNOTICED_SECONDS`:
-    the other threads are for quick clients.
+    A client may keep a request waiting for `seconds` while it sends, and gets a second back for each
+    `LEAST_BYTES_PER_SECOND` sent, so that it is never silent for longer, however much it has sent; for `seconds` at a
+    time while it takes the answer, which may have a limit in all (`PatientSocket.finish_within`). At most `waits`
+    requests at a time may wait for longer than `UNNOTICED_SECONDS`: the other threads are for quick clients.
     """
 
     def __init__(self, seconds: float, waits: int) -> None:
@@ -48,14 +48,14 @@ class PatientSocket(socket.socket):
         self._finish_by = math.inf
         self._give_up: Callable[[], None] = _nothing
         self._waited_seconds = 0.0
-        self._received = 0
+        self._left_seconds = patience.seconds
         self._end: Callable[[], None] = _nothing
         self._holds_next = False
         self._held_back = b""
 
     def begin(self) -> None:
         """Begin a new request, with no wait counted yet."""
-        self._waited_seconds, self._received = 0.0, 0
+        self._waited_seconds, self._left_seconds = 0.0, self._patience.seconds
         self._finish_by, self._give_up = math.inf, _nothing
         self._holds_next, self._held_back = True, b""
 
@@ -93,12 +93,15 @@ class PatientSocket(socket.socket):
             except BlockingIOError:
                 if self.gettimeout() == 0:
                     raise
-                earned = self._received / LEAST_BYTES_PER_SECOND
-                if not self._wait(select.POLLIN, self._patience.seconds + earned - self._waited_seconds):
+                waited = self._waited_seconds
+                is_ready = self._wait(select.POLLIN, self._left_seconds)
+                self._left_seconds -= self._waited_seconds - waited
+                if not is_ready:
                     self.end()
                     raise TimeoutError("The client sends its request too slowly") from None
             else:
-                self._received += len(content)
+                earned = len(content) / LEAST_BYTES_PER_SECOND
+                self._left_seconds = min(self._patience.seconds, self._left_seconds + earned)
                 return content
 
     def sendall(self, content: Any, flags: int = 0) -> None:

@@ -22,6 +22,15 @@ Configured = Collection | CollectionOutcome
 
 DOCUMENT, EMBEDDING = "#document", "#embedding"
 OF_VECTORS = ("space", "embedding_function", "source_key", "hnsw", "spann")
+CONFIGURED: dict[str, tuple[str, ...]] = {
+    "vector_index": OF_VECTORS,
+    "sparse_vector_index": ("embedding_function", "source_key", "bm25"),
+    **dict.fromkeys(("fts_index", *(f"{kind}_inverted_index" for kind in ("string", "int", "float", "bool"))), ()),
+}
+"""What the configuration of each index may have."""
+ONLY_ON = {"vector_index": EMBEDDING, "fts_index": DOCUMENT}
+"""The one key that each of these indexes can be enabled for."""
+RESERVED = ("cmek", "source_attached_function_id")
 VECTORS = f"schema.keys.{EMBEDDING}.float_list.vector_index.config"
 SCHEMA = "schema"
 """Under which name the kept configuration has the schema that was given."""
@@ -43,30 +52,44 @@ def kept_schema(given: Any) -> Json | None:
         return None
     if not isinstance(given, dict) or not given.keys() & {"defaults", "keys"}:
         raise _wrong("schema must be an object with defaults, keys, or both")
+    for name in RESERVED:
+        if given.get(name) is not None:
+            raise _wrong(f"schema.{name} is not supported here")
     kept: Json = {name: _object(given.get(name), f"schema.{name}") for name in ("defaults", "keys")}
-    _check_indexes(kept["defaults"], "schema.defaults")
+    _check_indexes(kept["defaults"], "schema.defaults", None)
     for key, indexes in kept["keys"].items():
         here = f"schema.keys.{key[:SHOWN_CHARACTERS]}"
         if key.startswith("#") and key not in (DOCUMENT, EMBEDDING):
             raise _wrong(f"{here} must not begin with '#', as only {DOCUMENT} and {EMBEDDING} do")
-        kept["keys"][key] = _check_indexes(indexes, here)
-    vectors = vectors_of(kept)
-    if vectors.keys() - set(OF_VECTORS) or not isinstance(vectors.get("source_key", ""), str):
-        raise _wrong(f"{VECTORS} has {', '.join(OF_VECTORS)}, of which source_key is a string")
-    for indexes in (kept["defaults"], *kept["keys"].values()):
-        if _is_enabled(indexes, "sparse_vector", "sparse_vector_index"):
-            raise _wrong("Sparse vector indexing is not enabled in local")
+        kept["keys"][key] = _check_indexes(indexes, here, key)
+    if vectors_of(kept).get("source_key", DOCUMENT) != DOCUMENT:
+        raise _wrong(f"{VECTORS}.source_key must be {DOCUMENT}")
     return kept
 
 
-def _check_indexes(given: Any, here: str) -> Json:
-    """Return the indexes of a key, by the kind of values. Raises InvalidInputError for what are none."""
+def _check_indexes(given: Any, here: str, key: str | None) -> Json:
+    """Return the indexes of a key, of all keys for None, by the kind of values. Raises InvalidInputError for what are
+    none, and for those that a key cannot have."""
     checked = _object(given, here)
     for kind, indexes in checked.items():
+        if key == EMBEDDING and kind != "float_list":
+            raise _wrong(f"{here} may have float_list alone")
         for name, index in _object(indexes, f"{here}.{kind}").items():
-            if not isinstance(_object(index, f"{here}.{kind}.{name}").get("enabled", True), bool):
-                raise _wrong(f"{here}.{kind}.{name}.enabled must be true or false")
-            _object(index and index.get("config"), f"{here}.{kind}.{name}.config")
+            place = f"{here}.{kind}.{name}"
+            is_enabled = _object(index, place).get("enabled", True)
+            if not isinstance(is_enabled, bool):
+                raise _wrong(f"{place}.enabled must be true or false")
+            config = _object(index and index.get("config"), f"{place}.config")
+            if (known := CONFIGURED.get(name)) is not None and (unknown := config.keys() - set(known)):
+                raise _wrong(
+                    f"{place}.config has {min(unknown)[:SHOWN_CHARACTERS]}: known are {', '.join(known) or 'none'}"
+                )
+            if name == "sparse_vector_index" and index and index.get("enabled"):
+                raise _wrong("Sparse vector indexing is not enabled in local")
+            if index and is_enabled and name in ONLY_ON and ONLY_ON[name] != key:
+                raise _wrong(f"{place} can be enabled for {ONLY_ON[name]} alone")
+            if index and is_enabled and (key, name) == (DOCUMENT, "string_inverted_index"):
+                raise _wrong(f"{place} cannot be enabled")
     return checked
 
 
@@ -145,12 +168,6 @@ def _is_disabled(given: Json, key: str, kind: str, index: str) -> bool:
     found = indexes.get(kind)
     found = found.get(index) if isinstance(found, dict) else None
     return isinstance(found, dict) and found.get("enabled") is False
-
-
-def _is_enabled(indexes: Json, kind: str, index: str) -> bool:
-    found = indexes.get(kind)
-    found = found.get(index) if isinstance(found, dict) else None
-    return isinstance(found, dict) and found.get("enabled") is True
 
 
 def _kind(value: Scalar) -> str:

@@ -3,6 +3,7 @@ the one that drains, which wait for it and take over when it ends."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -217,9 +218,14 @@ def test_one_worker_leads_and_the_next_takes_over(workers):
     assert workers.calls.upserts == [("one", ["a"])]
 
 
-def test_a_leader_is_woken_by_another_process(tmp_path):
-    leader, other = (Bell(tmp_path / "bell") for _ in range(2))
+@pytest.mark.parametrize("meanwhile", [lambda fifo: None, Path.unlink, lambda fifo: fifo.rename(fifo.parent / "gone")])
+def test_a_leader_is_woken_by_another_process(tmp_path, meanwhile):
+    fifo = tmp_path / "bell"
+    fifo.touch()  # not ours, and always readable
+    leader, other = Bell(fifo), Bell(fifo)
     other.ring()  # nobody listens yet
+    leader.listen()
+    meanwhile(fifo)
     leader.listen()
     waiting = threading.Thread(target=leader.wait, args=(10 * SECONDS,))
     waiting.start()

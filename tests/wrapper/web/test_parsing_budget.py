@@ -90,14 +90,14 @@ def test_of_bodies_that_arrive_the_first_goes_on_and_others_wait_for_what_they_h
 
     def arrive():
         with budget.body() as grow_to:
-            grow_to(2 * BLOCK_BYTES)
+            grow_to(3 * BLOCK_BYTES)
             done.set()
 
     with budget.body() as first, budget.body(wait_seconds=0) as second:
-        second(parsing_budget.SMALL_BYTES)  # too small to be counted
-        first(2 * BLOCK_BYTES)
+        second(BLOCK_BYTES)  # too small to be counted
+        first(3 * BLOCK_BYTES)
         with pytest.raises(BusyError):
-            second(2 * BLOCK_BYTES)
+            second(3 * BLOCK_BYTES)
         first(9 * BLOCK_BYTES)  # although there is no room: else all could wait for one another
         third = threading.Thread(target=arrive)
         third.start()

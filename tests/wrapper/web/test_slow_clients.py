@@ -80,3 +80,15 @@ def test_the_limit_is_of_one_answer(connected):
 def test_a_client_that_takes_nothing_for_a_while_is_given_up_before_the_limit(connected):
     ours, _ = connected(0.01)
     assert times_given_up(ours, 3600.0) == 0
+
+
+def test_what_a_client_has_sent_earns_it_no_longer_silence_than_it_had_at_first(connected):
+    ours, client = connected(0.01)
+    ours.begin()
+    ours.settimeout(1.0)
+    client.sendall(bytes(60_000))  # a minute, if it counted
+    received = 0
+    while received < 60_000:
+        received += len(ours.recv(60_000))
+    with pytest.raises(TimeoutError):
+        ours.recv(1)
