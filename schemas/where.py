@@ -255,8 +255,8 @@ class _Parser:
         if not name.startswith("$"):
             if isinstance(operand, dict):
                 return self._operators(key, operand, pointer, depth + 1)
-            if isinstance(operand, list) and (logical := meant(key, LOGICAL)):
-                raise self._fault(f"a field is not compared with a list: did you mean '{logical}'?", pointer)
+            if isinstance(operand, list) and (said := hint(key, LOGICAL)):
+                raise self._fault(f"a field is not compared with a list{said}", pointer)
             return Equals(key, self._scalar(operand, pointer))
         self._check_depth(depth + 1, pointer)
         match name:
@@ -271,7 +271,10 @@ class _Parser:
                 part = self.filter(operand, pointer, depth + 1)
                 return negated(part) if is_odd else part
         known = (*LOGICAL, ID, TEXT)
-        said = f": it is written below a field, {{field: {{{key}: …}}}}" if key in OPERATORS else hint(key, known)
+        said = hint(key, known)
+        if key in (*OPERATORS, *TEXT_OPERATORS):
+            below = [name for name, own in (("field", OPERATORS), (TEXT, TEXT_OPERATORS)) if key in own]
+            said = f": it is written below, {' or '.join(f'{{{name}: {{{key}: …}}}}' for name in below)}"
         raise self._unknown(key, said, known, pointer)
 
     def _ids(self, key: str, operand: Any, pointer: str) -> Where:

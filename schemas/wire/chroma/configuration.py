@@ -49,6 +49,7 @@ OLD_NAMES = {
     **{f"hnsw:{name}": name for name in ("space", "num_threads", "batch_size", "resize_factor", "sync_threshold")},
 }
 """What metadata calls parameters in the way of Chroma's early releases."""
+AT_LEAST_TWO = ("hnsw:batch_size", "hnsw:sync_threshold")
 KINDS = {"space": f"one of {', '.join(METRICS)}", "resize_factor": "a positive number"}
 FUNCTIONS = ("legacy", "known", "unknown")
 """The types of embedding functions; a known one has a name and a config."""
@@ -90,6 +91,8 @@ def check_metadata(metadata: Json, field: str) -> None:
             raise _wrong(f"{name} is unknown, expected one of {', '.join(OLD_NAMES)}", name)
         if key in OLD_NAMES:
             _check_parameter(OLD_NAMES[key], value, name)
+            if key in AT_LEAST_TWO and value < 2:
+                raise _wrong(f"{name} must be at least 2", name)
         if isinstance(value, dict):
             raise _wrong(f"{name} must not be an object; a collection is configured by 'configuration'", name)
 
