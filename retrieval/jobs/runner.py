@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import count
 
 import structlog
@@ -26,17 +28,32 @@ LOOK_SECONDS = 0.5
 RETRY_SECONDS = 5.0
 TIDY_SECONDS = 3600.0
 STOP_SECONDS = 5.0
-MAX_CONNECTIONS = 4
-"""The most connections whose files are worked on at the same time."""
+MAX_FILES = 8
+"""The most files that are worked on at the same time."""
+MAX_OF_CONNECTION, MAX_OF_OWNER = 4, 2
+"""The most of them of one connection, and of one owner on one connection."""
+SLOW_SECONDS = 5.0
+"""The time after which the work on a file holds up no other one of its connection any more."""
 EVERYBODY = ""
 """Stands for all connections where a failure is none of the embedding."""
 
 ConnectionsOf = Callable[[Collection[str]], Mapping[str, str]]
 
 
+@dataclass(eq=False, slots=True)
+class _UnderWay:
+    """The work on a file."""
+
+    connection: str
+    file: DueFile
+    began_at: float
+    thread: threading.Thread = field(init=False)
+
+
 class JobRunner:
     """Works on the jobs of a data directory, when no other process does: on one file at a time of each connection that
-    embeds, so that none waits for another one's service, and for their owners in turn.
+    embeds, and on another one beside those that take long, so that none waits for another one's service or text; and
+    for their owners in turn.
 
     `connections_of` returns the connections that embed the documents of collections. A connection that fails for all
     texts is left alone for a while, longer each time. `tidy` is called now and then by the one that leads. `clock`
@@ -69,7 +86,7 @@ class JobRunner:
         self._called, self._has_ended = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
         self._lock = threading.Lock()
-        self._under_way: dict[str, tuple[DueFile, threading.Thread]] = {}
+        self._under_way: list[_UnderWay] = []
         self._failures: dict[str, tuple[int, float]] = {}  # how many one after the other, and until when it rests
         self._due: list[DueFile] = []
         self._connections: Mapping[str, str] = {}
@@ -91,7 +108,7 @@ class JobRunner:
         for each in self._helpers:
             each.close()
         until = time.monotonic() + STOP_SECONDS
-        threads = [self._thread, *(thread for _, thread in self._now_under_way())]
+        threads = [self._thread, *(each.thread for each in self._now_under_way())]
         for thread in threads:
             if thread.is_alive():
                 thread.join(max(0.0, until - time.monotonic()))
@@ -100,9 +117,9 @@ class JobRunner:
             self._spool.give_up_lead()
             return
         # The others wait for a parser or a service, and end with this process: that is no end of theirs.
-        for due, _ in self._now_under_way():
+        for work in self._now_under_way():
             with suppress(RagError):
-                self._jobs.interrupted(due)
+                self._jobs.interrupted(work.file)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -131,7 +148,7 @@ class JobRunner:
                 each.rest()
 
     def _begin_what_can(self) -> None:
-        """Begin with a file of each connection that is neither at work nor resting, for who was served longest ago.
+        """Begin with a file of each connection that is free and does not rest, for who was served longest ago.
 
         What is due is asked for once in a while, and when the work on a file has ended and nothing of that can be
         begun: it takes longer the more jobs wait.
@@ -140,39 +157,59 @@ class JobRunner:
             return
         under_way = self._now_under_way()
         if self._clock() - self._looked_at < LOOK_SECONDS and (
-            self._begin_some() or (under_way and not self._has_ended.is_set())
+            self._begin_some(fresh=False) or (under_way and not self._has_ended.is_set())
         ):
             return
         self._has_ended.clear()
         self._looked_at = self._clock()
-        self._due = self._jobs.due([(file.job_id, file.number) for file, _ in under_way])
+        due = self._jobs.due([(each.file.job_id, each.file.number) for each in under_way])
         with acting_as(SERVICE):
-            self._connections = self._connections_of({each.collection for each in self._due}) if self._due else {}
+            self._connections = self._connections_of({each.collection for each in due}) if due else {}
+        self._due = due
         waiting = {_whose(each) for each in self._due}
         self._served = {whose: turn for whose, turn in self._served.items() if whose in waiting}
-        self._begin_some()
+        self._begin_some(fresh=True)
 
-    def _begin_some(self) -> bool:
-        """Begin with what can be begun of what is due, and return whether there was any."""
+    def _begin_some(self, *, fresh: bool) -> bool:
+        """Begin with what can be begun of what is due, and return whether there was any. Who has a file under way gets
+        another one after all others, so only where it is `fresh` what is due."""
         begun = []
-        for file in sorted(self._due, key=lambda each: self._served.get(_whose(each), -1)):
+        busy = Counter(_whose(each.file) for each in self._now_under_way())
+        for file in sorted(self._due, key=lambda each: (busy[_whose(each)], self._served.get(_whose(each), -1))):
+            if busy[_whose(file)] and not fresh:
+                continue
             connection = self._connections[file.collection]
             with self._lock:
-                is_free = connection not in self._under_way and len(self._under_way) < MAX_CONNECTIONS
-                if not is_free or self._rests(connection) or self._stopping.is_set():
+                if not self._is_free(connection, _whose(file)) or self._rests(connection) or self._stopping.is_set():
                     continue
-                thread = threading.Thread(
-                    target=self._work_on, args=(connection, file), name=f"jobs {connection}", daemon=True
+                work = _UnderWay(connection, file, self._clock())
+                work.thread = threading.Thread(
+                    target=self._work_on, args=(work,), name=f"jobs {connection}", daemon=True
                 )
-                self._under_way[connection] = file, thread
+                self._under_way.append(work)
+            try:
+                work.thread.start()
+            except RuntimeError:  # no room for a thread now
+                with self._lock:
+                    self._under_way.remove(work)
+                raise
             begun.append(file)
             self._served[_whose(file)] = next(self._turns)
-            thread.start()
         self._due = [each for each in self._due if each not in begun]
         return bool(begun)
 
-    def _work_on(self, connection: str, file: DueFile) -> None:
-        outcome = Outcome.SERVICE_FAILS
+    def _is_free(self, connection: str, whose: str) -> bool:
+        others = [each for each in self._under_way if each.connection == connection]
+        slow_from = self._clock() - SLOW_SECONDS
+        return (
+            len(self._under_way) < MAX_FILES
+            and len(others) < MAX_OF_CONNECTION
+            and sum(_whose(each.file) == whose for each in others) < MAX_OF_OWNER
+            and all(each.began_at <= slow_from for each in others)
+        )
+
+    def _work_on(self, work: _UnderWay) -> None:
+        file, outcome = work.file, Outcome.SERVICE_FAILS
         try:
             outcome = self._work.run(file)
         except StoppedError:
@@ -182,14 +219,14 @@ class JobRunner:
         except Exception:
             log.exception("the work on jobs failed in a way nobody expected")
         finally:
-            self._note(connection, outcome)
+            self._note(work.connection, outcome)
             try:
                 if not self._jobs.waiting([file.job_id]):
                     self._spool.remove(file.job_id)
             except RagError as error:
                 log.warning("the files of a job stay for now", job=file.job_id, reason=error.message)
             with self._lock:
-                del self._under_way[connection]
+                self._under_way.remove(work)
             self._has_ended.set()
             self._called.set()
 
@@ -207,9 +244,9 @@ class JobRunner:
     def _rests(self, who: str) -> bool:
         return self._failures.get(who, (0, 0.0))[1] > self._clock()
 
-    def _now_under_way(self) -> list[tuple[DueFile, threading.Thread]]:
+    def _now_under_way(self) -> list[_UnderWay]:
         with self._lock:
-            return list(self._under_way.values())
+            return list(self._under_way)
 
 
 def _whose(file: DueFile) -> str:

@@ -45,9 +45,9 @@ _DUE = (
     f"(SELECT f.number FROM job_files f WHERE f.job_id = j.id AND f.{_UNFINISHED} AND f.due_at_ms <= ?{{others}} "
     "AND NOT EXISTS (SELECT 1 FROM job_files e JOIN jobs k ON k.id = e.job_id WHERE e.place = f.place "
     f"AND e.{_UNFINISHED} AND k.status IN (?, ?) AND k.home = j.home AND k.number < j.number) "
-    "ORDER BY f.number LIMIT 1)"
+    "ORDER BY f.tries, f.number LIMIT 1)"
 )
-"""The number of the first file of a job that is due and waits for no earlier one of the same document."""
+"""The number of the file of a job that is due, waits for no earlier one of the same document and was tried least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,15 +165,17 @@ class StoredJobs:
         return self._database.freely.commit(operation)
 
     def due(self, under_way: Collection[tuple[str, int]] = ()) -> list[DueFile]:
-        """Return the next file of each job of this data directory, the oldest job first, without those that are
-        `under_way`, (id of the job, number) each. Jobs that have nothing left to do end."""
+        """Return the next file of each job of this data directory, those tried least and then the oldest job first,
+        without those that are `under_way`, (id of the job, number) each. Jobs that have nothing left to do end."""
         others = " AND NOT (f.job_id = ? AND f.number = ?)" * len(under_way)
         now_ms = round(self._clock() * 1e3)
         with self._database.read() as transaction:
             rows = transaction.rows(
-                f"SELECT j.id, j.owner, j.wanted, {_DUE.format(others=others)}, "
-                f"EXISTS (SELECT 1 FROM job_files f WHERE f.job_id = j.id AND f.{_UNFINISHED}) "
-                "FROM jobs j WHERE j.home = ? AND j.status IN (?, ?) ORDER BY j.number",
+                "SELECT d.id, d.owner, d.wanted, d.due, d.unfinished FROM (SELECT j.id, j.owner, j.wanted, j.number, "
+                f"{_DUE.format(others=others)} AS due, "
+                f"EXISTS (SELECT 1 FROM job_files f WHERE f.job_id = j.id AND f.{_UNFINISHED}) AS unfinished "
+                "FROM jobs j WHERE j.home = ? AND j.status IN (?, ?)) d "
+                "LEFT JOIN job_files t ON t.job_id = d.id AND t.number = d.due ORDER BY t.tries, d.number",
                 (now_ms, *(each for file in under_way for each in file), *WAITING, self._home, *WAITING),
             )
         for row in rows:

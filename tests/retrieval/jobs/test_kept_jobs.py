@@ -82,7 +82,9 @@ def test_the_next_file_of_each_job_is_due_unless_it_is_under_way_put_aside_or_be
     jobs.put_aside("first", replace(job.files[0], tries=1, code="c", message="m"), seconds=5)
     assert due() == [("first", 1), ("second", 1)]
     clock.now += 5
-    [file], begun = jobs.begin(jobs.due()[0])[0].files, jobs.begin(jobs.due()[0])[1]
+    assert due(("first", 1)) == [("second", 1), ("first", 0)], "what was tried least comes first"
+    again = jobs.due([("first", 1)])[1]
+    [file], begun = jobs.begin(again)[0].files, jobs.begin(again)[1]
     assert (file.number, file.status, file.tries, file.code, begun) == (0, "queued", 1, "c", 2)
     for number in (0, 1):
         jobs.tell("first", told(jobs.one("first", asker=Asker()), number, status="done"))

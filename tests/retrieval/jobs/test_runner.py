@@ -62,6 +62,20 @@ def test_a_connection_that_hangs_holds_up_its_own_files_only_and_no_tidying(part
     eventually(lambda: status(parts, held) == "done")
 
 
+def test_texts_that_hang_hold_up_no_file_of_another_owner_for_long(parts, runner):
+    held = parts.upload(*((f"{number}.md", "HANG") for number in range(9)), owner="ada")
+    others = [parts.upload(*files(owner, 1, 2), owner=owner) for owner in ("bob", "eve")]
+    runner.start()
+    eventually(lambda: len(parts.seen) == 1)
+    parts.seconds += running.SLOW_SECONDS
+    eventually(lambda: {status(parts, each) for each in others} == {"done"})
+    eventually(lambda: parts.seen.count("HANG") == running.MAX_OF_OWNER)
+    parts.seconds += running.SLOW_SECONDS
+    last = parts.upload(*files("last", 1), owner="bob")
+    eventually(lambda: status(parts, last) == "done")
+    assert (status(parts, held), parts.seen.count("HANG")) == ("running", running.MAX_OF_OWNER)
+
+
 @pytest.mark.parametrize("has_owners", [True, False])
 def test_owners_or_where_there_are_none_jobs_take_turns_file_by_file(parts, runner, has_owners):
     names = {"ada": (1, 2, 3), "bob": (1, 2, 3), "eve": (1,)}
@@ -78,6 +92,7 @@ def test_a_connection_that_embeds_nothing_is_left_alone_longer_each_time_and_its
     for tries, seconds in ((1, 1), (2, 2), (3, 5)):
         eventually(lambda tries=tries: runner._failures.get(parts.collection, (0,))[0] == tries)
         assert len(parts.seen) == 2 * tries, "a file, and then a text of no document"
+        assert parts.seen[-2] == f"f{tries}", "the one that was tried least"
         parts.seconds += seconds
         parts.now += seconds
     parts.down = False
