@@ -28,7 +28,6 @@ from registry.trial_diagnosis import (
     MOVED,
     OF_STAGE,
     RECOGNISED,
-    REFUSED,
     USUAL,
     Diagnosis,
     diagnosis_of,
@@ -352,7 +351,8 @@ class _Run:
         error_type = error_type_of(error)
         told = diagnosis_of(name, error_type, error, has_credentials=self._has_credentials)
         is_redirect = told is MOVED and isinstance(error, RagError) and "status" in error.details
-        if is_redirect or (error_type in RECOGNISED and told in (USUAL[error_type], REFUSED)):
+        is_usual = told is USUAL[error_type]
+        if is_redirect or error_type == "unknown" or (error_type in RECOGNISED and is_usual):
             told = self._recognised(name, error_type, told)
         return _StageFailedError(error_type, diagnosis=told)
 
@@ -360,10 +360,10 @@ class _Run:
         if self._address is None:
             return told
         own = self._registry.provider(self._kind, self._provider)
-        known = [each.provider for each in self._registry.entries() if each.provider is not None]
+        known = [each.provider for each in self._registry.entries(self._kind) if each.provider is not None]
         answers = partial(self._answers, is_elsewhere=stage == "authenticate" and self._kind != "rag")
         found = recognised(self._network, self._address, own, known, error_type, answers)
-        is_told = told in (REFUSED, MOVED) or error_type == "network" or own.sign is None
+        is_told = told is not USUAL[error_type] or error_type == "network" or own.sign is None
         return found or (told if is_told else unrecognised(own))
 
     def _answers(self, url: str, seconds: float, *, is_elsewhere: bool) -> bool:

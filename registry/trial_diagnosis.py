@@ -88,6 +88,7 @@ OF_STAGE = {
     ),
 }
 """By stage and error type, where the stage tells more."""
+SERVER_ERROR = 500
 NO_CREDENTIALS = Diagnosis(
     "The service asks for credentials, and none are given", "Fill in the API key, or name the variable that holds it."
 )
@@ -129,6 +130,12 @@ def diagnosis_of(stage: str, error_type: str, error: BaseException, *, has_crede
         return REFUSED
     if error_type == "invalid_config":
         return MOVED
+    status = error.details.get("status") if isinstance(error, RagError) else None
+    if error_type == "unknown" and isinstance(status, int) and status >= SERVER_ERROR:
+        return Diagnosis(
+            f"The service failed (HTTP {status})",
+            "Look into the service's own log, and check the path of the URL and the model.",
+        )
     return OF_STAGE.get((stage, error_type)) or USUAL[error_type]
 
 
@@ -142,9 +149,10 @@ def recognised(
 ) -> Diagnosis | None:
     """Return what is to be told by what answers at a URL, None when that cannot be said.
 
-    Of a service that is not of the kind that `own` connects to, the providers `known` say what it is. It is asked for
-    their signs, without a key. `answers` tries the connection itself, for so many seconds: whether it has models at
-    this URL, and whether it works at another path of the same host and port.
+    Of a service that is not of the kind that `own` connects to, the providers `known`, those of the connection's type,
+    say what it is, unless `own` works nearby. It is asked for their signs, without a key. `answers` tries the
+    connection itself, for so many seconds: whether it has models at this URL, and whether it works at another path of
+    the same host and port.
     """
     ends_at = time.monotonic() + min(LOOKS_SECONDS, network.seconds_left() / 2)
 
@@ -156,6 +164,9 @@ def recognised(
 
     if shows_sign(url, own.sign) or answers(url, seconds()):
         return _of_names(own.connection_schema()) if error_type == "not_found" else None
+    for place in near(url) if error_type != "network" else ():
+        if answers(place, seconds()) or shows_sign(place, own.sign):
+            return _of_path(url.rstrip("/"), place)
     others = {each.sign: each for each in known if each.sign not in (None, own.sign)}
     for sign, other in others.items():
         if shows_sign(url, sign):
@@ -163,9 +174,6 @@ def recognised(
                 f"“{other.display_name}” answers there, not “{own.display_name}”",
                 f"Choose the provider “{other.display_name}” for this address, or correct the URL.",
             )
-    for place in near(url) if error_type != "network" else ():
-        if answers(place, seconds()) or shows_sign(place, own.sign):
-            return _of_path(url.rstrip("/"), place)
     parts = urlsplit(url)
     scheme = "http" if parts.scheme == "https" else "https"
     opposite = parts._replace(scheme=scheme).geturl()

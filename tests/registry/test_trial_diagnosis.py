@@ -6,6 +6,7 @@ import pytest
 import trustme
 
 from registry import trial_diagnosis
+from registry.trial_diagnosis import REFUSED, USUAL
 from tests.registry.hostile import SECRET, failed_stage, response, try_out
 from tests.support.http_stub import running
 from tests.support.live import PATIENCE_SECONDS
@@ -25,14 +26,16 @@ def patient(monkeypatch):
 
 
 class Knowing:
-    """A service that knows these paths, each with its JSON; `requests` are the paths and headers that came."""
+    """A service that knows these paths, each with its JSON, or with a status and JSON; `requests` are the paths and headers that came."""
 
     def __init__(self, paths):
         self.paths, self.requests, self.url = paths, [], ""
 
     def answer(self, method, target, headers, body):
         self.requests.append((target, str(headers)))
-        return (200 if target in self.paths else 404), {}, self.paths.get(target, {})
+        found = self.paths.get(target, (404, {}))
+        status, said = found if isinstance(found, tuple) else (200, found)
+        return status, {"Retry-After": "0"}, said
 
 
 def knowing(paths, tls=None):
@@ -70,6 +73,10 @@ ONE_VECTOR = {"data": [{"index": 0, "embedding": [1.0, 0.5]}]}
 TWO_SCORES = {"results": [{"index": 0, "relevance_score": 0.1}, {"index": 1, "relevance_score": 0.2}]}
 OLLAMA = {"/api/embed": {"embeddings": [[1.0, 0.5]]}}
 CHATS = {"/v1/models": {"data": []}}
+LISTED, ANY_OLLAMA = {"/v1/models": EMBEDS["/models"]}, {"/api/version": {"version": "1"}}
+NOT_FOUND = USUAL["not_found"]
+FAILED = "The service failed (HTTP 500). Look into the service's own log, and check the path of the URL and the model."
+DETAIL = {"detail": [{"type": "missing", "loc": ["body", "user"], "msg": "Field required"}]}
 PLAIN, SCORES = {"/plain/v1/embeddings": ONE_VECTOR}, {"/v1/rerank": TWO_SCORES}
 
 
@@ -77,7 +84,7 @@ PLAIN, SCORES = {"/plain/v1/embeddings": ONE_VECTOR}, {"/v1/rerank": TWO_SCORES}
     ("kind", "provider", "paths", "path", "next_step"),
     [
         ("rag", "chromadb", CHROMA, "/chroma", "Leave the path out of the URL."),
-        ("embedding", "openai", {"/v1/models": EMBEDS["/models"]}, "", "Put /v1 at the end of the URL."),
+        ("embedding", "openai", LISTED | ANY_OLLAMA, "", "Put /v1 at the end of the URL."),
         ("embedding", "openai", EMBEDS, "", "Check Model."),
         ("rag", "chromadb", {}, "", "Check host, port and path of the URL, or choose another provider."),
         ("embedding", "openai", PLAIN, "/plain", "…/v1 answers. Put /v1 at the end of the URL."),
@@ -89,7 +96,11 @@ PLAIN, SCORES = {"/plain/v1/embeddings": ONE_VECTOR}, {"/v1/rerank": TWO_SCORES}
         ("llm", "openai", CHATS, "/v1/chat/completions", "Leave /chat/completions out at the end of the URL."),
         ("llm", "openai", CHATS, "", "Put /v1 at the end of the URL."),
         ("rerank", "cohere", SCORES, "/v1/rerank", "Leave /rerank out at the end of the URL."),
-        ("rerank", "cohere", SCORES, "", "…/v1 answers. Put /v1 at the end of the URL."),
+        ("rerank", "cohere", SCORES | ANY_OLLAMA, "", "…/v1 answers. Put /v1 at the end of the URL."),
+        ("rerank", "cohere", LISTED | {"/rerank": TWO_SCORES}, "/v1", "Leave the path out of the URL."),
+        ("rerank", "cohere", LISTED | {"/v1/rerank": (422, DETAIL)}, "/v1", f"{REFUSED.message}. {REFUSED.next_step}"),
+        ("rerank", "cohere", LISTED | ANY_OLLAMA, "", f"{NOT_FOUND.message}. {NOT_FOUND.next_step}"),
+        ("embedding", "openai", LISTED | {"/v1/embeddings": (500, {"error": "down"})}, "/v1", FAILED),
         (
             "rerank",
             "tei",
