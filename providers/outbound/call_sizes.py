@@ -71,9 +71,10 @@ class Answers(Generic[RowT]):
 class Calls:
     """Asks a service about many texts in as few calls as it takes; safe for use by several threads.
 
-    A call that is refused (400, 413, 422) is made again in parts, and no other failure is: that is less than two calls
-    for each text. When all parts are accepted, the size of the call was at fault, and later calls are no larger until
-    `LASTS_SECONDS` have passed, by any process that shares `known`. A text that is refused alone is at fault itself.
+    A call that is refused (RefusedRequestError) is made again in parts, and no other failure is: that is less than two
+    calls for each text. When all parts are accepted, the size of the call was at fault, and later calls are no larger
+    until `LASTS_SECONDS` have passed, by any process that shares `known`. A text that is refused alone is at fault
+    itself.
     """
 
     def __init__(

@@ -18,11 +18,20 @@ MAX_BEGINNING_CHARS = 60
 MAX_DEPTH = 6
 MAX_FAULTS = 20
 _SENTENCES = ("message", "msg", "detail", "details", "error", "error_description", "title", "status", "reason", "code")
+_OF_REQUEST = re.compile(
+    r"base64|encoding[\W_]?format|\bfloat encoding|\bbatch[ _]size"
+    r"|too (many|large|long)( \w+)? (input|text|document|sequence|token|item|batch)"
+    r"|\b(input|prompt|text|batch|sequence|document|content|payload|token)s?"
+    r"( (length|size|count|is|are|\(?\d+( tokens?)?\)?))* (too (many|large|long|big)|exceeds?\b|(larger|longer) than)",
+    re.IGNORECASE,
+)
+"""The words of a failure (5xx) that is about what was sent: the size of a call, or base64."""
 _HTML_TITLE = re.compile(r"<title[^>]*>(.*?)</title>|<h1[^>]*>(.*?)</h1>", re.IGNORECASE | re.DOTALL)
 
 
 class RefusedRequestError(InvalidInputError):
-    """A service refuses a request (400, 413, 422). `said` is all that it said, without secrets; nobody is shown it."""
+    """A service refuses a request: by 400, 413, 422, or by a 5xx that `is_of_request`. `said` is all that it said,
+    without secrets; nobody is shown it."""
 
     said: str = ""
 
@@ -57,6 +66,11 @@ class RefusedTextsError(InvalidInputError):
         """Return the error for a list in which the texts are so many places later, and for the name that it has."""
         refused, accepted = ({by + place: each for place, each in of.items()} for of in (self.refused, self.accepted))
         return RefusedTextsError(texts, refused, accepted, field)
+
+
+def is_of_request(reason: str | None) -> bool:
+    """Return whether the sentence of a failure says that the request was at fault, which no repetition cures."""
+    return reason is not None and _OF_REQUEST.search(reason) is not None
 
 
 def all_said(content: bytes, redact: Redactor) -> str:

@@ -17,7 +17,7 @@ from providers.outbound import deadlines
 from providers.outbound.http_sessions import ANSWER_PATIENCE, AnswerTimeout, is_read_timeout
 from providers.outbound.json_client import Answer, Dialect
 from providers.outbound.redaction import Redactor
-from providers.outbound.refusals import RefusedRequestError, all_said, reason_in
+from providers.outbound.refusals import RefusedRequestError, all_said, is_of_request, reason_in
 from schemas.errors import ConfigurationError, RagError, UnavailableError
 
 log = structlog.get_logger(__name__)
@@ -36,8 +36,8 @@ class VendorDialect(Dialect):
     """Sentences call the service "the {noun} '{provider}'". `clock` is seconds since the epoch, for Retry-After dates.
 
     UnavailableError: network, timeout, 429, 5xx; timeouts are not repeated. ConfigurationError: 401, 403, 404,
-    redirects, broken TLS. RefusedRequestError: 400, 413, 422. `details.status` is the upstream status, `details.reason`
-    its own words, where there are any.
+    redirects, broken TLS. RefusedRequestError: 400, 413, 422, and 5xx whose words are about the request.
+    `details.status` is the upstream status, `details.reason` its own words, where there are any.
     """
 
     max_answer_bytes = MAX_ANSWER_BYTES
@@ -90,7 +90,7 @@ class VendorDialect(Dialect):
         if status in _NO_ROUTE:
             what = f"does not know the route or the model (HTTP {status}){said}"
             return self._error(ConfigurationError, what, "not_found", status=status, reason=reason)
-        if status in _BAD_REQUEST:
+        if status in _BAD_REQUEST or (status >= HTTPStatus.INTERNAL_SERVER_ERROR and is_of_request(reason)):
             what = f"refuses the request (HTTP {status}){said}"
             refusal = self._error(RefusedRequestError, what, "unknown", status=status, reason=reason)
             refusal.said = all_said(answer.content, redact)

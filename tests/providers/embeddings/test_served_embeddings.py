@@ -44,12 +44,13 @@ def test_a_request_is_repeated_after_a_passing_failure_as_often_as_the_setting_s
 
 @pytest.mark.parametrize(("status", "error_type"), [(429, "rate_limit"), (500, "unknown"), (503, "unknown")])
 def test_a_request_of_many_texts_is_given_up_as_a_whole_after_three_failures(server, openai, waits, status, error_type):
-    server.script = [as_json({"error": {"message": "overloaded"}}, status)] * 3
+    said = "failed to encode inputs: the input queue is too long, too many requests in batch"
+    server.script = [as_json({"error": {"message": said}}, status)] * 3
     with pytest.raises(UnavailableError) as caught:
         openai().embed(["hello"] * 32)
     error = caught.value
-    assert error.details == {"provider": "openai", "error_type": error_type, "status": status, "reason": "overloaded"}
-    assert "overloaded" in error.message
+    assert error.details == {"provider": "openai", "error_type": error_type, "status": status, "reason": said}
+    assert said in error.message
     assert len(server.requests) == 3
     assert len(waits) == 2
 
@@ -175,6 +176,8 @@ STRICT = [{"type": "literal_error", "loc": ["body", "encoding_format"], "msg": "
         as_json({"error": "Unsupported value: base64"}, 400),
         as_json({"message": "encodingFormat is not one of float"}, 400),
         as_json({"errors": {"": ["Extra inputs are not permitted"]}}, 422),
+        as_json({"error": "base64 not implemented"}, 501),
+        as_json({"error": {"message": "Only float encoding is supported"}}, 500),
         Answer(422, b"<html><title>422 Unprocessable Entity</title>"),
         Answer(400),
     ],
@@ -206,8 +209,8 @@ def test_a_service_is_quoted_from_whatever_shape_its_words_come_in(server, opena
     assert failure(openai(api_key=KEY)).details.get("reason") == shown
 
 
-def at_most(texts, refusal):
-    return lambda body: openai_answer(body) if len(body["input"]) <= texts else as_json({"detail": refusal}, 400)
+def at_most(texts, refusal, status=400):
+    return lambda body: openai_answer(body) if len(body["input"]) <= texts else as_json({"detail": refusal}, status)
 
 
 @pytest.fixture
@@ -234,15 +237,17 @@ def sizes_of(server):
 @pytest.mark.parametrize(
     ("refusal", "first", "later"),
     [
-        ("it should not be larger than 10", [32, 10, 10, 10, 2], [10, 10, 10, 2]),
-        ("too many", [32, 16, 8, 8, 8, 8], [8, 8, 8, 8]),
-        ("too many tokens in batch", [32, 16, 8, 8, 8, 8], [8, 8, 8, 8]),
+        (["it should not be larger than 10"], [32, 10, 10, 10, 2], [10, 10, 10, 2]),
+        (["too many"], [32, 16, 8, 8, 8, 8], [8, 8, 8, 8]),
+        (["too many tokens in batch"], [32, 16, 8, 8, 8, 8], [8, 8, 8, 8]),
+        (["input (400 tokens) is too large to process", 500], [32, 16, 8, 8, 8, 8], [8, 8, 8, 8]),
+        (["too many inputs", 500], [32, 16, 8, 8, 8, 8], [8, 8, 8, 8]),
     ],
 )
 def test_a_limit_of_texts_or_tokens_is_found_by_halving_and_known_to_all_who_ask(
     server, sharing, refusal, first, later
 ):
-    server.routes["/v1/embeddings"] = at_most(10, refusal)
+    server.routes["/v1/embeddings"] = at_most(10, *refusal)
     texts = [f"text {number:02}" for number in range(32)]
     vectors = sharing().embed(texts)
     np.testing.assert_array_equal(vectors, [vector(text) for text in texts])
