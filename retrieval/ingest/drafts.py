@@ -42,6 +42,8 @@ INTERNAL = (
     TITLE_IS_FILE_NAME,
 )
 """Metadata that ingestion keeps for itself, or that has a field of its own in answers."""
+FIRST_CHARACTERS = 60
+"""The length of the beginning of a chunk that is told with its failure."""
 _OWN = (*_OF_THE_WHOLE, TITLE_IS_FILE_NAME)
 
 Splitter = Callable[[str], SplitDocument]
@@ -120,6 +122,14 @@ def text_with_heading(text: str, metadata: Metadata) -> str:
     if not isinstance(heading, str) or text.lstrip("# ").startswith(heading):
         return text
     return f"{heading}\n\n{text}"
+
+
+def named_chunk(text: str, place: int | None = None) -> str:
+    """Return what a sentence calls a chunk: its number, from 1, where its place, from 0, is known, and how it
+    begins."""
+    words = " ".join(text.split())
+    shown = words if len(words) <= FIRST_CHARACTERS else f"{words[:FIRST_CHARACTERS].rstrip()}…"
+    return f"A text (“{shown}”)" if place is None else f"Chunk {place + 1} (“{shown}”)"
 
 
 def drafts_of(document: SourceDocument, model: str) -> tuple[list[Draft], Sequence[str]]:

@@ -13,7 +13,8 @@ from functools import partial
 
 from retrieval.clock import utc_now
 from retrieval.ingest.collection_writer import CollectionWriter, Stored
-from retrieval.ingest.drafts import SourceDocument, drafts_of
+from retrieval.ingest.drafts import SourceDocument, drafts_of, named_chunk
+from schemas.errors import InvalidInputError
 from schemas.records import Metadata
 from schemas.where import Equals, Where
 
@@ -78,7 +79,14 @@ def _ingest(
     updated_at = first.get("updated_at", now) if is_same else now
     drafts[0].metadata.update(created_at=first.get("created_at") or now, updated_at=updated_at)
     vectors = writer.vectors(drafts, stored, advance)
-    indexed = writer.write(drafts, vectors, replace_where=where)
+    try:
+        indexed = writer.write(drafts, vectors, replace_where=where)
+    except InvalidInputError as error:
+        index = error.details.get("index")
+        if error.code != "zero_vector" or index is None:
+            raise
+        sentence = f"{named_chunk(drafts[index].text, index)} cannot be stored: {error.message}"
+        raise InvalidInputError(sentence, code=error.code, **error.details) from error
     known = stored.keys() - gone
     return Ingested(
         UNCHANGED if is_same else UPDATED if stored else CREATED,

@@ -21,7 +21,7 @@ from providers.outbound.refusals import RefusedTextsError
 from retrieval.chunking import Chunk, SplitDocument, Syntax
 from retrieval.documents.originals import Originals
 from retrieval.ingest.collection_writer import batches
-from retrieval.ingest.drafts import SourceDocument
+from retrieval.ingest.drafts import SourceDocument, named_chunk
 from retrieval.ingest.files import GivenFile, source_document, unchanged
 from retrieval.ingest.identity import document_id
 from retrieval.ingest.ingestion import UNCHANGED as STORED_ALREADY
@@ -70,8 +70,6 @@ TEXT_TRIES = 2
 PROBE = "connection test"
 PROBE_SECONDS = 20.0
 """How long a call may take that finds out whether the service or a text is at fault."""
-FIRST_CHARACTERS = 60
-"""The length of the beginning of a chunk that is told with its failure."""
 PROGRESS_SECONDS = 1.0
 
 MAX_BEGINNINGS = 10
@@ -330,10 +328,8 @@ class _Progress:
 
     def chunk_of(self, text: str) -> str:
         """Return which chunk this embedded text is of: its number, from 1, and how it begins."""
-        found = next((each for each in self._chunks if text.endswith(each.text)), None)
-        words = " ".join((text if found is None else found.text).split())
-        shown = words if len(words) <= FIRST_CHARACTERS else f"{words[:FIRST_CHARACTERS].rstrip()}…"
-        return f"A text (“{shown}”)" if found is None else f"Chunk {found.chunk_index + 1} (“{shown}”)"
+        found = next((place for place, each in enumerate(self._chunks) if text.endswith(each.text)), None)
+        return named_chunk(text) if found is None else named_chunk(self._chunks[found].text, found)
 
     def tell(self, **changes: Any) -> None:
         self.file = replace(self.file, **changes)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from retrieval.documents.originals import Originals
@@ -388,6 +389,15 @@ def test_a_text_that_is_refused_is_named_at_once(parts):
     embeds(parts, refuses)
     [file] = parts.run().files
     assert (file.status, file.code, len(parts.calls)) == ("failed", "invalid_input", 2)
+    assert file.message.startswith("Chunk 45 (“# Part 44 BAD")
+
+    def zeros_where_bad(connection, texts):
+        return connection.embed(texts) * np.array([["BAD" not in each] for each in texts], dtype=np.float32)
+
+    parts.upload(("bad.md", LONG.replace("Words of part 44", "BAD of part 44")))
+    parts.embed = zeros_where_bad
+    [file] = parts.run().files
+    assert (file.status, file.code, file.tries) == ("failed", "zero_vector", 0)
     assert file.message.startswith("Chunk 45 (“# Part 44 BAD")
 
 
