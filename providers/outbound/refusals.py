@@ -68,9 +68,9 @@ class RefusedTextsError(InvalidInputError):
         return RefusedTextsError(texts, refused, accepted, field)
 
 
-def is_of_request(reason: str | None) -> bool:
-    """Return whether the sentence of a failure says that the request was at fault, which no repetition cures."""
-    return reason is not None and _OF_REQUEST.search(reason) is not None
+def is_of_request(words: str) -> bool:
+    """Return whether the words of a failure say that the request was at fault, which no repetition cures."""
+    return _OF_REQUEST.search(words) is not None
 
 
 def all_said(content: bytes, redact: Redactor) -> str:

@@ -90,10 +90,11 @@ class VendorDialect(Dialect):
         if status in _NO_ROUTE:
             what = f"does not know the route or the model (HTTP {status}){said}"
             return self._error(ConfigurationError, what, "not_found", status=status, reason=reason)
-        if status in _BAD_REQUEST or (status >= HTTPStatus.INTERNAL_SERVER_ERROR and is_of_request(reason)):
+        words = all_said(answer.content, redact)
+        if status in _BAD_REQUEST or (status >= HTTPStatus.INTERNAL_SERVER_ERROR and is_of_request(reason or words)):
             what = f"refuses the request (HTTP {status}){said}"
             refusal = self._error(RefusedRequestError, what, "unknown", status=status, reason=reason)
-            refusal.said = all_said(answer.content, redact)
+            refusal.said = words
             return refusal
         what = f"failed (HTTP {status}){said}"
         if status == HTTPStatus.TOO_MANY_REQUESTS:

@@ -178,6 +178,7 @@ STRICT = [{"type": "literal_error", "loc": ["body", "encoding_format"], "msg": "
         as_json({"errors": {"": ["Extra inputs are not permitted"]}}, 422),
         as_json({"error": "base64 not implemented"}, 501),
         as_json({"error": {"message": "Only float encoding is supported"}}, 500),
+        as_json({"detail": {"encoding_format": ["invalid choice"]}}, 500),
         Answer(422, b"<html><title>422 Unprocessable Entity</title>"),
         Answer(400),
     ],
