@@ -126,6 +126,10 @@ TEXT = "$text"
 """What stands for the text of a document in a filter."""
 TEXT_OPERATORS = ("$contains", "$not_contains", "$regex", "$not_regex")
 CHROMA_NAMES = {"#id": ID, "#document": TEXT}
+LIKE_CHROMA_NAMES = dict.fromkeys(("#id", "#ids"), "#id") | dict.fromkeys(
+    ("#document", "#documents", "#text", "chroma:document"), "#document"
+)
+"""What is taken for one of these names in another spelling, and for no field: a deletion would mean another thing."""
 """What Chroma's clients call these two, understood on every route. No field of that name can be asked for."""
 ASKED_OTHERWISE = {
     type(None): ' (absence is asked with {"$exists": false})',
@@ -252,6 +256,8 @@ class _Parser:
 
     def _part(self, key: str, operand: Any, pointer: str, depth: int) -> Where:
         name = CHROMA_NAMES.get(key, key)
+        if name == key and (like := LIKE_CHROMA_NAMES.get(key.lower())):
+            raise self._fault(f"'{key}' is no field: did you mean '{like}'?", pointer)
         if not name.startswith("$"):
             if isinstance(operand, dict):
                 return self._operators(key, operand, pointer, depth + 1)

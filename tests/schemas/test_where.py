@@ -132,6 +132,7 @@ def test_filters_are_joined_without_those_that_say_nothing():
         ({"$gte": 1}, "/$gte", "{field: {$gte: …}}"),
         ({"$text": {"Contains": "x"}}, "/$text/Contains", "of $text: did you mean '$contains'?"),
         ({"#id": {"==": "x"}}, "/#id/==", "of #id: did you mean '$eq'?"),
+        ({"#Document": {"$not_contains": "x"}}, "/#Document", "did you mean '#document'?"),
         (
             {"#document": {"$regex": "(?=x)"}},
             "/#document/$regex",

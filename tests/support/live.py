@@ -151,7 +151,9 @@ class LiveService:
             answer = requests.get(f"{self.url}/health", timeout=5, verify=self.authority)
         except requests.RequestException:
             return False
-        return answer.status_code == 200 and answer.json()["status"] == "healthy"
+        return answer.status_code == 200 and (
+            answer.json()["status"] == "healthy" or "message" in answer.json()["disk"]
+        )
 
 
 def start_service(directory: Path, **settings: object) -> LiveService:

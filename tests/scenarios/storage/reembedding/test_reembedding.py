@@ -197,8 +197,9 @@ def test_what_cannot_be_embedded_is_named_until_it_is_erased_and_what_is_left_go
 
 @pytest.mark.slow
 def test_no_document_is_blamed_for_what_every_one_is_refused_for_and_many_at_once_go_in_parts(
-    client, name, connection, refuse
+    client, name, connect, refuse
 ):
+    connection = connect("modest")  # whose largest call is remembered
     asked = refuse(lambda texts: True)
     reembed(client, name, connection=connection)
     eventually(lambda: state(client, name)["status"] == "failed")
