@@ -130,7 +130,7 @@ class TestDelete:
             ({"k": {"$in": []}}, None),
             ({"k": {"$nin": []}}, None),
             ({"#embedding": {"$ne": 1}}, None),
-            ({"chroma:document": {"$ne": "One fox"}}, None),
+            ({"chroma:document": {"$ne": "One fox"}}, "/chroma:document"),
             ({"#document": {"$ne": "One fox"}}, "/#document/$ne"),
         ],
     )
