@@ -7,6 +7,7 @@ import os
 import select
 import stat
 import threading
+import weakref
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +24,7 @@ class Bell:
     def __init__(self, fifo: Path | None = None) -> None:
         self._fifo = fifo
         self._own, self._rope = os.pipe()
+        self._close_pipe = weakref.finalize(self, _close, self._own, self._rope)  # also where nobody stops the indexer
         for descriptor in (self._own, self._rope):
             os.set_blocking(descriptor, False)
         self._guard = threading.Lock()
@@ -102,13 +104,17 @@ class Bell:
             if not self._is_closed:
                 self._is_closed = True
                 self.stop_listening()
-                os.close(self._own)
-                os.close(self._rope)
+                self._close_pipe()
 
 
 def _write(descriptor: int) -> None:
     with suppress(BlockingIOError):  # then it is full, which wakes, too
         os.write(descriptor, b"\0")
+
+
+def _close(*descriptors: int) -> None:
+    for each in descriptors:
+        os.close(each)
 
 
 def _drain(descriptor: int) -> None:
