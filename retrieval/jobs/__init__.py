@@ -1,1 +1,1 @@
-"""Jobs: uploaded files wait on the disk, and one process stores them, those of each connection one after the other."""
+"""Jobs: uploaded files wait on the disk, and one process stores them, so that none holds up the others."""

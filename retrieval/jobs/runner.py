@@ -1,4 +1,4 @@
-"""What works on jobs, in the process that leads for as long as that lives: a thread for each connection that embeds."""
+"""What works on jobs, in the process that leads for as long as that lives: a thread for each file under way."""
 
 from __future__ import annotations
 

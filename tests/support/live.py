@@ -117,7 +117,7 @@ class LiveService:
         return read_state(self.data_dir).pid
 
     def wait_until_healthy(self, seconds: float = PATIENCE_SECONDS) -> None:
-        """Return when `/health` says healthy; fail with the log when the service ends or takes longer."""
+        """Return when `/health` says healthy, or that the disk is too full; fail when it ends or is late."""
         eventually(self._is_healthy, seconds=seconds, complaint=self.tail)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
