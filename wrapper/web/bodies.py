@@ -1,6 +1,7 @@
 """Reads and writes bodies: JSON by orjson, gzip, streams of lines, all within bounds.
 
-A body is read to its end before it is refused, so that the next request on the connection starts where it should.
+A body is read to its end before it is refused, so that the next request on the connection starts where it should; one
+that is too large is not, and its refusal is the connection's last answer.
 """
 
 from __future__ import annotations
@@ -33,8 +34,6 @@ from wrapper.web.slow_clients import MalformedBodyError, PatientSocket
 
 READ_BYTES = 1 << 16
 MAX_REQUEST_LINE_BYTES = 32 * 1024
-MOST_DISCARDED = 4
-"""The multiple of the largest body that is still read after the answer is known."""
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 MULTIPART = "multipart/form-data"
@@ -120,7 +119,6 @@ def read_body() -> bytes:
     There is room for it, and to parse it, until `finish_parsing` or the end of the request. Raises PayloadTooLargeError
     when it is too large, BusyError when there is no room in time, and what `body_chunks` raises.
     """
-    _check_size(request.content_length or 0)
     with ExitStack() as stack:
         grow_to = stack.enter_context(_arriving())
         content = BytesIO()
@@ -135,7 +133,9 @@ def read_body() -> bytes:
 
 
 def bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of a body. Raises PayloadTooLargeError for one that is larger than a body may be."""
+    """Yield the pieces of a body. Raises PayloadTooLargeError for one that is larger than a body may be: before the
+    first piece when its length says so."""
+    _check_size(request.content_length or 0)
     received = 0
     for chunk in chunks:
         received += len(chunk)
@@ -247,12 +247,14 @@ def leave_body() -> None:
 def discard_body() -> None:
     """Read the rest of the body, which would otherwise be taken for the next request.
 
-    A client that sends far too much, or what has no end, is not heard to the end, and its connection ends with the
-    answer.
+    A client that sends more than a body may have, or what has no end, is not heard to the end, and its connection ends
+    with the answer.
     """
+    left = int(current_app.config["MAX_BODY_BYTES"])
+    if (request.content_length or 0) > left:
+        leave_body()
     if "body_is_left" in g:
         return
-    left = MOST_DISCARDED * int(current_app.config["MAX_BODY_BYTES"])
     try:
         while left >= 0 and (content := request.stream.read(READ_BYTES)):
             left -= len(content)

@@ -61,7 +61,7 @@ from schemas.names import full_name
 from schemas.wire.error_bodies import error_body
 from wrapper.audit.noted import note_count, note_missing
 from wrapper.observing import metrics
-from wrapper.web.bodies import json_response
+from wrapper.web.bodies import json_response, leave_body
 from wrapper.web.document_paths import hint
 
 log = structlog.get_logger(__name__)
@@ -199,6 +199,8 @@ UNRECORDED = frozenset({"audit_unwritable", "audit_unavailable", "not_recorded"}
 
 def respond(error: RagError, spell: Spelling = error_body) -> Response:
     """Answer a request that failed; log it when the fault is ours, and count it when the caller's limits refuse it."""
+    if isinstance(error, PayloadTooLargeError):
+        leave_body()  # now: its client may send the rest slowly, or never
     done = error.details.get("count")  # of a stream that was stored in part
     if isinstance(done, int) and error.code != NOTHING_DONE:
         note_count(done)

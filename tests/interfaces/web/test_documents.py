@@ -278,7 +278,9 @@ class TestBounds:
 
     def test_an_upload_beyond_the_limit_of_bodies_names_the_part(self, client, leaves_nothing, app, monkeypatch):
         monkeypatch.setitem(app.config, "MAX_BODY_BYTES", 1 << 20)
-        answer = client.post("/api/documents", **large_form(("a.md", b"# A"), ("b.md", b"x" * (2 << 20))))
+        form = large_form(("a.md", b"# A"), ("b.md", b"x" * (2 << 20)))
+        chunked = {"CONTENT_LENGTH": "", "HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input_terminated": True}
+        answer = client.post("/api/documents", **form, environ_overrides=chunked)
         assert (answer.status_code, answer.json["code"]) == (413, "payload_too_large")
         assert answer.json["details"].items() >= {"field": "file", "part": 2, "limit_bytes": 1 << 20}.items()
 
