@@ -337,10 +337,19 @@ class TooSlowError(RagError):
 
 
 class ReadTimeoutError(TooSlowError):
-    """The reads of a request used up their time, or its client left. Less at a time, or at another time, may do."""
+    """The reads of a request used up their time. Less at a time, or at another time, may do."""
 
     code = "read_timeout"
     retry_after_seconds = 10
+
+
+class ClientGoneError(TooSlowError):
+    """The client left before its answer was there, so it was given up; nothing was stored."""
+
+    code = "client_closed_request"
+
+    def __init__(self) -> None:
+        super().__init__("The client closed its side of the connection before the answer was there")
 
 
 class DiskFloorError(RagError):

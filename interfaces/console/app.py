@@ -25,6 +25,7 @@ from interfaces.console.snippets import snippets_of
 from interfaces.console.wire import ReaderLeftError, RefusedError, Wire
 from schemas.errors import (
     BusyError,
+    ClientGoneError,
     ConflictError,
     DiskFloorError,
     NotFoundError,
@@ -193,7 +194,7 @@ def _refused(error: RefusedError) -> AnyResponse:
 
 def _nobody_there(_: ReaderLeftError) -> AnyResponse:
     """Return an answer for the log alone."""
-    return Response(status=status_of(BusyError))
+    return Response(status=status_of(ClientGoneError))
 
 
 def _failed(error: RagError) -> AnyResponse:

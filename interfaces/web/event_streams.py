@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import Any, TypeVar
@@ -11,7 +12,7 @@ from flask import Response
 
 from providers.outbound import deadlines
 from schemas.errors import RagError
-from wrapper.web.bodies import encode, finish_within
+from wrapper.web.bodies import client_watch, encode, finish_within
 from wrapper.web.error_statuses import Spelling
 
 log = structlog.get_logger(__name__)
@@ -36,7 +37,8 @@ def event_stream(
     last event. The parts are closed when the client has all of them, and when it has left.
     """
     first = next(parts)
-    response = Response(_events(first, parts, spell, spell_error, is_unwanted, end), mimetype=EVENT_STREAM)
+    events = _events(first, parts, spell, spell_error, is_unwanted, client_watch(), end)
+    response = Response(events, mimetype=EVENT_STREAM)
     response.call_on_close(parts.close)  # because the first event may never be asked for
     # Proxies may hold answers back until they are whole; nginx is told so in particular.
     response.headers.update({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
@@ -51,6 +53,7 @@ def _events(
     spell: Callable[[Part], dict[str, Any]],
     spell_error: Spelling,
     is_unwanted: Callable[[], bool],
+    has_left: Callable[[], bool],
     end: bytes,
 ) -> Iterator[bytes]:
     with closing(parts):
@@ -61,6 +64,8 @@ def _events(
             if end:
                 yield end
         except RagError as error:
+            if has_left():  # which ended the parts; the answer is cut, and not one that failed
+                raise BrokenPipeError(errno.EPIPE, "The client has left") from None
             if not is_unwanted():
                 log.warning("an answer broke off", code=error.code, reason=error.message, cause=repr(error.__cause__))
             yield _event(spell_error(error))

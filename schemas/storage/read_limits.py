@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
-from schemas.errors import ReadTimeoutError
+from schemas.errors import ClientGoneError, ReadTimeoutError
 
 LOOK_SECONDS = 0.5
 """The interval of the looks whether the client is still there. The first one comes after it, since a client that sends
@@ -27,20 +27,23 @@ class ReadLimit:
         self._clock = clock
         self._ends_at: float | None = None
         self._looks_at = float("inf")
-        self._has_left = False
+        self.has_left = False
+        """Whether the reads were given up because the client has left."""
 
     def check(self) -> None:
-        """Raise ReadTimeoutError when the time is over or the client has left."""
+        """Raise ReadTimeoutError when the time is over, ClientGoneError when the client has left."""
         if self.is_over():
-            reason = "its client has left" if self._has_left else f"it took longer than {self._seconds:g} seconds"
-            raise ReadTimeoutError(f"The read was given up, because {reason}: ask for less at a time")
+            if self.has_left:
+                raise ClientGoneError
+            sentence = f"The read was given up, because it took longer than {self._seconds:g} seconds"
+            raise ReadTimeoutError(f"{sentence}: ask for less at a time")
 
     def is_over(self) -> bool:
         is_late = self.seconds_left() <= 0
         if (now := self._clock()) >= self._looks_at:
             self._looks_at = now + LOOK_SECONDS
-            self._has_left = self._has_left or self._is_gone()
-        return self._has_left or is_late
+            self.has_left = self.has_left or self._is_gone()
+        return self.has_left or is_late
 
     def extend(self, seconds: float) -> None:
         """End in so many seconds, and not when the client leaves: sending the answer will tell."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from schemas.access.credentials_in_text import cleaned, without_credentials
 from schemas.errors import (
+    ClientGoneError,
     CollectionForbiddenError,
     ConfigurationError,
     ConflictError,
@@ -71,6 +72,7 @@ SHORT_WORDS: dict[type[RagError], str] = {
     HostNotAllowedError: "Misdirected request",
     UnsupportedError: OTHER,
     TooManyRequestsError: "Too many requests",
+    ClientGoneError: "Client closed request",
     UnavailableError: "Service Unavailable",
     TooSlowError: "Service Unavailable",
     DiskFloorError: "Insufficient storage",

@@ -23,6 +23,7 @@ ERROR_SAMPLES = {
     "415": {"message": "The body must be JSON", "code": "unsupported_media_type"},
     "421": {"message": "This service is not asked by that name", "code": "host_not_allowed"},
     "429": {"message": "The limit of the key is 2 requests per second", "code": "rate_limited"},
+    "499": {"message": "The client closed its side", "code": "client_closed_request"},
     "507": {"message": "The disk is nearly full", "code": "disk_floor_reached"},
 }
 FACES = {

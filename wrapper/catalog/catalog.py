@@ -83,8 +83,8 @@ class Catalog:
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """Open a read transaction on one snapshot. Raises UnavailableError when the database cannot be read, and
-        ReadTimeoutError when the limit of this thread's reads (`schemas/storage/read_limits.py`) is over, here and in
-        the transaction."""
+        ReadTimeoutError or ClientGoneError when the limit of this thread's reads (`schemas/storage/read_limits.py`) is
+        over, here and in the transaction."""
         limit = read_limits.current()
         if limit is not None:
             limit.check()

@@ -265,7 +265,7 @@ class Database(Protocol):
         """Return one of `errors` as an error of the service."""
 
     def read(self, limit: ReadLimit | None = None) -> AbstractContextManager[Transaction]:
-        """Open a read transaction on one snapshot; its statements end, or raise ReadTimeoutError, with the limit."""
+        """Open a read transaction on one snapshot; its statements end with the limit, as its `check` says."""
 
     def write(self, *, durable: bool = True, wait_seconds: float = WAIT_SECONDS) -> AbstractContextManager[Transaction]:
         """Open the only write transaction at a time, within `wait_seconds`.

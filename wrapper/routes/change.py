@@ -10,11 +10,12 @@ from contextlib import ExitStack
 
 from flask import Blueprint, Response
 
+from schemas.errors import ClientGoneError
 from schemas.wire.storage.change import FOLLOWING, changed_line, last_line
 from wrapper.audit.noted import Noted
 from wrapper.stores.following import Changes
 from wrapper.web.audited import noted_here
-from wrapper.web.bodies import encode
+from wrapper.web.bodies import client_is_gone, encode
 from wrapper.web.callers import unwanted_watch
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import arguments, change_lane, store
@@ -34,6 +35,8 @@ def follow_collection(name: str) -> Response:
     if asked["wait"] and not following.has_changed(name, asked["since"], embedding_model=model):
         change_lane(Lane.FOLLOWING)  # who has something to read does not wait for those who have not
         following.wait(name, asked["since"], asked["wait"], unwanted_watch(), embedding_model=model)
+        if client_is_gone():
+            raise ClientGoneError
         change_lane(Lane.READ)
     with ExitStack() as stack:
         found = following.changes(

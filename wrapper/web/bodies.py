@@ -298,7 +298,7 @@ def _pieces() -> Iterator[bytes]:
             left -= len(piece)
         yield piece
     if left:
-        raise InvalidInputError("The body ends too early", code="body_cut_short")
+        raise _cut_short()
     check_acting()  # whose key has ended while they sent it may not have it carried out
 
 
@@ -320,7 +320,13 @@ def reading() -> Iterator[None]:
     except (OSError, ClientDisconnected) as error:
         if isinstance(error, TimeoutError) or isinstance(error.__context__, TimeoutError):
             raise SlowClientError("The client sends its request too slowly") from None
-        raise InvalidInputError("The body ends too early", code="body_cut_short") from None
+        raise _cut_short() from None
+
+
+def _cut_short() -> InvalidInputError:
+    """Return the error of a body whose client sends no more of it. Most have left; one that still reads is told."""
+    g.body_is_cut = True
+    return InvalidInputError("The body ends too early", code="body_cut_short")
 
 
 def _unpacked(chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -21,6 +21,7 @@ from schemas.access.callers import Caller
 from schemas.access.credentials_in_text import Cleaner, cleaned, through_escapes, without_credentials
 from schemas.errors import (
     BusyError,
+    ClientGoneError,
     CollectionForbiddenError,
     CollectionNotFoundError,
     ConfigurationError,
@@ -102,6 +103,7 @@ STATUS: dict[type[RagError], int] = {
     UnsupportedError: 422,
     ConfigurationError: 409,
     TooManyRequestsError: 429,
+    ClientGoneError: 499,
     BusyError: 503,
     UnavailableError: 503,
     TooSlowError: 503,

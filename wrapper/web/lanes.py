@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from schemas.errors import BusyError
+from schemas.errors import BusyError, ClientGoneError
 from schemas.settings import WrapperSettings
 
 WAIT_SECONDS = 60.0
@@ -95,8 +95,8 @@ class Places:
     ) -> None:
         """Wait for a place, which the caller gives back with `leave`. `before_waiting` is called only if none is free.
 
-        Raises BusyError when too many wait already, when the turn does not come in time, or when the client `is_gone`
-        meanwhile.
+        Raises BusyError when too many wait already or the turn does not come in time, and ClientGoneError when the
+        client `is_gone` meanwhile.
         """
         with self._lock:
             if self._takes_free_place():
@@ -111,8 +111,9 @@ class Places:
             self._waiting.append(turn)
         ends_at = self._clock() + wait_seconds
         while not turn.wait(LOOK_SECONDS):
-            if (self._clock() >= ends_at or is_gone()) and self._gives_up(turn):
-                raise BusyError("Too many requests are waiting")
+            has_left = is_gone()
+            if (has_left or self._clock() >= ends_at) and self._gives_up(turn):
+                raise ClientGoneError if has_left else BusyError("Too many requests are waiting")
 
     def leave(self) -> None:
         with self._lock:
@@ -170,7 +171,7 @@ class Lanes:
         self, lane: Lane, is_gone: Callable[[], bool], before_waiting: Callable[[], object] = lambda: None
     ) -> Callable[[], None]:
         """Wait for a place as `Places.take` does, and return the function that gives it back, which may be called
-        twice. Raises BusyError when no place is free in time."""
+        twice. Raises what `Places.take` does."""
         if lane is Lane.EMBEDDING:
             lane = self._embedding
         places = self._places.get(lane)

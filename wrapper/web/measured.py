@@ -11,9 +11,10 @@ import structlog
 from flask import Response, current_app, g, request
 
 from schemas.access.credentials_in_text import Cleaner, cleaned_beginning, thorough
-from schemas.errors import RagError
+from schemas.errors import ClientGoneError, RagError
 from schemas.observing import spans
 from schemas.observing.spans import RequestSpan, Tracer
+from schemas.storage import read_limits
 from wrapper.observing import metrics
 from wrapper.observing.recent import RecentRequests
 from wrapper.web import request_parts
@@ -71,7 +72,7 @@ def end(response: Response) -> None:
         method=request.method,
         route=_route(),
         path="" if request.endpoint in QUIET else for_logs(request.path),
-        status=response.status_code,
+        status=STATUS[ClientGoneError] if _has_left() else response.status_code,
         request_id=g.request_id,
         plan=g.get("plan"),
         kind=OTHER if route is None else KINDS.get(route.lane, OTHER),
@@ -89,6 +90,12 @@ def end(response: Response) -> None:
     stream = _Stream(asked, response.iter_encoded())
     response.response = iter(stream)
     response.call_on_close(stream.close)  # because its first part may never be asked for
+
+
+def _has_left() -> bool:
+    """Return whether the client left within its body or while it was read for: what is answered then, nobody wanted."""
+    limit = read_limits.current()
+    return "body_is_cut" in g or (limit is not None and limit.has_left)
 
 
 def _route() -> str:
@@ -119,10 +126,14 @@ class _Asked:
     recent: RecentRequests
     span: RequestSpan | None
 
-    def tell(self, sent_bytes: int, *, first_byte_seconds: float | None = None, cut: bool = False) -> None:
+    def tell(
+        self, sent_bytes: int, *, first_byte_seconds: float | None = None, cut: bool = False, has_left: bool = False
+    ) -> None:
+        """Count and log the request; one whose client `has_left` before the end counts as that alone."""
         seconds = time.perf_counter() - self.began
+        status = STATUS[ClientGoneError] if has_left else self.status
         method = metrics.known_method(self.method)
-        metrics.REQUESTS.labels(method, self.route, self.status).inc()
+        metrics.REQUESTS.labels(method, self.route, status).inc()
         metrics.REQUEST_SECONDS.labels(method, self.route).observe(seconds)
         metrics.RESPONSE_BYTES.labels(self.route).inc(sent_bytes)
         if first_byte_seconds is not None or cut:
@@ -131,10 +142,10 @@ class _Asked:
             metrics.FIRST_BYTE_SECONDS.labels(self.route).observe(first_byte_seconds)
         if self.plan is not None:
             metrics.QUERY_PLANS.labels(self.plan).inc()
-        failed = cut or self.status >= STATUS[RagError]
+        failed = (cut and not has_left) or status >= STATUS[RagError]
         self.recent.count(self.kind, seconds, failed=failed)
         if self.span is not None:
-            self.span.end(self.status, {"rag.request_id": self.request_id, "rag.bytes": sent_bytes, "rag.cut": cut})
+            self.span.end(status, {"rag.request_id": self.request_id, "rag.bytes": sent_bytes, "rag.cut": cut})
         if not self.path:
             return
         known: dict[str, object] = {} if self.plan is None else {"plan": self.plan}
@@ -142,11 +153,13 @@ class _Asked:
             known["first_byte_ms"] = round(first_byte_seconds * 1e3, 2)
         if cut:
             known["cut"] = True
+        if status == STATUS[ClientGoneError]:
+            known["code"] = ClientGoneError.code
         log.info(
             "request",
             method=self.method,
             path=self.path,
-            status=self.status,
+            status=status,
             latency_ms=round(seconds * 1e3, 2),
             bytes=sent_bytes,
             request_id=self.request_id,
@@ -163,6 +176,7 @@ class _Stream:
         self._sent_bytes = 0
         self._first_byte_seconds: float | None = None
         self._is_whole = False
+        self._has_left = True
         self._is_told = False
 
     def __iter__(self) -> Iterator[bytes]:
@@ -174,6 +188,9 @@ class _Stream:
                 yield part
                 self._sent_bytes += len(part)
             self._is_whole = True
+        except BaseException as error:
+            self._has_left = isinstance(error, GeneratorExit | BrokenPipeError)
+            raise
         finally:
             self._tell()
 
@@ -186,7 +203,8 @@ class _Stream:
     def _tell(self) -> None:
         if not self._is_told:
             self._is_told = True
-            self._asked.tell(self._sent_bytes, first_byte_seconds=self._first_byte_seconds, cut=not self._is_whole)
+            cut, first = not self._is_whole, self._first_byte_seconds
+            self._asked.tell(self._sent_bytes, first_byte_seconds=first, cut=cut, has_left=cut and self._has_left)
 
 
 def _in_span(span: RequestSpan, content: Iterable[bytes]) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from marshmallow import Schema
 from schemas.access.callers import Scope, check_acting
 from schemas.access.owners import OPEN
 from schemas.access.table import Door
-from schemas.errors import BusyError, InvalidInputError, RagError
+from schemas.errors import BusyError, ClientGoneError, InvalidInputError, RagError
 from schemas.field_names import Unknown, check_names
 from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT, check_database
 from schemas.storage import read_limits
@@ -57,16 +57,17 @@ def declared() -> Route | None:
 
 def enter_lane(lane: Lane) -> None:
     """Wait for a place in the lane, which the request keeps until it ends. Raises BusyError when none is free in time,
-    or when something was erased meanwhile and the lane is one of `KEEPING`."""
+    or when something was erased meanwhile and the lane is one of `KEEPING`, and ClientGoneError."""
     lanes: Lanes = current_app.extensions["rag.lanes"]
     erasures_before: list[int] = []
     try:
         g.leave = lanes.enter(lane, client_is_gone, lambda: erasures_before.append(_erasures()))
         if erasures_before and lane in KEEPING and erasures_before != [_erasures()]:
             raise BusyError("Something was erased while this request waited for its turn")
-    except BusyError as error:
-        metrics.REFUSED_REQUESTS.labels(error.code).inc()
-        metrics.LANE_REFUSED.labels(lanes.name_of(lane)).inc()
+    except (BusyError, ClientGoneError) as error:
+        if isinstance(error, BusyError):
+            metrics.REFUSED_REQUESTS.labels(error.code).inc()
+            metrics.LANE_REFUSED.labels(lanes.name_of(lane)).inc()
         leave_body()
         raise
     check_acting()  # a place may come after a minute

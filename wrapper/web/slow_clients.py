@@ -81,7 +81,8 @@ class PatientSocket(socket.socket):
         self._end()
 
     def is_gone(self) -> bool:
-        """Return whether the client sends nothing more, as after closing the connection, and waits for no answer."""
+        """Return whether the client sends nothing more. One that has closed the connection cannot be told from one that
+        still reads until something is sent to it, so it has left, as for nginx and for Go's server."""
         poll = select.poll()
         poll.register(self, NO_MORE)
         return bool(poll.poll(0))

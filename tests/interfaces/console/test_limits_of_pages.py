@@ -126,7 +126,7 @@ def test_a_page_that_waits_for_its_turn_gives_it_up_when_its_reader_leaves(app, 
         page = pool.submit(admin.client.get, "/console/collections/left/map", environ_overrides=connection)
         eventually(waiting)
         browser.close()
-        assert page.result(timeout=PATIENCE_SECONDS).status_code == 503
+        assert page.result(timeout=PATIENCE_SECONDS).status_code == 499
         assert waiting() == 0
 
 
@@ -134,7 +134,7 @@ def test_a_page_whose_reader_has_left_asks_for_nothing(app, admin, reader):
     browser, connection = reader
     browser.close()
     answer = admin.client.get("/console/collections", environ_overrides=connection)
-    assert (answer.status_code, answer.data) == (503, b"")
+    assert (answer.status_code, answer.data) == (499, b"")
 
 
 class Looks:

@@ -11,7 +11,7 @@ from flask import Blueprint, Flask
 
 from schemas.access.callers import Scope
 from schemas.access.table import Access
-from schemas.errors import BusyError, ConfigurationError
+from schemas.errors import BusyError, ClientGoneError, ConfigurationError
 from schemas.settings import WrapperSettings
 from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.web.bodies import NDJSON
@@ -33,7 +33,7 @@ def ask():
             try:
                 places.take(is_gone, **options)
                 thread.outcome = "taken"
-            except BusyError as error:
+            except (BusyError, ClientGoneError) as error:
                 thread.outcome = error
 
         thread = threading.Thread(target=take)
@@ -82,7 +82,7 @@ def test_a_client_that_leaves_or_waits_too_long_gives_up_its_turn(ask):
     places = Places(Width(at_once=1, waiting=1))
     places.take(_stays)
     gone = ask(places, lambda: True)
-    eventually(lambda: isinstance(gone.outcome, BusyError))
+    eventually(lambda: isinstance(gone.outcome, ClientGoneError))
     late = ask(places, wait_seconds=0)
     eventually(lambda: isinstance(late.outcome, BusyError))
     later = ask(places)

@@ -1,18 +1,32 @@
 """What is logged and counted of an answer that is streamed: at its real end."""
 
+import socket
 import threading
+from collections import Counter
 
 import pytest
 from flask import Flask, Response, g
 
+from schemas.storage import read_limits
 from tests.support.live import PATIENCE_SECONDS
 from tests.support.logs import logs_of
 from wrapper.observing import metrics
 from wrapper.observing.recent import RecentRequests
 from wrapper.web import measured
 from wrapper.web.route_table import RouteTable
+from wrapper.web.slow_clients import Patience, PatientSocket
 
 ROUTE = "/streams/{id}"
+TOOL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rag_collections", "arguments": {}}}
+CUT = {"method": "POST", "environ_overrides": {"CONTENT_LENGTH": "1000"}}
+CALLS = {
+    "read": {"path": "/collections"},
+    "chroma": {"path": "/api/v2/tenants/default_tenant/databases/default_database/collections"},
+    "openai": {"path": "/v1/vector_stores"},
+    "mcp": {"path": "/mcp", "method": "POST", "json": TOOL},
+    "body": {"path": "/collections", "content_type": "application/json", **CUT},
+    "upload": {"path": "/api/documents", "content_type": "multipart/form-data; boundary=b", **CUT},
+}
 
 
 @pytest.fixture
@@ -84,15 +98,16 @@ def test_a_stream_whose_reader_has_gone_is_told_of_as_cut(client, entries, taken
         next(parts)
     answer.close()
     (entry,) = entries
-    assert entry["cut"] is True
+    assert (entry["cut"], entry["status"], entry["code"]) == (True, 499, "client_closed_request")
     assert counted(metrics.STREAMS_CUT, ROUTE) == before + 1
+    assert client.application.extensions[measured.RECENT].minutes()[-1].total.errors == 0
 
 
 def test_a_stream_that_fails_is_told_of_as_cut_and_failed(client, entries):
     with pytest.raises(ValueError, match="the source is gone"):
         client.get("/broken", buffered=True)
     (entry,) = entries
-    assert (entry["cut"], entry["bytes"]) == (True, 5)
+    assert (entry["cut"], entry["bytes"], entry["status"]) == (True, 5, 200)
     assert client.application.extensions[measured.RECENT].minutes()[-1].total.errors == 1
 
 
@@ -100,6 +115,21 @@ def test_a_file_that_is_passed_through_is_measured_to_its_end(client, entries):
     assert client.get("/file").data == b"abc"
     (entry,) = entries
     assert (entry["bytes"], "cut" in entry) == (3, False)
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_request_whose_client_has_left_counts_as_that_alone(app, monkeypatch, call):
+    def statuses():
+        counted = [each for each in next(iter(metrics.REQUESTS.collect())).samples if each.name.endswith("_total")]
+        return Counter(each.labels["status"] for each in counted for _ in range(int(each.value)))
+
+    monkeypatch.setattr(read_limits, "LOOK_SECONDS", -1.0)
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    with PatientSocket(ours.detach(), Patience(1.0, 1)) as connection:
+        before = statuses()
+        app.test_client().open(**call, environ_base={"gunicorn.socket": connection})
+    assert statuses() - before == {"499": 1}
 
 
 def test_methods_and_paths_that_clients_invent_make_no_series(client, entries):
