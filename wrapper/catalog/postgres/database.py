@@ -44,7 +44,7 @@ from wrapper.catalog.contract import (
 from wrapper.catalog.postgres import text
 from wrapper.catalog.postgres.own_tables import own_tables
 from wrapper.catalog.postgres.place import SCHEMA, enter_schema, find_schema, make_schema, rows_of
-from wrapper.catalog.postgres.transaction import VALUE_BYTES, PostgresDialect, PostgresTransaction
+from wrapper.catalog.postgres.transaction import VALUE_BYTES, PostgresDialect, PostgresTransaction, WatchedConnection
 
 log = structlog.get_logger(__name__)
 
@@ -149,9 +149,9 @@ class PostgresDatabase:
             for port in ports
         ]
 
-    def connect(self) -> psycopg.Connection:
+    def connect(self) -> WatchedConnection:
         """Open a connection in autocommit mode, which the caller closes."""
-        connection = psycopg.connect(**self._address, autocommit=True)
+        connection = WatchedConnection.connect(**self._address, autocommit=True)
         text.register(connection)
         settings = SESSION.format(lock=LOCK_SECONDS * 1000, statement=int(self._statement_seconds * 1e3))
         connection.execute(settings.encode(), prepare=False)

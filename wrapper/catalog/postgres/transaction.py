@@ -9,11 +9,13 @@ the first part alone.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import count
 from typing import Any
 
 import psycopg
+from psycopg.abc import RV, PQGen
 from psycopg.pq import TransactionStatus
 
 from schemas.storage.read_limits import ReadLimit
@@ -29,6 +31,8 @@ from wrapper.catalog.words.index import WordIndex
 VALUE_BYTES = 512
 CACHED_CHARACTERS = 4_000
 TEXTS_AT_ONCE = 500
+CANCEL_SECONDS = 5.0
+"""How long asking the server to cancel a statement may take."""
 
 
 class PostgresDialect:
@@ -95,15 +99,40 @@ class PostgresDialect:
         return value[: self._value_bytes], value[self._value_bytes :]
 
 
+class WatchedConnection(psycopg.Connection):
+    """A connection on which the running statement is cancelled when `limit` is over, as when its client leaves.
+
+    psycopg resumes what waits for the server every 0.1 seconds, and it is looked at then: it takes no thread.
+    """
+
+    limit: ReadLimit | None = None
+
+    def wait(self, gen: PQGen[RV], *args: Any, **options: Any) -> RV:
+        return super().wait(gen if self.limit is None else self._watched(gen, self.limit), *args, **options)
+
+    def _watched(self, gen: PQGen[RV], limit: ReadLimit) -> PQGen[RV]:
+        is_cancelled = False
+        try:
+            awaited = next(gen)
+            while True:
+                if not (ready := (yield awaited)) and not is_cancelled and limit.is_over():
+                    is_cancelled = True
+                    with suppress(psycopg.Error):  # the statement has a timeout, too
+                        self.cancel_safe(timeout=CANCEL_SECONDS)
+                awaited = gen.send(ready)
+        except StopIteration as end:
+            result: RV = end.value
+            return result
+
+
 class PostgresTransaction(Transaction):
     """A transaction on a connection in autocommit mode, whose session has a deadline for each statement."""
 
     _cursor_numbers = count()
 
-    def __init__(self, connection: psycopg.Connection, dialect: PostgresDialect, statement_seconds: float) -> None:
+    def __init__(self, connection: WatchedConnection, dialect: PostgresDialect, statement_seconds: float) -> None:
         self.dialect = dialect
         self._statement_seconds = statement_seconds
-        self._limit: ReadLimit | None = None
         self.connection = connection
         self._cursor = connection.cursor(binary=True)
         # Several statements can be sent at once only without parameters and without binary results.
@@ -118,7 +147,7 @@ class PostgresTransaction(Transaction):
     def begin(self, statements: str, *, limited: bool, limit: ReadLimit | None = None) -> None:
         """Begin with several statements in one round trip; `limited` is false when they lift the deadline. The rest of
         the transaction ends with `limit`."""
-        self._limit = limit
+        self.connection.limit = limit
         if limit is not None and limit.seconds_left() < self._statement_seconds:
             statements = f"{statements}; {self._timeout(limited=True)}"
         self._plain.execute(statements.encode(), prepare=False)
@@ -126,6 +155,7 @@ class PostgresTransaction(Transaction):
         self._matching.clear()
 
     def commit(self, statements: str = "COMMIT") -> None:
+        self.connection.limit = None
         self._plain.execute(statements.encode(), prepare=False)
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
@@ -145,8 +175,8 @@ class PostgresTransaction(Transaction):
             cursor.execute(_translated(sql), parameters)
             while rows := cursor.fetchmany(rows_at_once):
                 yield rows
-                if self._limit is not None:
-                    self._limit.check()
+                if self.connection.limit is not None:
+                    self.connection.limit.check()
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         self._lift_limit()
@@ -183,6 +213,7 @@ class PostgresTransaction(Transaction):
         return self.dialect.one_of("d.position", found)
 
     def roll_back(self) -> None:
+        self.connection.limit = None
         try:
             self.connection.rollback()
         except psycopg.Error:
@@ -190,8 +221,8 @@ class PostgresTransaction(Transaction):
             self.connection.close()
 
     def _read(self, sql: str, parameters: Sequence[Any]) -> psycopg.Cursor[Row]:
-        if self._limit is not None:
-            self._limit.check()
+        if self.connection.limit is not None:
+            self.connection.limit.check()
         if not self._limited:
             self._plain.execute(self._timeout(limited=True).encode(), prepare=False)
             self._limited = True
@@ -206,8 +237,8 @@ class PostgresTransaction(Transaction):
         """Return the statement that bounds those that follow: by the limit of reads, and where `limited` by that of one
         statement."""
         seconds = [self._statement_seconds] if limited else []
-        if self._limit is not None:
-            seconds.append(max(0.001, self._limit.seconds_left()))
+        if self.connection.limit is not None:
+            seconds.append(max(0.001, self.connection.limit.seconds_left()))
         return f"SET LOCAL statement_timeout = {int(min(seconds, default=0) * 1e3)}"
 
 
