@@ -23,6 +23,8 @@ SHOWN_CHARACTERS = 60
 """The most characters of a key that an error quotes."""
 ATTRIBUTES = "attributes."
 """Begins the names of metadata that others gave, and that the service has for something else."""
+UNNAMEABLE = ("$", "#", "chroma:")
+"""Begin the names that a filter takes for something else."""
 RESERVED_PREFIXES = ("hnsw:", "chroma:")
 
 
@@ -98,9 +100,10 @@ def _check_size(metadata: Metadata, field: str, index: int | None) -> None:
 
 def set_apart(said: Metadata, known: Metadata, more: Container[str] = ()) -> Metadata:
     """Return what the service knows of a document, and what others say of it: a name of theirs that the service has
-    too, or keeps for itself in `more`, goes below `attributes.`, where filters find it."""
+    too, or keeps for itself in `more`, or that no filter could name, goes below `attributes.`, where filters find
+    it."""
     return {
-        ATTRIBUTES + name if name in known or name in more else name: value
+        ATTRIBUTES + name if name in known or name in more or name.startswith(UNNAMEABLE) else name: value
         for name, value in said.items()
         if name not in known or value != known[name]
     } | known

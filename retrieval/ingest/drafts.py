@@ -54,7 +54,7 @@ class SourceDocument:
     """A document before it is split.
 
     `title` is a heading for the model that reads the text, unless `title_is_file_name`. `metadata` goes to every chunk,
-    names that ingestion sets itself as `set_apart` has them; `kind` does where the metadata have none. `hash` is the
+    names that ingestion sets itself as `set_apart` has them. `hash` is the
     caller's hash of the content, if it has one. Section ids begin with `sections`, by default with the document's id.
     `marks` say on which page, sheet or slide lines are, and `has_own_lines` whether lines are those of the file;
     `warnings` are those of reading it.
@@ -184,9 +184,9 @@ def _draft(document: SourceDocument, chunk: Chunk, model: str) -> Draft:
         known["start_line"] = chunk.start_line
     if document.title_is_file_name:
         known[TITLE_IS_FILE_NAME] = True
-    metadata = set_apart(document.metadata, known, (*_OWN, "content_hash"))
     if document.kind:
-        metadata.setdefault(KIND, document.kind)
+        known[KIND] = document.kind
+    metadata = set_apart(document.metadata, known, (*_OWN, "content_hash"))
     return Draft(
         id=chunk_id(document.id, chunk.chunk_index),
         text=chunk.text,

@@ -108,7 +108,8 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
     title = read.title or (highest_heading(text) if isinstance(text, MarkdownDocument) else None)
     split, tags = chunking.splitter(read.syntax), merged_tags(merged_tags(file.tags, file.metadata), read.metadata)
     said = {**read.metadata, **file.metadata}
-    if isinstance(said.get("tags"), list):  # they are among those above
+    told = said.get("tags")
+    if isinstance(told, list) and all(isinstance(tag, str) for tag in told):  # they are among those above
         del said["tags"]
     own = {
         "source": file.source,
@@ -122,7 +123,7 @@ def source_document(file: GivenFile, *, reader: DocumentReader, chunking: Chunki
         id=document_id(file.source),
         title=title or path.name,
         text=read.text,
-        metadata=set_apart(said, own, PLACES),
+        metadata=set_apart(said, own, (*PLACES, "tags")),
         split=lambda _: split(text),
         hash=file.digest,
         sections=file.source,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError
-from schemas.metadata import ATTRIBUTES
+from schemas.metadata import ATTRIBUTES, UNNAMEABLE
 from schemas.records import Metadata
 
 IN_PROGRESS, COMPLETED, FAILED, CANCELLED = FILE_STATUSES = ("in_progress", "completed", "failed", "cancelled")
@@ -22,10 +22,6 @@ OWN_NAMES = frozenset(
     }
 )
 """Metadata of chunks that the service sets itself: attributes of these names are stored as others."""
-
-
-SIGN = "#"
-"""What Chroma's names of ids and texts begin with, which filters know."""
 LANGUAGE = "language"
 """Metadata that a client may set: a text is the language of the file, and anything else an attribute like others."""
 
@@ -44,7 +40,7 @@ def attribute_name(stored: str) -> str:
 
 def _is_taken(name: str) -> bool:
     inner = name.removeprefix(ATTRIBUTES)
-    return name in OWN_NAMES or name == LANGUAGE or name.startswith(SIGN) or (inner != name and _is_taken(inner))
+    return name in OWN_NAMES or name == LANGUAGE or name.startswith(UNNAMEABLE) or (inner != name and _is_taken(inner))
 
 
 class StoreFileNotFoundError(NotFoundError):

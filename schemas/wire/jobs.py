@@ -11,7 +11,6 @@ from marshmallow import ValidationError
 from schemas.contracts.jobs import INGEST, ON_CONFLICT, REPLACE, STATUSES, Job, JobFile, Uploaded, Wanted
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
-from schemas.records import Metadata
 from schemas.wire.body import Body
 from schemas.wire.checked_fields import CollectionName, ownership
 from schemas.wire.fields import Choice, Count, Names, Text, TruthText
@@ -34,25 +33,16 @@ class TagsText(Names):
 
 
 class MetadataText(Text):
-    """The metadata of a document, written as JSON. Those that the service itself reads have the type it reads."""
+    """The metadata of a document, written as JSON."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Any:
         text = super()._deserialize(value, attr, data, **options)
         try:
-            return _with_known_types(check_metadata(decode(text.encode()) if text.strip() else {}))
+            return check_metadata(decode(text.encode()) if text.strip() else {})
         except (orjson.JSONDecodeError, UnicodeEncodeError):
             raise ValidationError("must be a JSON object") from None
         except InvalidInputError as error:
             raise InvalidInputError(error.message, code=error.code, **{**error.details, "field": "metadata"}) from None
-
-
-def _with_known_types(metadata: Metadata) -> Metadata:
-    tags = metadata.get("tags", [])
-    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        raise InvalidInputError("metadata.tags must be a list of strings", code="invalid_metadata", path="tags")
-    if not isinstance(metadata.get("language", ""), str):
-        raise InvalidInputError("metadata.language must be a string", code="invalid_metadata", path="language")
-    return metadata
 
 
 class UploadArguments(Body):

@@ -46,8 +46,8 @@ class Attributes(Pairs):
         is_number = isinstance(value, int | float) and math.isfinite(value) and abs(value) < 2**63
         if not isinstance(value, str) and not is_number:
             raise ValidationError(f"must have texts, numbers and booleans as values: '{key}'")
-        if key.startswith("$"):
-            raise ValidationError(f"must have keys that do not begin with $: '{key}'")
+        if key.startswith("$") and key[1:] in OWN_NAMES:
+            raise ValidationError(f"must have other keys than '{key}', which in a filter is what the service knows")
 
     def _stored(self, pairs: dict[str, Any]) -> dict[str, Any]:
         return {

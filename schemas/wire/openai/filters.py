@@ -6,8 +6,9 @@ from typing import Any
 
 from marshmallow import ValidationError, fields
 
-from schemas.contracts.vector_stores import OWN_NAMES, SIGN, stored_name
+from schemas.contracts.vector_stores import OWN_NAMES, stored_name
 from schemas.errors import InvalidFilterError
+from schemas.metadata import UNNAMEABLE
 from schemas.where import Where, parse_where
 from schemas.words.operators import meant
 
@@ -54,13 +55,13 @@ def _comparison(source: Any, kind: Any) -> dict[str, Any]:
         also = "" if likely is None else f": did you mean '{likely[1:]}'?"
         raise ValidationError(f"must have a type of {', '.join((*COMPARISONS, *COMPOUNDS))}{also}")
     key = source.get("key")
-    if not isinstance(key, str) or not key or (key.startswith("$") and key[1:] not in OWN_NAMES):
+    if not isinstance(key, str) or not key:
         raise ValidationError("must name an attribute in key")
     condition = {COMPARISONS[kind]: source.get("value")}
-    if key.startswith("$"):
+    if key.startswith("$") and key[1:] in OWN_NAMES:
         return {key[1:]: condition}
     stored = stored_name(key)
-    if stored == key or key.startswith(SIGN):
+    if stored == key or key.startswith(UNNAMEABLE):
         return {stored: condition}
     # What the service knows counts for documents of which nobody has said anything by that name.
     said, unsaid = {stored: {**condition, "$exists": True}}, {stored: {"$exists": False}, key: condition}

@@ -91,7 +91,7 @@ def test_an_attached_file_is_a_document_that_every_interface_knows(client, keep,
         "attributes.title": "odd",
         "language": 5,
     }
-    attributes |= {"#id": "no id", "#document": "no text"}
+    attributes |= {"#id": "no id", "#document": "no text", "$and": "no operator", "chroma:document": "nor this"}
     stored = attach(file, attributes=attributes)
     assert (stored["status"], stored["attributes"], stored["usage_bytes"]) == ("completed", attributes, len(BACKUPS))
     assert stored["last_error"] is None

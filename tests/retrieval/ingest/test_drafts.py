@@ -67,7 +67,7 @@ def test_a_chunk_has_the_mark_that_holds_where_it_begins_and_before_the_first_no
     assert [each.metadata.get("sheet") for each in drafts] == [None, "Q1", "Q1"]
     assert [each.metadata["start_line"] for each in drafts] == [1, 5, 9]
     drafts, _ = drafts_of(SourceDocument("d", "T", "text", {"kind": "howto"}, sections(256), kind="markdown"), "m")
-    assert drafts[0].metadata["kind"] == "howto"
+    assert (drafts[0].metadata["kind"], drafts[0].metadata["attributes.kind"]) == ("markdown", "howto")
 
 
 class Reader:
