@@ -67,6 +67,8 @@ def changes_of(body: Json, *, needs_embeddings: bool, merges: bool) -> DocumentC
     if "" in ids:
         raise _wrong("Empty ID, ID must have at least one character", "ids", ids.index(""))
     embeddings = _column(body, EMBEDDINGS, ids, _embedding)
+    if len({isinstance(each, str) for each in body.get(EMBEDDINGS) or () if each is not None}) > 1:
+        raise _wrong("embeddings must be all in base64, or none", EMBEDDINGS)
     if needs_embeddings and (embeddings is None or any(each is None for each in embeddings)):
         raise _wrong("embeddings is required, one for each id", EMBEDDINGS)
     texts, uris = _column(body, DOCUMENTS, ids, _text), _column(body, URIS, ids, _uri)
