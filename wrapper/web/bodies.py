@@ -71,11 +71,11 @@ def json_response(value: Any, status: int = 200, etag: str | None = None) -> Res
 
 
 def check_request_line() -> None:
-    """Raise LongRequestLineError for a line that is too long; it names the route that takes the same in a body."""
+    """Raise LongRequestLineError for a line that is too long; it names the route that takes filters in a body."""
     line = request.environ.get("RAW_URI") or request.full_path
     if len(line) > MAX_REQUEST_LINE_BYTES:
         raise LongRequestLineError(
-            "The request line is too long: POST the same filter to /collections/{name}/documents/search",
+            "The request line is too long; a long filter goes into the body of POST /collections/{name}/documents/search",
             limit_bytes=MAX_REQUEST_LINE_BYTES,
         )
 
