@@ -25,7 +25,7 @@ def embedding_errors() -> Iterator[None]:
     """Turn errors of the block into EmbeddingFailureError; mistakes and limits of the caller pass as they are."""
     try:
         yield
-    except (AccessError, InvalidInputError):
+    except (AccessError, InvalidInputError, EmbeddingFailureError):
         raise
     except RagError as error:
         raise EmbeddingFailureError(error.message, **error.details) from error

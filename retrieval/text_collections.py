@@ -15,8 +15,9 @@ from registry.connections import Connections
 from registry.embedding.metering import Metered, unmetered
 from registry.embedding.queries import AskedEmbeddings, connection_of
 from retrieval.failures import embedding_errors, store_errors, write_error
-from retrieval.ingest.collection_writer import CollectionWriter, Embed, embed_here
+from retrieval.ingest.collection_writer import CollectionWriter, embed_here
 from retrieval.ingest.drafts import FIRST_CHUNKS, WHOLE, SourceDocument
+from retrieval.ingest.embedding_texts import Embed, TextNotEmbeddedError
 from retrieval.ingest.ingestion import Ingested, ingest_document
 from retrieval.search.choosing import Chosen, CollectionChoice
 from retrieval.search.corpus import OpenCorpus
@@ -117,12 +118,15 @@ class TextCollections:
     def ingest(self, name: str, to_source: Callable[[EmbeddingProvider], SourceDocument]) -> Ingested:
         """Bring a document in the collection of that name up to date.
 
-        Raises EmbeddingFailureError, VectorDBWriteError, InvalidInputError or ConflictError; the previous version then
-        stays as it is.
+        Raises EmbeddingFailureError, VectorDBWriteError, InvalidInputError or ConflictError, and TextNotEmbeddedError
+        for the first chunk that alone cannot be embedded; the previous version then stays as it is.
         """
         try:
             writer = self.writer(name)
             return ingest_document(writer, to_source(writer.embedding))
+        except TextNotEmbeddedError as error:
+            error.message += "; nothing of the document was stored"
+            raise
         except (AccessError, InvalidInputError, EmbeddingFailureError, ConflictError):
             raise
         except RagError as error:

@@ -21,7 +21,7 @@ class ContextIndex:
     def index(self, document: ContextDocument) -> IndexedText:
         """Index a text and return what was stored.
 
-        Raises InvalidInputError, EmbeddingFailureError, VectorDBWriteError and ConflictError; nothing is stored then.
+        Raises what `TextCollections.ingest` raises; nothing is stored then.
         """
         began = time.perf_counter()
         done = self._texts.ingest(self._collection, lambda embedding: to_source(document, embedding))

@@ -19,6 +19,7 @@ from providers.embeddings.base import EmbeddingProvider
 from providers.pinned_writes import PinsEmbeddings, PinsWrites
 from retrieval.failures import embedding_errors
 from retrieval.ingest.drafts import Draft, text_to_embed
+from retrieval.ingest.embedding_texts import Embed, embed_or_name
 from schemas.access.callers import acting_still
 from schemas.bounds import MAX_PAGE
 from schemas.connections import CollectionInfo
@@ -36,11 +37,10 @@ Stored = dict[str, Document]
 """Documents by id."""
 EmbeddingOf = Callable[[CollectionInfo | None], EmbeddingProvider]
 """Returns what embeds the documents of a collection of this description, or of one that does not exist yet."""
-Embed = Callable[[EmbeddingProvider, list[str]], Vector]
 
 
 def embed_here(embedding: EmbeddingProvider, texts: list[str]) -> Vector:
-    return embedding.embed(texts)
+    return embed_or_name(lambda embedding, texts: embedding.embed(texts), embedding, texts)
 
 
 class CollectionWriter:
@@ -48,9 +48,10 @@ class CollectionWriter:
 
     `embed` makes the vectors, by the model of what `embedding_of` returns. The collection is created with its first
     documents, unless `collection_id` says which one it is. Raises the provider's errors, CollectionNotFoundError when
-    the name means another one or none, EmbeddingFailureError when the embedding fails, ConflictError when the
-    collection's documents were embedded by another model, ReembeddedMeanwhileError when that was so only after it was
-    described, and AccessError instead of embedding and writing for a caller who may not go on.
+    the name means another one or none, EmbeddingFailureError when the embedding fails, TextNotEmbeddedError when it
+    does for one text, ConflictError when the collection's documents were embedded by another model,
+    ReembeddedMeanwhileError when that was so only after it was described, and AccessError instead of embedding and
+    writing for a caller who may not go on.
     """
 
     def __init__(

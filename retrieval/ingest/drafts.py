@@ -132,6 +132,11 @@ def named_chunk(text: str, place: int | None = None) -> str:
     return f"A text (“{shown}”)" if place is None else f"Chunk {place + 1} (“{shown}”)"
 
 
+def place_of(text: str | None, drafts: Sequence[Draft]) -> int | None:
+    """Return the place of the first draft of which the model reads this text."""
+    return next((at for at, each in enumerate(drafts) if text_to_embed(each.text, each.metadata) == text), None)
+
+
 def drafts_of(document: SourceDocument, model: str) -> tuple[list[Draft], Sequence[str]]:
     """Return (the chunks, warnings). The first chunk has the metadata of the whole: `chunk_count` and `hash`."""
     split = document.split(document.text)

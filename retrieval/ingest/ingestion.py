@@ -13,7 +13,8 @@ from functools import partial
 
 from retrieval.clock import utc_now
 from retrieval.ingest.collection_writer import CollectionWriter, Stored
-from retrieval.ingest.drafts import SourceDocument, drafts_of, named_chunk
+from retrieval.ingest.drafts import SourceDocument, drafts_of, named_chunk, place_of
+from retrieval.ingest.embedding_texts import TextNotEmbeddedError
 from schemas.errors import InvalidInputError
 from schemas.records import Metadata
 from schemas.where import Equals, Where
@@ -45,7 +46,8 @@ def ingest_document(
     """Store a document in place of its previous version.
 
     A document or chunk that has not changed is not embedded again. Until the swap the previous version stays as it is,
-    whatever fails. A text without words leaves no chunks. When the collection is re-embedded meanwhile, the document is
+    whatever fails; of a chunk that alone cannot be embedded or stored the error tells number and first words. A text
+    without words leaves no chunks. When the collection is re-embedded meanwhile, the document is
     embedded again.
     """
     return writer.following(partial(_ingest, writer, document, advance, clock))
@@ -78,9 +80,15 @@ def _ingest(
         draft.metadata["updated_at"] = unchanged.get("updated_at", now)
     updated_at = first.get("updated_at", now) if is_same else now
     drafts[0].metadata.update(created_at=first.get("created_at") or now, updated_at=updated_at)
-    vectors = writer.vectors(drafts, stored, advance)
     try:
+        vectors = writer.vectors(drafts, stored, advance)
         indexed = writer.write(drafts, vectors, replace_where=where)
+    except TextNotEmbeddedError as error:
+        place = place_of(error.text, drafts)
+        if place is None:
+            raise
+        named = named_chunk(drafts[place].text, place)
+        raise type(error)(error.text, error.failure, named, chunk_index=place) from error.__cause__
     except InvalidInputError as error:
         index = error.details.get("index")
         if error.code != "zero_vector" or index is None:

@@ -10,7 +10,8 @@ from providers.base import RagProvider
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.ingest.bounds import MAX_FILE_MB
 from retrieval.ingest.collection_writer import BATCH_DOCUMENTS, CollectionWriter, Stored, batches
-from retrieval.ingest.drafts import Draft, draft_of_record
+from retrieval.ingest.drafts import Draft, draft_of_record, place_of
+from retrieval.ingest.embedding_texts import NOT_EMBEDDED, TextNotEmbeddedError
 from retrieval.ingest.files import GivenFile, ingest_file
 from retrieval.ingest.identity import same_file
 from retrieval.ingest.ingestion import Ingested
@@ -78,9 +79,10 @@ def load(
 
     A file's source is `<folder>/<path below it>`; a `source_prefix` takes the place of the folder's name, an empty one
     of the folder's name and its slash. A changed file's chunks are swapped in one request. A JSONL record is one
-    document, under its own id if it has one. Bad files, lines and documents are reported and do not stop the rest.
-    Raises ConflictError, before anything is embedded, when the collection has another embedding model. A failing
-    service stops the load with its error; the next run continues from there.
+    document, under its own id if it has one. Bad files, lines and documents are reported and do not stop the rest, and
+    so are those with a text that cannot be embedded while others can. Raises ConflictError, before anything is
+    embedded, when the collection has another embedding model. A failing service stops the load with its error; the next
+    run continues from there.
     """
     check_collection_name(collection, field="collection")
     found = find_sources(path, follow_links=follow_links)
@@ -134,7 +136,7 @@ class _Loader:
                 chunking=self._chunking,
                 advance=lambda part: advance(int(part * file.size_bytes)),
             )
-        except InvalidInputError as error:
+        except NOT_EMBEDDED as error:
             if error.code == EMPTY:
                 where = same_file(source, earlier)
                 self.report.deleted += len(self._writer.stored(where))
@@ -182,16 +184,20 @@ class _Loader:
             self._write_records(source, changed, stored)
 
     def _write_records(self, source: str, drafts: list[Draft], stored: Stored) -> None:
-        """Write the records in one request; when it is refused, halve it until only the faulty ones are left out."""
+        """Write the records in one request; leave out those that cannot be embedded, and when it is refused, halve
+        it until only the faulty ones are left out."""
         try:
             self.report.indexed &= self._writer.write(drafts, self._writer.vectors(drafts, stored))
-        except InvalidInputError as error:
+        except NOT_EMBEDDED as error:
+            faulty = place_of(error.text, drafts) if isinstance(error, TextNotEmbeddedError) else None
             if len(drafts) == 1:
-                self._refuse(source, drafts[0].line, error.message)
-                return
-            middle = len(drafts) // 2
-            self._write_records(source, drafts[:middle], stored)
-            self._write_records(source, drafts[middle:], stored)
+                faulty = 0
+            if faulty is not None:
+                self._refuse(source, drafts[faulty].line, error.message, error.code)
+            middle = len(drafts) // 2 if faulty is None else faulty
+            for part in (drafts[:middle], drafts[middle + (faulty is not None) :]):
+                if part:
+                    self._write_records(source, part, stored)
             return
         known = sum(draft.id in stored for draft in drafts)
         self.report.chunks += len(drafts)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -16,12 +15,11 @@ import numpy as np
 import structlog
 
 from providers.embeddings.base import EmbeddingProvider
-from providers.outbound import deadlines
-from providers.outbound.refusals import RefusedTextsError
-from retrieval.chunking import Chunk, SplitDocument, Syntax
+from retrieval.chunking import SplitDocument, Syntax
 from retrieval.documents.originals import Originals
 from retrieval.ingest.collection_writer import batches
-from retrieval.ingest.drafts import SourceDocument, named_chunk
+from retrieval.ingest.drafts import SourceDocument
+from retrieval.ingest.embedding_texts import Embed, TextFailedError, embed_or_name
 from retrieval.ingest.files import GivenFile, source_document, unchanged
 from retrieval.ingest.identity import document_id
 from retrieval.ingest.ingestion import UNCHANGED as STORED_ALREADY
@@ -33,14 +31,13 @@ from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading import DocumentReader, Kind, UnreadableError, kind_of, kind_of_content
 from retrieval.reading.read_document import UNREADABLE, UNSUPPORTED_KIND
 from retrieval.text_collections import TextCollections
-from schemas.access.callers import Caller, acting_as, acting_still
+from schemas.access.callers import Caller, acting_as
 from schemas.contracts.jobs import (
     DONE,
     EMBEDDING,
     FAILED,
     READING,
     SKIP,
-    TEXT_FAILED,
     UNCHANGED,
     DueFile,
     Job,
@@ -50,7 +47,6 @@ from schemas.contracts.rule_documents import EmbeddingFailureError
 from schemas.errors import (
     CollectionNotFoundError,
     DiskFloorError,
-    InvalidInputError,
     NotRecordedError,
     RagError,
     UnavailableError,
@@ -67,9 +63,6 @@ PAUSES_SECONDS = (1, 2, 5, 10, 30, 60, 120, 300)
 fails for everybody has the same pauses."""
 TEXT_TRIES = 2
 """The tries after which a file has failed one of whose texts fails alone, while the service embeds others."""
-PROBE = "connection test"
-PROBE_SECONDS = 20.0
-"""How long a call may take that finds out whether the service or a text is at fault."""
 PROGRESS_SECONDS = 1.0
 
 MAX_BEGINNINGS = 10
@@ -77,7 +70,6 @@ MAX_BEGINNINGS = 10
 LONG_CHARACTERS = 50_000
 """The length from which a text is split beside the questions."""
 
-Embed = Callable[[EmbeddingProvider, list[str]], Vector]
 CallerOf = Callable[[Job, str], Caller]
 Split = Callable[[Chunking, Syntax, str], SplitDocument]
 
@@ -94,12 +86,6 @@ class FileRecord(Protocol):
 
 class StoppedError(Exception):
     """The job is not to go on: it was cancelled, or the service ends."""
-
-
-class TextFailedError(UnavailableError):
-    """The service embeds other texts, but not this one."""
-
-    code = TEXT_FAILED
 
 
 class Outcome(Enum):
@@ -199,19 +185,17 @@ class JobWork:
         tries = progress.file.tries + 1
         embedding = isinstance(error, EmbeddingFailureError)
         cause = error.__cause__ if embedding and isinstance(error.__cause__, RagError) else error
-        of_text = isinstance(cause, TextFailedError)
-        code = cause.code if of_text else error.code
         # A connection that has to be changed first does not come back.
         if not isinstance(cause, UnavailableError | DiskFloorError | NotRecordedError):
-            progress.end(FAILED, code=code, message=error.message)
+            progress.end(FAILED, code=error.code, message=error.message)
             return Outcome.NOTHING
-        if tries > len(PAUSES_SECONDS) or (tries >= TEXT_TRIES and of_text and cause.details.get("chunk")):
-            progress.end(FAILED, code=code, message=error.message)
+        if tries > len(PAUSES_SECONDS) or (isinstance(error, TextFailedError) and error.text and tries >= TEXT_TRIES):
+            progress.end(FAILED, code=error.code, message=error.message)
         else:
-            log.warning("a file of a job waits", job=job.id, file=progress.file.name, code=code, tries=tries)
-            told = replace(progress.file, tries=tries, code=code, message=error.message)
+            log.warning("a file of a job waits", job=job.id, file=progress.file.name, code=error.code, tries=tries)
+            told = replace(progress.file, tries=tries, code=error.code, message=error.message)
             self._jobs.put_aside(job.id, told, seconds=PAUSES_SECONDS[tries - 1])
-        if of_text:
+        if isinstance(error, TextFailedError):
             return Outcome.NOTHING
         return Outcome.CONNECTION_FAILS if embedding else Outcome.SERVICE_FAILS
 
@@ -269,46 +253,9 @@ class JobWork:
         progress.end(status, chunks=done.chunks, chunks_done=done.chunks, warnings=tuple(done.warnings))
 
     def _vectors(self, job: Job, progress: _Progress, embedding: EmbeddingProvider, texts: list[str]) -> Vector:
-        parts = []
-        for batch in batches(texts, BATCH_TEXTS):
-            self._check(job)
-            try:
-                with acting_still():
-                    parts.append(self._embed(embedding, batch))
-            except InvalidInputError as error:
-                index = error.details.get("index", 0 if len(batch) == 1 else None)
-                if index is None:
-                    raise
-                alone = error.refused[index] if isinstance(error, RefusedTextsError) else error
-                sentence = f"{progress.chunk_of(batch[index])} cannot be embedded: {alone.message}"
-                raise InvalidInputError(sentence, code=error.code, **error.details) from error
-            except UnavailableError as error:
-                self._check(job)
-                # A service that limits its callers is asked no more than it has to be.
-                if error.details.get("error_type") == "rate_limit" or not self._embeds(embedding, [PROBE]):
-                    raise
-                is_last = progress.file.tries + 1 >= TEXT_TRIES
-                place = self._failing(job, progress, embedding, batch) if is_last else None
-                sentence = f"{place or 'Some chunk of it'} cannot be embedded: {error.message}"
-                raise TextFailedError(sentence, chunk=place) from error
-        return np.concatenate(parts)
-
-    def _failing(self, job: Job, progress: _Progress, embedding: EmbeddingProvider, texts: list[str]) -> str | None:
-        """Return the place of the first of these texts that fails alone while others go on, None where there is none.
-        Makes one call for each time that they can be halved, and two more."""
-        while len(texts) > 1:
-            self._check(job)
-            half = texts[: len(texts) // 2]
-            texts = texts[len(half) :] if self._embeds(embedding, half) else half
-        if self._embeds(embedding, texts) or not self._embeds(embedding, [PROBE]):
-            return None
-        return progress.chunk_of(texts[0])
-
-    def _embeds(self, embedding: EmbeddingProvider, texts: list[str]) -> bool:
-        with acting_still(), deadlines.within(PROBE_SECONDS), suppress(UnavailableError):
-            self._embed(embedding, texts)
-            return True
-        return False
+        is_last = progress.file.tries + 1 >= TEXT_TRIES
+        ask = partial(embed_or_name, self._embed, embedding, searches=is_last, check=partial(self._check, job))
+        return np.concatenate([ask(batch) for batch in batches(texts, BATCH_TEXTS)])
 
     def _check(self, job: Job) -> None:
         if self._stopping.is_set() or not self._jobs.is_running(job.id):
@@ -324,12 +271,6 @@ class _Progress:
         self._job_id = job_id
         self._clock = clock
         self._told_at = clock()
-        self._chunks: Sequence[Chunk] = ()
-
-    def chunk_of(self, text: str) -> str:
-        """Return which chunk this embedded text is of: its number, from 1, and how it begins."""
-        found = next((place for place, each in enumerate(self._chunks) if text.endswith(each.text)), None)
-        return named_chunk(text) if found is None else named_chunk(self._chunks[found].text, found)
 
     def tell(self, **changes: Any) -> None:
         self.file = replace(self.file, **changes)
@@ -350,7 +291,6 @@ class _Progress:
 
         def split(text: str) -> SplitDocument:
             made = document.split(text)
-            self._chunks = made.chunks
             pages = document.metadata.get("pages")
             self.tell(status=EMBEDDING, chunks=len(made.chunks), pages=pages if isinstance(pages, int) else None)
             return made

@@ -11,6 +11,7 @@ import structlog
 
 from retrieval.clock import utc_now
 from retrieval.ingest.collection_writer import CollectionWriter
+from retrieval.ingest.embedding_texts import NOT_EMBEDDED
 from retrieval.ingest.files import ingest_file
 from retrieval.ingest.identity import one_spelling, same_file
 from retrieval.ingest.ingestion import UNCHANGED
@@ -20,7 +21,7 @@ from retrieval.reading.read_document import EMPTY, UNSUPPORTED_KIND
 from retrieval.watching.folder import FileGoneError, Folder, FolderUnavailableError, Listing, Signature
 from retrieval.watching.watched_documents import given_file, source_of, stored_files
 from schemas.contracts.watchers import MAX_FAILURES
-from schemas.errors import InvalidInputError, RagError
+from schemas.errors import RagError
 
 log = structlog.get_logger(__name__)
 
@@ -143,7 +144,8 @@ class FolderSync:
     def work(self, is_stopped: Callable[[], bool] = lambda: False) -> None:
         """Ingest and delete until nothing differs or `is_stopped` returns true between two files.
 
-        Raises what the store and the embeddings raise; the file then stays pending.
+        A file that cannot be embedded while others can has failed until it changes. Raises what the store and the
+        embeddings raise otherwise; the file then stays pending.
         """
         while self._pending and not is_stopped():
             path = next(iter(self._pending))
@@ -190,7 +192,7 @@ class FolderSync:
         except FileGoneError:
             self._delete(path)
             return
-        except InvalidInputError as error:
+        except NOT_EMBEDDED as error:
             file = source_of(self.folder.name, path)
             if error.code in (EMPTY, UNSUPPORTED_KIND):
                 log.info("a file is passed over", file=file, code=error.code, reason=error.message)

@@ -124,7 +124,7 @@ def summary(collection: str, report: LoadReport) -> str:
     if report.passed_over:
         deeds.append(f"{len(report.passed_over)} passed over")
     if report.errors:
-        deeds.append(counted(len(report.errors), "error"))
+        deeds.append(f"{len(report.errors)} failed")
     if not report.indexed:
         deeds.append("the index is still catching up")
     if not report.changed and not report.errors:

@@ -85,7 +85,7 @@ def test_what_is_in_error_or_passed_over_is_named_and_only_errors_are_exit_code_
         file.truncate(2 * 1024 * 1024)
     done = load(tmp_path, "--collection", "docs", "--max-file-mb", 1)
     assert done.returncode == 1
-    assert done.stdout == "docs: 3 chunks from 2 files: 1 created, 2 unchanged, 2 passed over, 2 errors\n"
+    assert done.stdout == "docs: 3 chunks from 2 files: 1 created, 2 unchanged, 2 passed over, 2 failed\n"
     named = {line.partition(": ")[0] for line in done.stderr.splitlines()}
     assert named >= {f"{tmp_path.name}/large.md", f"{tmp_path.name}/b.jsonl:2"}
 

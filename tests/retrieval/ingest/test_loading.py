@@ -14,6 +14,7 @@ from retrieval.ingest.ingestion import ingest_document
 from retrieval.ingest.loading import load
 from retrieval.ingest.profiles import chunking_of
 from retrieval.reading import DocumentReader
+from schemas.contracts.rule_documents import EmbeddingFailureError
 from schemas.errors import ConflictError, InvalidInputError, UnavailableError
 from schemas.settings import RetrievalSettings
 from schemas.storage.reembedding import ReembeddedMeanwhileError
@@ -276,20 +277,29 @@ def test_a_failing_service_stops_the_load_and_the_next_run_goes_on(folder, store
     assert counts(run(path, store)) == (3, 0, 3, 0)
 
 
-def test_refused_texts_do_not_stop_their_neighbours(folder, store):
-    class Picky(LetterEmbedding):
-        def _embed(self, texts):
-            if any("bad" in text for text in texts):
-                raise InvalidInputError("this text is refused")
-            return super()._embed(texts)
+class Picky(LetterEmbedding):
+    """Fails at texts with a word that it does not take."""
 
-    lines = [{"id": str(number), "text": "bad" if number == 7 else f"text {number}"} for number in range(30)]
-    report = run(folder(data_jsonl=lines, a_md="bad", b_md="good"), store, Picky())
+    def _embed(self, texts):
+        if any(self.word in text for text in texts):
+            raise self.error
+        return super()._embed(texts)
+
+
+@pytest.mark.parametrize(("kind", "code"), [(InvalidInputError, "x"), (UnavailableError, "text_not_embedded")])
+def test_texts_that_cannot_be_embedded_are_named_and_do_not_stop_their_neighbours(folder, store, kind, code):
+    embed = Picky()
+    embed.word, embed.error = "bad", kind("this text fails", code="x", status=500)
+    lines = [{"id": str(number), "text": "bad" if number in (7, 9) else f"text {number}"} for number in range(30)]
+    report = run(folder(data_jsonl=lines, a_md=GUIDE.replace("Put", "Not bad: put"), b_md="good"), store, embed)
     assert [str(e) for e in report.errors] == [
-        "docs/a.md: this text is refused",
-        "docs/data.jsonl:8: this text is refused",
+        "docs/a.md: Chunk 2 (“## Install Not bad: put it there.”) cannot be embedded: this text fails",
+        *(f"docs/data.jsonl:{line}: A text (“bad”) cannot be embedded: this text fails" for line in (8, 10)),
     ]
-    assert report.created == 30
+    assert (report.created, {each.code for each in report.errors}) == (29, {code})
+    embed.word = ""
+    with pytest.raises(EmbeddingFailureError, match=r"^this text fails$"):
+        run(folder(b_md="Not yet there.", c_md="Nor this."), store, embed)
 
 
 MODELS = {"letters-1": LetterEmbedding(), "letters-a-m": LetterEmbedding("letters-a-m", dimension=13)}

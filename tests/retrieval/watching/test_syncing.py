@@ -144,7 +144,8 @@ class TestFailed:
             (b"\x01\x02", "is not a text: it contains control characters"),
             (b"a\0b", "is not a text"),
             (b"x" * (MAX_FILE_BYTES + 1), "is larger than 10000 bytes"),
-            (b"forbidden", "is refused by the model"),
+            (b"forbidden", "Chunk 1 (“forbidden”) cannot be embedded: is refused by the model"),
+            (b"poison", "Chunk 1 (“poison”) cannot be embedded: The embeddings are away"),
         ],
     )
     def test_a_file_that_cannot_be_indexed_does_not_hold_up_the_others(self, root, in_step, stored, content, reason):
@@ -154,8 +155,9 @@ class TestFailed:
         assert sync.failed == {"a.md": reason}
         assert (list(stored()), sync.pending) == (["docs/b.md"], 0)
 
-    def test_a_failed_file_is_not_tried_again_until_it_changes(self, root, embedding, in_step):
-        (root / "a.md").write_text("forbidden")
+    @pytest.mark.parametrize("content", ["forbidden", "poison"])
+    def test_a_failed_file_is_not_tried_again_until_it_changes(self, root, embedding, in_step, content):
+        (root / "a.md").write_text(content)
         sync = in_step()
         asked = []
         embedding._embed = lambda texts: asked.append(texts) or LetterEmbedding._embed(embedding, texts)

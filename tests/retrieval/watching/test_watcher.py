@@ -101,20 +101,6 @@ class TestWatching:
         last = next(report for report in reversed(told) if report.state == WATCHING)
         assert (last.reason, last.failing_since, last.pending) == (None, None, 0)
 
-    def test_a_file_that_always_fails_does_not_hold_up_the_others(self, root, watching, stored):
-        (root / "a.md").write_text("poison")
-        (root / "b.md").write_text("text")
-        cured = root.parent / "a.md"
-        cured.write_text("cured")
-
-        def send(report):
-            # Whole at once: the next attempt may be under way.
-            if report.state == RETRYING and report.indexed and cured.exists():
-                cured.rename(root / "a.md")
-
-        watching(send=send)
-        assert sorted(stored()) == ["docs/a.md", "docs/b.md"]
-
     def test_an_empty_folder_is_waited_for(self, root, watching, stored):
         (root / "a.md").write_text("one")
 

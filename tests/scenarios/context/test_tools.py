@@ -7,6 +7,7 @@ from schemas.settings import RetrievalSettings
 from schemas.tool_schemas import read_tool_schemas
 from tests.scenarios.context.conftest import HEALTH, INDEX, JACKPOT, RETRY, SEARCH, STATS
 from tests.support.contract import Contract
+from tests.support.model_server import as_json
 
 pytestmark = pytest.mark.usefixtures("closed_breaker")
 
@@ -178,13 +179,22 @@ class TestIndexing:
         assert all(line in "\n".join(each["text"] for each in found) for line in lines)
 
     @pytest.mark.slow
-    def test_a_failing_embedding_service_is_an_honest_error(self, call, index, search, models_up, session_id):
+    def test_a_failing_embedding_service_is_an_honest_error_and_a_text_that_it_refuses_is_named(
+        self, call, index, search, models_up, monkeypatch, session_id
+    ):
         models_up.is_down = True
         arguments = {"content": JACKPOT, "sessionId": session_id, "source": "tests"}
         answer = call(INDEX, status=503, **arguments)
         assert answer["fallback"] is True
         assert answer["error"] == answer["message"]
         models_up.is_down = False
+        usual = models_up.routes["/v1/embeddings"]
+        refuse = lambda body: as_json("No games", 400) if "jackpot" in str(body) else usual(body)  # noqa: E731
+        with monkeypatch.context() as patch:
+            patch.setitem(models_up.routes, "/v1/embeddings", refuse)
+            answer = call(INDEX, status=400, **arguments)
+        assert answer["message"].startswith(f"Chunk 1 (“{JACKPOT[:60].rstrip()}…”) cannot be embedded: The embedding")
+        assert answer["message"].endswith("(HTTP 400): No games; nothing of the document was stored")
         assert search("jackpot")["results"] == []
         assert call(INDEX, **arguments)["success"] is True
 
