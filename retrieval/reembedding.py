@@ -18,13 +18,13 @@ import numpy as np
 import structlog
 
 from providers.embeddings.base import EmbeddingProvider, OtherDimensionError
-from providers.outbound.refusals import RefusedTextsError
 from registry.connections import Connections
 from registry.embedding.queries import QueryEmbeddings
 from registry.stored_connections import ConnectionNotFoundError
-from retrieval.ingest.drafts import text_to_embed
+from retrieval.ingest.drafts import quoted, text_to_embed
+from retrieval.ingest.embedding_texts import TextNotEmbeddedError, embed_or_name
 from schemas.access.callers import SERVICE, acting_as
-from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, RagError
+from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, RagError, UnavailableError
 from schemas.records import Document, Vector
 from schemas.storage.reembedding import Part
 
@@ -37,8 +37,6 @@ STOP_SECONDS = 5.0
 WATCHED_PARTS = 20
 """After how many parts that left no less to do a collection counts as written faster than it is embedded."""
 BEHIND = "The collection is written faster than it is embedded: it gets the new vectors when its writers pause"
-HARMLESS = "re-embedding"
-"""A text that a model takes which takes any."""
 FINAL = (ConnectionNotFoundError, ConfigurationError, ConflictError, InvalidInputError, OtherDimensionError)
 """What stays as it is until somebody changes the connection or the documents."""
 
@@ -117,8 +115,7 @@ class Reembedder:
         if part is None:
             return False
         try:
-            vectors = self._vectors(part)
-            if self._storage.store(self._noted(part), vectors):
+            if self._store(part, self._vectors(part)):
                 log.info("re-embedded", collection=part.collection, model=part.model)
         except RagError as error:
             is_final = isinstance(error, FINAL)
@@ -159,37 +156,41 @@ class Reembedder:
         if missing:
             known |= dict(zip(missing, self._embedded(part, connection, missing), strict=True))
         vectors = [vector for text in texts if (vector := known[text]) is not None]
-        if len({len(each) for each in vectors}) > 1:
-            raise ConflictError(f"'{part.model}' makes vectors of another dimension than before")
+        for document, vector in zip(part.documents, vectors, strict=True):
+            if len(vector) != len(vectors[0]):
+                dimensions = f"{len(vector)} dimensions, and of {len(vectors[0])} before"
+                raise ConflictError(f"'{part.model}' makes a vector of {dimensions}: that of {_named(document)}")
         return np.stack(vectors) if vectors else None
 
     def _embedded(self, part: Part, connection: EmbeddingProvider, texts: Sequence[str]) -> Vector:
-        """Embed texts of a part. Raises InvalidInputError, with the id of the document, when one of them is refused."""
+        """Embed texts of a part. Raises an error that names the document when one of them alone cannot be embedded:
+        InvalidInputError when it is refused, else UnavailableError."""
+
+        def embed(connection: EmbeddingProvider, texts: list[str]) -> Vector:
+            if self._connections.address(self._connections.find(part.connection)) is None:
+                return self._background.embed(connection, texts)
+            return self._embeddings.embed_all(part.connection, texts)
+
         try:
-            return self._embed(part.connection, connection, texts)
-        except RefusedTextsError as error:
-            place = min(error.refused)
-            refused = error.refused[place]
-        except InvalidInputError as error:
-            if len(texts) > 1 or self._refuses_all(part, connection):
+            return embed_or_name(embed, connection, texts)
+        except TextNotEmbeddedError as error:
+            document = next((each for each in part.documents if _text_of(each) == error.text), None)
+            if document is None:
                 raise
-            place, refused = 0, error
-        document = next(each for each in part.documents if _text_of(each) == texts[place])
-        sentence = f"Document '{document.id}' is refused by connection '{part.connection}': {refused.message}"
-        raise InvalidInputError(sentence) from refused
+            is_refused = isinstance(error, InvalidInputError)
+            deed = "is refused" if is_refused else "cannot be embedded"
+            sentence = f"{_named(document)} {deed} by connection '{part.connection}': {error.failure.message}"
+            raise (InvalidInputError if is_refused else UnavailableError)(sentence) from error
 
-    def _refuses_all(self, part: Part, connection: EmbeddingProvider) -> bool:
-        """Return whether a connection refuses whatever it is asked."""
+    def _store(self, part: Part, vectors: Vector | None) -> bool:
+        """Store a part. Raises InvalidInputError, which names the document, for a vector that cannot be stored."""
         try:
-            self._embed(part.connection, connection, [HARMLESS])
-        except InvalidInputError:
-            return True
-        return False
-
-    def _embed(self, connection_id: str, connection: EmbeddingProvider, texts: Sequence[str]) -> Vector:
-        if self._connections.address(self._connections.find(connection_id)) is None:
-            return self._background.embed(connection, list(texts))
-        return self._embeddings.embed_all(connection_id, texts)
+            return self._storage.store(self._noted(part), vectors)
+        except InvalidInputError as error:
+            if "index" not in error.details:
+                raise
+            named = _named(part.documents[error.details["index"]])
+            raise InvalidInputError(f"{named} cannot be stored: {error.message}", code=error.code) from error
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -204,6 +205,10 @@ class Reembedder:
                 log.exception("a re-embedding failed in a way nobody expected")
             if not is_busy:
                 self._stopping.wait(LOOK_SECONDS)
+
+
+def _named(document: Document) -> str:
+    return f"Document '{document.id}' ({quoted(document.text)})"
 
 
 def _text_of(document: Document) -> str:

@@ -7,7 +7,7 @@ from flask import Blueprint, Response
 from interfaces.openai.face import body_of
 from interfaces.openai.known_models import embedding_of
 from interfaces.web.current_request import layers
-from providers.embeddings.base import EmbeddingProvider
+from providers.embeddings.base import EmbeddingProvider, UnusableVectorError
 from providers.outbound.refusals import RefusedTextsError
 from retrieval.chunking.tokens import token_counter
 from schemas.errors import InvalidInputError
@@ -31,8 +31,14 @@ def embed() -> Response:
         change_lane(Lane.SERVICE)
     try:
         vectors = layers().embeddings.embed_all(connection.id, texts)
+        has_direction = vectors.any(axis=1)
+        if not has_direction.all():
+            sentence = f"The embedding service '{provider.id}' answered a vector of zeros"
+            raise UnusableVectorError(texts[int(has_direction.argmin())], sentence, provider=provider.id)
     except RefusedTextsError as error:
         raise error.moved(texts, field="input") from error
+    except UnusableVectorError as error:
+        raise error.among(texts, field="input") from error
     _check_dimensions(vectors.shape[1], asked["dimensions"], provider)
     counts = [token_counter(provider).count(text) for text in texts]
     most = provider.max_input_tokens

@@ -13,6 +13,7 @@ import numpy as np
 from providers.base import Provider, ProviderContext
 from providers.calibration import calibration_of
 from providers.models import UnknownModelError, checked_model, one_model
+from providers.outbound.refusals import named_text
 from schemas.connections import ModelInfo
 from schemas.errors import InvalidInputError, RagError, UnavailableError
 from schemas.records import Vector
@@ -22,6 +23,28 @@ MAX_COUNTS = 4_096
 
 class OtherDimensionError(UnavailableError):
     """The vectors have another dimension than those before them, or than the configuration says."""
+
+
+class UnusableVectorError(UnavailableError):
+    """The service answered something for `text` that is no vector, or none that fits the others."""
+
+    code = "embedding_answer_unusable"
+
+    def __init__(self, text: str, sentence: str, named: str = "", **details: Any) -> None:
+        super().__init__(f"{sentence} for {named}" if named else sentence, **details)
+        self.text = text
+        self._sentence = sentence
+
+    @property
+    def alone(self) -> UnusableVectorError:
+        """The error without the text's place."""
+        return UnusableVectorError(self.text, self._sentence, **self.details)
+
+    def among(self, texts: Sequence[str], field: str = "texts") -> UnusableVectorError:
+        """Return the error that names the text by its place among these, in the list of that name."""
+        place = texts.index(self.text)
+        details = {**self.details, "field": field, "index": place}
+        return UnusableVectorError(self.text, self._sentence, named_text(texts, place, field), **details)
 
 
 class EmbeddingProvider(Provider):
@@ -83,12 +106,12 @@ class EmbeddingProvider(Provider):
 
         Raises InvalidInputError when a text is blank, not a string or not Unicode (`details.index` says which one),
         when the model refuses it, or when the provider has no such model; RefusedTextsError, which has the vectors of
-        the others, when it refuses some of several; UnavailableError when there is no usable answer now;
-        ConfigurationError when there will be none until an operator changes something (key, URL, model, missing
-        library), which its sentence names. Errors of a remote service carry `details.error_type`, one of the words of a
-        connection test (timeout, authentication, authorization, not_found, network, rate_limit, invalid_config,
-        unknown). Vectors of another dimension than before raise OtherDimensionError, until the connection is opened
-        anew.
+        the others, when it refuses some of several; UnavailableError when there is no usable answer now, as
+        UnusableVectorError when it is that for one text; ConfigurationError when there will be none until an operator
+        changes something (key, URL, model, missing library), which its sentence names. Errors of a remote service carry
+        `details.error_type`, one of the words of a connection test (timeout, authentication, authorization, not_found,
+        network, rate_limit, invalid_config, unknown). Vectors of another dimension than before raise
+        OtherDimensionError, until the connection is opened anew.
         """
         checked = checked_texts(texts)
         if model is None or model == self.model:
@@ -97,7 +120,7 @@ class EmbeddingProvider(Provider):
         if not checked:
             return np.empty((0, dimension or 0), dtype=np.float32)
         vectors = self._embed_by(checked_model(model), checked)
-        self._check_vectors(vectors, len(checked), dimension)
+        self._check_vectors(vectors, checked, dimension)
         return vectors
 
     def answered(self, within_seconds: float) -> dict[str, Any] | None:
@@ -112,7 +135,7 @@ class EmbeddingProvider(Provider):
             return np.empty((0, self._dimension or 0), dtype=np.float32)
         try:
             vectors = self._embed(texts)
-            self._check_vectors(vectors, len(texts), self._dimension)
+            self._check_vectors(vectors, texts, self._dimension)
         except InvalidInputError:
             raise  # a faulty text says nothing about the service
         except RagError:
@@ -144,24 +167,25 @@ class EmbeddingProvider(Provider):
     def try_out(self) -> dict[str, Any]:
         return EmbeddingProvider.check(self)
 
-    def _check_vectors(self, vectors: Vector, count: int, dimension: int | None) -> None:
-        if vectors.ndim != 2 or vectors.shape[0] != count or vectors.shape[1] == 0:
-            raise self._unusable(f"{vectors.shape} numbers for {count} texts")
+    def _check_vectors(self, vectors: Vector, texts: list[str], dimension: int | None) -> None:
+        if vectors.ndim != 2 or vectors.shape[0] != len(texts) or vectors.shape[1] == 0:
+            raise self._unusable(f"{vectors.shape} numbers for {len(texts)} texts")
         if dimension is not None and vectors.shape[1] != dimension:
             what = f"vectors of dimension {vectors.shape[1]} where {dimension} is expected"
             error = self._unusable(what)
             raise OtherDimensionError(error.message, code=error.code, **error.details)
-        if not np.isfinite(vectors).all():
-            raise self._unusable("numbers that are not finite")
+        is_finite = np.isfinite(vectors).all(axis=1)
+        if not is_finite.all():
+            raise self._unusable_for(texts[int(is_finite.argmin())], "numbers that are not finite").among(texts)
 
     def _unusable(self, what: str) -> UnavailableError:
         """Return the error for an answer that arrived but breaks the protocol or the contract."""
-        return UnavailableError(
-            f"The embedding service '{self.id}' answered {what}",
-            code="embedding_answer_unusable",
-            provider=self.id,
-            error_type="unknown",
-        )
+        sentence = f"The embedding service '{self.id}' answered {what}"
+        return UnavailableError(sentence, code=UnusableVectorError.code, provider=self.id, error_type="unknown")
+
+    def _unusable_for(self, text: str, what: str) -> UnusableVectorError:
+        error = self._unusable(what)
+        return UnusableVectorError(text, error.message, **error.details)
 
 
 class SupportsTokens(ABC):

@@ -51,12 +51,12 @@ class OllamaProvider(RemoteEmbeddingProvider):
             except _RouteMissingError:
                 self._has_batch_route = False
             else:
-                return [self._vector_of(value) for value in self._list_of(answer, "embeddings", len(batch))]
+                return list(map(self._vector_of, self._list_of(answer, "embeddings", len(batch)), batch))
         return [self._ask_for_one(model, text) for text in batch]
 
     def _ask_for_one(self, model: str, text: str) -> Vector:
         answer = self._post("/api/embeddings", model, {"prompt": text})
-        vector = self._vector_of(answer.get("embedding") if isinstance(answer, dict) else None)
+        vector = self._vector_of(answer.get("embedding") if isinstance(answer, dict) else None, text)
         # The newer route normalises and this one does not; an upgrade of the server must not change distances.
         length = float(np.linalg.norm(vector))
         return vector / np.float32(length) if 0 < length < math.inf else vector

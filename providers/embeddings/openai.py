@@ -60,19 +60,19 @@ class OpenAIProvider(RemoteEmbeddingProvider):
             ordered = [by_index[str(position)] for position in range(len(batch))]
         except KeyError as exc:
             raise self._unusable("embeddings whose 'index' does not number the texts") from exc
-        vectors = [self._vector_of(item.get("embedding")) for item in ordered]
+        vectors = [self._vector_of(item.get("embedding"), text) for item, text in zip(ordered, batch, strict=True)]
         refusal, wanted = self._fields.refused.get("dimensions"), self.config.get("dimension")
         if refusal is not None and any(len(vector) != wanted for vector in vectors):
             raise ConfigurationError(f"The model has vectors of one length only. {refusal.message}", **refusal.details)
         return vectors
 
-    def _vector_of(self, value: Any) -> Vector:
+    def _vector_of(self, value: Any, text: str) -> Vector:
         if not isinstance(value, str):
-            return super()._vector_of(value)
+            return super()._vector_of(value, text)
         try:
             return np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4").astype(np.float32)
         except ValueError as exc:
-            raise self._unusable("an embedding that is not base64 of float32 numbers") from exc
+            raise self._unusable_for(text, "an embedding that is not base64 of float32 numbers") from exc
 
 
 def register(registry: Registry) -> None:

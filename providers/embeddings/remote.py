@@ -3,26 +3,43 @@ JSON."""
 
 from __future__ import annotations
 
+import json
 import time
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from providers.base import ProviderContext
-from providers.embeddings.base import EmbeddingProvider
+from providers.embeddings.base import EmbeddingProvider, UnusableVectorError
 from providers.outbound.call_sizes import Calls, CallSize
-from providers.outbound.json_client import JsonClient, RetryPolicy
+from providers.outbound.json_client import Answer, JsonClient, RetryPolicy
 from providers.outbound.refusals import RefusedTextsError
 from providers.outbound.vendor_dialect import VendorDialect
+from schemas.errors import UnavailableError
 from schemas.records import Vector
 
 # OpenAI takes 300,000 tokens per request; a token is seldom less than two bytes.
 MAX_BATCH_BYTES = 500_000
+NO_VECTOR = "an embedding that is not a list of numbers"
 TRIED_TEXTS = 32
 """The texts of the call by which a connection is tried out: as many as uploads send in one."""
+
+
+class _Dialect(VendorDialect):
+    def parsed(self, answer: Answer) -> Any:
+        try:
+            return super().parsed(answer)
+        except UnavailableError:
+            # Servers in Python write NaN, which JSON has not: once it is read, it tells whose vector it spoils.
+            if b"NaN" in answer.content:
+                with suppress(ValueError):
+                    return json.loads(answer.content)
+            raise
 
 
 class RemoteEmbeddingProvider(EmbeddingProvider):
@@ -45,7 +62,7 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
         super().__init__(config, context)
         self._service = JsonClient(
             self.config["url"],
-            VendorDialect("embedding service", self.id, clock=clock),
+            _Dialect("embedding service", self.id, clock=clock),
             network=self.context.network,
             redactor=self.context.redactor,
             api_key=self.config.get("api_key"),
@@ -72,12 +89,21 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
         return self._embed_by(self.model, texts)
 
     def _embed_by(self, model: str, texts: list[str]) -> Vector:
-        answers = self._calls.ask(texts, partial(self._ask, model))
-        if len({len(row) for row in answers.rows.values()}) != 1:
-            raise self._unusable("vectors of different dimensions")
+        try:
+            answers = self._calls.ask(texts, partial(self._ask, model))
+            self._check_lengths(texts, answers.rows)
+        except UnusableVectorError as error:
+            raise error.among(texts) from error
         if answers.refused:
             raise RefusedTextsError(texts, answers.refused, answers.rows)
         return np.stack([answers.rows[place] for place in range(len(texts))])
+
+    def _check_lengths(self, texts: list[str], rows: Mapping[int, Vector]) -> None:
+        [(usual, _), *others] = Counter(map(len, rows.values())).most_common()
+        if others:
+            odd = next(place for place, row in sorted(rows.items()) if len(row) != usual)
+            what = f"vectors of different dimensions, {usual} and {len(rows[odd])}"
+            raise self._unusable_for(texts[odd], what)
 
     def try_out(self) -> dict[str, Any]:
         texts = min(TRIED_TEXTS, self._calls.most.texts)
@@ -92,12 +118,12 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
             raise self._unusable(f"{len(values)} embeddings for {count} texts")
         return values
 
-    def _vector_of(self, value: Any) -> Vector:
+    def _vector_of(self, value: Any, text: str) -> Vector:
         try:
             numbers = np.asarray(value if isinstance(value, list) else None)
         except ValueError as exc:
-            raise self._unusable("an embedding that is not a list of numbers") from exc
+            raise self._unusable_for(text, NO_VECTOR) from exc
         if numbers.ndim != 1 or numbers.dtype.kind not in "fi":
-            raise self._unusable("an embedding that is not a list of numbers")
+            raise self._unusable_for(text, NO_VECTOR)
         with np.errstate(over="ignore"):  # too large numbers become infinite and are refused then
             return numbers.astype(np.float32)

@@ -52,11 +52,10 @@ class RefusedTextsError(InvalidInputError):
         field: str = "texts",
     ) -> None:
         first = min(refused)
-        begins = " ".join(texts[first][: 2 * MAX_BEGINNING_CHARS].split())[:MAX_BEGINNING_CHARS]
         others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
         place = {"field": field, "index": first}
         super().__init__(
-            f"{field}[{first}], which begins “{begins}”,{others} is refused: {refused[first].message}",
+            f"{named_text(texts, first, field)},{others} is refused: {refused[first].message}",
             **{**refused[first].details, **place},
         )
         self.refused = dict(refused)
@@ -66,6 +65,12 @@ class RefusedTextsError(InvalidInputError):
         """Return the error for a list in which the texts are so many places later, and for the name that it has."""
         refused, accepted = ({by + place: each for place, each in of.items()} for of in (self.refused, self.accepted))
         return RefusedTextsError(texts, refused, accepted, field)
+
+
+def named_text(texts: Sequence[str], place: int, field: str = "texts") -> str:
+    """Return what a sentence calls one of several texts: its place, and how it begins."""
+    begins = " ".join(texts[place][: 2 * MAX_BEGINNING_CHARS].split())[:MAX_BEGINNING_CHARS]
+    return f"{field}[{place}], which begins “{begins}”"
 
 
 def is_of_request(words: str) -> bool:

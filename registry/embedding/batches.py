@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTimeError
 from typing import NamedTuple
 
-from providers.embeddings.base import EmbeddingProvider, checked_texts
+from providers.embeddings.base import EmbeddingProvider, UnusableVectorError, checked_texts
 from providers.outbound import deadlines
 from providers.outbound.refusals import RefusedTextsError
 from schemas.errors import InvalidInputError, UnavailableError
@@ -97,6 +97,15 @@ class EmbeddingBatches:
                     each.answer.set_exception(refusal.refused[place])
                 else:
                     each.answer.set_result(refusal.accepted[place])
+            return
+        except UnusableVectorError as error:
+            # Nobody is told of the text of another caller.
+            for each in batch:
+                if each.text == error.text:
+                    each.answer.set_exception(error.among([each.text]))
+            others = [each for each in batch if each.text != error.text]
+            if others:
+                self._embed(others)
             return
         except BaseException as error:
             if isinstance(error, InvalidInputError) and "status" not in error.details and len(batch) > 1:

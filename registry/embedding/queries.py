@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from providers.embeddings.base import EmbeddingProvider, checked_texts
+from providers.embeddings.base import EmbeddingProvider, UnusableVectorError, checked_texts
 from providers.outbound import deadlines
 from providers.outbound.refusals import RefusedTextsError
 from registry.connection_threads import ConnectionThreads
@@ -134,6 +134,8 @@ class QueryEmbeddings:
                 parts.append(self._metered(connection, part, partial(connection.embed, part)))
             except RefusedTextsError as error:
                 raise error.moved(texts, by=start) from error
+            except UnusableVectorError as error:
+                raise error.among(texts) from error
         return np.concatenate(parts)
 
     def _batches_of(self, live: LiveConnection, connection: EmbeddingProvider) -> EmbeddingBatches:

@@ -127,9 +127,13 @@ def text_with_heading(text: str, metadata: Metadata) -> str:
 def named_chunk(text: str, place: int | None = None) -> str:
     """Return what a sentence calls a chunk: its number, from 1, where its place, from 0, is known, and how it
     begins."""
+    return f"{'A text' if place is None else f'Chunk {place + 1}'} ({quoted(text)})"
+
+
+def quoted(text: str) -> str:
+    """Return the first words of a text, in quotation marks."""
     words = " ".join(text.split())
-    shown = words if len(words) <= FIRST_CHARACTERS else f"{words[:FIRST_CHARACTERS].rstrip()}…"
-    return f"A text (“{shown}”)" if place is None else f"Chunk {place + 1} (“{shown}”)"
+    return f"“{words}”" if len(words) <= FIRST_CHARACTERS else f"“{words[:FIRST_CHARACTERS].rstrip()}…”"
 
 
 def place_of(text: str | None, drafts: Sequence[Draft]) -> int | None:

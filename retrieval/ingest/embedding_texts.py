@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from providers.embeddings.base import EmbeddingProvider
+from providers.embeddings.base import EmbeddingProvider, UnusableVectorError
 from providers.outbound import deadlines
 from providers.outbound.refusals import RefusedTextsError
 from retrieval.ingest.drafts import named_chunk
@@ -111,4 +111,6 @@ def embed_or_name(
         # A service that limits its callers is asked no more than it has to be.
         if error.details.get("error_type") == "rate_limit" or fails([PROBE]):
             raise
+        if isinstance(error, UnusableVectorError):
+            raise TextFailedError(error.text, error.alone) from error
         raise TextFailedError(first_failing() if searches else None, error) from error

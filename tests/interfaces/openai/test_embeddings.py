@@ -3,6 +3,7 @@
 import base64
 import io
 import uuid
+from functools import partial
 
 import numpy as np
 import pytest
@@ -139,6 +140,11 @@ def test_a_service_that_takes_few_texts_is_asked_for_few_and_one_that_it_refuses
     assert answer.json["details"]["index"] == 35
     assert "input[35], which begins “bad text”, is refused" in answer.json["error"]["message"]
     assert answer.json["error"]["message"].endswith("(HTTP 422): input: is bad")
+    for number in (0, np.nan):
+        models.routes["/v1/embeddings"] = partial(openai_answer, meanings={"bad": [number]})
+        answer = client.post("/v1/embeddings", json=asked)
+        assert (answer.status_code, answer.json["details"]["index"]) == (503, 35)
+        assert answer.json["error"]["message"].endswith(" for input[35], which begins “bad text”")
 
 
 @pytest.mark.slow

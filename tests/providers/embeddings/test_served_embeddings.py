@@ -345,24 +345,33 @@ MALFORMED = [
     {"data": [item([1.0]), [1.0]]},
     {"data": [item([1.0]), item([1.0])]},
     {"data": [item([1.0]), item([1.0], [1])]},
-    {"data": [item([1.0]), {"index": 1}]},
-    {"data": [item([1.0]), item([1.0, 2.0], 1)]},
     {"data": [item([]), item([], 1)]},
+    {"data": [item([1.0]), item([10**400], 1)]},
+]
+BAD_VECTORS = [
+    {"data": [item([1.0]), item([1.0, 2.0], 1)]},
+    {"data": [item([1.0]), item([np.nan], 1)]},
+    {"data": [item([1.0]), item([None], 1)]},
+    {"data": [item([1.0]), {"index": 1}]},
     {"data": [item([1.0]), item(["1.0"], 1)]},
     {"data": [item([1.0]), item([True], 1)]},
     {"data": [item([1.0]), item([[1.0], [1.0, 2.0]], 1)]},
-    {"data": [item([1.0]), item([10**400], 1)]},
     {"data": [item([1.0]), item([1e39], 1)]},
     {"data": [item([1.0]), item("not base64!", 1)]},
     {"data": [item(base64_of([1.0])), item("AAA=", 1)]},
     {"data": [item(base64_of([1.0])), item(base64_of([np.nan]), 1)]},
 ]
-NO_JSON = (b"", b"<html>welcome</html>", b'{"data": [', b'{"data": [NaN]}', b"\xff\xfe")
+NO_JSON = (b"", b"<html>welcome</html>", b'{"data": [', b'{"data": [nan]}', b"\xff\xfe")
+NAMED = r" for texts\[1\], which begins “two”$"
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
-    [*((as_json(each), None) for each in MALFORMED), *((Answer(200, each), "not JSON") for each in NO_JSON)],
+    [
+        *((as_json(each), None) for each in MALFORMED),
+        *((as_json(each), NAMED) for each in BAD_VECTORS),
+        *((Answer(200, each), "not JSON") for each in NO_JSON),
+    ],
 )
 def test_a_malformed_answer_is_unusable(server, openai, waits, answer, said):
     server.script = [answer]

@@ -154,12 +154,12 @@ def test_a_collection_written_faster_than_it_is_embedded_is_told(app, client, na
 def refuse(models_up, monkeypatch):
     """`refuse(is_refused)`: the stub refuses requests whose texts are, and the list of these numbers grows by each."""
 
-    def refuse(is_refused):
+    def refuse(is_refused, **options):
         asked = []
 
         def answer(body):
             asked.append(len(body["input"]))
-            return REFUSED if is_refused(body["input"]) else openai_answer(body)
+            return REFUSED if is_refused(body["input"]) else openai_answer(body, **options)
 
         monkeypatch.setitem(models_up.routes, "/v1/embeddings", answer)
         return asked
@@ -168,24 +168,26 @@ def refuse(models_up, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["no text", "refused"])
+@pytest.mark.parametrize("fault", ["no text", "refused", "zeros"])
 def test_what_cannot_be_embedded_is_named_until_it_is_erased_and_what_is_left_goes_on_when_asked_again(
     app, client, name, connection, refuse, fault
 ):
     add(client, name, *range(5, 150))
     textless = {"documents": [{"id": "ada@example.org", "text": " ", "embedding": [1, 1, 1]}]}
-    doomed = {"no text": "ada@example.org", "refused": "d41"}[fault]
+    doomed = "ada@example.org" if fault == "no text" else "d41"
     if fault == "no text":
         assert client.post(f"/collections/{name}/documents", json=textless).status_code in (201, 202)
-    asked = refuse(lambda texts: fault == "refused" and "Text 41" in texts)
+    zeros = {"Text 41": [0]} if fault == "zeros" else {}
+    asked = refuse(lambda texts: fault == "refused" and "Text 41" in texts, meanings=zeros)
     reembed(client, name, connection=connection)
     eventually(lambda: state(client, name)["status"] == "failed")
     error = state(client, name)["error"]
     if fault == "no text":
         assert f"'{doomed}' has no text" in error
     else:
-        assert error.startswith(f"Document '{doomed}' is refused by connection '{connection}': ")
-        assert error.endswith("(HTTP 400): too long")
+        deed = "cannot be stored: " if zeros else f"is refused by connection '{connection}': "
+        assert error.startswith(f"Document '{doomed}' (“Text 41”) {deed}")
+        assert zeros or error.endswith("(HTTP 400): too long")
         assert len(asked) <= 4 + 2 * 5  # the hundred, by 32, and the halves in which the text is
     assert client.post("/api/erase", json={"collection": name, "document": doomed}).status_code == 200
     assert doomed not in state(client, name)["error"]
@@ -204,7 +206,7 @@ def test_no_document_is_blamed_for_what_every_one_is_refused_for_and_many_at_onc
     reembed(client, name, connection=connection)
     eventually(lambda: state(client, name)["status"] == "failed")
     assert state(client, name)["error"] == "The embedding service 'openai' refuses the request (HTTP 400): too long"
-    assert len(asked) <= 6
+    assert len(asked) <= 7
     refuse(lambda texts: len(texts) > 3)
     reembed(client, name, connection=connection)
     complete(client, name)
