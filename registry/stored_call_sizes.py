@@ -17,6 +17,7 @@ STEPS = (
             service VARCHAR(64) PRIMARY KEY, texts BIGINT NOT NULL, bytes BIGINT NOT NULL, learnt_at BIGINT NOT NULL
         )""",
     ),
+    ("ALTER TABLE call_sizes ADD COLUMN is_plain BIGINT NOT NULL DEFAULT 0",),
 )
 MAX_SERVICES = 1_000
 """The number of services that are known, those learnt last: a test of a connection may ask any."""
@@ -32,11 +33,15 @@ class StoredCallSizes:
     def find(self, service: str) -> CallSize | None:
         try:
             with self._database.read() as transaction:
-                row = transaction.row("SELECT texts, bytes, learnt_at FROM call_sizes WHERE service = ?", (service,))
+                selected = "SELECT texts, bytes, learnt_at, is_plain FROM call_sizes WHERE service = ?"
+                row = transaction.row(selected, (service,))
         except RagError as error:
             log.warning("what a service takes in one call is not known", reason=error.message)
             return None
-        return None if row is None else CallSize(*map(int, row))
+        if row is None:
+            return None
+        texts, octets, learnt_at, is_plain = map(int, row)
+        return CallSize(texts, octets, learnt_at, bool(is_plain))
 
     def keep(self, service: str, size: CallSize | None) -> None:
         def operation(transaction: Transaction) -> None:
@@ -48,8 +53,9 @@ class StoredCallSizes:
                 " (SELECT service FROM call_sizes ORDER BY learnt_at DESC, service LIMIT ? OFFSET ?)",
                 (MAX_SERVICES, MAX_SERVICES - 1),
             )
-            values = (service, size.texts, size.bytes, int(size.learnt_at))
-            transaction.run("INSERT INTO call_sizes (service, texts, bytes, learnt_at) VALUES (?, ?, ?, ?)", values)
+            values = (service, size.texts, size.bytes, int(size.learnt_at), int(size.is_plain))
+            names = "service, texts, bytes, learnt_at, is_plain"
+            transaction.run(f"INSERT INTO call_sizes ({names}) VALUES (?, ?, ?, ?, ?)", values)
 
         try:
             self._database.freely.commit_quickly(operation)

@@ -44,10 +44,11 @@ class OllamaProvider(RemoteEmbeddingProvider):
             raise self._unusable("no list of models")
         return models_of(listed, self.kind)
 
-    def _ask(self, model: str, batch: list[str]) -> list[Vector]:
+    def _ask(self, model: str, given: list[str] | str) -> list[Vector]:
+        batch = [given] if isinstance(given, str) else given
         if self._has_batch_route:
             try:
-                answer = self._post("/api/embed", model, {"input": batch})
+                answer = self._post("/api/embed", model, {"input": given})
             except _RouteMissingError:
                 self._has_batch_route = False
             else:

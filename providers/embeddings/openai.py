@@ -49,8 +49,9 @@ class OpenAIProvider(RemoteEmbeddingProvider):
             raise self._unusable("no list of models")
         return models_of(listed, self.kind)
 
-    def _ask(self, model: str, batch: list[str]) -> list[Vector]:
-        answer = self._fields.post("/embeddings", {"model": model, "input": batch}, self._optional)
+    def _ask(self, model: str, given: list[str] | str) -> list[Vector]:
+        batch = [given] if isinstance(given, str) else given
+        answer = self._fields.post("/embeddings", {"model": model, "input": given}, self._optional)
         items = self._list_of(answer, "data", len(batch))
         if not all(isinstance(item, dict) for item in items):
             raise self._unusable("without a list of objects under 'data'")

@@ -82,15 +82,16 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
         self._service.close()
 
     @abstractmethod
-    def _ask(self, model: str, batch: list[str]) -> list[Vector]:
-        """Return one vector for each text of the batch, in its order."""
+    def _ask(self, model: str, given: list[str] | str) -> list[Vector]:
+        """Return one vector for each text that is given, in their order. A text alone is sent as a string."""
 
     def _embed(self, texts: list[str]) -> Vector:
         return self._embed_by(self.model, texts)
 
     def _embed_by(self, model: str, texts: list[str]) -> Vector:
         try:
-            answers = self._calls.ask(texts, partial(self._ask, model))
+            ask = partial(self._ask, model)
+            answers = self._calls.ask(texts, ask, ask)
             self._check_lengths(texts, answers.rows)
         except UnusableVectorError as error:
             raise error.among(texts) from error

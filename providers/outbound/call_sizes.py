@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
-from providers.outbound.refusals import RefusedRequestError
+from providers.outbound.refusals import RefusedRequestError, is_of_request
 from schemas.access.callers import check_acting
 
 RowT = TypeVar("RowT")
@@ -26,11 +26,15 @@ _OF_BYTES = re.compile(r"token|context|too large|payload|entity|HTTP 413\)$", re
 
 @dataclass(frozen=True, slots=True)
 class CallSize:
-    """The most texts, and bytes of text, in one call; `learnt_at` is in seconds since the epoch."""
+    """The most texts, and bytes of text, in one call; `learnt_at` is in seconds since the epoch.
+
+    `is_plain` says that a call has one text as a string, because no list is taken.
+    """
 
     texts: int
     bytes: int
     learnt_at: float = 0.0
+    is_plain: bool = False
 
 
 class CallSizes(Protocol):
@@ -62,6 +66,8 @@ class Answers(Generic[RowT]):
 
     texts: Sequence[str]
     call: Callable[[list[str]], Sequence[RowT]]
+    plain: Callable[[str], Sequence[RowT]] | None
+    """Sends a text as a string; None once that was tried, or where no service takes it."""
     rows: dict[int, RowT] = field(default_factory=dict)
     refused: dict[int, RefusedRequestError] = field(default_factory=dict)
     sizes: list[CallSize] = field(default_factory=list)
@@ -74,7 +80,8 @@ class Calls:
     A call that is refused (RefusedRequestError) is made again in parts, and no other failure is: that is less than two
     calls for each text. When all parts are accepted, the size of the call was at fault, and later calls are no larger
     until `LASTS_SECONDS` have passed, by any process that shares `known`. A text that is refused alone is at fault
-    itself.
+    itself. A service that asks for a string, or refuses a list of one text and names its `input`, gets each text alone
+    as a string, if it takes that once.
     """
 
     def __init__(
@@ -104,7 +111,7 @@ class Calls:
         learnt = self._learnt
         if learnt is None or self._anew or self._clock() - learnt.learnt_at > LASTS_SECONDS:
             return self.most
-        return CallSize(min(learnt.texts, self.most.texts), min(learnt.bytes, self.most.bytes))
+        return replace(learnt, texts=min(learnt.texts, self.most.texts), bytes=min(learnt.bytes, self.most.bytes))
 
     def told(self) -> dict[str, int]:
         """Return what a test of the connection tells: how many texts, or bytes of text, fit into one call if fewer than
@@ -113,12 +120,18 @@ class Calls:
         found = {} if size.texts == self.most.texts else {TEXTS_A_CALL: size.texts}
         return found if size.bytes == self.most.bytes else {**found, "max_bytes_per_call": size.bytes}
 
-    def ask(self, texts: Sequence[str], call: Callable[[list[str]], Sequence[RowT]]) -> Answers[RowT]:
-        """Return what `call` returns for the texts, a row for each, and which of them are refused.
+    def ask(
+        self,
+        texts: Sequence[str],
+        call: Callable[[list[str]], Sequence[RowT]],
+        plain: Callable[[str], Sequence[RowT]] | None = None,
+    ) -> Answers[RowT]:
+        """Return what `call` returns for the texts, or `plain` for each of them, a row for each, and which of them are
+        refused.
 
         Raises what `call` raises, and the refusal when no text is accepted.
         """
-        answers = Answers(texts, call)
+        answers = Answers(texts, call, plain)
         self._ask_in_parts(answers, list(range(len(texts))), self.most)
         if not answers.rows and answers.refused:
             raise answers.refused[min(answers.refused)]
@@ -134,16 +147,12 @@ class Calls:
     def _ask(self, answers: Answers[RowT], part: list[int]) -> None:
         if answers.rows or answers.refused:
             check_acting()  # the call before may have taken long
-        texts = [answers.texts[place] for place in part]
-        size = CallSize(len(texts), _bytes(texts))
-        try:
-            rows = answers.call(texts)
-        except RefusedRequestError as error:
-            refusal = error
-        else:
-            answers.rows.update(zip(part, rows, strict=True))
-            answers.sizes.append(size)
-            self._accepted(size)
+        is_plain = answers.plain is not None and self.size.is_plain
+        refusal = self._refusal(answers, part, answers.plain if is_plain else None)
+        if refusal is None:
+            return
+        if not is_plain and self._takes_strings(answers, part, refusal):
+            self._ask_in_parts(answers, part[1:], self.most)
             return
         if len(part) == 1:
             self._refuse(answers, part[0], refusal)
@@ -153,6 +162,38 @@ class Calls:
         self._ask_in_parts(answers, part, replace(self.most, texts=_less(len(part), refusal)))
         if len(answers.refused) == refused:
             self._learn(refusal, answers.sizes[accepted:])
+
+    def _refusal(
+        self, answers: Answers[RowT], part: list[int], plain: Callable[[str], Sequence[RowT]] | None
+    ) -> RefusedRequestError | None:
+        """Make one call, with a text as a string where there is `plain`, and note what is accepted. Return the refusal
+        otherwise."""
+        texts = [answers.texts[place] for place in part]
+        try:
+            rows = answers.call(texts) if plain is None else plain(texts[0])
+        except RefusedRequestError as error:
+            return error
+        answers.rows.update(zip(part, rows, strict=True))
+        answers.sizes.append(CallSize(len(texts), _bytes(texts)))
+        self._accepted(answers.sizes[-1])
+        return None
+
+    def _takes_strings(self, answers: Answers[RowT], part: list[int], refusal: RefusedRequestError) -> bool:
+        """Try the first text as a string, once, where the refusal of a list may be about that, and return whether the
+        service takes strings."""
+        plain = answers.plain
+        may_be = len(part) == 1 and refusal.names("input") and not is_of_request(refusal.said) and not answers.sizes
+        if plain is None or not (refusal.wants_string or may_be):
+            return False
+        answers.plain = None
+        again = self._refusal(answers, part[:1], plain)
+        if again is not None and (again.wants_string or not refusal.wants_string):
+            return False
+        answers.plain = plain
+        self._keep(CallSize(1, self.size.bytes, self._clock(), is_plain=True))
+        if again is not None:
+            self._refuse(answers, part[0], again)
+        return True
 
     def _refuse(self, answers: Answers[RowT], place: int, refusal: RefusedRequestError) -> None:
         """Note that a text was refused alone. Raises the refusal when it is not the texts that are refused."""
@@ -175,6 +216,9 @@ class Calls:
             learnt = replace(size, bytes=min(size.bytes, octets), learnt_at=self._clock())
         else:
             learnt = replace(size, texts=min(size.texts, texts), learnt_at=self._clock())
+        self._keep(learnt)
+
+    def _keep(self, learnt: CallSize) -> None:
         self._learnt, self._anew = learnt, False
         self._known.keep(self._service, learnt)
 

@@ -20,7 +20,8 @@ class OptionalFields:
 
     A field counts as refused when the service names it or its value; before a first request was accepted, also when
     what it says may be about any field, unless the field is one of `if_named`. `refused` has the service's refusal of
-    each field that is left out since a request without it was accepted.
+    each field that is left out: since a request without it was accepted, or it was named where a list of texts was
+    refused as well, which takes another request.
     """
 
     def __init__(self, service: JsonClient, if_named: Collection[str] = ()) -> None:
@@ -40,6 +41,8 @@ class OptionalFields:
             except RefusedRequestError as refusal:
                 doubted = self._doubted(fields, refusal)
                 if not doubted:
+                    if refusal.wants_string:
+                        self.refused = refused
                     raise
                 refused |= dict.fromkeys(doubted, refusal)
             else:
@@ -52,6 +55,11 @@ class OptionalFields:
             for name, value in fields.items()
             if refusal.names(name) or (isinstance(value, str) and refusal.names(value))
         ]
-        if named or self._has_answered or not _IS_VAGUE.search(str(refusal.details.get("reason", ""))):
+        if (
+            named
+            or self._has_answered
+            or refusal.wants_string
+            or not _IS_VAGUE.search(str(refusal.details.get("reason", "")))
+        ):
             return named
         return [name for name in fields if name not in self._if_named]

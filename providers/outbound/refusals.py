@@ -25,7 +25,14 @@ _OF_REQUEST = re.compile(
     r"( (length|size|count|is|are|\(?\d+( tokens?)?\)?))* (too (many|large|long|big)|exceeds?\b|(larger|longer) than)",
     re.IGNORECASE,
 )
-"""The words of a failure (5xx) that is about what was sent: the size of a call, or base64."""
+"""The words of a failure (5xx) that is about what was sent: the size of a call, or base64. A list is another such."""
+_WANTS_STRING = re.compile(
+    r"(valid|be an?|expect(s|ed)?( an?)?|of type|type is|(only|single|one)( an?)?( single)?) [\"'`]?string\b"
+    r"|java\.lang\.String|\bstr type expected|(received|unmarshal|deserialize) (an? )?(array|list|sequence)\b"
+    r"|'list' object has no",
+    re.IGNORECASE,
+)
+_OF_LISTS = re.compile(r"(array|list|sequence)s? of ", re.IGNORECASE)
 _HTML_TITLE = re.compile(r"<title[^>]*>(.*?)</title>|<h1[^>]*>(.*?)</h1>", re.IGNORECASE | re.DOTALL)
 
 
@@ -34,6 +41,11 @@ class RefusedRequestError(InvalidInputError):
     without secrets; nobody is shown it."""
 
     said: str = ""
+
+    @property
+    def wants_string(self) -> bool:
+        """Whether the service says that it takes a text, and no list of texts."""
+        return wants_string(self.said)
 
     def names(self, word: str) -> bool:
         """Return whether the service names a field or a value, in whatever spelling (`top_n`, `topN`, `top-n`)."""
@@ -75,7 +87,12 @@ def named_text(texts: Sequence[str], place: int, field: str = "texts") -> str:
 
 def is_of_request(words: str) -> bool:
     """Return whether the words of a failure say that the request was at fault, which no repetition cures."""
-    return _OF_REQUEST.search(words) is not None
+    return _OF_REQUEST.search(words) is not None or wants_string(words)
+
+
+def wants_string(words: str) -> bool:
+    """Return whether words ask for a text where a list of texts was sent."""
+    return _WANTS_STRING.search(words) is not None and _OF_LISTS.search(words) is None
 
 
 def all_said(content: bytes, redact: Redactor) -> str:

@@ -266,6 +266,40 @@ def test_a_limit_of_texts_or_tokens_is_found_by_halving_and_known_to_all_who_ask
     assert sizes_of(server) == [32, 32], "a test found the limit gone, and all know"
 
 
+def strings_only(status, refusal):
+    def answer(body):
+        if isinstance(body["input"], list):
+            return as_json(refusal, status)
+        return openai_answer({**body, "input": [body["input"]]}) if "bad" not in body["input"] else as_json("No", 400)
+
+    return answer
+
+
+STRING_TYPE = {"loc": ["body", "input"], "msg": "Input should be a valid string", "type": "string_type"}
+
+
+@pytest.mark.parametrize(
+    ("status", "refusal", "wasted"),
+    [
+        (422, {"detail": [STRING_TYPE, *STRICT]}, 2),
+        (400, {"error": {"message": "Invalid request: input must be a string"}}, 1),
+        (500, "json: cannot unmarshal array into Go struct field .input of type string", 1),
+        (422, {"detail": "input: unsupported value"}, 2),
+    ],
+)
+def test_a_server_that_takes_strings_only_gets_each_text_alone_and_all_know(server, sharing, status, refusal, wasted):
+    server.routes["/v1/embeddings"] = strings_only(status, refusal)
+    texts = [f"text {number}" for number in range(2)]
+    for calls in (wasted + 2, 2):
+        np.testing.assert_array_equal(sharing().embed(texts), [vector(text) for text in texts])
+        assert len(server.requests) == calls
+        server.requests.clear()
+    assert sharing(is_trial=True).try_out()["max_texts_per_call"] == 1
+    with pytest.raises(RefusedTextsError) as caught:
+        sharing().embed(["good", "bad"])
+    assert caught.value.refused.keys() == {1}
+
+
 def refusing(body):
     return as_json({"error": "no bad"}, 400) if any("bad" in text for text in body["input"]) else openai_answer(body)
 
