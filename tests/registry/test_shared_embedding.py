@@ -11,6 +11,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from providers.embeddings.base import UnusableVectorError
 from providers.outbound import deadlines
 from providers.outbound.refusals import RefusedTextsError
 from registry.connection_threads import ConnectionThreads
@@ -248,6 +249,8 @@ class Slow(LetterEmbedding):
             raise self.failure
         if any("bad" in text for text in texts):
             raise InvalidInputError("this text is refused")
+        if "spoilt" in texts:
+            raise UnusableVectorError("spoilt", "NaN").among(texts)
         if "long" in texts:
             refused = {texts.index("long"): InvalidInputError("this text is refused as too long", status=400)}
             raise RefusedTextsError(texts, refused, {at: VECTOR for at, text in enumerate(texts) if text != "long"})
@@ -287,10 +290,11 @@ def test_texts_that_come_while_a_call_runs_go_in_the_next_one_up_to_its_bound(to
     assert [len(call) for call in slow.calls] == calls
 
 
-def test_a_text_that_is_refused_costs_the_others_nothing(together):
-    _, _, (good, bad, also_good) = together(["good", "bad", "also good"])
+@pytest.mark.parametrize(("word", "said"), [("bad", "refused"), ("spoilt", r"^NaN for texts\[0\], .* “spoilt”$")])
+def test_a_text_that_is_refused_or_has_no_vector_costs_the_others_nothing(together, word, said):
+    _, _, (good, bad, also_good) = together(["good", word, "also good"])
     assert good.result(PATIENCE_SECONDS).shape == also_good.result(PATIENCE_SECONDS).shape == (26,)
-    with pytest.raises(InvalidInputError, match="refused"):
+    with pytest.raises((InvalidInputError, UnavailableError), match=said):
         bad.result(PATIENCE_SECONDS)
 
 

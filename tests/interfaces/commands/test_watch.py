@@ -12,7 +12,6 @@ from interfaces.cli import main
 from tests.interfaces.conftest import environ
 from tests.support.commands import RUN_MAIN, run_command
 from tests.support.live import PATIENCE_SECONDS, eventually
-from tests.support.model_server import Answer
 
 
 @pytest.fixture
@@ -159,18 +158,9 @@ def test_file_events_are_followed(watching, root, models_up, stored):
     assert sum("line 19" in text for request in models_up.requests for text in request.body["input"]) == 1
 
 
-def test_while_the_embeddings_are_away_nothing_is_lost(watching, run, root, models_up, stored):
+def test_a_second_process_for_the_same_folder_ends(watching, run, root, models_up):
     with watching(root) as status:
         eventually(lambda: status()["state"] == "watching")
         other = run(root, "--once")
         assert (other.returncode, other.stdout) == (2, "")
         assert f"Watcher '{root.name}' is running as " in other.stderr
-        usual = models_up.routes["/v1/embeddings"]
-        models_up.routes["/v1/embeddings"] = lambda body: Answer(401, b"{}", {"Content-Type": "application/json"})
-        (root / "a.md").write_text("kept")
-        told = eventually(lambda: (found := status())["state"] == "retrying" and found)
-        assert (told["pending"], told["failing_since"] is None) == (1, False)
-        assert "refuses" in told["reason"] or "demands" in told["reason"]
-        models_up.routes["/v1/embeddings"] = usual
-        eventually(lambda: stored() == {"a.md": "kept"})
-        eventually(lambda: status()["reason"] is None)

@@ -268,20 +268,17 @@ def test_a_limit_of_texts_or_tokens_is_found_by_halving_and_known_to_all_who_ask
 
 def strings_only(status, refusal):
     def answer(body):
-        if isinstance(body["input"], list):
+        if isinstance(given := body["input"], list):
             return as_json(refusal, status)
-        return openai_answer({**body, "input": [body["input"]]}) if "bad" not in body["input"] else as_json("No", 400)
+        return as_json("No", 400) if given == "bad" else openai_answer({**body, "input": [given]})
 
     return answer
-
-
-STRING_TYPE = {"loc": ["body", "input"], "msg": "Input should be a valid string", "type": "string_type"}
 
 
 @pytest.mark.parametrize(
     ("status", "refusal", "wasted"),
     [
-        (422, {"detail": [STRING_TYPE, *STRICT]}, 2),
+        (422, {"detail": [{"loc": ["body", "input"], "msg": "Input should be a valid string"}, *STRICT]}, 2),
         (400, {"error": {"message": "Invalid request: input must be a string"}}, 1),
         (500, "json: cannot unmarshal array into Go struct field .input of type string", 1),
         (422, {"detail": "input: unsupported value"}, 2),
@@ -292,8 +289,7 @@ def test_a_server_that_takes_strings_only_gets_each_text_alone_and_all_know(serv
     texts = [f"text {number}" for number in range(2)]
     for calls in (wasted + 2, 2):
         np.testing.assert_array_equal(sharing().embed(texts), [vector(text) for text in texts])
-        assert len(server.requests) == calls
-        server.requests.clear()
+        assert len(sizes_of(server)) == calls
     assert sharing(is_trial=True).try_out()["max_texts_per_call"] == 1
     with pytest.raises(RefusedTextsError) as caught:
         sharing().embed(["good", "bad"])
@@ -373,12 +369,8 @@ def base64_of(values):
 
 MALFORMED = [
     [],
-    {"data": None},
     {"data": [item([1.0, 2.0])]},
-    {"data": [item([1.0]), item([1.0], 1), item([1.0], 2)]},
-    {"data": [item([1.0]), [1.0]]},
     {"data": [item([1.0]), item([1.0])]},
-    {"data": [item([1.0]), item([1.0], [1])]},
     {"data": [item([]), item([], 1)]},
     {"data": [item([1.0]), item([10**400], 1)]},
 ]
@@ -387,9 +379,7 @@ BAD_VECTORS = [
     {"data": [item([1.0]), item([np.nan], 1)]},
     {"data": [item([1.0]), item([None], 1)]},
     {"data": [item([1.0]), {"index": 1}]},
-    {"data": [item([1.0]), item(["1.0"], 1)]},
     {"data": [item([1.0]), item([True], 1)]},
-    {"data": [item([1.0]), item([[1.0], [1.0, 2.0]], 1)]},
     {"data": [item([1.0]), item([1e39], 1)]},
     {"data": [item([1.0]), item("not base64!", 1)]},
     {"data": [item(base64_of([1.0])), item("AAA=", 1)]},
@@ -417,20 +407,14 @@ def test_a_malformed_answer_is_unusable(server, openai, waits, answer, said):
 TEXTS = ["one", "two", "three"]
 
 
-def test_all_texts_go_in_one_request(server, ollama):
-    vectors = ollama(model="m").embed(TEXTS)
-    np.testing.assert_allclose(vectors, [vector(text) for text in TEXTS], rtol=1e-6)
-    [request] = server.requests
-    assert (request.path, request.body) == ("/api/embed", {"model": "m", "input": TEXTS})
-
-
 def test_an_old_server_is_asked_text_by_text_and_for_the_missing_route_only_once(server, ollama):
     del server.routes["/api/embed"]
     connection = ollama(model="m")
     vectors = connection.embed(TEXTS)
     connection.embed(["four"])
     assert [request.path for request in server.requests] == ["/api/embed"] + ["/api/embeddings"] * 4
-    assert server.requests[1].body == {"model": "m", "prompt": "one"}
+    bodies = [request.body for request in server.requests[:2]]
+    assert bodies == [{"model": "m", "input": TEXTS}, {"model": "m", "prompt": "one"}]
     # The stub's old route does not normalise, as Ollama's does not.
     np.testing.assert_allclose(vectors, [vector(text) for text in TEXTS], rtol=1e-5)
 
@@ -446,11 +430,7 @@ def test_an_unknown_model_is_named_with_the_remedy(server, ollama, routes):
     assert caught.value.details["error_type"] == "not_found"
 
 
-def test_a_server_with_neither_route_is_not_ollama_nor_is_a_guarded_one_an_old_one(server, ollama):
-    server.script = [Answer(401)]
-    with pytest.raises(ConfigurationError, match="refuses the API key"):
-        ollama(api_key="k").embed(TEXTS)
-    assert len(server.requests) == 1
+def test_a_server_with_neither_route_is_not_ollama(server, ollama):
     server.routes = {}
     with pytest.raises(ConfigurationError, match="does not know the route"):
         ollama().embed(TEXTS)

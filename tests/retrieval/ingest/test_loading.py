@@ -205,15 +205,6 @@ def test_bad_lines_and_documents_are_reported_and_the_rest_is_stored(folder, sto
     assert report.created == len(store.stored["docs"]) == 247
 
 
-def test_only_what_is_stored_is_counted(folder, store):
-    lines = [{"id": "a", "text": "one", "embedding": [1, 2]}, {"id": "b", "text": "two", "embedding": [1, 2, 3]}]
-    path = folder(bad_md="# \x01\x02", empty_md="", data_jsonl=lines, worse_jsonl=[{"id": 7.5}])
-    for _ in range(2):
-        report = run(path, store)
-        assert (report.sources, report.chunks) == (1, 1)
-        assert (len(report.errors), len(report.passed_over)) == (3, 1)
-
-
 def swapped_while_loading(path, store, name, swap):
     """Load a folder in which a file or folder is exchanged as soon as the first file is stored."""
     steps = iter([lambda: (path / name).rename(path.parent / "away"), lambda: swap(path / name)])
@@ -258,23 +249,6 @@ def test_an_emptied_file_leaves_no_chunks_and_the_prefix_keeps_folders_of_equal_
     assert [(each.path, each.code) for each in report.passed_over] == [("two/readme.md", "empty")]
     sources = {document["metadata"]["source"] for document in store.documents("docs")}
     assert sources == {"one/readme.md", "two/note.txt"}
-
-
-def test_a_failing_service_stops_the_load_and_the_next_run_goes_on(folder, store):
-    path = folder(a_md=GUIDE, b_md=GUIDE)
-    store.ensure_collection("docs", {})
-    add, failing = store.add_documents, iter([False, True])
-
-    def sometimes(*args, **kwargs):
-        if next(failing):
-            raise UnavailableError("gone")
-        return add(*args, **kwargs)
-
-    store.add_documents = sometimes
-    with pytest.raises(UnavailableError):
-        run(path, store)
-    store.add_documents = add
-    assert counts(run(path, store)) == (3, 0, 3, 0)
 
 
 class Picky(LetterEmbedding):

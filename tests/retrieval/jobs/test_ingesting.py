@@ -366,8 +366,7 @@ def test_a_text_that_fails_alone_delays_its_own_file_only_which_fails_after_two_
     assert (bad.status, bad.code) == ("failed", "text_not_embedded")
     assert bad.message.startswith("Chunk 45 (“# Part 44 BAD of part 44. BAD of part 44.")
     assert bad.message.endswith("…”) cannot be embedded: 500 for a text")
-    batches, probes, halves_and_the_text_alone = 2, 2, 5 + 1
-    assert len(parts.calls) == batches + probes + halves_and_the_text_alone
+    assert len(parts.calls) == 2 + 2 + 5 + 1, "batches, probes, halves, and the text alone"
 
 
 def test_a_text_that_fails_in_some_company_only_is_tried_as_long_as_a_service_that_is_down(parts, monkeypatch):

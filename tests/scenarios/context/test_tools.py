@@ -194,7 +194,7 @@ class TestIndexing:
             patch.setitem(models_up.routes, "/v1/embeddings", refuse)
             answer = call(INDEX, status=400, **arguments)
         assert answer["message"].startswith(f"Chunk 1 (“{JACKPOT[:60].rstrip()}…”) cannot be embedded: The embedding")
-        assert answer["message"].endswith("(HTTP 400): No games; nothing of the document was stored")
+        assert answer["message"].endswith(": No games; nothing of the document was stored")
         assert search("jackpot")["results"] == []
         assert call(INDEX, **arguments)["success"] is True
 
