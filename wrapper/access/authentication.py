@@ -18,7 +18,7 @@ from schemas.access.narrowing import narrowed
 from schemas.access.owners import OPEN as OPEN_OWNER
 from schemas.errors import RagError, UnauthorizedError
 from schemas.settings import OPEN, AccessSettings
-from wrapper.access.configured_key import bootstrap_key, is_loopback
+from wrapper.access.configured_key import bootstrap_key, is_loopback, relies_on_keys
 from wrapper.access.presented_keys import presented_key
 from wrapper.access.stored_keys import StoredKeys, utc_now
 
@@ -128,11 +128,11 @@ class Authentication:
         """Return whether anybody may do anything."""
         if self._settings.access:
             return self._settings.access == OPEN
-        return self.closes_with_first_key() and self._is_loopback and not self._memory.has_any()
+        return self.relies_on_keys() and self._is_loopback and not self._memory.has_any()
 
-    def closes_with_first_key(self) -> bool:
-        """Return whether nobody but the holders of stored keys may do anything once there is one."""
-        return not self._settings.access and self._bootstrap is None and self.verifier is None
+    def relies_on_keys(self) -> bool:
+        """Return whether only stored keys let anybody in once there is one."""
+        return relies_on_keys(self._settings, has_users=self.verifier is not None)
 
     def caller_of(self, header: Callable[[str], str]) -> Caller:
         """Return whose key it is, by the headers that `header` returns, empty where there is none.

@@ -57,6 +57,12 @@ def settings_cleaner(settings: AccessSettings) -> Cleaner:
         return cleaner("")
 
 
+def relies_on_keys(settings: AccessSettings, *, has_users: bool) -> bool:
+    """Return whether only stored keys let anybody in once there is one; `has_users` says that an identity provider lets
+    in others."""
+    return settings.access != OPEN and not (settings.api_key or settings.api_key_file or has_users)
+
+
 def is_loopback(host: str) -> bool:
     """Return whether a service that listens at `host` can be reached from its own machine only."""
     if host.lower() == "localhost":

@@ -31,6 +31,8 @@ COLUMNS = (
 MAX_KEYS = 100_000
 """The most keys that may be kept, those that have ended included."""
 USE_NOTED_EVERY_MS = 60_000
+FOREVER_MS = 1 << 62
+"""The end of a key without one, where ends are compared."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -59,24 +61,19 @@ class StoredKeys:
         database.open_part("api keys", STEPS)
 
     def create(
-        self, name: str, grant: Grant, *, expires_at: datetime | None = None, closes: bool = False
+        self, name: str, grant: Grant, *, expires_at: datetime | None = None, keeps_admin: bool = False
     ) -> tuple[ApiKey, str]:
         """Make a key. Return (the key, its text), and keep all of it but the text.
 
-        Raises InvalidInputError when the end is over already, ConflictError when there are `MAX_KEYS` already, or when
-        the first key `closes` a service to which nobody else has a key and is no administrator's, and DiskFloorError.
+        Raises InvalidInputError when the end is over already, ConflictError when there are `MAX_KEYS` already, or, with
+        `keeps_admin`, when the first key is no administrator's or has an end, and DiskFloorError.
         """
         now = self._clock()
         _check_lies_ahead(expires_at, now)
 
         def operation(transaction: Transaction) -> tuple[ApiKey, str]:
-            if closes and Scope.ADMIN not in grant.scopes and not transaction.rows("SELECT 1 FROM api_keys LIMIT 1"):
-                raise ConflictError(
-                    "The first key closes the service to everybody without one, and nobody could make another: first "
-                    "make one with the scope admin",
-                    code="first_key_not_admin",
-                    field="scopes",
-                )
+            if keeps_admin and not transaction.rows("SELECT 1 FROM api_keys LIMIT 1"):
+                _check_first(grant, expires_at)
             return self._add(transaction, name, grant, None, now, expires_at)
 
         return self._database.commit(operation)
@@ -106,17 +103,19 @@ class StoredKeys:
 
         return self._database.commit(operation)
 
-    def change(self, key_id: str, change: Callable[[ApiKey], ApiKey]) -> ApiKey:
+    def change(self, key_id: str, change: Callable[[ApiKey], ApiKey], *, keeps_admin: bool = False) -> ApiKey:
         """Replace the name, the rights and the end of a key by those that `change` returns.
 
         Where all its successors were revoked, the end is also that of the next one.
 
-        Raises KeyNotFoundError, InvalidInputError when a new end is over already, and what `change` raises.
+        Raises KeyNotFoundError, InvalidInputError when a new end is over already, what `change` raises, and, with
+        `keeps_admin`, ConflictError when the keys of administrators would all end sooner.
         """
         now = self._clock()
 
         def operation(transaction: Transaction) -> ApiKey:
             before = _one(transaction, key_id)
+            until = _administered_until(transaction, now)
             after = change(before)
             if after.expires_at != before.expires_at:
                 _check_lies_ahead(after.expires_at, now)
@@ -128,19 +127,28 @@ class StoredKeys:
                 "WHERE id = ?",
                 (after.name, *_spelt(after.grant), _ms(after.expires_at), key_id),
             )
+            if keeps_admin and _administered_until(transaction, now) < until:
+                raise _last_administrator(key_id, "expires_at" if Scope.ADMIN in after.grant.scopes else "scopes")
             _count_change(transaction)
             return after
 
         return self._commit_on_full_disk(operation)
 
-    def revoke(self, key_id: str) -> ApiKey:
-        """End a key at once, and return it. One that was revoked before keeps its time. Raises KeyNotFoundError."""
-        now_ms = _ms(self._clock())
+    def revoke(self, key_id: str, *, keeps_admin: bool = False) -> ApiKey:
+        """End a key at once, and return it. One that was revoked before keeps its time.
+
+        Raises KeyNotFoundError, and, with `keeps_admin`, ConflictError when the keys of administrators would all end
+        sooner.
+        """
+        now = self._clock()
 
         def operation(transaction: Transaction) -> ApiKey:
             _one(transaction, key_id)
+            until = _administered_until(transaction, now)
             ended = "UPDATE api_keys SET revoked_at_ms = ? WHERE id = ? AND revoked_at_ms IS NULL"
-            transaction.run(ended, (now_ms, key_id))
+            transaction.run(ended, (_ms(now), key_id))
+            if keeps_admin and _administered_until(transaction, now) < until:
+                raise _last_administrator(key_id)
             _count_change(transaction)
             return _one(transaction, key_id)
 
@@ -269,6 +277,44 @@ def _set_end(transaction: Transaction, key_id: str, expires_at: datetime | None)
 def _check_lies_ahead(expires_at: datetime | None, now: datetime) -> None:
     if expires_at is not None and expires_at <= now:
         raise InvalidInputError("expires_at is over already", code="invalid_field", field="expires_at")
+
+
+def _check_first(grant: Grant, expires_at: datetime | None) -> None:
+    if Scope.ADMIN not in grant.scopes:
+        raise ConflictError(
+            "The first key closes the service to everybody without one, and nobody could make another: first make one "
+            "with the scope admin",
+            code="first_key_not_admin",
+            field="scopes",
+        )
+    if expires_at is not None:
+        raise ConflictError(
+            "The first key closes the service to everybody without one, and after its end nobody could make another: "
+            "first make one with the scope admin and without an end",
+            code="last_administrator",
+            field="expires_at",
+        )
+
+
+def _administered_until(transaction: Transaction, now: datetime) -> int:
+    """Return when the last of the administrators' keys that count ends, in milliseconds, 0 when there is none."""
+    row = transaction.row(
+        "SELECT max(coalesce(expires_at_ms, ?)) FROM api_keys WHERE revoked_at_ms IS NULL "
+        "AND (expires_at_ms IS NULL OR expires_at_ms > ?) AND ',' || scopes || ',' LIKE ?",
+        (FOREVER_MS, _ms(now), f"%,{Scope.ADMIN},%"),
+    )
+    return 0 if row is None else int(row[0] or 0)
+
+
+def _last_administrator(key_id: str, field: str | None = None) -> ConflictError:
+    place = {} if field is None else {"field": field}
+    return ConflictError(
+        f"API key '{key_id}' is the last one of an administrator that lasts so long: after it nobody could make "
+        "another. First make one with the scope admin and without an end, or set RAG_API_KEY",
+        code="last_administrator",
+        id=key_id,
+        **place,
+    )
 
 
 def _spelt(grant: Grant) -> tuple[str, str | None, str | None, str | None]:

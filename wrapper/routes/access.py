@@ -48,7 +48,7 @@ def list_keys() -> Response:
 @blueprint.post("/keys")
 @declare(Lane.WRITE, body=NEW_KEY)
 def create_key() -> Response:
-    return _secret(*_stored().create(**body(), closes=authentication().closes_with_first_key()))
+    return _secret(*_stored().create(**body(), keeps_admin=authentication().relies_on_keys()))
 
 
 @blueprint.get("/keys/<key_id>")
@@ -61,13 +61,15 @@ def show_key(key_id: str) -> Response:
 @declare(Lane.WRITE, body=CHANGED_KEY)
 def change_key(key_id: str) -> Response:
     asked = body()
-    return json_response(api_key(_stored().change(key_id, lambda before: _changed(before, asked))))
+    keeps_admin = authentication().relies_on_keys()
+    changed = _stored().change(key_id, lambda before: _changed(before, asked), keeps_admin=keeps_admin)
+    return json_response(api_key(changed))
 
 
 @blueprint.delete("/keys/<key_id>")
 @declare(Lane.WRITE)
 def revoke_key(key_id: str) -> Response:
-    return json_response(revoked_key(_stored().revoke(key_id)))
+    return json_response(revoked_key(_stored().revoke(key_id, keeps_admin=authentication().relies_on_keys())))
 
 
 @blueprint.post("/keys/<key_id>/rotate")

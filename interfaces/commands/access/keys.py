@@ -106,8 +106,8 @@ def create(
         given["limits"] = _limits(limits)
     wanted = load(NEW_KEY, given)
     with _opened(data_dir, makes=True) as opened:
-        closes = _closes_with_first_key()
-        opened.make("keys create", lambda stored: stored.create(**wanted, closes=closes), as_json=as_json)
+        keeps_admin = _relies_on_keys()
+        opened.make("keys create", lambda stored: stored.create(**wanted, keeps_admin=keeps_admin), as_json=as_json)
 
 
 @keys.command("list")
@@ -180,7 +180,7 @@ def revoke(key_id: str, data_dir: Path | None, as_json: bool) -> None:
     from schemas.wire.keys import revoked_key
 
     with _opened(data_dir) as opened:
-        key = opened.stored.revoke(_id(key_id))
+        key = opened.stored.revoke(_id(key_id), keeps_admin=_relies_on_keys())
         try:
             opened.log.record("keys revoke", key.id)
         except AuditUnwritableError as error:
@@ -248,12 +248,19 @@ def _opened(data_dir: Path | None, *, makes: bool = False) -> Iterator[_Opened]:
         yield _Opened(stored, log)
 
 
-def _closes_with_first_key() -> bool:
-    """Return whether nobody but the holders of stored keys may do anything once there is one."""
+def _relies_on_keys() -> bool:
+    """Return whether only stored keys let anybody in once there is one.
+
+    The key in this environment may be a stored one, which commands send, and is no other way in then.
+    """
+    from schemas.access.api_keys import id_of
     from schemas.settings import read_access_settings, read_oidc_settings
+    from wrapper.access.configured_key import configured_key, relies_on_keys
 
     access = read_access_settings()
-    return not (access.access or access.api_key or access.api_key_file or read_oidc_settings().oidc_issuer)
+    if id_of(configured_key(access)[0]) is not None:
+        access = replace(access, api_key="", api_key_file="")
+    return relies_on_keys(access, has_users=read_oidc_settings().has_users)
 
 
 def _show_new(key: ApiKey, text: str, *, as_json: bool) -> None:

@@ -99,10 +99,10 @@ def test_a_form_takes_nothing_back_that_is_changed_at_the_same_moment(app, admin
     stored = app.extensions["rag.access"].stored
     change = stored.change
 
-    def after_another_change(*given):
+    def after_another_change(*given, **options):
         monkeypatch.undo()
         assert client.patch(f"/api/keys/{key['id']}", json=NARROWER).status_code == 200
-        return change(*given)
+        return change(*given, **options)
 
     monkeypatch.setattr(stored, "change", after_another_change)
     assert save(admin, key, name="Renamed", collections="handbook").status_code == 303

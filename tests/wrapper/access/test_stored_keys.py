@@ -18,7 +18,7 @@ from wrapper.access.authentication import Authentication
 from wrapper.access.room_to_revoke import FILE_NAME, ROOM_BYTES, SHARE_BYTES, RoomToRevoke
 from wrapper.access.stored_keys import StoredKeys
 
-READS = Grant(frozenset({Scope.READ}))
+READS, ADMIN = (Grant(frozenset({scope})) for scope in (Scope.READ, Scope.ADMIN))
 DAY = timedelta(days=1)
 
 
@@ -78,6 +78,33 @@ def test_of_two_rotations_at_once_one_makes_a_successor(stored):
     with ThreadPoolExecutor(4) as pool:
         assert len(set(pool.map(rotated, range(4)))) == 1
     assert len(stored.all()) == 2
+
+
+@on_both()
+@pytest.mark.parametrize(
+    "change", [None, lambda key: replace(key, grant=READS), lambda key: replace(key, expires_at=at(2027, 3, 1))]
+)
+def test_of_administrators_who_end_each_other_at_once_one_stays(stored, clock, change):
+    stored.create("ended", ADMIN, expires_at=clock.now + DAY)
+    stored.revoke(stored.create("revoked", ADMIN)[0].id)
+    clock.now += DAY
+    stored.create("ends", ADMIN, expires_at=at(2027, 1, 1))
+    stored.create("reads", READS)
+    keys = [stored.create(name, ADMIN)[0] for name in "abcd"]
+
+    def ended(key):
+        try:
+            if change is None:
+                return stored.revoke(key.id, keeps_admin=True)
+            return stored.change(key.id, change, keeps_admin=True)
+        except ConflictError as error:
+            return error
+
+    with ThreadPoolExecutor(4) as pool:
+        [refused] = [each for each in pool.map(ended, keys) if isinstance(each, ConflictError)]
+    last = stored.one(refused.details["id"])
+    assert (refused.code, last in keys) == ("last_administrator", True)
+    assert stored.change(last.id, lambda key: replace(key, name="other"), keeps_admin=True).name == "other"
 
 
 def test_an_end_that_is_over_is_refused_and_an_old_one_may_stay(stored, clock):

@@ -6,6 +6,8 @@ from urllib.parse import urljoin
 
 import pytest
 
+from schemas.access.api_keys import Grant
+from schemas.access.callers import Scope
 from schemas.settings import AccessSettings
 from tests.support.contract import METHODS, Contract
 from tests.support.live import ORIGIN, eventually
@@ -227,10 +229,35 @@ def test_a_preflight_is_answered(client):
     assert all(name in allowed for name in ("content-type", "if-match", "idempotency-key"))
 
 
-def test_the_first_key_of_an_open_service_is_an_administrator_s(open_client):
-    with open_client(AccessSettings()) as client:
-        answer = client.post("/api/keys", json={"name": "a", "scopes": ["read", "connect"]})
-        assert (answer.status_code, answer.json["code"]) == (409, "first_key_not_admin")
-        key = client.post("/api/keys", json={"name": "a", "scopes": ["admin"]}).json["key"]
-        made = client.post("/api/keys", json={"name": "b", "scopes": ["read"]}, headers={"X-API-Key": key})
-        assert made.status_code == 201
+@pytest.mark.parametrize(
+    ("settings", "users", "relies"),
+    [
+        ({}, None, True),
+        ({}, object(), False),
+        ({"access": "keys"}, None, True),
+        ({"access": "open"}, None, False),
+        ({"api_key": "an-administrators-key"}, None, False),
+    ],
+)
+def test_a_service_that_relies_on_keys_keeps_an_administrator_s(open_client, settings, users, relies):
+    ends, code = {"expires_at": "9000-01-01T00:00:00Z"}, "last_administrator" if relies else None
+    with open_client(AccessSettings(**settings)) as client:
+        access = client.application.extensions["rag.access"]
+        access.verifier = users
+        if client.get("/api/me").status_code == 200 and relies:
+            for wanted, said in (({"scopes": ["read"]}, "first_key_not_admin"), (ends, code)):
+                answer = client.post("/api/keys", json={"name": "a", "scopes": ["admin"], **wanted})
+                assert (answer.status_code, answer.json["code"]) == (409, said)
+        last, client.environ_base["HTTP_X_API_KEY"] = access.stored.create("a", Grant(frozenset({Scope.ADMIN})))
+        path = f"/api/keys/{last.id}"
+        for field, body in (
+            ("expires_at", ends),
+            ("scopes", {"scopes": ["chat"], "collections": ["abc"]}),
+            (None, None),
+        ):
+            answer = client.patch(path, json=body) if body else client.delete(path)
+            assert (answer.json.get("code"), answer.json.get("details", {}).get("field")) == (code, code and field)
+            if not relies:
+                return
+        assert client.post("/api/keys", json={"name": "b", "scopes": ["admin"]}).status_code == 201
+        assert client.delete(path).status_code == 200

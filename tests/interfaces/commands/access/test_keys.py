@@ -56,18 +56,24 @@ def recorded(data_dir):
     return [json.loads(line)["route"] for line in lines]
 
 
-def test_a_key_is_made_rotated_and_revoked_with_a_line_for_each(run, created, data_dir):
+def test_a_key_is_made_rotated_and_revoked_with_a_line_for_each(run, created, data_dir, monkeypatch):
     rotated = json.loads(run("rotate", created["id"], "--json").stdout)
-    revoked = run("revoke", rotated["id"], "--json")
-    assert json.loads(revoked.stdout) == {"status": "revoked", "id": rotated["id"]}
+    revoked = run("revoke", created["id"], "--json")
+    assert json.loads(revoked.stdout) == {"status": "revoked", "id": created["id"]}
+    monkeypatch.setenv("RAG_API_KEY", rotated["key"])
+    last = run("revoke", rotated["id"])
+    assert (last.exit_code, "First make one with the scope admin" in last.stderr) == (2, True)
     assert recorded(data_dir) == ["keys create", "keys rotate", "keys revoke"]
 
 
-def test_nothing_is_made_that_could_not_be_recorded_and_a_key_can_always_be_revoked(run, created, spoilt_log):
+def test_nothing_is_made_that_could_not_be_recorded_and_a_key_can_always_be_revoked(
+    run, created, spoilt_log, monkeypatch
+):
     for command in (("create", "bo", "--scope", "read"), ("rotate", created["id"])):
         done = run(*command)
         assert (done.exit_code, UNWRITABLE in done.stderr, done.stdout) == (2, True, "")
     assert ids_in(run) == [created["id"]]
+    monkeypatch.setenv("RAG_API_KEY", "x" * 16)
     done = run("revoke", created["id"])
     assert done.exit_code == 0
     assert done.stderr.startswith(f"Warning: that the key is revoked is not recorded. {UNWRITABLE}")
