@@ -61,7 +61,7 @@ def catalog_access(settings: WrapperSettings, *, makes: bool = True) -> CatalogA
     try:
         from wrapper.catalog.postgres.copies import PostgresCopies
         from wrapper.catalog.postgres.database import PostgresDatabase
-        from wrapper.catalog.postgres.leadership import AdvisoryLeadership, check_engine, engine_number
+        from wrapper.catalog.postgres.leadership import AdvisoryLeadership, check_start, engine_number
     except ImportError:
         raise ConfigurationError(
             "RAG_CATALOG_URL names a PostgreSQL database, whose driver is missing: pip install 'rag-wrapper[postgres]'"
@@ -71,7 +71,7 @@ def catalog_access(settings: WrapperSettings, *, makes: bool = True) -> CatalogA
     return CatalogAccess(
         database,
         lambda: AdvisoryLeadership(database.connect, engine),
-        lambda: check_engine(database.connect, engine),
+        lambda: check_start(database.connect, engine, settings.catalog_schema),
         copies := PostgresCopies(database.connect),
         copies,
     )

@@ -50,7 +50,7 @@ class WrapperSettings:
     service_seconds: float = 120.0  # how long a request may wait for other services in all
     query_seconds: float = 60.0  # how long a request may read
     catalog_url: str = field(default="", repr=False)  # empty: a SQLite file in the data directory
-    catalog_schema: str = OWN_SCHEMA  # schema of the catalogue on PostgreSQL
+    catalog_schema: str = ""  # schema of the catalogue on PostgreSQL; empty: OWN_SCHEMA, or where one is already
     chroma_url: str = ""  # empty: an engine of our own, as a child process
     chroma_token: str = field(default="", repr=False)  # the token that a Chroma server requires; empty: none
     chroma_token_header: str = "X-Chroma-Token"  # header of the token; in Authorization it is a bearer token
@@ -205,13 +205,13 @@ def _check_pair(settings: WrapperSettings) -> None:
 
 def _check_schema(settings: WrapperSettings) -> None:
     """Raise ConfigurationError when the catalogue cannot be in a schema of that name."""
-    if not SCHEMA_NAME.fullmatch(settings.catalog_schema):
+    if settings.catalog_schema and not SCHEMA_NAME.fullmatch(settings.catalog_schema):
         raise ConfigurationError(
             "Wrong settings: RAG_CATALOG_SCHEMA has up to 63 small letters of ASCII, digits and _, no digit first, "
             "and no schema of PostgreSQL's own (pg_…, information_schema)",
             field="RAG_CATALOG_SCHEMA",
         )
-    if settings.catalog_schema != OWN_SCHEMA and not settings.catalog_url.startswith(POSTGRESQL):
+    if settings.catalog_schema not in ("", OWN_SCHEMA) and not settings.catalog_url.startswith(POSTGRESQL):
         raise ConfigurationError(
             "Wrong settings: RAG_CATALOG_SCHEMA is of a PostgreSQL database, and RAG_CATALOG_URL names none",
             field="RAG_CATALOG_SCHEMA",

@@ -64,7 +64,7 @@ WRONG_STORAGE = [
     ("RAG_ADOPT", "perhaps"),
     ("RAG_CATALOG_URL", "mysql://somewhere"),
     ("RAG_CATALOG_SCHEMA", "of_no_postgresql"),
-    *(("RAG_CATALOG_SCHEMA", name) for name in ("", "pg_own", "information_schema", "Own", 'a"b', "1st", "s" * 64)),
+    *(("RAG_CATALOG_SCHEMA", name) for name in ("pg_own", "information_schema", "Own", 'a"b', "1st", "s" * 64)),
 ]
 WRONG_SERVER = [
     ("RAG_CHROMA_TOKEN", "s3cret\nX-Other: 1"),

@@ -15,7 +15,7 @@ from wrapper.catalog.postgres import copies
 from wrapper.catalog.postgres.database import PostgresDatabase
 from wrapper.catalog.postgres.leadership import SHARED_ENGINE, AdvisoryLeadership
 from wrapper.catalog.postgres.own_tables import own_tables
-from wrapper.catalog_choice import catalog_access
+from wrapper.catalog_choice import catalog_access, check_access
 from wrapper.erasing.traces import tables_with
 
 OLD = "public"
@@ -135,6 +135,29 @@ def test_a_role_that_may_not_make_the_schema_is_told_what_to_run_and_that_helps(
     shared.run(refused.value.message.partition(" run: ")[2])
     place.fill(["a"])
     assert shared.run("SELECT id FROM of_ours.documents") == [("a",)]
+
+
+@pytest.mark.parametrize("schema", ["rag_wrapper", "of_ours"])
+def test_no_service_begins_empty_in_the_schema_it_is_told_of_beside_a_catalogue(shared, schema):
+    told = shared.with_settings(catalog_schema=schema)
+    check_access(told.settings)
+    (before := shared.with_settings(catalog_schema=OLD)).fill(["a"])
+    for place in (before, shared.place):
+        check_access(place.settings)
+        assert place.rows() == before.rows()
+    rows = before.rows()
+    refusal = (
+        rf"in the schema '{schema}', but one in the schema 'public'.*ALTER TABLE .public.\.… SET SCHEMA .{schema}."
+    )
+    with pytest.raises(ConfigurationError, match=refusal):
+        check_access(told.settings)
+    shared.run(f"CREATE SCHEMA {schema} AUTHORIZATION {ROLE}")
+    with pytest.raises(ConfigurationError, match=refusal):
+        check_access(told.settings)
+    for (table,) in shared.run("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"):
+        shared.run(f"ALTER TABLE public.{table} SET SCHEMA {schema}")
+    check_access(told.settings)
+    assert told.rows() == rows
 
 
 @pytest.mark.parametrize("version", [0, 12])

@@ -11,7 +11,7 @@ from wrapper.catalog.postgres.database import PostgresDatabase  # noqa: E402
 from wrapper.catalog.postgres.leadership import (  # noqa: E402
     SHARED_ENGINE,
     AdvisoryLeadership,
-    check_engine,
+    check_start,
     engine_number,
 )
 
@@ -74,10 +74,10 @@ def test_nobody_leads_for_another_engine_while_one_is_in_use(candidate, database
     leader, follower, foreign = candidate(own), candidate(own), candidate(another)
     assert leader.acquire()
     assert not follower.acquire()
-    check_engine(database.connect, own)
+    check_start(database.connect, own, "")
     for engine in (another, SHARED_ENGINE):
         with pytest.raises(ConfigurationError, match="engine of its own"):
-            check_engine(database.connect, engine)
+            check_start(database.connect, engine, "")
     leader.release()
     assert not foreign.acquire()
     follower.release()
@@ -91,5 +91,5 @@ def test_a_wrong_address_is_refused_without_showing_its_password():
         assert "sec" not in refused.value.message
     nobody = PostgresDatabase("postgresql://rag:secret@127.0.0.1:9/base")
     with pytest.raises(ConfigurationError, match="does not answer") as refused:
-        check_engine(nobody.connect, SHARED_ENGINE)
+        check_start(nobody.connect, SHARED_ENGINE, "")
     assert "secret" not in refused.value.message

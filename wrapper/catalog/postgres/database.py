@@ -27,7 +27,6 @@ from schemas.errors import (
     TooSlowError,
     UnavailableError,
 )
-from schemas.settings.storage import OWN_SCHEMA
 from schemas.storage.read_limits import ReadLimit
 from wrapper.catalog.contract import (
     CLOSED,
@@ -120,7 +119,7 @@ class PostgresDatabase:
     def __init__(
         self,
         url: str,
-        schema: str = OWN_SCHEMA,
+        schema: str = "",
         *,
         statement_seconds: float = STATEMENT_SECONDS,
         value_bytes: int = VALUE_BYTES,

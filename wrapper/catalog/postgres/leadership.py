@@ -16,7 +16,7 @@ import psycopg
 import structlog
 
 from schemas.errors import ConfigurationError
-from wrapper.catalog.postgres.place import SCHEMA
+from wrapper.catalog.postgres.place import SCHEMA, check_schema
 
 log = structlog.get_logger(__name__)
 
@@ -45,8 +45,9 @@ def engine_number(data_dir_id: str | None) -> int:
     return 1 + int.from_bytes(hashlib.sha256(data_dir_id.encode()).digest()[:4]) % (2**31 - 1)
 
 
-def check_engine(connect: Callable[[], psycopg.Connection], engine: int) -> None:
-    """Raise ConfigurationError when a running service feeds another engine from this catalogue.
+def check_start(connect: Callable[[], psycopg.Connection], engine: int, wanted_schema: str) -> None:
+    """Raise ConfigurationError when a running service feeds another engine from this catalogue, or when a catalogue is
+    in another schema than the wanted one (`check_schema`).
 
     Raises it also when the catalogue's database does not answer.
     """
@@ -59,6 +60,7 @@ def check_engine(connect: Callable[[], psycopg.Connection], engine: int) -> None
     try:
         if connection.execute(OTHER_ENGINES, (engine,)).fetchone():
             raise ConfigurationError(ANOTHER_ENGINE, field="RAG_CHROMA_URL")
+        check_schema(connection, wanted_schema)
     finally:
         connection.close()
 

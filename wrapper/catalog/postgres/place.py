@@ -15,6 +15,7 @@ from wrapper.catalog.postgres.own_tables import IS_CATALOGUE, Rows, own_tables
 
 log = structlog.get_logger(__name__)
 
+PUBLIC = "public"
 SCHEMA = "current_setting('rag_wrapper.schema')"
 """The name of the catalogue's schema, whether it is there or not."""
 
@@ -22,18 +23,34 @@ SCHEMA = "current_setting('rag_wrapper.schema')"
 def find_schema(connection: psycopg.Connection, wanted: str, *, is_in_address: bool) -> str:
     """Return the schema of the catalogue, on a connection as its address makes it.
 
-    That is the `wanted` one, unless this is the default and the address names another one by its search path, or leads
-    to one where a catalogue is already: those of earlier releases are in `public`.
+    That is the `wanted` one. Without, it is `OWN_SCHEMA`, unless the address names another one by its search path, or
+    leads to one where a catalogue is already: those of earlier releases are in `public`.
     """
-    if wanted != OWN_SCHEMA:
+    if wanted:
         return wanted
-    row = connection.execute("SELECT current_schema()").fetchone()
-    addressed = row[0] if row is not None else None
+    addressed = _addressed(connection)
     if addressed is None:
-        return wanted
-    if is_in_address or (not _has_catalogue(connection, wanted) and _has_catalogue(connection, addressed)):
-        return str(addressed)
-    return wanted
+        return OWN_SCHEMA
+    if is_in_address or (not _has_catalogue(connection, OWN_SCHEMA) and _has_catalogue(connection, addressed)):
+        return addressed
+    return OWN_SCHEMA
+
+
+def check_schema(connection: psycopg.Connection, wanted: str) -> None:
+    """Raise ConfigurationError when no catalogue is in the `wanted` schema, but one where the address leads, or in
+    `public`. The connection has the search path of its address afterwards."""
+    if not wanted or _has_catalogue(connection, wanted):
+        return
+    connection.execute("RESET search_path")
+    for other in dict.fromkeys((_addressed(connection), PUBLIC)):
+        if other is not None and _has_catalogue(connection, other):
+            here, there = (Identifier(each).as_string(None) for each in (other, wanted))
+            raise ConfigurationError(
+                f"RAG_CATALOG_SCHEMA: there is no catalogue in the schema '{wanted}', but one in the schema '{other}' "
+                f"of its database. RAG_CATALOG_SCHEMA={other} goes on there. To move it, run for each of its tables "
+                f"ALTER TABLE {here}.… SET SCHEMA {there}, or restore a backup of it with RAG_CATALOG_SCHEMA={wanted}",
+                field="RAG_CATALOG_SCHEMA",
+            )
 
 
 def enter_schema(connection: psycopg.Connection, schema: str) -> None:
@@ -63,6 +80,11 @@ def make_schema(connection: psycopg.Connection) -> None:
 
 def rows_of(connection: psycopg.Connection) -> Rows:
     return lambda statement: connection.execute(statement.encode()).fetchall()
+
+
+def _addressed(connection: psycopg.Connection) -> str | None:
+    row = connection.execute("SELECT current_schema()").fetchone()
+    return None if row is None or row[0] is None else str(row[0])
 
 
 def _has_catalogue(connection: psycopg.Connection, schema: str) -> bool:
