@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from schemas.access.callers import carried
-from schemas.errors import BusyError
+from schemas.errors import BusyError, NoThreadError
 
 T = TypeVar("T")
 
@@ -41,14 +41,17 @@ class ConnectionThreads:
             return self._threads
 
     def submit(self, key: Hashable, work: Callable[[], T]) -> Future[T]:
-        """Return a future of `work`'s result. Raises BusyError when too many jobs of this key are waiting already."""
+        """Return a future of `work`'s result.
+
+        Raises BusyError when too many jobs of this key are waiting already, and NoThreadError.
+        """
         job = _Job(key, carried(work))
         with self._changed:
             if self._is_closed:
                 raise BusyError("The service is closing")
             if self._begun[key] < self._each:
-                self._begun[key] += 1
                 self._make_ready(job)
+                self._begun[key] += 1
             elif len(waiting := self._waiting.setdefault(key, deque())) < self._queued:
                 waiting.append(job)
             else:
@@ -71,8 +74,14 @@ class ConnectionThreads:
         if self._idle >= len(self._ready):
             self._changed.notify()
         elif self._threads < self._most:
-            self._threads += 1
-            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+            try:
+                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+            except RuntimeError:
+                if not self._threads:  # else those that there are take the job
+                    self._ready.remove(job)
+                    raise NoThreadError from None
+            else:
+                self._threads += 1
 
     def _run(self) -> None:
         while (job := self._next()) is not None:

@@ -323,6 +323,13 @@ class BusyError(UnavailableError):
     code = "busy"
 
 
+class NoThreadError(BusyError):
+    """The system lets the process have no further thread now."""
+
+    def __init__(self) -> None:
+        super().__init__("The service can begin no further thread now: try again")
+
+
 class AdoptingError(UnavailableError):
     """The collection is being taken in from the engine and takes no write before that is complete."""
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from providers.embeddings.base import EmbeddingProvider, UnusableVectorError, checked_texts
 from providers.outbound import deadlines
 from providers.outbound.refusals import RefusedTextsError
-from schemas.errors import InvalidInputError, UnavailableError
+from schemas.errors import InvalidInputError, NoThreadError, UnavailableError
 from schemas.records import Vector
 
 MAX_TEXTS = 32
@@ -49,7 +49,8 @@ class EmbeddingBatches:
         """Return the text's vector, float32 (dimension,).
 
         Raises what `EmbeddingProvider.embed` raises for this text alone, or for a call that failed as a whole, which is
-        not made again; UnavailableError when there is no answer within the caller's deadline: the text is given up.
+        not made again; UnavailableError when there is no answer within the caller's deadline: the text is given up; and
+        NoThreadError.
         """
         checked_texts([text])  # one that nobody would embed must not fail the others
         seconds_left = deadlines.seconds_left()
@@ -57,8 +58,7 @@ class EmbeddingBatches:
         with self._lock:
             self.waiting.append(wanted)
             if self._running < self._connection.parallel_calls:
-                self._running += 1
-                threading.Thread(target=self._run, name="embedding-batch", daemon=True).start()
+                self._begin_running(wanted)
         try:
             return wanted.answer.result(None if math.isinf(seconds_left) else seconds_left)
         except NotInTimeError:
@@ -66,6 +66,16 @@ class EmbeddingBatches:
                 raise
             wanted.answer.cancel()
             raise embedding_timeout(seconds_left, self._connection.id) from None
+
+    def _begin_running(self, wanted: _Wanted) -> None:
+        try:
+            threading.Thread(target=self._run, name="embedding-batch", daemon=True).start()
+        except RuntimeError:
+            if not self._running:  # else those that run take the text
+                self.waiting.remove(wanted)
+                raise NoThreadError from None
+        else:
+            self._running += 1
 
     def _run(self) -> None:
         while batch := self._next_batch():

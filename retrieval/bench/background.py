@@ -21,7 +21,7 @@ from schemas.access.callers import acting_still, carried
 from schemas.access.owners import Asker
 from schemas.bounds import DEFAULT_RESULTS
 from schemas.contracts.judgements import KnownBench, NothingJudgedError, QuerySetFiles
-from schemas.errors import NotFoundError, RagError
+from schemas.errors import NotFoundError, NoThreadError, RagError
 from schemas.ways import FUSIONS
 
 log = structlog.get_logger(__name__)
@@ -66,7 +66,7 @@ class BenchRunner:
         """Begin to measure a collection with a query set, by default the asker's judged questions, and return the
         measurement, which works on with the rights of the caller of now, as long as they have them.
 
-        Raises NothingJudgedError, InvalidQuerySetError and BenchRunningError.
+        Raises NothingJudgedError, InvalidQuerySetError, BenchRunningError and NoThreadError.
         """
         if query_set is None:
             questions = self._judgements.questions(collection, asker=asker)
@@ -79,8 +79,13 @@ class BenchRunner:
         runs = len(oracles) + (len(FUSIONS) if len(oracles) > 1 else 0)
         begun = self._benches.begin(collection, len(questions), (runs + 1) * len(questions), asker=asker)
         work = carried(self._measure)
-        self._thread = threading.Thread(target=work, args=(begun, questions, oracles), name="bench", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=work, args=(begun, questions, oracles), name="bench", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            self._benches.fail(begun.id, NoThreadError().message)
+            raise NoThreadError from None
+        self._thread = thread
         return begun
 
     def _of_documents_here(self, questions: tuple[Query, ...], collection: str) -> tuple[Query, ...]:

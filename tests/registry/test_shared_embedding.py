@@ -19,9 +19,16 @@ from registry.embedding import cache as embedding_cache
 from registry.embedding.batches import MAX_TEXTS, EmbeddingBatches
 from registry.embedding.cache import EmbeddingCache, EmbeddingKey
 from registry.embedding.shared_files import MAX_FILES, VectorFiles
-from schemas.errors import BusyError, InvalidInputError, TooManyRequestsError, UnauthorizedError, UnavailableError
+from schemas.errors import (
+    BusyError,
+    InvalidInputError,
+    NoThreadError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnavailableError,
+)
 from tests.retrieval.letter_embedding import LetterEmbedding
-from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.support.live import PATIENCE_SECONDS, eventually, no_thread_begins
 
 KEY = EmbeddingKey("default", "configuration", "all-MiniLM-L6-v2", "how to rotate keys")
 VECTOR = np.array([0.6, 0.8], dtype=np.float32)
@@ -344,8 +351,13 @@ def test_texts_of_one_model_go_together_and_each_gets_the_vector_of_its_own(toge
 
 def test_there_is_no_thread_without_a_text_and_a_new_one_with_the_next():
     slow = Slow()
+    batches = EmbeddingBatches(slow)
+    with no_thread_begins(), pytest.raises(NoThreadError):
+        batches.embed("never", MODEL)
     slow.gate.set()
-    EmbeddingBatches(slow).embed("a", MODEL)
+    with deadlines.within(PATIENCE_SECONDS):
+        batches.embed("a", MODEL)
+    assert slow.calls == [["a"]]
     [thread] = slow.threads
     assert thread is not threading.current_thread()
     eventually(lambda: not thread.is_alive())
@@ -400,7 +412,9 @@ def test_a_thread_takes_one_job_after_the_other_and_an_error_fails_its_own_alone
     assert threads.threads <= 2  # a result is ready a moment before its thread is idle
     threads.close()
     eventually(lambda: threads.threads == 0)
-    threads = ConnectionThreads("test", each=1)
+    threads = ConnectionThreads("test", each=1, most=1)
+    with no_thread_begins(), pytest.raises(NoThreadError):
+        threads.submit("a", lambda: "never")
     failing = threads.submit("a", lambda: 1 / 0)
     fine = threads.submit("a", lambda: "fine")
     assert isinstance(failing.exception(PATIENCE_SECONDS), ZeroDivisionError)

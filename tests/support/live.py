@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import chromadb
 import orjson
+import pytest
 import requests
 from chromadb.config import Settings
 
@@ -214,6 +216,18 @@ def chroma_client_at(url: str) -> Iterator[chromadb.api.ClientAPI]:
             # Chroma leaves its connections to the garbage collector.
             client._server._session.close()
             client._admin_client._server._session.close()
+
+
+@contextmanager
+def no_thread_begins() -> Iterator[None]:
+    """Let the system refuse this process any further thread."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading, "_start_new_thread", fail)
+        yield
 
 
 def eventually(

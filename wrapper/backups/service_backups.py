@@ -14,7 +14,7 @@ from typing import BinaryIO
 import orjson
 import structlog
 
-from schemas.errors import ConflictError, NotFoundError, RagError
+from schemas.errors import ConflictError, NotFoundError, NoThreadError, RagError
 from schemas.settings import WrapperSettings
 from schemas.storage.backups import Backup, BackupState
 from wrapper.backups.files import home_of
@@ -88,7 +88,7 @@ class Backups:
 
     def begin(self) -> str:
         """Begin one in a thread, and return its id. Raises ConflictError when there is nowhere to put it, or another is
-        being made, and DiskFloorError when there is too little room."""
+        being made, DiskFloorError when there is too little room, and NoThreadError."""
         shelf = self._shelf
         if shelf is None:
             raise ConflictError("The service has no folder for backups: set RAG_BACKUP_DIR", code="no_backup_dir")
@@ -99,7 +99,13 @@ class Backups:
             target = maker.new_target(shelf.folder, Reason.ASKED)
             file = maker.begin(target)
             going_on = held.pop_all()
-        threading.Thread(target=self._make, args=(maker, file, target, Reason.ASKED, going_on), daemon=True).start()
+        making = (maker, file, target, Reason.ASKED, going_on)
+        try:
+            threading.Thread(target=self._make, args=making, daemon=True).start()
+        except RuntimeError:
+            going_on.close()
+            discard(file, target)
+            raise NoThreadError from None
         return target.name.removesuffix(ENDING)
 
     def none_is_made(self) -> AbstractContextManager[None]:

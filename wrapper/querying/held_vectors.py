@@ -143,7 +143,11 @@ class HeldVectors:
                 with self._guard:
                     if self._closing.is_set():
                         return held
-                    reading = self._apart.submit(self._read_apart, self._catalog, collection, makes=makes)
+                    try:
+                        reading = self._apart.submit(self._read_apart, self._catalog, collection, makes=makes)
+                    except RuntimeError:  # no room for a thread now
+                        account.is_read = False
+                        return held
                 if kept is not None or not file_bytes or saves_ms < SOON_MS * max(1.0, file_bytes / SOON_BYTES):
                     return held
                 # Without the codes that others have made, this query would take longer than opening their file.
@@ -299,7 +303,8 @@ class HeldVectors:
         with self._guard:
             if self._clock() >= kept.check_at and not self._closing.is_set():
                 kept.check_at = self._clock() + CHECK_SECONDS
-                self._apart.submit(self._check, kept, collection)
+                with suppress(RuntimeError):  # no room for a thread now: the next one does this first
+                    self._apart.submit(self._check, kept, collection)
 
     def _check(self, kept: KeptCodes, collection: Collection) -> None:
         if kept.base.is_whole():

@@ -11,6 +11,7 @@ from itertools import groupby
 
 import structlog
 
+from schemas.errors import NoThreadError
 from schemas.records import Change, Collection, Since
 from schemas.storage.reembedding import EmbeddingModelDiffersError, recorded_model
 from wrapper.catalog.catalog import Catalog
@@ -110,10 +111,13 @@ class Following:
     def _looked_for(self) -> Iterator[None]:
         """Have changes looked for within the context, by one thread for all who wait."""
         with self._changed:
-            self._waiting += 1
             if not self._looks:
+                try:
+                    threading.Thread(target=self._look, name="followed changes", daemon=True).start()
+                except RuntimeError:
+                    raise NoThreadError from None
                 self._looks = True
-                threading.Thread(target=self._look, name="followed changes", daemon=True).start()
+            self._waiting += 1
         try:
             yield
         finally:

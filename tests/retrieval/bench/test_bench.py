@@ -1,6 +1,8 @@
 """The benchmark: query sets, measures, runs, comparisons. Judgements and measurements as the catalogue keeps them: whose they
 are, how many, and what erasure takes."""
 
+from unittest.mock import Mock
+
 import ir_measures
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from ir_measures import RR, R, Success, nDCG
 
 from registry.embedding.queries import EmbeddingMismatchError
 from retrieval.bench import judgements as module
+from retrieval.bench.background import BenchRunner
 from retrieval.bench.comparing import compare
 from retrieval.bench.judgements import Judgements
 from retrieval.bench.quality import MEASURES, mean, quality
@@ -25,9 +28,10 @@ from schemas.contracts.judgements import (
     TooManyJudgementsError,
     Verdict,
 )
-from schemas.errors import InvalidInputError
+from schemas.errors import InvalidInputError, NoThreadError
 from schemas.storage.erasure import Target
 from schemas.storage.erasure_count import ErasedMeanwhileError
+from tests.support.live import no_thread_begins
 
 SHELF = "bench-shelf"
 DOCUMENT_IDS = [f"d{n}" for n in range(15)]
@@ -270,6 +274,9 @@ def benches(catalog, clock):
 
 
 def test_one_measurement_runs_at_a_time_until_it_ends_or_is_lost(benches, clock):
+    engine, judged = Mock(**{"available.return_value": ["vector"]}), Mock(**{"questions.return_value": ("when?",)})
+    with no_thread_begins(), pytest.raises(NoThreadError):
+        BenchRunner(engine, judged, benches, Mock(), oracles=["vector"], fusion="rrf").start("docs", asker=ANA)
     first = benches.begin("docs", 2, 10, asker=ANA)
     with pytest.raises(BenchRunningError):
         benches.begin("docs", 2, 10, asker=BEN)

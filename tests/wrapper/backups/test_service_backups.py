@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from schemas.errors import ConfigurationError, DiskFloorError, NotFoundError, UnavailableError
+from schemas.errors import ConfigurationError, DiskFloorError, NotFoundError, NoThreadError, UnavailableError
 from schemas.settings import WrapperSettings
 from schemas.settings.backup_times import BackupTimes
+from schemas.storage.backups import BackupState
+from tests.support.live import eventually, no_thread_begins
 from tests.support.logs import logs_of
 from tests.wrapper.backups.conftest import ORIGINAL, POSTGRESQL, Place
 from wrapper.backups import before_migration
@@ -62,7 +64,11 @@ def test_nothing_is_made_unless_it_is_asked_for_and_no_other_process_makes_one(o
     assert backups.all() == []
     with only_backup(place.data_dir):
         opened(backup_every=DAILY).look()
+    with no_thread_begins(), pytest.raises(NoThreadError):
+        backups.begin()
     assert backups.all() == []
+    backups.begin()
+    eventually(lambda: [each.state for each in backups.all()] == [BackupState.DONE])
 
 
 def test_after_a_failure_it_is_tried_again_later(opened, monkeypatch):

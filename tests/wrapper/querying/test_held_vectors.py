@@ -8,7 +8,7 @@ import pytest
 
 from schemas.errors import UnavailableError
 from schemas.where import parse_where
-from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.support.live import PATIENCE_SECONDS, eventually, no_thread_begins
 from tests.wrapper.clock import Clock
 from tests.wrapper.documents import NoIndex, add, create, delete, normal, numbered
 from wrapper import distances
@@ -84,6 +84,8 @@ def test_what_is_held_is_the_code_of_every_vector_at_its_position(catalog):
 
 
 def test_what_takes_long_to_read_keeps_no_query_waiting_and_is_given_up_when_the_service_ends(catalog, held):
+    with no_thread_begins():
+        assert _of(held, catalog, "one", 1_000.0, reading_ms=held_vectors.SOON_MS + 1) is None
     assert _of(held, catalog, "one", 1_000.0, reading_ms=held_vectors.SOON_MS + 1) is None
     eventually(lambda: _of(held, catalog, "one", 0.0, reading_ms=1_000.0) is not None)
     ended = HeldVectors(MEGABYTE, catalog)

@@ -9,9 +9,10 @@ import numpy as np
 import orjson
 import pytest
 
+from schemas.errors import NoThreadError
 from schemas.records import Since
 from schemas.storage.reembedding import EmbeddingModelDiffersError
-from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.support.live import PATIENCE_SECONDS, eventually, no_thread_begins
 from wrapper.stores.following import Following
 from wrapper.web.lanes import FOLLOWERS, Lane
 
@@ -126,6 +127,8 @@ def test_who_waits_is_answered_when_something_changes(client, filled, app):
     name = filled(BOTH)
     waiting = Following(app.extensions["rag.service"].store._catalog)
     looked = []
+    with no_thread_begins(), pytest.raises(NoThreadError):
+        waiting.wait(name, Since(2), 60, lambda: pytest.fail("it waits"))
 
     def is_gone():
         looked.append(threading.get_ident())
