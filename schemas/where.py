@@ -14,7 +14,7 @@ from typing import Any
 
 from schemas.errors import InvalidFilterError
 from schemas.json_pointers import escaped
-from schemas.words.operators import hint, meant
+from schemas.words.operators import WORDS, hint, meant
 from schemas.words.regular_expressions import BadPatternError, compiled
 
 MAX_DEPTH = 64
@@ -126,11 +126,13 @@ TEXT = "$text"
 """What stands for the text of a document in a filter."""
 TEXT_OPERATORS = ("$contains", "$not_contains", "$regex", "$not_regex")
 CHROMA_NAMES = {"#id": ID, "#document": TEXT}
-LIKE_CHROMA_NAMES = dict.fromkeys(("#id", "#ids"), "#id") | dict.fromkeys(
-    ("#document", "#documents", "#text", "chroma:document"), "#document"
-)
-"""What is taken for one of these names in another spelling, and for no field: a deletion would mean another thing."""
 """What Chroma's clients call these two, understood on every route. No field of that name can be asked for."""
+LIKE_CHROMA_NAMES = {"chroma:document": "#document"} | {
+    f"#{word}": name for name, own in CHROMA_NAMES.items() for word in f"{own[1:]} {WORDS[own]}".split()
+}
+"""What is taken for one of these names in another spelling, and for no field: a deletion would mean another thing."""
+NEGATIVE = {"$in": "$nin", "$contains": "$not_contains", "$regex": "$not_regex"}
+"""The operators that JSON has for what others find and do not find."""
 ASKED_OTHERWISE = {
     type(None): ' (absence is asked with {"$exists": false})',
     list: ' (one of several values is asked with {"$in": […]})',
@@ -169,24 +171,17 @@ def to_json(where: Where) -> dict[str, Any]:
             return {field: {"$exists": True}}
         case TextContains(part):
             return {TEXT: {"$contains": part}}
-        case Not(TextContains(part)):
-            return {TEXT: {"$not_contains": part}}
         case TextMatches(pattern):
             return {TEXT: {"$regex": pattern}}
-        case Not(TextMatches(pattern)):
-            return {TEXT: {"$not_regex": pattern}}
         case HasId(ids):
             return {ID: {"$in": list(ids)}}
-        case Not(HasId(ids)):
-            return {ID: {"$nin": list(ids)}}
         case Not(Equals(field, value)):
             return {field: {"$ne": value}}
-        case Not(In(field, values)):
-            return {field: {"$nin": list(values)}}
-        case Not(Contains(field, value)):
-            return {field: {"$not_contains": value}}
         case Not(Exists(field)):
             return {field: {"$exists": False}}
+        case Not(In() | Contains() | HasId() | TextContains() | TextMatches() as part):
+            [(key, said)] = to_json(part).items()
+            return {key: {NEGATIVE[operator]: operand for operator, operand in said.items()}}
         case Not(part):
             return {"$not": to_json(part)}
         case Or(parts):
