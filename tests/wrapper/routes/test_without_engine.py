@@ -4,19 +4,31 @@ write waits for is the caller's choice, by `wait`, or else the operator's, by RA
 A write that waited for the index would wait for an hour.
 """
 
+import inspect
+import itertools
 import json
+import select
 import threading
-from contextlib import contextmanager
+from collections import Counter
+from contextlib import closing, contextmanager
 from itertools import product
 
+import orjson
 import pytest
 
+import wrapper.service
 from schemas.errors import UnavailableError
+from schemas.storage import read_limits
 from schemas.storage.write_waits import COMMIT
 from tests.support.live import PATIENCE_SECONDS, eventually
 from tests.wrapper.routes.conftest import TWO_DOCUMENTS
+from wrapper.catalog import catalog as catalog_module
 from wrapper.catalog.catalog import Catalog
 from wrapper.engine.client import EngineClient
+from wrapper.indexing.bell import Bell
+from wrapper.indexing.leadership import FileLeadership
+from wrapper.web.bodies import NDJSON
+from wrapper.web.parsing_budget import BLOCK_BYTES, WAIT_SECONDS, ArrivingBudget
 
 
 @pytest.fixture
@@ -216,3 +228,57 @@ def test_reads_know_no_wait(opened):
         answer = client.get(f"{URL}/documents?wait=commit")
         assert answer.status_code == 200
         assert any("wait" in each for each in answer.json["warnings"])
+
+
+@pytest.mark.parametrize("wait", ["commit", "index"])
+def test_a_write_through_a_process_that_does_not_lead_rings_the_one_that_does(tmp_path, open_client, monkeypatch, wait):
+    monkeypatch.setattr(wrapper.service, "shared_folder", lambda: tmp_path)
+    leadership, leader = FileLeadership(tmp_path / "indexer.lock"), Bell(tmp_path / "indexer.bell")
+    assert leadership.acquire()
+    leader.listen()
+    with open_client() as client, closing(leader):
+        for path, body in (("", {"name": "abc"}), ("/abc/documents", {"documents": TWO_DOCUMENTS})):
+            assert select.select([leader._heard], [], [], 0)[0] == []
+            assert client.post(f"/collections{path}?wait={wait}", json=body).status_code in (201, 202)
+            assert select.select([leader._heard], [], [], 0)[0], body
+            leader.wait(0)
+    leadership.release()
+
+
+@pytest.mark.parametrize("path", ["documents", "import"])
+def test_what_a_body_holds_while_it_arrives_is_counted(client, url, path):
+    body = orjson.dumps({"id": "a", "text": "a" * BLOCK_BYTES, "embedding": [1, 0]})
+    sent = {"data": body, "content_type": NDJSON} if path == "import" else {"json": {"documents": [orjson.loads(body)]}}
+    seconds = itertools.count(step=WAIT_SECONDS)
+    client.application.extensions["rag.arriving"] = budget = ArrivingBudget(BLOCK_BYTES, lambda: next(seconds))
+    with budget.body() as other:
+        other(2 * BLOCK_BYTES)
+        answer = client.post(f"{url}/{path}", **sent)
+        assert (answer.status_code, answer.json["code"]) == (503, "busy")
+    assert client.post(f"{url}/{path}", **sent).status_code in (200, 201, 202)
+    assert (budget._taken_bytes, budget._taken) == (0, {})
+
+
+def test_a_request_leaves_its_thread_no_limit_of_reads_however_it_ends(client, url):
+    client.application.extensions["rag.service"].store.following.stop_waiting()
+    for path, status in (("x/documents", 404), ("abc/changes?since=1&wait=9", 200), ("abc/documents?limit=x", 400)):
+        answer = client.get(f"/collections/{path}")
+        assert (answer.status_code, answer.get_data() and read_limits.current()) == (status, None)
+
+
+def test_preparing_a_write_gives_way_to_the_one_under_way_at_each_document(client, url, monkeypatch):
+    catalog = client.application.extensions["rag.service"].store._catalog
+    monkeypatch.setattr(catalog_module, "GIVES_WAY_SECONDS", PATIENCE_SECONDS)
+
+    def operation(_):
+        waiting = threading.Thread(target=catalog.give_way)
+        waiting.start()
+        eventually(lambda: catalog._nobody_writes._cond._waiters)
+        return waiting
+
+    catalog.commit(operation).join(PATIENCE_SECONDS)
+    given = []
+    monkeypatch.setattr(catalog, "give_way", lambda: given.append(inspect.currentframe().f_back.f_code.co_name))
+    client.post(f"{url}/documents", json={"documents": TWO_DOCUMENTS})
+    client.patch(f"{url}/documents", json={"where": {}, "metadata": {"title": "b"}})
+    assert Counter(given) == {"prepare_documents": 2, "_merge": 2, "segment_of": 4}
