@@ -238,48 +238,26 @@ def test_a_leader_is_woken_by_another_process(tmp_path, meanwhile):
     other.ring()
 
 
-def test_a_follower_looks_seldom_while_none_of_its_callers_waits(workers, pauses_of):
-    first = workers.worker()
-    eventually(lambda: first.leads)
-    follower = workers.worker(workers.open_catalog())
-    pauses = pauses_of(follower)
-    assert first.wait(workers.create("one"), SECONDS)
-    eventually(lambda: len(pauses) > 3)
-    assert set(pauses) == {IDLE_POLL_SECONDS}
-    workers.calls.gate.clear()
-    waiter = threading.Thread(target=follower.wait, args=(workers.add("one", "a"), SECONDS))
-    waiter.start()
-    eventually(lambda: POLL_SECONDS in pauses)
-    workers.calls.gate.set()
-    waiter.join(SECONDS)
-
-
-def test_a_follower_whose_caller_waits_looks_often_and_asks_for_the_lead_seldom(workers, monkeypatch, pauses_of):
-    asked = []
-    acquire = FileLeadership.acquire
+def test_a_follower_looks_often_while_a_caller_waits_asks_for_the_lead_seldom_and_maintains_nothing(
+    workers, monkeypatch, pauses_of
+):
+    asked, acquire = [], FileLeadership.acquire
     first = workers.worker()
     eventually(lambda: first.leads)
     monkeypatch.setattr(FileLeadership, "acquire", lambda lead: asked.append(workers.clock.now) or acquire(lead))
     follower = workers.worker(workers.open_catalog())
+    pauses = pauses_of(follower)
     assert first.wait(workers.create("one"), SECONDS)
-    looks = pauses_of(follower)
+    with monkeypatch.context() as patch:
+        patch.setattr(Applier, "has_work", lambda self: True)
+        eventually(lambda: len(pauses) > 3)
+    assert set(pauses) == {IDLE_POLL_SECONDS}
     workers.calls.gate.clear()
     waiter = threading.Thread(target=follower.wait, args=(workers.add("one", "a"), SECONDS))
     waiter.start()
-    eventually(lambda: looks.count(POLL_SECONDS) > 20)
+    eventually(lambda: pauses.count(POLL_SECONDS) > 20)
     assert asked == [0.0]
     workers.clock.now += IDLE_POLL_SECONDS
     eventually(lambda: len(asked) == 2)
     workers.calls.gate.set()
     waiter.join(SECONDS)
-
-
-def test_a_follower_leaves_maintenance_to_the_leader(workers, monkeypatch, pauses_of):
-    first = workers.worker()
-    eventually(lambda: first.leads)
-    assert first.wait(workers.create("one"), SECONDS)
-    monkeypatch.setattr(Applier, "has_work", lambda self: True)
-    follower = workers.worker(workers.open_catalog())
-    pauses = pauses_of(follower)
-    eventually(lambda: len(pauses) > 3)
-    assert set(pauses) == {IDLE_POLL_SECONDS}
