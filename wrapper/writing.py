@@ -316,7 +316,7 @@ class Writing:
         with self._catalog.read() as transaction:
             _check_collection(transaction, name, options, documents, deletes=deletes)
             documents.plan(transaction)
-        documents.prepare(lambda: None)
+        documents.prepare(self._catalog.give_way)
 
     def _settled(self, name: str, kept: Kept[Outcome], options: WriteOptions, *, replayed: bool) -> Written[Outcome]:
         awaited = self.awaits_index(options)

@@ -183,7 +183,7 @@ def checkpointing(path):
             each.kill()
 
 
-def test_it_waits_for_another_connection_that_moves_the_log(path, checkpointing):
+def test_it_waits_for_another_connection_that_moves_the_log_and_tells_of_it_when_the_time_is_over(path, checkpointing):
     others, pauses = [], []
 
     def pause(seconds):
@@ -191,26 +191,16 @@ def test_it_waits_for_another_connection_that_moves_the_log(path, checkpointing)
         if len(pauses) == 3:
             others[0].communicate("")
 
-    database = SQLiteDatabase(path, pause=pause)
+    database = SQLiteDatabase(path, clock=lambda: float(len(pauses)), pause=pause)
     with database.write() as transaction:
         transaction.run("CREATE TABLE words (word TEXT)")
     others.append(checkpointing())
     assert database.rewrite(wait_seconds=60.0) is None
     assert len(pauses) == 3
     assert path.with_name(f"{path.name}-wal").stat().st_size == 0
-    database.close()
-
-
-def test_what_keeps_the_log_is_told_when_the_time_is_over(path, checkpointing):
-    now = [0.0]
-
-    def pause(seconds):
-        now[0] += 1.0
-
-    database = SQLiteDatabase(path, clock=lambda: now[0], pause=pause)
     with database.write() as transaction:
-        transaction.run("CREATE TABLE words (word TEXT)")
+        transaction.run("CREATE TABLE others (word TEXT)")
     checkpointing()
     assert database.rewrite(wait_seconds=5.0) == "a read that began before is still under way"
-    assert now == [5.0]
+    assert len(pauses) == 3 + 5
     database.close()

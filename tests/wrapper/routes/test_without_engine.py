@@ -17,6 +17,7 @@ import orjson
 import pytest
 
 import wrapper.service
+from schemas.access.callers import Scope
 from schemas.errors import UnavailableError
 from schemas.storage import read_limits
 from schemas.storage.write_waits import COMMIT
@@ -27,6 +28,7 @@ from wrapper.catalog.catalog import Catalog
 from wrapper.engine.client import EngineClient
 from wrapper.indexing.bell import Bell
 from wrapper.indexing.leadership import FileLeadership
+from wrapper.web import request_parts
 from wrapper.web.bodies import NDJSON
 from wrapper.web.parsing_budget import BLOCK_BYTES, WAIT_SECONDS, ArrivingBudget
 
@@ -264,6 +266,11 @@ def test_a_request_leaves_its_thread_no_limit_of_reads_however_it_ends(client, u
     for path, status in (("x/documents", 404), ("abc/changes?since=1&wait=9", 200), ("abc/documents?limit=x", 400)):
         answer = client.get(f"/collections/{path}")
         assert (answer.status_code, answer.get_data() and read_limits.current()) == (status, None)
+    with client.application.test_request_context("/collections/abc/documents"):
+        for _ in range(2):  # as in two lanes
+            request_parts.limit_reads(Scope.READ)
+        request_parts.end_limit()
+        assert read_limits.current() is None
 
 
 def test_preparing_a_write_gives_way_to_the_one_under_way_at_each_document(client, url, monkeypatch):
