@@ -13,7 +13,7 @@ from schemas.bounds import MAX_PAGE, MAX_TOP_K
 from schemas.connections import CollectionInfo
 from schemas.documents import new_id, parse_document, parse_embedding, to_batch
 from schemas.errors import CollectionNotFoundError, InvalidInputError, UnsupportedError
-from schemas.metadata import check_metadata, without_reserved
+from schemas.metadata import check_metadata, check_reserved
 from schemas.names import check_collection_name
 from schemas.records import METRICS, Document, DocumentBatch, Metadata, Vector
 from schemas.where import EVERYTHING, Where
@@ -85,7 +85,7 @@ def checked_collection(name: str, metadata: Metadata, metric: str) -> Metadata:
     if metric not in METRICS:
         raise InvalidInputError(f"metric must be one of {', '.join(METRICS)}", code="invalid_field", field="metric")
     _check_json({"metadata": metadata}, None)
-    return without_reserved(check_metadata(metadata))
+    return check_reserved(check_metadata(metadata))
 
 
 def checked_name(name: str) -> str:

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import orjson
 
 from schemas.errors import ConflictError, InvalidInputError, UnavailableError
+from schemas.metadata import without_reserved
 from schemas.names import check_full_name
 from schemas.storage.reembedding import EmbeddingModelDiffersError, recorded_model
 
@@ -226,7 +227,8 @@ def _verify_file(directory: Path, entry: Entry) -> None:
 
 
 def _import(store: Store, directory: Path, entry: Entry, progress: Progress) -> Imported:
-    there = store.ensure_collection(entry.name, entry.metadata, metric=entry.metric)
+    metadata = without_reserved(entry.metadata)  # the index that the engine's own keys are about stays where it is
+    there = store.ensure_collection(entry.name, metadata, metric=entry.metric)
     if there["metric"] != entry.metric:
         raise ConflictError(f"'{entry.name}' is there with metric {there['metric']}, the export has {entry.metric}")
     if None not in (there["dimension"], entry.dimension) and there["dimension"] != entry.dimension:
@@ -245,7 +247,7 @@ def _import(store: Store, directory: Path, entry: Entry, progress: Progress) -> 
         sent += len(lines)
         progress(entry.name, sent, total=entry.count)
     differences = list(_differences(store, directory, entry))
-    if there["metadata"] != entry.metadata:
+    if without_reserved(there["metadata"]) != metadata:
         differences.append("the collection was there with other metadata, which were kept")
     return Imported(entry.name, **done, differences=tuple(differences))
 

@@ -26,6 +26,9 @@ ATTRIBUTES = "attributes."
 UNNAMEABLE = ("$", "#", "chroma:")
 """Begin the names that a filter takes for something else."""
 RESERVED_PREFIXES = ("hnsw:", "chroma:")
+"""Begin the keys of a collection's metadata that are the engine's own: callers may read them, but not set them."""
+METRIC_KEY = "hnsw:space"
+"""The one of these in which Chroma's clients, and services before 0.3, say the metric."""
 
 
 def check_metadata(metadata: Any, *, field: str = "metadata", index: int | None = None) -> Metadata:
@@ -109,8 +112,26 @@ def set_apart(said: Metadata, known: Metadata, more: Container[str] = ()) -> Met
     } | known
 
 
+def check_reserved(given: Metadata, known: Metadata | None = None, *, field: str = "metadata") -> Metadata:
+    """Return the metadata that a caller gives a collection.
+
+    Raises InvalidInputError for a key of the engine's own, in `path`, unless it stays what it is in `known`, the
+    metadata of the collection so far: it would change nothing.
+    """
+    for key, value in reserved_of(given).items():
+        if known is None or key not in known or known[key] != value:
+            said = "keys that begin with 'hnsw:' or 'chroma:' are the engine's own"
+            if key == METRIC_KEY:
+                said = "a collection's metric is said by 'metric' when it is created"
+            path = key[:SHOWN_CHARACTERS]
+            raise InvalidInputError(
+                f"{field} cannot set '{path}': {said}", code="invalid_metadata", field=field, path=path
+            )
+    return given
+
+
 def without_reserved(metadata: Metadata) -> Metadata:
-    """Return collection metadata without the engine's own keys, which callers may read but not set (api: read-only)."""
+    """Return collection metadata without the engine's own keys."""
     return {key: value for key, value in metadata.items() if not key.startswith(RESERVED_PREFIXES)}
 
 

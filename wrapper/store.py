@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from schemas.errors import DocumentNotFoundError
-from schemas.metadata import check_collection_metadata, merge_patch, reserved_of, without_reserved
+from schemas.metadata import check_collection_metadata, check_reserved, merge_patch, reserved_of
 from schemas.records import (
     Collection,
     Document,
@@ -124,14 +124,15 @@ class Store:
         get_or_create: bool = False,
         configuration: str | None = None,
     ) -> Written[CollectionOutcome]:
-        """Make an empty collection, or with `get_or_create` return the one that has the name, as it is.
-
-        Raises ConflictError when the name is taken.
+        """Make an empty collection, or with `get_or_create` return the one that has the name, as it is. Without
+        a `configuration`, metadata are without keys of the engine's own. Raises ConflictError when the name is taken.
         """
         check_not_in_transit(name)
 
         def operation(transaction: Transaction) -> CollectionOutcome:
             there = named(transaction, name) if get_or_create else None
+            if configuration is None:
+                check_reserved(metadata, {} if there is None else there.metadata)
             if there is not None:
                 return CollectionOutcome.of(there, WriteOutcome(there.revision, None), existed=True)
             return CollectionOutcome.of(
@@ -143,11 +144,12 @@ class Store:
     def change_collection_metadata(
         self, name: str, metadata: dict[str, Any], options: WriteOptions, *, merge: bool
     ) -> Written[CollectionOutcome]:
-        """Replace the metadata, or merge a patch into it, in which null removes a key."""
+        """Replace the metadata, or merge a patch into it, in which null removes a key. The engine's own stay."""
 
         def change(before: dict[str, Any]) -> dict[str, Any]:
-            after = without_reserved(metadata)
-            return check_collection_metadata(merge_patch(before, after)) if merge else {**reserved_of(before), **after}
+            check_reserved(metadata, before)
+            after = merge_patch(before, metadata) if merge else metadata
+            return check_collection_metadata(after | reserved_of(before))
 
         return self.writing.write(
             CollectionOutcome,

@@ -96,7 +96,8 @@ class CollectionTests:
     def test_a_collection_that_cannot_be_kept_is_refused(self, provider: Any) -> None:
         before = {each.name for each in provider.collections()}
         fine = {"metadata": {}, "metric": self.metrics[0]}
-        wrong: list[dict[str, Any]] = [{"metric": "manhattan"}, {"metadata": {"a": float("nan")}}, {"metadata": []}]
+        metadata: list[Any] = [{"a": float("nan")}, [], {"hnsw:space": self.metrics[0]}, {"chroma:x": 1}]
+        wrong: list[dict[str, Any]] = [{"metric": "manhattan"}, *({"metadata": each} for each in metadata)]
         for each in wrong:
             with pytest.raises(InvalidInputError):
                 provider.create_collection("test-never-made", **{**fine, **each})

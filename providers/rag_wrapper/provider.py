@@ -46,7 +46,6 @@ from providers.rag_wrapper.client import WrapperClient
 from providers.rag_wrapper.dialect import RouteNotFoundError, WrapperDialect
 from providers.rag_wrapper.one_model import of_one_model
 from providers.rag_wrapper.records import (
-    METRIC_KEY,
     NAMELESS,
     spelt_filter,
     to_document,
@@ -59,6 +58,7 @@ from schemas.bounds import MAX_PAGE, MAX_TOP_K
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import UNHEALTHY, CollectionInfo
 from schemas.errors import ConflictError, RagError, UnavailableError, UnsupportedError
+from schemas.metadata import METRIC_KEY
 from schemas.records import (
     Document,
     DocumentBatch,

@@ -11,13 +11,12 @@ import orjson
 from providers.outbound.answers import identifier, listed, members, number, text, vector, whole
 from providers.rag_wrapper.dialect import Body
 from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY, CollectionInfo
+from schemas.metadata import METRIC_KEY
 from schemas.records import METRICS, Document, Group
 from schemas.storage.joined_text import joined_text
 from schemas.where import Where, to_json
 
 DEFAULT_METRIC = "cosine"
-METRIC_KEY = "hnsw:space"
-"""The key of a collection's metadata in which older services keep the metric for Chroma; this release ignores it."""
 NAMELESS = "nameless-"
 """The prefix of ids made up for documents that the oldest services give without one: nothing can be fetched by them."""
 

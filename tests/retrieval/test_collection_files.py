@@ -8,6 +8,7 @@ import pytest
 
 from retrieval.collection_files import ATTEMPTS, MANIFEST, export_collections, import_collections, read_manifest
 from schemas.errors import InvalidInputError, UnavailableError
+from schemas.metadata import check_reserved
 from schemas.storage.reembedding import EmbeddingModelDiffersError, recorded_model
 
 LINES = [b'{"id":"a","embedding":"AACAPwAAAAA="}\n', b'{"id":"b","embedding":"AACAPwAAAAA="}\n']
@@ -86,6 +87,7 @@ class Importing:
         self.stored = []
 
     def ensure_collection(self, name, metadata, *, metric=None):
+        check_reserved(metadata)
         return {"metadata": dict(self.metadata), "metric": "cosine", "dimension": 2}
 
     def add_lines(self, name, lines, *, embedding_model=None):
@@ -110,7 +112,7 @@ def exported(tmp_path):
         content = b"".join(orjson.dumps({"id": f"d{n}", "embedding": "AACAPwAAAAA="}) + b"\n" for n in range(300))
         told = {"name": "docs", "file": "docs.ndjson", "count": 300, "bytes": len(content)}
         described = {"sha256": hashlib.sha256(content).hexdigest(), "metric": "cosine", "dimension": 2}
-        metadata = {} if model is None else {"embedding_model": model}
+        metadata = {"hnsw:M": 8} | ({} if model is None else {"embedding_model": model})
         named = {"metadata": metadata, "embedding_model": model if isinstance(model, str) else None}
         manifest = {"format": "rag-wrapper export", "version": 1, "collections": [{**told, **described, **named}]}
         (tmp_path / "docs.ndjson").write_bytes(content)
@@ -142,5 +144,6 @@ def test_vectors_of_a_model_without_a_name_are_imported_where_they_came_from_and
         import_collections(store, exported(None))
     assert store.stored == [""]
     store = Importing({"any": "shape"})
-    import_collections(store, exported({"any": "shape"}))
+    [outcome] = import_collections(store, exported({"any": "shape"}))
     assert store.stored == ["", ""]
+    assert "metadata" not in " ".join(outcome.differences)

@@ -15,7 +15,6 @@ from schemas.metadata import (
     check_collection_metadata,
     check_metadata,
     merge_patch,
-    without_reserved,
 )
 
 
@@ -102,11 +101,6 @@ def test_merge_patch_is_the_rfcs_and_leaves_its_operands_alone(target, patch, re
     given = deepcopy((target, patch))
     assert merge_patch(target, patch) == result
     assert (target, patch) == given
-
-
-def test_the_engines_keys_are_left_out():
-    given = {"hnsw:space": "l2", "chroma:x": 1, "hnsw": 1, "x:hnsw:": 2}
-    assert without_reserved(given) == {"hnsw": 1, "x:hnsw:": 2}
 
 
 def test_the_bound_of_a_collections_metadata_in_bytes():

@@ -8,7 +8,7 @@ from typing import Any
 from marshmallow import fields, post_load, validate
 
 from schemas.bounds import MAX_PAGE
-from schemas.metadata import check_collection_metadata, without_reserved
+from schemas.metadata import METRIC_KEY, check_collection_metadata
 from schemas.names import NAME_BEGINNING, check_collection_name
 from schemas.records import METRICS, Collection
 from schemas.storage.index_reports import IndexStatus
@@ -30,9 +30,11 @@ class NewCollection(Body):
     metadata = MetadataObject(load_default=dict)
     metric = fields.String(load_default="cosine", validate=validate.OneOf(METRICS))
 
-    @post_load
-    def _fold(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
-        metadata = without_reserved(loaded["metadata"])
+    @post_load(pass_original=True)
+    def _fold(self, loaded: dict[str, Any], original: dict[str, Any], **_: Any) -> dict[str, Any]:
+        metadata = dict(loaded["metadata"])
+        if METRIC_KEY in metadata and metadata[METRIC_KEY] == original.get("metric"):
+            del metadata[METRIC_KEY]  # services and clients that speak to older services, too, say the metric twice
         for key in ("embedding_provider", "embedding_model"):
             if key in loaded:
                 metadata[key] = loaded[key]

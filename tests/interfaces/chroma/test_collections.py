@@ -60,6 +60,20 @@ def test_metadata_that_would_configure_a_collection_and_is_not_understood_is_ref
     assert face.change(name, new_metadata={"hnsw:space": "ip", "a": 1}).status_code == 200
 
 
+def test_what_configures_a_collection_of_chromas_clients_may_be_sent_back_as_it_is(client, face):
+    held = {"hnsw:space": "ip", "hnsw:search_ef": 7}
+    name = face.make(metadata=held)
+    again = client.post("/collections?get_or_create=1", json={"name": name, "metadata": held})
+    assert (again.status_code, again.json["metadata"]) == (200, held)
+    place = f"/collections/{name}/metadata"
+    for metadata in ({**held, "a": 1}, {"hnsw:search_ef": 7, "a": 1}):
+        for change in (client.put, client.patch):
+            assert change(place, json={"metadata": metadata}).json["metadata"] == {**held, "a": 1}
+    for value in (None, 8, "7"):
+        refused = client.patch(place, json={"metadata": {"hnsw:search_ef": value}})
+        assert (refused.status_code, refused.json["details"]["path"]) == (400, "hnsw:search_ef")
+
+
 class TestSchemas:
     def test_a_schema_comes_back(self, face):
         keys = face.described(face.make(schema=SCHEMA)).json["schema"]["keys"]

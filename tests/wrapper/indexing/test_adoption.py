@@ -146,7 +146,7 @@ def test_the_engines_own_keys_survive_a_change_of_metadata(engine, start):
     engine._held(engine.get_collection("foreign").id).metadata["hnsw:space"] = "l2"
     process.drain()
     process.drain()
-    process.store.change_collection_metadata("foreign", {"new": 1, "hnsw:space": "ip"}, OPTIONS, merge=False)
+    process.store.change_collection_metadata("foreign", {"new": 1}, OPTIONS, merge=False)
     assert process.store.collection("foreign").metadata == {"hnsw:space": "l2", "new": 1}
 
 

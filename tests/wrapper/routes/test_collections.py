@@ -37,12 +37,16 @@ def test_metadata_comes_back_as_it_was_given_but_for_the_top_level_embedding_fie
     assert client.get(f"/collections/{collection}").json["metadata"] == {**NESTED, **top}
 
 
-def test_the_engines_own_keys_are_ignored_on_write(client, chroma, filled):
-    name = filled(metadata={"hnsw:space": "l2", "hnsw:M": "x", "chroma:document": 1, "kept": True}, metric="ip")
-    assert client.get(f"/collections/{name}").json["metadata"] == {"kept": True}
-    assert client.put(f"/collections/{name}/metadata", json={"metadata": {"hnsw:space": "l2"}}).json["metadata"] == {}
-    assert client.patch(f"/collections/{name}/metadata", json={"metadata": {"chroma:x": 1}}).json["metadata"] == {}
-    assert chroma.get_collection(name, embedding_function=None).configuration["hnsw"]["space"] == "ip"
+@pytest.mark.parametrize(("key", "said"), [("hnsw:space", "'metric'"), ("hnsw:M", "own"), ("chroma:x", "own")])
+def test_the_engines_own_keys_cannot_be_set(client, filled, unchanged, key, said):
+    name = filled(metadata={"hnsw:space": "ip", "a": 1}, metric="ip")
+    change = f"/{name}/metadata"
+    for method, path in (("POST", ""), ("POST", "?get_or_create=1"), ("PUT", change), ("PATCH", change)):
+        with unchanged(name):
+            answer = client.open(f"/collections{path}", method=method, json={"name": name, "metadata": {key: "cosine"}})
+        assert (answer.status_code, answer.json["details"]) == (400, {"field": "metadata", "path": key})
+        assert said in answer.json["message"].partition(f"'{key}'")[2]
+    assert client.get(f"/collections/{name}").json["metadata"] == {"a": 1}
 
 
 def test_good_names_are_accepted(client):
