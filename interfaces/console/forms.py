@@ -11,6 +11,7 @@ from flask import request
 from interfaces.console.front_doors import FORM_TOKEN, is_form_token
 from interfaces.console.sessions import Session
 from schemas.errors import InvalidInputError
+from schemas.wire.json_in import decode
 from wrapper.web.bodies import MULTIPART, reading
 
 FIELD = "form_token"
@@ -45,7 +46,7 @@ def json_of(text: str, field: str) -> Any:
     """Return the JSON that somebody has typed. Raises InvalidInputError when it is none, or is deeper than
     `DEEPEST_JSON`."""
     try:
-        found = orjson.loads(text)
+        found = decode(text, field)
     except (orjson.JSONDecodeError, UnicodeEncodeError) as error:
         raise InvalidInputError(f"{field} is not JSON: {error}", field=field) from None
     level = [found]

@@ -26,7 +26,8 @@ def read_message(content: bytes) -> types.JSONRPCMessage:
         where = f"line {error.lineno}, column {error.colno}"
         raise Refused(types.PARSE_ERROR, f"The message is not valid JSON: {error.msg} at {where}") from None
     except InvalidInputError as error:
-        raise Refused(types.INVALID_REQUEST, error.message) from None
+        code = types.PARSE_ERROR if error.code == "invalid_json" else types.INVALID_REQUEST
+        raise Refused(code, error.message) from None
     if isinstance(decoded, list):
         raise Refused(types.INVALID_REQUEST, "Batches are not supported: send one message at a time")
     try:

@@ -38,7 +38,7 @@ class MetadataText(Text):
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Any:
         text = super()._deserialize(value, attr, data, **options)
         try:
-            return check_metadata(decode(text.encode()) if text.strip() else {})
+            return check_metadata(decode(text.encode(), "metadata") if text.strip() else {})
         except (orjson.JSONDecodeError, UnicodeEncodeError):
             raise ValidationError("must be a JSON object") from None
         except InvalidInputError as error:

@@ -22,6 +22,14 @@ _LONG = b"0" * 19
 _OF_FLOATS = (b".", b"e", b"E")
 _DIGITS = bytes(ord("0") if chr(code).isdigit() and code < 128 else ord(".") for code in range(256))
 
+MAX_DEPTH = 1_024
+"""The most levels of a JSON text that the parser reads."""
+_UNREAD = {
+    "depth limit exceeded": (f"is nested deeper than {MAX_DEPTH:,} levels", {"limit": MAX_DEPTH}),
+    "number is infinity when parsed as double": ("has a number that no float of 64 bits is as large as", {}),
+}
+"""What the parser says of JSON that it does not read, and what that is."""
+
 Path = tuple[str | int, ...]
 _Way = tuple["_Way", str | int] | None
 """The path to a value as a chain from its end to its beginning."""
@@ -31,9 +39,16 @@ def decode(content: bytes | str, name: str = "") -> Any:
     """Return the value of a JSON text, which errors call `name`. Floats beyond 64 bits are kept as they are.
 
     Raise orjson.JSONDecodeError when the text is not JSON, and InvalidInputError, naming its field, for an integer
-    beyond 64 bits.
+    beyond 64 bits, or the place of what is JSON and is not read.
     """
-    value = orjson.loads(content)
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        if error.msg not in _UNREAD:
+            raise
+        said, details = _UNREAD[error.msg]
+        sentence = f"{name or 'The JSON'} {said}: character {error.pos + 1:,}"
+        raise InvalidInputError(sentence, code="invalid_json", field=name or None, **details) from None
     if _holds_huge_float(value):
         long = _long_integer(content if isinstance(content, bytes) else content.encode())
         if long is not None:
@@ -128,5 +143,7 @@ def _refusal(path: Path, digits: str) -> InvalidInputError:
         index, path = path[1], path[2:]
     field = ".".join(map(str, path))
     shown = digits if len(digits) <= 40 else f"{digits[:20]}… of {len(digits.lstrip('-'))} digits"
-    sentence = f"{field or 'The body'} is an integer beyond 64 bits ({shown}): write it as a string, or as a float"
+    sentence = f"{field or 'The body'} is an integer beyond 64 bits ({shown})"
+    if len(path) > 1:  # one of metadata or of a filter: no field of a body takes either instead
+        sentence += ": write it as a string, or as a float"
     return InvalidInputError(sentence, code="integer_too_large", field=field or None, index=index)

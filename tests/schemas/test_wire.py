@@ -147,9 +147,17 @@ def test_vectors_are_floats_whatever_they_are_written_as():
     assert decode(f'{{"query_embedding": [1, {LONG}]}}') == {"query_embedding": [1, 1e30]}
 
 
-def test_a_number_that_the_parser_takes_for_infinite_is_no_json():
-    with pytest.raises(orjson.JSONDecodeError):
-        decode("9" * 5_000)
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("9" * 5_000, "The JSON has a number that no float of 64 bits is as large as: character 1"),
+        ("[" * 1_025 + "]" * 1_025, "The JSON is nested deeper than 1,024 levels: character 1,026"),
+    ],
+)
+def test_json_that_the_parser_does_not_read_is_not_called_invalid(text, sentence):
+    with pytest.raises(InvalidInputError) as caught:
+        decode(text)
+    assert (caught.value.code, caught.value.message) == ("invalid_json", sentence)
 
 
 def test_long_vectors_are_looked_at_as_a_whole():
