@@ -227,13 +227,10 @@ WRONG = {
     "POST /v1/vector_stores/{store}/search": {
         "query": [None, "", [], ["x"] * 11, "x" * 2_001],
         "max_num_results": [51],
-        "filters": [
-            {"type": "eq", "key": "n", "value": {"a": 1}},
-            {"type": "eq", "key": "$and", "value": 1},
-            {"type": ["eq"], "key": "n", "value": 1},
-            {"type": "and", "filters": []},
-            all_of(100),
-        ],
+        "filters.value": [Changes(filters={"type": "eq", "key": "n", "value": {"a": 1}})],
+        "filters.filters[0].key": [Changes(filters={"type": "or", "filters": [{"type": "eq", "key": "$and"}]})],
+        "filters.filters": [Changes(filters={"type": "and", "filters": []})],
+        f"filters.{'filters[0].' * 64}filters": [Changes(filters=all_of(100))],
         "ranking_options.score_threshold": [2],
         "ranking_options.hybrid_search.text_weight": [-1],
         "ranking_options.hybrid_search": [{"text_weight": 0, "embedding_weight": 0}],
@@ -249,8 +246,8 @@ WRONG = {
         "response_format": [{"type": "json_object"}],
         "functions": [[{"name": "f"}]],
         "tools": [[{"type": "function", "function": {"name": "f"}}]],
-        "tools.filters": [filtered("like", 1)],
-        "filters": [filtered("eq", None)],
+        "tools.filters.type": [filtered("like", 1), filtered(["eq"], 1)],
+        "tools.filters.value": [filtered("eq", None)],
     },
 }
 """By route and by the field that is named: values that it does not take."""

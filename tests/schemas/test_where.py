@@ -218,6 +218,38 @@ def test_operators_of_other_products_protocols_are_hinted_at_in_their_words():
         Operator(OPERATORS_OF_DIFY).deserialize("$gte")
 
 
+def _of(kind, value, key="a", **more):
+    return {"type": kind, "key": key, "value": value, **more}
+
+
+@pytest.mark.parametrize(
+    ("place", "source"),
+    [
+        *(("value", _of(kind, value)) for kind in ("eq", "ne", "gt", "lte") for value in (None, {}, [1])),
+        *(("value", _of(kind, value)) for kind in ("in", "nin") for value in (None, 1, "x", {})),
+        *(("value[1]", _of("in", [1, value])) for value in (None, [], {})),
+        *(("value", each) for each in (_of("gt", True), _of("nin", ["x"] * (MAX_VALUES + 1)))),
+        *(("key", _of("eq", 1, key)) for key in ("", None, 1, "$id", "$nobody")),
+        *(("type", _of(kind, 1)) for kind in (None, [], "$eq", "EQ", "contains", "not")),
+        *((name, _of("eq", 1, **{name: 1})) for name in ("keys", "filters", "property")),
+        ("key", {"type": "and", "filters": [_of("eq", 1)], "key": "a"}),
+        *(("filters", {"type": "or", "filters": value}) for value in (None, [], {})),
+        (f"filters[{MAX_COMPARISONS}].value", {"type": "or", "filters": [_of("gt", 1)] * (MAX_COMPARISONS + 1)}),
+    ],
+)
+def test_a_filter_of_openais_protocol_is_refused_at_its_place_and_in_its_words(place, source):
+    for inner, outer in ((source, place), ({"type": "and", "filters": [_of("eq", 1), source]}, f"filters[1].{place}")):
+        with pytest.raises(ValidationError) as caught:
+            Filters().deserialize(inner)
+        [(said, [sentence])] = caught.value.messages.items()
+        assert (said, "$" in sentence) == (outer, False)
+
+
+@pytest.mark.parametrize("source", [_of("in", [0] * MAX_VALUES, "title"), _of("nin", [0] * MAX_VALUES, "language")])
+def test_an_attribute_of_a_name_that_the_service_has_counts_its_values_once(source):
+    assert Filters().deserialize(source)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: (
