@@ -201,7 +201,7 @@ def _as_number(text: str) -> int | float | None:
             number = kind(text)
         except ValueError:
             continue
-        is_stored = abs(number) < 2**63 if kind is int else abs(number) <= -LEAST_NUMBER
+        is_stored = -(2**63) <= number < 2**64 if kind is int else abs(number) <= -LEAST_NUMBER
         return number if is_stored else None
     return None
 
@@ -209,7 +209,7 @@ def _as_number(text: str) -> int | float | None:
 def _number(value: Scalar, operator: str) -> int | float:
     number = None if isinstance(value, bool) else _as_number(_text(value))
     if number is None:
-        raise _unusable(f"{operator} compares numbers, not '{_text(value)[:100]}'")
+        raise _unusable(f"{operator} compares numbers of at most 64 bits, not '{_text(value)[:100]}'")
     return number
 
 

@@ -21,8 +21,8 @@ from schemas.wire.json_in import decode
 
 TRUTH = {"true": True, "1": True, "false": False, "0": False}
 INCLUDES = ("id", "text", "metadata", "embedding", "distance", "score")
-NUMERAL = re.compile(r"[+-]?[0-9]{1,20}")
-"""A whole number in a query string. No parameter has a meaning for a longer one."""
+NUMERAL = re.compile(r"[+-]?[0-9]{1,4000}")
+"""A whole number in a query string. Python reads no longer one."""
 
 
 class Embedding(fields.Field[Vector]):

@@ -24,6 +24,8 @@ _DIGITS = bytes(ord("0") if chr(code).isdigit() and code < 128 else ord(".") for
 
 MAX_DEPTH = 1_024
 """The most levels of a JSON text that the parser reads."""
+_OF_CALLERS = ("metadata", "metadatas", "attributes", "where", "filters", "metadata_condition")
+"""End the names of fields below which a string or a float may take the place of any integer."""
 _UNREAD = {
     "depth limit exceeded": (f"is nested deeper than {MAX_DEPTH:,} levels", {"limit": MAX_DEPTH}),
     "number is infinity when parsed as double": ("has a number that no float of 64 bits is as large as", {}),
@@ -144,6 +146,6 @@ def _refusal(path: Path, digits: str) -> InvalidInputError:
     field = ".".join(map(str, path))
     shown = digits if len(digits) <= 40 else f"{digits[:20]}… of {len(digits.lstrip('-'))} digits"
     sentence = f"{field or 'The body'} is an integer beyond 64 bits ({shown})"
-    if len(path) > 1:  # one of metadata or of a filter: no field of a body takes either instead
+    if any(str(each).endswith(_OF_CALLERS) for each in path):
         sentence += ": write it as a string, or as a float"
     return InvalidInputError(sentence, code="integer_too_large", field=field or None, index=index)

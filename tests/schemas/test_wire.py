@@ -14,16 +14,18 @@ from schemas.documents import new_id, parse_document, parse_documents, parse_emb
 from schemas.errors import InvalidInputError
 from schemas.records import GatherSpec, OrderBy
 from schemas.wire.body import load
+from schemas.wire.chroma.paging import page_of
 from schemas.wire.fields import where_from_text
 from schemas.wire.json_in import decode
 from schemas.wire.keys import CHANGED_KEY, NEW_KEY
+from schemas.wire.openai.paging import CURSOR_PAGE
 from schemas.wire.storage.document import PAGE_ARGUMENTS, SHOWN_ARGUMENTS, WRITING_ARGUMENTS, Page, Search
 from schemas.wire.storage.query import Query
 
 
 @pytest.mark.parametrize(
     ("given", "limit"),
-    [(1, 1), ("7", 7), ("+7", 7), (7.0, 7), (1000, 1000), (1001, 1000), ("99999999999999999999", 1000), (None, 100)],
+    [(1, 1), ("7", 7), ("+7", 7), (7.0, 7), (1000, 1000), (1001, 1000), ("9" * 30, 1000), (None, 100)],
 )
 def test_limits(given, limit):
     assert load(Page(), {"limit": given})["limit"] == limit
@@ -99,6 +101,7 @@ def test_a_burst_comes_with_its_rate():
 
 
 LONG = "1" + "0" * 30
+BEYOND = f"integer beyond 64 bits ({LONG})"
 
 
 @pytest.mark.parametrize(
@@ -134,6 +137,23 @@ def test_a_longer_one_is_refused_where_it_is(text, details):
         decode(text)
     assert (caught.value.code, caught.value.details) == ("integer_too_large", details)
     assert len(caught.value.message) < 200
+
+
+@pytest.mark.parametrize(
+    ("read", "said"),
+    [
+        (lambda: load(CURSOR_PAGE, {"limit": "9" * 30}), "limit must be at most 100"),
+        (lambda: page_of({"offset": "9" * 30}), "offset must be a whole number from 0 to 2,147,483,647"),
+        (lambda: page_of({"limit": str(2**31)}), "limit must be a whole number from 0 to 2,147,483,647"),
+        (lambda: decode(f'{{"limit": {LONG}}}'), f"limit is an {BEYOND}"),
+        (lambda: decode(f'{{"a": {{"top_k": {LONG}}}}}'), f"a.top_k is an {BEYOND}"),
+        (lambda: decode(f"[{LONG}]", "where"), f"where.0 is an {BEYOND}: write it as a string, or as a float"),
+    ],
+)
+def test_an_integer_that_is_out_of_range_is_told_its_range(read, said):
+    with pytest.raises(InvalidInputError) as caught:
+        read()
+    assert caught.value.message == said
 
 
 def test_a_query_string_names_its_parameter():

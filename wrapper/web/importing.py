@@ -40,7 +40,9 @@ def parse_announced(count: str | None, content_digest: str | None) -> Announced:
     """
     if count is not None and not (count.isascii() and count.isdigit() and len(count) < 20):
         raise InvalidInputError(
-            "X-Document-Count must be a whole number", code="invalid_field", field="X-Document-Count"
+            "X-Document-Count must be a whole number of at most 19 digits",
+            code="invalid_field",
+            field="X-Document-Count",
         )
     return Announced(None if count is None else int(count), None if content_digest is None else _sha256(content_digest))
 

@@ -19,7 +19,7 @@ def check_read_level(arguments: Mapping[str, str]) -> None:
 
 
 def page_of(arguments: Mapping[str, str]) -> tuple[int, int | None]:
-    """Return (offset, limit), None for no limit. Raises InvalidInputError for what is no whole number from 0."""
+    """Return (offset, limit), None for no limit. Raises InvalidInputError for what is no whole number within bounds."""
     offset, limit = _number(arguments, "offset"), _number(arguments, "limit")
     return offset or 0, limit
 
@@ -29,5 +29,6 @@ def _number(arguments: Mapping[str, str], name: str) -> int | None:
     if given is None:
         return None
     if not NUMERAL.fullmatch(given) or not 0 <= int(given) < 2**31:
-        raise InvalidInputError(f"{name} must be a whole number of at least 0", code="invalid_field", field=name)
+        sentence = f"{name} must be a whole number from 0 to {2**31 - 1:,}"
+        raise InvalidInputError(sentence, code="invalid_field", field=name)
     return int(given)

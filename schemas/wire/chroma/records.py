@@ -306,7 +306,7 @@ def _number(body: Json, name: str) -> int | None:
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 2**63:
-        raise _wrong(f"{name} must be a whole number of at least 0", name)
+        raise _wrong(f"{name} must be a whole number from 0 to {2**63 - 1:,}", name)
     return given
 
 

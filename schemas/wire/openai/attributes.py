@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,8 +42,7 @@ class Attributes(Pairs):
     metadata."""
 
     def _check(self, key: str, value: Any) -> None:
-        is_number = isinstance(value, int | float) and math.isfinite(value) and abs(value) < 2**63
-        if not isinstance(value, str) and not is_number:
+        if not isinstance(value, str | int | float):
             raise ValidationError(f"must have texts, numbers and booleans as values: '{key}'")
         if key.startswith("$") and key[1:] in OWN_NAMES:
             raise ValidationError(f"must have other keys than '{key}', which in a filter is what the service knows")

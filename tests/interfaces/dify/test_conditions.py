@@ -83,6 +83,7 @@ CASES = {
     ("=", "7.5"): any_text(lambda each: each == "7.5"),
     (">", 7): compared(lambda value: value > 7),
     ("<", "7.5"): compared(lambda value: value < 7.5),
+    ("<", 2**63): compared(lambda value: value < 2**63),
     ("≥", 7.5): compared(lambda value: value >= 7.5),
     ("≤", 7): compared(lambda value: value <= 7),
     ("before", NOON.isoformat()): lambda value: (at := moment(value)) is not None and at < NOON,
