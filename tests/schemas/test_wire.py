@@ -156,12 +156,6 @@ def test_an_integer_that_is_out_of_range_is_told_its_range(read, said):
     assert caught.value.message == said
 
 
-def test_a_query_string_names_its_parameter():
-    with pytest.raises(InvalidInputError) as caught:
-        decode(f'{{"n": {LONG}}}', "where")
-    assert caught.value.details == {"field": "where.n"}
-
-
 def test_vectors_are_floats_whatever_they_are_written_as():
     assert decode(f'{{"embedding": [{LONG}, 1]}}') == {"embedding": [1e30, 1]}
     assert decode(f'{{"query_embedding": [1, {LONG}]}}') == {"query_embedding": [1, 1e30]}

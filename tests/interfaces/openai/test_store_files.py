@@ -82,15 +82,8 @@ def found(client, store, query, key, value):
 @pytest.mark.slow
 def test_an_attached_file_is_a_document_that_every_interface_knows(client, keep, store, attach):
     file = keep("ops/backups.md", BACKUPS)
-    attributes = {"lang": "en", "floor": 2, "open": True, "part": 0.5}
-    attributes |= {
-        "title": "Mine",
-        "file_id": "f",
-        "tags": "a",
-        "created_at": 7,
-        "attributes.title": "odd",
-        "language": 5,
-    }
+    attributes = {"lang": "en", "floor": 2, "open": True, "part": 0.5, "large": 2**64 - 1, "title": "Mine", "tags": "a"}
+    attributes |= {"file_id": "f", "created_at": 7, "attributes.title": "odd", "language": 5}
     attributes |= {"#id": "no id", "#document": "no text", "$and": "no operator", "chroma:document": "nor this"}
     stored = attach(file, attributes=attributes)
     assert (stored["status"], stored["attributes"], stored["usage_bytes"]) == ("completed", attributes, len(BACKUPS))

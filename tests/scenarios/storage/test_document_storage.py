@@ -67,15 +67,10 @@ def test_create_collection_with_metadata(client, chroma, collection):
     """WHEN POST `/collections` is called with `name`, optional top-level `embedding_provider` and `embedding_model`, and
     `metadata` THEN it creates the collection in ChromaDB, honors any top-level embedding fields as metadata, and stores
     all metadata without provider-type validation."""
-    body = {
-        "name": collection,
-        "embedding_provider": "no-such-provider",
-        "embedding_model": "all-MiniLM-L6-v2",
-        "metadata": METADATA,
-    }
-    answer = client.post("/collections", json=body)
+    embedded = {"embedding_provider": "no-such-provider", "embedding_model": "all-MiniLM-L6-v2"}
+    answer = client.post("/collections", json={"name": collection, "metadata": METADATA, **embedded})
     assert answer.status_code == 201
-    expected = {**METADATA, "embedding_provider": "no-such-provider", "embedding_model": "all-MiniLM-L6-v2"}
+    expected = METADATA | embedded
     assert answer.json["metadata"] == expected
     assert chroma.get_collection(collection, embedding_function=None).metadata == expected | OURS
 
@@ -86,9 +81,7 @@ def test_retrieve_collection_with_metadata(client, filled):
     name = filled(metadata=METADATA)
     answer = client.get(f"/collections/{name}")
     assert answer.status_code == 200
-    assert answer.json["name"] == name
-    assert answer.json["count"] == 0
-    assert answer.json["metadata"] == METADATA
+    assert (answer.json["name"], answer.json["count"], answer.json["metadata"]) == (name, 0, METADATA)
 
 
 @ON_BOTH

@@ -163,10 +163,6 @@ def test_sibling_gathering_use_case(client, filled):
         query_string={"where": json.dumps({"section_id": found[0]["metadata"]["section_id"]}), "order_by": "doc_type"},
     ).json
     assert siblings["total"] == 4
-    assert [each["metadata"]["doc_type"] for each in siblings["documents"]] == [
-        "code",
-        "heading",
-        "paragraph",
-        "paragraph",
-    ]
+    kinds = [each["metadata"]["doc_type"] for each in siblings["documents"]]
+    assert kinds == ["code", "heading", "paragraph", "paragraph"]
     assert _ids(siblings) == ["retention-0", "retention-1", "retention-2", "retention-3"]

@@ -140,15 +140,5 @@ def test_the_metric_is_the_one_that_the_engine_searches_by(engine, start):
     assert found == {f"{says}-{really}": really for says, really in product(METRICS, METRICS)}
 
 
-def test_the_engines_own_keys_survive_a_change_of_metadata(engine, start):
-    process = start()
-    make_foreign(engine, metadata={"owner": "x"})
-    engine._held(engine.get_collection("foreign").id).metadata["hnsw:space"] = "l2"
-    process.drain()
-    process.drain()
-    process.store.change_collection_metadata("foreign", {"new": 1}, OPTIONS, merge=False)
-    assert process.store.collection("foreign").metadata == {"hnsw:space": "l2", "new": 1}
-
-
 def _saying(found, metric):
     return type(found)(found.id, found.name, found.metadata, found.dimension, metric, rebuild=found.rebuild)

@@ -12,15 +12,8 @@ NESTED = {"title": "Handbook", "stats": {"pages": 12, "parts": [1, {"a": None}]}
 def test_a_new_collection_is_described_in_full(client, collection):
     answer = client.post("/collections", json={"name": collection})
     assert answer.status_code == 201
-    assert answer.json == {
-        "id": ANY,
-        "status": "created",
-        "name": collection,
-        "metadata": {},
-        "dimension": None,
-        "metric": "cosine",
-        "revision": 1,
-    }
+    told = {"id": ANY, "name": collection, "metadata": {}, "dimension": None, "metric": "cosine"}
+    assert answer.json == told | {"status": "created", "revision": 1}
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2", "ip"])
@@ -47,13 +40,6 @@ def test_the_engines_own_keys_cannot_be_set(client, filled, unchanged, key, said
         assert (answer.status_code, answer.json["details"]) == (400, {"field": "metadata", "path": key})
         assert said in answer.json["message"].partition(f"'{key}'")[2]
     assert client.get(f"/collections/{name}").json["metadata"] == {"a": 1}
-
-
-def test_good_names_are_accepted(client):
-    for name in ("abc", "a-b_c.d", "A1Z", "1.2.3", "1.2.3.4.5", "a" * 512, "collections", "256.1.1.1"):
-        assert client.post("/collections", json={"name": name}).status_code == 201, name
-        assert client.get(f"/collections/{name}").json["name"] == name
-        assert client.delete(f"/collections/{name}").status_code == 200
 
 
 @pytest.mark.parametrize("name", ["rag-wrapper-owner", "trial-7", "rebuild-7-None", "docs-replaced-0123abcd"])
@@ -100,27 +86,8 @@ def test_without_a_limit_all_collections_of_a_prefix_are_listed_by_name_with_the
     answer = client.get(f"/collections?prefix={collection}").json
     assert answer.keys() == {"collections"}
     assert [each["name"] for each in answer["collections"]] == sorted(names)
-    assert next(each for each in answer["collections"] if each["name"] == names[0]) == {
-        "id": ANY,
-        "name": names[0],
-        "count": 1,
-        "metadata": {"number": 0},
-        "dimension": 2,
-        "metric": "cosine",
-        "revision": 2,
-    }
-
-
-def test_a_missing_collection_is_reported_in_the_contracts_words(client):
-    answer = client.get("/collections/no-such-collection")
-    sentence = "Collection 'no-such-collection' not found"
-    assert answer.json == {
-        "error": sentence,
-        "message": sentence,
-        "detail": sentence,
-        "code": "collection_not_found",
-        "details": {"collection": "no-such-collection"},
-    }
+    told = {"id": ANY, "name": names[0], "count": 1, "metadata": {"number": 0}, "dimension": 2, "metric": "cosine"}
+    assert told | {"revision": 2} in answer["collections"]
 
 
 @pytest.mark.parametrize("query", ["", "?merge=false", "?merge=0", "?merge=False"])
