@@ -223,31 +223,30 @@ def _of(kind, value, key="a", **more):
 
 
 @pytest.mark.parametrize(
-    ("place", "source"),
+    ("place", "sources"),
     [
-        *(("value", _of(kind, value)) for kind in ("eq", "ne", "gt", "lte") for value in (None, {}, [1])),
-        *(("value", _of(kind, value)) for kind in ("in", "nin") for value in (None, 1, "x", {})),
-        *(("value[1]", _of("in", [1, value])) for value in (None, [], {})),
-        *(("value", each) for each in (_of("gt", True), _of("nin", ["x"] * (MAX_VALUES + 1)))),
-        *(("key", _of("eq", 1, key)) for key in ("", None, 1, "$id", "$nobody")),
-        *(("type", _of(kind, 1)) for kind in (None, [], "$eq", "EQ", "contains", "not")),
-        *((name, _of("eq", 1, **{name: 1})) for name in ("keys", "filters", "property")),
-        ("key", {"type": "and", "filters": [_of("eq", 1)], "key": "a"}),
-        *(("filters", {"type": "or", "filters": value}) for value in (None, [], {})),
-        (f"filters[{MAX_COMPARISONS}].value", {"type": "or", "filters": [_of("gt", 1)] * (MAX_COMPARISONS + 1)}),
+        ("value", [_of(kind, value) for kind in ("ne", "gt") for value in (None, {}, [1])] + [_of("gt", True)]),
+        ("value", [_of("nin", value) for value in (None, 1, "x", {}, ["x"] * (MAX_VALUES + 1))]),
+        ("value[1]", [_of("in", [1, value]) for value in (None, [], {})]),
+        ("key", [_of("eq", 1, key) for key in ("", None, 1, "$id", "$nobody")]),
+        ("key", [{"type": "and", "filters": [_of("eq", 1)], "key": "a"}]),
+        ("type", [_of(kind, 1) for kind in (None, [], "$eq", "EQ", "contains", "not")]),
+        ("keys", [_of("eq", 1, keys=1)]),
+        ("filters", [_of("eq", 1, filters=1), *({"type": "or", "filters": value} for value in (None, [], {}))]),
+        (f"filters[{MAX_COMPARISONS}].value", [{"type": "or", "filters": [_of("gt", 1)] * (MAX_COMPARISONS + 1)}]),
     ],
 )
-def test_a_filter_of_openais_protocol_is_refused_at_its_place_and_in_its_words(place, source):
-    for inner, outer in ((source, place), ({"type": "and", "filters": [_of("eq", 1), source]}, f"filters[1].{place}")):
+def test_a_filter_of_openais_protocol_is_refused_at_its_place_and_in_its_words(place, sources):
+    joined = [{"type": "and", "filters": [_of("eq", 1), source]} for source in sources]
+    for source, at in [*((each, place) for each in sources), *((each, f"filters[1].{place}") for each in joined)]:
         with pytest.raises(ValidationError) as caught:
-            Filters().deserialize(inner)
+            Filters().deserialize(source)
         [(said, [sentence])] = caught.value.messages.items()
-        assert (said, "$" in sentence) == (outer, False)
+        assert (said, "$" in sentence) == (at, False)
 
 
-@pytest.mark.parametrize("source", [_of("in", [0] * MAX_VALUES, "title"), _of("nin", [0] * MAX_VALUES, "language")])
-def test_an_attribute_of_a_name_that_the_service_has_counts_its_values_once(source):
-    assert Filters().deserialize(source)
+def test_an_attribute_of_a_name_that_the_service_has_counts_its_values_once():
+    assert Filters().deserialize(_of("nin", [0] * MAX_VALUES, "title"))
 
 
 JSON = st.recursive(
