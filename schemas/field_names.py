@@ -30,6 +30,9 @@ MOST_WARNINGS = 20
 MOST_UNKNOWN = 1_000
 """The most unknown names of one request: each is compared with all of ours, which takes time."""
 
+FILTERS = ("where", "filters", "metadata_condition")
+MOST = ("top_k", "topK", "limit", "max_chunks", "max_num_results")
+
 OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "distance": ("metric", "max_distance"),
     "distance_function": ("metric",),
@@ -40,15 +43,9 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "metric_type": ("metric",),
     "similarity": ("metric",),
     "configuration": ("metric",),
-    "filter": ("where", "filters"),
-    "filters": ("where",),
-    "query_filter": ("where", "filters"),
-    "where_filter": ("where",),
-    "k": ("top_k", "topK", "limit", "max_chunks"),
-    "n": ("top_k", "topK", "limit", "max_chunks"),
-    "n_results": ("top_k", "topK", "limit", "max_chunks"),
-    "num_results": ("top_k", "topK", "limit", "max_chunks"),
-    "top_n": ("top_k", "topK", "limit", "max_chunks"),
+    **dict.fromkeys(("where", "filter", "filters", "query_filter", "where_filter", "metadata_filter"), FILTERS),
+    "condition": ("conditions", "metadata_condition"),
+    **dict.fromkeys(("k", "n", "n_results", "num_results", "max_results", "max_num_results", "top_n"), MOST),
     "page_content": ("text", "content"),
     "metadatas": ("metadata",),
     "payload": ("metadata",),
@@ -59,6 +56,8 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "query_vector": ("query_embedding",),
     "query_texts": ("query",),
     "collection_name": ("collection", "name"),
+    **dict.fromkeys(("collection", "collections"), ("vector_store_ids", "vector_store_id", "knowledge_id")),
+    "vector_store_ids": ("vector_store_id",),
     "sort": ("order_by",),
     "sort_by": ("order_by",),
     "skip": ("offset",),
@@ -67,6 +66,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "upsert": ("on_conflict",),
     "overwrite": ("on_conflict",),
     "score_threshold": ("max_distance", "minScore", "min_relevance"),
+    **dict.fromkeys(("min_relevance", "min_score", "minscore"), ("min_relevance", "score_threshold")),
     "group_by": ("gather", "by"),
     "with_vectors": ("include",),
     "include_values": ("include",),
@@ -74,8 +74,8 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 """Other products' name → our names; the first of ours that is known in that place is meant."""
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
-    "limit": ("top_k", "topK", "max_chunks"),
-    "top_k": ("limit", "max_chunks"),
+    "limit": ("top_k", "topK", "max_chunks", "max_num_results"),
+    "top_k": ("limit", "max_chunks", "max_num_results"),
     "max_chunks": ("top_k", "topK", "limit"),
     "content": ("text",),
     "text": ("content",),
@@ -193,6 +193,25 @@ def names_of(schema: Schema) -> Names:
     return Names({each.data_key or name: _below(each) for name, each in schema.load_fields.items()})
 
 
+def placed(names: Names) -> Names:
+    """Return the names of a body whose objects, each, know where the names of the others belong."""
+    places: dict[str, str] = {}
+
+    def collect(known: Mapping[str, Names | None], path: str) -> None:
+        for name in known:
+            places.setdefault(name, f"in {path}" if path else "at the top of the body")
+        for name, below in known.items():
+            if below is not None:
+                collect(below.known, f"{path}.{name}" if path else name)
+
+    def spread(known: Mapping[str, Names | None]) -> Names:
+        below = {name: None if each is None else spread(each.known) for name, each in known.items()}
+        return Names(below).beside(places)
+
+    collect(names.known, "")
+    return spread(names.known)
+
+
 def names_of_json_schema(schema: JsonSchema) -> Names:
     """Return the names of a JSON Schema's `properties`; an object with `additionalProperties: true` takes any."""
     return Names({name: _below_json(each) for name, each in schema.get("properties", {}).items()})
@@ -215,7 +234,8 @@ def _meant(name: str, given: Mapping[str, Any], names: Names) -> tuple[str, str]
     if len(name) > LONGEST_NAME:
         return None
     folded = name.lower().replace("-", "_")
-    for ours in (name, *OTHER_NAMES.get(folded, ())):
+    others = OTHER_NAMES.get(folded, ())
+    for ours in (name, *(each for each in others if each in names.known), *others):
         if ours in names.elsewhere or ours in names.known:
             return _told(ours, names)
     if folded in NOT_HERE:

@@ -123,6 +123,8 @@ def search(
             _show_hits(screen, answer, body, plain, full=full)
             if not answer["results"]:
                 _say_nothing(screen, answer["receipt"])
+            if not explain:
+                _say_shortfalls(answer["receipt"], min_relevance)
             for line in about_the_search(answer, plain) if plain is not None else ():
                 screen.show_faint(line)
         found = bool(answer["results"])
@@ -219,6 +221,7 @@ def _without_model(screen: Screen, service: AskedService, body: Json, *, as_json
     from interfaces.terminal.screen import as_json_text
 
     answer = json.loads(service.post("/api/search", body))
+    _say_shortfalls(answer["receipt"], body.get("min_relevance"))
     if as_json:
         screen.raw(as_json_text(answer_of_passages(answer)))
     elif not answer["results"]:
@@ -258,6 +261,13 @@ def _say_nothing(screen: Screen, receipt: Json) -> None:
     if below:
         least = receipt["min_relevance"]
         screen.show(f"Less relevant than {least:.0%}, and left out: {below}; --min-relevance 0 shows them.")
+
+
+def _say_shortfalls(receipt: Json, least: float | None) -> None:
+    from interfaces.passages.shortfalls import shortfalls
+
+    for sentence in shortfalls(receipt, least=least):
+        click.echo(sentence, err=True)
 
 
 def _given(**options: Any) -> Json:

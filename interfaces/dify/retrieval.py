@@ -8,19 +8,20 @@ import structlog
 from flask import Blueprint, Response, request
 
 from interfaces.dify.conditions import ConditionFilters
+from interfaces.passages.shortfalls import shortfalls
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from schemas.contracts.dify import Retrieval
 from schemas.contracts.search import SearchAnswer, SearchRequest
 from schemas.errors import CollectionNotFoundError, RagError
 from schemas.where import EVERYTHING, Scalar, Where
-from schemas.wire.body import load
 from schemas.wire.dify import RETRIEVAL, error_body, records
+from schemas.wire.search import search_receipt
 from wrapper.web import error_statuses
-from wrapper.web.bodies import decode_json, json_response, read_body
+from wrapper.web.bodies import json_response
 from wrapper.web.error_statuses import UNKNOWN_IS_FORBIDDEN, ErrorFace
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import store
+from wrapper.web.request_parts import body, store, unknown
 from wrapper.web.route_table import declare
 
 log = structlog.get_logger(__name__)
@@ -38,14 +39,14 @@ def respond(error: RagError) -> Response:
 
 
 @blueprint.post("/retrieval")
-@declare(Lane.EMBEDDING, body=RETRIEVAL, own_rules=True, exact=True)
+@declare(Lane.EMBEDDING, body=RETRIEVAL, places=True)
 def retrieve() -> Response:
-    asked: Retrieval = load(RETRIEVAL, decode_json(read_body()))["retrieval"]
+    asked: Retrieval = body()["retrieval"]
     return json_response(records(_found(asked) if asked.query.strip() else None))
 
 
 def _found(asked: Retrieval) -> SearchAnswer:
-    return layers().search.search(
+    answer = layers().search.search(
         SearchRequest(
             asked.query,
             limit=asked.top_k,
@@ -55,6 +56,9 @@ def _found(asked: Retrieval) -> SearchAnswer:
             min_relevance=asked.score_threshold,
         )
     )
+    for sentence in shortfalls(search_receipt(answer.receipt), least=asked.score_threshold):
+        unknown().say(sentence)
+    return answer
 
 
 def _where(asked: Retrieval) -> Where:

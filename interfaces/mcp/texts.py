@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from interfaces.passages.places import heading_of, percentage, place_of, source_of
+from interfaces.passages.shortfalls import shortfalls
 from retrieval.quoting import excerpt, quoted
 from schemas.plurals import counted
 
@@ -22,12 +23,7 @@ def readable(name: str, result: Json) -> str:
 
 def _query(result: Json) -> str:
     found = [_result(number, each) for number, each in enumerate(result["results"], start=1)]
-    failed = [
-        f"The {name} oracle did not answer: {each.get('error')}"
-        for name, each in result["receipt"]["oracles"].items()
-        if each["status"] == "failed"
-    ]
-    return "\n\n".join([*(found or [_nothing(result["receipt"])]), *failed])
+    return "\n\n".join([*(found or [_nothing(result["receipt"])]), *shortfalls(result["receipt"])])
 
 
 def _nothing(receipt: Json) -> str:

@@ -22,7 +22,7 @@ from schemas.access.callers import Scope
 from schemas.contracts.chat import ChatRequest
 from schemas.errors import RagError
 from schemas.names import check_collection_patterns, is_pattern
-from schemas.wire.openai.chat_completions import CHAT_COMPLETION, completion, completion_chunks
+from schemas.wire.openai.chat_completions import CHAT_COMPLETION, IN_TOOL, TAKEN, completion, completion_chunks
 from schemas.wire.openai.errors import error_body
 from wrapper.web.bodies import json_response
 from wrapper.web.callers import begin_chat, require, unwanted_watch
@@ -38,7 +38,7 @@ blueprint = Blueprint("openai_chat", __name__, url_prefix="/v1/chat/completions"
 @blueprint.post("")
 @declare(Lane.SERVICE, body=CHAT_COMPLETION, own_rules=True, exact=True)
 def complete() -> Response:
-    asked = body_of(CHAT_COMPLETION)
+    asked = body_of(CHAT_COMPLETION, TAKEN, IN_TOOL)
     request, model = _request(asked), asked["model"]
     if request.use_rag:
         require(Scope.READ)

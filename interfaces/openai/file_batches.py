@@ -7,7 +7,7 @@ from datetime import datetime
 from flask import Blueprint, Response
 
 from interfaces.openai import stored_files
-from interfaces.openai.face import body_of
+from interfaces.openai.face import IN_PATH
 from interfaces.openai.store_files import POLL_AFTER, POLL_AFTER_MS
 from interfaces.openai.stores import active_collection_of, collection_of, store_id
 from interfaces.web import current_request
@@ -23,7 +23,7 @@ from schemas.wire.openai.store_files import STORE_FILES_PAGE, files_batch, store
 from schemas.wire.openai.vector_stores import NEW_BATCH, batch_to_attach
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import arguments, store
+from wrapper.web.request_parts import arguments, body, store
 from wrapper.web.route_table import declare
 
 PREFIX = "vsfb_"
@@ -39,9 +39,9 @@ blueprint = Blueprint("openai_batches", __name__, url_prefix="/v1/vector_stores/
 
 
 @blueprint.post("")
-@declare(Lane.WRITE, body=NEW_BATCH, own_rules=True, exact=True)
+@declare(Lane.WRITE, body=NEW_BATCH, elsewhere=IN_PATH, places=True)
 def create_batch(vector_store_id: str) -> Response:
-    asked = body_of(NEW_BATCH)
+    asked = body()
     collection = active_collection_of(vector_store_id)
     store().reach.check_writing(collection.name)
     wanted = batch_to_attach(asked)
@@ -50,14 +50,14 @@ def create_batch(vector_store_id: str) -> Response:
 
 
 @blueprint.get("/<batch_id>")
-@declare(Lane.READ, own_rules=True, exact=True)
+@declare(Lane.READ)
 def show_batch(vector_store_id: str, batch_id: str) -> Response:
     collection = collection_of(vector_store_id)
     return _answer(_batch(collection, _job(collection, batch_id)))
 
 
 @blueprint.post("/<batch_id>/cancel")
-@declare(Lane.WRITE, own_rules=True, exact=True)
+@declare(Lane.WRITE)
 def cancel_batch(vector_store_id: str, batch_id: str) -> Response:
     collection = collection_of(vector_store_id)
     job = _job(collection, batch_id)
@@ -65,7 +65,7 @@ def cancel_batch(vector_store_id: str, batch_id: str) -> Response:
 
 
 @blueprint.get("/<batch_id>/files")
-@declare(Lane.READ, query=STORE_FILES_PAGE, own_rules=True, exact=True)
+@declare(Lane.READ, query=STORE_FILES_PAGE)
 def list_batch_files(vector_store_id: str, batch_id: str) -> Response:
     asked = arguments()
     after, before, most = asked["after"], asked["before"], asked["limit"]

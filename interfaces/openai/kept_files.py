@@ -26,7 +26,7 @@ blueprint = Blueprint("openai_files", __name__, url_prefix="/v1/files")
 
 
 @blueprint.post("")
-@declare(Lane.UPLOAD, media_types=(MULTIPART,), own_rules=True, exact=True)
+@declare(Lane.UPLOAD, media_types=(MULTIPART,))
 def upload() -> Response:
     with layers().kept.files.begin() as arriving:
         asked = load(FILE_FORM, _fields(arriving))
@@ -37,7 +37,7 @@ def upload() -> Response:
 
 
 @blueprint.get("")
-@declare(Lane.READ, query=FILES_PAGE, own_rules=True, exact=True)
+@declare(Lane.READ, query=FILES_PAGE)
 def list_files() -> Response:
     asked = arguments()
     files, has_more = layers().kept.files.page(
@@ -51,7 +51,7 @@ def list_files() -> Response:
 
 
 @blueprint.get("/<file_id>")
-@declare(Lane.READ, own_rules=True, exact=True)
+@declare(Lane.READ)
 def show_file(file_id: str) -> Response:
     return json_response(kept_file(layers().kept.files.one(file_id, asker=current_request.asker())))
 
@@ -64,7 +64,7 @@ def show_content(file_id: str) -> Response:
 
 
 @blueprint.delete("/<file_id>")
-@declare(Lane.WRITE, own_rules=True, exact=True)
+@declare(Lane.WRITE)
 def delete_file(file_id: str) -> Response:
     asker = current_request.asker()
     layers().kept.files.one(file_id, asker=asker)

@@ -8,7 +8,7 @@ from flask import Blueprint, Response
 from werkzeug.routing import PathConverter
 
 from interfaces.openai import stored_files
-from interfaces.openai.face import body_of
+from interfaces.openai.face import IN_PATH
 from interfaces.openai.stores import active_collection_of, collection_of
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
@@ -33,7 +33,7 @@ from schemas.wire.openai.store_files import STORE_FILES_PAGE, content_page, stor
 from schemas.wire.openai.vector_stores import CHANGED_FILE, NEW_STORE_FILE, deleted, to_attach
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import arguments, store
+from wrapper.web.request_parts import arguments, body, store
 from wrapper.web.route_table import declare
 from wrapper.writing import WriteOptions
 
@@ -59,14 +59,14 @@ blueprint = Blueprint("openai_store_files", __name__, url_prefix="/v1/vector_sto
 
 
 @blueprint.post("")
-@declare(Lane.WRITE, body=NEW_STORE_FILE, own_rules=True, exact=True)
+@declare(Lane.WRITE, body=NEW_STORE_FILE, elsewhere=IN_PATH, places=True)
 def attach_file(vector_store_id: str) -> Response:
-    asked = to_attach(body_of(NEW_STORE_FILE))
+    asked = to_attach(body())
     return _answer(_attached(active_collection_of(vector_store_id), asked))
 
 
 @blueprint.get("")
-@declare(Lane.READ, query=STORE_FILES_PAGE, own_rules=True, exact=True)
+@declare(Lane.READ, query=STORE_FILES_PAGE)
 def list_store_files(vector_store_id: str) -> Response:
     asked = arguments()
     files, has_more = stored_files.page(
@@ -81,13 +81,13 @@ def list_store_files(vector_store_id: str) -> Response:
 
 
 @blueprint.get("/<store_file_id:file_id>")
-@declare(Lane.READ, own_rules=True, exact=True)
+@declare(Lane.READ)
 def show_store_file(vector_store_id: str, file_id: str) -> Response:
     return _answer(stored_files.one(collection_of(vector_store_id), file_id))
 
 
 @blueprint.get("/<store_content_id:file_id>/content")
-@declare(Lane.READ, own_rules=True, exact=True)
+@declare(Lane.READ)
 def show_store_file_content(vector_store_id: str, file_id: str) -> Response:
     collection = collection_of(vector_store_id)
     if stored_files.one(collection, file_id).status != COMPLETED:
@@ -98,9 +98,9 @@ def show_store_file_content(vector_store_id: str, file_id: str) -> Response:
 
 
 @blueprint.post("/<store_file_id:file_id>")
-@declare(Lane.WRITE, body=CHANGED_FILE, own_rules=True, exact=True)
+@declare(Lane.WRITE, body=CHANGED_FILE, elsewhere=IN_PATH, places=True)
 def change_attributes(vector_store_id: str, file_id: str) -> Response:
-    attributes = body_of(CHANGED_FILE)["attributes"]
+    attributes = body()["attributes"]
     collection = active_collection_of(vector_store_id)
     file = stored_files.one(collection, file_id)
     if file.status == IN_PROGRESS:
@@ -112,7 +112,7 @@ def change_attributes(vector_store_id: str, file_id: str) -> Response:
 
 
 @blueprint.delete("/<store_file_id:file_id>")
-@declare(Lane.WRITE, own_rules=True, exact=True)
+@declare(Lane.WRITE)
 def detach_file(vector_store_id: str, file_id: str) -> Response:
     collection = collection_of(vector_store_id)
     detach(collection, file_id)

@@ -12,7 +12,8 @@ from uuid import UUID
 
 from flask import Blueprint, Response
 
-from interfaces.openai.face import body_of
+from interfaces.openai.face import IN_PATH
+from interfaces.passages.shortfalls import shortfalls
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from retrieval.kept_files.kept_files import file_of
@@ -22,9 +23,10 @@ from schemas.errors import CollectionNotFoundError, InvalidInputError, NotFoundE
 from schemas.names import check_collection_name
 from schemas.records import Collection
 from schemas.wire.openai.store_search import STORE_SEARCH, score_of, store_results
+from schemas.wire.search import search_receipt
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import store
+from wrapper.web.request_parts import body, store, unknown
 from wrapper.web.route_table import declare
 
 blueprint = Blueprint("openai_stores", __name__, url_prefix="/v1/vector_stores")
@@ -88,14 +90,15 @@ def _note_active(collection: Collection, store_id: str) -> None:
 
 
 @blueprint.post("/<vector_store_id>/search")
-@declare(Lane.EMBEDDING, body=STORE_SEARCH, own_rules=True, exact=True)
+@declare(Lane.EMBEDDING, body=STORE_SEARCH, elsewhere=IN_PATH, places=True)
 def search(vector_store_id: str) -> Response:
-    asked = body_of(STORE_SEARCH)
+    asked = body()
     name = active_collection_of(vector_store_id).name
     ranking, most = asked["ranking_options"], asked["max_num_results"]
     hybrid = ranking.get("hybrid_search")
     weights = {} if hybrid is None else {"semantic": hybrid["embedding_weight"], "lexical": hybrid["text_weight"]}
     found: dict[str, FusedResult] = {}
+    notices = ["rewrite_query changes nothing: questions are searched as they are"] if asked["rewrite_query"] else []
     for query in asked["queries"]:
         request = SearchRequest(
             query,
@@ -106,13 +109,17 @@ def search(vector_store_id: str) -> Response:
             asker=current_request.asker(),
             min_relevance=ranking.get("score_threshold"),
         )
-        for each in layers().search.search(request).results:
+        answer = layers().search.search(request)
+        notices += shortfalls(search_receipt(answer.receipt), least=request.min_relevance)
+        for each in answer.results:
             known = found.get(each.doc_id)
             if known is None or score_of(each) > score_of(known):
                 found[each.doc_id] = each
     results = list(found.values())
     if len(asked["queries"]) > 1:  # scores of several questions compare; the order of one is that of the search
         results.sort(key=score_of, reverse=True)
+    for sentence in dict.fromkeys(notices):
+        unknown().say(sentence)
     return json_response(store_results(asked["queries"], results[:most], _file_of))
 
 

@@ -9,7 +9,7 @@ from typing import cast
 
 from flask import Blueprint, Response
 
-from interfaces.openai.face import body_of
+from interfaces.openai.face import IN_PATH
 from interfaces.openai.stored_files import counts
 from interfaces.openai.stores import collection_of, store_id
 from interfaces.web import current_request
@@ -25,22 +25,23 @@ from schemas.wire.openai.paging import CURSOR_PAGE, DESCENDING, listed
 from schemas.wire.openai.vector_stores import NEW_STORE, OF_STORE, changed_facts, deleted, new_facts, vector_store
 from wrapper.web.bodies import decode_json, json_response, read_body
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import arguments, store
+from wrapper.web.request_parts import arguments, body, checked, store
 from wrapper.web.route_table import declare
 from wrapper.writing import WriteOptions
 
 LISTING = "vector_stores"
 MAX_NAME_CHARACTERS = 100
 TRIES = 5
+WHEN_MADE = dict.fromkeys(("description", "file_ids", "chunking_strategy"), "where a store is made")
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9._-]+|\.{2,}")
 
 blueprint = Blueprint("openai_vector_stores", __name__, url_prefix="/v1/vector_stores")
 
 
 @blueprint.post("")
-@declare(Lane.WRITE, body=NEW_STORE, own_rules=True, exact=True)
+@declare(Lane.WRITE, body=NEW_STORE, places=True)
 def create_store() -> Response:
-    asked = body_of(NEW_STORE)
+    asked = body()
     asker, files = current_request.asker(), asked["file_ids"]
     layers().kept.files.named(files, asker=asker)  # nothing is made for files that are not there
     collection = _made(asked["name"])
@@ -56,7 +57,7 @@ def create_store() -> Response:
 
 
 @blueprint.get("")
-@declare(Lane.READ, query=CURSOR_PAGE, own_rules=True, exact=True)
+@declare(Lane.READ, query=CURSOR_PAGE)
 def list_stores() -> Response:
     asked = arguments()
     newest_first, after, before = asked["order"] == DESCENDING, asked["after"], asked["before"]
@@ -78,23 +79,24 @@ def list_stores() -> Response:
 
 
 @blueprint.get("/<vector_store_id>")
-@declare(Lane.READ, own_rules=True, exact=True)
+@declare(Lane.READ)
 def show_store(vector_store_id: str) -> Response:
     collection = collection_of(vector_store_id)
     return _answer(collection, layers().kept.facts.one(collection.id))
 
 
 @blueprint.post("/<vector_store_id>")
-@declare(Lane.WRITE, body=OF_STORE, own_rules=True, exact=True)
+@declare(Lane.WRITE, body=OF_STORE, elsewhere={**IN_PATH, **WHEN_MADE}, places=True)
 def change_store(vector_store_id: str) -> Response:
-    changes = changed_facts(decode_json(read_body()))
+    source = decode_json(read_body())
+    changes = changed_facts(source, checked(source))
     collection = collection_of(vector_store_id)
     store().reach.check_writing(collection.name)
     return _answer(collection, layers().kept.facts.keep(collection.id, changes))
 
 
 @blueprint.delete("/<vector_store_id>")
-@declare(Lane.WRITE, own_rules=True, exact=True)
+@declare(Lane.WRITE)
 def delete_store(vector_store_id: str) -> Response:
     collection = collection_of(vector_store_id)
     layers().kept.facts.pass_by(LISTING, store_id(collection), collection.key)

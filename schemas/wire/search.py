@@ -102,7 +102,7 @@ SEARCH_REQUEST = Search()
 def search_answer(answer: SearchAnswer) -> Json:
     """Spell an answer as `{results, receipt}`, with `groups` and `explanations` when they were asked for. The receipt
     of an answer that explains has the plans."""
-    receipt = _receipt(answer.receipt, with_plans=answer.explanations is not None)
+    receipt = search_receipt(answer.receipt, with_plans=answer.explanations is not None)
     body: Json = {"results": [_result(each) for each in answer.results], "receipt": receipt}
     if answer.groups is not None:
         body["groups"] = [_group(each) for each in answer.groups]
@@ -132,7 +132,7 @@ def _provenance(place: Provenance) -> Json:
     return {"rank": place.rank, "score": place.score}
 
 
-def _receipt(receipt: SearchReceipt, *, with_plans: bool) -> Json:
+def search_receipt(receipt: SearchReceipt, *, with_plans: bool = False) -> Json:
     told: Json = {"fusion": receipt.fusion}
     if receipt.compared_by is not None:
         told["compared_by"] = receipt.compared_by

@@ -13,6 +13,8 @@ import orjson
 import pytest
 import structlog
 
+from retrieval.search.oracles.semantic import SemanticOracle
+from schemas.errors import UnavailableError
 from tests.registry.hostile import response
 from tests.support.commands import run_command
 from tests.support.raw_server import RawServer, raw_server
@@ -116,6 +118,17 @@ def text_collection(app):
     yield make
     for name in made:
         client.delete(f"/collections/{name}")
+
+
+@pytest.fixture
+def failing_oracle(monkeypatch):
+    """What is said of the semantic oracle, which fails in the test."""
+
+    def fail(*_):
+        raise UnavailableError("It is away")
+
+    monkeypatch.setattr(SemanticOracle, "query", fail)
+    return "The semantic oracle did not answer: It is away"
 
 
 @pytest.fixture

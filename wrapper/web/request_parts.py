@@ -32,7 +32,7 @@ T = TypeVar("T")
 MAX_KEY_CHARACTERS = 255
 WRITING = frozenset(("POST", "PUT", "PATCH", "DELETE"))
 NAMED_BY_PATH = {
-    **{"collection": "collection", "vector_store_id": "vector_store_id"},
+    **{each: each for each in ("collection", "vector_store_id", "file_id", "batch_id")},
     **dict.fromkeys(("document_id", "stored_id", "connection_id", "key_id"), "id"),
     **{"kind": "type", "provider": "provider"},
 }
@@ -142,8 +142,7 @@ def checked(decoded: Any) -> dict[str, Any]:
     assert route is not None
     assert route.body is not None
     if isinstance(decoded, Mapping):
-        _check_path(decoded)
-        check_names(decoded, route.body_names, unknown())
+        check_names(_beside_path(decoded), route.body_names, unknown())
     return _loaded(route.body, decoded)
 
 
@@ -160,8 +159,7 @@ def arguments_beside(given: Mapping[str, str]) -> dict[str, Any]:
     route = declared()
     assert route is not None
     assert route.query is not None
-    _check_path(given)
-    check_names(given, route.query_names, unknown())
+    check_names(_beside_path(given), route.query_names, unknown())
     for name in given:
         if name in request.args:
             sentence = f"'{name}' is given in the query string and in the body"
@@ -229,19 +227,21 @@ def _check_query_names() -> None:
                 f"The parameter '{name}' is given {len(values)} times", code="repeated_parameter", field=name
             )
     if not route.own_rules:
-        _check_path(request.args)
-        check_names(request.args, route.query_names, unknown(), noun="parameter")
+        check_names(_beside_path(request.args), route.query_names, unknown(), noun="parameter")
 
 
-def _check_path(given: Mapping[str, Any]) -> None:
-    """Raise InvalidInputError when a body or a query string names another thing than the path does."""
-    route = declared()
+def _beside_path(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a body or a query string without what only repeats the path. Raises InvalidInputError when it names
+    another thing than the path does."""
+    route, repeated = declared(), set()
     for part, named in (request.view_args or {}).items():
         # Below /collections; the name of a watcher, for example, is another one.
         name = "collection" if part == "name" and route and route.in_database else NAMED_BY_PATH.get(part, "")
         if given.get(name) not in (None, named):
             code = "invalid_id" if name == "id" else "invalid_field"
             raise InvalidInputError(f"{name} must be '{named}', as in the path, or absent", code=code, field=name)
+        repeated.add(name)
+    return {name: value for name, value in given.items() if name not in repeated} if repeated else given
 
 
 def _check_precondition() -> None:

@@ -15,7 +15,7 @@ from werkzeug.routing import Rule
 from schemas.access.table import ROUTES, Access
 from schemas.access.table import Names as Naming
 from schemas.errors import ConfigurationError
-from schemas.field_names import NO_NAMES, Names, names_of
+from schemas.field_names import NO_NAMES, Names, names_of, placed
 from schemas.wire.storage.waiting import WAITING_ARGUMENTS
 from wrapper.web.bodies import JSON
 from wrapper.web.lanes import Lane
@@ -61,6 +61,7 @@ def declare(
     query: Schema | None = None,
     body: Schema | None = None,
     elsewhere: Mapping[str, str] | None = None,
+    places: bool = False,
     media_types: tuple[str, ...] = (JSON,),
     exact: bool = False,
     own_rules: bool = False,
@@ -69,14 +70,17 @@ def declare(
 ) -> Callable[[View], View]:
     """Declare the row of a route beside its function, with the fields of `Route`.
 
-    `elsewhere` are names that callers may look for here, with the words for where they belong.
+    `elsewhere` are names that callers may look for here, with the words for where they belong. With `places`, names
+    that stand in the wrong object of the body are refused, too.
     """
     in_query, in_body = (NO_NAMES if schema is None else names_of(schema) for schema in (query, body))
     if waits:
         in_query = Names({**in_query.known, **names_of(WAITING_ARGUMENTS).known}, in_query.elsewhere)
     others = elsewhere or {}
+    if places:
+        in_body = placed(in_body)
     query_names = in_query.beside({**dict.fromkeys(in_body.known, "in the body"), **others})
-    body_names = in_body.beside({**dict.fromkeys(in_query.known, "in the query string"), **others})
+    body_names = in_body.beside({**in_body.elsewhere, **dict.fromkeys(in_query.known, "in the query string"), **others})
 
     def row(view: View) -> View:
         view.declared = Route(  # type: ignore[attr-defined]

@@ -12,6 +12,7 @@ from interfaces.console.facets import facets_of, narrowed
 from interfaces.console.forms import filter_of, number_of
 from interfaces.console.receipts import PLANS, receipts_of
 from interfaces.console.wire import named
+from interfaces.passages.shortfalls import shortfalls
 from interfaces.passages.words import words_of
 
 blueprint = Blueprint("ask", __name__)
@@ -68,6 +69,7 @@ def search() -> str:
         **page,
         answer=answer,
         nearest=nearest,
+        shortfalls=shortfalls(answer["receipt"]),
         around=_around(answer),
         receipts=receipts_of(wire(), answer, body) if explains else {},
         plans=PLANS,

@@ -9,12 +9,13 @@ from marshmallow import ValidationError, fields, post_load, validate
 
 from schemas.contracts.chat import ChatRequest, ChatTurn, Message
 from schemas.contracts.text_documents import DEFAULT_TOP_K
+from schemas.field_names import Unknown, check_names, names_of, placed
 from schemas.names import MAX_COLLECTIONS
 from schemas.where import EVERYTHING
 from schemas.wire.body import Body
 from schemas.wire.chat import KNOWN_OPTIONS, MAX_MESSAGES, chat_answer
 from schemas.wire.checked_fields import Flag, Share
-from schemas.wire.fields import Count, ModelName
+from schemas.wire.fields import Count, ModelName, Text
 from schemas.wire.openai.filters import Filters
 
 Json = dict[str, Any]
@@ -24,6 +25,8 @@ MOST_PASSAGES = 50
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 OPTIONS = ("temperature", "top_p", "stop", "seed", "presence_penalty", "frequency_penalty", "max_tokens")
 """What is passed on to the model as it is."""
+TAKEN = ("functions", "function_call", "min_tokens", "tool_choice", "tool_ids", "filter_ids", "top_k", "verbosity")
+"""What clients send that is near a name of ours, or is another product's name for one, and is not meant for it."""
 REFUSED = ("functions", "audio", "prediction", "web_search_options")
 """What a client would miss if it were ignored."""
 
@@ -51,8 +54,17 @@ class Stores(fields.Field[tuple[str, ...]]):
         return tuple(dict.fromkeys(value))
 
 
+class Unsupported(fields.Field[None]):
+    """What a client would miss if it were ignored."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> None:
+        raise ValidationError("is not supported here")
+
+
 class RankingOptions(Body):
+    ranker = Text(load_default=None)
     score_threshold = Share(load_default=None)
+    hybrid_search = Unsupported()
 
 
 class StreamOptions(Body):
@@ -76,6 +88,8 @@ class Tools(fields.Field[Json | None]):
             raise ValidationError("must be a list of objects")
         if any(each.get("type") != FILE_SEARCH for each in value) or len(value) > 1:
             raise ValidationError(f"must be one of the type '{FILE_SEARCH}': functions are not called here")
+        if value:
+            check_names(value[0], OF_TOOL, Unknown(), path=f"{attr}.0.")
         loaded = FILE_SEARCH_TOOL.load(value[0]) if value else None
         return loaded if isinstance(loaded, dict) else None
 
@@ -125,6 +139,9 @@ class ChatCompletion(Body):
 
 
 FILE_SEARCH_TOOL, CHAT_COMPLETION = FileSearch(), ChatCompletion()
+OF_TOOL = placed(names_of(FILE_SEARCH_TOOL))
+IN_TOOL = dict.fromkeys(("filters", "max_num_results", "ranking_options", "score_threshold"), "in the tool file_search")
+"""What a tool says, where a client may say it beside the tools, with the words for its place."""
 
 
 def completion(name: str, created: int, model: str, turn: ChatTurn) -> Json:

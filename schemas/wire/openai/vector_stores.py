@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from marshmallow import ValidationError, fields, validate
@@ -16,7 +17,8 @@ from schemas.contracts.vector_stores import (
     KnownStore,
 )
 from schemas.errors import InvalidInputError
-from schemas.wire.body import Body, load
+from schemas.field_names import LONGEST_NAME
+from schemas.wire.body import Body
 from schemas.wire.fields import Choice, Count, Text
 from schemas.wire.openai.attributes import Attributes, Pairs
 from schemas.wire.openai.paging import seconds
@@ -47,6 +49,8 @@ class ChunkingStrategy(fields.Field[tuple[int, int] | None]):
         kind = value.get("type") if isinstance(value, dict) else None
         if kind not in ("auto", "static"):
             raise ValidationError("must have a type of auto or static")
+        if strange := value.keys() - {"type", "static"}:
+            raise ValidationError({min(strange)[:LONGEST_NAME]: "is not known beside type and static"})
         given = value.get("static")
         if kind == "auto" and given is None:
             return None
@@ -122,9 +126,8 @@ def new_facts(asked: Json) -> Json:
     }
 
 
-def changed_facts(source: Any) -> Json:
-    """Return what a body changes of a store; null takes metadata and the end away. Raises InvalidInputError."""
-    asked = load(OF_STORE, source)
+def changed_facts(source: Mapping[str, Any], asked: Json) -> Json:
+    """Return what a body changes of a store; null takes metadata and the end away."""
     changes: Json = {"name": asked["name"]} if asked["name"] is not None else {}
     if "metadata" in source:
         changes["metadata"] = asked["metadata"] or {}

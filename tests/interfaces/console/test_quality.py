@@ -194,6 +194,10 @@ def test_the_receipt_shows_how_each_collection_was_searched_and_there_are_thumbs
     assert client.get("/api/judgements").json["total"] == 0
 
 
+def test_an_oracle_that_failed_is_told_above_the_passages(admin, documents, failing_oracle):
+    assert failing_oracle in admin.read("/ask", q=QUESTION, collection="judged").text
+
+
 def test_the_page_of_quality_measures_and_compares(admin, client, judge):
     assert "Nothing has been judged yet." in admin.read("/quality").text
     judge("hours")

@@ -288,8 +288,9 @@ def test_several_knowledges_and_beginnings_are_asked_together_and_an_unknown_one
         assert (refused["error_code"], refused["code"]) == (2001, "collection_not_found"), name
 
 
-def test_names_of_later_releases_are_ignored_and_a_question_that_is_too_long_is_cut(retrieved):
-    assert retrieved(retrieval_settings=1, knowledgeid="x", retrieval_setting={**SETTING, "reranking": {"a": 1}})[
-        "records"
-    ]
+def test_names_of_later_releases_are_reported_and_a_question_that_is_too_long_is_cut(retrieved):
+    answer = retrieved(shards=1, retrieval_setting={**SETTING, "reranking": {"a": 1}})
+    assert answer["records"]
+    ignored = [f"Unknown field '{each}' is ignored" for each in ("shards", "retrieval_setting.reranking")]
+    assert answer["warnings"] == ignored
     assert retrieved(query=QUESTION + " really" * 1_000)["records"]

@@ -180,3 +180,28 @@ def test_a_conversation_s_id_is_read_and_erased_by_path_as_it_was_made(client, c
     assert client.get(path).json["conversationId"] == conversation_id
     assert client.delete(path).json["conversationId"] == conversation_id
     assert client.get(path).status_code == 404
+
+
+THRESHOLD = {"retrieval_setting": {"score_threshold": 0.5}, "ranking_options": {"score_threshold": 0.5}}
+
+
+@pytest.mark.parametrize("path", ["/v1/vector_stores/{store}/search", "/dify/retrieval"])
+def test_what_a_search_without_embeddings_could_not_ask_is_told(client, models_up, handbook, path):
+    body = {"query": f"backups {path}", **({"knowledge_id": handbook[0]} if "dify" in path else {})}
+    asked = body | {name: value for name, value in THRESHOLD.items() if ("dify" in path) == (name[:3] == "ret")}
+    models_up.is_down = True
+    answer = client.post(path.format(store=handbook[0]), json=asked).json
+    assert len(answer.get("records", answer.get("data"))) == 1
+    failed, unjudged = answer["warnings"]
+    assert failed.startswith("The semantic oracle did not answer: ")
+    assert "No relevance could be told" in unjudged
+    models_up.is_down = False
+    assert "warnings" not in client.post(path.format(store=handbook[0]), json=body | {"query": f"{path} again"}).json
+
+
+def test_a_search_by_meaning_alone_without_embeddings_is_an_error(client, models_up, handbook):
+    models_up.is_down = True
+    weights = {"ranking_options": {"hybrid_search": {"text_weight": 0}}}
+    refused = client.post(f"/v1/vector_stores/{handbook[0]}/search", json={"query": "by meaning", **weights})
+    assert (refused.status_code, refused.headers["x-should-retry"]) == (503, "true")
+    assert int(refused.headers["Retry-After"]) > 0

@@ -74,7 +74,7 @@ def test_a_text_of_which_the_model_reads_the_beginning_only_is_named(embed, monk
 
 def test_the_number_of_dimensions_is_that_of_the_model_and_unknown_names_are_ignored(embed):
     assert embed(dimensions=384)["data"]
-    assert embed(user="me", encoding="float", inputs=["x"], dimension=3, encoding_format=None)["data"]
+    assert embed(user="me", encoding="float", inputs=["x"], encoding_format=None)["data"]
     refused = embed(400, dimensions=256)
     assert (refused["error"]["param"], refused["details"]["allowed"]) == ("dimensions", [384])
 

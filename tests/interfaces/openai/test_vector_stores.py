@@ -60,7 +60,8 @@ def test_a_collection_that_was_made_otherwise_is_a_store(client, filled):
 def test_a_change_leaves_what_it_does_not_name_and_takes_away_what_is_null(client, make):
     store = make(name="kept", metadata={"a": "b"}, expires_after={"anchor": "last_active_at", "days": 2})
     place = f"/v1/vector_stores/{store['id']}"
-    changed = client.post(place, json={"name": "new", "unknown": 1}).json
+    changed = client.post(place, json={"name": "new", "unknown": 1, "vector_store_id": store["id"]}).json
+    assert changed["warnings"] == ["Unknown field 'unknown' is ignored"]
     assert (changed["name"], changed["metadata"], changed["expires_after"]["days"]) == ("new", {"a": "b"}, 2)
     assert changed["expires_at"] == changed["last_active_at"] + 2 * DAY_MS // 1_000
     assert changed["created_at"] == store["created_at"]

@@ -62,6 +62,11 @@ def test_nothing_relevant_is_said_with_what_was_asked(run, library):
     assert run("search", "Which shoes do penguins wear?", "--collection", library, "--min-relevance", 0).exit_code == 0
 
 
+def test_an_oracle_that_failed_is_told_beside_the_hits(run, library, failing_oracle):
+    result = run("search", "when do backups run?", "--collection", library)
+    assert (result.exit_code, result.stderr) == (0, f"{failing_oracle}\n")
+
+
 @pytest.mark.parametrize(
     ("options", "body"),
     [
