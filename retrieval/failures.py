@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -17,6 +17,8 @@ from schemas.contracts.rule_documents import (
 )
 from schemas.errors import AccessError, CollectionNotFoundError, DiskFloorError, InvalidInputError, RagError
 
+RagErrorT = TypeVar("RagErrorT", bound=RagError)
+
 log = structlog.get_logger(__name__)
 
 
@@ -28,13 +30,19 @@ def embedding_errors() -> Iterator[None]:
     except (AccessError, InvalidInputError, EmbeddingFailureError):
         raise
     except RagError as error:
-        raise EmbeddingFailureError(error.message, **error.details) from error
+        raise _passing_with(error, EmbeddingFailureError(error.message, **error.details)) from error
+
+
+def _passing_with(cause: RagError, error: RagErrorT) -> RagErrorT:
+    """Return the error, which passes by itself when its cause does."""
+    error.retry_after_seconds = cause.retry_after_seconds
+    return error
 
 
 def write_error(error: RagError, sentence: str, **details: Any) -> VectorDBWriteError:
     """Return the error that tells the caller of a failed write; `sentence` says what was not stored."""
     kind = VectorDBFullError if isinstance(error, DiskFloorError) else VectorDBWriteError
-    return kind(f"{sentence}: {error.message}", **details)
+    return _passing_with(error, kind(f"{sentence}: {error.message}", **details))
 
 
 @contextmanager
@@ -47,4 +55,5 @@ def store_errors() -> Iterator[None]:
         raise
     except RagError as error:
         log.error("the store does not answer", reason=error.message)
-        raise VectorDBUnavailableError(f"The store does not answer: {error.message}", **error.details) from error
+        unavailable = VectorDBUnavailableError(f"The store does not answer: {error.message}", **error.details)
+        raise _passing_with(error, unavailable) from error

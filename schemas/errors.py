@@ -12,12 +12,14 @@ class RagError(Exception):
     """The root of the family.
 
     `message` is one sentence for people, `code` a stable slug for programs, and `details` locates the fault (`field`,
-    `index`, `line`, `pointer`, `allowed`, …). `summary` is the short word under `error` where a contract wants one
+    `index`, `line`, `pointer`, `allowed`, …). `retry_after_seconds` is when the same request may succeed, None for what
+    does not pass by itself. `summary` is the short word under `error` where a contract wants one
     there and the sentence under `message`.
     """
 
     code = "internal_error"
     summary: str | None = None
+    retry_after_seconds: int | None = None
 
     def __init__(self, message: str, *, code: str | None = None, **details: Any) -> None:
         super().__init__(message)
@@ -168,12 +170,10 @@ class OwnedByAnotherError(AccessError):
 
 
 class TooManyRequestsError(AccessError):
-    """The caller asks for more than their key's limits allow; `details.limit` names the limit.
-
-    They may ask again after `retry_after_seconds`.
-    """
+    """The caller asks for more than their key's limits allow; `details.limit` names the limit."""
 
     code = "rate_limited"
+    retry_after_seconds: int
 
     def __init__(self, message: str, *, retry_after_seconds: int, limit: str) -> None:
         super().__init__(message, limit=limit)
@@ -314,7 +314,7 @@ class UnavailableError(RagError):
     """Something this service needs does not answer now. The same request may succeed later."""
 
     code = "unavailable"
-    retry_after_seconds = 2
+    retry_after_seconds: int | None = 2
 
 
 class BusyError(UnavailableError):

@@ -24,6 +24,8 @@ MAX_COUNTS = 4_096
 class OtherDimensionError(UnavailableError):
     """The vectors have another dimension than those before them, or than the configuration says."""
 
+    retry_after_seconds = None
+
 
 class UnusableVectorError(UnavailableError):
     """The service answered something for `text` that is no vector, or none that fits the others."""

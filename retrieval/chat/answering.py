@@ -44,9 +44,13 @@ NOTHING_FOUND = "Nothing relevant to this question was found in the documents."
 
 
 class ChatUnavailableError(UnavailableError):
-    """No chat model is configured, or it does not answer."""
+    """No chat model is configured, or it does not answer. It passes when its cause does."""
 
     code = "chat_unavailable"
+
+    def __init__(self, cause: RagError) -> None:
+        super().__init__(cause.message, **cause.details)
+        self.retry_after_seconds = cause.retry_after_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +146,10 @@ class Chat:
         try:
             return cast(ChatProvider, self._connections.open(self._chat_connection, "llm"))
         except ConnectionNotFoundError:
-            raise ChatUnavailableError("No chat model is configured: set RAG_CHAT_PROVIDER") from None
+            missing = ConfigurationError("No chat model is configured: set RAG_CHAT_PROVIDER")
+            raise ChatUnavailableError(missing) from None
         except ConfigurationError as error:
-            raise ChatUnavailableError(error.message, **error.details) from error
+            raise ChatUnavailableError(error) from error
 
     def _question(self, request: ChatRequest, asker: Asker) -> Question:
         asked = next(each.content for each in reversed(request.messages) if each.role == "user")
@@ -252,12 +257,8 @@ def _nothing_found(chat: ChatProvider, request: ChatRequest) -> ChatAnswer:
 def _telling_that_it_is_unavailable() -> Iterator[None]:
     try:
         yield
-    except UnavailableError as error:
-        unavailable = ChatUnavailableError(error.message, **error.details)
-        unavailable.retry_after_seconds = error.retry_after_seconds
-        raise unavailable from error
-    except ConfigurationError as error:
-        raise ChatUnavailableError(error.message, **error.details) from error
+    except (UnavailableError, ConfigurationError) as error:
+        raise ChatUnavailableError(error) from error
 
 
 def to_source(chunk: SimilarChunk) -> ChatSource:

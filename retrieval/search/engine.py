@@ -388,7 +388,10 @@ def _failure(failed: Mapping[str, RagError]) -> RagError:
             return next(iter(failed.values()))
     reasons = {name: each.message for name, each in failed.items()}
     said = "; ".join(f"{name}: {sentence}" for name, sentence in reasons.items())
-    return SearchFailedError(f"No oracle could answer: {said}", oracles=reasons)
+    error = SearchFailedError(f"No oracle could answer: {said}", oracles=reasons)
+    passing = [each.retry_after_seconds for each in failed.values() if each.retry_after_seconds is not None]
+    error.retry_after_seconds = max(passing, default=None)
+    return error
 
 
 def _reason(answer: OracleAnswer | RagError, collection: str) -> str | None:

@@ -45,6 +45,8 @@ class VectorDBWriteError(UnavailableError):
 class VectorDBFullError(DiskFloorError, VectorDBWriteError):
     """The store did not take a document because the disk is full; retrying is useless until there is space."""
 
+    retry_after_seconds = None
+
 
 @dataclass(frozen=True, slots=True)
 class RuleDocument:

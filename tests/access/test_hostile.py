@@ -216,11 +216,14 @@ def test_what_is_no_http_is_refused_in_the_services_words_without_its_keys(keyed
         ("GET /live HTTP/1.1\r\nX-Key {key}: yes", 400, "malformed_request"),
         ("GET /live HTTP/1.1\r\nTransfer-Encoding: {key}", 400, "malformed_request"),
         ("GET /live HTTP/1.1\r\nX-Much: " + "{key}" * 500, 431, "headers_too_large"),
+        ("GET /v1/models HTTP/1.1\r\nX-Much: " + "{key}" * 500, 431, "headers_too_large"),
+        ("GET http://any//v1/models?x HTTP/1.1\r\nX-Key {key}: yes", 400, "malformed_request"),
     ):
         answer = _raw(keyed, head.format(key=key)).decode()
         assert answer.startswith(f"HTTP/1.1 {status} "), head
         assert orjson.loads(answer.partition("\r\n\r\n")[2])["code"] == code, head
         assert key not in answer, head
+        assert ("x-should-retry: false\r\n" in answer) == ("/v1/" in head) == ('"param":' in answer), head
 
 
 def test_no_answer_repeats_a_key_that_stands_in_the_wrong_place(keyed):

@@ -27,6 +27,7 @@ class EngineAccessError(EngineUnavailableError):
     """
 
     code = "engine_access_refused"
+    retry_after_seconds = None
 
 
 class EngineNamespaceMissingError(EngineAccessError):

@@ -44,11 +44,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from http import HTTPStatus
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from gunicorn import __version__ as gunicorn_version
 from gunicorn.http import get_parser
 from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderName, LimitRequestHeaders, ParseException
@@ -74,6 +72,9 @@ handed from thread to thread twice, which takes longer than a short answer itsel
 PAUSE_WITHOUT_FILES_SECONDS = 0.01
 """The pause between attempts to accept a connection when no more files can be opened."""
 FAULTS_OF_ANSWERS = (InvalidResponseHeader, InvalidResponseHeaderName)
+LINE_BYTES = 1024
+"""The part of a head that tells by which protocol a client asks."""
+_PATH = re.compile(rb"\S+ (?:https?://[^/\s]*)?(/[^\s?]*)")
 END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 
 BUILT_ON: dict[type, dict[str, tuple[str, ...]]] = {
@@ -144,7 +145,7 @@ class Connection(TConn):
             # gunicorn would speak TLS itself here, where a slow handshake has a thread.
             self.parser = get_parser(self.cfg, self.sock, self.client)
         super().init()
-        self.sock.begin()
+        self.sock.begin(bytes(self.head[:LINE_BYTES]))
         self.parser.unreader.unread(bytes(self.head))
         self.head.clear()
         self.has_request = False
@@ -262,7 +263,7 @@ class Worker(ThreadWorker):
         self.log.warning("Invalid request from ip=%s: %s", addr[0] if addr else "", exc)
         kind = LongHeadersError if isinstance(exc, LimitRequestHeaders) else MalformedRequestError
         with suppress(OSError):
-            client.sendall(b"".join(_refusal(kind(str(exc)))))
+            client.sendall(b"".join(self._refusal(kind(str(exc)), client.asked)))
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         super().handle_exit(sig, frame)
@@ -296,13 +297,32 @@ class Worker(ThreadWorker):
 
     def _refuse(self, conn: Connection, error: RagError, send: Callable[[bytes], object] | None = None) -> None:
         """Answer without a thread, by `send` if given; it is the connection's last answer."""
-        head, content = _refusal(error)
+        head, content = self._refusal(error, bytes(conn.head))
         try:
             (send or conn.sock.send)(head if conn.head.startswith(b"HEAD ") else head + content)
         except OSError:
             self._drop(conn)
         else:
             self._part(conn)
+
+    def _refusal(self, error: RagError, asked: bytes) -> tuple[bytes, bytes]:
+        """Return the head and the body of the answer to a request that is refused here, in the words of the protocol
+        whose path it begins with, and count it."""
+        # Imported late: the master imports this module, and need not know the application.
+        from flask import g
+
+        from wrapper.observing import metrics
+        from wrapper.web.error_statuses import error_response
+
+        path = _PATH.match(asked)
+        with self.wsgi.app_context():
+            g.request_id = uuid.uuid4().hex
+            response = error_response(error, path="" if path is None else path[1].decode(errors="replace"))
+            request_id = g.request_id
+        response.headers.update({"Connection": "close", "X-Request-ID": request_id})
+        head = "".join(f"{name}: {value}\r\n" for name, value in response.headers)
+        metrics.REFUSED_REQUESTS.labels(error.code).inc()
+        return f"HTTP/1.1 {response.status}\r\n{head}\r\n".encode(), response.get_data()
 
     def _part(self, conn: Connection) -> None:
         """End a connection from our side. Closed with something unread, it would be reset, and our answer lost."""
@@ -341,26 +361,6 @@ class Worker(ThreadWorker):
         self.nr_conns -= 1
         self.tell_share()
         conn.close()
-
-
-def _refusal(error: RagError) -> tuple[bytes, bytes]:
-    """Return the head and the body of the answer to a request that is refused here, and count it."""
-    # Imported late: the master imports this module, and need not know the application.
-    from schemas.wire.error_bodies import error_body
-    from wrapper.observing import metrics
-    from wrapper.web.error_statuses import status_of
-
-    content = orjson.dumps(error_body(error))
-    status = HTTPStatus(status_of(type(error)))
-    lines = [
-        f"HTTP/1.1 {status.value} {status.phrase}",
-        "Connection: close",
-        "Content-Type: application/json",
-        f"Content-Length: {len(content)}",
-        f"X-Request-ID: {uuid.uuid4().hex}",
-    ]
-    metrics.REFUSED_REQUESTS.labels(error.code).inc()
-    return "\r\n".join([*lines, "", ""]).encode(), content
 
 
 def missing_parts() -> list[str]:

@@ -45,7 +45,6 @@ from schemas.errors import (
     PreconditionFailedError,
     QuotaError,
     RagError,
-    ReadTimeoutError,
     ResetDisabledError,
     ScopeMissingError,
     SlowClientError,
@@ -141,10 +140,12 @@ def speak(app: Flask, face: ErrorFace) -> None:
 
 def face_of_request() -> ErrorFace | None:
     """Return the face that the current request came to, None for routes of our own."""
-    if not has_request_context():
-        return None
+    return _face_of(request.path) if has_request_context() else None
+
+
+def _face_of(path: str) -> ErrorFace | None:
+    path = f"/{path.lstrip('/')}"  # as routes are found
     faces: list[ErrorFace] = current_app.extensions.get(FACES, [])
-    path = request.path
     return next((each for each in faces if path == each.below or path.startswith(f"{each.below}/")), None)
 
 
@@ -153,9 +154,12 @@ def status_of(kind: type[RagError], others: Mapping[type[RagError], int] = NO_OT
     return next(status for each in kind.__mro__ if (status := others.get(each) or STATUS.get(each)) is not None)
 
 
-def error_response(error: RagError, spell: Spelling = error_body) -> Response:
-    """Return the answer that tells of an error, its body spelt by `spell`, or as the face of the request spells it."""
-    face = face_of_request()
+def error_response(error: RagError, spell: Spelling = error_body, path: str | None = None) -> Response:
+    """Return the answer that tells of an error, its body spelt by `spell`, or as the face of the request spells it.
+
+    `path` is that of a request that is refused before it is one of Flask's, in a context of the application alone.
+    """
+    face = face_of_request() if path is None else _face_of(path)
     status = status_of(type(error), NO_OTHERS if face is None else face.statuses)
     body = spell(error) if face is None else face.spell(error, status)
     # Once more: it knows the key of the settings, and not every spelling has cleaned its texts.
@@ -163,9 +167,7 @@ def error_response(error: RagError, spell: Spelling = error_body) -> Response:
     response = json_response(cleaned(body, through_escapes(clean)), status)
     if face is not None:
         response.headers.update(face.headers(error, status))
-    if isinstance(error, UnavailableError | TooManyRequestsError | ReadTimeoutError) and not isinstance(
-        error, DiskFloorError
-    ):
+    if error.retry_after_seconds is not None:
         response.headers["Retry-After"] = str(error.retry_after_seconds)
     if isinstance(error, WrongMethodError):
         response.headers["Allow"] = ", ".join(error.details["allowed"])

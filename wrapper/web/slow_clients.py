@@ -52,9 +52,11 @@ class PatientSocket(socket.socket):
         self._end: Callable[[], None] = _nothing
         self._holds_next = False
         self._held_back = b""
+        self.asked = b""
 
-    def begin(self) -> None:
-        """Begin a new request, with no wait counted yet."""
+    def begin(self, asked: bytes = b"") -> None:
+        """Begin a new request, with no wait counted yet; `asked` is the beginning of its head."""
+        self.asked = asked
         self._waited_seconds, self._left_seconds = 0.0, self._patience.seconds
         self._finish_by, self._give_up = math.inf, _nothing
         self._holds_next, self._held_back = True, b""

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.errors import (
-    DiskFloorError,
-    RagError,
-    SlowClientError,
-    TooManyRequestsError,
-    UnauthorizedError,
-    UnavailableError,
-)
+from schemas.errors import RagError, SlowClientError, TooManyRequestsError, UnauthorizedError
 from schemas.wire.error_bodies import own_fields
 
 Json = dict[str, Any]
@@ -37,9 +30,10 @@ def error_headers(error: RagError, status: int) -> Mapping[str, str]:
 
 
 def _may_pass_soon(error: RagError) -> bool:
-    if isinstance(error, TooManyRequestsError):
-        return error.retry_after_seconds <= MOST_WAITED_SECONDS
-    return isinstance(error, UnavailableError | SlowClientError) and not isinstance(error, DiskFloorError)
+    """Return whether the same request may succeed within a minute: where the answer has such a `Retry-After`, and after
+    a connection that was too slow. What a key may do in a day comes back at midnight, so it passes only just before."""
+    seconds = error.retry_after_seconds
+    return isinstance(error, SlowClientError) or (seconds is not None and seconds <= MOST_WAITED_SECONDS)
 
 
 def _code(error: RagError) -> str:

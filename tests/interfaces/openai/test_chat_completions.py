@@ -6,7 +6,22 @@ from urllib.parse import quote
 
 import pytest
 
+from retrieval.chat.answering import ChatUnavailableError
+from retrieval.search.engine import _failure
+from schemas.contracts.rule_documents import VectorDBFullError
+from schemas.errors import (
+    BusyError,
+    ConfigurationError,
+    RagError,
+    ReadTimeoutError,
+    SlowClientError,
+    TooManyRequestsError,
+    TooSlowError,
+    UnavailableError,
+)
+from schemas.wire.openai.errors import error_headers
 from tests.support.model_server import Answer, as_events, as_json, chat_answer
+from wrapper.engine.failures import EngineAccessError
 
 QUESTION = [{"role": "user", "content": "How long are backups kept?"}]
 CITING = "Thirty days [1], or so [2]."
@@ -180,6 +195,26 @@ def test_a_conversation_s_id_is_read_and_erased_by_path_as_it_was_made(client, c
     assert client.get(path).json["conversationId"] == conversation_id
     assert client.delete(path).json["conversationId"] == conversation_id
     assert client.get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("error", "may_pass"),
+    [
+        (TooManyRequestsError("n", retry_after_seconds=60, limit="requests_per_second"), True),
+        (TooManyRequestsError("n", retry_after_seconds=61, limit="chats_per_day"), False),
+        (ReadTimeoutError("n"), True),
+        (SlowClientError("n"), True),
+        (TooSlowError("n"), False),
+        (VectorDBFullError("n"), False),
+        (ChatUnavailableError(UnavailableError("n")), True),
+        (ChatUnavailableError(ConfigurationError("n")), False),
+        (_failure({"semantic": ConfigurationError("n"), "persona": EngineAccessError("n")}), False),
+        (_failure({"semantic": ConfigurationError("n"), "lexical": BusyError("n")}), True),
+        (RagError("n"), False),
+    ],
+)
+def test_only_what_passes_within_a_minute_is_to_be_repeated(error, may_pass):
+    assert error_headers(error, 0) == {"x-should-retry": str(may_pass).lower()}
 
 
 THRESHOLD = {"retrieval_setting": {"score_threshold": 0.5}, "ranking_options": {"score_threshold": 0.5}}
