@@ -10,12 +10,13 @@ from interfaces.web.current_request import layers
 from interfaces.web.upload_parts import arriving_pieces, parts_of, sent_file, take_field
 from retrieval.kept_files.kept_files import ArrivingFile
 from schemas.errors import InvalidInputError
+from schemas.field_names import check_names, names_of
 from schemas.wire.body import load
 from schemas.wire.openai.kept_files import FILE_FORM, FILES_PAGE, deleted_file, kept_file
 from schemas.wire.openai.paging import DESCENDING, listed
 from wrapper.web.bodies import MULTIPART, json_response
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import arguments
+from wrapper.web.request_parts import arguments, unknown
 from wrapper.web.route_table import declare
 
 FILE = "file"
@@ -29,7 +30,9 @@ blueprint = Blueprint("openai_files", __name__, url_prefix="/v1/files")
 @declare(Lane.UPLOAD, media_types=(MULTIPART,))
 def upload() -> Response:
     with layers().kept.files.begin() as arriving:
-        asked = load(FILE_FORM, _fields(arriving))
+        told = _fields(arriving)
+        check_names(told, names_of(FILE_FORM), unknown())
+        asked = load(FILE_FORM, told)
         file = arriving.finish(
             purpose=asked["purpose"], lives_seconds=asked["lives_seconds"], asker=current_request.asker()
         )

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+from unittest.mock import Mock
 
 import orjson
 import pytest
@@ -123,11 +124,7 @@ def text_collection(app):
 @pytest.fixture
 def failing_oracle(monkeypatch):
     """What is said of the semantic oracle, which fails in the test."""
-
-    def fail(*_):
-        raise UnavailableError("It is away")
-
-    monkeypatch.setattr(SemanticOracle, "query", fail)
+    monkeypatch.setattr(SemanticOracle, "query", Mock(side_effect=UnavailableError("It is away")))
     return "The semantic oracle did not answer: It is away"
 
 

@@ -15,6 +15,7 @@ NO_NUMBERS = ["", "-1", "x", "1.5", str(2**31)]
 TEXT = {"id": "a", "text": "a"}
 SELECTED = {"service": "local", "name": "docs"}
 REPORT = {"instance": "a:1", "state": "watching", "collection": "docs", "started_at": "2026-11-22T08:30:00Z"}
+EQUAL = {"type": "eq", "key": "n", "value": 1}
 FAILURE = {"path": "a", "reason": "b"}
 
 
@@ -24,7 +25,7 @@ class Changes(dict):
 
 def all_of(depth):
     """Return a filter of OpenAI's protocol with that many levels."""
-    inner = {"type": "eq", "key": "n", "value": 1}
+    inner = EQUAL
     for level in range(depth):
         inner = {"type": ("and", "or")[level % 2], "filters": [inner]}
     return inner
@@ -34,9 +35,12 @@ def said(role, content):
     return Changes(messages=[{"role": role, "content": content}])
 
 
+def tool(**fields):
+    return Changes(tools=[{"type": "file_search", **fields}])
+
+
 def filtered(operator, value):
-    tool = {"type": "file_search", "filters": {"type": operator, "key": "a", "value": value}}
-    return Changes(tools=[tool])
+    return tool(filters={"type": operator, "key": "a", "value": value})
 
 
 def second(**document):
@@ -49,6 +53,8 @@ def where(**operator):
     return Changes(metadata_condition={"conditions": [{"name": "a", **operator}]})
 
 
+OF_INDEX = {"hnsw:space": "bogus", "hnsw:metric": "ip", "hnsw:M": 1.5, "hnsw": {"space": "ip"}}
+SPARSE = {"sparse_vector_index": {"enabled": True}}
 COLLECTIONS = f"{CHROMA}/databases/default_database/collections"
 WRONG = {
     "POST /api/search": {
@@ -94,18 +100,8 @@ WRONG = {
         "documents": [None, [], "texts", [TEXT] * 1_001, [TEXT] * 10_000, [{**TEXT, "text": "word " * 200_001}]],
         "documents.0": [Changes(documents=["text"])],
         "documents.1": [Changes(documents=[TEXT, None])],
-        "documents.1.id": [
-            second(text="a"),
-            second(id=7, text="a"),
-            second(id="", text="a"),
-            second(id="a" * 513, text="a"),
-        ],
-        "documents.1.text": [
-            second(id="a"),
-            second(id="a", text=""),
-            second(id="a", text="\t\n"),
-            second(id="a", text=None),
-        ],
+        "documents.1.id": [second(text="a", **each) for each in ({}, {"id": 7}, {"id": ""}, {"id": "a" * 513})],
+        "documents.1.text": [second(id="a", **each) for each in ({}, {"text": ""}, {"text": "\t\n"}, {"text": None})],
         "top_k": [0, 1_001, "all"],
         "connection": [7],
     },
@@ -149,23 +145,13 @@ WRONG = {
     f"POST {COLLECTIONS}": {
         "name": ["x", None],
         "metadata": [{"a": None}, [], {}],
-        **{
-            f"metadata.{key}": [Changes(metadata={key: value})]
-            for key, value in (
-                ("hnsw:space", "bogus"),
-                ("hnsw:metric", "ip"),
-                ("hnsw:M", 1.5),
-                ("hnsw", {"space": "ip"}),
-            )
-        },
+        **{f"metadata.{key}": [Changes(metadata={key: value})] for key, value in OF_INDEX.items()},
         "configuration.hnsw.space": ["COSINE"],
         "configuration.hnsw.bogus": [1],
         "configuration.hnsw.ef_search": [-7],
         "configuration.spann.search_nprobe": ["3"],
         "configuration.embedding_function.type": ["foo"],
-        "configuration.hnsw": [7],
-        "configuration.spann": [7],
-        "configuration.embedding_function": [7],
+        **{f"configuration.{each}": [7] for each in ("hnsw", "spann", "embedding_function")},
         "configuration": [
             7,
             {"hnsw": {}, "spann": {}},
@@ -173,11 +159,7 @@ WRONG = {
             {"embedding_function": {"type": "known", "name": "a", "config": "x" * 70_000}},
             Changes(schema={"keys": {"k": nested(250)}}),
         ],
-        "schema": [
-            7,
-            {"keys": {"k": 7}},
-            {"keys": {"k": {"sparse_vector": {"sparse_vector_index": {"enabled": True}}}}},
-        ],
+        "schema": [7, *({"keys": {"k": each}} for each in (7, {"sparse_vector": SPARSE}))],
         "get_or_create": ["yes"],
     },
     "PUT {records}": {
@@ -235,9 +217,9 @@ WRONG = {
     "POST /v1/vector_stores/{store}/search": {
         "query": [None, "", [], ["x"] * 11, "x" * 2_001],
         "max_num_results": [51],
-        "filters.value": [Changes(filters={"type": "eq", "key": "n", "value": {"a": 1}})],
-        "filters.negate": [Changes(filters={"type": "eq", "key": "n", "value": 1, "negate": True})],
-        "filters.filters[0].key": [Changes(filters={"type": "or", "filters": [{"type": "eq", "key": ""}]})],
+        "filters.value": [Changes(filters=EQUAL | {"value": {"a": 1}})],
+        "filters.negate": [Changes(filters=EQUAL | {"negate": True})],
+        "filters.filters[0].key": [Changes(filters={"type": "or", "filters": [EQUAL | {"key": ""}]})],
         "filters.filters": [Changes(filters={"type": "and", "filters": []})],
         f"filters.{'filters[0].' * 64}filters": [Changes(filters=all_of(100))],
         **{each: [1] for each in ("filter", "where", "top_k", "score_threshold", "vector_store_ids", "text_weight")},
@@ -261,12 +243,10 @@ WRONG = {
         "tools": [[{"type": "function", "function": {"name": "f"}}]],
         "tools.filters.type": [filtered("like", 1), filtered(["eq"], 1)],
         "tools.filters.value": [filtered("eq", None)],
-        "filters": [{"type": "eq", "key": "n", "value": 1}],
+        "filters": [EQUAL],
         **{each: [["x"]] for each in ("collections", "vector_store_id", "max_num_results", "tols")},
-        "tools.0.filter": [Changes(tools=[{"type": "file_search", "filter": {}}])],
-        "tools.ranking_options.hybrid_search": [
-            Changes(tools=[{"type": "file_search", "ranking_options": {"hybrid_search": {}}}])
-        ],
+        "tools.0.filter": [tool(filter={})],
+        "tools.ranking_options.hybrid_search": [tool(ranking_options={"hybrid_search": {}})],
     },
 }
 """By route and by the field that is named: values that it does not take."""

@@ -6,8 +6,9 @@ from marshmallow import fields
 from schemas import field_names
 from schemas.documents import parse_documents
 from schemas.errors import InvalidInputError
-from schemas.field_names import MOST_UNKNOWN, Names, Unknown, UnknownFieldError, check_names, names_of
+from schemas.field_names import MOST_UNKNOWN, Names, Unknown, UnknownFieldError, check_names, names_of, placed
 from schemas.wire.chat import CHAT
+from schemas.wire.dify import RETRIEVAL
 from schemas.wire.rule_documents import RETRIEVE
 from schemas.wire.search import SEARCH_REQUEST
 from schemas.wire.storage.collection import NEW_COLLECTION
@@ -21,29 +22,50 @@ def unknown():
     return Unknown()
 
 
+NEAR = names_of(NEW_DOCUMENTS).beside({"on_conflict": "in the query string"})
+BODY = placed(names_of(RETRIEVAL))
+
+
 @pytest.mark.parametrize(
-    ("schema", "name", "meant"),
+    ("names", "given", "field", "meant", "place"),
     [
-        (PAGE_ARGUMENTS, "wher", "where"),
-        (PAGE_ARGUMENTS, "orderBy", "order_by"),
-        (PAGE_ARGUMENTS, "filter", "where"),
-        (WRITING_ARGUMENTS, "on_conflcit", "on_conflict"),
-        (NEW_COLLECTION, "nmae", "name"),
-        (QUERY, "k", "top_k"),
-        (QUERY, "limit", "top_k"),
-        (QUERY, "distance", "max_distance"),
-        (SEARCH_REQUEST, "top_k", "limit"),
-        (INGEST, "page_content", "text"),
-        (CHAT, "use_rag", "useRag"),
+        (PAGE_ARGUMENTS, "wher", "wher", "where", ""),
+        (PAGE_ARGUMENTS, "orderBy", "orderBy", "order_by", ""),
+        (PAGE_ARGUMENTS, "filter", "filter", "where", ""),
+        (WRITING_ARGUMENTS, "on_conflcit", "on_conflcit", "on_conflict", ""),
+        (NEW_COLLECTION, "nmae", "nmae", "name", ""),
+        (QUERY, "k", "k", "top_k", ""),
+        (QUERY, "limit", "limit", "top_k", ""),
+        (QUERY, "distance", "distance", "max_distance", ""),
+        (SEARCH_REQUEST, "top_k", "top_k", "limit", ""),
+        (INGEST, "page_content", "page_content", "text", ""),
+        (CHAT, "use_rag", "use_rag", "useRag", ""),
         # The nearest of several.
-        (Names(dict.fromkeys(("max_chunks", "min_chunks"))), "mi_chunks", "min_chunks"),
+        (Names(dict.fromkeys(("max_chunks", "min_chunks"))), "mi_chunks", "mi_chunks", "min_chunks", ""),
+        (QUERY, {"gather": {"by": "a", "ordr_by": ["b"]}}, "gather.ordr_by", "order_by", ""),
+        (CHAT, {"messages": [{"role": "user", "content": "a"}, {"rol": "user"}]}, "messages.1.rol", "role", ""),
+        (CHAT, {"ragFilters": {"tag": ["a"]}}, "ragFilters.tag", "tags", ""),
+        (NEAR, {"documents": [], "on_conflict": "error"}, "on_conflict", "on_conflict", " in the query string"),
+        (BODY, "top_k", "top_k", "top_k", " in retrieval_setting"),
+        (BODY, "condition", "condition", "metadata_condition", ""),
+        (
+            BODY,
+            {"metadata_condition": {"conditions": [{"query": 1}]}},
+            "metadata_condition.conditions.0.query",
+            "query",
+            " at the top of the body",
+        ),
     ],
 )
-def test_a_name_that_nearly_fits_is_refused_with_the_one_meant(schema, name, meant, unknown):
+def test_a_name_that_nearly_fits_is_refused_with_the_one_meant(names, given, field, meant, place, unknown):
+    given, names = (
+        {given: 1} if isinstance(given, str) else given,
+        names if isinstance(names, Names) else names_of(names),
+    )
     with pytest.raises(UnknownFieldError) as caught:
-        check_names({name: 1}, schema if isinstance(schema, Names) else names_of(schema), unknown)
-    assert caught.value.details == {"field": name, "suggestion": meant}
-    assert caught.value.message == f"Unknown field '{name}': did you mean '{meant}'?"
+        check_names(given, names, unknown)
+    assert caught.value.details == {"field": field, "suggestion": meant}
+    assert caught.value.message == f"Unknown field '{field}': did you mean '{meant}'{place}?"
 
 
 def test_a_field_that_is_asked_in_another_way_here_is_refused_with_that_way(unknown):
@@ -80,28 +102,6 @@ def test_a_name_that_does_not_fit_is_accepted_and_reported(schema, given, unknow
     assert unknown.take() == []
 
 
-def test_a_field_in_the_wrong_place_is_refused_with_its_place(unknown):
-    names = names_of(NEW_DOCUMENTS).beside({"on_conflict": "in the query string"})
-    with pytest.raises(UnknownFieldError) as caught:
-        check_names({"documents": [], "on_conflict": "error"}, names, unknown)
-    assert caught.value.message == "Unknown field 'on_conflict': did you mean 'on_conflict' in the query string?"
-
-
-@pytest.mark.parametrize(
-    ("given", "place", "meant"),
-    [
-        ({"gather": {"by": "a", "ordr_by": ["b"]}}, "gather.ordr_by", "order_by"),
-        ({"messages": [{"role": "user", "content": "a"}, {"rol": "user", "content": "a"}]}, "messages.1.rol", "role"),
-        ({"ragFilters": {"tag": ["a"]}}, "ragFilters.tag", "tags"),
-    ],
-)
-def test_objects_inside_are_read_too(given, place, meant, unknown):
-    schema = QUERY if "gather" in given else CHAT
-    with pytest.raises(UnknownFieldError) as caught:
-        check_names(given, names_of(schema), unknown)
-    assert caught.value.details == {"field": place, "suggestion": meant}
-
-
 def test_options_of_a_model_and_metadata_are_the_callers(unknown):
     check_names({"options": {"num_ctx": 4096, "temprature": 1}}, names_of(CHAT), unknown)
     check_names({"metadata": {"metdata": 1, "distance": 2}}, names_of(NEW_COLLECTION), unknown)
@@ -111,14 +111,11 @@ def test_options_of_a_model_and_metadata_are_the_callers(unknown):
 GOOD = {"text": "x", "embedding": [1.0]}
 
 
-@pytest.mark.parametrize(
-    ("extra", "meant"),
-    [({"page_content": "x"}, "text"), ({"metdata": {}}, "metadata"), ({"vector": [1.0]}, "embedding")],
-)
-def test_a_document_says_which_one_it_is(extra, meant):
-    with pytest.raises(UnknownFieldError) as caught:
-        parse_documents([GOOD, {**GOOD, **extra}])
-    assert caught.value.details == {"field": next(iter(extra)), "suggestion": meant, "index": 1}
+def test_a_document_says_which_one_it_is():
+    for field, meant in {"page_content": "text", "metdata": "metadata", "vector": "embedding"}.items():
+        with pytest.raises(UnknownFieldError) as caught:
+            parse_documents([GOOD, {**GOOD, field: "x"}])
+        assert caught.value.details == {"field": field, "suggestion": meant, "index": 1}
 
 
 def test_the_same_name_in_many_documents_is_told_once(unknown):

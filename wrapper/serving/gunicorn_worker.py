@@ -38,7 +38,6 @@ import re
 import selectors
 import socket
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -309,17 +308,12 @@ class Worker(ThreadWorker):
         """Return the head and the body of the answer to a request that is refused here, in the words of the protocol
         whose path it begins with, and count it."""
         # Imported late: the master imports this module, and need not know the application.
-        from flask import g
-
         from wrapper.observing import metrics
-        from wrapper.web.error_statuses import error_response
+        from wrapper.web.error_statuses import early_response
 
         path = _PATH.match(asked)
-        with self.wsgi.app_context():
-            g.request_id = uuid.uuid4().hex
-            response = error_response(error, path="" if path is None else path[1].decode(errors="replace"))
-            request_id = g.request_id
-        response.headers.update({"Connection": "close", "X-Request-ID": request_id})
+        response = early_response(self.wsgi, error, "" if path is None else path[1].decode(errors="replace"))
+        response.headers["Connection"] = "close"
         head = "".join(f"{name}: {value}\r\n" for name, value in response.headers)
         metrics.REFUSED_REQUESTS.labels(error.code).inc()
         return f"HTTP/1.1 {response.status}\r\n{head}\r\n".encode(), response.get_data()

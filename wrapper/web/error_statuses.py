@@ -7,6 +7,7 @@ is checked before them (keys, hosts, lanes, bodies), and paths that are none.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 import structlog
-from flask import Blueprint, Flask, Request, Response, current_app, has_request_context, request
+from flask import Blueprint, Flask, Request, Response, current_app, g, has_request_context, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from schemas.access.callers import Caller
@@ -154,12 +155,22 @@ def status_of(kind: type[RagError], others: Mapping[type[RagError], int] = NO_OT
     return next(status for each in kind.__mro__ if (status := others.get(each) or STATUS.get(each)) is not None)
 
 
-def error_response(error: RagError, spell: Spelling = error_body, path: str | None = None) -> Response:
-    """Return the answer that tells of an error, its body spelt by `spell`, or as the face of the request spells it.
+def early_response(app: Flask, error: RagError, path: str) -> Response:
+    """Return the answer to what the server refuses before it is a request of Flask's, as the face of its path spells
+    it."""
+    with app.app_context():
+        g.request_id = uuid.uuid4().hex
+        response = _error_response(error, error_body, _face_of(path))
+        response.headers["X-Request-ID"] = g.request_id
+    return response
 
-    `path` is that of a request that is refused before it is one of Flask's, in a context of the application alone.
-    """
-    face = face_of_request() if path is None else _face_of(path)
+
+def error_response(error: RagError, spell: Spelling = error_body) -> Response:
+    """Return the answer that tells of an error, its body spelt by `spell`, or as the face of the request spells it."""
+    return _error_response(error, spell, face_of_request())
+
+
+def _error_response(error: RagError, spell: Spelling, face: ErrorFace | None) -> Response:
     status = status_of(type(error), NO_OTHERS if face is None else face.statuses)
     body = spell(error) if face is None else face.spell(error, status)
     # Once more: it knows the key of the settings, and not every spelling has cleaned its texts.

@@ -8,17 +8,8 @@ import pytest
 
 from retrieval.chat.answering import ChatUnavailableError
 from retrieval.search.engine import _failure
+from schemas import errors
 from schemas.contracts.rule_documents import VectorDBFullError
-from schemas.errors import (
-    BusyError,
-    ConfigurationError,
-    RagError,
-    ReadTimeoutError,
-    SlowClientError,
-    TooManyRequestsError,
-    TooSlowError,
-    UnavailableError,
-)
 from schemas.wire.openai.errors import error_headers
 from tests.support.model_server import Answer, as_events, as_json, chat_answer
 from wrapper.engine.failures import EngineAccessError
@@ -175,17 +166,12 @@ def test_no_conversation_is_kept(complete, client, app):
     assert kept() > before
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "param"),
-    [
-        ({"model": "gpt-5"}, 404, "model"),
-        ({"vector_store_ids": ["no-such-store"]}, 404, None),
-        ({"vector_store_ids": ["vs_" + "0" * 32]}, 404, None),
-        ({"tools": [{"type": "file_search", "vector_store_ids": ["abc"]}]}, 400, "vector_store_ids"),
-    ],
-)
-def test_what_cannot_be_asked_is_named(complete, body, status, param):
-    assert complete(status, **body)["error"]["param"] == param
+def test_what_cannot_be_asked_is_named(complete):
+    assert complete(404, model="gpt-5")["error"]["param"] == "model"
+    for store in ("no-such-store", "vs_" + "0" * 32):
+        assert complete(404, vector_store_ids=[store])["error"]["param"] is None
+    twice = [{"type": "file_search", "vector_store_ids": ["abc"]}]
+    assert complete(400, tools=twice)["error"]["param"] == "vector_store_ids"
 
 
 @pytest.mark.parametrize("conversation_id", ["a/b", "/a//b/", "a b", "%2F", "é/…", "x" * 200, "...", "a\u2028b"])
@@ -197,46 +183,33 @@ def test_a_conversation_s_id_is_read_and_erased_by_path_as_it_was_made(client, c
     assert client.get(path).status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("error", "may_pass"),
-    [
-        (TooManyRequestsError("n", retry_after_seconds=60, limit="requests_per_second"), True),
-        (TooManyRequestsError("n", retry_after_seconds=61, limit="chats_per_day"), False),
-        (ReadTimeoutError("n"), True),
-        (SlowClientError("n"), True),
-        (TooSlowError("n"), False),
-        (VectorDBFullError("n"), False),
-        (ChatUnavailableError(UnavailableError("n")), True),
-        (ChatUnavailableError(ConfigurationError("n")), False),
-        (_failure({"semantic": ConfigurationError("n"), "persona": EngineAccessError("n")}), False),
-        (_failure({"semantic": ConfigurationError("n"), "lexical": BusyError("n")}), True),
-        (RagError("n"), False),
-    ],
-)
-def test_only_what_passes_within_a_minute_is_to_be_repeated(error, may_pass):
-    assert error_headers(error, 0) == {"x-should-retry": str(may_pass).lower()}
-
-
-THRESHOLD = {"retrieval_setting": {"score_threshold": 0.5}, "ranking_options": {"score_threshold": 0.5}}
+def test_only_what_passes_within_a_minute_is_to_be_repeated():
+    missing, away = errors.ConfigurationError("There is none"), errors.UnavailableError("It is away")
+    soon, late = (errors.TooManyRequestsError("Enough", retry_after_seconds=each, limit="n") for each in (60, 61))
+    passing = soon, errors.ReadTimeoutError(""), errors.SlowClientError(""), ChatUnavailableError(away)
+    lasting = late, errors.TooSlowError(""), VectorDBFullError(""), ChatUnavailableError(missing), errors.RagError("")
+    for each in (*passing, _failure({"a": away, "b": missing})):
+        assert error_headers(each, 0) == {"x-should-retry": "true"}, each
+    for each in (*lasting, _failure({"a": missing, "b": EngineAccessError("")})):
+        assert error_headers(each, 0) == {"x-should-retry": "false"}, each
 
 
 @pytest.mark.parametrize("path", ["/v1/vector_stores/{store}/search", "/dify/retrieval"])
-def test_what_a_search_without_embeddings_could_not_ask_is_told(client, models_up, handbook, path):
-    body = {"query": f"backups {path}", **({"knowledge_id": handbook[0]} if "dify" in path else {})}
-    asked = body | {name: value for name, value in THRESHOLD.items() if ("dify" in path) == (name[:3] == "ret")}
+def test_what_a_search_without_embeddings_could_not_ask_is_told_and_what_it_could_not_at_all(
+    client, models_up, handbook, path
+):
+    path, knowledge = path.format(store=handbook[0]), {"knowledge_id": handbook[0]} if "dify" in path else {}
+    setting = "retrieval_setting" if knowledge else "ranking_options"
+    body = {"query": f"backups {path}", **knowledge}
     models_up.is_down = True
-    answer = client.post(path.format(store=handbook[0]), json=asked).json
+    answer = client.post(path, json={**body, setting: {"score_threshold": 0.5}}).json
     assert len(answer.get("records", answer.get("data"))) == 1
     failed, unjudged = answer["warnings"]
     assert failed.startswith("The semantic oracle did not answer: ")
     assert "No relevance could be told" in unjudged
+    if not knowledge:
+        refused = client.post(path, json={**body, setting: {"hybrid_search": {"text_weight": 0}}})
+        assert (refused.status_code, refused.headers["x-should-retry"]) == (503, "true")
+        assert int(refused.headers["Retry-After"]) > 0
     models_up.is_down = False
-    assert "warnings" not in client.post(path.format(store=handbook[0]), json=body | {"query": f"{path} again"}).json
-
-
-def test_a_search_by_meaning_alone_without_embeddings_is_an_error(client, models_up, handbook):
-    models_up.is_down = True
-    weights = {"ranking_options": {"hybrid_search": {"text_weight": 0}}}
-    refused = client.post(f"/v1/vector_stores/{handbook[0]}/search", json={"query": "by meaning", **weights})
-    assert (refused.status_code, refused.headers["x-should-retry"]) == (503, "true")
-    assert int(refused.headers["Retry-After"]) > 0
+    assert "warnings" not in client.post(path, json={**body, "query": f"{path} again"}).json

@@ -119,10 +119,8 @@ def test_windows_are_as_long_as_asked_and_as_the_model_reads(client, keep, attac
     text = " ".join(f"Sentence {number} is about the machine." for number in range(200))
     file = keep("long.txt", text)
     static = {"type": "static", "static": {"max_chunk_size_tokens": 100, "chunk_overlap_tokens": 50}}
-    assert attach(file, chunking_strategy=static)["chunking_strategy"]["static"] == {
-        "max_chunk_size_tokens": 100,
-        "chunk_overlap_tokens": 25,
-    }
+    told = attach(file, chunking_strategy=static)["chunking_strategy"]["static"]
+    assert told == {"max_chunk_size_tokens": 100, "chunk_overlap_tokens": 25}
     static["static"]["max_chunk_size_tokens"] = 4_096
     assert attach(file, chunking_strategy=static)["chunking_strategy"]["static"]["max_chunk_size_tokens"] == 256
     assert attach(file, chunking_strategy={"type": "auto"})["chunking_strategy"] == {"type": "other"}
@@ -237,17 +235,11 @@ def test_files_of_a_batch_have_attributes_of_their_own(client, keep, store, sett
     client.delete(f"/v1/vector_stores/{other}")
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("files", {"file_id": "nobody"}),
-        ("file_batches", {"file_ids": ["nobody"]}),
-        ("files/nobody", {"attributes": {}}),
-    ],
-)
-def test_what_is_not_there_is_not_attached(client, store, path, body):
-    answer = client.post(f"{store}/{path}", json=body)
-    assert (answer.status_code, answer.json["error"]["param"]) == (404, None), answer.text
+def test_what_is_not_there_is_not_attached(client, store):
+    missing = {"files": {"file_id": "nobody"}, "file_batches": {"file_ids": ["nobody"]}, "files/nobody": {}}
+    for path, body in missing.items():
+        answer = client.post(f"{store}/{path}", json=body)
+        assert (answer.status_code, answer.json["error"]["param"]) == (404, None), answer.text
     assert client.get(store).json["file_counts"]["total"] == 0
 
 
@@ -266,10 +258,7 @@ def test_clients_at_once_leave_a_state_that_is_true(app, client, keep, store):
     with ThreadPoolExecutor(8) as pool:
         for statuses in pool.map(work, range(8)):
             assert set(statuses) <= {200, 404}
-    eventually(
-        lambda: client.get(store).json["file_counts"]["in_progress"] == 0,
-        complaint=lambda: client.get(f"{store}/files").text,
-    )
+    eventually(lambda: client.get(store).json["file_counts"]["in_progress"] == 0)
     listed = client.get(f"{store}/files").json["data"]
     assert len({each["id"] for each in listed}) == len(listed) == client.get(store).json["file_counts"]["total"]
     for each in listed:

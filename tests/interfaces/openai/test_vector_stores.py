@@ -151,10 +151,7 @@ def test_a_sweep_forgets_what_is_gone(facts):
 
 
 TEXTS = {
-    "backups": (
-        "Backups are kept for thirty days and encrypted at rest.",
-        {"path": "ops/backups.md", "n": 1, "tags": ["a"]},
-    ),
+    "backups": ("Backups are kept for thirty days and encrypted.", {"path": "ops/backups.md", "n": 1, "tags": ["a"]}),
     "restore": ("Call restoreArchive() to bring back what was saved last night.", {"title": "Restore", "n": 2}),
     "coffee": ("The coffee machine on the second floor is cleaned every Friday.", {"n": 3, "open": True}),
 }
