@@ -75,7 +75,7 @@ def check_request_line() -> None:
     line = request.environ.get("RAW_URI") or request.full_path
     if len(line) > MAX_REQUEST_LINE_BYTES:
         raise LongRequestLineError(
-            "The request line is too long; a long filter goes into the body of POST /collections/{name}/documents/search",
+            "The request line is too long; a filter can go into the body of POST /collections/{name}/documents/search",
             limit_bytes=MAX_REQUEST_LINE_BYTES,
         )
 
