@@ -6,11 +6,11 @@ import pytest
 
 from schemas.access.table import ROUTES, Names
 from schemas.field_names import OWN_MEANING
-from tests.support.contract import METHODS, OTHER_PROTOCOLS, Contract
+from tests.support.contract import METHODS, Contract
 from wrapper.web.route_table import _CONVERTED, NAME_ALONE
 
 CONTRACT = Contract.load()
-OWN_RULES = ("/mcp", *OTHER_PROTOCOLS)
+OWN_RULES = ("/mcp", "/api/v1/", "/api/v2", "/v1/chat/", "/v1/embeddings", "/v1/models", "/v1/files/{file_id}/content")
 """What the paths of routes begin with that judge names themselves."""
 IN_BODY = {
     Names.BODY: {"collection"},
