@@ -5,6 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from providers.contract_tests.model import ModelDocument, kind
+from schemas.errors import TooComplexError
 from schemas.records import OrderBy
 from schemas.where import MAX_COMPARISONS, MAX_DEPTH, parse_where, to_json
 from tests.properties.strategies import FILTERS, documents, embedding, to_collection
@@ -147,8 +148,11 @@ def test_a_literal_key_wins_over_a_path_whatever_the_order_of_keys(catalog, stor
         {f"n{number}": {"$exists": False} for number in range(1_100)},
         {"n": {"$in": list(range(9_999))}},
         {"n": {"$nin": list(range(2, 9_999))}},
+        {"$or": [{"$text": {"$contains": f"x{number}"}} for number in range(5_000)]},
+        {"$and": [{"tags": {"$not_contains": f"a{number}"}} for number in range(5_000)]},
+        {"$and": [{"$id": {"$ne": f"i{number}"}} for number in range(5_000)]},
     ],
-    ids=["or", "or of and", "and of not", "or of not", "not or", "and", "fields", "in", "nin"],
+    ids=[*("or", "or of and", "and of not", "or of not", "not or", "and", "fields", "in", "nin"), "text", "tags", "id"],
 )
 def test_the_widest_filters_are_answered(catalog, stored, where):
     found = _documents([{"n": number} for number in range(8)] + [{}])
@@ -159,7 +163,15 @@ def test_the_widest_filters_are_answered(catalog, stored, where):
     ]
 
 
-@pytest.mark.parametrize(("levels", "wide"), [(MAX_DEPTH, 1), (MAX_DEPTH, 12), (MAX_DEPTH, 60), (2_000, 1)])
+def test_more_conditions_than_a_database_bears_are_refused(catalog, stored):
+    name = stored(_documents([{"n": 1}]))
+    fields = [f"n{number}" for number in range(2_600)]
+    for where in ({each: {"$exists": False} for each in fields}, {"$or": [{each: 1} for each in fields]}):
+        with pytest.raises(TooComplexError, match="at most 2,500 conditions"):
+            _ids(catalog, name, where)
+
+
+@pytest.mark.parametrize(("levels", "wide"), [(MAX_DEPTH, 1), (MAX_DEPTH, 12), (MAX_DEPTH, 30), (2_000, 1)])
 def test_the_deepest_filters_are_answered(catalog, stored, levels, wide):
     found = _documents([{"a": 1}, {"a": 2}, {}])
     name, model = stored(found), to_collection(found)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from schemas.errors import TooComplexError
 from schemas.records import Collection
 from schemas.where import (
     EVERYTHING,
@@ -43,6 +45,9 @@ MAX_JOINED = 32
 """The most conditions in a conjunction outside a CASE. PostgreSQL makes a join of each, and takes a minute to plan
 hundreds of them."""
 
+MAX_LOOKS = 2_500
+"""The most SELECTs of a filter: SQLite takes a second for so many, and five times as long for twice as many."""
+
 SHALLOW = 4
 """The levels of conjunctions and disjunctions up to which conditions keep their order, and matches are listed part by
 part. The parser of SQLite has room for a hundred symbols, and a level takes three to twelve of them that way."""
@@ -51,7 +56,27 @@ TEXTLESS = '%"textless":true%'
 """What the extras of a document without a text are like."""
 _SQL_OPERATORS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
-Leaf = Equals | Ordered | In | Contains | Exists
+
+@dataclass(frozen=True, slots=True)
+class _ContainsAny:
+    """The field holds a list, and one of the values is an element of it."""
+
+    field: str
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _OfRow:
+    """Conditions on the row of a document, all of which are looked at at once."""
+
+    operator: str
+    parts: tuple[OfRow, ...]
+
+
+Leaf = Equals | Ordered | In | Contains | Exists | _ContainsAny
+OfRow = HasId | TextContains | TextMatches
+_Merged = Where | _ContainsAny
+_Condition = _Merged | _OfRow
 
 
 def predicate(transaction: Transaction, collection_key: int, where: Where, position: str) -> Sql:
@@ -59,16 +84,25 @@ def predicate(transaction: Transaction, collection_key: int, where: Where, posit
     `d.position` in statements whose `d` are `documents`."""
     is_deep = _levels(where) > SHALLOW
     condition = _condition(transaction, collection_key, where, position, is_deep=is_deep)
+    _check_looks(condition)
     if isinstance(where, And) and _leaves(where) > MAX_JOINED:
         return Sql(f"CASE WHEN {condition.text} THEN TRUE ELSE FALSE END", condition.parameters)
     return Sql(f"({condition.text})", condition.parameters) if is_deep else condition
 
 
-def _condition(transaction: Transaction, collection_key: int, where: Where, position: str, *, is_deep: bool) -> Sql:
+def _condition(
+    transaction: Transaction, collection_key: int, where: _Condition, position: str, *, is_deep: bool
+) -> Sql:
     """Return what `predicate` does; of a filter that `is_deep` without the parentheses around a conjunction."""
 
-    def of(part: Where) -> Sql:
+    def of(part: _Condition) -> Sql:
         return _condition(transaction, collection_key, part, position, is_deep=is_deep)
+
+    def negation_of(part: _Condition) -> Sql:
+        if not isinstance(part, _ContainsAny | _OfRow):
+            return of(Not(part))
+        inner = of(part)
+        return Sql(f"NOT {inner.text}", inner.parameters)
 
     match where:
         case And((Ordered() as lower, Ordered() as upper)) if _is_range(lower, upper):
@@ -76,10 +110,13 @@ def _condition(transaction: Transaction, collection_key: int, where: Where, posi
         case And(parts):
             excluded = [part.part for part in parts if isinstance(part, Not)]
             required = _with_ranges([part for part in parts if not isinstance(part, Not)])
-            required += [Not(part) for part in _merged(excluded)]
-            return _joined(" AND ", [of(part) for part in required], empty="TRUE", is_deep=is_deep)
+            conditions = [of(part) for part in _by_row(" AND ", required)]
+            conditions += [negation_of(part) for part in _by_row(" OR ", _merged(excluded))]
+            return _joined(" AND ", conditions, empty="TRUE", is_deep=is_deep)
         case Or(parts):
-            either = _joined(" OR ", [of(part) for part in _merged(parts)], empty="FALSE", is_deep=is_deep)
+            either = _joined(
+                " OR ", [of(part) for part in _by_row(" OR ", _merged(parts))], empty="FALSE", is_deep=is_deep
+            )
             return Sql(f"({either.text})", either.parameters) if is_deep else either
         case Not(And(parts)):
             return of(Or(tuple(map(negated, parts))))
@@ -88,18 +125,19 @@ def _condition(transaction: Transaction, collection_key: int, where: Where, posi
         case Not(part):
             inner = of(part)
             return Sql(f"NOT {inner.text}", inner.parameters)
-        case HasId(ids):
-            return _of_row(position, transaction.dialect.with_ids(ids))
-        case TextContains() | TextMatches():
-            return _of_row(position, _text(transaction, collection_key, where))
+        case HasId() | TextContains() | TextMatches():
+            return _of_row(position, _in_row(transaction, collection_key, where))
+        case _OfRow(operator, each):
+            conditions = [_in_row(transaction, collection_key, part) for part in each]
+            return _of_row(position, _joined(operator, conditions, empty="", is_deep=False))
         case _:
             holds = _holds(transaction.dialect, where, "x")
             # A bare list would be searched value by value, thousands of times for each document.
-            condition = f"({holds.text}) IS TRUE" if isinstance(where, In) else holds.text
+            condition = f"({holds.text}) IS TRUE" if isinstance(where, In | _ContainsAny) else holds.text
             return _of_document(position, where.field, Sql(condition, holds.parameters))
 
 
-def positions(transaction: Transaction, collection_key: int, where: Where) -> Sql:
+def positions(transaction: Transaction, collection_key: int, where: _Merged) -> Sql:
     """Return a `SELECT m.position FROM … m WHERE …` of all matches, each once, in no particular order.
 
     Conditions can be added at its end.
@@ -220,6 +258,21 @@ def digest_of(where: Where) -> bytes:
     return hashlib.sha256(repr(where).encode("utf-8", "surrogatepass")).digest()
 
 
+def _by_row(operator: str, parts: Sequence[_Merged]) -> list[_Condition]:
+    """Return the parts of a conjunction or disjunction, with those that are about the row of a document as one."""
+    rows = tuple(part for part in parts if isinstance(part, OfRow))
+    if len(rows) < 2:
+        return list(parts)
+    return [*(part for part in parts if not isinstance(part, OfRow)), _OfRow(operator, rows)]
+
+
+def _in_row(transaction: Transaction, collection_key: int, where: OfRow) -> Sql:
+    """Return the condition that a row of `documents d` is as wanted."""
+    if isinstance(where, HasId):
+        return transaction.dialect.with_ids(where.ids)
+    return _text(transaction, collection_key, where)
+
+
 def _of_row(position: str, condition: Sql) -> Sql:
     """Return whether the row `d` of the document at this position fulfils a condition."""
     if position == "d.position":  # the statement has that row, and within it the name would mean another one
@@ -290,22 +343,40 @@ def _united(branches: list[Sql]) -> Sql:
         branches = [_united(branches[start : start + MAX_UNITED]) for start in range(0, len(branches), MAX_UNITED)]
     union = " UNION ".join(branch.text for branch in branches)
     parameters = tuple(value for branch in branches for value in branch.parameters)
-    return Sql(f"SELECT m.position FROM ({union}) m WHERE TRUE", parameters)
+    united = Sql(f"SELECT m.position FROM ({union}) m WHERE TRUE", parameters)
+    _check_looks(united)
+    return united
 
 
-def _merged(parts: Sequence[Where]) -> list[Where]:
-    """Return the branches of an `$or`, with all equality tests of one field merged into one `In`."""
+def _check_looks(sql: Sql) -> None:
+    if sql.text.count("SELECT") > MAX_LOOKS:
+        raise TooComplexError(
+            f"A filter has at most {MAX_LOOKS:,} conditions, beside alternatives for one field, for ids and for texts",
+            limit=MAX_LOOKS,
+        )
+
+
+def _merged(parts: Sequence[Where]) -> list[_Merged]:
+    """Return the branches of an `$or`, with all that ask for one of several values of a field, or ids, as one."""
     values: dict[str, list[Scalar]] = {}
-    others: list[Where] = []
+    elements: dict[str, list[Scalar]] = {}
+    ids: list[str] = []
+    others: list[_Merged] = []
     for part in parts:
         match part:
             case Equals():
                 values.setdefault(part.field, []).append(part.value)
             case In():
                 values.setdefault(part.field, []).extend(part.values)
+            case Contains():
+                elements.setdefault(part.field, []).append(part.value)
+            case HasId():
+                ids += part.ids
             case _:
                 others.append(part)
-    return [*(In(field, tuple(wanted)) for field, wanted in values.items()), *others]
+    merged: list[_Merged] = [In(field, tuple(wanted)) for field, wanted in values.items()]
+    merged += [_ContainsAny(field, tuple(wanted)) for field, wanted in elements.items()]
+    return [*merged, *([HasId(tuple(ids))] if ids else []), *others]
 
 
 def _of_document(position: str, field: str, holds: Sql) -> Sql:
@@ -388,6 +459,8 @@ def _holds(dialect: Dialect, leaf: Leaf, alias: str) -> Sql:
             return dialect.among(alias, [encode_value(value) for value in leaf.values])
         case Contains():
             return dialect.compared(alias, "=", encode_element(leaf.value))
+        case _ContainsAny():
+            return dialect.among(alias, [encode_element(value) for value in leaf.values])
         case Exists():
             return dialect.compared(alias, "<", bytes((ELEMENT_BIT,)))
         case Ordered():
