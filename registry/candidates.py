@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from registry.connections import Connections
 from registry.placeholders.resolving import UnresolvedPlaceholderError
 from registry.placeholders.secret_fields import secret_faults, typed_secrets, with_secrets, without_secrets
 from schemas.access.callers import current
+from schemas.access.turns import waiting_for
 from schemas.configuration import faults, present
 from schemas.connections import Connection, Fault, InvalidConfigurationError, Stage, TestReport
 from schemas.errors import InvalidInputError
@@ -81,18 +83,26 @@ class Candidates:
         meant = self._meant(asked)
         opened = self._connections.opened_secrets(meant)
         config = with_secrets(meant.config, opened) if opened else meant.config
-        return trial(
-            self._registry,
-            self._placeholders,
-            self._connections.context,
-            asked.kind,
-            asked.provider,
-            config,
-            seconds=self._test_seconds,
-            clock=time.perf_counter,
-            takes_typed=self._connections.takes_typed,
-            for_models=for_models,
+        return self._in_turn(
+            meant,
+            trial(
+                self._registry,
+                self._placeholders,
+                self._connections.context,
+                asked.kind,
+                asked.provider,
+                config,
+                seconds=self._test_seconds,
+                clock=time.perf_counter,
+                takes_typed=self._connections.takes_typed,
+                for_models=for_models,
+            ),
         )
+
+    def _in_turn(self, meant: Connection, stages: Generator[Stage | TestReport]) -> Generator[Stage | TestReport]:
+        """Yield the stages, those of one address only in so many requests at a time as others leave places."""
+        with waiting_for(lambda: filter(None, [self._connections.address(meant)])), closing(stages):
+            yield from stages
 
     def _meant(self, asked: Candidate) -> Connection:
         given = Connection("", asked.kind, asked.provider, present(asked.config))

@@ -28,6 +28,7 @@ from registry.embedding.queries import QueryEmbedding, QueryEmbeddings
 from registry.embedding.searching import search_by
 from registry.topics.query_text import choose_query_text
 from schemas.access.callers import carried, current
+from schemas.access.turns import waiting_for
 from schemas.connections import CollectionInfo
 from schemas.contracts.collect import (
     FAILED,
@@ -98,7 +99,17 @@ class Collector:
         self._threads.close()
 
     def collect(self, request: CollectRequest) -> Collected:
-        """Query all collections of a request; report failures in the receipt and raise nothing."""
+        """Query all collections of a request; report failures in the receipt. Raises BusyError when too many wait for
+        the connections that it asks."""
+
+        def asked() -> list[str]:
+            named = {name for each in request.collections for name in (each.service, each.embedding_connection)}
+            return self._connections.elsewhere(named)
+
+        with waiting_for(asked):
+            return self._collect(request)
+
+    def _collect(self, request: CollectRequest) -> Collected:
         began = self._clock()
         strategy, text = choose_query_text(request.user_message, request.topic, request.current_topic)
         text = request.query_text or text

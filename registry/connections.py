@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,7 +30,7 @@ from schemas.access.callers import Caller, Scope, current
 from schemas.access.owners import EVERYTHING_SEEN, OPEN, Asker, Ownership
 from schemas.configuration import folders, has_placeholder, present, secrets
 from schemas.connections import Connection, Fault, InvalidConfigurationError, ShownConnection
-from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, ScopeMissingError
+from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, RagError, ScopeMissingError
 
 EVERYBODYS = Ownership(OPEN, EVERYTHING_SEEN)
 """The ownership of the connections that nobody made over the API."""
@@ -247,6 +248,14 @@ class Connections:
     def address(self, connection: Connection) -> str | None:
         """Return the URL that a connection leads to, with placeholders as they were written."""
         return self.registry.provider(connection.kind, connection.provider).address(connection.config)
+
+    def elsewhere(self, connection_ids: Iterable[str]) -> list[str]:
+        """Return which of these connections lead to other services, as far as the caller sees them."""
+        found = []
+        for each in connection_ids:
+            with suppress(RagError):  # who asks it is told what is wrong with it
+                found += [each] * (self.address(self.find(each)) is not None)
+        return found
 
     def redacted(self, text: str) -> str:
         """Remove from a text every value that a placeholder ever stood for in this process."""

@@ -19,6 +19,7 @@ from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
 from registry.stored_looks import StoredLooks
 from schemas.access.callers import current_view
+from schemas.access.turns import waiting_for
 from schemas.connections import UNHEALTHY, Connection, HealthReport, Look
 from schemas.errors import RagError
 
@@ -97,7 +98,12 @@ class HealthWatch:
         return look.before
 
     def of_all(self, connections: Sequence[Connection]) -> list[HealthReport]:
-        """Return one report for each connection, all within one time limit."""
+        """Return one report for each connection, all within one time limit. Raises BusyError when too many requests
+        wait for the same ones."""
+        with waiting_for(lambda: {each.id for each in connections}):
+            return self._of_all(connections)
+
+    def _of_all(self, connections: Sequence[Connection]) -> list[HealthReport]:
         looks = {}
         for each in sorted(connections, key=lambda connection: connection.id in self._unwell):
             looks[each.id] = self._look(each)

@@ -24,6 +24,7 @@ from retrieval.search.corpus import OpenCorpus
 from retrieval.search.oracles.base import Question
 from retrieval.search.oracles.semantic import SemanticOracle
 from retrieval.search.relevance import CANDIDATES, with_relevance
+from schemas.access.turns import waiting_for
 from schemas.connections import CollectionInfo
 from schemas.contracts.rule_documents import EmbeddingFailureError
 from schemas.contracts.search import OracleAnswer
@@ -102,7 +103,8 @@ class TextCollections:
         self._about_to_embed()
 
         def metered(embedding: EmbeddingProvider, texts: list[str]) -> Vector:
-            return self._metered(embedding, texts, lambda: embed(embedding, texts))
+            with waiting_for(lambda: self._connections.elsewhere(self.connections_of([name]).values())):
+                return self._metered(embedding, texts, lambda: embed(embedding, texts))
 
         return CollectionWriter(self.corpus.open().provider, name, self._embedding_of, metered, collection_id)
 
@@ -160,7 +162,7 @@ class TextCollections:
         self._about_to_embed()
         asked = self._semantic.asked(text, within_seconds)
         failures: list[RagError] = []
-        with deadlines.within(within_seconds):
+        with waiting_for(lambda: self._choice.elsewhere(chosen.asked)), deadlines.within(within_seconds):
             for info in asked.as_embedded(chosen.asked):
                 try:
                     asked.of(info)

@@ -15,6 +15,7 @@ from providers.base import RagProvider
 from registry.candidates import Candidate
 from registry.connection_checks import RESERVED_IDS
 from registry.placeholders.env_vars import judged, suggested
+from schemas.access.turns import waiting_for
 from schemas.connections import KINDS, Connection
 from schemas.errors import InvalidInputError
 from schemas.wire.connecting import connections as wire
@@ -192,7 +193,8 @@ def health(connection_id: str) -> Response:
 @declare(Lane.SERVICE)
 def collections(connection_id: str) -> Response:
     provider = cast(RagProvider, layers().connections.open(connection_id, "rag"))
-    found = provider.collections()
+    with waiting_for(lambda: layers().connections.elsewhere([connection_id])):
+        found = provider.collections()
     return json_response(wire.connection_collections(connection_id, found, provider.context.redactor))
 
 

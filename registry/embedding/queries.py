@@ -26,6 +26,7 @@ from registry.embedding.metering import Metered, unmetered
 from registry.live_connections import LiveConnection
 from registry.stored_connections import ConnectionNotFoundError
 from schemas.access.callers import check_acting, current_view
+from schemas.access.turns import waiting_for
 from schemas.connections import CollectionInfo
 from schemas.errors import ConflictError, RagError, UnavailableError
 from schemas.records import Vector
@@ -119,6 +120,10 @@ class QueryEmbeddings:
 
         A text that comes alone shares a call with those of other callers. Raises what `embed` raises.
         """
+        with waiting_for(lambda: self._connections.elsewhere([connection_id])):
+            return self._embed_all(connection_id, texts)
+
+    def _embed_all(self, connection_id: str, texts: Sequence[str]) -> Vector:
         live = self._connections.live(connection_id, "embedding")
         connection = cast(EmbeddingProvider, live.provider)
         if len(texts) == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import cast
 
@@ -19,6 +19,7 @@ from retrieval.documents.text_document_store import RagStore
 from retrieval.quoting import BLOCK_IS_DATA, HOW_TO_CITE, context_block
 from schemas.access.callers import check_acting
 from schemas.access.owners import Asker
+from schemas.access.turns import waiting_for
 from schemas.contracts.chat import (
     PLACES,
     SHOWN_CHARACTERS,
@@ -108,7 +109,7 @@ class Chat:
         question = self._question(request, asker)
         if self._lacks_sources(question):
             return self._turn(question, _nothing_found(chat, request))
-        with _telling_that_it_is_unavailable():
+        with self._turn_with_it(), _telling_that_it_is_unavailable():
             answered = chat.chat(self._messages(question), model=request.model, options=request.options)
         return self._turn(question, answered)
 
@@ -126,7 +127,7 @@ class Chat:
             yield NOTHING_FOUND
             yield self._turn(question, _nothing_found(chat, request))
             return
-        with _telling_that_it_is_unavailable():
+        with self._turn_with_it(), _telling_that_it_is_unavailable():
             pieces = chat.stream(
                 self._messages(question), model=request.model, options=request.options, is_unwanted=is_unwanted
             )
@@ -150,6 +151,9 @@ class Chat:
             raise ChatUnavailableError(missing) from None
         except ConfigurationError as error:
             raise ChatUnavailableError(error) from error
+
+    def _turn_with_it(self) -> AbstractContextManager[None]:
+        return waiting_for(lambda: self._connections.elsewhere([self._chat_connection]))
 
     def _question(self, request: ChatRequest, asker: Asker) -> Question:
         asked = next(each.content for each in reversed(request.messages) if each.role == "user")

@@ -60,6 +60,10 @@ class CollectionChoice:
         self._most = most
         self._embedding_connection = embedding_connection
 
+    def elsewhere(self, collections: Sequence[CollectionInfo]) -> list[str]:
+        """Return the connections to other services that embed questions to these collections."""
+        return self._connections.elsewhere({connection_of(each, self._embedding_connection) for each in collections})
+
     def choose(self, names: Sequence[str] | None = None) -> Chosen:
         """Return the collections that `names` gives in full or by a pattern (`prefix*`), all text collections for None.
 

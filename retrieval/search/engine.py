@@ -28,6 +28,7 @@ from retrieval.search.reranking import Reranking
 from retrieval.search.smoothing import SMOOTHED as FIRST
 from retrieval.search.smoothing import WordSimilarity
 from schemas.access.callers import carried
+from schemas.access.turns import waiting_for
 from schemas.bounds import MAX_RESULTS
 from schemas.contracts.search import (
     FAILED,
@@ -58,8 +59,9 @@ from schemas.ways import RRF, SMOOTHED
 
 log = structlog.get_logger(__name__)
 
-PARALLEL = 16
-"""The number of questions that one oracle of one worker answers at a time, over all requests."""
+PARALLEL = 48
+"""The number of questions that one oracle of one worker answers at a time, over all requests: as many as the lanes let
+in by default, so that those who wait for a service that hangs leave threads to the others."""
 MAX_FETCHED = 1_000
 """The most results that an oracle is asked for."""
 UNWEIGHTED: Mapping[str, float] = MappingProxyType({})
@@ -168,17 +170,27 @@ class SearchEngine:
         The receipt names an oracle that failed while others answered. Raises SearchFailedError when none can answer, or
         only in notes while no collection could be asked. When each fails for one reason it is that one:
         TooManyRequestsError, EmbeddingMismatchError, TooSlowError or InvalidInputError. Raises InvalidInputError,
-        CollectionNotFoundError for a collection that the request names in full, and what `Reranking.connection_of`
-        raises for the connection that it names.
+        CollectionNotFoundError for a collection that the request names in full, what `Reranking.connection_of`
+        raises for the connection that it names, and BusyError when too many wait for the connections that it asks.
         """
-        began = self._clock()
         check_query(request.query)
         if not 1 <= request.limit <= MAX_RESULTS:
             raise InvalidInputError(f"limit must be between 1 and {MAX_RESULTS}", field="limit", code="invalid_field")
         weights = self._weights_of(request)
         reranker = None if request.rerank is None else self._reranking.connection_of(request.rerank, field="rerank")
         chosen = self._collections_of(request)
-        until = began + self._limit_seconds
+
+        def asked() -> list[str]:
+            by_meaning = request.min_relevance or any(self._oracles[each].measure == "cosine" for each in weights)
+            return [*self._choice.elsewhere(chosen.asked if by_meaning else ()), *([reranker] if reranker else ())]
+
+        with waiting_for(asked):
+            return self._answer(request, chosen, weights, reranker)
+
+    def _answer(
+        self, request: SearchRequest, chosen: Chosen, weights: Mapping[str, float], reranker: str | None
+    ) -> SearchAnswer:
+        until = self._clock() + self._limit_seconds
         question = Question(
             request.query,
             chosen.corpus,

@@ -23,6 +23,7 @@ from retrieval.failures import embedding_errors
 from retrieval.ingest.drafts import text_with_heading
 from retrieval.search.smoothing import SMOOTHED, WordSimilarity, cosines, smoothed
 from schemas.access.callers import check_acting
+from schemas.access.turns import waiting_for
 from schemas.contracts.rerank import RerankAnswer, RerankDocument, Reranked, RerankRequest
 from schemas.contracts.search import FAILED, OK, FusedResult, RerankReceipt
 from schemas.errors import ConflictError, NotFoundError, RagError, UnauthorizedError, UnavailableError
@@ -84,11 +85,13 @@ class Reranking:
         """
         connection = self.connection_of(request.connection)
         texts = [each.text for each in request.documents]
+        asked = self._embedding_connection if connection is None else connection
         try:
-            if connection is None:
-                scores = self.local_scores(request.query, texts)
-            else:
-                scores = self.scores(connection, request.query, texts)
+            with waiting_for(lambda: self._connections.elsewhere([asked])):
+                if connection is None:
+                    scores = self.local_scores(request.query, texts)
+                else:
+                    scores = self.scores(connection, request.query, texts)
         except RefusedTextsError as error:
             raise error.moved(texts, field="documents") from error
         return RerankAnswer(_ordered(request.documents, scores)[: request.top_k], connection)

@@ -46,7 +46,7 @@ class WrapperSettings:
     data_dir: Path = Path("data")
     workers: int = 2
     threads: int = 16  # reads at a time in each process; writes are two fewer, its own computations as many
-    service_threads: int = 16  # requests of each process that may wait for other services at a time
+    service_threads: int = 32  # requests of each process that may wait for other services at a time, half for one
     service_seconds: float = 120.0  # how long a request may wait for other services in all
     query_seconds: float = 60.0  # how long a request may read
     catalog_url: str = field(default="", repr=False)  # empty: a SQLite file in the data directory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from flask import Flask, current_app, g, request
@@ -22,8 +23,8 @@ from schemas.wire.storage.waiting import WAITING_ARGUMENTS
 from wrapper.observing import metrics
 from wrapper.scoped_store import ScopedStore
 from wrapper.web import callers
-from wrapper.web.bodies import client_is_gone, client_watch, decode_json, leave_body, read_body, request_digest
-from wrapper.web.lanes import Lane, Lanes
+from wrapper.web.bodies import client_watch, decode_json, leave_body, read_body, request_digest
+from wrapper.web.lanes import Lane, Lanes, Wait
 from wrapper.web.route_table import DATABASE, Route, RouteTable
 from wrapper.writing import WriteOptions
 
@@ -59,9 +60,17 @@ def enter_lane(lane: Lane) -> None:
     """Wait for a place in the lane, which the request keeps until it ends. Raises BusyError when none is free in time,
     or when something was erased meanwhile and the lane is one of `KEEPING`, and ClientGoneError."""
     lanes: Lanes = current_app.extensions["rag.lanes"]
+    g.leave = lanes.enter(lane, client_watch(), partial(_waiting, lanes, lane))
+    if lane is Lane.FOLLOWING:
+        end_limit()
+    elif lane in READING:
+        limit_reads(callers.needed())
+
+
+def _waiting(lanes: Lanes, lane: Lane, wait: Wait) -> None:
     erasures_before: list[int] = []
     try:
-        g.leave = lanes.enter(lane, client_is_gone, lambda: erasures_before.append(_erasures()))
+        wait(lambda: erasures_before.append(_erasures()))
         if erasures_before and lane in KEEPING and erasures_before != [_erasures()]:
             raise BusyError("Something was erased while this request waited for its turn")
     except (BusyError, ClientGoneError) as error:
@@ -71,10 +80,6 @@ def enter_lane(lane: Lane) -> None:
         leave_body()
         raise
     check_acting()  # a place may come after a minute
-    if lane is Lane.FOLLOWING:
-        end_limit()
-    elif lane in READING:
-        limit_reads(callers.needed())
 
 
 def limit_reads(needs: Scope | Door) -> None:

@@ -11,6 +11,8 @@ from tests.support.live import PATIENCE_SECONDS, eventually, spawn_service
 from tests.support.raw_server import RawServer
 
 AT_ONCE, WAITING = 8, 4
+OF_ONE = AT_ONCE // 2 + WAITING // 2
+"""The requests that may wait for one connection: half of all."""
 VECTOR = [1.0, 0.0]
 
 
@@ -92,7 +94,7 @@ def _storage_goes_on(service, url):
 
 
 def _hold(service, url, held, ask):
-    """Let as many requests wait for other services as may, see that one more is refused, and ask storage meanwhile."""
+    """Let as many requests wait for a service as may, see that one more is refused, and ask storage meanwhile."""
     held.go.clear()
     refused = threading.Event()
 
@@ -103,12 +105,12 @@ def _hold(service, url, held, ask):
             assert answer.headers["Retry-After"] == "2"
             refused.set()
 
-    with ThreadPoolExecutor(AT_ONCE + WAITING + 1) as pool:
-        asked = [pool.submit(call, number) for number in range(AT_ONCE + WAITING + 1)]
+    with ThreadPoolExecutor(OF_ONE + 1) as pool:
+        asked = [pool.submit(call, number) for number in range(OF_ONE + 1)]
         try:
             assert refused.wait(PATIENCE_SECONDS)
             _storage_goes_on(service, url)
-            assert sum(not each.done() for each in asked) == AT_ONCE + WAITING
+            assert sum(not each.done() for each in asked) == OF_ONE
         finally:
             held.go.set()
         for each in asked:

@@ -6,7 +6,7 @@ from schemas.settings import RegistrySettings
 from tests.interfaces.access.conftest import mcp
 from tests.providers.rerank.rerank_server import rerank_server
 from tests.support.apps import running_app
-from wrapper.web.lanes import Lane
+from wrapper.web.lanes import Lane, _Place
 
 KEY = "sk-planted-rerank-77"
 QUERY = "how hot is lava"
@@ -196,8 +196,9 @@ def rag_query(client, lava):
 
 @pytest.fixture
 def lanes_entered(client, monkeypatch):
-    """The lanes that requests enter, in order, and `None` for each place that is given back."""
+    """The lanes that requests enter, in order, `None` for each place that is given back, and the turns within."""
     lanes, entered = client.application.extensions["rag.lanes"], []
+    monkeypatch.setattr(_Place, "turn", lambda place, asked: (entered.append(sorted(asked)), lambda: None)[1])
 
     class Watched:
         def enter(self, lane, *others):
@@ -220,7 +221,11 @@ def test_requests_that_ask_a_connection_wait_with_those_of_other_services(
     client.post("/rerank", json=ASKED | {"connection": "tei"})
     search(rerank="tei")
     rag_query(rerank="tei")
-    assert lanes_entered == [Lane.EMBEDDING, None, Lane.SERVICE, None] * 3
+    assert lanes_entered == [Lane.EMBEDDING, None, Lane.SERVICE, ["tei"], None] * 3
+    lanes_entered.clear()
+    client.get("/api/connections/tei/health")
+    client.post("/api/connections/test", json={"type": "rerank", "provider": "tei", "config": {"url": answering.url}})
+    assert lanes_entered == [Lane.SERVICE, ["tei"], None, Lane.SERVICE, [answering.url], None]
 
 
 def test_language_models_can_ask_for_it_and_are_told_of_a_connection_that_cannot(rag_query, answering):

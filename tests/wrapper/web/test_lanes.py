@@ -11,6 +11,7 @@ from flask import Blueprint, Flask
 
 from schemas.access.callers import Scope
 from schemas.access.table import Access
+from schemas.access.turns import waiting_for
 from schemas.errors import BusyError, ClientGoneError, ConfigurationError
 from schemas.settings import WrapperSettings
 from tests.support.live import PATIENCE_SECONDS, eventually
@@ -76,6 +77,32 @@ def test_a_request_beyond_the_queue_is_refused_at_once(ask):
         places.take(_stays)
     places.leave()
     places.leave()
+
+
+def test_those_who_ask_a_connection_leave_as_many_places_as_they_have(ask):
+    places, hung = Places(Width(at_once=4, waiting=4)), frozenset("h")
+    for _ in range(2):
+        places.take(_stays, hung)
+    asked = [ask(places, connections=hung) for _ in range(2)]
+    _waiting(places, 2)
+    with pytest.raises(BusyError, match="Too many requests wait for connection 'h'"):
+        places.take(_stays, hung)
+    places.take(_stays, frozenset("o"))
+    for _ in asked:
+        places.leave(hung)
+    eventually(lambda: [each.outcome for each in asked] == ["taken", "taken"])
+
+
+def test_a_request_gives_its_place_up_for_a_turn_and_keeps_it_afterwards():
+    lanes = Lanes(WrapperSettings(service_threads=2, max_queue=0))
+    first = lanes.enter(Lane.SERVICE, _stays)
+    with waiting_for(lambda: "h"), waiting_for(lambda: "a turn within another one"):
+        second = lanes.enter(Lane.SERVICE, _stays)
+        with pytest.raises(BusyError, match="'h'"), waiting_for(lambda: "h"):
+            pass
+        second()
+    assert lanes._places[Lane.SERVICE].held() == (1, 0)
+    first()
 
 
 def test_a_client_that_leaves_or_waits_too_long_gives_up_its_turn(ask):
@@ -178,11 +205,13 @@ def test_what_a_route_declares_is_found_by_its_endpoint(app):
     assert (table.find(None), table.find("shelves.burn")) == (None, None)
 
 
-def test_a_route_that_declares_nothing_stops_the_start(app):
-    with pytest.raises(ConfigurationError, match=r"PUT /move \(shelves\.move\) declares nothing"):
-        register(app, _module(tidy=declare(Lane.WRITE)(lambda: ""), move=lambda: ""))
-
-
-def test_a_route_that_the_table_of_access_lacks_stops_the_start(app):
-    with pytest.raises(ConfigurationError, match="The route PUT /burn is not in the table of access"):
-        register(app, _module(tidy=declare(Lane.WRITE)(lambda: ""), burn=declare(Lane.WRITE)(lambda: "")))
+@pytest.mark.parametrize(
+    ("added", "said"),
+    [
+        ({"move": lambda: ""}, r"PUT /move \(shelves\.move\) declares nothing"),
+        ({"burn": declare(Lane.WRITE)(lambda: "")}, "The route PUT /burn is not in the table of access"),
+    ],
+)
+def test_a_route_that_declares_nothing_or_nobody_knows_stops_the_start(app, added, said):
+    with pytest.raises(ConfigurationError, match=said):
+        register(app, _module(tidy=declare(Lane.WRITE)(lambda: ""), **added))
