@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -28,32 +29,58 @@ LOOK_SECONDS = 0.5
 RETRY_SECONDS = 5.0
 TIDY_SECONDS = 3600.0
 STOP_SECONDS = 5.0
-MAX_FILES = 8
-"""The most files that are worked on at the same time."""
-MAX_OF_CONNECTION, MAX_OF_OWNER = 4, 2
-"""The most of them of one connection, and of one owner on one connection."""
+MAX_FILES, MAX_OF_OWNER = 8, 4
+"""The most files that are worked on at the same time, and the most of them of one owner. What hangs is not counted: it
+waits for another service for long, or its job was cancelled meanwhile."""
+MAX_OF_CONNECTION, MAX_OF_BOTH = 4, 2
+"""The most files of one connection that are worked on or hang, and of one owner on one connection."""
+MAX_THREADS, MAX_THREADS_ALIKE = 64, 8
+"""The most threads, with those of what hangs and of cancelled jobs, and the most of one connection or of one owner."""
 SLOW_SECONDS = 5.0
-"""The time after which the work on a file holds up no other one of its connection any more."""
+"""The time after which the work on a file holds up no other one of its connection any more, and a call hangs."""
 EVERYBODY = ""
 """Stands for all connections where a failure is none of the embedding."""
 
 ConnectionsOf = Callable[[Collection[str]], Mapping[str, str]]
 
 
+class ServiceCalls:
+    """Since when threads wait for other services; safe for use by several of them. `clock` returns seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began_at: dict[int | None, float] = {}
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Wait for another service in the block."""
+        me = threading.get_ident()
+        self._began_at[me] = self._clock()
+        try:
+            yield
+        finally:
+            del self._began_at[me]
+
+    def hangs(self, thread: threading.Thread) -> bool:
+        """Return whether a thread has waited for one call for long."""
+        return self._began_at.get(thread.ident, math.inf) <= self._clock() - SLOW_SECONDS
+
+
 @dataclass(eq=False, slots=True)
 class _UnderWay:
-    """The work on a file."""
+    """The work on a file. It `is_unwanted` when its job was cancelled, or the file was taken out of it."""
 
     connection: str
     file: DueFile
     began_at: float
+    is_unwanted: bool = False
     thread: threading.Thread = field(init=False)
 
 
 class JobRunner:
     """Works on the jobs of a data directory, when no other process does: on one file at a time of each connection that
     embeds, and on another one beside those that take long, so that none waits for another one's service or text; and
-    for their owners in turn.
+    for their owners in turn. `calls` are those of `work` to other services.
 
     `connections_of` returns the connections that embed the documents of collections. A connection that fails for all
     texts is left alone for a while, longer each time. `tidy` is called now and then by the one that leads. `clock`
@@ -66,6 +93,7 @@ class JobRunner:
         spool: Spool,
         work: JobWork,
         *,
+        calls: ServiceCalls,
         connections_of: ConnectionsOf,
         reader: DocumentReader,
         helpers: Sequence[BackgroundHelper],
@@ -76,6 +104,7 @@ class JobRunner:
         self._jobs = jobs
         self._spool = spool
         self._work = work
+        self._calls = calls
         self._connections_of = connections_of
         self._reader = reader
         self._helpers = helpers
@@ -162,6 +191,7 @@ class JobRunner:
             return
         self._has_ended.clear()
         self._looked_at = self._clock()
+        self._find_unwanted(under_way)
         due = self._jobs.due([(each.file.job_id, each.file.number) for each in under_way])
         with acting_as(SERVICE):
             self._connections = self._connections_of({each.collection for each in due}) if due else {}
@@ -170,11 +200,18 @@ class JobRunner:
         self._served = {whose: turn for whose, turn in self._served.items() if whose in waiting}
         self._begin_some(fresh=True)
 
+    def _find_unwanted(self, under_way: Sequence[_UnderWay]) -> None:
+        waiting = self._jobs.waiting({each.file.job_id for each in under_way})
+        for each in under_way:
+            each.is_unwanted = each.file.job_id not in waiting or not self._jobs.is_unfinished(
+                each.file.job_id, each.file.number
+            )
+
     def _begin_some(self, *, fresh: bool) -> bool:
         """Begin with what can be begun of what is due, and return whether there was any. Who has a file under way gets
         another one after all others, so only where it is `fresh` what is due."""
         begun = []
-        busy = Counter(_whose(each.file) for each in self._now_under_way())
+        busy = Counter(_whose(each.file) for each in self._now_under_way() if not each.is_unwanted)
         for file in sorted(self._due, key=lambda each: (busy[_whose(each)], self._served.get(_whose(each), -1))):
             if busy[_whose(file)] and not fresh:
                 continue
@@ -199,12 +236,18 @@ class JobRunner:
         return bool(begun)
 
     def _is_free(self, connection: str, whose: str) -> bool:
-        others = [each for each in self._under_way if each.connection == connection]
+        own = [each for each in self._under_way if _whose(each.file) == whose]
+        alike = [each for each in self._under_way if each.connection == connection]
+        if len(self._under_way) >= MAX_THREADS or max(len(own), len(alike)) >= MAX_THREADS_ALIKE:
+            return False
+        works = [each for each in self._under_way if not each.is_unwanted and not self._calls.hangs(each.thread)]
+        others = [each for each in alike if not each.is_unwanted]
         slow_from = self._clock() - SLOW_SECONDS
         return (
-            len(self._under_way) < MAX_FILES
+            len(works) < MAX_FILES
+            and sum(each in works for each in own) < MAX_OF_OWNER
             and len(others) < MAX_OF_CONNECTION
-            and sum(_whose(each.file) == whose for each in others) < MAX_OF_OWNER
+            and sum(each in own for each in others) < MAX_OF_BOTH
             and all(each.began_at <= slow_from for each in others)
         )
 

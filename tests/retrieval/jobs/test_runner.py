@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from retrieval.jobs import runner as running
-from retrieval.jobs.runner import JobRunner
+from retrieval.jobs.runner import JobRunner, ServiceCalls
 from retrieval.reading import DocumentReader
 from schemas.access.owners import Asker
 from schemas.errors import UnavailableError
@@ -22,14 +22,16 @@ def runner(parts):
     def embed(connection, texts):
         parts.seen.append(texts[0].split()[0])
         if "HANG" in texts[0]:
-            parts.go_on.wait(PATIENCE_SECONDS)
+            with parts.calls.call():
+                parts.go_on.wait(PATIENCE_SECONDS)
         if parts.down:
             raise UnavailableError("Nobody is there")
         return connection.embed(texts)
 
-    parts.embed, parts.down = embed, False
+    parts.embed, parts.down, parts.calls = embed, False, ServiceCalls(lambda: parts.seconds)
     runner = JobRunner(
         *(parts.jobs, parts.spool, parts.work),
+        calls=parts.calls,
         connections_of=lambda names: {name: name for name in names},
         reader=DocumentReader(),
         helpers=[SimpleNamespace(rest=lambda: None, close=lambda: None)],
@@ -69,11 +71,32 @@ def test_texts_that_hang_hold_up_no_file_of_another_owner_for_long(parts, runner
     eventually(lambda: len(parts.seen) == 1)
     parts.seconds += running.SLOW_SECONDS
     eventually(lambda: {status(parts, each) for each in others} == {"done"})
-    eventually(lambda: parts.seen.count("HANG") == running.MAX_OF_OWNER)
+    eventually(lambda: parts.seen.count("HANG") == running.MAX_OF_BOTH)
     parts.seconds += running.SLOW_SECONDS
     last = parts.upload(*files("last", 1), owner="bob")
     eventually(lambda: status(parts, last) == "done")
-    assert (status(parts, held), parts.seen.count("HANG")) == ("running", running.MAX_OF_OWNER)
+    assert (status(parts, held), parts.seen.count("HANG")) == ("running", running.MAX_OF_BOTH)
+
+
+def test_an_owner_what_hangs_and_what_was_cancelled_take_no_places_of_others(parts, runner):
+    hung = [f"{parts.collection}-{number}" for number in range(2, 3 + running.MAX_OF_OWNER)]
+    jobs = [parts.upload(("a.md", "HANG"), into=each, owner="ada") for each in hung]
+    runner.start()
+    eventually(lambda: parts.seen.count("HANG") == running.MAX_OF_OWNER)
+    other = parts.upload(*files("x", 1), owner="eve")
+    parts.seconds += running.LOOK_SECONDS
+    eventually(lambda: status(parts, other) == "done")
+    assert parts.seen.count("HANG") == running.MAX_OF_OWNER
+    parts.seconds += running.SLOW_SECONDS
+    eventually(lambda: parts.seen.count("HANG") == len(hung))
+    jobs.append(parts.upload(("b.md", "HANG"), into=hung[0], owner="ada"))
+    parts.seconds += running.SLOW_SECONDS
+    eventually(lambda: parts.seen.count("HANG") == len(jobs))
+    last = parts.upload(*files("last", 1), into=hung[0], owner="ada")
+    for each in jobs:
+        parts.jobs.cancel(each, asker=Asker(sees_all=True))
+    parts.seconds += running.SLOW_SECONDS
+    eventually(lambda: status(parts, last) == "done")
 
 
 @pytest.mark.parametrize("has_owners", [True, False])
