@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from interfaces.layers import Layers
+from registry.embedding.queries import connection_of
 from registry.health import HealthWatch
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading.parsing_process import not_confined
-from schemas.connections import HEALTHY, UNHEALTHY, Connection
+from schemas.access.callers import SERVICE, acting_as
+from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY, Connection, HealthReport
 from schemas.errors import RagError, UnavailableError
 from schemas.storage.health import ENGINE_READY, BreakerHealth, ModelHealth, Notice
 from wrapper.service import Service
 
+R = TypeVar("R", HealthReport, HealthReport | None)
+
+DEFAULT = "default"
 FRESH_SECONDS = 2.0
 """The number of seconds for which a health report is reused."""
 PAID_LOOKS = 10
 """The number of looks of which only one asks a model that takes a key, as long as the model answers."""
 MODELS = {"embedding": "embedding", "llm": "chat", "rerank": "rerank"}
 """The names of the settings' models in health reports, by their kind."""
-TEXTS_FAIL = "Within a day, {} had a chunk that could not be embedded while others could: GET /api/jobs says which"
+TEXTS_FAIL = "Within a day, {} had texts that could not be embedded while others could: GET /api/jobs says which"
+UPLOADS_FAIL = "Short texts are embedded, but {} wait whose texts failed again and again: GET /api/jobs says why"
+TRIES = 2
+"""The tries after which no single text of a file that still waits is at fault."""
 
 
 def report_health(service: Service, layers: Layers) -> None:
@@ -44,15 +54,33 @@ def _look_at_model(service: Service, layers: Layers, name: str, connection: Conn
         every_seconds=every_seconds,
         limit_seconds=layers.settings.health_seconds,
     )
-    service.on_health(lambda: ModelHealth(name, layers.health.last(connection)))
+    service.on_health(lambda: ModelHealth(name, with_uploads(layers, connection, layers.health.last(connection))))
+
+
+def with_uploads(layers: Layers, connection: Connection, report: R) -> R:
+    """Return the report on a connection as `degraded` where uploads by it fail again and again while it answers."""
+    if report is None or report.status == UNHEALTHY or connection.kind != "embedding":
+        return report
+    files = 0
+    with suppress(RagError), acting_as(SERVICE):
+        names: list[str] = layers.jobs.failed_texts(tries=TRIES, within_seconds=0)
+        if names:
+            by = {each.name: connection_of(each, DEFAULT) for each in layers.corpus.open().existing([*set(names)])}
+            files = sum(by.get(each, DEFAULT) == connection.id for each in names)
+    sentence = UPLOADS_FAIL.format(_files(files))
+    return replace(report, status=DEGRADED, message=sentence, error=sentence) if files else report
 
 
 def _failed_texts(jobs: StoredJobs) -> Notice:
     """Say of an embedding service that answers that it cannot embed every chunk."""
     files = 0
     with suppress(RagError):  # the report says that the catalogue does not answer
-        files = jobs.files_with_failed_texts()
-    return Notice(TEXTS_FAIL.format(f"{files} files" if files > 1 else "a file") if files else "")
+        files = len(jobs.failed_texts())
+    return Notice(TEXTS_FAIL.format(_files(files)) if files else "")
+
+
+def _files(number: int) -> str:
+    return f"{number} files" if number > 1 else "a file"
 
 
 def check_storage(service: Service) -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 from flask import Blueprint, Response
 from werkzeug.routing import BaseConverter
 
+from interfaces.health import with_uploads
 from interfaces.web.current_request import layers
 from interfaces.web.event_streams import event_stream
 from providers.base import RagProvider
@@ -177,7 +178,8 @@ def health_of_all() -> Response:
     connections, asked = layers().connections, arguments()
     connection_id = asked.pop("connection_id")
     known, next_cursor = ([connections.find(connection_id)], None) if connection_id else connections.page(**asked)
-    reports, histories = layers().health.of_all(known), layers().health.history(known)
+    found, histories = layers().health.of_all(known), layers().health.history(known)
+    reports = [with_uploads(layers(), *each) for each in zip(known, found, strict=True)]
     return json_response(wire.connections_health(known, reports, histories, next_cursor))
 
 
@@ -185,7 +187,8 @@ def health_of_all() -> Response:
 @declare(Lane.SERVICE)
 def health(connection_id: str) -> Response:
     connection = layers().connections.find(connection_id)
-    report, histories = layers().health.of(connection), layers().health.history([connection])
+    report = with_uploads(layers(), connection, layers().health.of(connection))
+    histories = layers().health.history([connection])
     return json_response(wire.connection_health(connection, report, histories[connection.id]))
 
 

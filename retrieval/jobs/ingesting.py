@@ -263,10 +263,11 @@ class JobWork:
 
 
 class _Progress:
-    """How far one file is; what changes often is told to the database once a second."""
+    """How far one file is; what changes often is told to the database once a second. Why the last try failed
+    stays until this one has ended."""
 
     def __init__(self, jobs: StoredJobs, job_id: str, file: JobFile, clock: Callable[[], float]) -> None:
-        self.file = replace(file, code=None, message=None)
+        self.file = file
         self._jobs = jobs
         self._job_id = job_id
         self._clock = clock
@@ -279,7 +280,8 @@ class _Progress:
 
     def end(self, status: str, **changes: Any) -> None:
         """Tell the outcome, which survives a loss of power."""
-        self._jobs.tell(self._job_id, replace(self.file, status=status, **changes), lasting=True)
+        ended = replace(self.file, **{"status": status, "code": None, "message": None, **changes})
+        self._jobs.tell(self._job_id, ended, lasting=True)
 
     def advance(self, part: float) -> None:
         """Tell that this part of the chunks, in [0, 1], is embedded."""

@@ -232,8 +232,8 @@ class StoredJobs:
 
     def is_unfinished(self, job_id: str, number: int) -> bool:
         """Return False once the file is through or taken out of its job, or the job is forgotten."""
-        sql = f"SELECT 1 FROM job_files WHERE job_id = ? AND number = ? AND {_UNFINISHED}"
         with self._database.read() as transaction:
+            sql = f"SELECT 1 FROM job_files WHERE job_id = ? AND number = ? AND {_UNFINISHED}"
             return transaction.row(sql, (job_id, number)) is not None
 
     def tell(self, job_id: str, file: JobFile, *, lasting: bool = False) -> None:
@@ -293,15 +293,15 @@ class StoredJobs:
             )
         return JobCounts({str(row[0]): int(row[1]) for row in counted}, 0 if done is None else int(done[0]))
 
-    def files_with_failed_texts(self) -> int:
-        """Return how many files wait, or have failed within a day, because some chunk of them cannot be embedded."""
+    def failed_texts(self, *, tries: int = 0, within_seconds: float = DAY_SECONDS) -> list[str]:
+        """Return the collection of each file with texts that cannot be embedded, tried so often or ended so lately."""
         with self._database.read() as transaction:
-            row = transaction.row(
-                "SELECT COUNT(*) FROM job_files f JOIN jobs j ON j.id = f.job_id WHERE f.code = ? "
+            rows = transaction.rows(
+                "SELECT j.wanted FROM job_files f JOIN jobs j ON j.id = f.job_id WHERE f.code = ? AND f.tries >= ? "
                 "AND (j.finished_at_ms IS NULL OR j.finished_at_ms > ?)",
-                (TEXT_FAILED, round((self._clock() - DAY_SECONDS) * 1e3)),
+                (TEXT_FAILED, tries, round((self._clock() - within_seconds) * 1e3)),
             )
-        return 0 if row is None else int(row[0])
+        return [orjson.loads(wanted)["collection"] for (wanted,) in rows]
 
     def waiting_files(self) -> list[tuple[Job, JobFile]]:
         """Return (job, file) for all files of jobs that have not ended."""

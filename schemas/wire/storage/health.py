@@ -95,4 +95,4 @@ def _model(model: ModelHealth) -> Answer:
     if report is None:
         return {"status": "unknown"}
     told = {"status": report.status, "provider": report.provider, "age_seconds": report.details.get("age_seconds", 0.0)}
-    return told if model.is_well else {**told, "error": report.message}
+    return told if report.status == HEALTHY else {**told, "error": report.message}

@@ -37,6 +37,16 @@ def told(client):
     return eventually(asked)
 
 
+def test_uploads_that_fail_again_and_again_degrade_the_connection_that_answers(app, client, monkeypatch):
+    told(client)
+    monkeypatch.setattr(app.extensions["rag.layers"].jobs, "failed_texts", lambda **asked: ["new"] * 2)
+    eventually(lambda: client.get("/health").json["embedding"].get("error", "").startswith("Short texts are embedded"))
+    all_of_them = client.get("/api/connections/health").json["connections"]
+    for each in (client.get("/api/connections/default/health").json, *all_of_them):
+        says_so = "2 files wait whose texts failed again and again" in each["message"]
+        assert (each["status"], says_so) == (("degraded", True) if each["id"] == "default" else ("healthy", False))
+
+
 @pytest.mark.slow
 def test_models_that_are_down_degrade_the_service_by_name_and_never_what_it_stores(client, models):
     service, tools = told(client)

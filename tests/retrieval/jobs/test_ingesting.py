@@ -353,19 +353,21 @@ def while_bad(texts):
 def test_a_text_that_fails_alone_delays_its_own_file_only_which_fails_after_two_tries_and_names_the_chunk(parts):
     parts.upload(("bad.md", LONG.replace("Words of part 44", "BAD of part 44")), ("good.md", "# Good\n\nWords."))
     parts.upload(("other.md", "# Other\n\nWords."))
-    embeds(parts, while_bad)
+    noticed = []
+    embeds(parts, lambda texts: (noticed.append(parts.jobs.failed_texts()), while_bad(texts))[1])
     assert [each.status for each in parts.run().files] == ["done"]
     bad, good = parts.jobs.page(asker=Asker(), limit=2)[0][1].files
     assert (bad.status, bad.code, bad.tries, good.status) == ("queued", "text_not_embedded", 1, "done")
     assert parts.outcomes == [Outcome.NOTHING, Outcome.STORED, Outcome.STORED]
-    assert parts.jobs.files_with_failed_texts() == 1
     parts.calls.clear()
+    noticed.clear()
     parts.now += 2
     parts.run()
     bad = parts.jobs.page(asker=Asker(), limit=2)[0][1].files[0]
     assert (bad.status, bad.code) == ("failed", "text_not_embedded")
     assert bad.message.startswith("Chunk 45 (“# Part 44 BAD of part 44. BAD of part 44.")
     assert bad.message.endswith("…”) cannot be embedded: 500 for a text")
+    assert {*map(tuple, [*noticed, parts.jobs.failed_texts()])} == {(parts.collection,)}
     assert len(parts.calls) == 2 + 2 + 5 + 1, "batches, probes, halves, and the text alone"
 
 
