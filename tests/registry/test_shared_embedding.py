@@ -329,19 +329,6 @@ def test_a_call_that_fails_as_a_whole_is_made_once_for_all_its_texts(together, f
     assert [len(call) for call in slow.calls] == [1, MAX_TEXTS]
 
 
-def test_no_caller_waits_beyond_its_deadline():
-    slow = Slow()
-    batches = EmbeddingBatches(slow)
-    with (
-        pytest.raises(UnavailableError, match=r"'letters' gave no answer within 0.05 s") as raised,
-        deadlines.within(0.05),
-    ):
-        batches.embed("first", MODEL)
-    assert raised.value.code == "embedding_timeout"
-    slow.gate.set()
-    assert batches.embed("second", MODEL).shape == (26,)
-
-
 def test_texts_of_one_model_go_together_and_each_gets_the_vector_of_its_own(together):
     slow, first, others = together([f"text {number}" for number in range(6)], lambda text: f"m{int(text[-1]) % 2}")
     assert all(each.result(PATIENCE_SECONDS).shape == (26,) for each in [first, *others])
@@ -371,8 +358,12 @@ def test_a_text_that_nobody_waits_for_any_more_is_not_embedded():
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(batches.embed, "first", MODEL)
         eventually(lambda: slow.calls)
-        with deadlines.within(0.05), pytest.raises(UnavailableError):
+        with (
+            deadlines.within(0.05),
+            pytest.raises(UnavailableError, match=r"'letters' gave no answer within 0.05 s") as late,
+        ):
             batches.embed("late", MODEL)
+        assert late.value.code == "embedding_timeout"
         slow.gate.set()
         first.result(PATIENCE_SECONDS)
     assert batches.embed("next", MODEL).shape == (26,)

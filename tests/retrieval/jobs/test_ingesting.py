@@ -90,16 +90,6 @@ def test_a_file_that_cannot_be_stored_is_told_and_the_others_go_on(parts):
     assert list(listed(parts)) == ["d.txt"]
 
 
-def test_the_files_that_are_left_fail_when_their_caller_may_not_write_any_more(parts):
-    parts.record.stored = lambda job, chunks: ends(parts)
-    job_id = parts.upload(("a.txt", "Good."), ("b.txt", "Late."), ("c.txt", "Later."))
-    job = parts.run()
-    assert outcomes(job) == [("done", None), ("failed", "scope_missing"), ("failed", "scope_missing")]
-    assert left_in_spool(parts, job_id) == []
-    assert list(listed(parts)) == ["a.txt"]
-    assert parts.batches == [1]
-
-
 @pytest.mark.parametrize(("ended_in", "embedded"), [(2, [32, 32]), (4, [32, 32, 32, 4])])
 def test_a_file_is_not_stored_when_its_caller_loses_the_right_to_write_as_it_is_embedded(parts, ended_in, embedded):
     parts.ingest(("long.md", "# Long\n\nAs it was."))

@@ -52,18 +52,6 @@ def status(parts, job_id):
     return parts.jobs.one(job_id, asker=Asker(sees_all=True)).status
 
 
-def test_a_connection_that_hangs_holds_up_its_own_files_only_and_no_tidying(parts, runner):
-    held = parts.upload(("a.md", "HANG"), ("b.md", "after it"))
-    other = parts.upload(*files("x", 1, 2), into=f"{parts.collection}-2")
-    runner.start()
-    eventually(lambda: status(parts, other) == "done")
-    assert (status(parts, held), parts.tidied) == ("running", [0.0])
-    parts.seconds = running.TIDY_SECONDS
-    eventually(lambda: len(parts.tidied) == 2)
-    parts.go_on.set()
-    eventually(lambda: status(parts, held) == "done")
-
-
 def test_texts_that_hang_hold_up_no_file_of_another_owner_for_long(parts, runner):
     held = parts.upload(*((f"{number}.md", "HANG") for number in range(9)), owner="ada")
     others = [parts.upload(*files(owner, 1, 2), owner=owner) for owner in ("bob", "eve")]
@@ -78,7 +66,7 @@ def test_texts_that_hang_hold_up_no_file_of_another_owner_for_long(parts, runner
     assert (status(parts, held), parts.seen.count("HANG")) == ("running", running.MAX_OF_BOTH)
 
 
-def test_an_owner_what_hangs_and_what_was_cancelled_take_no_places_of_others(parts, runner):
+def test_an_owner_what_hangs_and_what_was_cancelled_hold_up_no_others_and_no_tidying(parts, runner):
     hung = [f"{parts.collection}-{number}" for number in range(2, 3 + running.MAX_OF_OWNER)]
     jobs = [parts.upload(("a.md", "HANG"), into=each, owner="ada") for each in hung]
     runner.start()
@@ -86,8 +74,9 @@ def test_an_owner_what_hangs_and_what_was_cancelled_take_no_places_of_others(par
     other = parts.upload(*files("x", 1), owner="eve")
     parts.seconds += running.LOOK_SECONDS
     eventually(lambda: status(parts, other) == "done")
-    assert parts.seen.count("HANG") == running.MAX_OF_OWNER
-    parts.seconds += running.SLOW_SECONDS
+    assert (parts.seen.count("HANG"), parts.tidied) == (running.MAX_OF_OWNER, [0.0])
+    parts.seconds += running.TIDY_SECONDS
+    eventually(lambda: len(parts.tidied) == 2)
     eventually(lambda: parts.seen.count("HANG") == len(hung))
     jobs.append(parts.upload(("b.md", "HANG"), into=hung[0], owner="ada"))
     parts.seconds += running.SLOW_SECONDS

@@ -67,18 +67,6 @@ def test_turns_come_in_the_order_of_asking(ask):
     places.leave()
 
 
-def test_a_request_beyond_the_queue_is_refused_at_once(ask):
-    places = Places(Width(at_once=2, waiting=1))
-    places.take(_stays)
-    places.take(_stays)
-    ask(places)
-    _waiting(places, 1)
-    with pytest.raises(BusyError):
-        places.take(_stays)
-    places.leave()
-    places.leave()
-
-
 def test_those_who_ask_a_connection_leave_as_many_places_as_they_have(ask):
     places, hung = Places(Width(at_once=4, waiting=4)), frozenset("h")
     for _ in range(2):
@@ -93,7 +81,7 @@ def test_those_who_ask_a_connection_leave_as_many_places_as_they_have(ask):
     eventually(lambda: [each.outcome for each in asked] == ["taken", "taken"])
 
 
-def test_a_request_gives_its_place_up_for_a_turn_and_keeps_it_afterwards():
+def test_a_request_gives_its_place_up_for_a_turn_keeps_it_afterwards_and_gives_it_back_once():
     lanes = Lanes(WrapperSettings(service_threads=2, max_queue=0))
     first = lanes.enter(Lane.SERVICE, _stays)
     with waiting_for(lambda: "h"), waiting_for(lambda: "a turn within another one"):
@@ -103,6 +91,8 @@ def test_a_request_gives_its_place_up_for_a_turn_and_keeps_it_afterwards():
         second()
     assert lanes._places[Lane.SERVICE].held() == (1, 0)
     first()
+    first()
+    assert lanes._places[Lane.SERVICE].held() == (0, 0)
 
 
 def test_a_client_that_leaves_or_waits_too_long_gives_up_its_turn(ask):
@@ -118,35 +108,7 @@ def test_a_client_that_leaves_or_waits_too_long_gives_up_its_turn(ask):
     eventually(lambda: later.outcome == "taken")
 
 
-def test_a_full_lane_does_not_concern_the_others():
-    lanes = Lanes(WrapperSettings(threads=4, service_threads=1, max_queue=1))
-    lanes.enter(Lane.SERVICE, _stays)
-    for lane in set(Lane) - {Lane.SERVICE}:
-        lanes.enter(lane, _stays)()
-    lanes.enter(Lane.LIFE, _stays)
-
-
-def test_a_place_is_given_back_once():
-    lanes = Lanes(WrapperSettings(service_threads=1, max_queue=0))
-    first = lanes.enter(Lane.SERVICE, _stays)
-    first()
-    first()
-    second = lanes.enter(Lane.SERVICE, _stays)
-    first()
-    with pytest.raises(BusyError):
-        lanes.enter(Lane.SERVICE, _stays)
-    second()
-
-
-def test_embedding_elsewhere_waits_in_the_lane_of_other_services():
-    lanes = Lanes(WrapperSettings(service_threads=1, max_queue=1))
-    lanes.embed_elsewhere()
-    leave = lanes.enter(Lane.EMBEDDING, _stays)
-    assert lanes._places[Lane.SERVICE]._taken == 1
-    leave()
-
-
-def test_other_services_are_asked_within_a_limit():
+def test_other_services_also_those_that_embed_are_asked_within_a_limit():
     entered = []
 
     @contextmanager
@@ -157,9 +119,11 @@ def test_other_services_are_asked_within_a_limit():
 
     lanes = Lanes(WrapperSettings(service_seconds=7.0))
     lanes.limit_services(deadline)
-    lanes.enter(Lane.READ, _stays)()
+    for lane in (Lane.READ, Lane.EMBEDDING):
+        lanes.enter(lane, _stays)()
     assert entered == []
-    leave = lanes.enter(Lane.SERVICE, _stays)
+    lanes.embed_elsewhere()
+    leave = lanes.enter(Lane.EMBEDDING, _stays)
     assert entered == [7.0]
     leave()
     assert entered == [7.0, "left"]
