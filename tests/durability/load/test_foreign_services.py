@@ -11,8 +11,6 @@ from tests.support.live import PATIENCE_SECONDS, eventually, spawn_service
 from tests.support.raw_server import RawServer
 
 AT_ONCE, WAITING = 8, 4
-OF_ONE = AT_ONCE // 2 + WAITING // 2
-"""The requests that may wait for one connection: half of all."""
 VECTOR = [1.0, 0.0]
 
 
@@ -105,12 +103,12 @@ def _hold(service, url, held, ask):
             assert answer.headers["Retry-After"] == "2"
             refused.set()
 
-    with ThreadPoolExecutor(OF_ONE + 1) as pool:
-        asked = [pool.submit(call, number) for number in range(OF_ONE + 1)]
+    with ThreadPoolExecutor((AT_ONCE + WAITING) // 2 + 1) as pool:
+        asked = [pool.submit(call, number) for number in range((AT_ONCE + WAITING) // 2 + 1)]
         try:
             assert refused.wait(PATIENCE_SECONDS)
             _storage_goes_on(service, url)
-            assert sum(not each.done() for each in asked) == OF_ONE
+            assert sum(not each.done() for each in asked) == (AT_ONCE + WAITING) // 2  # half for one service
         finally:
             held.go.set()
         for each in asked:
