@@ -1,6 +1,5 @@
 """What idempotency keys keep tells nothing of what is erased, and repeats still do nothing."""
 
-import json
 from io import BytesIO
 
 import pytest
@@ -10,9 +9,8 @@ from schemas.access.api_keys import Grant
 from schemas.access.callers import Scope
 from schemas.settings import AccessSettings
 from tests.scenarios.erasure.conftest import add, check_gone, erase, files_of, tables_with
-from tests.support.apps import HeldBody, running_app
+from tests.support.apps import running_app
 from wrapper.erasing.storage_erasure import StorageErasure
-from wrapper.web import line_streams
 
 
 @pytest.fixture
@@ -184,64 +182,3 @@ def test_the_ids_of_pieces_that_were_gone_before_the_erasure_go(app, client, col
     assert (write(word), write(other)) == ([], ids[other])
     for each in ids[word]:
         check_gone(app, each)
-
-
-@pytest.mark.slow
-def test_the_outcome_of_a_stream_names_none_of_its_documents_when_one_was_erased_meanwhile(
-    app, client, collection, word, other, monkeypatch
-):
-    monkeypatch.setattr(line_streams, "LINES_PER_TRANSACTION", 5)
-    assert client.post("/collections", json={"name": collection}).status_code == 201
-    ids = [f"{word if number == 0 else other}{number}" for number in range(10)]
-    lines = [
-        json.dumps({"id": each, "text": f"The plan {each}.", "embedding": [1.0, 2.0]}).encode() + b"\n" for each in ids
-    ]
-
-    def send(then=lambda: None):
-        return client.post(
-            f"/collections/{collection}/documents",
-            environ_overrides=HeldBody(lines, then).environ,
-            content_type="application/x-ndjson",
-            headers={"Idempotency-Key": f"stream-{collection}"},
-        )
-
-    first = send(lambda: erase(app.test_client(), collection=collection, document=ids[0]))
-    assert (first.status_code, first.json["count"], first.json["ids"]) == (201, len(ids), ids)
-    again = send()
-    assert (is_replayed(again), again.json["count"], "ids" in again.json) == (True, len(ids), False)
-    assert client.get(f"/collections/{collection}").json["count"] == len(ids) - 1
-    check_gone(app, word)
-
-
-@pytest.mark.slow
-def test_the_outcome_of_a_batch_names_no_document_when_one_was_erased_meanwhile(
-    app, client, collection, word, other, models_up, monkeypatch
-):
-    """Its warnings repeat names and headings."""
-    metadata = {"source": "Core Rules", "doc_type": "core-rules", "last_update_date": "2025-10-02"}
-    part = f"### Part\n\n{'word ' * 20_000}\n\n"
-    batch = {
-        "collection": collection,
-        "documents": [
-            {"filename": f"{word}.md", "content": f"## About {word}\n\n{part * 2}", "metadata": metadata},
-            {"filename": f"{other}.md", "content": f"## About {other}\n\nThe plan.", "metadata": metadata},
-        ],
-    }
-    usual, receipts = models_up.routes["/v1/embeddings"], []
-
-    def answer(body):
-        if other in str(body) and not receipts:
-            where = {"doc_type": "core-rules"}
-            receipts.append(erase(app.test_client(), collection=collection, where=where, all=True))
-        return usual(body)
-
-    def send():
-        key = {"Idempotency-Key": f"batch-{collection}"}
-        return client.post("/api/rag/documents:batch", json=batch, headers=key)
-
-    monkeypatch.setitem(models_up.routes, "/v1/embeddings", answer)
-    first = send()
-    assert (first.status_code, word in first.text, len(receipts)) == (200, True, 1)
-    again = send()
-    assert (is_replayed(again), again.json["warnings"]) == (True, [])
-    check_gone(app, word)

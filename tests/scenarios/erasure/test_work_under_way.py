@@ -13,7 +13,7 @@ from schemas.contracts.chat import ChatRequest, Message
 from schemas.contracts.collect import CollectRequest
 from schemas.errors import ConflictError, NotFoundError
 from tests.scenarios.databases import ON_BOTH
-from tests.scenarios.erasure.conftest import SETTINGS, ask, asker, check_gone, erase, files_with, store, upload
+from tests.scenarios.erasure.conftest import ask, asker, check_gone, erase, files_with, store, upload
 from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.erasing.storage_erasure import StorageErasure
 from wrapper.web.lanes import Lane
@@ -147,41 +147,6 @@ def test_a_session_that_a_user_starts_while_they_are_erased_stays(app, client, w
         with pytest.raises(NotFoundError):
             notes.note("I am somebody else.", before.id, asker=ada)
     assert files_with(app, word) == []
-
-
-@pytest.mark.slow
-def test_a_note_in_place_of_one_that_is_being_erased_is_refused_from_its_deletion_on(
-    app, word, ada, meanwhile, monkeypatch
-):
-    """It would bring that one back, and other places may not have been reached for seconds."""
-    notes = app.extensions["rag.layers"].notes
-    deleted, noted, delete = threading.Event(), threading.Event(), StorageErasure.delete
-
-    def deleting(storage, asked, before):
-        removed = delete(storage, asked, before)
-        deleted.set()
-        assert noted.wait(PATIENCE_SECONDS)
-        return removed
-
-    with acting_as(ANYBODY):
-        session = notes.start("session", asker=ada)
-        before = notes.note(f"I am {word}.", session.id, asker=ada)
-    with ThreadPoolExecutor() as pool, monkeypatch.context() as patch:
-        patch.setattr(StorageErasure, "delete", deleting)
-        erasing = []
-
-        def begin():
-            doomed = {"collection": SETTINGS.notes_collection, "document": before.id}
-            erasing.append(pool.submit(erase, app.test_client(), **doomed))
-            assert deleted.wait(PATIENCE_SECONDS)
-
-        meanwhile(begin, "/v1/embeddings")
-        with acting_as(ANYBODY), pytest.raises(ConflictError) as refused:
-            notes.note("I am somebody else.", session.id, before.id, asker=ada)
-        noted.set()
-        erasing[0].result(PATIENCE_SECONDS)
-    assert refused.value.code == "erased_meanwhile"
-    check_gone(app, word)
 
 
 @pytest.mark.slow
