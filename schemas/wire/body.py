@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, cast
 
-from marshmallow import EXCLUDE, Schema, ValidationError, pre_load
+from marshmallow import EXCLUDE, RAISE, Schema, ValidationError, pre_load
 from marshmallow.exceptions import SCHEMA
 
 from schemas.errors import InvalidInputError
@@ -32,6 +32,15 @@ class Body(Schema):
         if not isinstance(source, Mapping):
             raise ValidationError("must be an object")
         return {key: value for key, value in source.items() if value is not None}
+
+
+class ExactBody(Body):
+    """The base of those that know all their names: what is not understood might have been a limit, or a precaution."""
+
+    class Meta:
+        unknown = RAISE
+
+    error_messages: dict[str, str] = {"unknown": "is unknown"}  # noqa: RUF012
 
 
 def load(schema: Schema, source: Any) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import orjson
-from marshmallow import RAISE, fields, post_load
+from marshmallow import fields, post_load
 
 from schemas.contracts.judgements import GRADES, Judgement, KnownBench, QuerySetFiles, Verdict
 from schemas.contracts.search import InvalidQueryError, check_query
-from schemas.wire.body import Body
+from schemas.wire.body import Body, ExactBody
 from schemas.wire.checked_fields import CollectionName, Words
 from schemas.wire.fields import Count, Text
 
@@ -58,10 +58,7 @@ class OfCollection(Body):
     collection = CollectionName(required=True, error_messages={"required": "is required"})
 
 
-class GivenQuerySet(Body):
-    class Meta:
-        unknown = RAISE
-
+class GivenQuerySet(ExactBody):
     queries = Text(required=True, error_messages={"required": "is required"})
     qrels = Text(required=True, error_messages={"required": "is required"})
 

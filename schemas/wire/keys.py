@@ -7,14 +7,14 @@ from dataclasses import fields as fields_of
 from datetime import UTC, datetime
 from typing import Any
 
-from marshmallow import RAISE, ValidationError, fields, post_load, validate, validates_schema
+from marshmallow import ValidationError, fields, post_load, validate, validates_schema
 
 from schemas.access.api_keys import DEFAULT_GRACE_SECONDS, MAX_GRACE_SECONDS, MAX_NAME_CHARACTERS, ApiKey, Grant
 from schemas.access.callers import Caller, Kind, Limits, Scope
 from schemas.errors import InvalidInputError
 from schemas.names import MAX_PATTERNS, check_collection_patterns
 from schemas.where import EVERYTHING, parse_where, to_json
-from schemas.wire.body import Body
+from schemas.wire.body import Body, ExactBody
 from schemas.wire.fields import Count, Number, Text
 
 NEVER = "never"
@@ -79,10 +79,7 @@ class End(Moment):
         return NEVER if value == NEVER else super()._deserialize(value, attr, data, **others)
 
 
-class LimitsOfKey(Body):
-    class Meta:
-        unknown = RAISE
-
+class LimitsOfKey(ExactBody):
     requests_per_second = Number(validate=validate.Range(min=0.001, max=1e6))
     burst = Count(least=1, most=10**6)
     concurrent = Count(least=1, most=10**6)
@@ -101,7 +98,7 @@ class LimitsOfKey(Body):
         return Limits(**loaded)
 
 
-class ChangedKey(Body):
+class ChangedKey(ExactBody):
     name = Text(validate=validate.Length(min=1, max=MAX_NAME_CHARACTERS))
     scopes = Scopes()
     collections = Patterns()

@@ -17,7 +17,7 @@ from schemas.records import Document, DocumentPatch
 from schemas.records import Page as FoundPage
 from schemas.storage.outcomes import WriteOutcome
 from schemas.where import EVERYTHING
-from schemas.wire.body import Body
+from schemas.wire.body import Body, ExactBody
 from schemas.wire.fields import (
     Choice,
     Count,
@@ -138,7 +138,7 @@ class Search(Paging):
         return loaded
 
 
-class Deletion(Body):
+class Deletion(ExactBody):
     ids = fields.Raw(load_default=None)
     where = Filter(load_default=None)
 

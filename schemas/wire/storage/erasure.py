@@ -8,12 +8,12 @@ from typing import Any
 from marshmallow import ValidationError, post_load
 
 from schemas.storage.erasure import ErasureRequest, Receipt
-from schemas.wire.body import Body
+from schemas.wire.body import ExactBody
 from schemas.wire.checked_fields import Flag, FullName, Words
 from schemas.wire.fields import Filter
 
 
-class Erasure(Body):
+class Erasure(ExactBody):
     collection = FullName(load_default=None)
     where = Filter(load_default=None)
     document = Words(load_default=None)
