@@ -90,6 +90,11 @@ class LazyGroup(click.Group):
             # What is left to be written goes nowhere, or its failure would be told when the process ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(PIPE_CLOSED)
+        except OSError as error:
+            if not error.strerror:  # a library's own, which nobody foresaw
+                raise
+            named = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+            raise Refused(printable(f"{named}{error.strerror}")) from error
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,8 +1,9 @@
 """Export and import collections as files: NDJSON, and a manifest that says what it must contain.
 
 A folder holds `manifest.json` and one `NAME.ndjson` for each collection, `TENANT+DATABASE+NAME.ndjson` for one of
-another database than the default one, which has its full name in the manifest. A line is a document, with its embedding
-as base64 of little-endian float32. The manifest is written last: a folder without one is not a complete export.
+another database than the default one. A name that is too long for a file, or differs from another one in case alone, is
+shortened, with a digest behind it: the manifest has the full name. A line is a document, with its embedding as base64 of
+little-endian float32. The manifest is written last: a folder without one is not a complete export.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, fields
@@ -27,6 +30,10 @@ from schemas.storage.reembedding import EmbeddingModelDiffersError, recorded_mod
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "rag-wrapper export", 1
+ENDING, INCOMPLETE = ".ndjson", ".part"
+LONGEST_FILE_NAME = 255 - len(INCOMPLETE)
+"""In bytes; names of collections are ASCII. More than 255 no common file system takes."""
+_FILE = re.compile(rf"[a-zA-Z0-9._+~-]+{re.escape(ENDING)}")
 ATTEMPTS = 5
 LINES_AT_ONCE = 200
 BYTES_AT_ONCE = 4 << 20
@@ -103,7 +110,8 @@ def export_collections(
     for name in wanted:
         store.collection(name)
     directory.mkdir(parents=True, exist_ok=True)
-    entries = [_export(store, directory, name, progress) for name in wanted]
+    files = zip(wanted, _files_of(wanted), strict=True)
+    entries = [_export(store, directory, name, file, progress) for name, file in files]
     manifest = {"format": FORMAT, "version": VERSION, "collections": [asdict(entry) for entry in entries]}
     _write_whole(directory / MANIFEST, [json.dumps(manifest, indent=2, ensure_ascii=False).encode() + b"\n"])
     return entries
@@ -158,8 +166,7 @@ class _Seen:
             yield chunk
 
 
-def _export(store: Store, directory: Path, name: str, progress: Progress) -> Entry:
-    file = _file_of(name)
+def _export(store: Store, directory: Path, name: str, file: str, progress: Progress) -> Entry:
     for _ in range(ATTEMPTS):
         before = store.collection(name)
         with store.export(name) as (count, chunks):
@@ -180,14 +187,14 @@ def _export(store: Store, directory: Path, name: str, progress: Progress) -> Ent
                 metadata=before["metadata"],
                 embedding_model=recorded_model(before["metadata"]),
             )
-    for left in (file, f"{file}.part"):
+    for left in (file, f"{file}{INCOMPLETE}"):
         (directory / left).unlink(missing_ok=True)
     raise UnavailableError(f"The export of '{name}' was cut or its metadata changed, {ATTEMPTS} times")
 
 
 def _write_whole(path: Path, chunks: Iterable[bytes]) -> None:
     """Write a file so that it has its name only when all of it is on disk."""
-    part = path.with_name(path.name + ".part")
+    part = path.with_name(path.name + INCOMPLETE)
     with part.open("wb") as file:
         for chunk in chunks:
             file.write(chunk)
@@ -202,13 +209,21 @@ def _dimension(path: Path) -> int | None:
     return len(orjson.loads(first)["embedding"].rstrip("=")) * 3 // 4 // 4 if first else None
 
 
-def _file_of(name: str) -> str:
-    return f"{name.removeprefix('/').replace('/', '+')}.ndjson"  # no name has a plus
+def _files_of(names: Sequence[str]) -> list[str]:
+    """Return a file name for each collection, so that no two are the same where file systems take cases for equal."""
+    plain = [name.removeprefix("/").replace("/", "+") for name in names]  # no name has a plus or a tilde
+    like = Counter(map(str.lower, plain))
+    longest = LONGEST_FILE_NAME - len(ENDING)
+    for index, each in enumerate(plain):
+        if len(each) > longest or like[each.lower()] > 1:
+            end = f"~{hashlib.sha256(each.encode()).hexdigest()[:32]}"
+            plain[index] = each[: longest - len(end)] + end
+    return [each + ENDING for each in plain]
 
 
 def _checked(entry: Entry) -> Entry:
     check_full_name(entry.name)
-    if entry.file != _file_of(entry.name):
+    if not _FILE.fullmatch(entry.file):
         raise InvalidInputError(f"The manifest names a file '{entry.file}' for '{entry.name}'", field="directory")
     return entry
 

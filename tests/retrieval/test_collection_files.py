@@ -17,12 +17,12 @@ LINES = [b'{"id":"a","embedding":"AACAPwAAAAA="}\n', b'{"id":"b","embedding":"AA
 class Store:
     """One collection, whose stream is cut `cuts` times and whose metadata change `changes` times."""
 
-    def __init__(self, cuts=0, changes=0, error=None):
-        self.cuts, self.changes, self.error = cuts, changes, error
+    def __init__(self, cuts=0, changes=0, error=None, names=("docs",)):
+        self.cuts, self.changes, self.error, self.names = cuts, changes, error, names
         self.version = 0
 
     def collections_everywhere(self):
-        return [self.collection("docs")]
+        return [self.collection(name) for name in self.names]
 
     def collection(self, name):
         return {"name": name, "metadata": {"version": self.version}, "metric": "cosine", "dimension": 2}
@@ -59,6 +59,16 @@ def test_an_export_that_cannot_be_whole_leaves_nothing(tmp_path, error):
     with pytest.raises(UnavailableError, match="docs"):
         export_collections(Store(cuts=ATTEMPTS, error=error), tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_each_allowed_name_has_a_file_of_its_own_on_any_file_system(tmp_path):
+    long = "a" * 511
+    names = ["plain", "Docs", "docs", f"{long}b", f"{long}c", f"/{long}/{long}/name", f"/{long}/{long}/Name", "d" * 242]
+    entries = export_collections(Store(names=names), tmp_path)
+    assert read_manifest(tmp_path) == entries
+    assert [each.name for each in entries] == names
+    assert len({each.file.lower() for each in entries}) == len(names)
+    assert (entries[0].file, entries[-1].file) == ("plain.ndjson", f"{names[-1]}.ndjson")
 
 
 @pytest.mark.parametrize(
