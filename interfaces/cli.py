@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -53,6 +55,24 @@ class Refused(click.ClickException):
     exit_code = 2
 
 
+class TextContext(click.Context):
+    """Refuses a value that is not UTF-8, in which all texts are sent; a path may be of any bytes."""
+
+    def invoke(self, *called: Any, **given: Any) -> Any:
+        for each in self.command.params:
+            try:
+                json.dumps(self.params.get(each.name or ""), ensure_ascii=False, default=lambda _: None).encode()
+            except UnicodeEncodeError:
+                raise click.BadParameter("the text is not valid UTF-8", self, each) from None
+        return super().invoke(*called, **given)
+
+
+def _checks_texts(command: click.Command) -> None:
+    command.context_class = TextContext
+    for each in getattr(command, "commands", {}).values():
+        _checks_texts(each)
+
+
 class LazyGroup(click.Group):
     """A group that knows its commands by name and imports only the one that is called."""
 
@@ -64,6 +84,7 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), attribute)
+        _checks_texts(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -2,8 +2,8 @@
 
 A folder holds `manifest.json` and one `NAME.ndjson` for each collection, `TENANT+DATABASE+NAME.ndjson` for one of
 another database than the default one. A name that is too long for a file, or differs from another one in case alone, is
-shortened, with a digest behind it: the manifest has the full name. A line is a document, with its embedding as base64 of
-little-endian float32. The manifest is written last: a folder without one is not a complete export.
+shortened, with a digest behind it: the manifest has the full name. A line is a document, with its embedding as base64
+of little-endian float32. The manifest is written last: a folder without one is not a complete export.
 """
 
 from __future__ import annotations

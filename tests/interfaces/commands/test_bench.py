@@ -120,6 +120,7 @@ def test_an_unknown_oracle_a_folder_that_is_no_query_set_and_a_file_to_compare_w
     bench, measured, tmp_path
 ):
     for result, named in (
+        (run_command("bench", "x" * 256), "File name too long"),
         (bench("--no-load", "--weight", "psychic=1"), "There is no oracle 'psychic'; there are semantic, lexical"),
         (run_command("bench", tmp_path), f"'{tmp_path}' is no query set: it has no corpus.jsonl"),
     ):
