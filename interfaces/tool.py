@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import orjson
@@ -51,6 +51,8 @@ class Tool(Generic[OutcomeT]):
     """The class of the outcomes, which idempotency keys keep by their fields. A tool that writes over HTTP has one."""
     destructive: bool = False
     idempotent: bool = True
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    """Names that narrow the answers of another tool, with where they belong: ignored, this one would be too wide."""
     waits: Callable[[Json], bool] = lambda arguments: False
     """Whether `run` waits for another service with these arguments, which need not be checked."""
 
@@ -73,7 +75,7 @@ class Tool(Generic[OutcomeT]):
         except TypeError:
             raise InvalidInputError("The arguments are nested too deep or not Unicode", code="invalid_field") from None
         given = _without_nulls(arguments, self.input_schema)
-        check_names(given, names_of_json_schema(self.input_schema), unknown)
+        check_names(given, names_of_json_schema(self.input_schema).beside(self.elsewhere), unknown)
         for fault in faults(given, self.input_schema):
             path = [unescaped(part) for part in fault.pointer.split("/")[1:]]
             raise InvalidInputError(fault.message, code="invalid_field", field=".".join(path))
@@ -108,6 +110,7 @@ def described_tool(
         spell,
         read_only=needed_for(name) is Scope.READ,
         idempotent=read.idempotent,
+        elsewhere=read.elsewhere,
         **more,
     )
 

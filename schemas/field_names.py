@@ -30,6 +30,12 @@ MOST_WARNINGS = 20
 MOST_UNKNOWN = 1_000
 """The most unknown names of one request: each is compared with all of ours, which takes time."""
 
+
+def _plain(name: str) -> str:
+    """Return what all spellings of a name have in common: those of `top_k` are `topK` and `Top-K`."""
+    return name.lower().replace("-", "").replace("_", "")
+
+
 FILTERS = ("where", "filters", "metadata_condition")
 MOST = ("top_k", "topK", "limit", "max_chunks", "max_num_results")
 
@@ -66,7 +72,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "upsert": ("on_conflict",),
     "overwrite": ("on_conflict",),
     "score_threshold": ("max_distance", "minScore", "min_relevance"),
-    **dict.fromkeys(("min_relevance", "min_score", "minscore"), ("min_relevance", "score_threshold")),
+    **dict.fromkeys(("min_relevance", "min_score"), ("min_relevance", "score_threshold")),
     "group_by": ("gather", "by"),
     "with_vectors": ("include",),
     "include_values": ("include",),
@@ -95,13 +101,16 @@ NOT_HERE: Mapping[str, str] = {
 }
 """Names of other products for features that are requested in another way here."""
 
+_OTHER_NAMES, _SYNONYMS = ({_plain(each): ours for each, ours in t.items()} for t in (OTHER_NAMES, SYNONYMS))
+_NOT_HERE = {_plain(name): place for name, place in NOT_HERE.items()}
+
 OWN_MEANING = frozenset(
     (
         *("date", "exclude", "file", "files", "height", "index", "mode", "modes", "node", "notes", "pages", "scope"),
-        *("score", "status", "stop", "time", "tool", "top_p", "topic", "type", "uid", "user", "user_id", "users"),
+        *("score", "status", "stop", "time", "tool", "topp", "topic", "type", "uid", "user", "userid", "users"),
     )
 )
-"""Words that are near names of ours but no misspellings of them."""
+"""Words, without underscores, that are near names of ours but no misspellings of them."""
 
 
 class UnknownFieldError(InvalidInputError):
@@ -233,25 +242,24 @@ def _meant(name: str, given: Mapping[str, Any], names: Names) -> tuple[str, str]
     """Return the name or the place that was probably meant, with how to say it, None when nothing was."""
     if len(name) > LONGEST_NAME:
         return None
-    folded = name.lower().replace("-", "_")
-    others = OTHER_NAMES.get(folded, ())
+    word = _plain(name)
+    others = _OTHER_NAMES.get(word, ())
     for ours in (name, *(each for each in others if each in names.known), *others):
         if ours in names.elsewhere or ours in names.known:
             return _told(ours, names)
-    if folded in NOT_HERE:
-        return NOT_HERE[folded], NOT_HERE[folded]
+    if place := _NOT_HERE.get(word):
+        return place, place
     absent = tuple(ours for ours in (*names.known, *names.elsewhere) if given.get(ours) is None)
-    for ours in SYNONYMS.get(folded, ()):
+    for ours in _SYNONYMS.get(word, ()):
         if ours in absent:
             return _told(ours, names)
-    nearest = None if folded in OWN_MEANING else _nearest(folded, absent)
+    nearest = None if word in OWN_MEANING else _nearest(word, absent)
     return None if nearest is None else _told(nearest, names)
 
 
 @lru_cache(maxsize=4_096)
-def _nearest(folded: str, absent: tuple[str, ...]) -> str | None:
-    word = folded.replace("_", "")
-    names = {plain: ours for ours in absent if _is_as_long(word, plain := ours.lower().replace("_", ""))}
+def _nearest(word: str, absent: tuple[str, ...]) -> str | None:
+    names = {plain: ours for ours in absent if _is_as_long(word, plain := _plain(ours))}
     near = get_close_matches(word, names, n=1, cutoff=ALIKE)
     return names[near[0]] if near else None
 

@@ -26,12 +26,14 @@ WARNINGS = {
 
 
 class ToolSchemas(NamedTuple):
-    """What the file of a tool says. `idempotent`: the same call again changes nothing more."""
+    """What the file of a tool says. `idempotent`: the same call again changes nothing more. `elsewhere`: names of other
+    tools' arguments, with the words that say where they belong."""
 
     description: str
     input: JsonSchema
     output: JsonSchema
     idempotent: bool
+    elsewhere: Mapping[str, str]
 
 
 def read_tool_schemas(name: str, allowed: Mapping[str, Sequence[str]] | None = None) -> ToolSchemas:
@@ -43,7 +45,9 @@ def read_tool_schemas(name: str, allowed: Mapping[str, Sequence[str]] | None = N
     for field, values in (allowed or {}).items():
         _allow(read["input"], field, values)
     read["output"]["properties"]["warnings"] = WARNINGS
-    return ToolSchemas(read["description"], read["input"], read["output"], read.get("idempotent", True))
+    return ToolSchemas(
+        read["description"], read["input"], read["output"], read.get("idempotent", True), read.get("elsewhere", {})
+    )
 
 
 @cache

@@ -95,6 +95,10 @@ class TestArguments:
             ({"query": " \n"}, "query", BLANK),
             ({"query": "x" * 1001}, "query", BLANK),
             ({"query": 7}, "query", BLANK),
+            *(
+                ({"query": "x", name: 1}, name, None)
+                for name in ("topK", "maxResults", "minScore", "filters", "rerank")
+            ),
             ({"query": "x", "limit": 0}, "limit", "limit must be at least 1"),
             ({"query": "x", "limit": 21}, "limit", "limit must be at most 20"),
             ({"query": "x", "limit": "5"}, "limit", "limit must be an integer"),
@@ -121,6 +125,7 @@ class TestArguments:
             ({}, "content"),
             ({"content": "  "}, "content"),
             ({"content": "x", "contentType": "mail"}, "contentType"),
+            *(({"content": "x", name: "y"}, name) for name in ("tags", "collection")),
             ({"content": "x", "metadata": []}, "metadata"),
             ({"content": "x", "metadata": {"category": "sports"}}, "metadata.category"),
             ({"content": "x", "metadata": {"tags": ["a", 1]}}, "metadata.tags.1"),
