@@ -8,6 +8,7 @@ of values, not of documents.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,8 @@ MOST_ELEMENTS = 1_000
 LEAST_NUMBER = -1.7976931348623157e308
 BEHIND_DIGITS = ":"
 """The character behind `9`: texts from `0` to here begin with a digit, as times do."""
+DATE = re.compile(r"\d{4}|\d{6,8}")
+"""A text that is a date without hyphens, or meant for one, and no number of seconds."""
 DAY = timedelta(days=1)
 """No two ways to write an instant differ by more, whatever their zones."""
 TEXT_HOLDS: dict[str, Callable[[str, str], bool]] = {
@@ -68,8 +71,7 @@ class ConditionFilters:
     def _holds(self, field: str, operator: str, given: tuple[Scalar, ...]) -> Where:
         match operator:
             case "is" | "in":
-                wanted = given if operator == "is" else _listed(given)
-                return _has_one_of(field, tuple(each for value in wanted for each in _readings(value)))
+                return _has_one_of(field, tuple(each for value in given for each in _readings(value)))
             case "=":
                 return _has_one_of(field, tuple(each for value in given for each in _number_or_readings(value)))
             case ">" | "<" | "≥" | "≤":
@@ -165,13 +167,6 @@ def _has_one_of(field: str, values: tuple[Scalar, ...]) -> Where:
     return Or((In(field, distinct), *(Contains(field, each) for each in distinct)))
 
 
-def _listed(given: tuple[Scalar, ...]) -> list[Scalar]:
-    """Return the values of `in`, which may be one text with commas."""
-    if len(given) == 1 and isinstance(given[0], str):
-        return [each.strip() for each in given[0].split(",") if each.strip()]
-    return list(given)
-
-
 def _readings(value: Scalar) -> list[Scalar]:
     """Return all values that are written like this one: Dify writes most as texts."""
     text = _text(value)
@@ -214,9 +209,11 @@ def _number(value: Scalar, operator: str) -> int | float:
 
 
 def _moment(value: Scalar, operator: str) -> datetime:
-    number = None if isinstance(value, bool) else _as_number(_text(value))
+    text = _text(value).strip()
+    is_date = isinstance(value, bool) or (isinstance(value, str) and DATE.fullmatch(text))
+    number = None if is_date else _as_number(text)
     try:
-        found = _instant(_text(value)) if number is None else datetime.fromtimestamp(number, UTC)
+        found = _instant(text) if number is None else datetime.fromtimestamp(number, UTC)
         if found is not None:
             _ = found - DAY, found + 2 * DAY
     except (ValueError, OverflowError, OSError):

@@ -12,7 +12,7 @@ from interfaces.passages.shortfalls import shortfalls
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from schemas.contracts.dify import Retrieval
-from schemas.contracts.search import SearchAnswer, SearchRequest
+from schemas.contracts.search import MAX_QUERY_CHARACTERS, SearchAnswer, SearchRequest
 from schemas.errors import CollectionNotFoundError, RagError
 from schemas.where import EVERYTHING, Scalar, Where
 from schemas.wire.dify import RETRIEVAL, error_body, records
@@ -41,14 +41,16 @@ def respond(error: RagError) -> Response:
 @blueprint.post("/retrieval")
 @declare(Lane.EMBEDDING, body=RETRIEVAL, places=True)
 def retrieve() -> Response:
-    asked: Retrieval = body()["retrieval"]
-    return json_response(records(_found(asked) if asked.query.strip() else None))
+    asked: Retrieval | None = body()["retrieval"]
+    return json_response(records(None if asked is None else _found(asked)))
 
 
 def _found(asked: Retrieval) -> SearchAnswer:
+    if len(asked.query) > MAX_QUERY_CHARACTERS:  # refused, it would leave a chat about a long text without knowledge
+        unknown().say(f"Only the first {MAX_QUERY_CHARACTERS:,} characters of the query were asked")
     answer = layers().search.search(
         SearchRequest(
-            asked.query,
+            asked.query[:MAX_QUERY_CHARACTERS],
             limit=asked.top_k,
             collections=asked.knowledge,
             where=_where(asked),

@@ -21,8 +21,8 @@ class Condition:
 class Retrieval:
     """A question to the collections `knowledge` (names and `prefix*`; None are all text collections).
 
-    It is blank where Dify only looks whether anybody answers. Of several conditions all must hold, with `any_holds`
-    one. `score_threshold` is the least relevance, None where nothing is said of it.
+    Of several conditions all must hold, with `any_holds` one. `score_threshold` is the least relevance, None where
+    nothing is said of it.
     """
 
     query: str

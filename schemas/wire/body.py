@@ -21,6 +21,17 @@ SHOWN_BELOW = 10**12
 """Numbers from here on are not repeated in a sentence."""
 
 
+class Refusal(str):
+    """The sentence of a `ValidationError`, with what `details` of the error have beside the field."""
+
+    details: dict[str, Any]
+
+    def __new__(cls, sentence: str, **details: Any) -> Refusal:
+        made = super().__new__(cls, sentence)
+        made.details = details
+        return made
+
+
 class Body(Schema):
     """The base of the schemas of JSON bodies and of query strings."""
 
@@ -54,7 +65,8 @@ def load(schema: Schema, source: Any) -> dict[str, Any]:
         return cast(dict[str, Any], schema.load(source))
     except ValidationError as error:
         field, reason = _first(error.normalized_messages())
-        raise InvalidInputError(_sentence(field, reason), code="invalid_field", field=field) from None
+        details = reason.details if isinstance(reason, Refusal) else {}
+        raise InvalidInputError(_sentence(field, reason), code="invalid_field", field=field, **details) from None
 
 
 def _first(messages: Any, path: str = "") -> tuple[str, str]:
@@ -64,7 +76,7 @@ def _first(messages: Any, path: str = "") -> tuple[str, str]:
             return _first(inner, path)
         return _first(inner, f"{path}.{key}" if path else str(key))
     reason = messages[0] if isinstance(messages, list) else str(messages)
-    return path, str(reason).rstrip(".")
+    return path, reason if isinstance(reason, Refusal) else str(reason).rstrip(".")
 
 
 def _sentence(field: str, reason: str) -> str:

@@ -9,7 +9,7 @@ from marshmallow import ValidationError, fields, post_load, validate
 
 from schemas.bounds import DEFAULT_RESULTS, MAX_RESULTS
 from schemas.contracts.dify import Condition, Retrieval
-from schemas.contracts.search import MAX_QUERY_CHARACTERS, FusedResult, SearchAnswer
+from schemas.contracts.search import FusedResult, SearchAnswer
 from schemas.errors import (
     CollectionNotFoundError,
     InvalidInputError,
@@ -18,8 +18,8 @@ from schemas.errors import (
     RagError,
 )
 from schemas.names import asked_collections
-from schemas.wire.body import Body
-from schemas.wire.checked_fields import Share
+from schemas.wire.body import Body, Refusal
+from schemas.wire.checked_fields import Share, Words
 from schemas.wire.error_bodies import own_fields
 from schemas.wire.fields import Choice, Count, Text
 from schemas.words.operators import meant
@@ -41,6 +41,8 @@ OF_FILTERS = {
 }
 """What our own filters call some of the operators."""
 WITHOUT_VALUE = ("empty", "not empty")
+LISTING = ("in", "not in")
+"""The operators for which a text may be several values, with commas between them."""
 BAD_HEADER, NOT_ALLOWED, NO_SUCH_KNOWLEDGE = 1001, 1002, 2001
 """The codes that Dify documents; other errors have their status as the code."""
 
@@ -62,10 +64,10 @@ class Operator(Choice):
         known = SPELLINGS.get(value, value) if isinstance(value, str) else value
         try:
             return super()._deserialize(known, attr, data, **options)
-        except InvalidInputError as error:
+        except ValidationError as error:
             likely = meant(value, OF_FILTERS) if isinstance(value, str) else None
             also = "" if likely is None else f": did you mean '{OF_FILTERS[likely]}'?"
-            raise InvalidInputError(f"{error.message}{also}", code=error.code, **error.details) from None
+            raise ValidationError([Refusal(f"{error.messages[0]}{also}", allowed=list(OPERATORS))]) from None
 
 
 class OneCondition(Body):
@@ -75,15 +77,16 @@ class OneCondition(Body):
 
     @post_load
     def _to_condition(self, loaded: Json, **_: Any) -> Condition:
-        if loaded["operator"] in WITHOUT_VALUE:
-            return Condition(loaded["names"], loaded["operator"])
+        operator = loaded["operator"]
+        if operator in WITHOUT_VALUE:
+            return Condition(loaded["names"], operator)
         given = loaded["value"]
-        values = given if isinstance(given, list) else [given]
-        if not all(isinstance(each, str | int | float) for each in values) or not values:
+        values = given if isinstance(given, list) else _separate(given) if operator in LISTING else [given]
+        if not all(isinstance(each, str | int | float) for each in values) or given == []:
             raise ValidationError("must be a string, a number or a list of them", "value")
         if len(values) > MAX_VALUES:
             raise ValidationError(f"must have at most {MAX_VALUES} elements", "value")
-        return Condition(loaded["names"], loaded["operator"], tuple(values))
+        return Condition(loaded["names"], operator, tuple(values))
 
 
 class Conditions(Body):
@@ -100,18 +103,23 @@ class RetrievalSetting(Body):
 
 class RetrievalBody(Body):
     knowledge_id = Text(load_default="")
-    query = Text(load_default="")
+    query = Words(load_default=None)
     retrieval_setting = fields.Nested(RetrievalSetting, load_default=lambda: RetrievalSetting().load({}))
     metadata_condition = fields.Nested(Conditions, load_default=lambda: Conditions().load({}))
 
-    @post_load
-    def _to_retrieval(self, loaded: Json, **_: Any) -> Json:
+    @post_load(pass_original=True)
+    def _to_retrieval(self, loaded: Json, given: Json, **_: Any) -> Json:
+        if not given:  # Dify looks whether anybody answers
+            return {"retrieval": None}
+        if loaded["query"] is None:
+            raise ValidationError("is required", "query")
+        if given.get("knowledge_id", "") is None:  # a variable without a value, which would ask all collections
+            raise ValidationError("must be a string", "knowledge_id")
         setting, condition = loaded["retrieval_setting"], loaded["metadata_condition"]
-        query = loaded["query"][:MAX_QUERY_CHARACTERS]  # a longer one would be an error, which Dify shows to nobody
         return {
             "retrieval": Retrieval(
-                query,
-                _collections(loaded["knowledge_id"]) if query.strip() else None,
+                loaded["query"],
+                _collections(loaded["knowledge_id"]),
                 top_k=setting["top_k"],
                 score_threshold=setting["score_threshold"],
                 conditions=tuple(condition["conditions"]),
@@ -131,6 +139,10 @@ def records(answer: SearchAnswer | None) -> Json:
 def error_body(error: RagError, status: int) -> Json:
     """Spell an error as Dify's `error_code` and `error_msg`, beside our own `code` and `details`."""
     return {"error_code": _error_code(error, status), "error_msg": error.message, **own_fields(error)}
+
+
+def _separate(value: Any) -> list[Any]:
+    return [each.strip() for each in value.split(",") if each.strip()] if isinstance(value, str) else [value]
 
 
 def _collections(knowledge_id: str) -> tuple[str, ...] | None:

@@ -16,7 +16,7 @@ from schemas.metadata import check_collection_metadata, check_metadata
 from schemas.names import MAX_MODEL_CHARACTERS, is_model_name
 from schemas.records import OrderBy, Vector
 from schemas.where import EVERYTHING, Where, parse_where
-from schemas.wire.body import note_cap
+from schemas.wire.body import Refusal, note_cap
 from schemas.wire.json_in import decode
 
 TRUTH = {"true": True, "1": True, "false": False, "0": False}
@@ -66,8 +66,7 @@ class Choice(fields.Field[str]):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> str:
         if value not in self._allowed:
-            sentence = f"{attr} must be one of {', '.join(self._allowed)}"
-            raise InvalidInputError(sentence, code="invalid_field", field=attr, allowed=list(self._allowed))
+            raise ValidationError([Refusal(f"must be one of {', '.join(self._allowed)}", allowed=list(self._allowed))])
         return str(value)
 
 

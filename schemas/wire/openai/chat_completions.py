@@ -14,9 +14,10 @@ from schemas.names import MAX_COLLECTIONS
 from schemas.where import EVERYTHING
 from schemas.wire.body import Body
 from schemas.wire.chat import KNOWN_OPTIONS, MAX_MESSAGES, chat_answer
-from schemas.wire.checked_fields import Flag, Share
-from schemas.wire.fields import Count, ModelName, Text
+from schemas.wire.checked_fields import Flag
+from schemas.wire.fields import Count, ModelName
 from schemas.wire.openai.filters import Filters
+from schemas.wire.openai.store_search import Ranking
 
 Json = dict[str, Any]
 
@@ -61,9 +62,7 @@ class Unsupported(fields.Field[None]):
         raise ValidationError("is not supported here")
 
 
-class RankingOptions(Body):
-    ranker = Text(load_default=None)
-    score_threshold = Share(load_default=None)
+class ToolRanking(Ranking):
     hybrid_search = Unsupported()
 
 
@@ -77,7 +76,7 @@ class FileSearch(Body):
     vector_store_ids = Stores(load_default=None)
     max_num_results = Count(least=1, most=MOST_PASSAGES, load_default=DEFAULT_TOP_K)
     filters = Filters(load_default=EVERYTHING)
-    ranking_options = fields.Nested(RankingOptions, load_default=dict)
+    ranking_options = fields.Nested(ToolRanking, load_default=dict)
 
 
 class Tools(fields.Field[Json | None]):
@@ -90,7 +89,10 @@ class Tools(fields.Field[Json | None]):
             raise ValidationError(f"must be one of the type '{FILE_SEARCH}': functions are not called here")
         if value:
             check_names(value[0], OF_TOOL, Unknown(), path=f"{attr}.0.")
-        loaded = FILE_SEARCH_TOOL.load(value[0]) if value else None
+        try:
+            loaded = FILE_SEARCH_TOOL.load(value[0]) if value else None
+        except ValidationError as error:
+            raise ValidationError({0: error.messages}) from None
         return loaded if isinstance(loaded, dict) else None
 
 

@@ -13,7 +13,7 @@ from schemas.contracts.search import MAX_WEIGHT, FusedResult
 from schemas.where import EVERYTHING
 from schemas.wire.body import Body
 from schemas.wire.checked_fields import Flag, Share
-from schemas.wire.fields import Count, Number, Text
+from schemas.wire.fields import Choice, Count, Number
 from schemas.wire.openai.attributes import attributes_of
 from schemas.wire.openai.filters import Filters
 
@@ -21,6 +21,8 @@ Json = dict[str, Any]
 
 MAX_QUERIES = 10
 MOST_RESULTS = 50
+RANKERS = ("auto", "none", "default-2024-11-15", "default_2024_08_21")
+"""Those that OpenAI documents."""
 
 
 class Queries(fields.Field[tuple[str, ...]]):
@@ -46,9 +48,14 @@ class HybridSearch(Body):
         return loaded
 
 
-class RankingOptions(Body):
-    ranker = Text(load_default=None)
+class Ranking(Body):
+    """`ranker` changes nothing: there is one way to rank."""
+
+    ranker = Choice(RANKERS, load_default=None)
     score_threshold = Share(load_default=None)
+
+
+class RankingOptions(Ranking):
     hybrid_search = fields.Nested(HybridSearch, load_default=None)
 
 

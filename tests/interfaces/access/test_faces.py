@@ -35,7 +35,7 @@ def test_dify_is_told_what_is_wrong_with_a_key_and_its_probe_needs_one_that_coun
     clocked.revoke(key)
     assert asked({"Authorization": f"Bearer {text}"}) == (403, 1002, "key_revoked")
     _, text = clocked.key(Scope.READ)
-    assert asked({"Authorization": f"Bearer {text}"}, query="")[0] == 200
+    assert asked({"Authorization": f"Bearer {text}"}, knowledge_id="")[0] == 200
     assert asked({"Authorization": "Bearer nonsense"}, query="") == (403, 1002, "key_unknown")
 
 

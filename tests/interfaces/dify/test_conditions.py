@@ -18,6 +18,7 @@ VALUES = {
     "seven": 7,
     "seven-as-text": "7",
     "half": 7.5,
+    "comma": "7,5",
     "true": True,
     "true-as-text": "true",
     "null": None,
@@ -78,7 +79,7 @@ CASES = {
     ("is", "true"): any_text(lambda each: each == "true"),
     ("is", "release"): any_text(lambda each: each == "release"),
     ("in", "7, x"): any_text(lambda each: each in ("7", "x")),
-    ("in", ("release notes", "7.5")): any_text(lambda each: each in ("release notes", "7.5")),
+    ("in", ("release notes", "7,5")): any_text(lambda each: each in ("release notes", "7,5")),
     ("=", 7): any_text(lambda each: each == "7"),
     ("=", "7.5"): any_text(lambda each: each == "7.5"),
     (">", 7): compared(lambda value: value > 7),
@@ -88,7 +89,7 @@ CASES = {
     ("≤", 7): compared(lambda value: value <= 7),
     ("before", NOON.isoformat()): lambda value: (at := moment(value)) is not None and at < NOON,
     ("before", NOON.timestamp()): lambda value: (at := moment(value)) is not None and at < NOON,
-    ("after", "2025-10-02"): lambda value: (at := moment(value)) is not None and at > datetime(2025, 10, 2, tzinfo=UTC),
+    ("after", "20251002"): lambda value: (at := moment(value)) is not None and at > datetime(2025, 10, 2, tzinfo=UTC),
     ("after", "2025-10-03T01:00:00+00:00"): lambda value: (
         (at := moment(value)) is not None and at > datetime(2025, 10, 3, 1, tzinfo=UTC)
     ),
@@ -157,7 +158,7 @@ def test_each_operator_finds_what_the_model_says(found, operator, given):
 @pytest.mark.parametrize(("operator", "given"), [each for each in CASES if each[0] in ("before", "after")])
 def test_times_are_found_among_more_texts_than_are_looked_at(found, monkeypatch, operator, given):
     monkeypatch.setattr(conditions, "MOST_VALUES", 3)
-    no_times = {"seven-as-text", "word-with-digits"}  # though they begin with digits
+    no_times = {"seven-as-text", "comma", "word-with-digits"}  # though they begin with digits
     expected = {name for name, value in VALUES.items() if CASES[operator, given](None if value is ABSENT else value)}
     assert found(condition(operator, given)) - no_times == expected
 
@@ -259,16 +260,7 @@ def test_the_threshold_and_top_k_bound_the_records(retrieved):
     assert retrieved(query="zebras in space", retrieval_setting={"top_k": 3, "score_threshold": 0.9})["records"] == []
 
 
-@pytest.mark.parametrize(
-    "probe",
-    [
-        {},
-        {"data": b"", "content_type": "application/json"},
-        {"json": {"knowledge_id": "", "query": "", "retrieval_setting": {"top_k": 1, "score_threshold": 0.0}}},
-        {"json": {"knowledge_id": "no such thing!", "query": " "}},
-        {"json": {"knowledge_id": None, "query": None, "retrieval_setting": None, "metadata_condition": None}},
-    ],
-)
+@pytest.mark.parametrize("probe", [{}, {"data": b"", "content_type": "application/json"}, {"json": {}}])
 def test_the_probe_of_a_registration_is_answered(client, probe):
     answer = client.post("/dify/retrieval", **probe)
     assert (answer.status_code, answer.json) == (200, {"records": []})
@@ -288,4 +280,5 @@ def test_names_of_later_releases_are_reported_and_a_question_that_is_too_long_is
     assert answer["records"]
     ignored = [f"Unknown field '{each}' is ignored" for each in ("shards", "retrieval_setting.reranking")]
     assert answer["warnings"] == ignored
-    assert retrieved(query=QUESTION + " really" * 1_000)["records"]
+    [cut] = retrieved(query=QUESTION + " really" * 1_000)["warnings"]
+    assert "2,000 characters" in cut
