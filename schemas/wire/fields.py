@@ -23,6 +23,8 @@ TRUTH = {"true": True, "1": True, "false": False, "0": False}
 INCLUDES = ("id", "text", "metadata", "embedding", "distance", "score")
 NUMERAL = re.compile(r"[+-]?[0-9]{1,4000}")
 """A whole number in a query string. Python reads no longer one."""
+_NO_FRACTION = re.compile(r"(?<=[0-9])\.0+\Z")
+"""What a number like `5.0` has behind its digits, which bodies take too."""
 
 
 class Embedding(fields.Field[Vector]):
@@ -226,8 +228,8 @@ def _whole(value: Any, *, in_text: bool) -> int | None:
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if in_text and isinstance(value, str) and NUMERAL.fullmatch(value):
-        return int(value)
+    if in_text and isinstance(value, str) and NUMERAL.fullmatch(whole := _NO_FRACTION.sub("", value)):
+        return int(whole)
     return None
 
 

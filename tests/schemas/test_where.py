@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from marshmallow import ValidationError
 
-from schemas.errors import InvalidFilterError, InvalidInputError
+from schemas.errors import InvalidFilterError
 from schemas.where import (
     EVERYTHING,
     MAX_COMPARISONS,

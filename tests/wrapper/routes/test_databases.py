@@ -210,7 +210,7 @@ class TestApart:
         more = {"json": {"documents": [B]}}
         for each in places:
             ask(client, each, "POST", f"/collections/{name}/documents", more)
-        path = f"/collections/{name}/documents?limit=1"
+        path = f"/collections/{name}/documents?limit=1.0"
         cursor = ask(client, places[1], "GET", path, {}).json["next_cursor"]
         for each, status in zip(places, (400, 200, 400, 400), strict=True):
             assert ask(client, each, "GET", f"{path}&cursor={cursor}", {}).status_code == status
