@@ -95,10 +95,7 @@ class TestArguments:
             ({"query": " \n"}, "query", BLANK),
             ({"query": "x" * 1001}, "query", BLANK),
             ({"query": 7}, "query", BLANK),
-            *(
-                ({"query": "x", name: 1}, name, None)
-                for name in ("topK", "maxResults", "minScore", "filters", "rerank")
-            ),
+            *(({"query": "x", each: 1}, each, None) for each in ("topK", "maxResults", "minScore", "filters")),
             ({"query": "x", "limit": 0}, "limit", "limit must be at least 1"),
             ({"query": "x", "limit": 21}, "limit", "limit must be at most 20"),
             ({"query": "x", "limit": "5"}, "limit", "limit must be an integer"),
