@@ -79,7 +79,7 @@ CASES = {
     ("is", "true"): any_text(lambda each: each == "true"),
     ("is", "release"): any_text(lambda each: each == "release"),
     ("in", "7, x"): any_text(lambda each: each in ("7", "x")),
-    ("in", ("release notes", "7,5")): any_text(lambda each: each in ("release notes", "7,5")),
+    ("in", ("7,5",)): any_text(lambda each: each == "7,5"),
     ("=", 7): any_text(lambda each: each == "7"),
     ("=", "7.5"): any_text(lambda each: each == "7.5"),
     (">", 7): compared(lambda value: value > 7),
