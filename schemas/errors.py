@@ -49,6 +49,16 @@ class InvalidFilterError(InvalidInputError):
     code = "invalid_where"
 
 
+class MatchesEverythingError(InvalidInputError):
+    """A filter, the parameter `field`, matches all documents of a collection: nothing was `done`."""
+
+    code = "matches_everything"
+
+    def __init__(self, name: str, count: int, done: str, field: str = "where") -> None:
+        sentence = f"{field} matches all {count:,} documents of collection '{name}': nothing was {done}"
+        super().__init__(f"{sentence}. With all=true it would be", field=field, count=count)
+
+
 class TooComplexError(InvalidInputError):
     """The request is beyond a limit of the database: it has too many conditions, or values that are too large."""
 

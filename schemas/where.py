@@ -156,6 +156,19 @@ def negated(where: Where) -> Where:
     return where.part if isinstance(where, Not) else Not(where)
 
 
+def is_met_by_nothing(where: Where) -> bool:
+    """Return whether a document that has no field, no text and no id would match: such a filter, like `{}` or one that
+    says what a misspelt field is not, may match every document without being meant to."""
+    match where:
+        case And(parts):
+            return all(map(is_met_by_nothing, parts))
+        case Or(parts):
+            return any(map(is_met_by_nothing, parts))
+        case Not(part):
+            return not is_met_by_nothing(part)
+    return False
+
+
 def to_json(where: Where) -> dict[str, Any]:
     """Return the JSON filter from which `parse_where` makes this tree."""
     match where:

@@ -190,12 +190,10 @@ class ScopedStore:
         return self._store.patch_document(name, document_id, patch, limited(options))
 
     @acting_still()
-    def patch_metadata(
-        self, name: str, patch: Metadata, options: WriteOptions, *, ids: Sequence[str] | None, where: Where
-    ) -> Written[WriteOutcome]:
+    def patch_metadata(self, name: str, patch: Metadata, options: WriteOptions, **chosen: Any) -> Written[WriteOutcome]:
         name = self.reach.full(name)
         self.reach.check_writing(name)
-        return self._store.patch_metadata(name, patch, limited(options), ids=ids, where=where)
+        return self._store.patch_metadata(name, patch, limited(options), **chosen)
 
     @acting_still()
     def delete_document(self, name: str, document_id: str, options: WriteOptions) -> Written[WriteOutcome]:
@@ -211,13 +209,13 @@ class ScopedStore:
         *,
         ids: Sequence[str] | None = None,
         where: Where | None = None,
-        may_empty: bool = True,
+        may_match_all: bool = True,
         collection_id: str | None = None,
     ) -> Written[WriteOutcome]:
         name = self.reach.full(name)
         self.reach.check_writing(name)
         return self._store.delete_documents(
-            name, options.pinned(collection_id), ids=ids, where=where, may_empty=may_empty
+            name, options.pinned(collection_id), ids=ids, where=where, may_match_all=may_match_all
         )
 
     def page(

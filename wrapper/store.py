@@ -186,13 +186,12 @@ class Store:
         batch: DocumentBatch,
         options: WriteOptions = AS_IT_COMES,
         *,
-        on_conflict: str = "replace",
-        replace_where: Where | None = None,
         unless: Where | None = None,
         collection_id: str | None = None,
         collection_key: int | None = None,
+        **conditions: Any,
     ) -> Written[WriteOutcome]:
-        """Store documents, all or none.
+        """Store documents, all or none, under the `conditions` of `plan_addition`.
 
         Raises AlreadyThereError when a document of the collection matches `unless`, ErasedMeanwhileError, and
         ReembeddedMeanwhileError when the collection has another key than `collection_key`.
@@ -203,7 +202,7 @@ class Store:
             check_directions(collection, batch.embeddings)
             if unless is not None:
                 writes.check_that_none_matches(transaction, collection, unless)
-            return writes.plan_addition(transaction, name, batch, on_conflict=on_conflict, replace_where=replace_where)
+            return writes.plan_addition(transaction, name, batch, **conditions)
 
         added, options = DocumentWrite(plan), options.pinned(collection_id, collection_key)
         return self.writing.write(WriteOutcome, name, added.store, options, documents=added)
@@ -243,14 +242,11 @@ class Store:
             version = collection.version
         return Written(document, version, written.indexed, written.set_aside, written.replayed, written.awaited)
 
-    def patch_metadata(
-        self, name: str, patch: Metadata, options: WriteOptions, *, ids: Sequence[str] | None, where: Where
-    ) -> Written[WriteOutcome]:
-        """Merge a patch, in which null removes a key, into the metadata of all documents that match and, with `ids`,
-        are of these. Raises InvalidInputError when the metadata of one would exceed its bounds: then nothing is
-        changed."""
+    def patch_metadata(self, name: str, patch: Metadata, options: WriteOptions, **chosen: Any) -> Written[WriteOutcome]:
+        """Merge a patch, in which null removes a key, into the metadata of the documents that are `chosen` as
+        `patching_metadata` says. Raises InvalidInputError, as that does: then nothing is changed."""
 
-        change = document_changes.patching_metadata(name, patch, ids=ids, where=where)
+        change = document_changes.patching_metadata(name, patch, **chosen)
         return self.writing.write(WriteOutcome, name, change.store, options, documents=change)
 
     def delete_document(self, name: str, document_id: str, options: WriteOptions) -> Written[WriteOutcome]:
@@ -271,15 +267,16 @@ class Store:
         *,
         ids: Sequence[str] | None = None,
         where: Where | None = None,
-        may_empty: bool = True,
+        may_match_all: bool = True,
         collection_id: str | None = None,
     ) -> Written[WriteOutcome]:
         """Delete documents by ids or by a filter.
 
         Raises InvalidInputError, and delete nothing, when `where` matches all that there are, unless the write
-        `may_empty` the collection.
+        `may_match_all` the collection.
         """
-        deletion = DocumentWrite(partial(writes.plan_deletion, name=name, ids=ids, where=where, may_empty=may_empty))
+        conditions: dict[str, Any] = {"ids": ids, "where": where, "may_match_all": may_match_all}
+        deletion = DocumentWrite(partial(writes.plan_deletion, name=name, **conditions))
         return self.writing.write(
             WriteOutcome,
             name,

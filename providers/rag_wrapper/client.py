@@ -147,9 +147,9 @@ class WrapperClient:
     ) -> Body:
         """Store documents `{id?, text, metadata?, embedding}` in one transaction, replacing those of the same id.
 
-        With `replace_where`, stored documents that match it and are not among the new ones are deleted. The answer
-        counts created, updated and unchanged ones; `indexed` is False while vector queries do not see them yet. Raises
-        ConflictError when the collection records another model than `embedding_model`.
+        With `replace_where`, stored documents that match it, even all, and are not among the new ones are deleted. The
+        answer counts created, updated and unchanged ones; `indexed` is False while vector queries do not see them yet.
+        Raises ConflictError when the collection records another model than `embedding_model`.
         Embeddings travel as base64 or, for services that do not read that, as arrays of numbers.
         """
         spell = _array if with_arrays else _encoded
@@ -157,7 +157,11 @@ class WrapperClient:
             "POST",
             _collection(name, "documents"),
             {"documents": [document | {"embedding": spell(document["embedding"])} for document in documents]},
-            params=_given(replace_where=_text(replace_where), embedding_model=embedding_model),
+            params=_given(
+                replace_where=_text(replace_where),
+                all=None if replace_where is None else "true",
+                embedding_model=embedding_model,
+            ),
             headers={"Idempotency-Key": idempotency_key or str(uuid.uuid4())},
         )
 

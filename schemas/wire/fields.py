@@ -11,7 +11,7 @@ from marshmallow import ValidationError, fields
 
 from schemas.bounds import MAX_IDS
 from schemas.documents import check_uri, parse_embedding
-from schemas.errors import InvalidInputError
+from schemas.errors import InvalidFilterError, InvalidInputError
 from schemas.metadata import check_collection_metadata, check_metadata
 from schemas.names import MAX_MODEL_CHARACTERS, is_model_name
 from schemas.records import OrderBy, Vector
@@ -210,7 +210,8 @@ def check_ids(ids: Any) -> list[str]:
 def where_from_text(source: str, field: str = "where") -> Where:
     """Return the filter of a query string.
 
-    Raises InvalidInputError, in the words of the contract *storage* ("Invalid JSON filter"), when it is not JSON.
+    Raises InvalidInputError, in the words of the contract *storage* ("Invalid JSON filter"), when it is not JSON, and
+    for null: a client that has lost its filter writes it, and all documents would match.
     """
     try:
         decoded = decode(source, field)
@@ -218,6 +219,8 @@ def where_from_text(source: str, field: str = "where") -> Where:
         raise InvalidInputError(
             f"Invalid '{field}' filter: must be valid JSON", code="invalid_where", field=field
         ) from None
+    if decoded is None:
+        raise InvalidFilterError(f"Invalid '{field}' filter: must be an object, not null", field=field, pointer="")
     return parse_where(decoded, field)
 
 

@@ -22,7 +22,7 @@ from schemas.records import (
     Vector,
 )
 from schemas.storage.outcomes import WriteOutcome
-from schemas.where import Where
+from schemas.where import EVERYTHING, Where
 from wrapper.catalog import reads, stored_bytes
 from wrapper.catalog.contract import GiveWay, PreparedWords, TextIndex, Transaction, WordRow, go_on
 from wrapper.catalog.index_state.adoptions import writable
@@ -30,7 +30,14 @@ from wrapper.catalog.preparing import DocumentWrite, Field, fields_of
 from wrapper.catalog.rows import dump_json
 from wrapper.catalog.words.languages import declared_language
 from wrapper.catalog.words.splitting import heading_of, tags_of, word_row
-from wrapper.catalog.writes import PlannedWrite, canonical, finish, insert_fields, plan_addition
+from wrapper.catalog.writes import (
+    PlannedWrite,
+    canonical,
+    check_that_it_names_some,
+    finish,
+    insert_fields,
+    plan_addition,
+)
 from wrapper.embedding_checks import check_dimension, check_directions
 
 CHANGED_AT_ONCE = 500
@@ -139,17 +146,22 @@ class _MetadataPatch:
         return merged, self.index.prepare(words, give_way)
 
 
-def patching_metadata(name: str, patch: Metadata, *, ids: Sequence[str] | None = None, where: Where) -> DocumentWrite:
+def patching_metadata(
+    name: str, patch: Metadata, *, ids: Sequence[str] | None = None, where: Where, may_match_all: bool = True
+) -> DocumentWrite:
     """Return the write that merges a patch into the metadata of all documents that match and, with `ids`, are of these;
     ids that do not exist are passed over.
 
     Documents that it leaves as they were count as unchanged. It raises InvalidInputError, which names the document,
-    when the metadata of one would exceed its bounds. The first `CHANGED_AT_ONCE` documents are prepared before.
+    when the metadata of one would exceed its bounds, and without `ids` as `check_that_it_names_some` does, unless the
+    filter `may_match_all` or is empty. The first `CHANGED_AT_ONCE` documents are prepared before.
     """
 
     def plan(transaction: Transaction) -> _MetadataPatch:
         collection = writable(transaction, name)
         if ids is None:
+            if not may_match_all and where != EVERYTHING:
+                check_that_it_names_some(transaction, collection, where, "changed")
             places = sorted(reads.all_positions(transaction, collection, where).tolist())
         else:
             places = sorted(each.position for each in reads.by_ids(transaction, collection, ids, where=where).values())

@@ -13,14 +13,10 @@ from typing import Any
 import numpy as np
 import orjson
 
-from schemas.errors import (
-    AlreadyThereError,
-    DocumentExistsError,
-    InvalidInputError,
-)
+from schemas.errors import AlreadyThereError, DocumentExistsError, MatchesEverythingError
 from schemas.records import NO_EXTRAS, Collection, Document, DocumentBatch, Metadata
 from schemas.storage.outcomes import WriteOutcome
-from schemas.where import Where
+from schemas.where import Where, is_met_by_nothing
 from wrapper.catalog import reads, stored_bytes
 from wrapper.catalog.changes import tombstones
 from wrapper.catalog.contract import GiveWay, Row, TextIndex, Transaction
@@ -97,13 +93,14 @@ def plan_addition(
     *,
     on_conflict: str = "replace",
     replace_where: Where | None = None,
+    may_match_all: bool = True,
 ) -> PlannedWrite:
     """Plan to store a batch. `on_conflict` says whether an existing id is replaced whole, skipped, or refused
     (ConflictError).
 
     With `replace_where`, documents that match it and are not in the batch are deleted. A document that is already
     stored in exactly this form counts as unchanged; when all are, the revision stays. Raises InvalidInputError when the
-    dimension is not the collection's.
+    dimension is not the collection's, and as `check_that_it_names_some` does unless the filter `may_match_all`.
     """
     collection = writable(transaction, name)
     if len(batch):
@@ -124,6 +121,8 @@ def plan_addition(
     surplus: list[Row] = []
     if replace_where is not None:
         surplus = _matching(transaction, collection, replace_where, sparing=frozenset(batch.ids))
+        if surplus and not may_match_all:
+            check_that_it_names_some(transaction, collection, replace_where, "stored", "replace_where")
     return PlannedWrite(name, collection, transaction.dialect.text_index, batch, stored, new, changed, surplus)
 
 
@@ -138,16 +137,16 @@ def plan_deletion(
     *,
     ids: Sequence[str] | None = None,
     where: Where | None = None,
-    may_empty: bool = True,
+    may_match_all: bool = True,
 ) -> PlannedWrite:
     """Plan to delete by ids or by filter; ids that do not exist are passed over and not counted.
 
-    Raises InvalidInputError when the filter matches all documents of the collection and `may_empty` is false.
+    Raises MatchesEverythingError when the filter matches all documents of the collection, unless it `may_match_all`.
     """
     collection = writable(transaction, name)
     if where is not None:
-        if not may_empty:
-            _check_that_some_stay(transaction, collection, where)
+        if not may_match_all:
+            check_that_not_all_match(transaction, collection, where, "deleted")
         doomed = _matching(transaction, collection, where)
     else:
         wanted = transaction.dialect.with_ids(list(ids or ()))
@@ -185,15 +184,21 @@ def check_that_none_matches(transaction: Transaction, collection: Collection, wh
         )
 
 
-def _check_that_some_stay(transaction: Transaction, collection: Collection, where: Where) -> None:
+def check_that_not_all_match(
+    transaction: Transaction, collection: Collection, where: Where, done: str, field: str = "where"
+) -> None:
+    """Raise MatchesEverythingError, which says that nothing was `done`, when all documents match."""
     if collection.count and count(transaction, collection.key, where, collection.count) == collection.count:
-        raise InvalidInputError(
-            f"where matches all {collection.count:,} documents of collection '{collection.name}': nothing was deleted. "
-            "With ?all=true it would be",
-            code="matches_everything",
-            field="where",
-            count=collection.count,
-        )
+        raise MatchesEverythingError(collection.name, collection.count, done, field)
+
+
+def check_that_it_names_some(
+    transaction: Transaction, collection: Collection, where: Where, done: str, field: str = "where"
+) -> None:
+    """Raise MatchesEverythingError when all documents match although the filter names nothing that they have. One on
+    what they do have may replace or change all: misspelt, it would match none."""
+    if is_met_by_nothing(where):
+        check_that_not_all_match(transaction, collection, where, done, field)
 
 
 def finish(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 
-from schemas.errors import CollectionNotFoundError, InvalidInputError
+from schemas.errors import CollectionNotFoundError, InvalidInputError, MatchesEverythingError
 from schemas.names import spellings_of_id
 from schemas.records import Collection, Document
 from schemas.storage.erasure import Cleaned, ErasureRequest, Matched, Target, mark_of
@@ -282,13 +282,7 @@ def _gathered(transaction: Transaction, collection: Collection, asked: ErasureRe
         where = EVERYTHING if asked.where is None else asked.where
         gathered.add_matching(transaction, collection, where)
         if asked.user is None and not asked.may_empty and len(gathered.ids) == collection.count > 0:
-            raise InvalidInputError(
-                f"where matches all {collection.count:,} documents of collection '{collection.name}': nothing was "
-                "erased. With all=true it would be",
-                code="matches_everything",
-                field="where",
-                count=collection.count,
-            )
+            raise MatchesEverythingError(collection.name, collection.count, "erased")
         for each in with_beside(transaction, collection)[1:]:
             gathered.add_matching_beside(transaction, collection, each, where)
     return gathered

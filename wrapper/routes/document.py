@@ -16,7 +16,6 @@ from flask import Blueprint, Response, request
 from schemas.records import Document
 from schemas.storage.outcomes import EarlierAnswer
 from schemas.wire.storage.document import (
-    DELETING_ARGUMENTS,
     DELETION,
     EMBEDDED_ARGUMENTS,
     MATCHING_ARGUMENTS,
@@ -26,6 +25,7 @@ from schemas.wire.storage.document import (
     PATCH,
     SEARCH,
     SHOWN_ARGUMENTS,
+    SWEEPING_ARGUMENTS,
     WHOLE_DOCUMENT,
     WRITING_ARGUMENTS,
     added_answer,
@@ -169,16 +169,16 @@ def patch_document(name: str, document_id: str) -> Response:
 
 
 @blueprint.patch("/collections/<name>/documents")
-@declare(Lane.WRITE, body=METADATA_PATCH, if_match=True, waits=True)
+@declare(Lane.WRITE, query=SWEEPING_ARGUMENTS, body=METADATA_PATCH, if_match=True, waits=True)
 def patch_metadata(name: str) -> Response:
     content = read_body()
-    asked = body(content)
+    asked = body(content) | arguments()
     written = store().patch_metadata(name, asked.pop("metadata"), write_options(content), **asked)
     return respond(written, partial(metadata_patched_answer, name), with_index=True)
 
 
 @blueprint.delete("/collections/<name>/documents")
-@declare(Lane.WRITE, query=DELETING_ARGUMENTS, body=DELETION, if_match=True, waits=True)
+@declare(Lane.WRITE, query=SWEEPING_ARGUMENTS, body=DELETION, if_match=True, waits=True)
 def delete_documents(name: str) -> Response:
     asked = arguments()
     content = read_body()

@@ -37,6 +37,7 @@ from schemas.errors import (
     LongHeadersError,
     LongRequestLineError,
     MalformedRequestError,
+    MatchesEverythingError,
     NotFoundError,
     NotRecordedError,
     OwnedByAnotherError,
@@ -69,7 +70,7 @@ log = structlog.get_logger(__name__)
 
 SCOPE_MISSING = "scope_missing"
 """The code of a refusal that another scope would lift; `details.scope` names it."""
-NOTHING_DONE = "matches_everything"
+NOTHING_DONE = MatchesEverythingError.code
 """The code of a refusal whose `details.count` is of documents that are all still there."""
 
 Spelling = Callable[[RagError], dict[str, Any]]

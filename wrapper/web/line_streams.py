@@ -104,6 +104,7 @@ def add_stream(
     *,
     on_conflict: str,
     replace_where: Where | None = None,
+    **_: Any,
 ) -> Written[StreamOutcome]:
     """Store the request's lines.
 

@@ -27,7 +27,11 @@ export interface Embedded {
   /** The model that made the vectors: refused where the collection records another one. */
   embedding_model?: string | undefined;
 }
-export interface Writing extends Embedded {
+export interface Sweeping {
+  /** Whether a filter may match every document although it may do so by mistake. */
+  all?: boolean | undefined;
+}
+export interface Writing extends Embedded, Sweeping {
   on_conflict?: "replace" | "skip" | "error" | undefined;
   /** Delete, in the same transaction, what matches this and is not in the request. */
   replace_where?: Filter | undefined;
@@ -101,8 +105,8 @@ export class Collection {
 
   /** Store documents in one transaction. */
   add(documents: readonly NewDocument[], options: Writing & CallOptions = {}): Promise<Result<"addDocuments">> {
-    const { on_conflict, replace_where, embedding_model, wait, ...call } = options;
-    const query = { on_conflict, replace_where, embedding_model, wait };
+    const { on_conflict, replace_where, all, embedding_model, wait, ...call } = options;
+    const query = { on_conflict, replace_where, all, embedding_model, wait };
     const body = { documents: documents.map(spelt) };
     return this.#requester.body("POST", "/collections/{name}/documents", { ...call, ...this.#path, query, body });
   }
@@ -113,7 +117,7 @@ export class Collection {
    */
   write(
     source: Source<NewDocument | Uint8Array>,
-    options: Omit<Writing, "replace_where"> & Transfer = {},
+    options: Omit<Writing, "replace_where" | "all"> & Transfer = {},
   ): Promise<Result<"addDocuments">> {
     const { on_conflict, embedding_model, wait, ...call } = options;
     const query = { on_conflict, embedding_model, wait };
@@ -157,8 +161,9 @@ export class Collection {
   }
 
   /** Merge into the metadata of all documents that match a filter, or have one of some ids; null removes a key. */
-  updateMany(change: Body<"patchDocuments">, options?: CallOptions): Promise<Result<"patchDocuments">> {
-    return this.#requester.body("PATCH", "/collections/{name}/documents", { ...options, ...this.#path, body: change });
+  updateMany(change: Body<"patchDocuments">, options: Sweeping & CallOptions = {}): Promise<Result<"patchDocuments">> {
+    const { all, ...call } = options;
+    return this.#requester.body("PATCH", "/collections/{name}/documents", { ...call, ...this.#path, query: { all }, body: change });
   }
 
   /** Delete one document; rejects with `document_not_found`. */
@@ -168,7 +173,7 @@ export class Collection {
   }
 
   /** Delete documents by ids or by filter. A filter that matches all of them needs `all`. */
-  remove(which: Body<"deleteDocuments">, options: { all?: boolean } & CallOptions = {}): Promise<Result<"deleteDocuments">> {
+  remove(which: Body<"deleteDocuments">, options: Sweeping & CallOptions = {}): Promise<Result<"deleteDocuments">> {
     const { all, ...call } = options;
     return this.#requester.body("DELETE", "/collections/{name}/documents", { ...call, ...this.#path, query: { all }, body: which });
   }

@@ -48,7 +48,13 @@ class Embedded(Body):
     embedding_model = Text(load_default=None)
 
 
-class Writing(Embedded):
+class Sweeping(Body):
+    """The query string of what deletes or changes documents that match a filter."""
+
+    may_match_all = TruthText(data_key="all", load_default=False)
+
+
+class Writing(Embedded, Sweeping):
     """The query string of a write of documents."""
 
     on_conflict = Choice(ON_CONFLICT, load_default="replace")
@@ -153,12 +159,6 @@ class Deletion(ExactBody):
         return loaded
 
 
-class Deleting(Body):
-    """The query string of a deletion of documents."""
-
-    may_empty = TruthText(data_key="all", load_default=False)
-
-
 class Matching(Body):
     """The query string of a count of documents."""
 
@@ -174,7 +174,7 @@ class Shown(Body):
 # Making a schema costs more than using it, and it keeps no state.
 NEW_DOCUMENTS, PATCH, DELETION, SEARCH = NewDocuments(), Patch(), Deletion(), Search()
 WHOLE_DOCUMENT, METADATA_PATCH = WholeDocument(), MetadataPatch()
-EMBEDDED_ARGUMENTS, WRITING_ARGUMENTS, DELETING_ARGUMENTS = Embedded(), Writing(), Deleting()
+EMBEDDED_ARGUMENTS, WRITING_ARGUMENTS, SWEEPING_ARGUMENTS = Embedded(), Writing(), Sweeping()
 PAGE_ARGUMENTS, MATCHING_ARGUMENTS, SHOWN_ARGUMENTS = Page(), Matching(), Shown()
 
 

@@ -101,6 +101,10 @@ def test_replace_where_deletes_nothing_when_the_documents_are_refused(add, fille
     with unchanged(name):
         assert add(name, [_document(2, embedding=[1.0])], replace_where='{"a": 1}').status_code == 400
         assert add(name, [_document(1)], replace_where='{"a": 1}', on_conflict="error").status_code == 409
+        for where in ("null", "{}", '{"$or": [{"a": 1}, {}]}', '{"$not": {"b": 1}}', '{"b": {"$ne": 1}}'):
+            refused = add(name, [_document(2)], replace_where=where)
+            assert (refused.status_code, refused.json["details"]["field"]) == (400, "replace_where"), where
+    assert add(name, [_document(2)], replace_where="{}", all="true").json["deleted"] == 2
 
 
 METADATA = {

@@ -105,17 +105,18 @@ def test_the_largest_number_of_ids_is_deleted_at_once_and_more_are_refused(delet
 @pytest.mark.parametrize("where", [{"nope": {"$exists": False}}, {"$or": [{"page": 0}, {"page": {"$gt": 0}}]}])
 def test_a_filter_that_matches_everything_empties_a_collection_only_with_all(delete, client, filled, unchanged, where):
     name = filled([numbered_document(number, page=number) for number in range(3)])
+    url, change = f"/collections/{name}/documents", {"where": where, "metadata": {"seen": True}}
+    changed = [client.patch(url, json=change, query_string=query).status_code for query in ({}, {"all": "true"})]
+    assert changed == [400 if "nope" in where else 200, 200]
     with unchanged(name):
-        assert delete(name, {"where": {}}, query_string={"all": "true"}).status_code == 400, (
-            "an empty filter never does"
-        )
+        assert delete(name, {"where": {}}, query_string={"all": "true"}).status_code == 400, "not an empty one"
     for query in ({}, {"all": "false"}):
         with unchanged(name):
             answer = delete(name, {"where": where}, query_string=query)
         assert (answer.status_code, answer.json["code"]) == (400, "matches_everything")
         assert answer.json["details"] == {"field": "where", "count": 3}
         assert "all 3 documents" in answer.json["message"]
-        assert "?all=true" in answer.json["message"]
+        assert "all=true" in answer.json["message"]
     answer = delete(name, {"where": where}, query_string={"all": "true"})
     assert (answer.status_code, answer.json["count"]) == (200, 3)
     assert _ids(client, name) == []

@@ -113,20 +113,22 @@ class DocumentMethods:
         *,
         on_conflict: OnConflict = "replace",
         replace_where: Where | None = None,
+        all_matching: bool = False,
         embedding_model: str | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
         wait: WaitFor | None = None,
     ) -> Exchange[DocumentsAdded]:
         """Store documents in one transaction, replacing those of the same id. With `replace_where`, documents that
-        match it and are not among the new ones are deleted in the same transaction. Raises ConflictError when the
+        match it and are not among the new ones are deleted in the same transaction; one that matches every document
+        without naming what they have needs `all_matching`. Raises ConflictError when the
         collection records another model than `embedding_model`. With `wait="commit"` the answer does not wait for the
         vector index."""
         body = {"documents": [sent(document) for document in documents]}
         path = at("/collections/{}/documents", collection)
         conditions = given(
             {"on_conflict": on_conflict, "replace_where": replace_where, "embedding_model": embedding_model}
-        )
+        ) | _confirmed(all_matching)
         return ask(
             write("POST", path, body, if_match=if_match, idempotency_key=idempotency_key, wait=wait, **conditions)
         )
@@ -232,14 +234,26 @@ class DocumentMethods:
         *,
         where: Where | None = None,
         ids: Sequence[str] | None = None,
+        all_matching: bool = False,
         if_match: str | None = None,
         idempotency_key: str | None = None,
         wait: WaitFor | None = None,
     ) -> Exchange[PatchDocumentsAnswer]:
-        """Merge into the metadata of the documents of a filter or of ids; None removes a key."""
+        """Merge into the metadata of the documents of a filter or of ids; None removes a key. `{}` means all; another
+        filter that matches every document without naming what they have needs `all_matching`."""
         body = {"metadata": metadata, **given({"where": where, "ids": ids})}
         path = at("/collections/{}/documents", collection)
-        return ask(write("PATCH", path, body, if_match=if_match, idempotency_key=idempotency_key, wait=wait))
+        return ask(
+            write(
+                "PATCH",
+                path,
+                body,
+                if_match=if_match,
+                idempotency_key=idempotency_key,
+                wait=wait,
+                **_confirmed(all_matching),
+            )
+        )
 
     @operation
     def put_document(
@@ -293,9 +307,16 @@ class DocumentMethods:
         """Delete by ids (at most 10,000) or by filter. A filter that matches every document needs `all_matching`."""
         path = at("/collections/{}/documents", collection)
         body = given({"ids": None if ids is None else list(ids), "where": where})
-        everything = {"all": True} if all_matching else {}
         return ask(
-            write("DELETE", path, body, if_match=if_match, idempotency_key=idempotency_key, wait=wait, **everything)
+            write(
+                "DELETE",
+                path,
+                body,
+                if_match=if_match,
+                idempotency_key=idempotency_key,
+                wait=wait,
+                **_confirmed(all_matching),
+            )
         )
 
     @operation
@@ -378,3 +399,8 @@ def _only(found: Exchange[list[Document]], document_id: str) -> Exchange[Documen
     if not documents:
         raise NotFoundError(f"Document '{document_id}' not found", code="document_not_found", status=404)
     return documents[0]
+
+
+def _confirmed(all_matching: bool) -> dict[str, Any]:
+    """Return the parameter that lets a filter match every document."""
+    return {"all": True} if all_matching else {}
