@@ -14,7 +14,8 @@ from typing import Any
 
 from schemas.errors import InvalidFilterError
 from schemas.json_pointers import escaped
-from schemas.words.operators import WORDS, hint, meant
+from schemas.metadata import SHOWN_CHARACTERS
+from schemas.words.operators import AROUND_CONDITIONS, hint, meant, other_filter
 from schemas.words.regular_expressions import BadPatternError, compiled
 
 MAX_DEPTH = 64
@@ -126,11 +127,10 @@ TEXT = "$text"
 """What stands for the text of a document in a filter."""
 TEXT_OPERATORS = ("$contains", "$not_contains", "$regex", "$not_regex")
 CHROMA_NAMES = {"#id": ID, "#document": TEXT}
-"""What Chroma's clients call these two, understood on every route. No field of that name can be asked for."""
-LIKE_CHROMA_NAMES = {"chroma:document": "#document"} | {
-    f"#{word}": name for name, own in CHROMA_NAMES.items() for word in f"{own[1:]} {WORDS[own]}".split()
-}
-"""What is taken for one of these names in another spelling, and for no field: a deletion would mean another thing."""
+"""What Chroma's clients call these two, understood on every route. Another name that begins with `#` is no field: taken
+for one that no document has, a misspelt one below a negation would match them all."""
+CHROMA_TEXT = "chroma:document"
+"""What Chroma calls the text where it stores it."""
 NEGATIVE = {"$in": "$nin", "$contains": "$not_contains", "$regex": "$not_regex"}
 """The operators that JSON has for what others find and do not find."""
 ASKED_OTHERWISE = {
@@ -250,6 +250,8 @@ class _Parser:
         """Return the filters that make up this one, if it only joins them by the operator."""
         if not isinstance(source, dict):
             raise self._fault(f"a filter must be an object, not {_kind(source)}", pointer)
+        if said := other_filter(source):
+            raise self._fault(said, pointer)
         if len(source) == 1 and operator in source:
             return self._filters(operator, source[operator], f"{pointer}/{operator}")
         if len(source) != 1 and operator == "$and":
@@ -264,8 +266,11 @@ class _Parser:
 
     def _part(self, key: str, operand: Any, pointer: str, depth: int) -> Where:
         name = CHROMA_NAMES.get(key, key)
-        if name == key and (like := LIKE_CHROMA_NAMES.get(key.lower())):
-            raise self._fault(f"'{key}' is no field: did you mean '{like}'?", pointer)
+        if name == key and (key.startswith("#") or key.lower() == CHROMA_TEXT):
+            likely = TEXT if key[0] != "#" else meant(key[1:], CHROMA_NAMES.values())
+            said = [f"did you mean '{each}'?" for each, own in CHROMA_NAMES.items() if own == likely]
+            said = said or [f"beside fields there are {' and '.join(CHROMA_NAMES)}"]
+            raise self._fault(f"'{key[:SHOWN_CHARACTERS]}' is no field: {said[0]}", pointer)
         if not name.startswith("$"):
             if isinstance(operand, dict):
                 return self._operators(key, operand, pointer, depth + 1)
@@ -376,8 +381,11 @@ class _Parser:
                     raise self._fault(f"$not needs an object with operators, not {_kind(operand)}", pointer)
                 part = self._operators(field, operand, pointer, depth + 1)
                 return negated(part) if is_odd else part
-        said = f": it joins filters, {{{name}: [{{field: …}}, …]}}" if name in LOGICAL else hint(name, OPERATORS)
-        if not name.startswith("$"):
+        joining = meant(name, LOGICAL[:2])
+        said = f": it joins filters, {{{joining}: [{{field: …}}, …]}}" if joining else hint(name, OPERATORS)
+        if not said and field.lower() in AROUND_CONDITIONS:
+            said = f"; conditions are written without '{field}', {{{name}: …}}, and a nested field as '{field}.{name}'"
+        elif not joining and not name.startswith("$"):
             said += f"{' (' if said else '; '}a nested field is written '{field}.{name}'{')' if said else ''}"
             if logical := meant(field, LOGICAL):
                 said += f"; '{field}' is a field: did you mean '{logical}'?"

@@ -54,6 +54,8 @@ class ConditionNames(fields.Field[tuple[str, ...]]):
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, list) or not names or not all(isinstance(each, str) and each for each in names):
             raise ValidationError("must be the name of a field")
+        if any(each.startswith("#") for each in names):
+            raise ValidationError("must be the name of a field, of which none begins with #")
         if len(names) > MAX_CONDITIONS:
             raise ValidationError(f"must name at most {MAX_CONDITIONS} fields")
         return tuple(dict.fromkeys(names))

@@ -130,7 +130,7 @@ def filter_of(source: Any, name: str = "where") -> Where:
     where = parse_where(source, name)
     for leaf in leaves(where):
         field = getattr(leaf, "field", "")
-        if field.startswith(("#", "chroma:")):
+        if field.startswith("chroma:"):
             known = " and ".join(CHROMA_NAMES)
             raise _wrong_filter(f"'{field[:SHOWN_CHARACTERS]}' is no field; beside fields there are {known}", name)
         if leaf in (In(field, ()), HasId(())):

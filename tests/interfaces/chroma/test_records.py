@@ -129,7 +129,7 @@ class TestDelete:
         [
             ({"k": {"$in": []}}, None),
             ({"k": {"$nin": []}}, None),
-            ({"#embedding": {"$ne": 1}}, None),
+            ({"#embedding": {"$ne": 1}}, "/#embedding"),
             ({"chroma:document": {"$ne": "One fox"}}, "/chroma:document"),
             ({"#document": {"$ne": "One fox"}}, "/#document/$ne"),
         ],
