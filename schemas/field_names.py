@@ -47,8 +47,10 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "hnsw:space": ("metric",),
     "hnsw_space": ("metric",),
     "metric_type": ("metric",),
-    "similarity": ("metric",),
-    "configuration": ("metric",),
+    **dict.fromkeys(
+        ("similarity", "configuration", "hnsw", "hnsw_config", "index_params", "vectors_config"), ("metric",)
+    ),
+    **dict.fromkeys(("dim", "size", "vector_size"), ("dimension",)),
     **dict.fromkeys(("where", "filter", "filters", "query_filter", "where_filter", "metadata_filter"), FILTERS),
     "condition": ("conditions", "metadata_condition"),
     **dict.fromkeys(("k", "n", "n_results", "num_results", "max_results", "max_num_results", "top_n"), MOST),
@@ -56,7 +58,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "metadatas": ("metadata",),
     "payload": ("metadata",),
     "vector": ("query_embedding", "embedding"),
-    "vectors": ("query_embedding", "embedding"),
+    "vectors": ("query_embedding", "embedding", "metric"),
     "values": ("embedding",),
     "query_embeddings": ("query_embedding",),
     "query_vector": ("query_embedding",),

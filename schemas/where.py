@@ -14,7 +14,6 @@ from typing import Any
 
 from schemas.errors import InvalidFilterError
 from schemas.json_pointers import escaped
-from schemas.metadata import SHOWN_CHARACTERS
 from schemas.words.operators import AROUND_CONDITIONS, hint, meant, other_filter
 from schemas.words.regular_expressions import BadPatternError, compiled
 
@@ -268,9 +267,9 @@ class _Parser:
         name = CHROMA_NAMES.get(key, key)
         if name == key and (key.startswith("#") or key.lower() == CHROMA_TEXT):
             likely = TEXT if key[0] != "#" else meant(key[1:], CHROMA_NAMES.values())
-            said = [f"did you mean '{each}'?" for each, own in CHROMA_NAMES.items() if own == likely]
-            said = said or [f"beside fields there are {' and '.join(CHROMA_NAMES)}"]
-            raise self._fault(f"'{key[:SHOWN_CHARACTERS]}' is no field: {said[0]}", pointer)
+            near = [f"did you mean '{each}'?" for each, own in CHROMA_NAMES.items() if own == likely]
+            also = near[0] if near else f"beside fields there are {' and '.join(CHROMA_NAMES)}"
+            raise self._fault(f"'{key}' is no field: {also}", pointer)
         if not name.startswith("$"):
             if isinstance(operand, dict):
                 return self._operators(key, operand, pointer, depth + 1)

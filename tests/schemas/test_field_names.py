@@ -35,7 +35,6 @@ BODY = placed(names_of(RETRIEVAL))
         (WRITING_ARGUMENTS, "on_conflcit", "on_conflcit", "on_conflict", ""),
         (NEW_COLLECTION, "nmae", "nmae", "name", ""),
         (QUERY, "k", "k", "top_k", ""),
-        (QUERY, "limit", "limit", "top_k", ""),
         (QUERY, "distance", "distance", "max_distance", ""),
         (SEARCH_REQUEST, "top_k", "top_k", "limit", ""),
         (INGEST, "page_content", "page_content", "text", ""),

@@ -39,7 +39,13 @@ must not delete all of them."""
 
 
 @blueprint.post("/collections")
-@declare(Lane.WRITE, query=CREATING_ARGUMENTS, body=NEW_COLLECTION, waits=True)
+@declare(
+    Lane.WRITE,
+    query=CREATING_ARGUMENTS,
+    body=NEW_COLLECTION,
+    elsewhere={"dimension": "as that of the first document, which sets it"},
+    waits=True,
+)
 def create_collection() -> Response:
     asked = arguments()
     content = read_body()

@@ -44,6 +44,7 @@ WRONG = {
         *(({"name": name}, {"field": "name"}) for name in (None, "", "ab", "a..b", "abc\n", "192.168.1.1", 7, ["a"])),
         *(({"metric": metric}, "metric") for metric in ("euclid", 7, ["l2"])),
         *(({"metadata": metadata}, "metadata") for metadata in ([], "text")),
+        *(({name: 3}, name) for name in ("vectors", "hnsw", "dimension", "dimensions", "size")),
     ],
     "GET /collections": [
         *((f"?limit={limit}", "limit") for limit in ("0", "-1", "x", "1.5")),
