@@ -13,6 +13,7 @@ from interfaces.console.filters import both, having
 from interfaces.console.forms import json_of
 from interfaces.console.wire import RefusedError, Wire, encoded
 from schemas.errors import InvalidInputError
+from schemas.metadata import UNNAMEABLE
 
 FIELDS = ("kind", "source", "tags", "language")
 """The fields of documents that were read from files and texts."""
@@ -59,6 +60,8 @@ def narrowed(where: Any, condition: str) -> Any:
     if not isinstance(said, list) or len(said) != 2 or not isinstance(said[0], str):
         raise InvalidInputError("only must be a JSON array of a field and its value", field="only")
     field, value = said
-    if field.startswith("$"):
-        raise InvalidInputError("only must begin with the name of a field, not an operator", field="only")
+    if field.startswith(UNNAMEABLE):
+        raise InvalidInputError(
+            "only must begin with the name of a field that filters know, not an operator", field="only"
+        )
     return both(where, having(field, value))

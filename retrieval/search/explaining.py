@@ -17,6 +17,7 @@ from schemas.contracts.search import (
     OracleVerdict,
     SearchReceipt,
 )
+from schemas.metadata import UNNAMEABLE
 from schemas.records import Document
 from schemas.where import EVERYTHING, Equals, Where, all_of
 
@@ -111,7 +112,7 @@ class Explainer:
         same = [
             Equals(field, value)
             for field, value in document.metadata.items()
-            if isinstance(value, str | int | float) and "." not in field and not field.startswith("$")
+            if isinstance(value, str | int | float) and "." not in field and not field.startswith(UNNAMEABLE)
         ]
         where, cursor = all_of(self.question.where, *same), None
         while True:

@@ -38,7 +38,7 @@ METADATA = st.recursive(
 # Two fields and a few values, which documents share.
 SHARED_METADATA = st.fixed_dictionaries({}, optional={key: COMMON | st.lists(COMMON, max_size=3) for key in ("a", "b")})
 
-FIELDS = st.sampled_from(PATHS) | TEXTS.filter(lambda text: not text.startswith("$"))
+FIELDS = st.sampled_from(PATHS) | TEXTS.filter(lambda text: not text.startswith(("$", "#")))
 ORDERED = ("$gt", "$gte", "$lt", "$lte")
 OPERATIONS = st.one_of(
     st.tuples(st.sampled_from(("$eq", "$ne", "$contains", "$not_contains")), VALUES),

@@ -17,6 +17,7 @@ from interfaces.console.maps import SHAPES, Map
 from interfaces.console.shown import Vector
 from interfaces.console.wire import RefusedError, WireRequest, encoded, named
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError, PreconditionFailedError
+from schemas.metadata import UNNAMEABLE
 from wrapper.web.error_statuses import status_of
 
 blueprint = Blueprint("collections", __name__, url_prefix="/collections")
@@ -284,7 +285,7 @@ def _fields_of(documents: list[Json]) -> list[str]:
     for each in documents:
         for field, value in each["metadata"].items():
             # No query string names a field with spaces around it, and no filter one that begins like an operator.
-            is_askable = field and field == field.strip() and "," not in field and not field.startswith("$")
+            is_askable = field and field == field.strip() and "," not in field and not field.startswith(UNNAMEABLE)
             if is_askable and isinstance(value, str | int | float | bool | list):
                 counts[field] = counts.get(field, 0) + 1
     return sorted(counts, key=lambda field: -counts[field])
