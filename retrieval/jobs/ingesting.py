@@ -11,13 +11,11 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-import numpy as np
 import structlog
 
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.chunking import SplitDocument, Syntax
 from retrieval.documents.originals import Originals
-from retrieval.ingest.collection_writer import batches
 from retrieval.ingest.drafts import SourceDocument
 from retrieval.ingest.embedding_texts import Embed, TextFailedError, embed_or_name
 from retrieval.ingest.files import GivenFile, source_document, unchanged
@@ -26,6 +24,7 @@ from retrieval.ingest.ingestion import UNCHANGED as STORED_ALREADY
 from retrieval.ingest.ingestion import ingest_document
 from retrieval.ingest.profiles import Chunking, chunking_of, windows_within
 from retrieval.ingest.sources import SNIFFED_BYTES
+from retrieval.jobs.embedded_texts import EmbeddedTexts
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading import DocumentReader, Kind, UnreadableError, kind_of, kind_of_content
@@ -56,8 +55,6 @@ from schemas.settings import RetrievalSettings
 
 log = structlog.get_logger(__name__)
 
-BATCH_TEXTS = 32
-"""The texts of one call of the embedding model: between two calls a job can be cancelled, or its owner's rights end."""
 PAUSES_SECONDS = (1, 2, 5, 10, 30, 60, 120, 300)
 """The pauses before a file is tried again whose failure may pass; after the last one it has failed. A service that
 fails for everybody has the same pauses."""
@@ -135,6 +132,7 @@ class JobWork:
         self._stopping = stopping
         self._record = record
         self._clock = clock
+        self._embedded = EmbeddedTexts()
 
     def run(self, due: DueFile) -> Outcome:
         """Store a file, tell why it failed, or put it aside when the failure may pass, and end its job with the last.
@@ -155,10 +153,12 @@ class JobWork:
                 outcome = self._store(job, file)
             except StoppedError:
                 self._jobs.put_aside(job.id, file)
+                self._embedded.forget((job.id, file.number))
                 raise
         self._jobs.finish(job.id)
         if not self._jobs.is_unfinished(job.id, file.number):
             self._spool.path(job.id, file.number).unlink(missing_ok=True)
+            self._embedded.forget((job.id, file.number))
         return outcome
 
     def _store(self, job: Job, file: JobFile) -> Outcome:
@@ -182,7 +182,7 @@ class JobWork:
 
     def _failed(self, job: Job, progress: _Progress, error: RagError) -> Outcome:
         """Put a file aside whose failure may pass, or tell that it has failed."""
-        tries = progress.file.tries + 1
+        tries = 1 if progress.has_gained else progress.file.tries + 1
         embedding = isinstance(error, EmbeddingFailureError)
         cause = error.__cause__ if embedding and isinstance(error.__cause__, RagError) else error
         # A connection that has to be changed first does not come back.
@@ -255,7 +255,7 @@ class JobWork:
     def _vectors(self, job: Job, progress: _Progress, embedding: EmbeddingProvider, texts: list[str]) -> Vector:
         is_last = progress.file.tries + 1 >= TEXT_TRIES
         ask = partial(embed_or_name, self._embed, embedding, searches=is_last, check=partial(self._check, job))
-        return np.concatenate([ask(batch) for batch in batches(texts, BATCH_TEXTS)])
+        return self._embedded.embed((job.id, progress.file.number), embedding, texts, ask, progress.gain)
 
     def _check(self, job: Job) -> None:
         if self._stopping.is_set() or not self._jobs.is_running(job.id):
@@ -272,6 +272,11 @@ class _Progress:
         self._job_id = job_id
         self._clock = clock
         self._told_at = clock()
+        self.has_gained = False
+
+    def gain(self) -> None:
+        """Note that this try has embedded what none before it had."""
+        self.has_gained = True
 
     def tell(self, **changes: Any) -> None:
         self.file = replace(self.file, **changes)

@@ -1,6 +1,7 @@
 """What the work on jobs makes of their files."""
 
 from dataclasses import replace
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -358,7 +359,7 @@ def test_a_text_that_fails_alone_delays_its_own_file_only_which_fails_after_two_
     assert bad.message.startswith("Chunk 45 (“# Part 44 BAD of part 44. BAD of part 44.")
     assert bad.message.endswith("…”) cannot be embedded: 500 for a text")
     assert {*map(tuple, [*noticed, parts.jobs.failed_texts()])} == {(parts.collection,)}
-    assert len(parts.calls) == 2 + 2 + 5 + 1, "batches, probes, halves, and the text alone"
+    assert len(parts.calls) == 1 + 2 + 5 + 1, "the batch, probes, halves, and the text alone"
 
 
 def test_a_text_that_fails_in_some_company_only_is_tried_as_long_as_a_service_that_is_down(parts, monkeypatch):
@@ -378,6 +379,19 @@ def test_a_text_that_is_refused_or_whose_vector_has_no_direction_is_named_at_onc
     parts.embed = lambda connection, texts: connection.embed(texts) * np.float32([["BAD" not in one] for one in texts])
     for file, code in (refused, "invalid_input"), (parts.ingest(bad).files[0], "zero_vector"):
         assert (file.status, file.code, file.message[:25]) == ("failed", code, "Chunk 45 (“# Part 44 BAD ")
+
+
+def test_a_file_of_more_texts_than_a_service_takes_a_minute_is_stored_in_as_many_tries_as_that_takes(
+    parts, monkeypatch
+):
+    monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (1,))
+    parts.upload(("long.md", LONG))
+    turns = cycle((None, UnavailableError("Busy", error_type="rate_limit")))
+    embeds(parts, lambda texts: next(turns))
+    while (file := parts.run().files[0]).status == "queued":
+        parts.now += 1
+    accepted = [text for texts in parts.calls[::2] for text in texts]
+    assert (file.status, file.chunks, len(accepted), len(parts.calls)) == ("done", 100, len({*accepted}), 7)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,78 @@
+"""The vectors of files whose embedding broke off, so that a service which takes a few texts a minute gets on with every
+try, and embeds none of them twice."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+
+import numpy as np
+
+from providers.embeddings.base import EmbeddingProvider
+from retrieval.ingest.collection_writer import batches
+from schemas.records import Vector
+
+MAX_BYTES = 64 * 1024 * 1024
+"""The most bytes of vectors that wait in memory for another try of their files."""
+BATCH_TEXTS = 32
+"""The texts of one call of the embedding model: between two calls a job can be cancelled, or its owner's rights end."""
+
+FileKey = tuple[str, int]
+"""A job's id, and the number of a file in it."""
+_Known = dict[bytes, Vector]
+
+
+class EmbeddedTexts:
+    """Safe for several threads, each with another file."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._files: OrderedDict[FileKey, tuple[EmbeddingProvider, _Known]] = OrderedDict()
+
+    def embed(
+        self,
+        file: FileKey,
+        embedding: EmbeddingProvider,
+        texts: list[str],
+        ask: Callable[[list[str]], Vector],
+        gained: Callable[[], object],
+    ) -> Vector:
+        """Return a vector for each text of a file. `ask` is asked for those that no try before has embedded, and
+        `gained` is called after each time. Raises what `ask` raises."""
+        known = self._of(file, embedding)
+        parts = []
+        for batch in batches(texts, BATCH_TEXTS):
+            digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in batch]
+            missing = {digest: text for digest, text in zip(digests, batch, strict=True) if digest not in known}
+            if missing:
+                known.update(zip(missing, ask([*missing.values()]), strict=True))
+                gained()
+                self._forget_what_is_too_much()
+            parts += [known[digest] for digest in digests]
+        return np.stack(parts)
+
+    def forget(self, file: FileKey) -> None:
+        with self._lock:
+            self._files.pop(file, None)
+
+    def _of(self, file: FileKey, embedding: EmbeddingProvider) -> _Known:
+        with self._lock:
+            by, known = self._files.pop(file, (embedding, {}))
+            if by is not embedding:  # the connection was changed
+                known = {}
+            self._files[file] = embedding, known
+            return known
+
+    def _forget_what_is_too_much(self) -> None:
+        """Forget files until there is room, those first that were begun longest ago."""
+        with self._lock:
+            while sum(map(_size_bytes, self._files.values())) > self._max_bytes:
+                self._files.popitem(last=False)
+
+
+def _size_bytes(file: tuple[EmbeddingProvider, _Known]) -> int:
+    _, known = file
+    return len(known) * next((each.nbytes for each in known.values()), 0)
