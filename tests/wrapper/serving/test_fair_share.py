@@ -1,16 +1,9 @@
 """A worker leaves connections to the one that has fewer, but not for long."""
 
 import os
-import signal
-import socket
-from contextlib import ExitStack, suppress
-from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
-from tests.durability.processes import workers
-from tests.support.live import eventually
 from tests.wrapper.clock import Clock
 from wrapper.serving.fair_share import LEFT_TO_OTHERS_SECONDS, PAUSE_SECONDS, ConnectionCounts, FairShare
 
@@ -76,51 +69,3 @@ def test_forked_processes_see_each_others_counts():
         os._exit(0)
     os.waitpid(child, 0)
     assert counts.fewest() == 5
-
-
-def test_the_worker_that_has_fewer_gets_the_next_ones_and_one_that_hangs_is_not_waited_for(live):
-    address = urlsplit(live.url)
-    one, other = workers(live)
-    opened = []
-    with ExitStack() as stack:
-
-        def connect(times):
-            for _ in range(times):
-                opened.append(stack.enter_context(socket.create_connection((address.hostname, address.port))))
-            eventually(lambda: taken(one) + taken(other) >= len(opened), complaint=live.tail)
-
-        def taken(pid):
-            return len(_established(address.port) & _sockets(pid))
-
-        def both_accept():
-            connect(1)
-            return taken(one) and taken(other)
-
-        eventually(both_accept, complaint=live.tail)
-        os.kill(other, signal.SIGSTOP)
-        try:
-            connect(40 + taken(other))
-        finally:
-            os.kill(other, signal.SIGCONT)
-        ahead = taken(one) - taken(other)
-        assert ahead >= 20
-        # If they took turns, the lead would stay as it was. A worker that gets no core in time leaves one to the other.
-        for _ in range(10):
-            connect(ahead)
-            if abs(taken(one) - taken(other)) <= ahead / 2:
-                return
-        pytest.fail(f"{taken(one)} and {taken(other)} connections")
-
-
-def _established(port):
-    """Return the inodes of the connections to a port of this machine, on its side."""
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return {row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01"}
-
-
-def _sockets(pid):
-    found = set()
-    for descriptor in os.listdir(f"/proc/{pid}/fd"):
-        with suppress(OSError):
-            found.add(os.readlink(f"/proc/{pid}/fd/{descriptor}").removeprefix("socket:[").removesuffix("]"))
-    return found

@@ -159,9 +159,6 @@ def test_an_answer_that_failed_before_its_head_was_sent_is_only_the_refusal(answ
     assert received(answering.client) == b"HTTP/1.1 500 No\r\n\r\n"
 
 
-needs_glibc = pytest.mark.skipif(freed_memory._c_function("malloc_stats") is None, reason="there is no glibc")
-
-
 def run(script, **environ):
     """Run a script in a process of its own."""
     ours = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
@@ -204,31 +201,6 @@ def test_memory_freed_by_requests_that_may_be_large_is_given_back_once(monkeypat
         gc.enable()
 
 
-TRIMMED = """
-import ctypes, os
-from wrapper.serving.freed_memory import trim
-
-def resident_mb():
-    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
-
-library = ctypes.CDLL(None)
-library.malloc.restype = ctypes.c_void_p
-library.free.argtypes = [ctypes.c_void_p]
-blocks = [library.malloc(3_000) for _ in range(30_000)]
-for each in blocks[:-1]:
-    library.free(each)
-held = resident_mb()
-trim()
-print(held - resident_mb())
-"""
-
-
-@needs_glibc
-def test_what_lies_before_something_that_stays_is_given_back():
-    (given_back_mb,), _ = run(TRIMMED)
-    assert int(given_back_mb) > 50
-
-
 KEPT = """
 import gc
 from wrapper.serving.freed_memory import keep_for_good
@@ -243,41 +215,6 @@ print(gc.isenabled(), gc.get_freeze_count() > was_kept, any(each is kept for eac
 
 def test_what_is_kept_is_left_out_of_the_collections_that_go_on():
     assert run(KEPT)[0] == ["True", "True", "False"]
-
-
-IN_THREADS = """
-import ctypes, threading
-from wrapper.serving.freed_memory import bound_arenas
-
-if "bound_arenas" in COMMAND:
-    bound_arenas()
-library = ctypes.CDLL(None)
-library.malloc.restype = ctypes.c_void_p
-library.free.argtypes = [ctypes.c_void_p]
-all_there = threading.Barrier(8)
-
-def take():
-    all_there.wait()
-    small, large = library.malloc(1000), library.malloc(2_000_000)
-    all_there.wait()
-    library.free(small)
-    library.free(large)
-
-threads = [threading.Thread(target=take) for _ in range(8)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-library.malloc_stats()
-"""
-
-
-@needs_glibc
-def test_threads_share_few_arenas():
-    bound, free = (
-        run(IN_THREADS.replace("COMMAND", repr(command)))[1].count("Arena ") for command in ("bound_arenas", "as it is")
-    )
-    assert bound <= freed_memory.ARENAS < free
 
 
 NUMERIC_WORK = """
