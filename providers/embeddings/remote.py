@@ -16,11 +16,11 @@ import numpy as np
 
 from providers.base import ProviderContext
 from providers.embeddings.base import EmbeddingProvider, UnusableVectorError
-from providers.outbound.call_sizes import Calls, CallSize
+from providers.outbound.call_sizes import Calls, CallSize, by_halves
 from providers.outbound.json_client import Answer, JsonClient, RetryPolicy
 from providers.outbound.refusals import RefusedTextsError
 from providers.outbound.vendor_dialect import VendorDialect
-from schemas.errors import UnavailableError
+from schemas.errors import ConfigurationError, UnavailableError
 from schemas.records import Vector
 
 # OpenAI takes 300,000 tokens per request; a token is seldom less than two bytes.
@@ -107,9 +107,16 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
             raise self._unusable_for(texts[odd], what)
 
     def try_out(self) -> dict[str, Any]:
-        texts = min(TRIED_TEXTS, self._calls.most.texts)
-        self.embed([f"connection test {number}" for number in range(1, texts + 1)])
+        texts = [f"connection test {number}" for number in range(1, min(TRIED_TEXTS, self._calls.most.texts) + 1)]
+        try:
+            self.embed(texts)
+        except (UnavailableError, ConfigurationError) as failure:
+            _, passed = by_halves(texts, self.embed, failure)
+            self.suspect(len(texts), passed)
         return {"model": self.model, "dimension": self.dimension, **self._calls.told()}
+
+    def suspect(self, failed: int, passed: int) -> None:
+        self._calls.suspect(failed, passed)
 
     def _list_of(self, answer: Any, key: str, count: int) -> list[Any]:
         values = answer.get(key) if isinstance(answer, dict) else None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
-from providers.outbound.refusals import RefusedRequestError, is_of_request
+from providers.outbound import deadlines
+from providers.outbound.refusals import RefusedCallError, RefusedRequestError, RefusedTextsError, is_of_request
 from schemas.access.callers import check_acting
+from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 
 RowT = TypeVar("RowT")
 
@@ -19,6 +21,13 @@ LASTS_SECONDS = 86_400.0
 LOOK_SECONDS = 10.0
 """The time after which it is looked up again what other processes have learnt."""
 TEXTS_A_CALL = "max_texts_per_call"
+PROBE = "connection test"
+"""A text that a service takes which takes any."""
+PROBE_SECONDS = 20.0
+"""How long a call may take that finds out what is at fault: the service, a text, or the size of the call."""
+MIN_BYTES = 4_096
+"""No service has a lower limit of bytes: below, it is the number of texts that it limits."""
+FAILURES = (InvalidInputError, UnavailableError, ConfigurationError)
 HOPELESS = 3
 """So many texts refused alone, and none accepted, mean that it is not the texts."""
 _OF_BYTES = re.compile(r"token|context|too large|payload|entity|HTTP 413\)$", re.IGNORECASE)
@@ -101,6 +110,7 @@ class Calls:
         self._anew = anew
         self._clock = clock
         self._learnt: CallSize | None = None
+        self._suspected: int | None = None
         self._looked_at: float | None = None
 
     @property
@@ -136,6 +146,18 @@ class Calls:
         if not answers.rows and answers.refused:
             raise answers.refused[min(answers.refused)]
         return answers
+
+    def suspect(self, failed: int, passed: int) -> None:
+        """Note that a call of so many texts failed, in words that tell no limit, and parts of it passed. Their size is
+        kept when that happens again before as many have passed, since the service may have come back meanwhile; at once
+        by a test of the connection."""
+        size = self.size
+        if passed >= size.texts:
+            return
+        if self._anew or self._suspected is not None:
+            self._keep(replace(size, texts=passed, learnt_at=self._clock()))
+        else:
+            self._suspected = failed
 
     def _ask_in_parts(self, answers: Answers[RowT], places: list[int], most: CallSize) -> None:
         while places:
@@ -212,25 +234,85 @@ class Calls:
     def _learn(self, refusal: RefusedRequestError, accepted: Sequence[CallSize]) -> None:
         size = self.size
         texts, octets = max(each.texts for each in accepted), max(each.bytes for each in accepted)
-        if _OF_BYTES.search(refusal.message):
+        if octets >= MIN_BYTES and _OF_BYTES.search(refusal.message):
             learnt = replace(size, bytes=min(size.bytes, octets), learnt_at=self._clock())
         else:
             learnt = replace(size, texts=min(size.texts, texts), learnt_at=self._clock())
         self._keep(learnt)
 
     def _keep(self, learnt: CallSize) -> None:
-        self._learnt, self._anew = learnt, False
+        self._learnt, self._anew, self._suspected = learnt, False, None
         self._known.keep(self._service, learnt)
 
     def _accepted(self, size: CallSize) -> None:
         learnt = self._learnt
+        if self._suspected is not None and size.texts >= self._suspected:
+            self._suspected = None
         # A long text goes alone, whatever is known.
         if learnt is not None and size.texts > 1 and (size.texts > learnt.texts or size.bytes > learnt.bytes):
             self._learnt = None
             self._known.keep(self._service, None)
 
 
-def _less(texts: int, refusal: RefusedRequestError) -> int:
+def by_halves(
+    texts: Sequence[str],
+    call: Callable[[list[str]], Iterable[RowT]],
+    failure: RagError,
+    named: Callable[[str, RagError], RagError] | None = None,
+) -> tuple[list[RowT], int]:
+    """Return a row for each of several texts of which a call failed, from calls for ever fewer of them, and the number
+    of texts in the largest one.
+
+    It takes a call for each halving, and two for PROBE, beyond those for the parts; each is sent once. Raises `failure`
+    when it is about no text, or the service fails for PROBE too, a refusal then as ConfigurationError; the failure of
+    the first text that fails alone, or is named by `details.index`, or what `named` returns for it; the failure that
+    says that there are too many requests; and UnauthorizedError when the caller may not go on.
+    """
+
+    def once(some: list[str]) -> Iterable[RowT]:
+        check_acting()  # the call before may have taken long
+        with deadlines.within(PROBE_SECONDS), deadlines.single_attempts():
+            return call(some)
+
+    def probe() -> None:
+        try:
+            once([PROBE])
+        except FAILURES as error:
+            if isinstance(failure, InvalidInputError) and "status" in failure.details:
+                raise ConfigurationError(failure.message, **failure.details) from failure
+            raise failure from error
+
+    def fewer(part: Sequence[str], error: RagError) -> int:
+        is_of_many = not isinstance(error, ConfigurationError) or isinstance(error, RefusedCallError)
+        if not is_of_many or error.details.get("error_type") == "rate_limit":
+            raise error
+        place = error.details.get("index", 0 if len(part) == 1 else None)
+        # Whoever names a text without having asked a service, or having others accepted, need not be doubted.
+        is_sure = isinstance(error, RefusedTextsError) or (
+            isinstance(error, InvalidInputError) and "index" in error.details and "status" not in error.details
+        )
+        if not is_sure and (place is not None or error is failure):
+            probe()
+        if place is not None:
+            if named is None:
+                raise error
+            raise named(part[place], error) from error
+        return _less(len(part), error)
+
+    rows: list[RowT] = []
+    size, most = fewer(texts, failure), 0
+    while len(rows) < len(texts):
+        part = list(texts[len(rows) : len(rows) + size])
+        try:
+            rows.extend(once(part))
+        except FAILURES as error:
+            size = fewer(part, error)
+        else:
+            most = max(most, len(part))
+    return rows, most
+
+
+def _less(texts: int, refusal: RagError) -> int:
     """Return of how many texts to make the parts of a call: as many as the service names, if that is not far from half
     of them, else half."""
     named = [int(each) for each in re.findall(r"\d{1,6}", str(refusal.details.get("reason", "")))]

@@ -1,4 +1,4 @@
-"""Deadlines for work that asks other services, set by its caller and kept by every socket and queue on the way."""
+"""Limits for work that asks other services, set by its caller and kept by every socket and queue on the way."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 _ends_at: ContextVar[float] = ContextVar("ends_at", default=math.inf)
+_is_single: ContextVar[bool] = ContextVar("is_single", default=False)
 
 
 @contextmanager
@@ -20,6 +21,21 @@ def within(seconds: float | None) -> Iterator[None]:
         yield
     finally:
         _ends_at.reset(token)
+
+
+@contextmanager
+def single_attempts() -> Iterator[None]:
+    """Have each request that the block makes in this thread sent once, whatever the retry policy."""
+    token = _is_single.set(True)
+    try:
+        yield
+    finally:
+        _is_single.reset(token)
+
+
+def is_single() -> bool:
+    """Return whether requests are sent once only."""
+    return _is_single.get()
 
 
 def seconds_left() -> float:

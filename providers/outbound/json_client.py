@@ -369,7 +369,8 @@ class JsonClient:
 
     def _is_the_end(self, state: RetryCallState) -> bool:
         seconds_left = min(self._network.seconds_left(), deadlines.seconds_left())
-        return state.attempt_number >= self._retry.attempts or state.upcoming_sleep >= seconds_left
+        attempts = 1 if deadlines.is_single() else self._retry.attempts
+        return state.attempt_number >= attempts or state.upcoming_sleep >= seconds_left
 
     def _wait_seconds(self, state: RetryCallState) -> float:
         asked_seconds = self._dialect.asked_wait_seconds(_failure_of(state))

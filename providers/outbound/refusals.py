@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from providers.outbound.redaction import Redactor
-from schemas.errors import InvalidInputError
+from schemas.errors import ConfigurationError, InvalidInputError
 
 MAX_REASON_CHARS = 200
 MAX_SAID_BYTES = 20_000
@@ -50,6 +50,12 @@ class RefusedRequestError(InvalidInputError):
     def names(self, word: str) -> bool:
         """Return whether the service names a field or a value, in whatever spelling (`top_n`, `topN`, `top-n`)."""
         return _letters(word) in _letters(self.said)
+
+
+class RefusedCallError(ConfigurationError):
+    """A service refuses a call by 401, 403 or 404. Where it takes others, with the same key, `refusal` says why."""
+
+    refusal: RefusedRequestError
 
 
 class RefusedTextsError(InvalidInputError):

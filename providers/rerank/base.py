@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 from providers.base import Provider, ProviderContext
 from providers.outbound.answers import UNUSABLE, number, whole
-from providers.outbound.call_sizes import Calls, CallSize
+from providers.outbound.call_sizes import Calls, CallSize, by_halves
 from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.optional_fields import OptionalFields
 from providers.outbound.refusals import RefusedTextsError
 from providers.outbound.vendor_dialect import VendorDialect
-from schemas.errors import InvalidInputError, RagError, UnavailableError
+from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 
 MAX_TEXTS = 1000
 """The most texts of one call; Cohere advises against more."""
@@ -108,7 +108,12 @@ class RerankProvider(Provider):
         """Return the scores that `call` returns for the texts, called for as many as the service takes. Raises
         RefusedTextsError."""
         assert self._calls is not None
-        answers = self._calls.ask(texts, call)
+        try:
+            answers = self._calls.ask(texts, call)
+        except (UnavailableError, ConfigurationError) as failure:
+            scores, passed = by_halves(texts, call, failure)
+            self._calls.suspect(len(texts), passed)
+            return scores
         if answers.refused:
             raise RefusedTextsError(texts, answers.refused, answers.rows)
         return [answers.rows[place] for place in range(len(texts))]

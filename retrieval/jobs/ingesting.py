@@ -189,7 +189,7 @@ class JobWork:
         if not isinstance(cause, UnavailableError | DiskFloorError | NotRecordedError):
             progress.end(FAILED, code=error.code, message=error.message)
             return Outcome.NOTHING
-        if tries > len(PAUSES_SECONDS) or (isinstance(error, TextFailedError) and error.text and tries >= TEXT_TRIES):
+        if tries > len(PAUSES_SECONDS) or (isinstance(error, TextFailedError) and tries >= TEXT_TRIES):
             progress.end(FAILED, code=error.code, message=error.message)
         else:
             log.warning("a file of a job waits", job=job.id, file=progress.file.name, code=error.code, tries=tries)
@@ -253,8 +253,7 @@ class JobWork:
         progress.end(status, chunks=done.chunks, chunks_done=done.chunks, warnings=tuple(done.warnings))
 
     def _vectors(self, job: Job, progress: _Progress, embedding: EmbeddingProvider, texts: list[str]) -> Vector:
-        is_last = progress.file.tries + 1 >= TEXT_TRIES
-        ask = partial(embed_or_name, self._embed, embedding, searches=is_last, check=partial(self._check, job))
+        ask = partial(embed_or_name, self._embed, embedding, check=partial(self._check, job))
         return self._embedded.embed((job.id, progress.file.number), embedding, texts, ask, progress.gain)
 
     def _check(self, job: Job) -> None:

@@ -124,14 +124,15 @@ def test_a_key_that_is_only_refused_when_it_is_used_fails_where_credentials_are_
     assert (failed_stage(report).name, report.error_type) == ("authenticate", "authentication")
 
 
-def test_as_many_texts_are_tried_as_uploads_send_and_the_most_that_are_taken_is_told(models):
-    def at_most_ten(body):
-        return openai_answer(body) if len(body["input"]) <= 10 else Answer(422, b"not more than 10")
-
-    models.routes["/v1/embeddings"] = at_most_ten
+@pytest.mark.parametrize(
+    ("refusal", "most"), [(Answer(422, b"not more than 10"), 10), (Answer(413), 8), (Answer(414), 8), (Answer(200), 8)]
+)
+def test_as_many_texts_are_tried_as_uploads_send_and_the_most_that_are_taken_is_told(models, refusal, most):
+    models.routes["/v1/embeddings"] = lambda body: openai_answer(body) if len(body["input"]) <= 10 else refusal
     report = try_out({"url": f"{models.url}/v1", "model": "m"})
-    assert (report.success, report.details["max_texts_per_call"]) == (True, 10)
-    assert "at most 10 texts a call" in report.stages[-1].message
+    assert report.success
+    assert {each: value for each, value in report.details.items() if "per_call" in each} == {"max_texts_per_call": most}
+    assert f"at most {most} texts a call" in report.stages[-1].message
 
 
 def test_a_server_that_is_busy_for_longer_than_there_is_time_is_not_waited_for():

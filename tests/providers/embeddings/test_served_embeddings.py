@@ -16,6 +16,7 @@ from providers.outbound import vendor_dialect
 from providers.outbound.call_sizes import OwnCallSizes
 from providers.outbound.json_client import RetryPolicy
 from providers.outbound.refusals import RefusedTextsError
+from retrieval.ingest.embedding_texts import embed_or_name
 from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 from tests.support.live import PATIENCE_SECONDS
 from tests.support.model_server import DIMENSION, Answer, as_json, openai_answer, vector
@@ -264,6 +265,34 @@ def test_a_limit_of_texts_or_tokens_is_found_by_halving_and_known_to_all_who_ask
     sharing.now += 60
     connection.embed(texts)
     assert sizes_of(server) == [32, 32], "a test found the limit gone, and all know"
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        *map(Answer, (409, 414, 500, 501, 502, 504)),
+        Answer(body=None),
+        as_json({"error": {"message": "CUDA out of memory. Tried to allocate 2.00 GiB"}}, 500),
+        as_json({"object": "error", "message": "so not"}),
+        as_json({"data": [{"embedding": [1.0] * DIMENSION}] * 10}),
+    ],
+)
+def test_a_limit_that_no_words_tell_is_found_by_halving_in_few_calls_and_known_when_it_shows_again(
+    server, sharing, failure
+):
+    server.routes["/v1/embeddings"] = lambda body: openai_answer(body) if len(body["input"]) <= 10 else failure
+    texts, connections = [f"text {number:02}" for number in range(32)], [sharing(), sharing()]
+    for connection, is_known in ((0, False), (1, False), (0, False), (0, True), (1, True)):
+        if is_known:
+            sharing.now += 60
+        vectors = embed_or_name(lambda asked, some: asked.embed(some), connections[connection], texts)
+        np.testing.assert_array_equal(vectors, [vector(text) for text in texts])
+        sizes = sizes_of(server)
+        whole = sizes.count(32)
+        assert sizes == ([] if is_known else [32] * whole + [1, 16]) + [8, 8, 8, 8]
+        assert whole <= 4
+    server.routes["/v1/embeddings"] = openai_answer
+    assert "max_texts_per_call" not in sharing(is_trial=True).try_out()
 
 
 def strings_only(status, refusal):

@@ -94,7 +94,7 @@ def test_each_protocol_is_asked_in_its_own_words_and_a_server_need_not_sort(conn
 )
 def test_scores_that_do_not_fit_the_texts_make_an_answer_unusable(connect, server, scores):
     connection = connect()
-    server.script = [(200, listed(connection, scores))]
+    server.script = [(200, listed(connection, scores))] * 2
     with pytest.raises(UnavailableError) as caught:
         connection.rerank(QUERY, TEXTS)
     assert caught.value.code == "answer_unusable"
@@ -108,7 +108,7 @@ OTHER_SHAPES = (None, 7, "scores", {}, {"results": None}, {"results": {}}, [None
 
 @pytest.mark.parametrize("answer", [*OTHER_SHAPES, *NO_JSON])
 def test_an_answer_of_another_shape_or_without_json_is_unusable(connect, server, answer):
-    server.script = [(200, answer)]
+    server.script = [(200, answer)] * 2
     with pytest.raises(UnavailableError, match="not JSON" if answer in NO_JSON else None) as caught:
         connect().rerank(QUERY, TEXTS)
     assert answer in NO_JSON or caught.value.code == "answer_unusable"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from retrieval.documents.originals import Originals
-from retrieval.ingest import embedding_texts, identity
+from retrieval.ingest import identity
 from retrieval.ingest.files import GivenFile, ingest_file
 from retrieval.ingest.profiles import chunking_of
 from retrieval.jobs import ingesting
@@ -359,16 +359,14 @@ def test_a_text_that_fails_alone_delays_its_own_file_only_which_fails_after_two_
     assert bad.message.startswith("Chunk 45 (“# Part 44 BAD of part 44. BAD of part 44.")
     assert bad.message.endswith("…”) cannot be embedded: 500 for a text")
     assert {*map(tuple, [*noticed, parts.jobs.failed_texts()])} == {(parts.collection,)}
-    assert len(parts.calls) == 1 + 2 + 5 + 1, "the batch, probes, halves, and the text alone"
+    assert len(parts.calls) == 1 + 2 + 7, "the batch, probes, and parts down to the text alone"
 
 
-def test_a_text_that_fails_in_some_company_only_is_tried_as_long_as_a_service_that_is_down(parts, monkeypatch):
-    monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (0, 0, 0))
-    parts.upload(("long.md", LONG))
-    embeds(parts, lambda texts: UnavailableError("Too much") if len(texts) == 32 else None)
-    [file] = parts.run().files
-    assert (file.status, file.code, parts.calls.count([embedding_texts.PROBE])) == ("failed", "text_not_embedded", 4)
-    assert file.message == "Some chunk of it cannot be embedded: Too much"
+def test_a_size_at_which_the_service_fails_is_halved_and_what_passes_stored(parts):
+    embeds(parts, lambda texts: UnavailableError("Too much") if len(texts) > 10 else None)
+    [file] = parts.ingest(("long.md", LONG)).files
+    assert (file.status, file.chunks) == ("done", 100)
+    assert list(map(len, parts.calls)) == [32, 1, 16, 8, 8, 8, 8] * 3 + [4]
 
 
 def test_a_text_that_is_refused_or_whose_vector_has_no_direction_is_named_at_once(parts):
