@@ -46,8 +46,8 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
     """Asks for at most `batch_size` texts (and half a megabyte of text) at a time, one request after the other, and for
     fewer where the service turns out to take fewer.
 
-    The configuration's `timeout_seconds` limits each silence of the server, not the whole answer. `sleep` and `clock`
-    (seconds since the epoch, for Retry-After dates) serve the retries.
+    The configuration's `timeout_seconds` limits each silence of the server, not the whole answer. `sleep`, `clock`
+    (seconds since the epoch, for Retry-After dates) and `monotonic` serve the retries.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
         retry: RetryPolicy | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(config, context)
         self._service = JsonClient(
@@ -69,6 +70,7 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
             timeout_seconds=self.config["timeout_seconds"],
             retry=retry,
             sleep=sleep,
+            monotonic=monotonic,
         )
         self._calls = Calls(
             (self.kind, self.id, self.config["url"], self.model),

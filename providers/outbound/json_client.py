@@ -14,7 +14,6 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import orjson
 import requests
-from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from providers.outbound import deadlines
 from providers.outbound.addresses import split_url
@@ -41,7 +40,7 @@ class RetryPolicy:
     attempts: int = 3
     first_wait_seconds: float = 0.5  # doubles with each attempt
     jitter: float = 0.5  # up to this share of a wait is added at random
-    longest_wait_seconds: float = 30.0  # a longer wait that the service asks for is left to the caller
+    longest_wait_seconds: float = 2.0  # a longer wait that the service asks for is left to the caller
 
     def wait_seconds(self, attempt: int) -> float:
         """Return the seconds to wait after an attempt, counted from 1."""
@@ -98,19 +97,19 @@ class Dialect(ABC):
         """Return the error to raise for a JSON object that tells an error in the middle of an answer, likewise."""
 
     @abstractmethod
-    def may_pass(self, error: BaseException) -> bool:
+    def may_pass(self, error: RagError) -> bool:
         """Return whether another attempt may cure a failure."""
 
     @abstractmethod
-    def asked_wait_seconds(self, error: BaseException | None) -> float | None:
-        """Return how long the service asks to be left alone, None when it does not say."""
+    def asked_wait_seconds(self, error: RagError) -> float | None:
+        """Return how long the service is to be left alone before another attempt, None when it does not matter."""
 
     def rest_seconds(self, error: RagError) -> float:
-        """Return how long the service is to be left alone after all attempts have failed."""
+        """Return how long the service is to be left alone by everybody after a failure."""
         return 0.0
 
     @abstractmethod
-    def log_retry(self, error: BaseException | None, attempt: int) -> None:
+    def log_retry(self, error: RagError, attempt: int) -> None:
         """Log that a request is about to be sent again."""
 
 
@@ -120,7 +119,8 @@ class JsonClient:
     Failures are told by the service's `dialect`. `timeout_seconds` limits each silence of the service, which is not
     asked again after one; a whole answer may take `ANSWER_PATIENCE` times as long, except a stream, which may take any
     time. A request that fails in passing is sent again by the retry policy, so send only what may be repeated. While
-    the dialect has the service rest, requests fail as the last one did, and nothing is sent.
+    the dialect has the service rest, all attempts fail as the last one did, and nothing is sent.
+    `sleep` and `monotonic` (seconds) serve that.
 
     The key travels in one header, by default `Authorization: Bearer`. Neither the key nor what `redactor` knows appears
     in an error or a log line. Redirects are not followed: they could carry texts and key to a host nobody configured.
@@ -138,6 +138,7 @@ class JsonClient:
         timeout_seconds: float = 120.0,
         retry: RetryPolicy | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         split_url(url)
         self._url = url.rstrip("/")
@@ -149,6 +150,7 @@ class JsonClient:
         self._timeout_seconds = timeout_seconds
         self._retry = retry or dialect.retry
         self._sleep = sleep
+        self._monotonic = monotonic
         self._resting: tuple[float, RagError] | None = None
         self._session = network.session(self._url)
         self._session.headers.update(dialect.headers)
@@ -253,25 +255,36 @@ class JsonClient:
         return self._attempted(self._accepted, method, path, payload, **options)
 
     def _attempted(self, ask: Callable[..., T], *how: Any, **options: Any) -> T:
-        """Return what `ask` returns, asked again by the retry policy."""
-        resting = self._resting
-        if resting is not None and time.monotonic() < resting[0]:
-            raise copy.copy(resting[1])
-        retrying = Retrying(
-            stop=self._is_the_end,
-            wait=self._wait_seconds,
-            retry=retry_if_exception(self._is_worth_another_attempt),
-            sleep=self._sleep,
-            before_sleep=self._log_retry,
-            reraise=True,
-        )
-        try:
-            return retrying(ask, *how, **options)
-        except RagError as error:
-            seconds = self._dialect.rest_seconds(error)
-            if seconds:
-                self._resting = time.monotonic() + seconds, copy.copy(error)
-            raise
+        """Return what `ask` returns, asked again by the retry policy. Raises the failure that has the service rest,
+        also when another thread met it."""
+        attempts = 1 if deadlines.is_single() else self._retry.attempts
+        attempt = 0
+        while True:
+            attempt += 1
+            resting = self._resting
+            if resting is not None and self._monotonic() < resting[0]:
+                raise copy.copy(resting[1])
+            try:
+                return ask(*how, **options)
+            except RagError as error:
+                wait_seconds = self._wait_seconds(error, attempt)
+                rest_seconds = self._dialect.rest_seconds(error)
+                if rest_seconds:
+                    self._resting = self._monotonic() + rest_seconds, copy.copy(error)
+                seconds_left = min(self._network.seconds_left(), deadlines.seconds_left())
+                if attempt >= attempts or wait_seconds is None or wait_seconds >= seconds_left:
+                    raise
+                self._dialect.log_retry(error, attempt)
+            self._sleep(wait_seconds)
+
+    def _wait_seconds(self, error: RagError, attempt: int) -> float | None:
+        """Return the seconds to wait after an attempt, None when there is to be no other."""
+        if not self._dialect.may_pass(error):
+            return None
+        asked_seconds = self._dialect.asked_wait_seconds(error)
+        if asked_seconds is None:
+            return self._retry.wait_seconds(attempt)
+        return asked_seconds if asked_seconds <= self._retry.longest_wait_seconds else None
 
     def _accepted(self, method: str, path: str, payload: bytes | None, **options: Any) -> Answer:
         answer = self._ask(method, path, payload, **options)
@@ -360,25 +373,3 @@ class JsonClient:
 
     def _refusal(self, answer: Answer) -> RagError:
         return self._dialect.refused(answer, self._redact, has_key=self._has_key)
-
-    def _is_worth_another_attempt(self, error: BaseException) -> bool:
-        if not self._dialect.may_pass(error):
-            return False
-        asked_seconds = self._dialect.asked_wait_seconds(error)
-        return asked_seconds is None or asked_seconds <= self._retry.longest_wait_seconds
-
-    def _is_the_end(self, state: RetryCallState) -> bool:
-        seconds_left = min(self._network.seconds_left(), deadlines.seconds_left())
-        attempts = 1 if deadlines.is_single() else self._retry.attempts
-        return state.attempt_number >= attempts or state.upcoming_sleep >= seconds_left
-
-    def _wait_seconds(self, state: RetryCallState) -> float:
-        asked_seconds = self._dialect.asked_wait_seconds(_failure_of(state))
-        return self._retry.wait_seconds(state.attempt_number) if asked_seconds is None else asked_seconds
-
-    def _log_retry(self, state: RetryCallState) -> None:
-        self._dialect.log_retry(_failure_of(state), state.attempt_number)
-
-
-def _failure_of(state: RetryCallState) -> BaseException | None:
-    return state.outcome.exception() if state.outcome else None

@@ -27,7 +27,7 @@ ErrorT = TypeVar("ErrorT", bound=RagError)
 # 64 texts of 4,096 numbers are about 6 MB as JSON; a body far beyond that answers nothing that is asked here.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 REST_SECONDS, MAX_REST_SECONDS = 2.0, 30.0
-"""How long a service that has too many requests is left alone when it does not say, and at most."""
+"""How long a service that has too many requests is left alone when it says nothing of use, and at most."""
 _NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 _BAD_REQUEST = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
 
@@ -103,9 +103,10 @@ class VendorDialect(Dialect):
             error = self._error(_PassingError, what, "unknown", status=status, reason=reason)
         else:
             return self._error(UnavailableError, what, "unknown", status=status, reason=reason)
-        error.wait_seconds = _retry_after_seconds(answer.headers.get("Retry-After"), self._clock())
-        if error.wait_seconds is not None:
-            error.retry_after_seconds = max(1, math.ceil(error.wait_seconds))
+        header = answer.headers.get("Retry-After")
+        if header is not None or status == HTTPStatus.TOO_MANY_REQUESTS:
+            error.wait_seconds = _retry_after_seconds(header, self._clock())
+            error.retry_after_seconds = math.ceil(error.wait_seconds)
         return error
 
     def broken_off(self, content: bytes, redact: Redactor) -> RagError:
@@ -114,19 +115,16 @@ class VendorDialect(Dialect):
             UnavailableError, f"broke its answer off{f': {reason}' if reason else ''}", "unknown", reason=reason
         )
 
-    def may_pass(self, error: BaseException) -> bool:
+    def may_pass(self, error: RagError) -> bool:
         return isinstance(error, _PassingError)
 
-    def asked_wait_seconds(self, error: BaseException | None) -> float | None:
+    def asked_wait_seconds(self, error: RagError) -> float | None:
         return error.wait_seconds if isinstance(error, _PassingError) else None
 
     def rest_seconds(self, error: RagError) -> float:
-        if not isinstance(error, _PassingError):
-            return 0.0
-        usual = REST_SECONDS if error.details["error_type"] == "rate_limit" else 0.0
-        return min(max(error.wait_seconds or 0.0, usual), MAX_REST_SECONDS)
+        return min(self.asked_wait_seconds(error) or 0.0, MAX_REST_SECONDS)
 
-    def log_retry(self, error: BaseException | None, attempt: int) -> None:
+    def log_retry(self, error: RagError, attempt: int) -> None:
         log.warning("request is repeated", provider=self._provider, attempt=attempt, reason=str(error))
 
     def _error(self, kind: type[ErrorT], what: str, error_type: str, **details: Any) -> ErrorT:
@@ -134,21 +132,19 @@ class VendorDialect(Dialect):
 
 
 class _PassingError(UnavailableError):
-    """A failure that another attempt may cure. `wait_seconds` is what the service asked for, None when it did not."""
+    """A failure that another attempt may cure, after `wait_seconds` where the service is to be left alone."""
 
     wait_seconds: float | None = None
 
 
-def _retry_after_seconds(header: str | None, now: float) -> float | None:
-    """Return the seconds to wait by a Retry-After header, which is a number or a date (RFC 9110, 10.2.3); None when it
-    cannot be read."""
-    if header is None:
-        return None
+def _retry_after_seconds(header: str | None, now: float) -> float:
+    """Return the seconds to wait by a Retry-After header, which is a number or a date (RFC 9110, 10.2.3), or as usual
+    where it cannot be read or is over."""
     try:
-        seconds = float(header)
+        seconds = float(header or "")
     except ValueError:
         try:
-            seconds = parsedate_to_datetime(header).timestamp() - now
+            seconds = parsedate_to_datetime(header or "").timestamp() - now
         except (ValueError, OverflowError):
-            return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
+            return REST_SECONDS
+    return seconds if math.isfinite(seconds) and seconds > 0 else REST_SECONDS

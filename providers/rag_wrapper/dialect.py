@@ -184,15 +184,15 @@ class WrapperDialect(Dialect):
     def broken_off(self, content: bytes, redact: Redactor) -> RagError:
         return self.refused(Answer(HTTPStatus.SERVICE_UNAVAILABLE, {}, content), redact, has_key=False)
 
-    def may_pass(self, error: BaseException) -> bool:
+    def may_pass(self, error: RagError) -> bool:
         return isinstance(error, UnavailableError) and error.code not in (_TIMEOUT, _TOO_LARGE, UNUSABLE)
 
-    def asked_wait_seconds(self, error: BaseException | None) -> float | None:
-        asked = error.details.get("retry_after_seconds") if isinstance(error, RagError) else None
+    def asked_wait_seconds(self, error: RagError) -> float | None:
+        asked = error.details.get("retry_after_seconds")
         # The service's own details may hold any value under this name.
         return min(max(0.0, float(asked)), LONGEST_WAIT_SECONDS) if isinstance(asked, int | float) else None
 
-    def log_retry(self, error: BaseException | None, attempt: int) -> None:
+    def log_retry(self, error: RagError, attempt: int) -> None:
         """Log nothing: commands ask by this client too, and their output is for people."""
 
 

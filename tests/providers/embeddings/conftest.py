@@ -36,7 +36,7 @@ def ollama(server, waits):
 
 
 def _builder(kind, url, waits):
-    how = {"sleep": waits.append, "clock": lambda: 1_000_000_000.0}
+    how = {"sleep": waits.append, "clock": lambda: 1_000_000_000.0, "monotonic": lambda: sum(waits)}
     with ExitStack() as opened:
         yield lambda *, retry=None, **config: opened.enter_context(kind({"url": url, **config}, retry=retry, **how))
 
