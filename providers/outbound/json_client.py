@@ -76,6 +76,10 @@ class Dialect(ABC):
         """Return the headers of a single request, beside those of all."""
         return {}
 
+    def is_accepted(self, answer: Answer) -> bool:
+        """Return whether an answer is no refusal and no failure."""
+        return answer.is_ok
+
     @abstractmethod
     def parsed(self, answer: Answer) -> Any:
         """Return the JSON of an answer. Raises RagError when it holds none."""
@@ -90,7 +94,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def refused(self, answer: Answer, redact: Redactor, *, has_key: bool) -> RagError:
-        """Return the error to raise for an answer whose status is not 2xx, without anything that `redact` knows."""
+        """Return the error to raise for an answer that is not accepted, without anything that `redact` knows."""
 
     @abstractmethod
     def broken_off(self, content: bytes, redact: Redactor) -> RagError:
@@ -288,7 +292,7 @@ class JsonClient:
 
     def _accepted(self, method: str, path: str, payload: bytes | None, **options: Any) -> Answer:
         answer = self._ask(method, path, payload, **options)
-        if not answer.is_ok:
+        if not self._dialect.is_accepted(answer):
             raise self._refusal(answer)
         return answer
 

@@ -4,62 +4,72 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from contextlib import nullcontext
 from typing import Any
 
+from providers.outbound import deadlines
 from providers.outbound.json_client import JsonClient
-from providers.outbound.refusals import RefusedRequestError
+from providers.outbound.refusals import RefusedCallError, RefusedRequestError
+from schemas.errors import RagError, UnavailableError
 
 _IS_VAGUE = re.compile(
     "^$|param|field|argument|extra|permitted|propert|encod|format|validation|(bad|invalid) request|unprocessable",
     re.IGNORECASE,
 )
+_CRASHED = 500
+_SAYS_NOTHING = re.compile(r"^(internal server error\.?)?$", re.IGNORECASE)
 
 
 class OptionalFields:
     """Sends requests with fields that only make the answer better, for several threads.
 
     A field counts as refused when the service names it or its value; before a first request was accepted, also when
-    what it says may be about any field, unless the field is one of `if_named`. `refused` has the service's refusal of
-    each field that is left out: since a request without it was accepted, or it was named where a list of texts was
-    refused as well, which takes another request.
+    what it says may be about any field, or it fails (500) and says nothing, unless the field is one of `if_named`.
+    `refused` has the service's refusal of each field that is left out: since a request without it was accepted, or it
+    was named where a list of texts was refused as well, which takes another request.
     """
 
     def __init__(self, service: JsonClient, if_named: Collection[str] = ()) -> None:
         self._service = service
         self._if_named = if_named
         self._has_answered = False
-        self.refused: Mapping[str, RefusedRequestError] = {}
+        self.refused: Mapping[str, RagError] = {}
 
     def post(self, path: str, body: Mapping[str, Any], optional: Mapping[str, Any]) -> Any:
         """Send the body with the optional fields and return the answer. Raises what `JsonClient.post` raises, and the
         last refusal when it is about something else."""
-        refused = dict(self.refused)
+        refused, failure = dict(self.refused), None
         while True:
             fields = {name: value for name, value in optional.items() if name not in refused}
             try:
-                answer = self._service.post(path, {**body, **fields})
-            except RefusedRequestError as refusal:
-                doubted = self._doubted(fields, refusal)
+                with nullcontext() if failure is None else deadlines.single_attempts():
+                    answer = self._service.post(path, {**body, **fields})
+            except (RefusedRequestError, RefusedCallError, UnavailableError) as error:
+                if failure is not None:
+                    raise failure from error
+                doubted = self._doubted(fields, error)
                 if not doubted:
-                    if refusal.wants_string:
+                    if isinstance(error, RefusedRequestError) and error.wants_string:
                         self.refused = refused
                     raise
-                refused |= dict.fromkeys(doubted, refusal)
+                failure = error if isinstance(error, UnavailableError) else None
+                refused |= dict.fromkeys(doubted, error)
             else:
                 self.refused, self._has_answered = refused, True
                 return answer
 
-    def _doubted(self, fields: Mapping[str, Any], refusal: RefusedRequestError) -> list[str]:
-        named = [
-            name
-            for name, value in fields.items()
-            if refusal.names(name) or (isinstance(value, str) and refusal.names(value))
-        ]
-        if (
-            named
-            or self._has_answered
-            or refusal.wants_string
-            or not _IS_VAGUE.search(str(refusal.details.get("reason", "")))
-        ):
-            return named
-        return [name for name in fields if name not in self._if_named]
+    def _doubted(self, fields: Mapping[str, Any], error: RagError) -> list[str]:
+        refusal = error.refusal if isinstance(error, RefusedCallError) else error
+        reason = str(error.details.get("reason", ""))
+        if isinstance(refusal, RefusedRequestError):
+            named = [
+                name
+                for name, value in fields.items()
+                if refusal.names(name) or (isinstance(value, str) and refusal.names(value))
+            ]
+            if named or refusal is not error or refusal.wants_string:
+                return named
+            is_vague = _IS_VAGUE.search(reason)
+        else:
+            is_vague = _SAYS_NOTHING.search(reason) if error.details.get("status") == _CRASHED else None
+        return [name for name in fields if name not in self._if_named] if is_vague and not self._has_answered else []

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from html import unescape
+from http import HTTPStatus
 from typing import Any
 
 import orjson
 
-from providers.outbound.redaction import Redactor
+from providers.outbound.redaction import MASK, MIN_SECRET_CHARS, Redactor
 from schemas.errors import ConfigurationError, InvalidInputError
 
 MAX_REASON_CHARS = 200
@@ -19,13 +20,19 @@ MAX_DEPTH = 6
 MAX_FAULTS = 20
 _SENTENCES = ("message", "msg", "detail", "details", "error", "error_description", "title", "status", "reason", "code")
 _OF_REQUEST = re.compile(
-    r"base64|encoding[\W_]?format|\bfloat encoding|\bbatch[ _]size"
+    r"base64|encoding[\W_]?format|\bfloat encoding|\bbatch[ _]size|keyword argument|\btop_?n\b"
     r"|too (many|large|long)( \w+)? (input|text|document|sequence|token|item|batch)"
     r"|\b(input|prompt|text|batch|sequence|document|content|payload|token)s?"
     r"( (length|size|count|is|are|\(?\d+( tokens?)?\)?))* (too (many|large|long|big)|exceeds?\b|(larger|longer) than)",
     re.IGNORECASE,
 )
 """The words of a failure (5xx) that is about what was sent: the size of a call, or base64. A list is another such."""
+_TOO_LARGE = re.compile(
+    r"\b(request|input|prompt|batch|payload|body)s?( (is|are))? too (large|long|big)|\bmust be (reduced|shortened)"
+    r"|\breduce (the|your) (input|prompt|batch|length|size|number)",
+    re.IGNORECASE,
+)
+_LIMIT_AND_REQUESTED = re.compile(r"\blimit\W+(\d+)\b.*\brequested\W+(\d+)\b", re.IGNORECASE)
 _WANTS_STRING = re.compile(
     r"(valid|be an?|expect(s|ed)?( an?)?|of type|type is|(only|single|one)( an?)?( single)?) [\"'`]?string\b"
     r"|java\.lang\.String|\bstr type expected|(received|unmarshal|deserialize) (an? )?(array|list|sequence)\b"
@@ -33,12 +40,13 @@ _WANTS_STRING = re.compile(
     re.IGNORECASE,
 )
 _OF_LISTS = re.compile(r"(array|list|sequence)s? of ", re.IGNORECASE)
+_STATUSES = ("code", "status", "status_code")
 _HTML_TITLE = re.compile(r"<title[^>]*>(.*?)</title>|<h1[^>]*>(.*?)</h1>", re.IGNORECASE | re.DOTALL)
 
 
 class RefusedRequestError(InvalidInputError):
-    """A service refuses a request: by 400, 413, 422, or by a 5xx that `is_of_request`. `said` is all that it said,
-    without secrets; nobody is shown it."""
+    """A service refuses a request: by 400, 413, 422 and the like, by a 5xx that `is_of_request`, or a 429 that
+    `is_too_large`. `said` is all that it said, without secrets; nobody is shown it."""
 
     said: str = ""
 
@@ -94,6 +102,35 @@ def named_text(texts: Sequence[str], place: int, field: str = "texts") -> str:
 def is_of_request(words: str) -> bool:
     """Return whether the words of a failure say that the request was at fault, which no repetition cures."""
     return _OF_REQUEST.search(words) is not None or wants_string(words)
+
+
+def is_too_large(words: str) -> bool:
+    """Return whether too many requests (429) means that one alone is beyond the limit, so that waiting does not help:
+    “Limit 100, Requested 640”."""
+    found = _LIMIT_AND_REQUESTED.search(words)
+    return _TOO_LARGE.search(words) is not None or (found is not None and int(found[2]) > int(found[1]))
+
+
+def told_status(content: bytes) -> int | None:
+    """Return the HTTP status that an error has which is answered as a success (200 when it says none), None when an
+    answer is no error."""
+    if len(content) > MAX_SAID_BYTES or b'"error"' not in content:
+        return None
+    try:
+        answer = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
+    error = answer.get("error") if isinstance(answer, dict) else None
+    if not error and not (isinstance(answer, dict) and answer.get("object") == "error"):
+        return None
+    told = [str(members.get(name)) for members in (error, answer) if isinstance(members, dict) for name in _STATUSES]
+    return next((int(each) for each in told if re.fullmatch("[45][0-9]{2}", each)), HTTPStatus.OK)
+
+
+def without_parts(words: str, redact: Redactor) -> str:
+    """Return a service's words without those that have a part of what `redact` knows: of a key, some quote an end."""
+    parts = {value[at : at + MIN_SECRET_CHARS] for value in redact.values for at in range(len(value) - 3)}
+    return " ".join(MASK if any(part in word for part in parts) else word for word in words.split())
 
 
 def wants_string(words: str) -> bool:

@@ -14,10 +14,20 @@ import requests
 import structlog
 
 from providers.outbound import deadlines
+from providers.outbound.answers import UNUSABLE
 from providers.outbound.http_sessions import ANSWER_PATIENCE, AnswerTimeout, is_read_timeout
 from providers.outbound.json_client import Answer, Dialect
 from providers.outbound.redaction import Redactor
-from providers.outbound.refusals import RefusedRequestError, all_said, is_of_request, reason_in
+from providers.outbound.refusals import (
+    RefusedCallError,
+    RefusedRequestError,
+    all_said,
+    is_of_request,
+    is_too_large,
+    reason_in,
+    told_status,
+    without_parts,
+)
 from schemas.errors import ConfigurationError, RagError, UnavailableError
 
 log = structlog.get_logger(__name__)
@@ -28,15 +38,17 @@ ErrorT = TypeVar("ErrorT", bound=RagError)
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 REST_SECONDS, MAX_REST_SECONDS = 2.0, 30.0
 """How long a service that has too many requests is left alone when it says nothing of use, and at most."""
+_OF_KEY = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
-_BAD_REQUEST = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
+_BAD_REQUEST = (400, 413, 414, 415, 422, 431, 451)
 
 
 class VendorDialect(Dialect):
     """Sentences call the service "the {noun} '{provider}'". `clock` is seconds since the epoch, for Retry-After dates.
 
-    UnavailableError: network, timeout, 429, 5xx; timeouts are not repeated. ConfigurationError: 401, 403, 404,
-    redirects, broken TLS. RefusedRequestError: 400, 413, 422, and 5xx whose words are about the request.
+    UnavailableError: network, timeout, 429, 5xx; timeouts are not repeated. ConfigurationError: redirects, broken TLS,
+    and RefusedCallError: 401, 403, 404. RefusedRequestError: 400, 413, 422, and 5xx or 429 whose words are about the
+    request. An error that is answered with 200 is what its own status says.
     `details.status` is the upstream status, `details.reason` its own words, where there are any.
     """
 
@@ -48,6 +60,9 @@ class VendorDialect(Dialect):
         self.noun = noun
         self.provider = self._provider = provider
         self._clock = clock
+
+    def is_accepted(self, answer: Answer) -> bool:
+        return answer.is_ok and told_status(answer.content) is None
 
     def parsed(self, answer: Answer) -> Any:
         try:
@@ -75,28 +90,32 @@ class VendorDialect(Dialect):
         return self._error(UnavailableError, f"answered more than {self.max_answer_bytes} bytes", "unknown")
 
     def refused(self, answer: Answer, redact: Redactor, *, has_key: bool) -> RagError:
-        status = answer.status
-        if status < HTTPStatus.BAD_REQUEST:
-            what = f"redirects (HTTP {status}), which is not followed: configure the URL it stands at"
+        status = (told_status(answer.content) or answer.status) if answer.is_ok else answer.status
+        how = f"(HTTP {answer.status})"
+        if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+            what = f"redirects {how}, which is not followed: configure the URL it stands at"
             return self._error(ConfigurationError, what, "invalid_config", status=status)
-        if status == HTTPStatus.UNAUTHORIZED:
-            what = "refuses the API key" if has_key else "demands an API key"
-            return self._error(ConfigurationError, f"{what} (HTTP 401)", "authentication", status=status)
-        if status == HTTPStatus.FORBIDDEN:
-            what = "does not allow this to the API key (HTTP 403)"
-            return self._error(ConfigurationError, what, "authorization", status=status)
-        reason = reason_in(answer.content, redact)
+        reason, words = reason_in(answer.content, redact), all_said(answer.content, redact)
+        if reason and status in _OF_KEY:
+            reason = without_parts(reason, redact)
         said = f": {reason}" if reason else ""
-        if status in _NO_ROUTE:
-            what = f"does not know the route or the model (HTTP {status}){said}"
-            return self._error(ConfigurationError, what, "not_found", status=status, reason=reason)
-        words = all_said(answer.content, redact)
-        if status in _BAD_REQUEST or (status >= HTTPStatus.INTERNAL_SERVER_ERROR and is_of_request(reason or words)):
-            what = f"refuses the request (HTTP {status}){said}"
-            refusal = self._error(RefusedRequestError, what, "unknown", status=status, reason=reason)
-            refusal.said = words
+        what = f"refuses the request {how}{said}"
+        refusal = self._error(RefusedRequestError, what, "unknown", status=status, reason=reason)
+        refusal.said = words
+        if status in _OF_KEY or status in _NO_ROUTE:
+            return self._refused_call(status, how, refusal, has_key=has_key)
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
+            is_refusal = is_too_large(reason or words)
+        elif status == HTTPStatus.OK or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            is_refusal = is_of_request(reason or words)
+        else:
+            is_refusal = status in _BAD_REQUEST
+        if is_refusal:
             return refusal
-        what = f"failed (HTTP {status}){said}"
+        if status == HTTPStatus.OK:
+            what = f"answered with an error{said}"
+            return self._error(UnavailableError, what, "unknown", code=UNUSABLE, status=status, reason=reason)
+        what = f"failed {how}{said}"
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             error = self._error(_PassingError, what, "rate_limit", status=status, reason=reason)
         elif status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -107,6 +126,23 @@ class VendorDialect(Dialect):
         if header is not None or status == HTTPStatus.TOO_MANY_REQUESTS:
             error.wait_seconds = _retry_after_seconds(header, self._clock())
             error.retry_after_seconds = math.ceil(error.wait_seconds)
+        return error
+
+    def _refused_call(self, status: int, how: str, refusal: RefusedRequestError, *, has_key: bool) -> RefusedCallError:
+        reason = None
+        if status == HTTPStatus.UNAUTHORIZED:
+            error_type, what = "authentication", "refuses the API key" if has_key else "demands an API key"
+        elif status == HTTPStatus.FORBIDDEN:
+            error_type, what = "authorization", "does not allow this to the API key"
+        else:
+            error_type, what, reason = (
+                "not_found",
+                "does not know the route or the model",
+                refusal.details.get("reason"),
+            )
+        said = f": {reason}" if reason else ""
+        error = self._error(RefusedCallError, f"{what} {how}{said}", error_type, status=status, reason=reason)
+        error.refusal = refusal
         return error
 
     def broken_off(self, content: bytes, redact: Redactor) -> RagError:

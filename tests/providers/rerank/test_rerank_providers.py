@@ -1,9 +1,11 @@
 """Every reranking provider keeps the same promises; both protocols are tested on a small server on loopback."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
+from providers.base import ProviderContext
 from providers.contract_tests import RerankTests
 from providers.contract_tests.samples import nobody_there
 from providers.outbound.json_client import RetryPolicy
@@ -14,7 +16,7 @@ from registry.provider_discovery import BUILTINS
 from schemas.access.callers import ANYBODY, acting_as
 from schemas.connections import InvalidConfigurationError
 from schemas.errors import UnauthorizedError, UnavailableError
-from tests.providers.rerank.rerank_server import rerank_server
+from tests.providers.rerank.rerank_server import ROUTES, rerank_server
 
 KEY = "sk-planted-1234"
 QUERY = "how hot is lava"
@@ -136,11 +138,29 @@ def test_tei_is_asked_for_as_many_texts_as_it_takes_and_no_more_for_a_caller_who
     assert len(server.requests) == 3 + 6 + 1
 
 
+@pytest.mark.parametrize("failure", [(500, {"error": "CUDA out of memory"}), (200, {"error": "so not"}), (413, None)])
+def test_a_limit_of_texts_is_found_by_halving_and_kept_as_one_of_texts(server, monkeypatch, failure):
+    answer = ROUTES["/v1/rerank"]
+    monkeypatch.setitem(ROUTES, "/v1/rerank", lambda body: answer(body) if len(body["documents"]) <= 10 else failure)
+    texts = [f"text {number}" for number in range(40)]
+    context = ProviderContext()
+    with CohereProvider(
+        {"url": f"{server.url}/v1", "model": "m"}, context, retry=RetryPolicy(attempts=1)
+    ) as connection:
+        for _ in range(3):
+            server.requests.clear()
+            assert connection.rerank("text 39", texts)[-1] == 1.0
+        assert [len(body["documents"]) for *_, body in server.requests] == [10, 10, 10, 10]
+    with CohereProvider({"url": f"{server.url}/v1"}, replace(context, is_trial=True)) as connection:
+        assert connection.try_out() == {"model": connection.model, "max_texts_per_call": 7}
+
+
+@pytest.mark.parametrize("status", [422, 500])
 def test_what_a_strict_server_refuses_is_left_out_and_a_text_that_it_refuses_named_with_the_scores_of_the_others(
-    connect, server
+    connect, server, status
 ):
     connection, [extra] = connect(), {"cohere": ["top_n"], "tei": ["truncate"]}[connect().id]
-    server.script = [(422, {"detail": [{"loc": ["body", extra], "msg": "Extra inputs are not permitted"}]})]
+    server.script = [(status, {"detail": [{"loc": ["body", extra], "msg": "unexpected keyword argument"}]})]
     assert connection.rerank(QUERY, TEXTS) == connection.rerank(QUERY, TEXTS) == [0.0, 1.0, 0.25]
     assert [extra in body for _, _, body in server.requests] == [True, False, False]
     too_long = (413, {"error": "too many tokens"})
