@@ -209,6 +209,14 @@ def member(value: Any, *path: str | int) -> Any:
     return value
 
 
+def text_said(content: Any) -> str | None:
+    """Return the text of a message, which some servers write as a list of parts; None when there is none."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else None
+    texts = [text for part in content if isinstance(text := member(part, "text"), str)]
+    return "".join(texts) if texts else None
+
+
 def model_said(event: Mapping[str, Any]) -> str | None:
     """Return the model that a streamed answer names, None when it names none."""
     model = event.get("model")

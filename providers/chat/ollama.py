@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from providers.base import Registry
-from providers.chat.base import ChatAnswer, ChatProvider, IsUnwanted, Piece, member, model_said, token_count
+from providers.chat.base import ChatAnswer, ChatProvider, IsUnwanted, Piece, member, model_said, text_said, token_count
 from providers.models import models_of
 from providers.outbound.answer_streams import not_blank
 from providers.outbound.recognition import Sign
@@ -46,8 +46,8 @@ class OllamaProvider(ChatProvider):
     def _chat_by(self, model: str, messages: list[dict[str, str]], options: dict[str, Any]) -> ChatAnswer:
         with _saying_how_to_get(model):
             answer = self._service.post("/api/chat", _request(model, messages, options, stream=False))
-        content = member(answer, "message", "content")
-        if not isinstance(content, str):
+        content = text_said(member(answer, "message", "content"))
+        if content is None:
             raise self._unusable("without a message")
         return ChatAnswer(
             content,
@@ -93,9 +93,9 @@ def _saying_how_to_get(model: str) -> Iterator[None]:
 
 def _pieces(events: Iterator[dict[str, Any]]) -> Iterator[Piece]:
     for event in events:
-        text, is_last = member(event, "message", "content"), event.get("done") is True
+        is_last = event.get("done") is True
         yield Piece(
-            text if isinstance(text, str) else None,
+            text_said(member(event, "message", "content")),
             is_last,
             model_said(event),
             token_count(event.get("prompt_eval_count")),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from providers.base import Registry
-from providers.chat.base import ChatAnswer, ChatProvider, IsUnwanted, Piece, member, model_said, token_count
+from providers.chat.base import ChatAnswer, ChatProvider, IsUnwanted, Piece, member, model_said, text_said, token_count
 from providers.models import models_of
 from providers.outbound.answer_streams import event_data
 from providers.outbound.recognition import Sign
@@ -20,7 +21,7 @@ AFTER_ALL = b'{"done": true}'
 
 
 class OpenAIProvider(ChatProvider):
-    """Asks `POST {url}/chat/completions`, which streams server-sent events.
+    """Asks `POST {url}/chat/completions`, which streams server-sent events, or answers in one piece all the same.
 
     OpenAI's newer models take the limit of an answer under another name, which is tried when the first is refused, and
     used from then on when the refusal of the connection's own model names it.
@@ -60,8 +61,8 @@ class OpenAIProvider(ChatProvider):
             answer = self._service.post("/chat/completions", asked)
         except RefusedRequestError as error:
             answer = self._service.post("/chat/completions", self._by_newer_name(asked, error))
-        content = member(answer, "choices", 0, "message", "content")
-        if not isinstance(content, str):
+        content = text_said(member(answer, "choices", 0, "message", "content"))
+        if content is None:
             raise self._unusable("without a message")
         return ChatAnswer(
             content,
@@ -82,6 +83,9 @@ class OpenAIProvider(ChatProvider):
         try:
             yield from self._streamed(model, asked, is_unwanted)
         except RefusedRequestError as error:  # which only the beginning of an answer raises
+            if error.names("stream"):
+                yield from super()._stream_by(model, messages, options, is_unwanted)
+                return
             yield from self._streamed(model, self._by_newer_name(asked, error), is_unwanted)
 
     def _streamed(
@@ -114,7 +118,13 @@ def _with_newer_name(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _events(lines: Iterable[bytes]) -> Iterator[bytes]:
-    for data in event_data(lines):
+    """Yield the texts of objects: of each event, or of the whole answer where it is no stream."""
+    rest = iter(lines)
+    first = next((line for line in rest if line.strip()), b"")
+    if first.lstrip().startswith(b"{"):
+        yield b"\n".join((first, *rest))
+        return
+    for data in event_data(chain((first,), rest)):
         if data == END:
             yield AFTER_ALL
             return
@@ -122,10 +132,11 @@ def _events(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _piece(event: dict[str, Any]) -> Piece:
-    text = member(event, "choices", 0, "delta", "content")
+    whole = member(event, "choices", 0, "message")  # from a server that does not stream
+    is_last = event.get("done") is True or member(event, "choices", 0, "finish_reason") is not None
     return Piece(
-        text if isinstance(text, str) else None,
-        event.get("done") is True or member(event, "choices", 0, "finish_reason") is not None,
+        text_said(member(whole or member(event, "choices", 0, "delta"), "content")),
+        is_last or whole is not None,
         model_said(event),
         token_count(member(event, "usage", "prompt_tokens")),
         token_count(member(event, "usage", "completion_tokens")),

@@ -36,21 +36,33 @@ def lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def event_data(said: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the data of each server-sent event in these lines (HTML Standard, 9.2.6) that has any.
+    """Yield the data of each server-sent event in these lines (HTML Standard, 9.2.6) that has any, under `error` in a
+    JSON object where that is the event's name.
 
-    Comments, which servers send to keep a connection open, and fields other than `data` say nothing. The last event
-    needs no blank line after it.
+    Comments, which servers send to keep a connection open, and fields other than `data` and `event` say nothing. The
+    last event needs no blank line after it.
     """
     data: list[bytes] = []
+    is_error = False
     for line in chain(said, (b"",)):
         name, _, value = line.partition(b":")
         if name == b"data":
             data.append(value.removeprefix(b" "))
+        elif name == b"event":
+            is_error = value.strip() == b"error"
         elif not line:
             content = LINE_FEED.join(data)
             if content:
-                yield content
-            data = []
+                yield _as_error(content) if is_error else content
+            data, is_error = [], False
+
+
+def _as_error(content: bytes) -> bytes:
+    try:
+        said = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        said = content.decode(errors="replace")
+    return orjson.dumps({"error": said or True})
 
 
 def not_blank(said: Iterable[bytes]) -> Iterator[bytes]:

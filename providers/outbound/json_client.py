@@ -326,7 +326,7 @@ class JsonClient:
         for content in parted(lines(self._pieces_within(response, limit))):
             with self.reading():
                 found = json_object(content)
-            if found.get("error"):
+            if found.get("error") or found.get("object") == "error":
                 raise self._dialect.broken_off(content, self._redact)
             limit.heard()
             yield found

@@ -125,6 +125,27 @@ def test_what_says_nothing_is_passed_over():
         assert list(connection.stream(HELLO)) == ["So.", ChatAnswer("So.", "m")]
 
 
+WHOLE = b'{"choices": [\n{"message": {"content": [{"type": "text", "text": "So."}, {"type": "x"}]}}]}'
+NO_STREAM = b'{"error": "stream is not supported"}'
+REFUSED = b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n%b" % (len(NO_STREAM), NO_STREAM)
+
+
+@pytest.mark.parametrize("beginning", [b"", REFUSED])
+def test_a_server_that_does_not_stream_answers_in_one_piece(beginning):
+    answers = iter(filter(None, (beginning, sized(WHOLE))))
+    with (
+        raw_server(lambda server, connection: connection.sendall(next(answers))) as server,
+        OpenAIProvider({"url": server.url, "model": "m"}) as connection,
+    ):
+        assert list(connection.stream(HELLO)) == ["So.", ChatAnswer("So.", "m")]
+
+
+def test_an_event_that_is_called_an_error_is_told():
+    said = b'data: {"choices":[{"delta":{"content":"So"}}]}\n\nevent: error\ndata: {"message": "boom"}\n\n'
+    with raw_server(saying(sized(said))) as server, OpenAIProvider({"url": server.url, "model": "m"}) as connection:
+        assert pieces_then_error(connection.stream(HELLO), UnavailableError)[1].message.endswith("off: boom")
+
+
 def test_the_request_is_that_of_a_whole_answer_but_for_the_wish_to_stream(protocol, connect):
     with raw_server(saying(sized(protocol.body("Hi.")))) as server:
         connection = connect(server, temperature=0.5)
