@@ -336,6 +336,7 @@ class Connections:
         self, connection: Connection, config: dict[str, Any], *, keeping_empty: bool = False
     ) -> dict[str, Any]:
         """Return the configuration in this release's spelling, without empty secrets: an empty one means no secret."""
+        config = present(config)
         entry = self.registry.entry(connection.provider, connection.kind)
         if entry.provider is not None:
             config = current_spelling(config, entry.id, entry.provider.connection_schema())

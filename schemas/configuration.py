@@ -73,8 +73,12 @@ def _as_integers(value: Any, schema: JsonSchema) -> Any:
 
 
 def present(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration without its null fields, which count as absent."""
-    return {name: value for name, value in config.items() if value is not None}
+    """Return the configuration without its null fields, which count as absent, and with its `url` as it is meant:
+    without blanks around it, and with its scheme in small letters."""
+    found = {name: value for name, value in config.items() if value is not None}
+    if isinstance(url := found.get("url"), str):
+        found["url"] = re.sub("^[A-Za-z]+(?=://)", lambda scheme: scheme[0].lower(), url.strip())
+    return found
 
 
 def secrets(schema: JsonSchema) -> frozenset[str]:

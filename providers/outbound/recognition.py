@@ -17,10 +17,13 @@ from schemas.errors import RagError
 
 MAX_BYTES = 1 << 16
 _ENDPOINT = re.compile(
-    "(/v[0-9]+)?/(embeddings|(chat/)?completions|responses|models|rerank|embed)$"
-    "|/api(/(embed|embeddings|chat|generate|tags|version|show))?$"
+    "(/v[0-9]+)?/((engines/[^/]+/)?embeddings|chat(/completions)?|completions|responses|models|rerank|embed)$"
+    "|/api(/(embed|embeddings|chat|generate|tags|version|show))?$",
+    re.IGNORECASE,
 )
-_VERSION = re.compile("(/v[0-9]+)+$")
+_VERSION = re.compile("(/v[0-9]+)+$", re.IGNORECASE)
+_BASES = ("/v2", "/v3", "/api/v1", "/openai/v1", "/engines/v1")
+"""Where services stand that stand neither at /v1 nor at the root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,8 @@ def near(url: str) -> Iterator[str]:
     path = _ENDPOINT.sub(r"\1", written)
     bare = _VERSION.sub("", path)
     version = _VERSION.search(path)
-    likely = (path, bare + version[1] if version else f"{path}/v1", bare, f"{bare}/v2", "/v1", "")
+    own = bare + version[1].lower() if version else f"{path}/v1"
+    likely = (path, own, bare, *(bare + base for base in _BASES), "/v1", "")
     for each in dict.fromkeys(likely):
         if each != parts.path:
             yield parts._replace(path=each).geturl()

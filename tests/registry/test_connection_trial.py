@@ -129,7 +129,7 @@ def test_a_key_that_is_only_refused_when_it_is_used_fails_where_credentials_are_
 )
 def test_as_many_texts_are_tried_as_uploads_send_and_the_most_that_are_taken_is_told(models, refusal, most):
     models.routes["/v1/embeddings"] = lambda body: openai_answer(body) if len(body["input"]) <= 10 else refusal
-    report = try_out({"url": f"{models.url}/v1", "model": "m"})
+    report = try_out({"url": f" {models.url.upper()}/v1 ", "model": "m"})
     assert report.success
     assert {each: value for each, value in report.details.items() if "per_call" in each} == {"max_texts_per_call": most}
     assert f"at most {most} texts a call" in report.stages[-1].message
