@@ -135,13 +135,6 @@ def test_as_many_texts_are_tried_as_uploads_send_and_the_most_that_are_taken_is_
     assert f"at most {most} texts a call" in report.stages[-1].message
 
 
-def test_a_server_that_is_busy_for_longer_than_there_is_time_is_not_waited_for():
-    with raw_server(saying(response(b"{}", "429 Too Many Requests", Retry_After="25"))) as server:
-        report = try_out({"url": server.url}, seconds=20)
-        assert len([request for request in server.requests if request]) == 1
-    assert report.error_type == "rate_limit"
-
-
 class Shelf(RagProvider):
     """A provider that does what the test gives it."""
 

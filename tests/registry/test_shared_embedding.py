@@ -51,12 +51,8 @@ class Maker:
 @pytest.mark.parametrize(
     "other",
     [
-        KEY._replace(connection_id="another"),
-        KEY._replace(made_by="another configuration"),
-        KEY._replace(model="another model"),
-        KEY._replace(text="another text"),
+        *(KEY._replace(**{name: "another"}) for name in ("connection_id", "made_by", "model", "text", "view")),
         KEY._replace(text="how to rotate keys "),
-        KEY._replace(view="another view"),
     ],
 )
 def test_the_second_question_is_answered_from_the_cache_unless_it_is_another_embedding(other):

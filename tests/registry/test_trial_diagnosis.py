@@ -70,6 +70,7 @@ def test_another_kind_of_service_a_wrong_tenant_and_a_wrong_scheme_are_told_from
 
 ONE_VECTOR = {"data": [{"index": 0, "embedding": [1.0, 0.5]}]}
 TWO_SCORES = {"results": [{"index": 0, "relevance_score": 0.1}, {"index": 1, "relevance_score": 0.2}]}
+TEI_SCORES = [{"index": n, "score": 0.5} for n in (0, 1)]
 OLLAMA = {"/api/embed": {"embeddings": [[1.0, 0.5]]}}
 CHATS = {"/v1/models": {"data": []}}
 LISTED, ANY_OLLAMA = {"/v1/models": EMBEDS["/models"]}, {"/api/version": {"version": "1"}}
@@ -109,13 +110,7 @@ PLAIN, SCORES = {"/plain/v1/embeddings": ONE_VECTOR}, {"/v1/rerank": TWO_SCORES}
         ("rerank", "cohere", LISTED | {"/v1/rerank": (422, DETAIL)}, "/v1", "the service's own log may say more."),
         ("rerank", "cohere", LISTED | ANY_OLLAMA, "", "and the names of model, tenant and database."),
         ("embedding", "openai", LISTED | {"/v1/embeddings": (500, {"error": "down"})}, "/v1", FAILED),
-        (
-            "rerank",
-            "tei",
-            {"/rerank": [{"index": n, "score": 0.5} for n in (0, 1)]},
-            "/rerank",
-            "Leave the path out of the URL.",
-        ),
+        ("rerank", "tei", {"/rerank": TEI_SCORES}, "/rerank", "Leave the path out of the URL."),
     ],
 )
 def test_the_next_step_depends_on_what_answers_nearby(kind, provider, paths, path, next_step):

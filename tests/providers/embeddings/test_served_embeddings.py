@@ -28,53 +28,41 @@ def failure(connection, kind=UnavailableError) -> RagError:
     return caught.value
 
 
-@pytest.mark.parametrize("status", [502, 503])
-def test_a_request_is_repeated_after_a_passing_failure_as_often_as_the_setting_says(server, openai, waits, status):
-    server.script = [Answer(status), Answer(status)]
-    assert openai().embed(["hello"]).shape == (1, DIMENSION)
-    assert len(server.requests) == 3
-    first, second = waits
-    assert 0.5 <= first <= 0.75
-    assert 1.0 <= second <= 1.5
-    server.script = [Answer(status)]
-    failure(openai(retry=RetryPolicy(attempts=1)))
-    assert len(waits) == 2
-
-
-@pytest.mark.parametrize(("status", "error_type"), [(429, "rate_limit"), (500, "unknown"), (503, "unknown")])
-def test_a_request_of_many_texts_is_given_up_as_a_whole_after_three_failures(server, openai, waits, status, error_type):
+@pytest.mark.parametrize("status", [500, 502, 503])
+def test_a_request_is_sent_three_times_while_it_fails_in_passing_or_as_often_as_the_setting_says(
+    server, openai, waits, status
+):
     said = "failed to encode inputs: the input queue is too long, too many requests in batch"
-    server.script = [as_json({"error": {"message": said}}, status)] * 3
-    with pytest.raises(UnavailableError) as caught:
-        openai().embed(["hello"] * 32)
-    error = caught.value
-    assert error.details == {"provider": "openai", "error_type": error_type, "status": status, "reason": said}
-    assert said in error.message
-    assert len(server.requests) == 3
-    assert len(waits) == 2
+    server.script = [as_json({"error": {"message": said}}, status)] * 6
+    error = failure(openai())
+    assert error.details == {"provider": "openai", "error_type": "unknown", "status": status, "reason": said}
+    first, second = waits
+    assert (0.5 <= first <= 0.75, 1.0 <= second <= 1.5, said in error.message) == (True, True, True)
+    failure(openai(retry=RetryPolicy(attempts=1)))
+    assert openai().embed(["hello"] * 32).shape == (32, DIMENSION)
+    assert (len(server.requests), len(waits)) == (3 + 1 + 3, 4)
 
 
 @pytest.mark.parametrize(
-    ("status", "after", "waited", "rest"),
+    ("status", "after", "rest"),
     [
-        *((429, useless, 2.0, 2.0) for useless in (None, "0", "-5", "soon", "nan", "inf", "")),
+        *(
+            (429, useless, 2.0)
+            for useless in (None, "0", "-5", "soon", "nan", "inf", "", "9" * 5000, "Mon, 01 Jan 0001 00:00:00 -0000")
+        ),
         # The fixture's clock stands at 2001-09-09 01:46:40 GMT.
-        (429, "Sun, 09 Sep 2001 01:00:00 GMT", 2.0, 2.0),
-        (429, "Sun, 09 Sep 2001 01:46:45 GMT", None, 5.0),
-        (503, "0", 2.0, 2.0),
-        (529, "1.5", 1.5, 1.5),
-        (503, "20", None, 20.0),
-        (429, "3600", None, 30.0),
+        *((429, "Sun, 09 Sep 2001 01:00:00 GMT", 2.0), (503, "Sun, 09 Sep 2001 01:46:45 GMT", 5.0)),
+        *((503, "0", 2.0), (529, "1.5", 1.5), (503, "20", 20.0), (429, "3600", 30.0)),
     ],
 )
 def test_a_service_is_left_alone_as_long_as_it_asks_and_waited_for_two_seconds_at_most(
-    server, openai, waits, status, after, waited, rest
+    server, openai, waits, status, after, rest
 ):
     server.script = [Answer(status, headers={} if after is None else {"Retry-After": after})] * 3
     connection = openai()
     error = failure(connection)
-    asked = 1 if waited is None else 3
-    assert waits == [waited] * (asked - 1)
+    asked = 3 if rest <= 2 else 1
+    assert (waits, error.details["error_type"]) == ([rest] * (asked - 1), "rate_limit" if status == 429 else "unknown")
     assert error.retry_after_seconds == {1.5: 2, 30.0: 3600}.get(rest, rest)
     waits.append(rest * 0.99)
     assert failure(connection).message == error.message
@@ -285,11 +273,9 @@ def test_a_limit_of_texts_or_tokens_is_found_by_halving_and_known_to_all_who_ask
 @pytest.mark.parametrize(
     "failure",
     [
-        *map(Answer, (409, 500, 501, 502, 504)),
-        Answer(body=None),
+        *(*map(Answer, (409, 500, 501, 502, 504)), Answer(body=None)),
         as_json({"error": {"message": "CUDA out of memory. Tried to allocate 2.00 GiB"}}, 500),
-        as_json({"object": "error", "message": "so not"}),
-        as_json({"data": [{"embedding": [1.0] * DIMENSION}] * 10}),
+        *map(as_json, ({"object": "error", "message": "so not"}, {"data": [{"embedding": [1.0] * DIMENSION}] * 10})),
     ],
 )
 def test_a_limit_that_no_words_tell_is_found_by_halving_in_few_calls_and_known_when_it_shows_again(
@@ -298,14 +284,12 @@ def test_a_limit_that_no_words_tell_is_found_by_halving_in_few_calls_and_known_w
     server.routes["/v1/embeddings"] = lambda body: openai_answer(body) if len(body["input"]) <= 10 else failure
     texts, connections = [f"text {number:02}" for number in range(32)], [sharing(), sharing()]
     for connection, is_known in ((0, False), (1, False), (0, False), (0, True), (1, True)):
-        if is_known:
-            sharing.now += 60
+        sharing.now += 60
         vectors = embed_or_name(lambda asked, some: asked.embed(some), connections[connection], texts)
         np.testing.assert_array_equal(vectors, [vector(text) for text in texts])
         sizes = sizes_of(server)
-        whole = sizes.count(32)
-        assert sizes == ([] if is_known else [32] * whole + [1, 16]) + [8, 8, 8, 8]
-        assert whole <= 4
+        assert sizes.count(32) <= 4
+        assert sizes == ([] if is_known else [32] * sizes.count(32) + [1, 16]) + [8, 8, 8, 8]
     server.routes["/v1/embeddings"] = openai_answer
     assert "max_texts_per_call" not in sharing(is_trial=True).try_out()
 
@@ -425,21 +409,13 @@ def base64_of(values):
 
 MALFORMED = [
     [],
-    {"data": [item([1.0, 2.0])]},
-    {"data": [item([1.0]), item([1.0])]},
-    {"data": [item([]), item([], 1)]},
-    {"data": [item([1.0]), item([10**400], 1)]},
+    *(
+        {"data": each}
+        for each in ([item([1.0, 2.0])], [item([1.0])] * 2, [item([]), item([], 1)], [item([10**400])] * 2)
+    ),
 ]
 BAD_VECTORS = [
-    {"data": [item([1.0]), item([1.0, 2.0], 1)]},
-    {"data": [item([1.0]), item([np.nan], 1)]},
-    {"data": [item([1.0]), item([None], 1)]},
-    {"data": [item([1.0]), {"index": 1}]},
-    {"data": [item([1.0]), item([True], 1)]},
-    {"data": [item([1.0]), item([1e39], 1)]},
-    {"data": [item([1.0]), item("not base64!", 1)]},
-    {"data": [item(base64_of([1.0])), item("AAA=", 1)]},
-    {"data": [item(base64_of([1.0])), item(base64_of([np.nan]), 1)]},
+    *([1.0, 2.0], [np.nan], [None], None, [True], [1e39], "not base64!", "AAA=", base64_of([np.nan])),
 ]
 NO_JSON = (b"", b"<html>welcome</html>", b'{"data": [', b'{"data": [nan]}', b"\xff\xfe")
 NAMED = r" for texts\[1\], which begins “two”$"
@@ -449,7 +425,7 @@ NAMED = r" for texts\[1\], which begins “two”$"
     ("answer", "said"),
     [
         *((as_json(each), None) for each in MALFORMED),
-        *((as_json(each), NAMED) for each in BAD_VECTORS),
+        *((as_json({"data": [item(base64_of([1.0])), item(each, 1)]}), NAMED) for each in BAD_VECTORS),
         *((Answer(200, each), "not JSON") for each in NO_JSON),
         (as_json({"error": {"message": "Model crashed"}}), "answered with an error: Model crashed"),
         (as_json({"error": "Too much", "code": "402"}), r"failed \(HTTP 200\): Too much"),
@@ -494,20 +470,6 @@ def test_a_server_with_neither_route_is_not_ollama(server, ollama):
         ollama().embed(TEXTS)
 
 
-OF_TODAY, OLD = "/api/embed", "/api/embeddings"
-
-
-@pytest.mark.parametrize(
-    ("route", "answer"),
-    [
-        *((route, answer) for route in (OF_TODAY, OLD) for answer in ({}, [])),
-        *((OF_TODAY, {"embeddings": wrong}) for wrong in (None, [[1.0]], [[1.0], [2.0], "AAAA"])),
-        *((OLD, {"embedding": wrong}) for wrong in ([], None, "x")),
-    ],
-)
-def test_a_malformed_answer_is_unusable_and_a_vector_of_zeros_is_none(server, ollama, route, answer):
-    server.routes = {route: lambda body: as_json(answer)}
-    with pytest.raises(UnavailableError):
-        ollama().embed(TEXTS)
-    server.routes = {OLD: lambda body: as_json({"embedding": [0.0, 0.0]})}
+def test_a_vector_of_zeros_stays_one(server, ollama):
+    server.routes = {"/api/embeddings": lambda body: as_json({"embedding": [0.0, 0.0]})}
     np.testing.assert_array_equal(ollama().embed(["one"]), [[0.0, 0.0]])

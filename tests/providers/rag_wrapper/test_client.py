@@ -166,16 +166,9 @@ def test_a_service_that_is_missing_stays_busy_or_is_behind_a_dead_gateway_is_giv
 @pytest.mark.parametrize(
     ("status", "error"),
     [
-        (400, InvalidInputError),
-        (404, NotFoundError),
-        (409, ConflictError),
-        (412, PreconditionFailedError),
-        (413, PayloadTooLargeError),
-        (422, UnsupportedError),
-        (429, BusyError),
-        (500, RagError),
-        (503, UnavailableError),
-        (507, DiskFloorError),
+        *((400, InvalidInputError), (404, NotFoundError), (409, ConflictError), (412, PreconditionFailedError)),
+        *((413, PayloadTooLargeError), (422, UnsupportedError), (429, BusyError)),
+        *((500, RagError), (503, UnavailableError), (507, DiskFloorError)),
     ],
 )
 def test_refusals_keep_their_sentence_code_and_place(provider, service, status, error):

@@ -79,19 +79,10 @@ def test_each_protocol_is_asked_in_its_own_words_and_a_server_need_not_sort(conn
 @pytest.mark.parametrize(
     "scores",
     [
-        {0: 0.1, 1: 0.2},
-        {},
-        [(0, 0.1), (1, 0.2), (1, 0.3)],
-        [(0, 0.1), (1, 0.2), (2, 0.3), (0, 0.1)],
-        {0: 0.1, 1: 0.2, 3: 0.3},
-        {0: 0.1, 1: 0.2, -1: 0.3},
-        {0: 0.1, 1: 0.2, 1.5: 0.3},
-        {0: 0.1, 1: 0.2, "2": 0.3},
+        *({}, {0: 0.1, 1: 0.2}, [(0, 0.1), (1, 0.2), (1, 0.3)], [(0, 0.1), (1, 0.2), (2, 0.3), (0, 0.1)]),
+        *([(0, 0.1), (1, 0.2), (place, 0.3)] for place in (3, -1, 1.5, "2", None)),
+        *({0: 0.1, 1: 0.2, 2: score} for score in ("0.3", None, True)),
         {0: 0.1, 2: 0.2, True: 0.3},
-        {0: 0.1, 1: 0.2, None: 0.3},
-        {0: 0.1, 1: 0.2, 2: "0.3"},
-        {0: 0.1, 1: 0.2, 2: None},
-        {0: 0.1, 1: 0.2, 2: True},
     ],
 )
 def test_scores_that_do_not_fit_the_texts_make_an_answer_unusable(connect, server, scores):
