@@ -20,7 +20,8 @@ WARNINGS = {
     "type": "array",
     "minItems": 1,
     "items": {"type": "string", "minLength": 1},
-    "description": "Sentences about what nothing read of the request, or could not be asked for it; absent when there is nothing to say.",
+    "description": "Sentences about what nothing read of the request, or could not be asked for it; absent when there "
+    "is nothing to say.",
 }
 """The schema of the field `warnings`, which every tool's answer may have."""
 
