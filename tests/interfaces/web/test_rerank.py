@@ -90,7 +90,7 @@ def test_a_connection_that_is_named_is_asked_and_its_failure_is_an_error(client,
     assert answer.json["connection"] == "tei"
     [(path, _, body)] = answering.requests
     assert (path, body["texts"]) == ("/rerank", [each["text"] for each in DOCUMENTS])
-    answering.script = [(200, [{"index": 9, "score": 1.0}])]
+    answering.script = [(200, [{"index": 9, "score": 1.0}])] * 4
     answer = client.post("/rerank", json=ASKED | {"connection": "tei"})
     assert (answer.status_code, answer.json["code"]) == (503, "answer_unusable")
 
@@ -151,7 +151,7 @@ def test_a_failure_leaves_the_order_and_is_in_the_receipt(search, answering, req
     if answer is None:
         answering.held.set()
         request.addfinalizer(answering.held.clear)
-    answering.script = [answer] * 2 if answer else []
+    answering.script = [answer] * 4 if answer else []
     found = search(rerank=connection)
     assert found["results"] == plain["results"]
     receipt = found["receipt"]["rerank"]
