@@ -54,7 +54,7 @@ class Attacked:
     before_mb: dict[int, float]
     sent: int = 0
     busy: Counter[str] = field(default_factory=Counter)
-    """The answers 503 with Retry-After, counted by what was sent."""
+    """The answers 503 with Retry-After, or for want of a chat model, counted by what was sent."""
     slowest: list[tuple[float, str]] = field(default_factory=list)
 
     @contextmanager
@@ -83,13 +83,13 @@ class Attacked:
         self.sent += 1
         before = self.cpu_seconds()
         try:
-            answer = send(self.service.port, made)
+            answer, said = send(self.service.port, made)
         except (OSError, HTTPException) as error:
             found.append(f"{shown}: no answer: {error!r}")
             return None
         spent = self.cpu_seconds() - before
         self.slowest = sorted([*self.slowest, (round(spent, 2), made.name)], reverse=True)[:20]
-        if answer.status == 503 and answer.getheader("Retry-After"):
+        if answer.status == 503 and (answer.getheader("Retry-After") or b'"chat_unavailable"' in said):
             self.busy[made.name] += 1
         elif answer.status >= 500 and answer.status != 501:
             found.append(f"{shown}: answered {answer.status}")
@@ -181,7 +181,7 @@ def test_an_operation_is_answered_within_bounds_whatever_its_fields_hold(attacke
             attacked.send(made, found, made)
 
 
-def send(port: int, made: Made) -> HTTPResponse:
+def send(port: int, made: Made) -> tuple[HTTPResponse, bytes]:
     connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
     try:
         connection.putrequest(made.method, made.path, skip_accept_encoding=True)
@@ -189,8 +189,7 @@ def send(port: int, made: Made) -> HTTPResponse:
             connection.putheader(name, text)
         connection.endheaders(made.body)
         answer = connection.getresponse()
-        answer.read()
-        return answer
+        return answer, answer.read()
     finally:
         connection.close()
 
@@ -214,7 +213,7 @@ def _warm_up(service: LiveService) -> None:
     def is_warm() -> bool:
         for _ in range(8):  # on connections of their own, which are spread over the workers
             for method, path, body in asked():
-                assert send(service.port, Made("", method, path, json.dumps(body).encode(), MCP)).status < 300
+                assert send(service.port, Made("", method, path, json.dumps(body).encode(), MCP))[0].status < 300
         sizes = [resident_mb(pid) for pid in workers(service)]
         return max(sizes) - min(sizes) < ALIKE_MB
 

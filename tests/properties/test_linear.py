@@ -37,6 +37,7 @@ UNITS = (
 COMPARED_WHOLE = {
     "registry.placeholders.addresses_in_values._DRIVER",
     "registry.placeholders.secret_hosts._RULE",
+    "retrieval.collection_files._FILE",
     "retrieval.documents.originals._ORIGINAL",
     "retrieval.parsing.pdf_pages._NO_TITLE",
     "retrieval.quoting._SOURCE_LINE",
@@ -44,6 +45,7 @@ COMPARED_WHOLE = {
     "schemas.host_patterns._ORIGIN",
     "wrapper.indexing.engine_collections._IN_TRANSIT",
     "wrapper.querying.code_files.NAME",
+    "wrapper.serving.gunicorn_worker._PATH",
 }
 """Expressions that are only matched at the beginning of a text or against all of it, and never searched for."""
 
