@@ -120,7 +120,7 @@ def _ingested(number):
 
 
 def _indexed(number):
-    arguments = {"content": f"some text {number}", "category": "strategy"}
+    arguments = {"content": f"some text {number}", "metadata": {"category": "strategy"}}
     return "/tools/rag_context_index", {"name": "rag_context_index", "arguments": arguments}
 
 
