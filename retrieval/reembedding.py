@@ -21,7 +21,7 @@ from providers.embeddings.base import EmbeddingProvider, OtherDimensionError
 from registry.connections import Connections
 from registry.embedding.queries import QueryEmbeddings
 from registry.stored_connections import ConnectionNotFoundError
-from retrieval.ingest.drafts import quoted, text_to_embed
+from retrieval.ingest.drafts import first_words, text_to_embed
 from retrieval.ingest.embedding_texts import TextNotEmbeddedError, embed_or_name
 from schemas.access.callers import SERVICE, acting_as
 from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, RagError, UnavailableError
@@ -208,7 +208,7 @@ class Reembedder:
 
 
 def _named(document: Document) -> str:
-    return f"Document '{document.id}' ({quoted(document.text)})"
+    return f"Document '{document.id}' ({first_words(document.text)})"
 
 
 def _text_of(document: Document) -> str:

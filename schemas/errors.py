@@ -13,8 +13,8 @@ class RagError(Exception):
 
     `message` is one sentence for people, `code` a stable slug for programs, and `details` locates the fault (`field`,
     `index`, `line`, `pointer`, `allowed`, …). `retry_after_seconds` is when the same request may succeed, None for what
-    does not pass by itself. `summary` is the short word under `error` where a contract wants one
-    there and the sentence under `message`.
+    does not pass by itself. `summary` is the short word under `error` where a contract wants one there and the sentence
+    under `message`.
     """
 
     code = "internal_error"

@@ -155,16 +155,16 @@ def negated(where: Where) -> Where:
     return where.part if isinstance(where, Not) else Not(where)
 
 
-def is_met_by_nothing(where: Where) -> bool:
+def matches_empty_document(where: Where) -> bool:
     """Return whether a document that has no field, no text and no id would match: such a filter, like `{}` or one that
     says what a misspelt field is not, may match every document without being meant to."""
     match where:
         case And(parts):
-            return all(map(is_met_by_nothing, parts))
+            return all(map(matches_empty_document, parts))
         case Or(parts):
-            return any(map(is_met_by_nothing, parts))
+            return any(map(matches_empty_document, parts))
         case Not(part):
-            return not is_met_by_nothing(part)
+            return not matches_empty_document(part)
     return False
 
 

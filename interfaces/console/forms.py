@@ -62,5 +62,6 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 def number_of(text: str, default: int, *, least: int = 1, most: int) -> int:
-    """Return a whole number of a query string within its bounds; what is none, or missing, is the default."""
+    """Return a whole number of a query string within its bounds; what is none, is missing, or is longer than Python
+    reads, is the default."""
     return min(max(int(text), least), most) if text.isascii() and text.isdecimal() and len(text) <= 4_000 else default

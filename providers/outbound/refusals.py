@@ -129,7 +129,9 @@ def told_status(content: bytes) -> int | None:
 
 def without_parts(words: str, redact: Redactor) -> str:
     """Return a service's words without those that have a part of what `redact` knows: of a key, some quote an end."""
-    parts = {value[at : at + MIN_SECRET_CHARS] for value in redact.values for at in range(len(value) - 3)}
+    parts = {
+        value[at : at + MIN_SECRET_CHARS] for value in redact.values for at in range(len(value) - MIN_SECRET_CHARS + 1)
+    }
     return " ".join(MASK if any(part in word for part in parts) else word for word in words.split())
 
 

@@ -54,10 +54,9 @@ class SourceDocument:
     """A document before it is split.
 
     `title` is a heading for the model that reads the text, unless `title_is_file_name`. `metadata` goes to every chunk,
-    names that ingestion sets itself as `set_apart` has them. `hash` is the
-    caller's hash of the content, if it has one. Section ids begin with `sections`, by default with the document's id.
-    `marks` say on which page, sheet or slide lines are, and `has_own_lines` whether lines are those of the file;
-    `warnings` are those of reading it.
+    names that ingestion sets itself as `set_apart` has them. `hash` is the caller's hash of the content, if it has one.
+    Section ids begin with `sections`, by default with the document's id. `marks` say on which page, sheet or slide
+    lines are, and `has_own_lines` whether lines are those of the file; `warnings` are those of reading it.
 
     The document takes the place of the chunks that `replaces` selects, by default those with its id. Of a file,
     `chunking` says how it is split and `given` what was given with it: unlike a text, a file of the same `hash` is
@@ -127,10 +126,10 @@ def text_with_heading(text: str, metadata: Metadata) -> str:
 def named_chunk(text: str, place: int | None = None) -> str:
     """Return what a sentence calls a chunk: its number, from 1, where its place, from 0, is known, and how it
     begins."""
-    return f"{'A text' if place is None else f'Chunk {place + 1}'} ({quoted(text)})"
+    return f"{'A text' if place is None else f'Chunk {place + 1}'} ({first_words(text)})"
 
 
-def quoted(text: str) -> str:
+def first_words(text: str) -> str:
     """Return the first words of a text, in quotation marks."""
     words = " ".join(text.split())
     return f"“{words}”" if len(words) <= FIRST_CHARACTERS else f"“{words[:FIRST_CHARACTERS].rstrip()}…”"

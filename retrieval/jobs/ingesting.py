@@ -24,9 +24,9 @@ from retrieval.ingest.ingestion import UNCHANGED as STORED_ALREADY
 from retrieval.ingest.ingestion import ingest_document
 from retrieval.ingest.profiles import Chunking, chunking_of, windows_within
 from retrieval.ingest.sources import SNIFFED_BYTES
-from retrieval.jobs.embedded_texts import EmbeddedTexts
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
+from retrieval.jobs.vector_cache import VectorCache
 from retrieval.reading import DocumentReader, Kind, UnreadableError, kind_of, kind_of_content
 from retrieval.reading.read_document import UNREADABLE, UNSUPPORTED_KIND
 from retrieval.text_collections import TextCollections
@@ -132,7 +132,7 @@ class JobWork:
         self._stopping = stopping
         self._record = record
         self._clock = clock
-        self._embedded = EmbeddedTexts()
+        self._vector_cache = VectorCache()
 
     def run(self, due: DueFile) -> Outcome:
         """Store a file, tell why it failed, or put it aside when the failure may pass, and end its job with the last.
@@ -153,12 +153,12 @@ class JobWork:
                 outcome = self._store(job, file)
             except StoppedError:
                 self._jobs.put_aside(job.id, file)
-                self._embedded.forget((job.id, file.number))
+                self._vector_cache.forget((job.id, file.number))
                 raise
         self._jobs.finish(job.id)
         if not self._jobs.is_unfinished(job.id, file.number):
             self._spool.path(job.id, file.number).unlink(missing_ok=True)
-            self._embedded.forget((job.id, file.number))
+            self._vector_cache.forget((job.id, file.number))
         return outcome
 
     def _store(self, job: Job, file: JobFile) -> Outcome:
@@ -254,7 +254,7 @@ class JobWork:
 
     def _vectors(self, job: Job, progress: _Progress, embedding: EmbeddingProvider, texts: list[str]) -> Vector:
         ask = partial(embed_or_name, self._embed, embedding, check=partial(self._check, job))
-        return self._embedded.embed((job.id, progress.file.number), embedding, texts, ask, progress.gain)
+        return self._vector_cache.embed((job.id, progress.file.number), embedding, texts, ask, progress.gain)
 
     def _check(self, job: Job) -> None:
         if self._stopping.is_set() or not self._jobs.is_running(job.id):

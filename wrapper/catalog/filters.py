@@ -45,7 +45,7 @@ MAX_JOINED = 32
 """The most conditions in a conjunction outside a CASE. PostgreSQL makes a join of each, and takes a minute to plan
 hundreds of them."""
 
-MAX_LOOKS = 2_500
+MAX_SELECTS = 2_500
 """The most SELECTs of a filter: SQLite takes a second for so many, and five times as long for twice as many."""
 
 SHALLOW = 4
@@ -66,17 +66,17 @@ class _ContainsAny:
 
 
 @dataclass(frozen=True, slots=True)
-class _OfRow:
+class _RowConditions:
     """Conditions on the row of a document, all of which are looked at at once."""
 
     operator: str
-    parts: tuple[OfRow, ...]
+    parts: tuple[RowLeaf, ...]
 
 
 Leaf = Equals | Ordered | In | Contains | Exists | _ContainsAny
-OfRow = HasId | TextContains | TextMatches
+RowLeaf = HasId | TextContains | TextMatches
 _Merged = Where | _ContainsAny
-_Condition = _Merged | _OfRow
+_Condition = _Merged | _RowConditions
 
 
 def predicate(transaction: Transaction, collection_key: int, where: Where, position: str) -> Sql:
@@ -84,7 +84,7 @@ def predicate(transaction: Transaction, collection_key: int, where: Where, posit
     `d.position` in statements whose `d` are `documents`."""
     is_deep = _levels(where) > SHALLOW
     condition = _condition(transaction, collection_key, where, position, is_deep=is_deep)
-    _check_looks(condition)
+    _check_selects(condition)
     if isinstance(where, And) and _leaves(where) > MAX_JOINED:
         return Sql(f"CASE WHEN {condition.text} THEN TRUE ELSE FALSE END", condition.parameters)
     return Sql(f"({condition.text})", condition.parameters) if is_deep else condition
@@ -99,7 +99,7 @@ def _condition(
         return _condition(transaction, collection_key, part, position, is_deep=is_deep)
 
     def negation_of(part: _Condition) -> Sql:
-        if not isinstance(part, _ContainsAny | _OfRow):
+        if not isinstance(part, _ContainsAny | _RowConditions):
             return of(Not(part))
         inner = of(part)
         return Sql(f"NOT {inner.text}", inner.parameters)
@@ -127,7 +127,7 @@ def _condition(
             return Sql(f"NOT {inner.text}", inner.parameters)
         case HasId() | TextContains() | TextMatches():
             return _of_row(position, _in_row(transaction, collection_key, where))
-        case _OfRow(operator, each):
+        case _RowConditions(operator, each):
             conditions = [_in_row(transaction, collection_key, part) for part in each]
             return _of_row(position, _joined(operator, conditions, empty="", is_deep=False))
         case _:
@@ -260,13 +260,13 @@ def digest_of(where: Where) -> bytes:
 
 def _by_row(operator: str, parts: Sequence[_Merged]) -> list[_Condition]:
     """Return the parts of a conjunction or disjunction, with those that are about the row of a document as one."""
-    rows = tuple(part for part in parts if isinstance(part, OfRow))
+    rows = tuple(part for part in parts if isinstance(part, RowLeaf))
     if len(rows) < 2:
         return list(parts)
-    return [*(part for part in parts if not isinstance(part, OfRow)), _OfRow(operator, rows)]
+    return [*(part for part in parts if not isinstance(part, RowLeaf)), _RowConditions(operator, rows)]
 
 
-def _in_row(transaction: Transaction, collection_key: int, where: OfRow) -> Sql:
+def _in_row(transaction: Transaction, collection_key: int, where: RowLeaf) -> Sql:
     """Return the condition that a row of `documents d` is as wanted."""
     if isinstance(where, HasId):
         return transaction.dialect.with_ids(where.ids)
@@ -344,16 +344,16 @@ def _united(branches: list[Sql]) -> Sql:
     union = " UNION ".join(branch.text for branch in branches)
     parameters = tuple(value for branch in branches for value in branch.parameters)
     united = Sql(f"SELECT m.position FROM ({union}) m WHERE TRUE", parameters)
-    _check_looks(united)
+    _check_selects(united)
     return united
 
 
-def _check_looks(sql: Sql) -> None:
-    if sql.text.count("SELECT") > MAX_LOOKS:
-        raise TooComplexError(
-            f"A filter has at most {MAX_LOOKS:,} conditions, beside alternatives for one field, for ids and for texts",
-            limit=MAX_LOOKS,
-        )
+def _check_selects(sql: Sql) -> None:
+    """Raise TooComplexError for a statement with more than `MAX_SELECTS`, each of which is a condition that could not
+    be joined to another one."""
+    if sql.text.count("SELECT") > MAX_SELECTS:
+        beside = "beside alternatives for one field, for ids and for texts"
+        raise TooComplexError(f"A filter has at most {MAX_SELECTS:,} conditions, {beside}", limit=MAX_SELECTS)
 
 
 def _merged(parts: Sequence[Where]) -> list[_Merged]:

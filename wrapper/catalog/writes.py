@@ -16,7 +16,7 @@ import orjson
 from schemas.errors import AlreadyThereError, DocumentExistsError, MatchesEverythingError
 from schemas.records import NO_EXTRAS, Collection, Document, DocumentBatch, Metadata
 from schemas.storage.outcomes import WriteOutcome
-from schemas.where import Where, is_met_by_nothing
+from schemas.where import Where, matches_empty_document
 from wrapper.catalog import reads, stored_bytes
 from wrapper.catalog.changes import tombstones
 from wrapper.catalog.contract import GiveWay, Row, TextIndex, Transaction
@@ -197,7 +197,7 @@ def check_that_it_names_some(
 ) -> None:
     """Raise MatchesEverythingError when all documents match although the filter names nothing that they have. One on
     what they do have may replace or change all: misspelt, it would match none."""
-    if is_met_by_nothing(where):
+    if matches_empty_document(where):
         check_that_not_all_match(transaction, collection, where, done, field)
 
 

@@ -24,8 +24,8 @@ FileKey = tuple[str, int]
 _Known = dict[bytes, Vector]
 
 
-class EmbeddedTexts:
-    """Safe for several threads, each with another file."""
+class VectorCache:
+    """In memory only, and for as long as there is room; safe for several threads, each with another file."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
