@@ -21,6 +21,7 @@ from wrapper.web import error_statuses
 from wrapper.web.bodies import finish_parsing
 from wrapper.web.hosts_and_origins import AllowedHostsAndOrigins
 from wrapper.web.parsing_budget import arriving_budget_of, budget_of
+from wrapper.web.route_table import RouteTable
 
 NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
 ADDRESS = {
@@ -73,6 +74,7 @@ def examined_server() -> Iterator[str]:
     app.extensions["rag.arriving"] = arriving_budget_of(settings.max_body_mb << 20)
     app.extensions["rag.parsing"] = budget_of(settings.max_body_mb << 20)
     app.teardown_request(lambda _: finish_parsing())
+    app.extensions["rag.routes"] = RouteTable()
     app.extensions["rag.mcp"] = Endpoint(TOOLS, may_write=True)
     app.register_blueprint(blueprint)
     server = make_server("127.0.0.1", 0, _as_anybody(app), threaded=True)
