@@ -46,7 +46,8 @@ class Body(Schema):
 
 
 class ExactBody(Body):
-    """The base of those that know all their names: what is not understood might have been a limit, or a precaution."""
+    """The base of those that know all their names: what is not understood, or said twice, might have been a limit, or a
+    precaution."""
 
     class Meta:
         unknown = RAISE

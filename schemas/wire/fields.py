@@ -17,7 +17,7 @@ from schemas.names import MAX_MODEL_CHARACTERS, is_model_name
 from schemas.records import OrderBy, Vector
 from schemas.where import EVERYTHING, Where, parse_where
 from schemas.wire.body import Refusal, note_cap
-from schemas.wire.json_in import decode
+from schemas.wire.json_in import check_named_once, decode
 
 TRUTH = {"true": True, "1": True, "false": False, "0": False}
 INCLUDES = ("id", "text", "metadata", "embedding", "distance", "score")
@@ -49,14 +49,15 @@ class Filter(fields.Field[Where]):
 
 
 class FilterText(fields.Field[Where | None]):
-    """A `where` tree, written as JSON in a query string; `empty` stands for an empty one."""
+    """A `where` tree, written as JSON in a query string. An empty one stands for everything, unless it `must_say`
+    something."""
 
-    def __init__(self, *, empty: Where | None = EVERYTHING, **options: Any) -> None:
+    def __init__(self, *, must_say: bool = False, **options: Any) -> None:
         super().__init__(**options)
-        self._empty = empty
+        self._must_say = must_say
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Where | None:
-        return where_from_text(value, attr or "where") if value else self._empty
+        return where_from_text(value, attr or "where") if value or self._must_say else EVERYTHING
 
 
 class Choice(fields.Field[str]):
@@ -219,6 +220,7 @@ def where_from_text(source: str, field: str = "where") -> Where:
         raise InvalidInputError(
             f"Invalid '{field}' filter: must be valid JSON", code="invalid_where", field=field
         ) from None
+    check_named_once(source, field)
     if decoded is None:
         raise InvalidFilterError(f"Invalid '{field}' filter: must be an object, not null", field=field, pointer="")
     return parse_where(decoded, field)

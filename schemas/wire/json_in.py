@@ -6,8 +6,10 @@ are refused, once for bodies, lines of streams, query strings, messages and file
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -56,6 +58,22 @@ def decode(content: bytes | str, name: str = "") -> Any:
         if long is not None:
             raise _refusal((name, *long[0]) if name else long[0], long[1])
     return value
+
+
+def check_named_once(content: bytes | str, name: str | None = None) -> None:
+    """Raise InvalidInputError, with the field `name`, for a JSON text with an object that names something twice: the
+    parser takes the last, and the caller may have meant both."""
+
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                sentence = f"'{key}' is given twice in one object"
+                raise InvalidInputError(sentence, code="invalid_field", field=name or key)
+            seen.add(key)
+
+    with suppress(RecursionError):  # nothing that deep is taken
+        json.loads(content, object_pairs_hook=check)
 
 
 def _holds_huge_float(value: Any) -> bool:

@@ -14,7 +14,7 @@ from schemas.access.callers import Caller, Kind, Limits, Scope
 from schemas.errors import InvalidInputError
 from schemas.names import MAX_PATTERNS, check_collection_patterns
 from schemas.where import EVERYTHING, parse_where, to_json
-from schemas.wire.body import Body, ExactBody
+from schemas.wire.body import ExactBody
 from schemas.wire.fields import Count, Number, Text
 
 NEVER = "never"
@@ -116,7 +116,7 @@ class NewKey(ChangedKey):
         return {"name": loaded["name"], "grant": changed_grant(None, loaded), "expires_at": end_of(loaded, None)}
 
 
-class Rotation(Body):
+class Rotation(ExactBody):
     grace_seconds = Count(least=0, most=MAX_GRACE_SECONDS, load_default=DEFAULT_GRACE_SECONDS)
 
 

@@ -15,7 +15,6 @@ from schemas.errors import InvalidInputError
 from schemas.records import GatherSpec, OrderBy
 from schemas.wire.body import load
 from schemas.wire.chroma.paging import page_of
-from schemas.wire.fields import where_from_text
 from schemas.wire.json_in import decode
 from schemas.wire.keys import CHANGED_KEY, NEW_KEY
 from schemas.wire.openai.paging import CURSOR_PAGE
@@ -59,9 +58,12 @@ def test_searches_by_ids_have_a_page_of_their_own():
 
 def test_filters_and_parts_of_a_query_string():
     assert load(PAGE_ARGUMENTS, {}) == load(PAGE_ARGUMENTS, {"where": ""}) == load(PAGE_ARGUMENTS, {"where": "{}"})
-    assert load(WRITING_ARGUMENTS, {"replace_where": ""})["replace_where"] is None
-    with pytest.raises(InvalidInputError, match="Invalid 'replace_where' filter: must be valid JSON"):
-        where_from_text("x", "replace_where")
+    for wrong, said in (
+        ("", "Invalid 'replace_where' filter: must be valid JSON"),
+        ('{"a":1,"a":2}', "'a' is given twice"),
+    ):
+        with pytest.raises(InvalidInputError, match=said):
+            load(WRITING_ARGUMENTS, {"replace_where": wrong})
     assert load(SHOWN_ARGUMENTS, {}) == {"include": ()}
     assert load(SHOWN_ARGUMENTS, {"include": "text, embedding"}) == {"include": ("text", "embedding")}
     with pytest.raises(InvalidInputError) as caught:

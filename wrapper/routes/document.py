@@ -40,12 +40,12 @@ from schemas.wire.storage.document import (
 from schemas.wire.storage.stream import imported_answer, streamed_answer
 from wrapper.audit.noted import Noted
 from wrapper.web.audited import noted_here
-from wrapper.web.bodies import JSON, NDJSON, decode_json, encode, json_response, read_body
+from wrapper.web.bodies import JSON, NDJSON, encode, json_response, read_body
 from wrapper.web.document_batches import read_batch, read_document
 from wrapper.web.importing import import_stream, parse_announced
 from wrapper.web.lanes import Lane
 from wrapper.web.line_streams import add_stream
-from wrapper.web.request_parts import arguments, body, checked, store, unknown, write_options
+from wrapper.web.request_parts import arguments, body, checked, decoded, store, unknown, write_options
 from wrapper.web.responses import not_modified, respond, stream_snapshot
 from wrapper.web.route_table import declare
 
@@ -182,7 +182,7 @@ def patch_metadata(name: str) -> Response:
 def delete_documents(name: str) -> Response:
     asked = arguments()
     content = read_body()
-    source = decode_json(content)
+    source = decoded(content)
     doomed = checked({"ids": source} if isinstance(source, list) else source)
     written = store().delete_documents(name, write_options(content), **doomed, **asked)
     return respond(written, partial(deleted_answer, name))

@@ -80,14 +80,17 @@ def check_request_line() -> None:
         )
 
 
+def has_body() -> bool:
+    return bool(request.content_length) or "Transfer-Encoding" in request.headers
+
+
 def check_media_type(allowed: tuple[str, ...]) -> None:
     """Raise UnsupportedMediaError for a body of another media type, without reading it.
 
     The types of forms are refused even where the body is empty, because any page may send a form without asking.
     """
-    has_body = bool(request.content_length) or "Transfer-Encoding" in request.headers
     given = request.mimetype
-    if not given and not has_body and "Content-Type" not in request.headers:
+    if not given and not has_body() and "Content-Type" not in request.headers:
         return
     if given in allowed or (JSON in allowed and given.endswith("+json")):
         return
@@ -239,7 +242,7 @@ def finish_within(seconds: float, give_up: Callable[[], None]) -> None:
 
 def leave_body() -> None:
     """Do not read the body of this request, if there is one: the connection ends with the answer."""
-    if _connection() is not None and (request.content_length or "Transfer-Encoding" in request.headers):
+    if _connection() is not None and has_body():
         _end_connection()
         g.body_is_left = True
 

@@ -14,16 +14,17 @@ from schemas.access.callers import Scope, check_acting
 from schemas.access.owners import OPEN
 from schemas.access.table import Door
 from schemas.errors import BusyError, ClientGoneError, InvalidInputError, RagError
-from schemas.field_names import Unknown, check_names
+from schemas.field_names import Names, Unknown, check_names
 from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT, check_database
 from schemas.storage import read_limits
 from schemas.storage.erasure_count import UNKNOWN
-from schemas.wire.body import load, noting_caps
+from schemas.wire.body import ExactBody, load, noting_caps
+from schemas.wire.json_in import check_named_once
 from schemas.wire.storage.waiting import WAITING_ARGUMENTS
 from wrapper.observing import metrics
 from wrapper.scoped_store import ScopedStore
 from wrapper.web import callers
-from wrapper.web.bodies import client_watch, decode_json, leave_body, read_body, request_digest
+from wrapper.web.bodies import client_watch, decode_json, has_body, leave_body, read_body, request_digest
 from wrapper.web.lanes import Lane, Lanes, Wait
 from wrapper.web.route_table import DATABASE, Route, RouteTable
 from wrapper.writing import WriteOptions
@@ -138,17 +139,26 @@ def asked_database() -> tuple[str, str] | None:
 
 def body(content: bytes | None = None) -> dict[str, Any]:
     """Return the checked body, that of `content` when it has been read already."""
-    return checked(decode_json(read_body() if content is None else content))
+    return checked(decoded(read_body() if content is None else content))
 
 
-def checked(decoded: Any) -> dict[str, Any]:
+def decoded(content: bytes) -> Any:
+    """Return the value of a body. Raises InvalidInputError when it is no JSON, or an exact one says something twice."""
+    route, value = declared(), decode_json(content)
+    if route is not None and isinstance(route.body, ExactBody) and content:
+        check_named_once(content)
+    return value
+
+
+def checked(value: Any) -> dict[str, Any]:
     """Return the fields of a decoded body by the route's schema."""
     route = declared()
     assert route is not None
     assert route.body is not None
-    if isinstance(decoded, Mapping):
-        check_names(_beside_path(decoded), route.body_names, unknown())
-    return _loaded(route.body, decoded)
+    if isinstance(value, Mapping):
+        value = _beside_path(value, route.body_names)
+        check_names(value, route.body_names, unknown())
+    return _loaded(route.body, value)
 
 
 def arguments() -> dict[str, Any]:
@@ -164,7 +174,7 @@ def arguments_beside(given: Mapping[str, str]) -> dict[str, Any]:
     route = declared()
     assert route is not None
     assert route.query is not None
-    check_names(_beside_path(given), route.query_names, unknown())
+    check_names(_beside_path(given, route.query_names), route.query_names, unknown())
     for name in given:
         if name in request.args:
             sentence = f"'{name}' is given in the query string and in the body"
@@ -226,32 +236,63 @@ def _check_query_names() -> None:
     route = declared()
     if route is None or request.method == "OPTIONS":
         return
+    if request.method == "DELETE" and request.path.endswith("/"):
+        if not any(str(each).endswith("/") for each in (request.view_args or {}).values()):
+            raise InvalidInputError(
+                "The path of a DELETE has no slash at its end: clients make it of one with the id '..', which is below",
+                code="invalid_id",
+            )
     for name, values in request.args.lists():
         if len(set(values)) > 1:  # all but one would be ignored
             raise InvalidInputError(
                 f"The parameter '{name}' is given {len(values)} times", code="repeated_parameter", field=name
             )
-    if not route.own_rules:
-        check_names(_beside_path(request.args), route.query_names, unknown(), noun="parameter")
+    if route.own_rules:
+        return
+    given = _beside_path(request.args, route.query_names)
+    check_names(given, route.query_names, unknown(), noun="parameter")
+    if request.method == "DELETE" or route.lane is Lane.WRITE or isinstance(route.body, ExactBody):
+        for name in given:
+            if name not in route.query_names.known:
+                raise InvalidInputError(f"The parameter '{name}' is unknown", code="unknown_field", field=name)
+    if request.method == "DELETE" and route.body is None and has_body():
+        _refuse_body(route)
 
 
-def _beside_path(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a body or a query string without what only repeats the path. Raises InvalidInputError when it names
-    another thing than the path does."""
+def _refuse_body(route: Route) -> None:
+    """Raise InvalidInputError for a body that says anything, where none is read: it might have been a limit."""
+    given = decode_json(read_body())
+    if isinstance(given, Mapping):
+        given = {name: value for name, value in _beside_path(given, route.body_names).items() if value is not None}
+        check_names(given, route.body_names, unknown())
+    if given:
+        raise InvalidInputError("This route takes no body: nothing in it would be read", code="invalid_body")
+
+
+def _beside_path(given: Mapping[str, Any], names: Names) -> Mapping[str, Any]:
+    """Return a body or a query string of these names without what only repeats the path. Raises InvalidInputError when
+    it names another thing than the path does."""
     route, repeated = declared(), set()
     for part, named in (request.view_args or {}).items():
         # Below /collections; the name of a watcher, for example, is another one.
-        name = "collection" if part == "name" and route and route.in_database else NAMED_BY_PATH.get(part, "")
+        name = "collection" if part == "name" and route and route.in_database else NAMED_BY_PATH.get(part)
+        if name is None:
+            continue
         if given.get(name) not in (None, named):
             code = "invalid_id" if name == "id" else "invalid_field"
             raise InvalidInputError(f"{name} must be '{named}', as in the path, or absent", code=code, field=name)
-        repeated.add(name)
+        if name not in names.known:
+            repeated.add(name)
     return {name: value for name, value in given.items() if name not in repeated} if repeated else given
 
 
 def _check_precondition() -> None:
+    """Raise InvalidInputError for a condition of a write that nothing would be compared with."""
     route = declared()
-    if route is not None and not route.if_match and "If-Match" in request.headers and request.method in WRITING:
-        raise InvalidInputError(
-            "This route takes no If-Match: nothing would be compared", code="invalid_if_match", field="If-Match"
-        )
+    if route is None or request.method not in WRITING:
+        return
+    for name in ("If-Match", "If-None-Match", "If-Unmodified-Since"):
+        if name in request.headers and not (name == "If-Match" and route.if_match):
+            raise InvalidInputError(
+                f"This route takes no {name}: nothing would be compared", code="invalid_if_match", field=name
+            )

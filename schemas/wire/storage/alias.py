@@ -7,13 +7,13 @@ from typing import Any
 
 from schemas.records import Alias
 from schemas.storage.outcomes import AliasOutcome
-from schemas.wire.body import Body
+from schemas.wire.body import Body, ExactBody
 from schemas.wire.checked_fields import CollectionName
 
 Answer = dict[str, Any]
 
 
-class AliasTarget(Body):
+class AliasTarget(ExactBody):
     """The body of an alias: what it stands for."""
 
     collection = CollectionName(required=True, error_messages={"required": "is required"})

@@ -13,7 +13,7 @@ from schemas.names import NAME_BEGINNING, check_collection_name
 from schemas.records import METRICS, Collection
 from schemas.storage.index_reports import IndexStatus
 from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
-from schemas.wire.body import Body
+from schemas.wire.body import Body, ExactBody
 from schemas.wire.checked_fields import CollectionName
 from schemas.wire.fields import Choice, CollectionMetadata, Count, MetadataObject, Text, TruthText
 from schemas.wire.storage.index import index_answer
@@ -48,7 +48,7 @@ class Creating(Body):
     get_or_create = TruthText(load_default=False)
 
 
-class NewName(Body):
+class NewName(ExactBody):
     """The body that gives a collection, or its copy, another name."""
 
     name = CollectionName(required=True, error_messages={"required": "is required"})

@@ -58,7 +58,7 @@ class Writing(Embedded, Sweeping):
     """The query string of a write of documents."""
 
     on_conflict = Choice(ON_CONFLICT, load_default="replace")
-    replace_where = FilterText(load_default=None, empty=None)
+    replace_where = FilterText(load_default=None, must_say=True)
 
 
 class Patch(Body):
@@ -84,7 +84,7 @@ class WholeDocument(Body):
     uri = fields.Raw(load_default=None)
 
 
-class MetadataPatch(Body):
+class MetadataPatch(ExactBody):
     """The body of a change of many documents' metadata: which ones, by filter or ids, and what is merged into it."""
 
     ids = fields.Raw(load_default=None)
@@ -151,7 +151,9 @@ class Deletion(ExactBody):
     @post_load
     def _one_of(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
         if (loaded["ids"] is None) == (loaded["where"] is None):
-            raise ValidationError("either ids or where is required", "ids")
+            raise ValidationError(
+                "either ids or where is required" if loaded["ids"] is None else "must come without where", "ids"
+            )
         if loaded["where"] == EVERYTHING:
             raise ValidationError("an empty filter would delete everything: use DELETE …/documents/all", "where")
         if loaded["ids"] is not None:

@@ -125,7 +125,9 @@ class GatherRequest(_Rule):
     @post_load
     def _one_of(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
         if (loaded["ids"] is None) == (loaded["where"] is None):
-            raise ValidationError("either ids or where is required", "ids")
+            raise ValidationError(
+                "either ids or where is required" if loaded["ids"] is None else "must come without where", "ids"
+            )
         if loaded["ids"] is not None:
             check_ids(loaded["ids"])
         return {"ids": loaded.pop("ids"), "where": loaded.pop("where"), "spec": GatherSpec(**loaded)}

@@ -7,13 +7,13 @@ from typing import Any
 from marshmallow import ValidationError, validates_schema
 
 from schemas.storage.reembedding import Reembedding, Status
-from schemas.wire.body import Body
+from schemas.wire.body import ExactBody
 from schemas.wire.checked_fields import Flag, Words
 
 Answer = dict[str, Any]
 
 
-class Reembed(Body):
+class Reembed(ExactBody):
     """The connection whose model makes the new vectors, or the wish to have the old ones back."""
 
     connection = Words(load_default=None)

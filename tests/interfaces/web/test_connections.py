@@ -145,8 +145,10 @@ def engine_port(app):
 def test_a_test_does_not_reach_the_engine(client, engine_port, provider):
     for host in ("127.0.0.1", "127.0.0.2", "localhost", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "2130706433"):
         config = {"url": f"http://{host}:{engine_port}"}
-        tested = client.post("/api/connections/test", json={"type": "rag", "provider": provider, "config": config})
+        body = {"type": "rag", "provider": provider, "config": config, "": 1}
+        tested = client.post("/api/connections/test", json=body)
         assert (tested.status_code, tested.json["errorType"]) == (200, "blocked"), host
+        assert tested.json["warnings"] == ["Unknown field '' is ignored"]
 
 
 def test_a_stored_connection_does_not_reach_the_engine(client, connection_id, engine_port, filled):

@@ -1,5 +1,6 @@
 """Every route of openapi.yaml and its names: those that nearly fit, and those by which collections are named."""
 
+import json
 import re
 
 import pytest
@@ -160,12 +161,28 @@ def test_a_condition_is_compared_or_refused(client):
         named = [*operation.get("parameters", ()), *item.get("parameters", ())]
         expected[path, method] = (True, {"$ref": "#/components/parameters/IfMatch"} not in named)
         taken = operation.get("requestBody", {}).get("content", ())
-        kind = next(iter(taken)) if "multipart/form-data" in taken else "application/json"
+        kind = next(iter(taken), "application/json")
         headers = {"If-Match": '"a-stale-tag"', "Content-Type": kind}
         answer = client.open(filled_in(path), method=method, data=b"{}", headers=headers)
         said[path, method] = (answer.status_code >= 400, answer.json["code"] == "invalid_if_match")
     assert said == expected
     assert {True, False} == {is_refused for _, is_refused in expected.values()}
+    for name in ("If-None-Match", "If-Unmodified-Since"):
+        answer = client.put("/collections/nothing-there/documents/a", json=DOCUMENT, headers={name: "*"})
+        assert (answer.status_code, answer.json["details"]["field"]) == (400, name)
+
+
+def test_what_a_deletion_does_not_know_might_be_a_limit_so_it_is_refused(client):
+    said, expected = {}, {}
+    for path, method in every_operation():
+        if method == "DELETE" and not path.startswith(("/api/v1", "/api/v2")):
+            body = {"zzzzzz": 1}
+            by_query = client.delete(filled_in(path), query_string=body).json
+            said[path] = by_query["code"], client.delete(filled_in(path), json=body).json["code"]
+            reads_body = "requestBody" in CONTRACT.at(("paths", path, "delete"))
+            expected[path] = "unknown_field", "invalid_field" if reads_body else "invalid_body"
+    assert said == expected
+    assert len(said) > 12
 
 
 @pytest.mark.slow
@@ -201,11 +218,33 @@ def test_a_misspelt_or_misplaced_precaution_leaves_the_document_unharmed(client,
 
 
 @pytest.mark.parametrize("path", ["", "/documents/all"])
-@pytest.mark.parametrize("query", [{"where": '{"n":2}'}, {"filter": '{"n":2}'}, {"ids": "b"}])
-def test_an_ignored_filter_would_delete_all_documents_so_it_is_refused(client, name, unchanged, path, query):
+@pytest.mark.parametrize("given", [{"where": {"n": 2}}, {"filter": {"n": 2}}, {"ids": ["b"]}])
+def test_an_ignored_filter_would_delete_all_documents_so_it_is_refused(client, name, unchanged, path, given):
     with unchanged(name):
-        answer = client.delete(f"/collections/{name}{path}", query_string=query)
-        assert (answer.status_code, answer.json["code"]) == (400, "unknown_field")
+        by_query = client.delete(
+            f"/collections/{name}{path}", query_string={key: str(each) for key, each in given.items()}
+        )
+        for answer in (by_query, client.delete(f"/collections/{name}{path}", json=given)):
+            assert (answer.status_code, answer.json["code"]) == (400, "unknown_field")
+
+
+def test_what_selects_or_saves_documents_is_read_whole_or_refused(client, name, unchanged):
+    twice = b'{"where": {"n": {"$gte": 1}, "n": {"$lt": 0}}, "metadata": {}}'
+    with unchanged(name):
+        for method, path, body in (
+            ("DELETE", "/documents", twice),
+            ("PATCH", "/documents", twice),
+            ("PUT", "/documents/a?on_conflict=error", json.dumps(DOCUMENT)),
+            ("POST", "/documents?replace_where=", json.dumps({"documents": [DOCUMENT]})),
+            ("POST", "/copy", b'{"name": "other", "ids": ["a"]}'),
+        ):
+            answer = client.open(
+                f"/collections/{name}{path}", method=method, data=body, content_type="application/json"
+            )
+            assert answer.status_code == 400, (method, path)
+        # Clients make these of the paths of a document, a file and a collection whose id or name is `..`.
+        for path in (f"/collections/{name}/", "/v1/vector_stores/vs_a/", "/api/v2/tenants/default_tenant/databases/a/"):
+            assert client.delete(path).status_code == 400, path
 
 
 def test_a_line_that_nearly_fits_is_a_bad_line_and_others_are_named(client, name):

@@ -88,7 +88,7 @@ def test_unknown_collections_are_not_found_whatever_the_route(client, collection
     wrong = []
     for method, path in ((each, path) for each in paths for path in paths[each]):
         body = {**known, **({"query": "x"} if path == "/text-search" else {} if path == "/query" else {"ids": ["a"]})}
-        body = body if method != "DELETE" else {"ids": ["a"]}
+        body = body if method != "DELETE" else {"ids": ["a"]} if path == "/documents" else None
         answer = client.open(f"/collections/{collection}{path}", method=method, json=body)
         if (answer.status_code, answer.json["code"]) != (404, "collection_not_found"):
             wrong.append((method, path, answer.json))

@@ -80,7 +80,8 @@ def test_a_filter_of_almost_32_kilobytes_is_read_in_the_request_line_and_a_longe
 def test_a_missing_document_is_not_found(client, filled, unchanged, method):
     name = filled()
     with unchanged(name):
-        answer = client.open(f"/collections/{name}/documents/nobody", method=method, json={"text": "new"})
+        body = {"text": "new"} if method == "PATCH" else None
+        answer = client.open(f"/collections/{name}/documents/nobody", method=method, json=body)
     assert answer.status_code == 404
     assert answer.json["message"] == f"Document 'nobody' not found in collection '{name}'"
     assert (answer.json["code"], answer.json["details"]) == ("document_not_found", {"collection": name, "id": "nobody"})
