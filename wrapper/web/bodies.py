@@ -250,14 +250,16 @@ def leave_body() -> None:
 def discard_body() -> None:
     """Read the rest of the body, which would otherwise be taken for the next request.
 
-    A client that sends more than a body may have, or what has no end, is not heard to the end, and its connection ends
-    with the answer.
+    A client that sends more than a body may have, what has no end, or nothing for a moment is not heard to the end, and
+    its connection ends with the answer.
     """
     left = int(current_app.config["MAX_BODY_BYTES"])
     if (request.content_length or 0) > left:
         leave_body()
     if "body_is_left" in g:
         return
+    if (connection := _connection()) is not None:
+        connection.hurry()
     try:
         while left >= 0 and (content := request.stream.read(READ_BYTES)):
             left -= len(content)

@@ -48,7 +48,7 @@ class PatientSocket(socket.socket):
         self._finish_by = math.inf
         self._give_up: Callable[[], None] = _nothing
         self._waited_seconds = 0.0
-        self._left_seconds = patience.seconds
+        self._left_seconds = self._most_seconds = patience.seconds
         self._end: Callable[[], None] = _nothing
         self._holds_next = False
         self._held_back = b""
@@ -58,6 +58,7 @@ class PatientSocket(socket.socket):
         """Begin a new request, with no wait counted yet; `asked` is the beginning of its head."""
         self.asked = asked
         self._waited_seconds, self._left_seconds = 0.0, self._patience.seconds
+        self._most_seconds = self._patience.seconds
         self._finish_by, self._give_up = math.inf, _nothing
         self._holds_next, self._held_back = True, b""
 
@@ -82,6 +83,10 @@ class PatientSocket(socket.socket):
         """Leave the rest of the request unread: its answer is the connection's last and says so."""
         self._end()
 
+    def hurry(self) -> None:
+        """Wait for the rest of the request only as long as nobody notices: nobody needs it."""
+        self._left_seconds = self._most_seconds = min(self._left_seconds, UNNOTICED_SECONDS)
+
     def is_gone(self) -> bool:
         """Return whether the client sends nothing more. One that has closed the connection cannot be told from one that
         still reads until something is sent to it, so it has left, as for nginx and for Go's server."""
@@ -104,7 +109,7 @@ class PatientSocket(socket.socket):
                     raise TimeoutError("The client sends its request too slowly") from None
             else:
                 earned = len(content) / LEAST_BYTES_PER_SECOND
-                self._left_seconds = min(self._patience.seconds, self._left_seconds + earned)
+                self._left_seconds = min(self._most_seconds, self._left_seconds + earned)
                 return content
 
     def sendall(self, content: Any, flags: int = 0) -> None:
