@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 SEEN_SECONDS = 0.2
 """The seconds for which a worker trusts what it read. It learns of events at other workers at most this much later."""
 WAIT_SECONDS = 0.15
-"""The seconds that the database has to answer before this worker goes by its own knowledge."""
+"""The seconds that the database has to answer before a worker goes by its own knowledge."""
 
 CLOSED, OPEN, HALF_OPEN = "closed", "open", "half_open"
 
@@ -66,7 +66,7 @@ class CircuitBreaker:
     breaker and forgets the failures.
 
     Without the database each worker goes by what it saw itself, and writes its failures when the database answers
-    again. `clock` is in seconds since the epoch, which all workers share.
+    again; it has `wait_seconds` to. `clock` is in seconds since the epoch, which all workers share.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class CircuitBreaker:
         threshold: int,
         timeout_seconds: float,
         probe_seconds: float,
+        wait_seconds: float = WAIT_SECONDS,
         clock: Callable[[], float] = time.time,
         name: str = "context",
     ) -> None:
@@ -83,6 +84,7 @@ class CircuitBreaker:
         self._threshold = threshold
         self._timeout_ms = round(timeout_seconds * 1e3)
         self._probe_ms = round(probe_seconds * 1e3)
+        self._wait_seconds = wait_seconds
         self._clock = clock
         self._name = name
         self._lock = threading.Lock()
@@ -225,10 +227,10 @@ class CircuitBreaker:
             return None
         try:
             asked = self._worker.submit(operation)
-            return asked.result(WAIT_SECONDS)
+            return asked.result(self._wait_seconds)
         except NotInTimeError:
             self._late = asked
-            reason = f"No answer within {WAIT_SECONDS} s"
+            reason = f"No answer within {self._wait_seconds:g} s"
         except RagError as error:
             reason = error.message
         except Exception as error:  # not even a stop of the service is a reason to fail a search

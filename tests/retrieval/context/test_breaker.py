@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from retrieval.context.breaker import CLOSED, HALF_OPEN, OPEN, SEEN_SECONDS, CircuitBreaker, Pass
+from retrieval.context.breaker import CLOSED, HALF_OPEN, OPEN, SEEN_SECONDS, WAIT_SECONDS, CircuitBreaker, Pass
 from retrieval.context.fallback import EMPTY, TEXT, FallbackChain, Found
 from schemas.errors import (
     CollectionForbiddenError,
@@ -18,16 +18,17 @@ from schemas.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from tests.support.live import eventually
+from tests.support.live import PATIENCE_SECONDS, eventually
 
 THRESHOLD, TIMEOUT_SECONDS, PROBE_SECONDS = 5, 60.0, 4.0
 A_MILLISECOND = 0.001
 
 
 @pytest.fixture
-def breakers(catalogs, clock):
+def breakers(request, catalogs, clock):
     """`breakers()`: the service's one breaker, each time as another worker has it."""
-    times = {"timeout_seconds": TIMEOUT_SECONDS, "probe_seconds": PROBE_SECONDS, "clock": clock}
+    wait = WAIT_SECONDS if request.cls is TestWithoutTheDatabase else PATIENCE_SECONDS
+    times = {"timeout_seconds": TIMEOUT_SECONDS, "probe_seconds": PROBE_SECONDS, "clock": clock, "wait_seconds": wait}
     with ExitStack() as opened:
         yield lambda: opened.enter_context(closing(CircuitBreaker(catalogs(), threshold=THRESHOLD, **times)))
 
@@ -165,9 +166,7 @@ class TestWithoutTheDatabase:
 
         eventually(seen)
 
-    def test_one_probe_is_let_through_and_a_closed_catalogue_is_no_failure_of_its_own(
-        self, breakers, lock, clock, catalogs
-    ):
+    def test_one_probe_is_let_through_and_a_closed_catalogue_is_no_failure(self, breakers, lock, clock, catalogs):
         breaker = breakers()
         fail(breaker)
         lock.execute("BEGIN IMMEDIATE")
