@@ -8,8 +8,6 @@ import pytest
 from tests.scenarios.documents.conftest import BACKUPS
 from tests.support.model_server import Answer, as_events, as_json, chat_answer
 
-QUESTION = "How long are backups kept?"
-
 
 @pytest.fixture
 def talk(talking, models_up):
@@ -40,7 +38,7 @@ class TestStreams:
         source = uuid.uuid4().hex
         talk("/api/rag/ingest", source=source, path="/a", title="A", text=BACKUPS)
         asked = {
-            "messages": [{"role": "user", "content": QUESTION}],
+            "messages": [{"role": "user", "content": "How long are backups kept?"}],
             "useRag": True,
             "min_relevance": 0,
             "ragFilters": {"source": source},
@@ -93,6 +91,7 @@ class TestStreams:
     @pytest.mark.slow
     def test_what_breaks_before_the_first_piece_has_a_status(self, talk, models):
         """That of the answer in one piece; a model that wants a pause says for how long."""
+        talk("/api/rag/ingest", source="s", path="/a", title="A", text=BACKUPS)  # nothing is embedded to search nothing
         for first in (as_events({"error": {"message": "full"}}), as_events("[1]"), as_events("[DONE]")):
             models.script = [first]
             answer = talk(message="Hello?", stream=True)
