@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from random import SystemRandom
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import orjson
@@ -45,7 +45,7 @@ class RetryPolicy:
     def wait_seconds(self, attempt: int) -> float:
         """Return the seconds to wait after an attempt, counted from 1."""
         wait_seconds = self.first_wait_seconds * 2 ** (attempt - 1)
-        return min(wait_seconds * random.uniform(1.0, 1.0 + self.jitter), self.longest_wait_seconds)
+        return min(wait_seconds * SystemRandom().uniform(1.0, 1.0 + self.jitter), self.longest_wait_seconds)
 
 
 class Answer(NamedTuple):

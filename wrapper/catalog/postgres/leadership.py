@@ -8,9 +8,9 @@ engine (`confirm`).
 from __future__ import annotations
 
 import hashlib
-import random
 import time
 from collections.abc import Callable
+from random import SystemRandom
 
 import psycopg
 import structlog
@@ -138,4 +138,4 @@ class AdvisoryLeadership:
 
     def _pause(self) -> float:
         # Two services that refuse each other must not keep asking at the same moments.
-        return FOLLOW_SECONDS if self._connection is not None else AGAIN_SECONDS * random.uniform(1, 2)
+        return FOLLOW_SECONDS if self._connection is not None else AGAIN_SECONDS * SystemRandom().uniform(1, 2)

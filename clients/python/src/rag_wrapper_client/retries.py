@@ -26,7 +26,7 @@ class Retry:
     longest_wait_seconds: float = 60.0
     clock: Callable[[], float] = time.time
     """Seconds since 1970: a `Retry-After` may be a date."""
-    jitter: Callable[[], float] = random.random
+    jitter: Callable[[], float] = random.SystemRandom().random
     """A number from 0 to 1 that keeps many clients from coming back at the same moment."""
 
     def after_loss_seconds(self, attempt: int) -> float | None:
