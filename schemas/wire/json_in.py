@@ -33,6 +33,9 @@ _UNREAD = {
     "number is infinity when parsed as double": ("has a number that no float of 64 bits is as large as", {}),
 }
 """What the parser says of JSON that it does not read, and what that is."""
+_CRAMPED = "failed to allocate memory"
+"""What the parser says of hundreds of brackets that nothing closes: it makes room by the length of a text."""
+ROOMY_BYTES = 1 << 16
 
 Path = tuple[str | int, ...]
 _Way = tuple["_Way", str | int] | None
@@ -46,7 +49,7 @@ def decode(content: bytes | str, name: str = "") -> Any:
     beyond 64 bits, or the place of what is JSON and is not read.
     """
     try:
-        value = orjson.loads(content)
+        value = _loads(content)
     except orjson.JSONDecodeError as error:
         if error.msg not in _UNREAD:
             raise
@@ -58,6 +61,19 @@ def decode(content: bytes | str, name: str = "") -> Any:
         if long is not None:
             raise _refusal((name, *long[0]) if name else long[0], long[1])
     return value
+
+
+def _loads(content: bytes | str) -> Any:
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        if error.msg != _CRAMPED:
+            raise
+    try:
+        return orjson.loads(content.ljust(ROOMY_BYTES))
+    except orjson.JSONDecodeError as error:
+        text = content if isinstance(content, str) else content.decode()
+        raise orjson.JSONDecodeError(error.msg, text, min(error.pos, len(text))) from None
 
 
 def check_named_once(content: bytes | str, name: str | None = None) -> None:

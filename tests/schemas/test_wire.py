@@ -12,14 +12,13 @@ import pytest
 from schemas.access.callers import Limits
 from schemas.documents import new_id, parse_document, parse_documents, parse_embedding
 from schemas.errors import InvalidInputError
-from schemas.records import GatherSpec, OrderBy
+from schemas.records import OrderBy
 from schemas.wire.body import load
 from schemas.wire.chroma.paging import page_of
 from schemas.wire.json_in import decode
 from schemas.wire.keys import CHANGED_KEY, NEW_KEY
 from schemas.wire.openai.paging import CURSOR_PAGE
 from schemas.wire.storage.document import PAGE_ARGUMENTS, SHOWN_ARGUMENTS, WRITING_ARGUMENTS, Page, Search
-from schemas.wire.storage.query import Query
 
 
 @pytest.mark.parametrize(
@@ -41,11 +40,6 @@ def test_limits(given, limit):
 )
 def test_orders(given, order):
     assert load(Page(), {"order_by": given})["order_by"] == order
-
-
-def test_gather_becomes_a_record():
-    loaded = load(Query(), {"query_embedding": [1], "gather": {"by": "a", "order_by": "-b", "limit": 7}})
-    assert loaded["gather"] == GatherSpec(("a",), (OrderBy("b", descending=True),), 7)
 
 
 def test_searches_by_ids_have_a_page_of_their_own():
@@ -72,8 +66,6 @@ def test_filters_and_parts_of_a_query_string():
 
 
 KEY = {"name": "a", "scopes": ["read"]}
-
-
 NO_TIMES = ("9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "tomorrow", "", 7)
 NO_RATES = (float("nan"), float("inf"), float("-inf"), 10**400)
 NO_KEYS = [
@@ -174,6 +166,12 @@ def test_json_that_the_parser_does_not_read_is_not_called_invalid(text, sentence
     with pytest.raises(InvalidInputError) as caught:
         decode(text)
     assert (caught.value.code, caught.value.message) == ("invalid_json", sentence)
+
+
+@pytest.mark.parametrize("text", ["[" * 500, b"[1," * 500])
+def test_brackets_that_nothing_closes_are_no_want_of_memory(text):
+    with pytest.raises(orjson.JSONDecodeError, match=f"unexpected end of data.*char {len(text)}"):
+        decode(text)
 
 
 def test_long_vectors_are_looked_at_as_a_whole():
