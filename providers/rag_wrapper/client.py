@@ -18,7 +18,7 @@ import orjson
 from providers.outbound.answers import listed, whole
 from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.network import Network
-from providers.rag_wrapper.dialect import Body, RouteNotFoundError, WrapperDialect
+from providers.rag_wrapper.dialect import PATIENT, Body, RouteNotFoundError, WrapperDialect
 from schemas.errors import (
     CollectionNotFoundError,
     ConflictError,
@@ -50,7 +50,7 @@ class WrapperClient:
         *,
         network: Network | None = None,
         timeout_seconds: float = 120.0,
-        retry: RetryPolicy | None = None,
+        retry: RetryPolicy = PATIENT,
     ) -> WrapperClient:
         """Return a client of the service at a URL that the operator gave, reached under the default policy unless a
         network is given."""

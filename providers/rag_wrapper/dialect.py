@@ -101,7 +101,7 @@ class WrapperDialect(Dialect):
     A request that does not get through, or is answered "busy, come again", is sent up to four times.
     """
 
-    retry = RetryPolicy(attempts=4, first_wait_seconds=0.25, jitter=0.0, longest_wait_seconds=LONGEST_WAIT_SECONDS)
+    retry = RetryPolicy(attempts=4, first_wait_seconds=0.25, jitter=0.0)
     max_answer_bytes = MAX_ANSWER_BYTES
     noun = "document store"
     provider = "chromadb-wrapper"
@@ -165,8 +165,6 @@ class WrapperDialect(Dialect):
                 error_type="invalid_config",
             )
         details = {**details, "error_type": _ERROR_TYPES.get(status, "unknown")}
-        if re.fullmatch(r"[0-9]{1,9}", answer.headers.get("Retry-After", "")):
-            details["retry_after_seconds"] = int(answer.headers["Retry-After"])
         if status in _NO_ROUTE and (code is None or status == HTTPStatus.METHOD_NOT_ALLOWED):
             kind: type[RagError] = RouteNotFoundError
         elif code == InvalidFilterError.code:
@@ -179,6 +177,8 @@ class WrapperDialect(Dialect):
             kind, code = UnavailableError, UNUSABLE
         error = kind(message, code=code)
         error.details = details
+        if re.fullmatch(r"[0-9]{1,9}", asked := answer.headers.get("Retry-After", "")):
+            error.retry_after_seconds = details["retry_after_seconds"] = int(asked)
         return error
 
     def broken_off(self, content: bytes, redact: Redactor) -> RagError:
@@ -196,6 +196,8 @@ class WrapperDialect(Dialect):
         """Log nothing: commands ask by this client too, and their output is for people."""
 
 
+PATIENT = replace(WrapperDialect.retry, longest_wait_seconds=LONGEST_WAIT_SECONDS)
+"""The retry policy of commands, which wait in no request of a service's."""
 ONCE = replace(WrapperDialect.retry, attempts=1)
 """The retry policy of requests that must not be sent twice, or are sent again later anyway."""
 

@@ -39,7 +39,7 @@ from providers.base import (
 from providers.chroma.filters import Clause, to_chroma
 from providers.cursors import decode_offset, encode_cursor
 from providers.outbound.answers import listed, number, reading, text, whole
-from providers.outbound.json_client import JsonClient
+from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.recognition import Sign
 from providers.pinned_writes import PinsEmbeddings
 from providers.rag_wrapper.client import WrapperClient
@@ -92,7 +92,7 @@ class RagWrapperProvider(
 ):
     """The collections of another service.
 
-    Errors call its address `place`; `sleep` waits before a request is sent again.
+    Errors call its address `place`; `retry` and `sleep` are for requests that may succeed when they are sent again.
     """
 
     id = "chromadb-wrapper"
@@ -111,6 +111,7 @@ class RagWrapperProvider(
         context: ProviderContext | None = None,
         *,
         place: str = PLACE,
+        retry: RetryPolicy | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(config, context)
@@ -123,6 +124,7 @@ class RagWrapperProvider(
                 redactor=self.context.redactor,
                 api_key=self.config.get("api_key"),
                 timeout_seconds=self.config["timeout_seconds"],
+                retry=retry,
                 sleep=sleep,
             )
         )

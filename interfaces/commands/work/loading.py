@@ -19,6 +19,7 @@ from interfaces.service_address import network_to
 from interfaces.service_key import service_key
 from providers.base import ProviderContext
 from providers.embeddings.base import EmbeddingProvider
+from providers.rag_wrapper.dialect import PATIENT
 from providers.rag_wrapper.provider import RagWrapperProvider
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
@@ -149,7 +150,7 @@ class _Bar:
 def _service(url: str) -> RagWrapperProvider:
     network = network_to(url)
     config = present({"url": url, "api_key": service_key(url, network)})
-    return RagWrapperProvider(config, ProviderContext(network=network), place=url)
+    return RagWrapperProvider(config, ProviderContext(network=network), place=url, retry=PATIENT)
 
 
 @contextmanager

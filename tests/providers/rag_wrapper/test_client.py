@@ -8,7 +8,7 @@ from providers.contract_tests.samples import nobody_there
 from providers.outbound.json_client import JsonClient
 from providers.outbound.network import Network
 from providers.rag_wrapper.client import IDS_AT_ONCE, WrapperClient
-from providers.rag_wrapper.dialect import RouteNotFoundError, WrapperDialect
+from providers.rag_wrapper.dialect import PATIENT, RouteNotFoundError, WrapperDialect
 from providers.rag_wrapper.one_model import ATTEMPTS, of_one_model
 from schemas.connections import CollectionInfo
 from schemas.errors import (
@@ -49,7 +49,7 @@ def client(url, **options):
 
 @pytest.fixture
 def provider(service, waits):
-    with closing(client(service.url + "/", sleep=waits.append)) as provider:
+    with closing(client(service.url + "/", retry=PATIENT, sleep=waits.append)) as provider:
         yield provider
 
 
@@ -98,10 +98,8 @@ def test_embeddings_travel_as_base64_float32_and_gather_facets_and_quoted_names_
     provider.facets("docs", ["a", "b"], {"c": "ä&"})
     _, gather, facets = service.requests
     assert gather["body"] == {"by": "section_id", "ids": ["a"], "order_by": ["chunk_index"], "limit": 5}
-    assert (facets["path"], facets["query"]) == (
-        "/collections/docs/facets",
-        {"fields": ["a,b"], "where": ['{"c":"ä&"}']},
-    )
+    assert facets["path"] == "/collections/docs/facets"
+    assert facets["query"] == {"fields": ["a,b"], "where": ['{"c":"ä&"}']}
     service.answers = [(200, {}, {})]
     provider.collection("a/b c?")
     assert service.requests[-1]["target"] == "/collections/a%2Fb%20c%3F"
@@ -135,17 +133,15 @@ def test_more_ids_than_the_service_takes_are_sent_in_parts_and_every_write_has_a
     assert third == "mine"
 
 
-@pytest.mark.parametrize(
-    "answer", [None, (503, {"Retry-After": "7"}, failure()), (429, {"Retry-After": "7"}, failure())]
-)
-def test_a_write_that_did_not_get_through_is_sent_again_with_its_key(provider, service, waits, answer):
+@pytest.mark.parametrize("status", [None, 503, 429])
+def test_a_write_that_did_not_get_through_is_sent_again_with_its_key(provider, service, waits, status):
     provider.ensure_collection("docs", {})
     service.requests.clear()
-    service.answers = [answer, answer]
+    service.answers = [status and (status, {"Retry-After": "7"}, failure())] * 2
     assert provider.add_documents("docs", [document("a")])["created"] == 1
     keys = {request["headers"]["Idempotency-Key"] for request in service.requests}
     assert (len(service.requests), len(keys)) == (3, 1)
-    assert waits == ([7, 7] if answer else [0.25, 0.5])
+    assert waits == ([7, 7] if status else [0.25, 0.5])
 
 
 def test_a_service_that_is_missing_stays_busy_or_is_behind_a_dead_gateway_is_given_up(provider, service, waits):
@@ -153,14 +149,17 @@ def test_a_service_that_is_missing_stays_busy_or_is_behind_a_dead_gateway_is_giv
     with pytest.raises(UnavailableError, match="Bad thing"):
         provider.collection("docs")
     assert (len(service.requests), waits) == (4, [30, 30, 30])
+    service.answers = [(429, {"Retry-After": "3"}, failure("rate_limited"))]
+    with pytest.raises(UnavailableError) as refused:
+        client(service.url, sleep=waits.append).collection("docs")
+    assert (len(waits), refused.value.retry_after_seconds) == (3, 3)
     service.answers = [(502, {}, b"<html>")] * 4
     with pytest.raises(UnavailableError, match="answered 502"):
         provider.collection("docs")
-    waits.clear()
     url = nobody_there()
     with pytest.raises(UnavailableError, match=f"The service at {url} cannot be reached"):
         client(url, sleep=waits.append).collection("docs")
-    assert len(waits) == 3
+    assert len(waits) == 9
 
 
 @pytest.mark.parametrize(
