@@ -28,7 +28,7 @@ from providers.outbound.network import Network
 from providers.outbound.recognition import Sign
 from providers.outbound.redaction import Redactor
 from providers.storage_protocol import Storage
-from schemas.configuration import JsonSchema, faults, present, with_defaults
+from schemas.configuration import JsonSchema, faults, tidied, with_defaults
 from schemas.connections import HEALTHY, UNHEALTHY, CollectionInfo, HealthReport, InvalidConfigurationError
 from schemas.errors import CollectionNotFoundError, RagError, UnsupportedError
 from schemas.records import (
@@ -128,7 +128,7 @@ class Provider(ABC):
         """Check the configuration without contacting the service. Raises InvalidConfigurationError when it does not
         fit."""
         schema = self.connection_schema()
-        wrong = faults(present(config), schema)
+        wrong = faults(tidied(config), schema)
         if wrong:
             raise InvalidConfigurationError(self.id, wrong)
         self.config: dict[str, Any] = with_defaults(config, schema)

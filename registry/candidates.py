@@ -15,7 +15,7 @@ from registry.placeholders.resolving import UnresolvedPlaceholderError
 from registry.placeholders.secret_fields import secret_faults, typed_secrets, with_secrets, without_secrets
 from schemas.access.callers import current
 from schemas.access.turns import waiting_for
-from schemas.configuration import faults, present
+from schemas.configuration import faults, tidied
 from schemas.connections import Connection, Fault, InvalidConfigurationError, Stage, TestReport
 from schemas.errors import InvalidInputError
 
@@ -105,7 +105,7 @@ class Candidates:
             yield from stages
 
     def _meant(self, asked: Candidate) -> Connection:
-        given = Connection("", asked.kind, asked.provider, present(asked.config))
+        given = Connection("", asked.kind, asked.provider, tidied(asked.config))
         if asked.changes is not None:
             meant = self._connections.completed(asked.changes, given)
         else:

@@ -10,7 +10,7 @@ from providers.base import Provider
 from registry.placeholders.resolving import Placeholders
 from registry.placeholders.secret_fields import secret_faults, with_secrets
 from registry.provider_registry import ProviderRegistry
-from schemas.configuration import faults, present
+from schemas.configuration import faults, tidied
 from schemas.connections import KINDS, Connection, InvalidConfigurationError
 from schemas.errors import InvalidInputError
 
@@ -58,7 +58,7 @@ def check_configuration(
     provider: type[Provider], connection: Connection, placeholders: Placeholders, *, typed: bool
 ) -> None:
     """Raise InvalidConfigurationError naming every field that must not be stored."""
-    given, schema = present(connection.config), provider.connection_schema()
+    given, schema = tidied(connection.config), provider.connection_schema()
     # Comes first: it refuses what is nested too deeply to be written as JSON.
     forbidden = placeholders.forbidden(given, schema, provider.address)
     if len(orjson.dumps(given)) > MAX_CONFIG_BYTES:

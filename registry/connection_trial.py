@@ -36,7 +36,7 @@ from registry.trial_diagnosis import (
     unrecognised,
 )
 from schemas.access.callers import carried
-from schemas.configuration import JsonSchema, faults, present, secrets
+from schemas.configuration import JsonSchema, faults, secrets, tidied
 from schemas.connections import (
     FAILED,
     PASSED,
@@ -264,15 +264,15 @@ class _Run:
         except ConfigurationError as error:
             cannot = Diagnosis(USUAL["invalid_config"].message, error.message)
             raise _StageFailedError("invalid_config", diagnosis=cannot) from error
-        wrong = faults(present(config) if isinstance(config, Mapping) else config, self._schema, placeholders=True)
+        wrong = faults(tidied(config) if isinstance(config, Mapping) else config, self._schema, placeholders=True)
         if isinstance(config, Mapping):
-            wrong += secret_faults(present(config), self._schema, typed=self.takes_typed)
+            wrong += secret_faults(tidied(config), self._schema, typed=self.takes_typed)
         if wrong:
             raise _StageFailedError("invalid_config", tuple(wrong))
 
     def _resolve(self, config: Mapping[str, Any]) -> dict[str, Any]:
         provider = self._registry.provider(self._kind, self._provider)
-        resolved, self._redact = self._placeholders.resolve(present(config), self._schema, provider.address)
+        resolved, self._redact = self._placeholders.resolve(tidied(config), self._schema, provider.address)
         return resolved
 
     def _check_resolved(self, resolved: Mapping[str, Any]) -> None:

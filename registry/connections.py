@@ -28,7 +28,7 @@ from registry.stored_connections import ConnectionNotFoundError, StoredConnectio
 from registry.typed_secrets.sealing import Destination, Seal, UnopenedSecretsError, field_at, origins
 from schemas.access.callers import Caller, Scope, current
 from schemas.access.owners import EVERYTHING_SEEN, OPEN, Asker, Ownership
-from schemas.configuration import folders, has_placeholder, present, secrets
+from schemas.configuration import folders, has_placeholder, secrets, tidied
 from schemas.connections import Connection, Fault, InvalidConfigurationError, ShownConnection
 from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, RagError, ScopeMissingError
 
@@ -139,7 +139,7 @@ class Connections:
                 before.id,
                 kind or before.kind,
                 provider or before.provider,
-                present(config),
+                tidied(config),
                 display_name or before.display_name,
                 of=asker.shared_anew(before.of, shared),
             )
@@ -336,7 +336,7 @@ class Connections:
         self, connection: Connection, config: dict[str, Any], *, keeping_empty: bool = False
     ) -> dict[str, Any]:
         """Return the configuration in this release's spelling, without empty secrets: an empty one means no secret."""
-        config = present(config)
+        config = tidied(config)
         entry = self.registry.entry(connection.provider, connection.kind)
         if entry.provider is not None:
             config = current_spelling(config, entry.id, entry.provider.connection_schema())
@@ -348,7 +348,7 @@ class Connections:
         connection may keep its documents there."""
         provider = self.registry.entry(connection.provider, connection.kind).provider
         known = frozenset[str]() if provider is None else folders(provider.connection_schema())
-        chosen = known & present(connection.config).keys()
+        chosen = known & tidied(connection.config).keys()
         if chosen and not caller.is_admin:
             raise ScopeMissingError(Scope.ADMIN, field=f"config.{min(chosen)}")
 

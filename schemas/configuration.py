@@ -59,7 +59,7 @@ def with_defaults(config: Mapping[str, Any], schema: JsonSchema) -> dict[str, An
     the schema has them: JSON Schema takes 5.0 for one, and Python does not."""
     properties = schema.get("properties", {})
     defaults = {name: copy.deepcopy(field["default"]) for name, field in properties.items() if "default" in field}
-    return defaults | {name: _as_integers(value, properties.get(name, {})) for name, value in present(config).items()}
+    return defaults | {name: _as_integers(value, properties.get(name, {})) for name, value in tidied(config).items()}
 
 
 def _as_integers(value: Any, schema: JsonSchema) -> Any:
@@ -72,9 +72,9 @@ def _as_integers(value: Any, schema: JsonSchema) -> Any:
     return value
 
 
-def present(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration without its null fields, which count as absent, and with its `url` as it is meant:
-    without blanks around it, and with its scheme in small letters."""
+def tidied(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration as it is meant: without null fields, which count as absent, and with a `url` that has no
+    blanks around it and its scheme in small letters."""
     found = {name: value for name, value in config.items() if value is not None}
     if isinstance(url := found.get("url"), str):
         found["url"] = re.sub("^[A-Za-z]+(?=://)", lambda scheme: scheme[0].lower(), url.strip())

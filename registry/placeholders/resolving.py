@@ -28,7 +28,7 @@ from registry.placeholders.addresses_in_values import (
 )
 from registry.placeholders.configuration_texts import Text, is_typed, mapped, texts
 from registry.placeholders.secret_hosts import ANYWHERE, SecretHosts
-from schemas.configuration import JsonSchema, present
+from schemas.configuration import JsonSchema, tidied
 from schemas.connections import Fault
 from schemas.errors import InvalidInputError, RagError
 from schemas.settings import (
@@ -158,7 +158,7 @@ class Placeholders:
         if wrong:
             raise UnresolvedPlaceholderError(wrong)
         values, typed = set[str](), set[str]()
-        found = present(self._resolved(config, schema, values, typed))
+        found = tidied(self._resolved(config, schema, values, typed))
         self._remember(values, typed)
         return Resolved(found, Redactor(values | typed))
 

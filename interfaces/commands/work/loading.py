@@ -28,7 +28,7 @@ from retrieval.ingest.loading import LoadProgress, LoadReport
 from retrieval.ingest.loading import load as load_files
 from retrieval.ingest.profiles import chunking_of
 from retrieval.reading import DocumentReader, ReadingLimits
-from schemas.configuration import present
+from schemas.configuration import tidied
 from schemas.plurals import counted
 from schemas.settings import read_registry_settings, read_retrieval_settings
 
@@ -149,7 +149,7 @@ class _Bar:
 
 def _service(url: str) -> RagWrapperProvider:
     network = network_to(url)
-    config = present({"url": url, "api_key": service_key(url, network)})
+    config = tidied({"url": url, "api_key": service_key(url, network)})
     return RagWrapperProvider(config, ProviderContext(network=network), place=url, retry=PATIENT)
 
 

@@ -34,7 +34,7 @@ from retrieval.watching.folder import Folder
 from retrieval.watching.reporting import Reporter
 from retrieval.watching.syncing import FolderSync
 from retrieval.watching.watcher import Watcher
-from schemas.configuration import present
+from schemas.configuration import tidied
 from schemas.contracts.watchers import MAX_NAME_CHARACTERS, WatcherReport, is_watcher_name
 from schemas.names import check_collection_name
 from schemas.plurals import counted
@@ -74,7 +74,7 @@ def watch(
     with ExitStack() as stack:
         network = network_to(url)
         key = service_key(url, network)
-        config = present({"url": url, "api_key": key})
+        config = tidied({"url": url, "api_key": key})
         provider = stack.enter_context(RagWrapperProvider(config, ProviderContext(network=network), place=url))
         service = stack.enter_context(
             closing(WrapperClient.at(url, key, network=network, timeout_seconds=REPORT_TIMEOUT_SECONDS, retry=ONCE))
