@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from schemas.access.callers import carried
 from schemas.errors import BusyError, NoThreadError
+from schemas.threads import begin_thread
 
 T = TypeVar("T")
 
@@ -75,11 +76,11 @@ class ConnectionThreads:
             self._changed.notify()
         elif self._threads < self._most:
             try:
-                threading.Thread(target=self._run, name=self._name, daemon=True).start()
-            except RuntimeError:
+                begin_thread(self._name, self._run)
+            except NoThreadError:
                 if not self._threads:  # else those that there are take the job
                     self._ready.remove(job)
-                    raise NoThreadError from None
+                    raise
             else:
                 self._threads += 1
 

@@ -49,6 +49,7 @@ from schemas.connections import (
     TestReport,
 )
 from schemas.errors import ConfigurationError, RagError
+from schemas.threads import begin_thread
 
 log = structlog.get_logger(__name__)
 
@@ -95,15 +96,14 @@ def trial(
     `clock` counts seconds. Unless it `takes_typed` secrets, only placeholders may stand for them. With `for_models` the
     connection is only asked which models it has. The report comes within `seconds` even when something hangs that
     closing our sockets does not end; its thread is then abandoned. Raises ProviderNotFoundError when there is no such
-    provider, and nothing else.
+    provider, NoThreadError, and nothing else.
     """
     schema = _schema_of(registry, kind, provider)
     with context.network.within(seconds) as network:
         ends_at = time.monotonic() + seconds
         run = _Run(registry, placeholders, replace(context, network=network), kind, provider, schema, clock)
         run.for_models, run.takes_typed = for_models, takes_typed
-        thread = threading.Thread(target=carried(run), args=(config,), name="connection-test", daemon=True)
-        thread.start()
+        begin_thread("connection-test", carried(run), config)
         told = 0
         with suppress(Empty):
             while (stage := run.ended.get(timeout=max(0.0, ends_at - time.monotonic()))) is not None:

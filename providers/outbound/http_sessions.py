@@ -27,6 +27,7 @@ from urllib3.exceptions import (
 )
 
 from providers.outbound import deadlines
+from schemas.threads import begin_thread
 
 MAX_CONNECTIONS = 32
 CONNECT_SECONDS = 5.0
@@ -98,10 +99,10 @@ class AnswerLimit:
         self._is_over = self._is_cut = False
 
     def __enter__(self) -> Self:
-        """Begin to watch. Raises AnswerTimeout when there is no time at all."""
+        """Begin to watch. Raises AnswerTimeout when there is no time at all, and NoThreadError."""
         if self._seconds_left() <= 0:
             raise AnswerTimeout
-        threading.Thread(target=self._watch_time, daemon=True).start()
+        begin_thread("answer-limit", self._watch_time)
         return self
 
     def __exit__(self, *_: object) -> None:

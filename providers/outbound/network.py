@@ -34,6 +34,7 @@ from providers.outbound.calls import Told, untold
 from providers.outbound.http_sessions import CONNECT_SECONDS, PolicedSession
 from providers.outbound.trust import Trust
 from schemas.errors import UnavailableError
+from schemas.threads import begin
 
 MAX_ADDRESSES = 8
 """The most addresses of one name that are tried."""
@@ -148,12 +149,11 @@ class Network:
         """Give a network for one piece of work.
 
         Names keep the address they resolved to first. After `seconds`, or at the end of the block, every connection is
-        cut, even while a peer that drips or never ends is still sending.
+        cut, even while a peer that drips or never ends is still sending. Raises NoThreadError.
         """
         network = _BriefNetwork(self._policy, self._resolve, self._trust, self._off_limits, self.told, seconds)
         timer = threading.Timer(seconds, network.cut)
-        timer.daemon = True
-        timer.start()
+        begin(timer)
         try:
             yield network
         finally:

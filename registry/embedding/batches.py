@@ -15,6 +15,7 @@ from providers.outbound import deadlines
 from providers.outbound.refusals import RefusedTextsError
 from schemas.errors import InvalidInputError, NoThreadError, UnavailableError
 from schemas.records import Vector
+from schemas.threads import begin_thread
 
 MAX_TEXTS = 32
 """Texts in one call; with more, the first would wait too long for the last."""
@@ -69,11 +70,11 @@ class EmbeddingBatches:
 
     def _begin_running(self, wanted: _Wanted) -> None:
         try:
-            threading.Thread(target=self._run, name="embedding-batch", daemon=True).start()
-        except RuntimeError:
+            begin_thread("embedding-batch", self._run)
+        except NoThreadError:
             if not self._running:  # else those that run take the text
                 self.waiting.remove(wanted)
-                raise NoThreadError from None
+                raise
         else:
             self._running += 1
 

@@ -22,6 +22,7 @@ from schemas.access.owners import Asker
 from schemas.bounds import DEFAULT_RESULTS
 from schemas.contracts.judgements import KnownBench, NothingJudgedError, QuerySetFiles
 from schemas.errors import NotFoundError, NoThreadError, RagError
+from schemas.threads import begin_thread
 from schemas.ways import FUSIONS
 
 log = structlog.get_logger(__name__)
@@ -78,14 +79,11 @@ class BenchRunner:
         oracles = [name for name in self._oracles if name in available]
         runs = len(oracles) + (len(FUSIONS) if len(oracles) > 1 else 0)
         begun = self._benches.begin(collection, len(questions), (runs + 1) * len(questions), asker=asker)
-        work = carried(self._measure)
-        thread = threading.Thread(target=work, args=(begun, questions, oracles), name="bench", daemon=True)
         try:
-            thread.start()
-        except RuntimeError:
-            self._benches.fail(begun.id, NoThreadError().message)
-            raise NoThreadError from None
-        self._thread = thread
+            self._thread = begin_thread("bench", carried(self._measure), begun, questions, oracles)
+        except NoThreadError as error:
+            self._benches.fail(begun.id, error.message)
+            raise
         return begun
 
     def _of_documents_here(self, questions: tuple[Query, ...], collection: str) -> tuple[Query, ...]:

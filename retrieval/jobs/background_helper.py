@@ -29,6 +29,7 @@ from retrieval.jobs.background_child import read_message, write_message
 from retrieval.reading import ReadingLimits, UnreadableError
 from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 from schemas.records import Vector
+from schemas.threads import begin, begin_thread
 
 log = structlog.get_logger(__name__)
 
@@ -126,10 +127,9 @@ class BackgroundHelper:
                     process.kill()
 
             watchdog = threading.Timer(seconds, end)
-            watchdog.daemon = True
             try:
                 process = self._running(opening)
-                watchdog.start()
+                begin(watchdog)
                 assert process.stdin is not None
                 write_message(process.stdin, orjson.dumps(task))
                 told = orjson.loads(_next(process))
@@ -162,7 +162,7 @@ class BackgroundHelper:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )
-            threading.Thread(target=_log_lines, args=(self._process.stderr,), name="helper-lines", daemon=True).start()
+            begin_thread("helper-lines", _log_lines, self._process.stderr)
             self._connection = opening
             log.info("a process helps with jobs", pid=self._process.pid)
             assert self._process.stdin is not None

@@ -17,6 +17,7 @@ import structlog
 from retrieval.parsing.child import Question
 from retrieval.parsing.confinement import lacking
 from retrieval.parsing.parsed import UNREADABLE
+from schemas.threads import begin
 
 log = structlog.get_logger(__name__)
 
@@ -56,8 +57,7 @@ class ParsingProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         watchdog = threading.Timer(question.wall_seconds + _GRACE_SECONDS, process.kill)
-        watchdog.daemon = True
-        watchdog.start()
+        begin(watchdog)
         try:
             process.stdin.write(orjson.dumps(asdict(question)) + b"\n")
             process.stdin.write(content)

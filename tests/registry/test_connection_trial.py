@@ -10,9 +10,9 @@ from providers.base import RagProvider
 from registry.provider_registry import ProviderNotFoundError, ProviderRegistry
 from registry.trial_diagnosis import USUAL
 from schemas.connections import ERROR_TYPES, CollectionInfo, Fault
-from schemas.errors import UnavailableError
+from schemas.errors import NoThreadError, UnavailableError
 from tests.registry.hostile import ENVIRON, SECRET, cut_in, failed_stage, response, try_out, wait_for_ends_of_tests
-from tests.support.live import PATIENCE_SECONDS
+from tests.support.live import PATIENCE_SECONDS, no_thread_begins
 from tests.support.model_server import Answer, model_server, openai_answer
 from tests.support.raw_server import raw_server, saying
 
@@ -47,14 +47,8 @@ def test_a_service_that_works_passes_every_stage():
 
 def test_a_provider_that_is_unknown_or_cannot_be_used_here_says_so_and_one_without_an_address_skips_stages():
     report = try_out({}, provider="minilm")
-    assert verdicts(report) == {
-        "config": "passed",
-        "placeholders": "passed",
-        "address": "skipped",
-        "connect": "skipped",
-        "authenticate": "passed",
-        "capability": "passed",
-    }
+    passed = dict.fromkeys(("config", "placeholders", "authenticate", "capability"), "passed")
+    assert verdicts(report) == {**passed, "address": "skipped", "connect": "skipped"}
     assert report.details["dimension"] == 384
     registry = ProviderRegistry()
     registry.register_missing("rag", "absent", "absent is not installed: pip install absent")
@@ -63,6 +57,8 @@ def test_a_provider_that_is_unknown_or_cannot_be_used_here_says_so_and_one_witho
     assert "pip install absent" in stage.next_step
     with pytest.raises(ProviderNotFoundError):
         try_out({}, provider="nosuch")
+    with no_thread_begins(), pytest.raises(NoThreadError):
+        try_out({}, provider="minilm")
 
 
 def test_a_half_filled_form_fails_with_its_faults_by_pointer_and_so_does_a_value_that_is_no_configuration():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
@@ -17,6 +16,7 @@ import structlog
 from schemas.errors import ConflictError, NotFoundError, NoThreadError, RagError
 from schemas.settings import WrapperSettings
 from schemas.storage.backups import Backup, BackupState
+from schemas.threads import begin_thread
 from wrapper.backups.files import home_of
 from wrapper.backups.keys import backup_key
 from wrapper.backups.making import BackupMaker, BackupUnderWayError, discard, no_backup, only_backup
@@ -99,13 +99,12 @@ class Backups:
             target = maker.new_target(shelf.folder, Reason.ASKED)
             file = maker.begin(target)
             going_on = held.pop_all()
-        making = (maker, file, target, Reason.ASKED, going_on)
         try:
-            threading.Thread(target=self._make, args=making, daemon=True).start()
-        except RuntimeError:
+            begin_thread("backup", self._make, maker, file, target, Reason.ASKED, going_on)
+        except NoThreadError:
             going_on.close()
             discard(file, target)
-            raise NoThreadError from None
+            raise
         return target.name.removesuffix(ENDING)
 
     def none_is_made(self) -> AbstractContextManager[None]:

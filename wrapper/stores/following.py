@@ -11,9 +11,9 @@ from itertools import groupby
 
 import structlog
 
-from schemas.errors import NoThreadError
 from schemas.records import Change, Collection, Since
 from schemas.storage.reembedding import EmbeddingModelDiffersError, recorded_model
+from schemas.threads import begin_thread
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.changes.feed import changes_since, check_since, history_of
 from wrapper.catalog.contract import Transaction
@@ -112,10 +112,7 @@ class Following:
         """Have changes looked for within the context, by one thread for all who wait."""
         with self._changed:
             if not self._looks:
-                try:
-                    threading.Thread(target=self._look, name="followed changes", daemon=True).start()
-                except RuntimeError:
-                    raise NoThreadError from None
+                begin_thread("followed changes", self._look)
                 self._looks = True
             self._waiting += 1
         try:

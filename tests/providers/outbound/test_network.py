@@ -15,10 +15,10 @@ from providers.outbound.addresses import BlockedError, ConnectPolicy
 from providers.outbound.http_sessions import AnswerTimeout, answer_within
 from providers.outbound.network import Network
 from providers.outbound.trust import Trust
-from schemas.errors import InvalidInputError, UnavailableError
+from schemas.errors import InvalidInputError, NoThreadError, UnavailableError
 from tests.providers.outbound.conftest import numbers_only
 from tests.support.dripping import DRIPPING, endless_body, endless_head
-from tests.support.live import LIMITS_SECONDS, PATIENCE_SECONDS
+from tests.support.live import LIMITS_SECONDS, PATIENCE_SECONDS, no_thread_begins
 from tests.support.notations import METADATA, NOTATIONS
 from tests.support.raw_server import HEAD, raw_server, saying, silent
 
@@ -267,18 +267,19 @@ def test_a_services_own_certificate_is_believed_under_any_name_and_no_other_is(a
     ("scheme", "speak"), [*(("http", speak) for speak in DRIPPING), ("https", endless_head), ("https", endless_body)]
 )
 def test_an_answer_that_drips_ends_with_its_time_also_through_tls(authority, scheme, speak):
-    network = Network(resolve=answering(["127.0.0.1"]))
     certificate = certified(authority, "service.example") if scheme == "https" else None
     for seconds in LIMITS_SECONDS:
         with raw_server(speak, certificate) as server:
             with pytest.raises(AnswerTimeout), answer_within(seconds):
-                get(network, f"{scheme}://service.example:{server.port}/")
+                get(Network(resolve=answering(["127.0.0.1"])), f"{scheme}://service.example:{server.port}/")
             if server.requests:
                 break
     assert len(server.requests) == 1
 
 
-def test_a_time_limit_is_for_one_request_and_not_for_the_connection():
+def test_a_time_limit_needs_a_thread_and_is_for_one_request_and_not_for_the_connection():
+    with no_thread_begins(), pytest.raises(NoThreadError), answer_within(1):
+        pytest.fail("nobody watches the time")
     is_over = threading.Event()
 
     def patient(server, connection):
