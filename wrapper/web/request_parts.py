@@ -236,12 +236,8 @@ def _check_query_names() -> None:
     route = declared()
     if route is None or request.method == "OPTIONS":
         return
-    if request.method == "DELETE" and request.path.endswith("/"):
-        if not any(str(each).endswith("/") for each in (request.view_args or {}).values()):
-            raise InvalidInputError(
-                "The path of a DELETE has no slash at its end: clients make it of one with the id '..', which is below",
-                code="invalid_id",
-            )
+    if request.method == "DELETE":
+        _check_end_of_path()
     for name, values in request.args.lists():
         if len(set(values)) > 1:  # all but one would be ignored
             raise InvalidInputError(
@@ -257,6 +253,17 @@ def _check_query_names() -> None:
                 raise InvalidInputError(f"The parameter '{name}' is unknown", code="unknown_field", field=name)
     if request.method == "DELETE" and route.body is None and has_body():
         _refuse_body(route)
+
+
+def _check_end_of_path() -> None:
+    """Raise InvalidInputError for a slash that is not the end of an id: clients make the path of a collection with it of
+    the path of its document `..`."""
+    ids = (request.view_args or {}).values()
+    if request.path.endswith("/") and not any(str(each).endswith("/") for each in ids):
+        sentence = (
+            "The path of a DELETE has no slash at its end: clients make it of one with the id '..', which is below"
+        )
+        raise InvalidInputError(sentence, code="invalid_id")
 
 
 def _refuse_body(route: Route) -> None:
