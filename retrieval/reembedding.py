@@ -17,7 +17,7 @@ from typing import Protocol, cast
 import numpy as np
 import structlog
 
-from providers.embeddings.base import EmbeddingProvider, OtherDimensionError
+from providers.embeddings.base import EmbeddingProvider
 from registry.connections import Connections
 from registry.embedding.queries import QueryEmbeddings
 from registry.stored_connections import ConnectionNotFoundError
@@ -37,7 +37,7 @@ STOP_SECONDS = 5.0
 WATCHED_PARTS = 20
 """After how many parts that left no less to do a collection counts as written faster than it is embedded."""
 BEHIND = "The collection is written faster than it is embedded: it gets the new vectors when its writers pause"
-FINAL = (ConnectionNotFoundError, ConfigurationError, ConflictError, InvalidInputError, OtherDimensionError)
+FINAL = (ConnectionNotFoundError, ConfigurationError, ConflictError, InvalidInputError)
 """What stays as it is until somebody changes the connection or the documents."""
 
 

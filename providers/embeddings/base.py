@@ -15,16 +15,10 @@ from providers.calibration import calibration_of
 from providers.models import UnknownModelError, checked_model, one_model
 from providers.outbound.refusals import named_text
 from schemas.connections import ModelInfo
-from schemas.errors import InvalidInputError, RagError, UnavailableError
+from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 from schemas.records import Vector
 
 MAX_COUNTS = 4_096
-
-
-class OtherDimensionError(UnavailableError):
-    """The vectors have another dimension than those before them, or than the configuration says."""
-
-    retry_after_seconds = None
 
 
 class UnusableVectorError(UnavailableError):
@@ -112,8 +106,8 @@ class EmbeddingProvider(Provider):
         UnusableVectorError when it is that for one text; ConfigurationError when there will be none until an operator
         changes something (key, URL, model, missing library), which its sentence names. Errors of a remote service carry
         `details.error_type`, one of the words of a connection test (timeout, authentication, authorization, not_found,
-        network, rate_limit, invalid_config, unknown). Vectors of another dimension than before raise
-        OtherDimensionError, until the connection is opened anew.
+        network, rate_limit, invalid_config, unknown). Vectors of another dimension than before, or than the
+        configuration says, raise ConfigurationError, until the connection is opened anew.
         """
         checked = checked_texts(texts)
         if model is None or model == self.model:
@@ -177,9 +171,14 @@ class EmbeddingProvider(Provider):
         if vectors.ndim != 2 or vectors.shape[0] != len(texts) or vectors.shape[1] == 0:
             raise self._unusable(f"{vectors.shape} numbers for {len(texts)} texts")
         if dimension is not None and vectors.shape[1] != dimension:
-            what = f"vectors of dimension {vectors.shape[1]} where {dimension} is expected"
-            error = self._unusable(what)
-            raise OtherDimensionError(error.message, code=error.code, **error.details)
+            raise ConfigurationError(
+                f"The embedding service '{self.id}' answered vectors of dimension {vectors.shape[1]} where {dimension} "
+                "is expected: have it serve the earlier model, or open the connection anew (save it, or restart this "
+                "service) and re-embed its collections",
+                code="embedding_dimension_differs",
+                provider=self.id,
+                error_type="invalid_config",
+            )
         is_finite = np.isfinite(vectors).all(axis=1)
         if not is_finite.all():
             raise self._unusable_for(texts[int(is_finite.argmin())], "numbers that are not finite").among(texts)

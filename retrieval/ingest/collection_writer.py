@@ -183,7 +183,7 @@ class CollectionWriter:
         if dimension not in (None, vectors.shape[1]):
             raise ConflictError(
                 f"Collection '{self.name}' holds embeddings of {dimension} dimensions, "
-                f"'{self.embedding.model}' makes {vectors.shape[1]}",
+                f"'{self.embedding.model}' makes {vectors.shape[1]}: re-embed it, or use the model that filled it",
                 code="embedding_dimension_differs",
                 stored=dimension,
                 given=vectors.shape[1],

@@ -387,7 +387,7 @@ def test_texts_go_in_batches_and_large_ones_in_small_ones(server, openai):
 def test_a_dimension_is_requested_and_checked_and_one_that_changes_noticed(server, openai):
     connection = openai(dimension=256)
     assert connection.dimension == 256
-    with pytest.raises(UnavailableError, match="dimension 8 where 256 is expected"):
+    with pytest.raises(ConfigurationError, match="dimension 8 where 256 is expected"):
         connection.embed(["one"])
     assert server.requests[0].body["dimensions"] == 256
     connection = openai()
@@ -395,7 +395,7 @@ def test_a_dimension_is_requested_and_checked_and_one_that_changes_noticed(serve
     connection.embed(["one"])
     assert connection.dimension == DIMENSION
     server.script = [as_json({"data": [{"index": 0, "embedding": [1.0, 2.0]}]})]
-    with pytest.raises(UnavailableError, match="dimension 2 where 8"):
+    with pytest.raises(ConfigurationError, match=r"dimension 2 where 8 .* re-embed"):
         connection.embed(["two"])
 
 

@@ -151,7 +151,7 @@ def test_another_model_is_refused_with_both_names_before_embedding_and_so_is_ano
     assert embed.embedded == []
     store.ensure_collection("narrow", {})
     store.add_documents("narrow", [{"id": "x", "text": "x", "metadata": {}, "embedding": [1.0, 2.0]}])
-    with pytest.raises(ConflictError, match="holds embeddings of 2 dimensions, 'letters-1' makes 26"):
+    with pytest.raises(ConflictError, match="holds embeddings of 2 dimensions, 'letters-1' makes 26: re-embed it"):
         run(path, store, collection="narrow")
     with pytest.raises(InvalidInputError, match="Collection name"):
         run(folder(guide_md=GUIDE), store, collection="x")
