@@ -2,7 +2,8 @@
 
 gunicorn has a thread for every request that a lane may hold. So there is always one for the routes that tell how the
 service is, and one to refuse a request whose lane is full. Within a lane, those who wait for the same connections to
-other services have at most as many places as they leave free, so a service that hangs leaves room for the others.
+other services have at most as many places as they leave free, so a service that hangs leaves room for the others. Who
+waits for more connections waits for all that these wait for, and counts with them; not the other way round.
 """
 
 from __future__ import annotations
@@ -100,8 +101,8 @@ class _Turn:
 
 
 class Places:
-    """The places of one lane, given in the order of asking. Those who ask the same connections have no more places than
-    they leave free, and as much of the queue."""
+    """The places of one lane, given in the order of asking. Those who ask the same connections, or some of them, have
+    no more places than they leave free, and as much of the queue."""
 
     def __init__(self, width: Width, clock: Callable[[], float] = time.monotonic) -> None:
         self._width = width
@@ -132,8 +133,8 @@ class Places:
         with self._lock:
             if self._takes_free_place(connections):
                 return
-            alike = connections and sum(each.connections == connections for each in self._waiting)
-            if len(self._waiting) + (alike or 0) >= self._width.waiting:
+            alike = sum(each.connections <= connections for each in self._waiting if each.connections)
+            if len(self._waiting) + alike >= self._width.waiting:
                 raise _too_many(connections)
             turn = _Turn(connections)
             self._waiting.append(turn)
@@ -163,8 +164,8 @@ class Places:
             return self._taken, len(self._waiting)
 
     def _takes_free_place(self, connections: frozenset[str]) -> bool:
-        free, alike = self._width.at_once - self._taken, self._taken_for[connections] if connections else 0
-        if alike >= free:
+        alike = sum(number for each, number in self._taken_for.items() if each and each <= connections)
+        if alike >= self._width.at_once - self._taken:
             return False
         self._taken += 1
         self._taken_for[connections] += 1
