@@ -27,6 +27,8 @@ from urllib3.exceptions import (
 )
 
 from providers.outbound import deadlines
+from schemas.errors import ClientGoneError
+from schemas.storage import read_limits
 from schemas.threads import begin_thread
 
 MAX_CONNECTIONS = 32
@@ -172,9 +174,15 @@ _limit: ContextVar[AnswerLimit | None] = ContextVar("answer_limit", default=None
 @contextmanager
 def answer_within(seconds: float) -> Iterator[None]:
     """Cut the connection of the one request that the block makes and reads after that many seconds, or at the caller's
-    deadline. Raises AnswerTimeout then."""
-    with AnswerLimit(seconds) as limit, limit.of_request(), limit.kept():
-        yield
+    deadline. Raises AnswerTimeout then, and ClientGoneError when the client has left for whom this thread reads."""
+    reads = read_limits.current()
+    is_unwanted = reads.client_has_left if reads else None
+    try:
+        with AnswerLimit(seconds, is_unwanted=is_unwanted) as limit, limit.of_request(), limit.kept():
+            yield
+    finally:
+        if reads and reads.has_left:
+            raise ClientGoneError
 
 
 def arriving(response: requests.Response) -> Iterator[bytes]:

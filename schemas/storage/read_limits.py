@@ -42,8 +42,13 @@ class ReadLimit:
         is_late = self.seconds_left() <= 0
         if (now := self._clock()) >= self._looks_at:
             self._looks_at = now + LOOK_SECONDS
-            self.has_left = self.has_left or self._is_gone()
+            self.client_has_left()
         return self.has_left or is_late
+
+    def client_has_left(self) -> bool:
+        """Look, from any thread, whether the client is still there."""
+        self.has_left = self.has_left or self._is_gone()
+        return self.has_left
 
     def extend(self, seconds: float) -> None:
         """End in so many seconds, and not when the client leaves: sending the answer will tell."""

@@ -84,9 +84,10 @@ def _waiting(lanes: Lanes, lane: Lane, wait: Wait) -> None:
 
 
 def limit_reads(needs: Scope | Door) -> None:
-    """Bound what a request that only reads may read until it ends: by time, and by its client's being there."""
+    """Bound what a request that only reads, or chats, may read until it ends: by time, and by its client's being
+    there."""
     route = declared()
-    if needs is not Scope.READ or route is None:
+    if needs not in (Scope.READ, Scope.CHAT) or route is None:
         return
     end_limit()  # that of another lane
     config = current_app.config
@@ -256,8 +257,8 @@ def _check_query_names() -> None:
 
 
 def _check_end_of_path() -> None:
-    """Raise InvalidInputError for a slash that is not the end of an id: clients make the path of a collection with it of
-    the path of its document `..`."""
+    """Raise InvalidInputError for a slash that is not the end of an id: clients make the path of a collection with it
+    of the path of its document `..`."""
     ids = (request.view_args or {}).values()
     if request.path.endswith("/") and not any(str(each).endswith("/") for each in ids):
         sentence = (

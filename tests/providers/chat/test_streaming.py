@@ -18,7 +18,8 @@ from providers.outbound.redaction import Redactor
 from providers.outbound.vendor_dialect import VendorDialect
 from registry.provider_discovery import BUILTINS
 from schemas.contracts.chat import Message
-from schemas.errors import ConfigurationError, InvalidInputError, UnavailableError
+from schemas.errors import ClientGoneError, ConfigurationError, InvalidInputError, UnavailableError
+from schemas.storage.read_limits import ReadLimit, limited
 from tests.support.live import LIMITS_SECONDS, PATIENCE_SECONDS
 from tests.support.raw_server import raw_server, saying, silent
 
@@ -276,6 +277,8 @@ def test_closing_the_iterator_hangs_up_and_so_does_an_answer_that_nobody_wants_a
         unwanted.set()
         pieces_then_error(stream, UnavailableError)
         assert watched.hung_up.wait(PATIENCE_SECONDS)
+    with raw_server(silent) as server, limited(ReadLimit(9.0, lambda: True)), pytest.raises(ClientGoneError):
+        connect(server).chat(HELLO)
 
 
 def refusal(status, body=b"{}", **headers):

@@ -267,8 +267,8 @@ def test_a_request_leaves_its_thread_no_limit_of_reads_however_it_ends(client, u
         answer = client.get(f"/collections/{path}")
         assert (answer.status_code, answer.get_data() and read_limits.current()) == (status, None)
     with client.application.test_request_context("/collections/abc/documents"):
-        for _ in range(2):  # as in two lanes
-            request_parts.limit_reads(Scope.READ)
+        for needs in (Scope.CHAT, Scope.READ):  # as in two lanes
+            assert (request_parts.limit_reads(needs), read_limits.current() is None) == (None, False)
         request_parts.end_limit()
         assert read_limits.current() is None
 
