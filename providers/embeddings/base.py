@@ -153,10 +153,6 @@ class EmbeddingProvider(Provider):
         """Return the provider's models for embedding, by id. Raise what `embed` raises."""
         return [one_model(self.model, self.kind, self.max_input_tokens, self.description)]
 
-    def suspect(self, failed: int, passed: int) -> None:
-        """Learn that a call of so many texts failed, and parts of it passed. A provider that sends no calls leaves this
-        as it is."""
-
     def warm_up(self) -> None:
         """Load what the first `embed` would have to load. Raise what `embed` raises."""
 

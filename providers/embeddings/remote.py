@@ -16,11 +16,12 @@ import numpy as np
 
 from providers.base import ProviderContext
 from providers.embeddings.base import EmbeddingProvider, UnusableVectorError
+from providers.outbound import deadlines
 from providers.outbound.call_sizes import Calls, CallSize, by_halves
 from providers.outbound.json_client import Answer, JsonClient, RetryPolicy
-from providers.outbound.refusals import RefusedTextsError
+from providers.outbound.refusals import RefusedCallError, RefusedTextsError
 from providers.outbound.vendor_dialect import VendorDialect
-from schemas.errors import ConfigurationError, UnavailableError
+from schemas.errors import InvalidInputError, RagError, UnavailableError
 from schemas.records import Vector
 
 # OpenAI takes 300,000 tokens per request; a token is seldom less than two bytes.
@@ -97,6 +98,12 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
             self._check_lengths(texts, answers.rows)
         except UnusableVectorError as error:
             raise error.among(texts) from error
+        except (UnavailableError, RefusedCallError) as failure:
+            if len(texts) == 1 or deadlines.is_single():
+                raise  # whoever asks for parts asks for fewer
+            vectors, passed = by_halves(texts, partial(self._embed_by, model), failure, partial(_failure_of, texts))
+            self._calls.suspect(len(texts), passed)
+            return np.stack(vectors)
         if answers.refused:
             raise RefusedTextsError(texts, answers.refused, answers.rows)
         return np.stack([answers.rows[place] for place in range(len(texts))])
@@ -110,15 +117,8 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
 
     def try_out(self) -> dict[str, Any]:
         texts = [f"connection test {number}" for number in range(1, min(TRIED_TEXTS, self._calls.most.texts) + 1)]
-        try:
-            self.embed(texts)
-        except (UnavailableError, ConfigurationError) as failure:
-            _, passed = by_halves(texts, self.embed, failure)
-            self.suspect(len(texts), passed)
+        self.embed(texts)
         return {"model": self.model, "dimension": self.dimension, **self._calls.told()}
-
-    def suspect(self, failed: int, passed: int) -> None:
-        self._calls.suspect(failed, passed)
 
     def _list_of(self, answer: Any, key: str, count: int) -> list[Any]:
         values = answer.get(key) if isinstance(answer, dict) else None
@@ -137,3 +137,11 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
             raise self._unusable_for(text, NO_VECTOR)
         with np.errstate(over="ignore"):  # too large numbers become infinite and are refused then
             return numbers.astype(np.float32)
+
+
+def _failure_of(texts: list[str], text: str, error: RagError) -> RagError:
+    """Return the error that names, among several texts, the one at which a service fails or that it refuses."""
+    alone = getattr(error, "alone", error)
+    if isinstance(alone, InvalidInputError):
+        return RefusedTextsError(texts, {texts.index(text): alone}, {})
+    return UnusableVectorError(text, alone.message, **alone.details).among(texts)

@@ -59,7 +59,7 @@ class OptionalFields:
                 return answer
 
     def _doubted(self, fields: Mapping[str, Any], error: RagError) -> list[str]:
-        refusal = error.refusal if isinstance(error, RefusedCallError) else error
+        refusal = error.alone if isinstance(error, RefusedCallError) else error
         reason = str(error.details.get("reason", ""))
         if isinstance(refusal, RefusedRequestError):
             named = [

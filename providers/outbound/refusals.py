@@ -61,9 +61,9 @@ class RefusedRequestError(InvalidInputError):
 
 
 class RefusedCallError(ConfigurationError):
-    """A service refuses a call by 401, 403 or 404. Where it takes others, with the same key, `refusal` says why."""
+    """A service refuses a call by 401, 403 or 404. Where it takes others, with the same key, `alone` says why."""
 
-    refusal: RefusedRequestError
+    alone: RefusedRequestError
 
 
 class RefusedTextsError(InvalidInputError):
@@ -86,6 +86,7 @@ class RefusedTextsError(InvalidInputError):
         )
         self.refused = dict(refused)
         self.accepted = dict(accepted)
+        self.alone = refused[first]
 
     def moved(self, texts: Sequence[str], *, by: int = 0, field: str = "texts") -> RefusedTextsError:
         """Return the error for a list in which the texts are so many places later, and for the name that it has."""

@@ -142,7 +142,7 @@ class VendorDialect(Dialect):
             )
         said = f": {reason}" if reason else ""
         error = self._error(RefusedCallError, f"{what} {how}{said}", error_type, status=status, reason=reason)
-        error.refusal = refusal
+        error.alone = refusal
         return error
 
     def broken_off(self, content: bytes, redact: Redactor) -> RagError:

@@ -103,20 +103,18 @@ class EmbeddingBatches:
             with deadlines.within(max(each.time_left() for each in batch)):
                 vectors = self._connection.embed([each.text for each in batch], model=batch[0].model)
         except RefusedTextsError as refusal:
-            for place, each in enumerate(batch):
-                if place in refusal.refused:
-                    each.answer.set_exception(refusal.refused[place])
-                else:
-                    each.answer.set_result(refusal.accepted[place])
+            for place, error in refusal.refused.items():
+                batch[place].answer.set_exception(error)
+            for place, vector in refusal.accepted.items():
+                batch[place].answer.set_result(vector)
+            self._embed_others(batch)
             return
         except UnusableVectorError as error:
             # Nobody is told of the text of another caller.
             for each in batch:
                 if each.text == error.text:
                     each.answer.set_exception(error.among([each.text]))
-            others = [each for each in batch if each.text != error.text]
-            if others:
-                self._embed(others)
+            self._embed_others(batch)
             return
         except BaseException as error:
             if isinstance(error, InvalidInputError) and "status" not in error.details and len(batch) > 1:
@@ -129,6 +127,11 @@ class EmbeddingBatches:
             return
         for each, vector in zip(batch, vectors, strict=True):
             each.answer.set_result(vector)
+
+    def _embed_others(self, batch: Sequence[_Wanted]) -> None:
+        others = [each for each in batch if not each.answer.done()]
+        if others:
+            self._embed(others)
 
 
 def embedding_timeout(seconds: float, provider: str = "") -> UnavailableError:

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from providers.embeddings.base import EmbeddingProvider, UnusableVectorError
+from providers.embeddings.base import EmbeddingProvider
 from providers.outbound.call_sizes import FAILURES, by_halves
-from providers.outbound.refusals import RefusedCallError, RefusedTextsError
 from retrieval.ingest.drafts import named_chunk
 from schemas.access.callers import acting_still
 from schemas.contracts.jobs import TEXT_FAILED
@@ -58,8 +57,7 @@ NOT_EMBEDDED = (InvalidInputError, TextFailedError)
 def embed_or_name(
     embed: Embed, embedding: EmbeddingProvider, texts: Sequence[str], *, check: Callable[[], None] = lambda: None
 ) -> Vector:
-    """Return a vector for each text. Texts that fail together are asked for by halves (`by_halves`), and when all of
-    those pass, the provider is told of their size.
+    """Return a vector for each text. Texts that fail together are asked for by halves (`by_halves`).
 
     Raises TextRefusedError for the first text that is refused and TextFailedError for the first at which the service
     fails. When the service embeds nothing else either, raises its failure, as ConfigurationError where it refuses. It
@@ -72,17 +70,11 @@ def embed_or_name(
             return embed(embedding, some)
 
     def named(text: str, error: RagError) -> RagError:
-        if isinstance(error, RefusedTextsError):
-            error = error.refused[min(error.refused)]
-        elif isinstance(error, UnusableVectorError):
-            error = error.alone
-        elif isinstance(error, RefusedCallError):
-            error = error.refusal
-        return (TextRefusedError if isinstance(error, InvalidInputError) else TextFailedError)(text, error)
+        alone = getattr(error, "alone", error)
+        return (TextRefusedError if isinstance(alone, InvalidInputError) else TextFailedError)(text, alone)
 
     try:
         return made(list(texts))
     except FAILURES as failure:
-        vectors, passed = by_halves(texts, made, failure, named)
-        embedding.suspect(len(texts), passed)
+        vectors, _ = by_halves(texts, made, failure, named)
         return np.stack(vectors)
