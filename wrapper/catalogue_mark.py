@@ -7,7 +7,9 @@ import os
 from pathlib import Path
 
 from schemas.errors import ConfigurationError
+from schemas.settings import WrapperSettings
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalogue_presence import has_catalogue
 from wrapper.engine.data_directory_lock import unusable
 from wrapper.engine_choice import identity_of
 
@@ -36,6 +38,12 @@ def check_marked(data_dir: Path, identity: str) -> None:
     """Raise ConfigurationError when the service of this directory works with another catalogue than that one."""
     if marked(data_dir) not in ("", identity):
         raise other_catalogue(data_dir)
+
+
+def check_none_made(settings: WrapperSettings) -> None:
+    """Raise ConfigurationError when a catalogue would be made beside that of the directory's service."""
+    if is_marked(settings.data_dir) and not has_catalogue(settings):
+        raise other_catalogue(settings.data_dir)
 
 
 def other_catalogue(data_dir: Path) -> ConfigurationError:

@@ -16,12 +16,12 @@ from wrapper.backups.making import sweep_killed
 from wrapper.backups.moves import complete_moves
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog_choice import CatalogAccess, catalog_access
-from wrapper.catalogue_mark import check_mark, mark
+from wrapper.catalogue_mark import check_mark, check_none_made, mark
+from wrapper.catalogue_presence import existing_catalogue
 from wrapper.engine.data_directory_lock import DataDirectoryLock, acquire
 from wrapper.engine.keeper_process import KeeperProcess, start_keeper
 from wrapper.engine_choice import claim_engine
 from wrapper.secret_key import KeyFile
-from wrapper.start_checks import catalogue_path
 
 
 @dataclass
@@ -55,6 +55,8 @@ def open_host(settings: WrapperSettings, access: AccessSettings, *, serves: bool
         sweep_killed(settings.data_dir)
         if not access.secret_key:
             KeyFile(settings.data_dir).make()
+        if not serves:
+            check_none_made(settings)
         catalogue = catalog_access(settings)
         catalogue.check()
         keep_before_migration(settings, catalogue)
@@ -83,10 +85,7 @@ def opened_catalogue(settings: WrapperSettings) -> Iterator[Catalog]:
 
     Raises ConfigurationError when there is none yet, or the service of the directory works with another one.
     """
-    path = catalogue_path(settings)
-    if path is not None and not path.exists():
-        raise ConfigurationError(f"RAG_DATA_DIR: there is no catalogue in {settings.data_dir}", field="RAG_DATA_DIR")
-    access = catalog_access(settings, makes=False)
+    access = existing_catalogue(settings)
     keep_before_migration(settings, access)
     catalog = Catalog(access.database)
     try:

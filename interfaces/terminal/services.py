@@ -200,9 +200,9 @@ def _chosen(url: str | None, data_dir: Path | None, timeout_seconds: float) -> A
 
 
 def _has_catalogue(settings: WrapperSettings) -> bool:
-    from wrapper.access.directory_keys import is_there
+    from wrapper.catalogue_presence import has_catalogue
 
-    return is_there(settings)
+    return has_catalogue(settings)
 
 
 def _opened(settings: WrapperSettings) -> DataDirectory:

@@ -235,7 +235,7 @@ def test_a_database_that_is_damaged_or_of_another_program_stops_the_start_and_st
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE documents (body TEXT)")
         connection.commit()
-        with pytest.raises(ConfigurationError, match="has tables of another program: documents"):
+        with pytest.raises(ConfigurationError, match="of another program: documents"):
             compose.create_app(WrapperSettings(data_dir=tmp_path / "data"))
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("documents",)]
     path.write_bytes(path.read_bytes()[:100] + b"\xff" * 4000)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime
 
-from schemas.errors import ConfigurationError
 from schemas.settings import WrapperSettings
 from wrapper.access.room_to_revoke import RoomToRevoke
 from wrapper.access.stored_keys import StoredKeys, utc_now
@@ -14,7 +13,8 @@ from wrapper.backups.before_migration import keep_before_migration, note_release
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.postgres.own_tables import own_tables
 from wrapper.catalog_choice import catalog_access
-from wrapper.catalogue_mark import check_mark, is_marked, other_catalogue
+from wrapper.catalogue_mark import check_mark, check_none_made
+from wrapper.catalogue_presence import existing_catalogue
 from wrapper.engine.data_directory_lock import unusable
 from wrapper.floored_catalog import FlooredCatalog
 from wrapper.free_disk import check_floor, free_disk_mb
@@ -38,11 +38,8 @@ def open_keys(
             settings.data_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise unusable(settings.data_dir, error) from None
-        if is_marked(settings.data_dir) and not is_there(settings):
-            raise other_catalogue(settings.data_dir)
-    elif not is_there(settings):
-        raise ConfigurationError(f"RAG_DATA_DIR: there is no catalogue in {settings.data_dir}", field="RAG_DATA_DIR")
-    access = catalog_access(settings, makes=makes)
+        check_none_made(settings)
+    access = catalog_access(settings) if makes else existing_catalogue(settings)
     access.check()
     keep_before_migration(settings, access)
     with closing(Catalog(access.database)) as catalog:
@@ -51,12 +48,6 @@ def open_keys(
         note_release(settings.data_dir)
         floored = FlooredCatalog(catalog, lambda: check_floor(free_disk_mb(settings.data_dir), settings.disk_floor_mb))
         yield StoredKeys(floored, clock, give_room=RoomToRevoke(catalogue_path(settings)).give)
-
-
-def is_there(settings: WrapperSettings) -> bool:
-    """Return whether the data directory and, where it is a file, the catalogue in the settings exist."""
-    path = catalogue_path(settings)
-    return settings.data_dir.is_dir() and (path is None or path.exists())
 
 
 def has_keys(settings: WrapperSettings) -> bool:

@@ -24,10 +24,9 @@ from wrapper.backups.scratch import remove_scratch, scratch_folder
 from wrapper.backups.shelf import ENDING, Shelf, incomplete
 from wrapper.backups.verifying import verify
 from wrapper.catalog.snapshots import Copies
-from wrapper.catalog_choice import catalog_access
 from wrapper.catalogue_mark import check_marked
+from wrapper.catalogue_presence import existing_catalogue
 from wrapper.free_disk import free_disk_mb
-from wrapper.start_checks import catalogue_path
 
 log = structlog.get_logger(__name__)
 
@@ -259,10 +258,7 @@ def opened_maker(settings: WrapperSettings, key: bytes | None, named: str = DIR)
     restore was interrupted, and BackupUnderWayError.
     """
     check_no_moves(settings.data_dir)
-    path = catalogue_path(settings)
-    if not settings.data_dir.is_dir() or (path is not None and not path.exists()):
-        raise ConfigurationError(f"RAG_DATA_DIR: there is no catalogue in {settings.data_dir}", field="RAG_DATA_DIR")
-    access = catalog_access(settings, makes=False)
+    access = existing_catalogue(settings)
     try:
         with only_backup(settings.data_dir):
             floor_mb = settings.disk_floor_mb

@@ -11,14 +11,21 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import Column, Connection, inspect, text
+from sqlalchemy import Column, Connection, Inspector, inspect, text
 
 from schemas.errors import ConfigurationError
 from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT
 from schemas.sealed_cursors import new_key
 from schemas.storage.engine_records import FULL
 from wrapper.catalog import tables
-from wrapper.catalog.postgres.own_tables import HAS_WORD_RULES, others_tables
+from wrapper.catalog.postgres.own_tables import (
+    HAS_WORD_RULES,
+    NAMES_TAKEN,
+    OF_PARTS,
+    left_elsewhere,
+    moved_in_part,
+    others_tables,
+)
 from wrapper.catalog.texts.signatures import COLUMNS, signature
 from wrapper.catalog.words.old_tables import drop_old_tables
 
@@ -32,8 +39,15 @@ OWN_TABLES = {
 }
 """The columns of each of our tables."""
 OWN_TABLES["idempotency_keys"].add("answer")  # of earlier releases
+OWN_TABLES["part_versions"] = {"part", "version"}
+OF_ALL = {"part_versions", *tables.metadata.tables, *tables.postgres_metadata.tables}
+"""The tables that every catalogue on PostgreSQL has in this release."""
+NEEDED = OWN_TABLES.keys() | {index.name for table in tables.metadata.tables.values() for index in table.indexes}
+"""The names that a new catalogue gives to what it makes."""
 CATALOGUE = {"schema_version", "counters", "outbox"}
 CREATES = re.compile(r"CREATE TABLE (\w+)")
+NAMES = {"sqlite": "SELECT name FROM sqlite_master", "postgresql": NAMES_TAKEN}
+"""Return the names that no table made now may have."""
 
 
 def _first_tables(connection: Connection) -> None:
@@ -265,24 +279,26 @@ TYPES = {
 def migrate(connection: Connection) -> None:
     """Bring the database to the newest version, inside the caller's write transaction.
 
-    Raises ConfigurationError when a newer release wrote the schema, or when another program has tables with our names
-    in the database.
+    Raises ConfigurationError when a newer release wrote the schema, when another program has tables with our names
+    in the database, or when tables are missing.
     """
     names = set(inspect(connection).get_table_names())
     version = 0
     if names >= CATALOGUE:
         version = connection.execute(text("SELECT max(version) FROM schema_version")).scalar() or 0
-    elif taken := names & OWN_TABLES.keys():
+    elif taken := _names(connection) & NEEDED:
+        _check_whole(connection, names, OF_ALL)
         raise others_tables(taken)
-    else:
-        connection.execute(text("CREATE TABLE schema_version (version INTEGER NOT NULL)"))
     if version > len(STEPS):
         raise ConfigurationError(
             f"The catalogue has schema version {version}, this release knows {len(STEPS)}: use the newer release",
             version=version,
         )
+    _check_whole(connection, names, OF_ALL)
     if version < len(STEPS):
         _check_tables(connection, names)
+    if "schema_version" not in names:
+        connection.execute(text("CREATE TABLE schema_version (version INTEGER NOT NULL)"))
     for number, step in enumerate(STEPS[version:], start=version + 1):
         step(connection)
         connection.execute(text("INSERT INTO schema_version VALUES (:version)"), {"version": number})
@@ -291,13 +307,33 @@ def migrate(connection: Connection) -> None:
 def _check_tables(connection: Connection, names: Collection[str]) -> None:
     """Raise ConfigurationError where a step would take a table of another program for ours, for it has our name."""
     inspector = inspect(connection)
-    taken = [
-        name
-        for name in OWN_TABLES.keys() & names
-        if not {each["name"] for each in inspector.get_columns(name)} <= OWN_TABLES[name]
-    ]
-    if taken:
+    there = OWN_TABLES.keys() & _names(connection)
+    if taken := [name for name in there if name not in names or not _is_ours(inspector, name)]:
         raise others_tables(taken)
+
+
+def _check_whole(connection: Connection, names: Collection[str], needed: Collection[str]) -> None:
+    """Raise ConfigurationError where needed tables are not among the `names`, and were left in another schema."""
+    missing = set(needed).difference(names)
+    if connection.dialect.name == "sqlite" or not missing:
+        return
+    inspector = inspect(connection)
+
+    def rows(statement: str) -> Sequence[Sequence[Any]]:
+        return connection.exec_driver_sql(statement).fetchall()
+
+    left = [(schema, name) for schema, name in left_elsewhere(rows, missing) if _is_ours(inspector, name, schema)]
+    if left:
+        raise moved_in_part(rows, left)
+
+
+def _is_ours(inspector: Inspector, name: str, schema: str | None = None) -> bool:
+    columns = {each["name"] for each in inspector.get_columns(name, schema)}
+    return columns <= OWN_TABLES.get(name, columns)
+
+
+def _names(connection: Connection) -> set[str]:
+    return set(connection.exec_driver_sql(NAMES[connection.dialect.name]).scalars())
 
 
 def migrate_part(connection: Connection, part: str, steps: Sequence[Sequence[str]]) -> None:
@@ -317,11 +353,13 @@ def migrate_part(connection: Connection, part: str, steps: Sequence[Sequence[str
             version=version,
         )
     if version == len(steps):
+        if part in OF_PARTS:
+            _check_whole(connection, inspect(connection).get_table_names(), OF_PARTS[part])
         return  # without a write: a full disk has no room for one
     for step in steps[version:]:
         for statement in step:
             created = CREATES.match(statement)
-            if created is not None and inspect(connection).has_table(created[1]):
+            if created is not None and created[1] in _names(connection):
                 raise others_tables([created[1]])
             connection.exec_driver_sql(statement.format(**types))
     connection.execute(text("DELETE FROM part_versions WHERE part = :part"), {"part": part})

@@ -72,6 +72,9 @@ class Copies(Protocol):
     def size_bytes(self) -> int:
         """Return about how much the catalogue takes on its disk."""
 
+    def has_catalogue(self) -> bool:
+        """Return whether there is a catalogue."""
+
     def schema_version(self) -> int:
         """Return the version of the schema, 0 where there is no catalogue yet."""
 

@@ -232,13 +232,14 @@ class _Opened:
 def _opened(data_dir: Path | None, *, makes: bool = False) -> Iterator[_Opened]:
     """Give the keys of the data directory, which with `makes` need not be there."""
     from schemas.settings import read_wrapper_settings
-    from wrapper.access.directory_keys import is_there, open_keys
+    from wrapper.access.directory_keys import open_keys
+    from wrapper.catalogue_presence import has_catalogue
 
     log_to_stderr(logging.WARNING)
     settings = read_wrapper_settings()
     if data_dir is not None:
         settings = replace(settings, data_dir=data_dir.resolve())
-    was_there, is_new = settings.data_dir.is_dir(), not is_there(settings)
+    was_there, is_new = settings.data_dir.is_dir(), not has_catalogue(settings)
     with recorded_commands(settings) as log, open_keys(settings, makes=makes) as stored:
         if is_new:
             sentence = f"No data was in {settings.data_dir}: it is a new data directory now."

@@ -6,17 +6,20 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from schemas.errors import ConfigurationError
-from schemas.settings import WrapperSettings
+from schemas.settings import AccessSettings, WrapperSettings
 from tests.support.postgres import ROLE
 from tests.wrapper.backups.conftest import Place
 from tests.wrapper.documents import as_before
+from wrapper.access.directory_keys import open_keys
 from wrapper.access.stored_keys import StoredKeys
+from wrapper.backups.making import opened_maker
 from wrapper.catalog.postgres import copies
 from wrapper.catalog.postgres.database import PostgresDatabase
 from wrapper.catalog.postgres.leadership import SHARED_ENGINE, AdvisoryLeadership
 from wrapper.catalog.postgres.own_tables import own_tables
 from wrapper.catalog_choice import catalog_access, check_access
 from wrapper.erasing.traces import tables_with
+from wrapper.host import open_host, opened_catalogue
 
 OLD = "public"
 """Where releases without a schema of their own have made catalogues."""
@@ -141,23 +144,43 @@ def test_a_role_that_may_not_make_the_schema_is_told_what_to_run_and_that_helps(
 def test_no_service_begins_empty_in_the_schema_it_is_told_of_beside_a_catalogue(shared, schema):
     told = shared.with_settings(catalog_schema=schema)
     check_access(told.settings)
+    settings = told.settings
+    for opened in (opened_catalogue(settings), open_keys(settings, makes=False), opened_maker(settings, None)):
+        with pytest.raises(ConfigurationError, match=f"there is no catalogue in the schema '{schema}'"), opened:
+            pass
+    assert shared.run(f"SELECT 1 FROM pg_namespace WHERE nspname = '{schema}'") == []
     (before := shared.with_settings(catalog_schema=OLD)).fill(["a"])
     for place in (before, shared.place):
         check_access(place.settings)
         assert place.rows() == before.rows()
     rows = before.rows()
-    refusal = (
-        rf"in the schema '{schema}', but one in the schema 'public'.*ALTER TABLE .public.\.… SET SCHEMA .{schema}."
-    )
+    refusal = f"in the schema '{schema}', but one in the schema 'public'"
     with pytest.raises(ConfigurationError, match=refusal):
         check_access(told.settings)
-    shared.run(f"CREATE SCHEMA {schema} AUTHORIZATION {ROLE}")
-    with pytest.raises(ConfigurationError, match=refusal):
+    with shared.connection() as connection:
+        connection.execute(f"CREATE SCHEMA {schema} AUTHORIZATION {ROLE}")
+        with pytest.raises(ConfigurationError, match=refusal) as refused:
+            check_access(told.settings)
+        connection.execute(f"DROP SCHEMA {schema}; SET ROLE {ROLE}")
+        connection.execute(refused.value.message.partition(" run: ")[2])
         check_access(told.settings)
-    for (table,) in shared.run("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"):
-        shared.run(f"ALTER TABLE public.{table} SET SCHEMA {schema}")
-    check_access(told.settings)
-    assert told.rows() == rows
+        assert told.rows() == rows
+        for table in ("collections", "outbox", "part_versions", "erasure_marks"):
+            connection.execute(f"ALTER TABLE {schema}.{table} SET SCHEMA public")
+            with pytest.raises(ConfigurationError, match=f"in part: its tables public.{table} are not") as refused:
+                told.rows()
+            connection.execute(refused.value.message.partition(" Run: ")[2])
+            assert told.rows() == rows
+
+
+@pytest.mark.parametrize("theirs", ["VIEW documents AS SELECT 1", "TYPE collections AS ENUM ()", "SEQUENCE api_keys"])
+def test_a_view_or_type_of_another_program_with_a_name_of_ours_is_a_sentence(shared, theirs):
+    shared.run(f"CREATE {theirs}")
+    with (
+        pytest.raises(ConfigurationError, match=f"of another program: {theirs.split()[1]}"),
+        shared.with_settings(catalog_schema=OLD).opened() as catalog,
+    ):
+        StoredKeys(catalog)
 
 
 @pytest.mark.parametrize("version", [0, 12])
@@ -176,7 +199,10 @@ def test_a_table_of_another_program_with_a_name_of_ours_is_never_taken_for_ours(
         file = shared.place.back_up(tmp_path / "backups", whole=False)
         with pytest.raises(ConfigurationError, match=f"of another program: {', '.join(tables)}"):
             place.restore(file)
-        assert shared.with_settings(catalog_schema="new").restore(file, replace=True).aside_schema is None
+        new = shared.with_settings(catalog_schema="new")
+        with pytest.raises(ConfigurationError, match="not the catalogue with which"):
+            open_host(new.settings, AccessSettings(), serves=False)
+        assert new.restore(file, replace=True).aside_schema is None
     assert theirs() == before
 
 

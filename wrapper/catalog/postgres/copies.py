@@ -23,7 +23,9 @@ from schemas.errors import ConfigurationError, ConflictError
 from wrapper.catalog.postgres.own_tables import (
     EVER,
     HAS_WORD_RULES,
+    NAMES_TAKEN,
     OF_PARTS,
+    moves,
     others_tables,
     own_tables,
     size_bytes,
@@ -87,6 +89,10 @@ class PostgresCopies:
     def size_bytes(self) -> int:
         with closing(self._connect()) as connection:
             return size_bytes(rows_of(connection))
+
+    def has_catalogue(self) -> bool:
+        with closing(self._connect()) as connection:
+            return bool(own_tables(rows_of(connection)))
 
     def schema_version(self) -> int:
         with closing(self._connect()) as connection:
@@ -226,7 +232,8 @@ class PostgresReceiver:
         # Earlier releases took what other programs had beside a catalogue for a part of it.
         self._left_out = schema["tables"].keys() - EVER
         schema["tables"] = {table: columns for table, columns in schema["tables"].items() if table in EVER}
-        if taken := [] if self._is_temporary() else tables_named(rows_of(self._connection), schema["tables"]):
+        names = () if self._is_temporary() else rows_of(self._connection)(NAMES_TAKEN)
+        if taken := [name for (name,) in names if name in schema["tables"]]:
             raise others_tables(taken)
         for table, columns in schema["tables"].items():
             self._run(SQL("CREATE TABLE {} ({})").format(Identifier(table), SQL(", ").join(map(_column, columns))))
@@ -329,11 +336,6 @@ def _move_aside(connection: psycopg.Connection, aside: str | None) -> bool:
             "none: GRANT CREATE ON DATABASE to it, or restore where no catalogue is",
             field="RAG_CATALOG_URL",
         ) from None
-    for name in names:
-        connection.execute(SQL("ALTER TABLE {} SET SCHEMA {}").format(Identifier(name), Identifier(aside)))
-    if connection.execute(HAS_WORD_RULES).fetchone() is not None:
-        for kind, name in (("CONFIGURATION", "rag_words"), ("DICTIONARY", "rag_english")):
-            connection.execute(
-                SQL("ALTER TEXT SEARCH {} {} SET SCHEMA {}").format(SQL(kind), Identifier(name), Identifier(aside))
-            )
+    for statement in moves(rows_of(connection), aside):
+        connection.execute(statement.encode())
     return True

@@ -55,6 +55,12 @@ IS_CATALOGUE = (
     f"AND has_table_privilege(c.oid, 'SELECT') AND (c.relname, a.attname) IN {MARKS}"
 )
 """Says whether a schema has a catalogue that this role may read."""
+NAMES_TAKEN = (
+    "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace "
+    "UNION SELECT typname FROM pg_type WHERE typnamespace = current_schema()::regnamespace"
+)
+"""Returns the names in the first schema of the search path that no table made there may have: those of tables, views,
+indexes, sequences and types."""
 
 Rows = Callable[[str], Sequence[Sequence[Any]]]
 """Returns the rows of a statement."""
@@ -73,10 +79,9 @@ def own_tables(rows: Rows) -> list[str]:
 
 def tables_named(rows: Rows, names: Iterable[str]) -> list[str]:
     """Return which of these names tables have in the first schema of the search path."""
-    quoted = ", ".join(f"'{name}'" for name in sorted(names))
     found = rows(
         "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' "
-        f"AND relname IN ({quoted}) ORDER BY relname"
+        f"AND relname IN ({_quoted(names)}) ORDER BY relname"
     )
     return [str(name) for (name,) in found]
 
@@ -89,5 +94,51 @@ def size_bytes(rows: Rows) -> int:
     return int(size)
 
 
+def moves(rows: Rows, there: str) -> list[str]:
+    """Return the statements that move the catalogue in the first schema of the search path to another schema."""
+    [[here, there]] = rows(f"SELECT quote_ident(current_schema()), quote_ident({_quoted([there])})")
+    statements = [_move("TABLE", here, name, there) for name in own_tables(rows)]
+    if rows(HAS_WORD_RULES):
+        rules = (("CONFIGURATION", "rag_words"), ("DICTIONARY", "rag_english"))
+        statements += [_move(f"TEXT SEARCH {kind}", here, name, there) for kind, name in rules]
+    return statements
+
+
+def left_elsewhere(rows: Rows, names: Iterable[str]) -> list[tuple[str, str]]:
+    """Return (schema, name) of the tables of these names in schemas that have no catalogue, but for the first one of
+    the search path."""
+    found = rows(
+        "SELECT nspname, relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace WHERE relkind = 'r' "
+        f"AND n.oid <> current_schema()::regnamespace AND relname IN ({_quoted(names)}) ORDER BY 1, 2"
+    )
+    without = {schema for schema, _ in found if not rows(IS_CATALOGUE.format(schema=_quoted([schema])))[0][0]}
+    return [(schema, name) for schema, name in found if schema in without]
+
+
+def moved_in_part(rows: Rows, left: Sequence[tuple[str, str]]) -> ConfigurationError:
+    [[there, quoted]] = rows("SELECT current_schema(), quote_ident(current_schema())")
+    here = {schema: rows(f"SELECT quote_ident({_quoted([schema])})")[0][0] for schema, _ in left}
+    statements = [_move("TABLE", here[schema], name, quoted) for schema, name in left]
+    return ConfigurationError(
+        f"The catalogue in the schema '{there}' was moved in part: its tables "
+        f"{', '.join(f'{schema}.{name}' for schema, name in left)} are not there. Run: {as_one(statements)}",
+        field="RAG_CATALOG_SCHEMA",
+    )
+
+
+def as_one(statements: Iterable[str]) -> str:
+    """Return statements as a text to run, which takes effect as a whole."""
+    return " ".join(f"{each};" for each in ("BEGIN", *statements, "COMMIT"))
+
+
+def _move(kind: str, here: str, name: str, there: str) -> str:
+    return f"ALTER {kind} {here}.{name} SET SCHEMA {there}"
+
+
+def _quoted(texts: Iterable[str]) -> str:
+    return ", ".join("'" + text.replace("'", "''") + "'" for text in sorted(texts))
+
+
 def others_tables(names: Iterable[str]) -> ConfigurationError:
-    return ConfigurationError(f"The catalogue's database has tables of another program: {', '.join(sorted(names))}")
+    what = "tables, or views, types or the like, of another program"
+    return ConfigurationError(f"The catalogue's database has {what}: {', '.join(sorted(names))}")

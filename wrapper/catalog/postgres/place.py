@@ -11,7 +11,7 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from schemas.errors import ConfigurationError
 from schemas.settings.storage import OWN_SCHEMA
-from wrapper.catalog.postgres.own_tables import IS_CATALOGUE, Rows, own_tables
+from wrapper.catalog.postgres.own_tables import IS_CATALOGUE, Rows, as_one, moves, own_tables
 
 log = structlog.get_logger(__name__)
 
@@ -38,17 +38,19 @@ def find_schema(connection: psycopg.Connection, wanted: str, *, is_in_address: b
 
 def check_schema(connection: psycopg.Connection, wanted: str) -> None:
     """Raise ConfigurationError when no catalogue is in the `wanted` schema, but one where the address leads, or in
-    `public`. The connection has the search path of its address afterwards."""
+    `public`. The connection may have another search path afterwards."""
     if not wanted or _has_catalogue(connection, wanted):
         return
     connection.execute("RESET search_path")
     for other in dict.fromkeys((_addressed(connection), PUBLIC)):
         if other is not None and _has_catalogue(connection, other):
-            here, there = (Identifier(each).as_string(None) for each in (other, wanted))
+            enter_schema(connection, other)
+            make = f"CREATE SCHEMA IF NOT EXISTS {Identifier(wanted).as_string(None)}"
+            statements = as_one([make, *moves(rows_of(connection), wanted)])
             raise ConfigurationError(
                 f"RAG_CATALOG_SCHEMA: there is no catalogue in the schema '{wanted}', but one in the schema '{other}' "
-                f"of its database. RAG_CATALOG_SCHEMA={other} goes on there. To move it, run for each of its tables "
-                f"ALTER TABLE {here}.… SET SCHEMA {there}, or restore a backup of it with RAG_CATALOG_SCHEMA={wanted}",
+                f"of its database. RAG_CATALOG_SCHEMA={other} goes on there. To move it, restore a backup of it with "
+                f"RAG_CATALOG_SCHEMA={wanted}, or stop its services and run: {statements}",
                 field="RAG_CATALOG_SCHEMA",
             )
 

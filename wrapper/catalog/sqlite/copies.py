@@ -36,6 +36,9 @@ class SQLiteCopies:
     def size_bytes(self) -> int:
         return sum(file.stat().st_size for file in _with_those_beside(self._path) if file.exists())
 
+    def has_catalogue(self) -> bool:
+        return self._path.exists() and self._path.stat().st_size > 0
+
     def schema_version(self) -> int:
         if not self._path.exists():
             return 0

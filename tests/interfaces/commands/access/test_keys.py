@@ -93,13 +93,15 @@ def test_a_key_is_shown_although_it_could_not_be_recorded(run, created, monkeypa
 
 @pytest.mark.parametrize("command", ["keys list", "keys show x", "keys rotate x", "keys revoke x", "secrets rotate"])
 def test_a_directory_without_a_catalogue_stays_as_it_is(data_dir, command):
-    for there in (False, True):
-        if there:
+    for at in range(3):
+        if at == 1:
             data_dir.mkdir()
+        if at == 2:
+            (data_dir / "catalog.sqlite").touch()
         done = CliRunner(env={"RAG_DATA_DIR": str(data_dir)}).invoke(main, command.split())
         assert (done.exit_code, done.stderr) == (2, f"Error: RAG_DATA_DIR: there is no catalogue in {data_dir}\n")
-        assert data_dir.exists() == there
-    assert list(data_dir.iterdir()) == []
+        assert data_dir.exists() == (at > 0)
+    assert [(each.name, each.stat().st_size) for each in data_dir.iterdir()] == [("catalog.sqlite", 0)]
 
 
 def test_the_first_key_of_a_directory_names_it_and_one_that_was_there_is_not_called_new(run, data_dir):
