@@ -54,13 +54,20 @@ class ConditionFilters:
     def where(self, conditions: Iterable[Condition], *, any_holds: bool) -> Where:
         """Return the filter that all conditions make, or any of them. Raises InvalidInputError for a value that an
         operator cannot compare, and for a field of too many values for an operator that looks at each."""
-        parts = tuple(self._of(each) for each in conditions)
+        parts = tuple(self._at(place, each) for place, each in enumerate(conditions))
         if not parts:
             return EVERYTHING
         where = Or(parts) if any_holds and len(parts) > 1 else all_of(*parts)
         if _leaves(where) > 2 * MOST_ELEMENTS:
             raise _unusable("the conditions name too many values of lists")
         return where
+
+    def _at(self, place: int, condition: Condition) -> Where:
+        try:
+            return self._of(condition)
+        except InvalidInputError as error:
+            field = f"metadata_condition.conditions.{place}.value"
+            raise InvalidInputError(error.message, code=error.code, **{**error.details, "field": field}) from None
 
     def _of(self, condition: Condition) -> Where:
         positive = NEGATIONS.get(condition.operator)
@@ -73,7 +80,8 @@ class ConditionFilters:
             case "is" | "in":
                 return _has_one_of(field, tuple(each for value in given for each in _readings(value)))
             case "=":
-                return _has_one_of(field, tuple(each for value in given for each in _number_or_readings(value)))
+                numbers = [(_number(value, operator), *_readings(value)) for value in given]
+                return _has_one_of(field, tuple(each for readings in numbers for each in readings))
             case ">" | "<" | "≥" | "≤":
                 return Ordered(field, ORDERS[operator], _number(_single(given, operator), operator))
             case "before" | "after":
@@ -135,7 +143,6 @@ class ConditionFilters:
             raise InvalidInputError(
                 f"'{field}' has more than {most:,} values, too many for this operator, which looks at each",
                 code="invalid_field",
-                field="metadata_condition",
                 name=field,
                 limit=most,
             )
@@ -179,11 +186,6 @@ def _readings(value: Scalar) -> list[Scalar]:
     return readings
 
 
-def _number_or_readings(value: Scalar) -> list[Scalar]:
-    number = _as_number(_text(value))
-    return _readings(value) if number is None else [number, *_readings(value)]
-
-
 def _text(value: Scalar) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -191,6 +193,8 @@ def _text(value: Scalar) -> str:
 
 
 def _as_number(text: str) -> int | float | None:
+    if not text.isascii() or "_" in text:  # which Python reads in numbers
+        return None
     for kind in (int, float):
         try:
             number = kind(text)

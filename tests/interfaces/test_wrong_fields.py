@@ -134,9 +134,11 @@ WRONG = {
         "retrieval_setting.score_threshold": [2],
         "metadata_condition.logical_operator": [Changes(metadata_condition={"logical_operator": "xor"})],
         "metadata_condition.conditions.0.comparison_operator": [where(), where(comparison_operator="like")],
-        "metadata_condition.conditions.0.value": [where(comparison_operator="is")],
-        "metadata_condition": [where(comparison_operator=">", value="x")]
-        + [where(comparison_operator="before", value=each) for each in ("20251332", "2025")],
+        "metadata_condition.conditions.0.value": [
+            where(comparison_operator="is"),
+            *(where(comparison_operator="before", value=each) for each in ("20251332", "2025", "1_000")),
+            *(where(comparison_operator=how, value=each) for how in "=≠>" for each in ("x", "NaN", "1,0", "١", True)),
+        ],
         **{each: [1] for each in ("condition", "filters", "top_k", "score_treshold", "collections", "min_score")},
         **{f"retrieval_setting.{each}": [1] for each in ("score_treshold", "conditions")},
     },

@@ -74,7 +74,7 @@ class SemanticOracle(Oracle):
                 embedded = asked.of(collection)
             if unread is not None and not embedded.is_readable:
                 unread[collection.name] = (
-                    f"The model '{embedded.model}' cannot read the question: its script is not one of the model's"
+                    f"The model '{embedded.model}' cannot read the question: most of it is unknown to it"
                 )
                 return []
             models[collection.name] = embedded.model
