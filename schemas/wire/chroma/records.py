@@ -13,7 +13,7 @@ from schemas.errors import InvalidFilterError, InvalidInputError, UnsupportedErr
 from schemas.metadata import SHOWN_CHARACTERS, check_metadata
 from schemas.records import Document, DocumentChanges, Match, Metadata, Vector
 from schemas.storage.outcomes import EarlierAnswer, WriteOutcome
-from schemas.where import CHROMA_NAMES, And, HasId, In, Or, Where, all_of, parse_where
+from schemas.where import CHROMA_NAMES, HasId, In, Where, all_of, parse_where
 from schemas.wire.chroma.index_schema import leaves
 from schemas.wire.chroma.metadata_keys import check_keys
 
@@ -112,15 +112,17 @@ def query_of(body: Json) -> Query:
 
 def deletion_of(body: Json) -> Deletion:
     limit = _number(body, "limit")
-    (where, ids), is_filtered = _selected(body), any(body.get(name) is not None for name in ("where", "where_document"))
-    if limit is not None and not is_filtered:
+    where, ids = _selected(body)
+    filters = {name: body[name] for name in ("where", "where_document") if body.get(name) is not None}
+    if limit is not None and not filters:
         raise _wrong("limit can only be specified when a where clause is provided", "limit")
-    if ids == [] and not is_filtered:
+    if ids == [] and not filters:
         raise _wrong("Either ids or where must be specified", "ids")
-    if ids is None and not is_filtered:
+    if ids is None and not filters:
         return Deletion(None, None)
-    if ids is None and _means_all(where):
-        raise _wrong_filter("it names nothing", "where")
+    for name, source in filters.items() if ids is None else ():
+        if _has_empty(source):
+            raise _wrong_filter("it is empty, or has an empty part, which names nothing", name)
     return Deletion(where, limit)
 
 
@@ -138,15 +140,15 @@ def filter_of(source: Any, name: str = "where") -> Where:
     return where
 
 
-def _means_all(where: Where) -> bool:
-    """Return whether a filter lets everything in without a condition, as `{}` does, also as a branch of `$or`."""
-    match where:
-        case And(parts):
-            return all(_means_all(part) for part in parts)
-        case Or(parts):
-            return any(_means_all(part) for part in parts)
-        case _:
-            return False
+def _has_empty(source: Any) -> bool:
+    """Return whether a filter is `{}`, or has that as a part of it."""
+    left = [source]
+    while left:
+        part = left.pop()
+        if part == {}:
+            return True
+        left.extend(part.values() if isinstance(part, dict) else part if isinstance(part, list) else ())
+    return False
 
 
 def document_filter(source: Any) -> Where:

@@ -118,8 +118,8 @@ class TestDelete:
         assert face.post(filled, "delete").json == {"deleted": 0}
         assert face.post(filled, "delete", ids=[]).status_code == 400
         assert len(face.get(filled)["ids"]) == 3
-        for where in ({}, {"$and": [{}, {}]}, {"$or": [{"k": 1}, {}]}):
-            for more in ({}, {"limit": 2}, {"where_document": {}}):
+        for where in ({}, {"$and": [{"k": 1}, {}]}, {"$or": [{"k": 1}, {}]}):
+            for more in ({}, {"limit": 2}, {"where_document": {}}, {"where_document": {"$contains": "fox"}}):
                 answer = face.post(filled, "delete", where=where, **more)
                 assert (answer.status_code, answer.json["code"]) == (400, "invalid_where"), (where, more)
         assert len(face.get(filled)["ids"]) == 3
