@@ -20,6 +20,7 @@ from schemas.words.regular_expressions import BadPatternError, compiled
 MAX_DEPTH = 64
 """The most operators within one another, as deep as any client of Chroma can nest them; chains of one count once."""
 MAX_VALUES = 10_000
+"""The most values, and the most filters below `$and` and `$or`."""
 MAX_COMPARISONS = 1_000
 """The most of `$gt`, `$gte`, `$lt` and `$lte`: unlike values, each is a step of its own for the database."""
 
@@ -222,7 +223,7 @@ def parse_where(source: Any, name: str = "where") -> Where:
 class _Parser:
     def __init__(self, name: str) -> None:
         self._name = name
-        self._values = self._comparisons = self._expressions = 0
+        self._values = self._joined = self._comparisons = self._expressions = 0
 
     def filter(self, source: Any, pointer: str, depth: int) -> Where:
         is_joined = isinstance(source, dict) and (len(source) > 1 or "$and" in source)
@@ -260,7 +261,8 @@ class _Parser:
     def _filters(self, operator: str, operand: Any, pointer: str) -> list[_Placed]:
         if not isinstance(operand, list) or not operand:
             raise self._fault(f"{operator} needs a list of at least one filter", pointer)
-        self._count(len(operand), pointer)
+        self._joined += len(operand)
+        self._check_most(self._joined, MAX_VALUES, "filters below $and and $or", pointer)
         return [(each, f"{pointer}/{index}") for index, each in enumerate(operand)]
 
     def _part(self, key: str, operand: Any, pointer: str, depth: int) -> Where:

@@ -7,12 +7,14 @@ crate comes with pydantic, whose validators of strings are the one way to it in 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from pydantic_core import SchemaError, SchemaValidator
 
 MAX_PATTERN_CHARACTERS = 10_000
+MAX_JOINED = 16
+"""The most expressions that `patterns_of` makes."""
 
 _REASON = re.compile(r"^error: (.+)", re.MULTILINE)
 _PLACE = re.compile(r"^(?P<shown>    .*)\n(?P<before> +)(?P<marks>\^+)$", re.MULTILINE)
@@ -23,7 +25,7 @@ class BadPatternError(ValueError):
     """A text is no regular expression; the message says why."""
 
 
-@lru_cache(maxsize=64)  # as many as a filter may have: each takes up to 10 MB
+@lru_cache(maxsize=64 + MAX_JOINED)  # as many as a filter may have: each takes up to 10 MB
 def compiled(pattern: str) -> Callable[[str], bool]:
     """Return what says whether the expression matches anywhere in a text. Raises BadPatternError."""
     if len(pattern) > MAX_PATTERN_CHARACTERS:
@@ -41,6 +43,22 @@ def compiled(pattern: str) -> Callable[[str], bool]:
 def matches(pattern: str, text: str) -> bool:
     """Return whether the expression matches anywhere in the text. Raises BadPatternError."""
     return compiled(pattern)(text)
+
+
+def patterns_of(parts: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return (expressions, parts that are in none of them): a text that contains any of the other parts is matched by
+    one of the expressions, which takes as long for thousands of parts as for a few."""
+    patterns: list[str] = []
+    left: list[str] = []
+    for part in parts:
+        escaped = re.escape(part)
+        if patterns and len(patterns[-1]) + len(escaped) < MAX_PATTERN_CHARACTERS:
+            patterns[-1] += f"|{escaped}"
+        elif len(patterns) < MAX_JOINED and len(escaped) <= MAX_PATTERN_CHARACTERS:
+            patterns.append(escaped)
+        else:
+            left.append(part)
+    return patterns, left
 
 
 def _reason(said: str) -> str:

@@ -194,6 +194,9 @@ def test_the_number_of_values_has_a_limit(operator):
     half = list(range(MAX_VALUES // 2 + 1))
     with pytest.raises(InvalidFilterError, match=f"more than {MAX_VALUES} values"):
         parse_where({"a": {operator: half}, "b": {"$in": half}})
+    parse_where({"$or": [{"$text": {"$contains": str(each)}} for each in range(MAX_VALUES)]})
+    with pytest.raises(InvalidFilterError, match=f"more than {MAX_VALUES} filters below"):
+        parse_where({"$or": [{"a": {"$exists": True}}] * (MAX_VALUES + 1)})
 
 
 @pytest.mark.parametrize("operator", ["$gt", "$gte", "$lt", "$lte"])
@@ -242,6 +245,9 @@ def test_a_filter_of_openais_protocol_is_refused_at_its_place_and_in_its_words(p
 
 def test_an_attribute_of_a_name_that_the_service_has_counts_its_values_once():
     assert Filters().deserialize(_of("nin", [0] * MAX_VALUES, "title"))
+    for joining, kind, together in (("or", "eq", "in"), ("and", "ne", "nin")):
+        source = {"type": joining, "filters": [_of(kind, 0, "title"), _of(together, [1, 2], "title")]}
+        assert Filters().deserialize(source) == Filters().deserialize(_of(together, [0, 1, 2], "title"))
 
 
 JSON = st.recursive(

@@ -210,6 +210,9 @@ class Dialect(Protocol):
     def with_ids(self, ids: Sequence[str]) -> Sql:
         """Return the condition that the id of a row of `documents d` is one of `ids`."""
 
+    def text_contains_any(self, parts: Sequence[str]) -> Sql:
+        """Return the condition that the text of a row of `documents d` contains any of the parts, letter for letter."""
+
     def text_contains(self, part: str) -> Sql:
         """Return the condition that the text of a row of `documents d` has this part, letter for letter."""
 

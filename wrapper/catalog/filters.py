@@ -41,12 +41,19 @@ MAX_DRIVERS = 32
 MAX_UNITED = 200
 """The most selections in one UNION; SQLite takes 500."""
 
+MAX_LISTED_TEXTS = 32
+"""The most parts of texts and expressions for which signatures are gone through one by one: reading the texts once for
+all of them is sooner done than that for more."""
+
 MAX_JOINED = 32
 """The most conditions in a conjunction outside a CASE. PostgreSQL makes a join of each, and takes a minute to plan
 hundreds of them."""
 
-MAX_SELECTS = 2_500
-"""The most SELECTs of a filter: SQLite takes a second for so many, and five times as long for twice as many."""
+MAX_CONDITIONS = 2_500
+"""The most conditions of a filter, each of which is a SELECT: SQLite takes a second for so many, and five times as long
+for twice as many."""
+OF_CONDITIONS = ("SELECT 1 FROM ", "SELECT m.position FROM document_fields ", "SELECT d.position FROM ")
+"""How these SELECTs begin; others are about those within them."""
 
 SHALLOW = 4
 """The levels of conjunctions and disjunctions up to which conditions keep their order, and matches are listed part by
@@ -84,7 +91,7 @@ def predicate(transaction: Transaction, collection_key: int, where: Where, posit
     `d.position` in statements whose `d` are `documents`."""
     is_deep = _levels(where) > SHALLOW
     condition = _condition(transaction, collection_key, where, position, is_deep=is_deep)
-    _check_selects(condition)
+    _check_conditions(condition)
     if isinstance(where, And) and _leaves(where) > MAX_JOINED:
         return Sql(f"CASE WHEN {condition.text} THEN TRUE ELSE FALSE END", condition.parameters)
     return Sql(f"({condition.text})", condition.parameters) if is_deep else condition
@@ -128,7 +135,11 @@ def _condition(
         case HasId() | TextContains() | TextMatches():
             return _of_row(position, _in_row(transaction, collection_key, where))
         case _RowConditions(operator, each):
-            conditions = [_in_row(transaction, collection_key, part) for part in each]
+            texts = [part.part for part in each if isinstance(part, TextContains)] if operator == " OR " else []
+            others = [part for part in each if not (texts and isinstance(part, TextContains))]
+            conditions = [_in_row(transaction, collection_key, part) for part in others]
+            if texts:
+                conditions.append(_with_text(transaction.dialect.text_contains_any(texts)))
             return _of_row(position, _joined(operator, conditions, empty="", is_deep=False))
         case _:
             holds = _holds(transaction.dialect, where, "x")
@@ -288,6 +299,10 @@ def _text(transaction: Transaction, collection_key: int, where: TextContains | T
         condition = transaction.dialect.text_contains(where.part)
     else:
         condition = transaction.text_matches(collection_key, where.pattern)
+    return _with_text(condition)
+
+
+def _with_text(condition: Sql) -> Sql:
     # What has extras may have no text at all.
     return Sql(f"{condition.text} AND (d.extras IS NULL OR d.extras NOT LIKE ?)", (*condition.parameters, TEXTLESS))
 
@@ -315,7 +330,7 @@ def _levels(where: Where) -> int:
 
 def _is_listed(where: Where) -> bool:
     """Return whether the matches of a filter can be listed part by part, rather than among all documents."""
-    return _positive(where) and _levels(where) <= SHALLOW and _texts(where) <= MAX_UNITED
+    return _positive(where) and _levels(where) <= SHALLOW and _texts(where) <= MAX_LISTED_TEXTS
 
 
 def _texts(where: Where) -> int:
@@ -344,16 +359,15 @@ def _united(branches: list[Sql]) -> Sql:
     union = " UNION ".join(branch.text for branch in branches)
     parameters = tuple(value for branch in branches for value in branch.parameters)
     united = Sql(f"SELECT m.position FROM ({union}) m WHERE TRUE", parameters)
-    _check_selects(united)
+    _check_conditions(united)
     return united
 
 
-def _check_selects(sql: Sql) -> None:
-    """Raise TooComplexError for a statement with more than `MAX_SELECTS`, each of which is a condition that could not
-    be joined to another one."""
-    if sql.text.count("SELECT") > MAX_SELECTS:
+def _check_conditions(sql: Sql) -> None:
+    """Raise TooComplexError for a statement with more than `MAX_CONDITIONS` that could not be joined to others."""
+    if sum(map(sql.text.count, OF_CONDITIONS)) > MAX_CONDITIONS:
         beside = "beside alternatives for one field, for ids and for texts"
-        raise TooComplexError(f"A filter has at most {MAX_SELECTS:,} conditions, {beside}", limit=MAX_SELECTS)
+        raise TooComplexError(f"A filter has at most {MAX_CONDITIONS:,} conditions, {beside}", limit=MAX_CONDITIONS)
 
 
 def _merged(parts: Sequence[Where]) -> list[_Merged]:

@@ -18,6 +18,7 @@ from schemas.where import (
     In,
     Not,
     Ordered,
+    Scalar,
     Where,
     all_of,
     any_of,
@@ -27,6 +28,8 @@ from schemas.words.operators import meant
 ORDERS, LISTS = ("gt", "gte", "lt", "lte"), ("in", "nin")
 COMPARISONS = ("eq", "ne", *ORDERS, *LISTS)
 COMPOUNDS = {"and": all_of, "or": any_of}
+AS_ONE = {"and": {"ne": "nin", "nin": "nin"}, "or": {"eq": "in", "in": "in"}}
+"""What comparisons of one attribute below a compound are together."""
 TYPES = (*COMPARISONS, *COMPOUNDS)
 
 
@@ -59,10 +62,17 @@ class _Reader:
     def _parts(self, compound: Any, kind: str, place: str, depth: int) -> Iterator[Where]:
         """Yield what a compound joins, with the parts of compounds of the same type within it."""
         left = [(compound, place)]  # no stack of calls: a chain of one type is as long as somebody likes
+        values: dict[str, list[Scalar]] = {}
+        as_one = AS_ONE[kind]
         while left:
             source, here = left.pop()
             if not isinstance(source, dict) or source.get("type") != kind:
-                yield self.filter(source, here, depth)
+                part = self.filter(source, here, depth)
+                if isinstance(source, dict) and source["type"] in as_one:
+                    value = source["value"]
+                    values.setdefault(source["key"], []).extend(value if isinstance(value, list) else [value])
+                else:
+                    yield part
                 continue
             _check_names(source, ("type", "filters"), here)
             within = source.get("filters")
@@ -70,6 +80,8 @@ class _Reader:
                 raise _wrong(f"{here}filters", f"must be a list of at least one filter below '{kind}'")
             self._count(len(within), f"{here}filters")
             left += [(each, f"{here}filters[{number}].") for number, each in enumerate(within)][::-1]
+        [together] = set(as_one.values())
+        yield from (_comparing(together, key, each) for key, each in values.items())
 
     def _comparison(self, source: dict[str, Any], kind: str, place: str) -> Where:
         _check_names(source, ("type", "key", "value"), place)
@@ -92,19 +104,23 @@ class _Reader:
                 raise _wrong(here, f"must be a text or a number below '{kind}'")
             self._comparisons += 1
             _check_most(self._comparisons, MAX_COMPARISONS, "comparisons by size", here)
-        if key.startswith("$") and key[1:] in OWN_NAMES:
-            return _condition(kind, key[1:], value)
-        stored = stored_name(key)
-        said = _condition(kind, stored, value)
-        if stored == key or key.startswith(UNNAMEABLE):
-            return said
-        # What the service knows counts for documents of which nobody has said anything by that name.
-        is_said = Exists(stored)
-        return any_of(all_of(said, is_said), all_of(Not(is_said), _condition(kind, key, value)))
+        return _comparing(kind, key, value)
 
     def _count(self, values: int, place: str) -> None:
         self._values += values
         _check_most(self._values, MAX_VALUES, "filters and values", place)
+
+
+def _comparing(kind: str, key: str, value: Any) -> Where:
+    if key.startswith("$") and key[1:] in OWN_NAMES:
+        return _condition(kind, key[1:], value)
+    stored = stored_name(key)
+    said = _condition(kind, stored, value)
+    if stored == key or key.startswith(UNNAMEABLE):
+        return said
+    # What the service knows counts for documents of which nobody has said anything by that name.
+    is_said = Exists(stored)
+    return any_of(all_of(said, is_said), all_of(Not(is_said), _condition(kind, key, value)))
 
 
 def _condition(kind: str, field: str, value: Any) -> Where:

@@ -22,7 +22,7 @@ from schemas.storage.read_limits import ReadLimit
 from schemas.words.regular_expressions import matches
 from schemas.words.required_parts import required_parts
 from wrapper.catalog.changes.held_matches import HeldMatches
-from wrapper.catalog.contract import FieldRow, Matches, Row, Sql, TextIndex, Transaction
+from wrapper.catalog.contract import FieldRow, Matches, Row, Sql, TextIndex, Transaction, balanced
 from wrapper.catalog.postgres.text import begins_within, escape, told_apart
 from wrapper.catalog.tables import ID_CHARACTERS
 from wrapper.catalog.texts.signatures import documents_with
@@ -53,6 +53,10 @@ class PostgresDialect:
             return Sql(f"left(d.id, {ID_CHARACTERS}) = ANY(?::text[])", (given,))
         heads = f"ARRAY(SELECT left(given.id, {ID_CHARACTERS}) FROM unnest(?::text[]) AS given (id))"
         return Sql(f"left(d.id, {ID_CHARACTERS}) = ANY({heads}) AND d.id = ANY(?::text[])", (given, given))
+
+    def text_contains_any(self, parts: Sequence[str]) -> Sql:
+        conditions = [self.text_contains(part) for part in parts]
+        return Sql(balanced(" OR ", [each.text for each in conditions]), tuple(parts))
 
     def text_contains(self, part: str) -> Sql:
         if begins_within(part):

@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 from sqlalchemy import PoolProxiedConnection
 
 from schemas.storage.read_limits import ReadLimit
+from schemas.words.regular_expressions import patterns_of
 from wrapper.catalog.changes.held_matches import HeldMatches
-from wrapper.catalog.contract import Dialect, FieldRow, Matches, Row, Sql, TextIndex, Transaction
+from wrapper.catalog.contract import Dialect, FieldRow, Matches, Row, Sql, TextIndex, Transaction, balanced
 from wrapper.catalog.words.index import WordIndex
 
 ROWS_AT_ONCE = 100
 MATCHES = "rag_matches"
 """The name of the function of regular expressions."""
+FEW_PARTS = 32
+"""So many parts of texts are looked for one after another sooner than by a function of ours."""
 
 
 class Deadline:
@@ -65,6 +68,11 @@ class SQLiteDialect:
 
     def with_ids(self, ids: Sequence[str]) -> Sql:
         return self.one_of("d.id", ids)
+
+    def text_contains_any(self, parts: Sequence[str]) -> Sql:
+        patterns, left = patterns_of(parts) if len(parts) > FEW_PARTS else ([], parts)
+        conditions = [f"{MATCHES}(?, d.text)"] * len(patterns) + [self.text_contains(part).text for part in left]
+        return Sql(balanced(" OR ", conditions), (*patterns, *left))
 
     def text_contains(self, part: str) -> Sql:
         return Sql("instr(d.text, ?) > 0", (part,))
