@@ -66,8 +66,10 @@ def test_a_chunk_has_the_mark_that_holds_where_it_begins_and_before_the_first_no
     drafts, _ = drafts_of(document, "m")
     assert [each.metadata.get("sheet") for each in drafts] == [None, "Q1", "Q1"]
     assert [each.metadata["start_line"] for each in drafts] == [1, 5, 9]
-    drafts, _ = drafts_of(SourceDocument("d", "T", "text", {"kind": "howto"}, sections(256), kind="markdown"), "m")
-    assert (drafts[0].metadata["kind"], drafts[0].metadata["attributes.kind"]) == ("markdown", "howto")
+    said = {"attributes.kind": "odd", "kind": "howto"}
+    drafts, _ = drafts_of(SourceDocument("d", "T", "text", said, sections(256), kind="markdown"), "m")
+    kinds = ("kind", "attributes.kind", "attributes.attributes.kind")
+    assert [drafts[0].metadata[each] for each in kinds] == ["markdown", "howto", "odd"]
 
 
 class Reader:
