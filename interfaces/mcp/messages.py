@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import mcp_types as types
 import orjson
 
@@ -11,11 +13,13 @@ from schemas.wire.json_in import decode
 
 
 class Refused(ValueError):
-    """Something was sent that is not a message; `answer` says so, without an id (JSON-RPC 2.0, section 5)."""
+    """Something was sent that is not a message; `answer` says so, without an id where none could be read (JSON-RPC 2.0,
+    section 5)."""
 
-    def __init__(self, code: int, sentence: str) -> None:
+    def __init__(self, code: int, sentence: str, request_id: int | str | None = None) -> None:
         super().__init__(sentence)
-        self.answer = types.JSONRPCError(jsonrpc="2.0", id=None, error=types.ErrorData(code=code, message=sentence))
+        error = types.ErrorData(code=code, message=sentence)
+        self.answer = types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
 
 
 def read_message(content: bytes) -> types.JSONRPCMessage:
@@ -27,7 +31,7 @@ def read_message(content: bytes) -> types.JSONRPCMessage:
         raise Refused(types.PARSE_ERROR, f"The message is not valid JSON: {error.msg} at {where}") from None
     except InvalidInputError as error:
         code = types.PARSE_ERROR if error.code == "invalid_json" else types.INVALID_REQUEST
-        raise Refused(code, error.message) from None
+        raise Refused(code, error.message, _request_id(content)) from None
     if isinstance(decoded, list):
         raise Refused(types.INVALID_REQUEST, "Batches are not supported: send one message at a time")
     try:
@@ -38,6 +42,16 @@ def read_message(content: bytes) -> types.JSONRPCMessage:
         # The library would take a request with an invalid id for a notification, and never answer it.
         raise Refused(types.INVALID_REQUEST, "The id of a request must be a string or an integer")
     return message
+
+
+def _request_id(content: bytes) -> int | str | None:
+    """Return the id of a message that is JSON, whatever else is wrong with it."""
+    with suppress(orjson.JSONDecodeError):
+        message = orjson.loads(content)
+        given = message.get("id") if isinstance(message, dict) else None
+        if isinstance(given, str | int) and not isinstance(given, bool):
+            return given
+    return None
 
 
 def cleaned_answer(content: bytes, clean: Cleaner) -> bytes:
