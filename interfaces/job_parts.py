@@ -133,7 +133,7 @@ def open_jobs(
     runner = JobRunner(
         *(jobs, spool, work),
         calls=calls,
-        connections_of=texts.connections_of,
+        connections_of=texts.versions_of,
         reader=reader,
         helpers=(background, splitting),
         stopping=stopping,

@@ -100,6 +100,13 @@ class Connections:
             raise ConnectionNotFoundError(connection_id)
         return found
 
+    def version(self, connection_id: str) -> tuple[str, str]:
+        """Return what is another one each time that the connection of that id was changed, and when it is gone."""
+        try:
+            return self.find(connection_id).version
+        except ConnectionNotFoundError:
+            return connection_id, "gone"
+
     def create(self, connection: Connection, *, shared: bool = False) -> Connection:
         """Store a new connection of the caller's.
 

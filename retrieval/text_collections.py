@@ -77,6 +77,12 @@ class TextCollections:
         usual = self._embedding_connection
         return {name: connection_of(found[name], usual) if name in found else usual for name in names}
 
+    def versions_of(self, names: Collection[str]) -> dict[str, tuple[str, str]]:
+        """Return the same connections as they are now (`Connections.version`)."""
+        by_name = self.connections_of(names)
+        versions = {each: self._connections.version(each) for each in {*by_name.values()}}
+        return {name: versions[connection] for name, connection in by_name.items()}
+
     def least_relevance(self, asked: float | None = None, *, uncalibrated: float = 0.0) -> float:
         """Return the least relevance of a result: as asked, else as set, else the embedding model's, which is
         `uncalibrated` where nobody knows it.

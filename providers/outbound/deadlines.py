@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 _ends_at: ContextVar[float] = ContextVar("ends_at", default=math.inf)
+_is_unwanted: ContextVar[Callable[[], bool] | None] = ContextVar("is_unwanted", default=None)
 _is_single: ContextVar[bool] = ContextVar("is_single", default=False)
 
 
@@ -21,6 +22,16 @@ def within(seconds: float | None) -> Iterator[None]:
         yield
     finally:
         _ends_at.reset(token)
+
+
+@contextmanager
+def while_wanted(is_unwanted: Callable[[], bool]) -> Iterator[None]:
+    """Leave the block no time in this thread once it `is_unwanted`, which other threads ask too."""
+    token = _is_unwanted.set(is_unwanted)
+    try:
+        yield
+    finally:
+        _is_unwanted.reset(token)
 
 
 @contextmanager
@@ -38,6 +49,12 @@ def is_single() -> bool:
     return _is_single.get()
 
 
+def unwanted() -> Callable[[], bool] | None:
+    """Return what says that nobody wants the work of this thread any more, None where nothing does."""
+    return _is_unwanted.get()
+
+
 def seconds_left() -> float:
     """Return the seconds until the deadline: infinite when there is none, never negative."""
-    return max(0.0, _ends_at.get() - time.monotonic())
+    asks = _is_unwanted.get()
+    return 0.0 if asks is not None and asks() else max(0.0, _ends_at.get() - time.monotonic())

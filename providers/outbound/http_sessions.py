@@ -82,7 +82,7 @@ def waits(timeout_seconds: float) -> tuple[float, float]:
 
 class AnswerLimit:
     """Bounds one answer: its connection is cut after `seconds` or at the caller's deadline, `silence_seconds` after the
-    last `heard`, and once `is_unwanted` says so, which another thread asks twice a second.
+    last `heard`, and once `is_unwanted`, or else the caller's work, says so, which another thread asks twice a second.
 
     The timeouts of requests only limit each silence between bytes.
     """
@@ -94,7 +94,7 @@ class AnswerLimit:
         self._ends_at = now + min(seconds, deadlines.seconds_left())
         self._silence_seconds = silence_seconds
         self._heard_at = now
-        self._is_unwanted = is_unwanted
+        self._is_unwanted = is_unwanted or deadlines.unwanted()
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._end = threading.Event()

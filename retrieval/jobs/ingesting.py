@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import structlog
 
 from providers.embeddings.base import EmbeddingProvider
+from providers.outbound import deadlines
 from retrieval.chunking import SplitDocument, Syntax
 from retrieval.documents.originals import Originals
 from retrieval.ingest.drafts import SourceDocument
@@ -82,7 +83,7 @@ class FileRecord(Protocol):
 
 
 class StoppedError(Exception):
-    """The job is not to go on: it was cancelled, or the service ends."""
+    """The work is not to go on: the job was cancelled, nobody wants the work on the file, or the service ends."""
 
 
 class Outcome(Enum):
@@ -257,7 +258,8 @@ class JobWork:
         return self._vector_cache.embed((job.id, progress.file.number), embedding, texts, ask, progress.gain)
 
     def _check(self, job: Job) -> None:
-        if self._stopping.is_set() or not self._jobs.is_running(job.id):
+        # No time is left where the work is unwanted, or what it asked was cut off for that.
+        if self._stopping.is_set() or not deadlines.seconds_left() or not self._jobs.is_running(job.id):
             raise StoppedError
 
 

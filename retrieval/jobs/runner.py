@@ -10,9 +10,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
+from weakref import WeakKeyDictionary
 
 import structlog
 
+from providers.outbound import deadlines
 from retrieval.jobs.background_helper import BackgroundHelper
 from retrieval.jobs.ingesting import PAUSES_SECONDS, JobWork, Outcome, StoppedError
 from retrieval.jobs.spool import Spool
@@ -34,14 +36,20 @@ MAX_FILES, MAX_OF_OWNER = 8, 4
 waits for another service for long, or its job was cancelled meanwhile."""
 MAX_OF_CONNECTION, MAX_OF_BOTH = 4, 2
 """The most files of one connection that are worked on or hang, and of one owner on one connection."""
-MAX_THREADS, MAX_THREADS_ALIKE = 64, 8
-"""The most threads, with those of what hangs and of cancelled jobs, and the most of one connection or of one owner."""
+MAX_THREADS, MAX_BUSY_ALIKE = 128, 8
+"""The most threads, of which connections that did not answer leave `MAX_FILES` to others, and the most of one
+connection or of one owner that do not hang, with those of cancelled jobs."""
+UNANSWERED_ROOM = MAX_THREADS // 2
+"""A connection is given another file only while more threads are free than this for each of its files that hangs since
+its last answer: it loses one thread, or two while there is much room, and delays no files but its own."""
 SLOW_SECONDS = 5.0
 """The time after which the work on a file holds up no other one of its connection any more, and a call hangs."""
-EVERYBODY = ""
+Version = tuple[str, str]
+"""The id of a connection, and what is another one each time that it was changed."""
+EVERYBODY: Version = ("", "")
 """Stands for all connections where a failure is none of the embedding."""
 
-ConnectionsOf = Callable[[Collection[str]], Mapping[str, str]]
+ConnectionsOf = Callable[[Collection[str]], Mapping[str, Version]]
 
 
 class ServiceCalls:
@@ -49,28 +57,27 @@ class ServiceCalls:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._began_at: dict[int | None, float] = {}
+        self._since: WeakKeyDictionary[threading.Thread, float] = WeakKeyDictionary()
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Wait for another service in the block."""
-        me = threading.get_ident()
-        self._began_at[me] = self._clock()
-        try:
-            yield
-        finally:
-            del self._began_at[me]
+        """Wait for another service in the block. Where that fails, the next call is the same wait."""
+        me = threading.current_thread()
+        self._since.setdefault(me, self._clock())
+        yield
+        del self._since[me]
 
     def hangs(self, thread: threading.Thread) -> bool:
-        """Return whether a thread has waited for one call for long."""
-        return self._began_at.get(thread.ident, math.inf) <= self._clock() - SLOW_SECONDS
+        """Return whether a thread has waited for an answer for long."""
+        return self._since.get(thread, math.inf) <= self._clock() - SLOW_SECONDS
 
 
 @dataclass(eq=False, slots=True)
 class _UnderWay:
-    """The work on a file. It `is_unwanted` when its job was cancelled, or the file was taken out of it."""
+    """The work on a file. It `is_unwanted` when its job was cancelled, or the file was taken out of it, and when it
+    hangs at a connection that is not the same any more: what it asks of services is then cut off."""
 
-    connection: str
+    connection: Version
     file: DueFile
     began_at: float
     is_unwanted: bool = False
@@ -116,9 +123,10 @@ class JobRunner:
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
         self._lock = threading.Lock()
         self._under_way: list[_UnderWay] = []
-        self._failures: dict[str, tuple[int, float]] = {}  # how many one after the other, and until when it rests
+        self._failures: dict[Version, tuple[int, float]] = {}  # how many one after the other, and until when it rests
+        self._answered_at: dict[Version, float] = {}  # without those that failed since
         self._due: list[DueFile] = []
-        self._connections: Mapping[str, str] = {}
+        self._connections: Mapping[str, Version] = {}
         self._looked_at = float("-inf")
         self._served: dict[str, int] = {}
         self._turns = count()
@@ -182,8 +190,6 @@ class JobRunner:
         What is due is asked for once in a while, and when the work on a file has ended and nothing of that can be
         begun: it takes longer the more jobs wait.
         """
-        if self._rests(EVERYBODY):
-            return
         under_way = self._now_under_way()
         if self._clock() - self._looked_at < LOOK_SECONDS and (
             self._begin_some(fresh=False) or (under_way and not self._has_ended.is_set())
@@ -191,10 +197,12 @@ class JobRunner:
             return
         self._has_ended.clear()
         self._looked_at = self._clock()
-        self._find_unwanted(under_way)
+        self._due = []
         due = self._jobs.due([(each.file.job_id, each.file.number) for each in under_way])
+        names = {each.collection for each in (*due, *(work.file for work in under_way))}
         with acting_as(SERVICE):
-            self._connections = self._connections_of({each.collection for each in due}) if due else {}
+            self._connections = self._connections_of(names) if names else {}
+        self._find_unwanted(under_way)
         self._due = due
         waiting = {_whose(each) for each in self._due}
         self._served = {whose: turn for whose, turn in self._served.items() if whose in waiting}
@@ -203,15 +211,24 @@ class JobRunner:
     def _find_unwanted(self, under_way: Sequence[_UnderWay]) -> None:
         waiting = self._jobs.waiting({each.file.job_id for each in under_way})
         for each in under_way:
-            each.is_unwanted = each.file.job_id not in waiting or not self._jobs.is_unfinished(
-                each.file.job_id, each.file.number
+            is_elsewhere = self._connections[each.file.collection] != each.connection
+            each.is_unwanted |= (
+                each.file.job_id not in waiting
+                or not self._jobs.is_unfinished(each.file.job_id, each.file.number)
+                or (is_elsewhere and self._calls.hangs(each.thread))
             )
 
     def _begin_some(self, *, fresh: bool) -> bool:
         """Begin with what can be begun of what is due, and return whether there was any. Who has a file under way gets
-        another one after all others, so only where it is `fresh` what is due."""
+        another one after all others, so only where it is `fresh` what is due. Of theirs, those of connections that
+        have none under way come first, and that answered."""
+        if self._rests(EVERYBODY):
+            return False
         begun = []
         busy = Counter(_whose(each.file) for each in self._now_under_way() if not each.is_unwanted)
+        held = {each.connection for each in self._now_under_way()}
+        of = {name: (each in held, each not in self._answered_at) for name, each in self._connections.items()}
+        self._due.sort(key=lambda each: of[each.collection])
         for file in sorted(self._due, key=lambda each: (busy[_whose(each)], self._served.get(_whose(each), -1))):
             if busy[_whose(file)] and not fresh:
                 continue
@@ -221,7 +238,7 @@ class JobRunner:
                     continue
                 work = _UnderWay(connection, file, self._clock())
                 work.thread = threading.Thread(
-                    target=self._work_on, args=(work,), name=f"jobs {connection}", daemon=True
+                    target=self._work_on, args=(work,), name=f"jobs {connection[0]}", daemon=True
                 )
                 self._under_way.append(work)
             try:
@@ -235,16 +252,20 @@ class JobRunner:
         self._due = [each for each in self._due if each not in begun]
         return bool(begun)
 
-    def _is_free(self, connection: str, whose: str) -> bool:
+    def _is_free(self, connection: Version, whose: str) -> bool:
         own = [each for each in self._under_way if _whose(each.file) == whose]
         alike = [each for each in self._under_way if each.connection == connection]
-        if len(self._under_way) >= MAX_THREADS or max(len(own), len(alike)) >= MAX_THREADS_ALIKE:
-            return False
-        works = [each for each in self._under_way if not each.is_unwanted and not self._calls.hangs(each.thread)]
+        busy = [each for each in self._under_way if not self._calls.hangs(each.thread)]
+        answered_at = self._answered_at.get(connection, -math.inf)
+        unanswered = sum(each not in busy and each.began_at >= answered_at for each in alike)
+        free = MAX_THREADS - len(self._under_way) - MAX_FILES * (connection not in self._answered_at)
+        works = [each for each in busy if not each.is_unwanted]
         others = [each for each in alike if not each.is_unwanted]
         slow_from = self._clock() - SLOW_SECONDS
         return (
-            len(works) < MAX_FILES
+            free > unanswered * UNANSWERED_ROOM
+            and all(sum(each in busy for each in some) < MAX_BUSY_ALIKE for some in (own, alike))
+            and len(works) < MAX_FILES
             and sum(each in works for each in own) < MAX_OF_OWNER
             and len(others) < MAX_OF_CONNECTION
             and sum(each in own for each in others) < MAX_OF_BOTH
@@ -254,7 +275,8 @@ class JobRunner:
     def _work_on(self, work: _UnderWay) -> None:
         file, outcome = work.file, Outcome.SERVICE_FAILS
         try:
-            outcome = self._work.run(file)
+            with deadlines.while_wanted(lambda: work.is_unwanted):
+                outcome = self._work.run(file)
         except StoppedError:
             outcome = Outcome.NOTHING
         except RagError as error:
@@ -273,18 +295,20 @@ class JobRunner:
             self._has_ended.set()
             self._called.set()
 
-    def _note(self, connection: str, outcome: Outcome) -> None:
+    def _note(self, connection: Version, outcome: Outcome) -> None:
         with self._lock:
             if outcome is Outcome.STORED:
                 self._failures.pop(connection, None)
                 self._failures.pop(EVERYBODY, None)
+                self._answered_at[connection] = self._clock()
             elif outcome is not Outcome.NOTHING:
                 who = connection if outcome is Outcome.CONNECTION_FAILS else EVERYBODY
+                self._answered_at.pop(who, None)
                 failures, _ = self._failures.get(who, (0, 0.0))
                 pause_seconds = PAUSES_SECONDS[min(failures, len(PAUSES_SECONDS) - 1)]
                 self._failures[who] = failures + 1, self._clock() + pause_seconds
 
-    def _rests(self, who: str) -> bool:
+    def _rests(self, who: Version) -> bool:
         return self._failures.get(who, (0, 0.0))[1] > self._clock()
 
     def _now_under_way(self) -> list[_UnderWay]:

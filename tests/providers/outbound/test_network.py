@@ -11,6 +11,7 @@ import pytest
 import requests
 import trustme
 
+from providers.outbound import deadlines
 from providers.outbound.addresses import BlockedError, ConnectPolicy
 from providers.outbound.http_sessions import AnswerTimeout, answer_within
 from providers.outbound.network import Network
@@ -304,6 +305,14 @@ def get_to_the_end(network, url):
     with suppress(requests.RequestException):
         get(network, url, timeout=None)
     assert network.seconds_left() == 0
+
+
+def test_an_answer_is_cut_off_that_nobody_wants_any_more():
+    with raw_server(silent) as server, deadlines.while_wanted(lambda: bool(server.requests)):
+        with pytest.raises(requests.ConnectionError), answer_within(PATIENCE_SECONDS):
+            get(Network(), server.url, timeout=None)
+        with pytest.raises(AnswerTimeout), answer_within(PATIENCE_SECONDS):
+            get(Network(), server.url)
 
 
 @pytest.mark.parametrize("speak", [*DRIPPING, silent], ids=lambda speak: speak.__name__)

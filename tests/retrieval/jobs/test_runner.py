@@ -1,29 +1,32 @@
 """Which files are worked on at the same time, in which order, and what is left alone for a while."""
 
-import threading
 from types import SimpleNamespace
 
 import pytest
 
+from providers.outbound import deadlines
 from retrieval.jobs import runner as running
 from retrieval.jobs.runner import JobRunner, ServiceCalls
 from retrieval.reading import DocumentReader
 from schemas.access.owners import Asker
 from schemas.errors import UnavailableError
-from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.support.live import eventually
 
 
 @pytest.fixture
 def runner(parts):
-    """`runner` works on `parts`, by the time in `now`. Each collection has a connection of its own; texts with HANG hang
-    until `go_on`, and those with DOWN find nobody. `seen` are the files that were embedded, by the first word of each."""
-    parts.seconds, parts.seen, parts.tidied, parts.go_on = 0.0, [], [], threading.Event()
+    """`runner` works on `parts`, by the time in `now`. Each collection has a connection of its own, which is another one
+    when it is in `changed`; texts with HANG hang while they are wanted. `seen` are the files that were embedded, by the
+    first word of each."""
+    parts.seconds, parts.seen, parts.tidied, parts.changed = 0.0, [], [], set()
 
     def embed(connection, texts):
         parts.seen.append(texts[0].split()[0])
         if "HANG" in texts[0]:
             with parts.calls.call():
-                parts.go_on.wait(PATIENCE_SECONDS)
+                while deadlines.seconds_left() and not parts.stopping.wait(running.LOOK_SECONDS):
+                    pass
+                raise UnavailableError("It was cut off")
         if parts.down:
             raise UnavailableError("Nobody is there")
         return connection.embed(texts)
@@ -32,7 +35,7 @@ def runner(parts):
     runner = JobRunner(
         *(parts.jobs, parts.spool, parts.work),
         calls=parts.calls,
-        connections_of=lambda names: {name: name for name in names},
+        connections_of=lambda names: {name: (name, str(name in parts.changed)) for name in names},
         reader=DocumentReader(),
         helpers=[SimpleNamespace(rest=lambda: None, close=lambda: None)],
         stopping=parts.stopping,
@@ -40,7 +43,6 @@ def runner(parts):
         clock=lambda: parts.seconds,
     )
     yield runner
-    parts.go_on.set()
     runner.stop()
 
 
@@ -66,26 +68,40 @@ def test_texts_that_hang_hold_up_no_file_of_another_owner_for_long(parts, runner
     assert (status(parts, held), parts.seen.count("HANG")) == ("running", running.MAX_OF_BOTH)
 
 
-def test_an_owner_what_hangs_and_what_was_cancelled_hold_up_no_others_and_no_tidying(parts, runner):
-    hung = [f"{parts.collection}-{number}" for number in range(2, 3 + running.MAX_OF_OWNER)]
-    jobs = [parts.upload(("a.md", "HANG"), into=each, owner="ada") for each in hung]
+@pytest.mark.parametrize("owners", [["ada", "eve"], [""]])
+def test_sixty_connections_that_hang_hold_up_no_others_and_no_tidying_and_end_with_their_jobs(parts, runner, owners):
+    hung = [f"{parts.collection}-{number}" for number in range(60)]
+    jobs = [parts.upload(("a.md", "HANG"), into=each, owner=owners[at % len(owners)]) for at, each in enumerate(hung)]
+    jobs += [parts.upload(("b.md", "HANG"), into=each, owner=owners[0]) for each in hung[:8]]
     runner.start()
-    eventually(lambda: parts.seen.count("HANG") == running.MAX_OF_OWNER)
-    other = parts.upload(*files("x", 1), owner="eve")
-    parts.seconds += running.LOOK_SECONDS
-    eventually(lambda: status(parts, other) == "done")
-    assert (parts.seen.count("HANG"), parts.tidied) == (running.MAX_OF_OWNER, [0.0])
+
+    def goes_on():
+        parts.seconds += running.SLOW_SECONDS
+        runner.call()
+        return {each.connection[0] for each in runner._now_under_way()} == {*hung}
+
+    eventually(lambda: len(parts.seen) == (running.MAX_OF_OWNER * len(owners) if owners[0] else running.MAX_FILES))
+    eventually(goes_on)
+    assert len(parts.seen) < running.MAX_THREADS - running.MAX_FILES
+    last = [parts.upload(*files(f"{each}last", 1), owner=each) for each in ("bob", *owners)]
+    eventually(lambda: (goes_on(), {status(parts, each) for each in last})[1] == {"done"})
     parts.seconds += running.TIDY_SECONDS
     eventually(lambda: len(parts.tidied) == 2)
-    eventually(lambda: parts.seen.count("HANG") == len(hung))
-    jobs.append(parts.upload(("b.md", "HANG"), into=hung[0], owner="ada"))
-    parts.seconds += running.SLOW_SECONDS
-    eventually(lambda: parts.seen.count("HANG") == len(jobs))
-    last = parts.upload(*files("last", 1), into=hung[0], owner="ada")
     for each in jobs:
         parts.jobs.cancel(each, asker=Asker(sees_all=True))
-    parts.seconds += running.SLOW_SECONDS
-    eventually(lambda: status(parts, last) == "done")
+    parts.seconds += running.LOOK_SECONDS
+    eventually(lambda: not runner._now_under_way())
+    assert runner._failures == {}
+
+
+def test_a_call_that_hangs_ends_when_its_connection_was_changed(parts, runner):
+    parts.upload(("a.md", "HANG"))
+    runner.start()
+    for hanging in (1, 2):
+        eventually(lambda hanging=hanging: len(parts.seen) == hanging)
+        parts.changed ^= {parts.collection}
+        parts.seconds += running.SLOW_SECONDS
+    eventually(lambda: len(parts.seen) == 3)
 
 
 @pytest.mark.parametrize("has_owners", [True, False])
@@ -102,7 +118,7 @@ def test_a_connection_that_embeds_nothing_is_left_alone_longer_each_time_and_its
     job = parts.upload(*files("f", 1, 2, 3))
     runner.start()
     for tries, seconds in ((1, 1), (2, 2), (3, 5)):
-        eventually(lambda tries=tries: runner._failures.get(parts.collection, (0,))[0] == tries)
+        eventually(lambda tries=tries: runner._failures.get((parts.collection, "False"), (0,))[0] == tries)
         assert len(parts.seen) == 2 * tries, "a file, and then a text of no document"
         assert parts.seen[-2] == f"f{tries}", "the one that was tried least"
         parts.seconds += seconds
