@@ -144,9 +144,7 @@ def test_a_wait_that_a_service_names_in_its_details_is_not_obeyed_blindly(ask, w
 
 
 @pytest.mark.parametrize("way", BOTH)
-@pytest.mark.parametrize(
-    "quoted", [KEY, "sk-\\u0070lanted", "\\u200b".join(KEY)], ids=["as it is", "escaped", "hidden"]
-)
+@pytest.mark.parametrize("quoted", [KEY, "sk-\\u0070lanted", "\\u200b".join(KEY)])
 def test_a_quoted_key_is_in_no_error(ask, way, quoted):
     body = f'{{"message": "no {quoted}", "code": "c", "details": {{"a": ["{quoted}"], "{quoted}": 1}}}}'.encode()
     with raw_server(refusal(400, body)) as server, pytest.raises(RagError) as caught:

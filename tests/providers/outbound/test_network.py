@@ -321,11 +321,7 @@ def test_a_dripping_or_silent_answer_is_cut_at_the_end_of_the_work(speak):
         get_to_the_end(network, server.url)
 
 
-@pytest.mark.parametrize(
-    ("scheme", "speak"),
-    [("http", endless_head), ("http", silent), ("https", silent)],
-    ids=["drips", "silent", "tunnel"],
-)
+@pytest.mark.parametrize(("scheme", "speak"), [("http", endless_head), ("http", silent), ("https", silent)])
 def test_a_proxy_that_drips_or_is_silent_is_cut_too(monkeypatch, scheme, speak):
     with raw_server(speak) as proxy:
         monkeypatch.setenv(f"{scheme}_proxy", proxy.url)

@@ -73,7 +73,7 @@ def test_a_file_is_where_its_last_job_is_whoever_attached_it_before(attached):
     assert attached.files.last(attached.collection_id, "file-c", asker=ANYBODY) is None
 
 
-def test_a_file_that_is_taken_back_is_passed_over(attached):
+def test_a_file_that_is_taken_back_is_passed_over_and_those_of_a_collection_that_is_gone(attached):
     job_id = attached.attach(a="Some words.", b="Other words.")
     attached.files.take_back("file-a", "another collection", asker=ANYBODY)
     attached.files.take_back("file-a", attached.collection_id, asker=NOBODY)
@@ -82,8 +82,12 @@ def test_a_file_that_is_taken_back_is_passed_over(attached):
     assert [each.name for each in attached.run().files] == ["b.md"]
     assert count(attached) == 1
     attached.files.take_back("file-b", asker=ANYBODY)
-    with pytest.raises(JobNotFoundError):
-        attached.jobs.one(job_id, asker=ANYBODY)
+    lost_id = attached.attach(a="Some words.")
+    attached.files.forget_collection(attached.collection_id)
+    assert attached.unstored() == attached.jobs.due() == []
+    for each in (job_id, lost_id):
+        with pytest.raises(JobNotFoundError):
+            attached.jobs.one(each, asker=ANYBODY)
 
 
 def test_a_file_that_is_taken_back_while_it_is_read_leaves_nothing(attached):
@@ -126,23 +130,11 @@ def renamed(attached):
 @pytest.mark.parametrize("is_being_embedded", [False, True])
 def test_a_file_follows_its_collection_to_another_name(attached, renamed, is_being_embedded):
     attached.attach(a="Some words.")
-    if is_being_embedded:
-        attached.while_embedding(renamed)
-    else:
-        renamed()
+    (attached.while_embedding if is_being_embedded else lambda do: do())(renamed)
     [file] = attached.run().files
     assert (file.status, file.code) == ("done", None)
     assert (attached.store.collection(renamed()).count, count(attached)) == (1, 0)
     assert is_being_embedded or attached.record.stored_chunks == [(renamed(), 1)]
-
-
-def test_files_of_a_collection_that_is_gone_are_forgotten(attached):
-    job_id = attached.attach(a="Some words.")
-    attached.files.forget_collection(attached.collection_id)
-    assert attached.unstored() == []
-    assert attached.jobs.due() == []
-    with pytest.raises(JobNotFoundError):
-        attached.jobs.one(job_id, asker=ANYBODY)
 
 
 def test_where_a_disk_has_no_other_names_a_copy_is_taken(attached, tmp_path, monkeypatch):
