@@ -128,7 +128,7 @@ def find_sources(path: Path, *, follow_links: bool = False) -> Found:
             raise InvalidInputError(f"'{path}' {reason}")
         return found
     if not path.is_dir():
-        raise InvalidInputError(f"'{path}' does not exist")
+        raise InvalidInputError(f"'{path}' {'is neither a file nor a folder' if path.exists() else 'does not exist'}")
     found = Found(path.resolve().name)
     _walk(path, "", follow_links, frozenset(), found)
     repeated = repeated_names(file.path_below for file in found.files)
@@ -184,14 +184,14 @@ def _walk(folder: Path, below: str, follow_links: bool, above: frozenset[Path], 
             found.passed_over.append(PassedOver(path, HIDDEN, "is hidden"))
         elif has_corpus and entry.name in _BEIR_OTHERS:
             found.passed_over.append(PassedOver(path, BEIR, "holds questions and judgements of BEIR, not documents"))
+        elif not entry.is_file() and not entry.is_dir():
+            found.passed_over.append(PassedOver(path, NOT_A_FILE, "is not a file"))
         elif entry.is_symlink() and not follow_links:
             found.passed_over.append(PassedOver(path, LINK, "is a symbolic link (--follow-links loads it)"))
         elif is_folder:
             _walk(entry, path, follow_links, above | {place}, found)
-        elif entry.is_file():
-            _add(entry, path, follow_links, found)
         else:
-            found.passed_over.append(PassedOver(path, NOT_A_FILE, "is not a file"))
+            _add(entry, path, follow_links, found)
 
 
 def _shown(name: str) -> str:

@@ -83,12 +83,14 @@ def test_only_the_corpus_of_a_beir_folder_is_read(tmp_path):
     ("name", "sentence"),
     [
         ("missing", "does not exist"),
+        ("pipe", "is neither a file nor a folder"),
         ("a.xyz", "is of no kind that can be read"),
         ("empty", "contains no files that can be loaded\nb.xyz: is of no kind"),
     ],
 )
 def test_nothing_to_load_says_why(tmp_path, name, sentence):
     write(tmp_path, {"a.xyz": "x", "empty/b.xyz": "x"})
+    os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InvalidInputError, match=sentence):
         find_sources(tmp_path / name)
 
@@ -153,12 +155,14 @@ def test_links_are_followed_only_when_asked_for_and_loops_end(tmp_path):
     (folder / "file.md").symlink_to(outside / "secret.md")
     (folder / "there").symlink_to(outside)
     (folder / "loop").symlink_to(folder)
+    (folder / "zero.md").symlink_to("/dev/zero")
     found = find_sources(folder)
     assert [each.path_below for each in found.files] == ["own.md"]
-    assert {(each.path, each.code) for each in found.passed_over} == {(n, "link") for n in ("file.md", "there", "loop")}
+    passed_over = {"file.md": "link", "loop": "link", "there": "link", "zero.md": "not_a_file"}
+    assert {each.path: each.code for each in found.passed_over} == passed_over
     followed = find_sources(folder, follow_links=True)
     assert [each.path_below for each in followed.files] == ["file.md", "own.md", "there/secret.md"]
-    assert [(each.path, each.code) for each in followed.passed_over] == [("loop/", "link")]
+    assert [(each.path, each.code) for each in followed.passed_over] == [("loop/", "link"), ("zero.md", "not_a_file")]
 
 
 def test_of_two_names_that_are_one_the_second_is_an_error_and_so_is_one_that_is_not_utf_8(tmp_path):
