@@ -125,7 +125,7 @@ class VendorDialect(Dialect):
         header = answer.headers.get("Retry-After")
         if header is not None or status == HTTPStatus.TOO_MANY_REQUESTS:
             error.wait_seconds = _retry_after_seconds(header, self._clock())
-            error.retry_after_seconds = math.ceil(error.wait_seconds)
+            error.retry_after_seconds = math.ceil(self.rest_seconds(error))
         return error
 
     def _refused_call(self, status: int, how: str, refusal: RefusedRequestError, *, has_key: bool) -> RefusedCallError:
