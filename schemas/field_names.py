@@ -161,8 +161,8 @@ class Unknown:
         else:
             self._names[name] = (index, 1)
 
-    def say(self, sentence: str) -> None:
-        self._sentences.append(sentence)
+    def say(self, *sentences: str) -> None:
+        self._sentences += sentences
 
     def take(self) -> list[str]:
         """Return everything that was noted as sentences, and forget it."""

@@ -191,6 +191,7 @@ def _asked(screen: Screen, service: AskedService, body: Json, *, as_json: bool) 
 
     if as_json:
         turn = json.loads(service.post("/api/chat", body))
+        _warn(turn)
         screen.raw(as_json_text(answer_of(turn)))
         return bool(turn["ragSources"])
     turn = {}
@@ -209,6 +210,7 @@ def _asked(screen: Screen, service: AskedService, body: Json, *, as_json: bool) 
         screen.show()
         raise BrokenOffError(f"The answer broke off: {error.message}") from error
     screen.show()
+    _warn(turn)
     show_sources(screen, turn)
     return bool(turn["ragSources"])
 
@@ -261,6 +263,11 @@ def _say_nothing(screen: Screen, receipt: Json) -> None:
     if below:
         least = receipt["min_relevance"]
         screen.show(f"Less relevant than {least:.0%}, and left out: {below}; --min-relevance 0 shows them.")
+
+
+def _warn(turn: Json) -> None:
+    for sentence in turn.get("warnings", ()):
+        click.echo(sentence, err=True)
 
 
 def _say_shortfalls(receipt: Json, least: float | None) -> None:

@@ -15,11 +15,12 @@ from flask import Blueprint, Response
 from interfaces.openai.face import body_of
 from interfaces.openai.known_models import CHAT, RAG, ModelNotFoundError, chat_model
 from interfaces.openai.stores import collections_of, note_active
+from interfaces.passages.shortfalls import unasked
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from interfaces.web.event_streams import event_stream
 from schemas.access.callers import Scope
-from schemas.contracts.chat import ChatRequest
+from schemas.contracts.chat import ChatRequest, ChatTurn
 from schemas.errors import RagError
 from schemas.names import check_collection_patterns, is_pattern
 from schemas.wire.openai.chat_completions import CHAT_COMPLETION, IN_TOOL, TAKEN, completion, completion_chunks
@@ -46,11 +47,16 @@ def complete() -> Response:
     begin_chat()
     name, created, asker = f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), current_request.chat_asker()
     if not asked["streamed"]:
-        return json_response(completion(name, created, model, layers().chat.answer(request, asker=asker)))
+        turn = layers().chat.answer(request, asker=asker)
+        return json_response(completion(name, created, model, turn) | _warnings(turn))
     is_unwanted = unwanted_watch()
     parts = layers().chat.stream(request, asker=asker, is_unwanted=is_unwanted)
-    spell = completion_chunks(name, created, model, with_usage=asked["with_usage"])
-    return event_stream(parts, spell, _spelt_error, is_unwanted, DONE)
+    chunk_of = completion_chunks(name, created, model, with_usage=asked["with_usage"])
+    return event_stream(parts, lambda part: chunk_of(part) | _warnings(part), _spelt_error, is_unwanted, DONE)
+
+
+def _warnings(part: str | ChatTurn) -> dict[str, Any]:
+    return {"warnings": unasked(part.unasked)} if isinstance(part, ChatTurn) and part.unasked else {}
 
 
 def _request(asked: dict[str, Any]) -> ChatRequest:

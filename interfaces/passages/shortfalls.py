@@ -18,11 +18,16 @@ def shortfalls(receipt: Json, *, least: float | None = None) -> list[str]:
     for oracle, each in receipt["oracles"].items():
         if each["status"] == "failed":
             said.append(f"The {oracle} oracle did not answer: {each.get('error')}")
-        by_reason: dict[str, list[str]] = {}
-        for collection, reason in each.get("left_out", {}).items():
-            by_reason.setdefault(reason, []).append(collection)
-        said += [f"The {oracle} oracle did not ask {_some(names)}: {reason}" for reason, names in by_reason.items()]
+        said += unasked(each.get("left_out", {}), oracle)
     return [*said, UNJUDGED] if least and "min_relevance" not in receipt else said
+
+
+def unasked(left_out: Mapping[str, str], oracle: str = "semantic") -> list[str]:
+    """Return a sentence for each reason for which an oracle could not ask collections."""
+    by_reason: dict[str, list[str]] = {}
+    for collection, reason in left_out.items():
+        by_reason.setdefault(reason, []).append(collection)
+    return [f"The {oracle} oracle did not ask {_some(names)}: {reason}" for reason, names in by_reason.items()]
 
 
 def _some(names: list[str]) -> str:

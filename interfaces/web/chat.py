@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
 from flask import Blueprint, Response
 from werkzeug.routing import PathConverter
 
+from interfaces.passages.shortfalls import unasked
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from interfaces.web.event_streams import event_stream
 from schemas.access.callers import Scope
+from schemas.contracts.chat import ChatTurn
 from schemas.wire.chat import CHAT, chat_answer, chat_event, conversation, forgotten_conversation
 from schemas.wire.checked_fields import OF_OWNER
 from schemas.wire.error_bodies import error_body_with_short_word
@@ -41,11 +43,17 @@ def chat() -> Response:
         require(Scope.READ)
     begin_chat()
     if not asked["streamed"]:
-        return json_response(chat_answer(layers().chat.answer(asked["request"], asker=asker)))
+        turn = layers().chat.answer(asked["request"], asker=asker)
+        unknown().say(*unasked(turn.unasked))
+        return json_response(chat_answer(turn))
     is_unwanted = unwanted_watch()
     parts = layers().chat.stream(asked["request"], asker=asker, is_unwanted=is_unwanted)
     warnings = unknown().take()
-    return event_stream(parts, partial(chat_event, warnings=warnings), error_body_with_short_word, is_unwanted)
+
+    def spell(part: str | ChatTurn) -> dict[str, Any]:
+        return chat_event(part, [*warnings, *(unasked(part.unasked) if isinstance(part, ChatTurn) else ())])
+
+    return event_stream(parts, spell, error_body_with_short_word, is_unwanted)
 
 
 @blueprint.get("/<conversation_id:conversation_id>")

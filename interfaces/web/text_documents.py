@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
+from interfaces.passages.shortfalls import unasked
 from interfaces.web.current_request import layers
 from schemas.contracts.text_documents import Upserted
 from schemas.wire.error_bodies import error_body_with_short_word
@@ -21,7 +22,7 @@ from schemas.wire.text_documents import (
 from wrapper.web.bodies import json_response, read_body
 from wrapper.web.error_statuses import spell_errors
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import arguments, body, store, write_options
+from wrapper.web.request_parts import arguments, body, store, unknown, write_options
 from wrapper.web.responses import respond
 from wrapper.web.route_table import declare
 
@@ -50,7 +51,9 @@ def ingest() -> Response:
 @declare(Lane.EMBEDDING, body=CHUNK_SEARCH)
 def search() -> Response:
     asked = body()
-    return json_response(similar_chunks(asked["query"], layers().rag_store.search_similar_chunks(**asked)))
+    found = layers().rag_store.search_similar_chunks(**asked)
+    unknown().say(*unasked(found.unasked))
+    return json_response(similar_chunks(asked["query"], found))
 
 
 @blueprint.get("/documents")

@@ -12,18 +12,20 @@ from providers.models import UnknownModelError, checked_model, one_model
 from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.vendor_dialect import VendorDialect
 from schemas.connections import ModelInfo
-from schemas.contracts.chat import Message
+from schemas.contracts.chat import FINISH_REASONS, STOP, Message
 from schemas.errors import InvalidInputError, RagError, UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """An answer and the `model` that gave it. The server counts tokens; they are None when it does not say."""
+    """An answer and the `model` that gave it. The server counts tokens; they are None when it does not say.
+    `finish_reason` is one of `FINISH_REASONS`."""
 
     content: str
     model: str
     prompt_tokens: int | None = None
     answer_tokens: int | None = None
+    finish_reason: str = STOP
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class Piece:
     model: str | None = None
     prompt_tokens: int | None = None
     answer_tokens: int | None = None
+    finish_reason: str | None = None
 
 
 IsUnwanted = Callable[[], bool]
@@ -88,8 +91,8 @@ class ChatProvider(Provider):
         """
         asked, said = _as_sent(messages), self._with_configured(options or {})
         if model is None or model == self.model:
-            return self._chat(asked, said)
-        return self._chat_by(checked_model(model), asked, said)
+            return self._said(self._chat(asked, said))
+        return self._said(self._chat_by(checked_model(model), asked, said))
 
     def stream(
         self,
@@ -115,7 +118,8 @@ class ChatProvider(Provider):
         return [one_model(self.model, self.kind, None, self.description)]
 
     def try_out(self) -> dict[str, Any]:
-        answer = self.chat([Message("user", "Say yes.")], options={"max_tokens": 1})
+        # One token may be of no text.
+        answer = self._chat(_as_sent([Message("user", "Say yes.")]), self._with_configured({"max_tokens": 1}))
         return {"model": answer.model}
 
     @abstractmethod
@@ -130,13 +134,13 @@ class ChatProvider(Provider):
         self, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
     ) -> Generator[str | ChatAnswer]:
         """Ask the connection's own model. A provider that does not stream leaves this as it is: one piece is all."""
-        return _in_one_piece(lambda: self._chat(messages, options))
+        return self._in_one_piece(lambda: self._chat(messages, options))
 
     def _stream_by(
         self, model: str, messages: list[dict[str, str]], options: dict[str, Any], is_unwanted: IsUnwanted | None
     ) -> Generator[str | ChatAnswer]:
         """Ask another model, likewise."""
-        return _in_one_piece(lambda: self._chat_by(model, messages, options))
+        return self._in_one_piece(lambda: self._chat_by(model, messages, options))
 
     def _with_clean_errors(self, pieces: Generator[str | ChatAnswer]) -> Generator[str | ChatAnswer]:
         """Have errors cleaned of secrets as those of every method are, although they come later."""
@@ -152,7 +156,9 @@ class ChatProvider(Provider):
         texts: list[str] = []
         length, is_whole = 0, False
         prompt_tokens = answer_tokens = None
+        finish_reason = STOP
         for piece in pieces:
+            finish_reason = piece.finish_reason or finish_reason
             is_whole = is_whole or piece.is_last
             model = piece.model or model
             prompt_tokens = prompt_tokens if piece.prompt_tokens is None else piece.prompt_tokens
@@ -167,9 +173,19 @@ class ChatProvider(Provider):
                 yield piece.text
         if not is_whole:
             raise self._unusable("only a part of a message")
-        if not texts:
-            raise self._unusable("without a message")
-        yield ChatAnswer("".join(texts), model, prompt_tokens, answer_tokens)
+        yield self._said(ChatAnswer("".join(texts), model, prompt_tokens, answer_tokens, finish_reason))
+
+    def _in_one_piece(self, ask: Callable[[], ChatAnswer]) -> Generator[str | ChatAnswer]:
+        answer = self._said(ask())
+        yield answer.content
+        yield answer
+
+    def _said(self, answer: ChatAnswer) -> ChatAnswer:
+        """Return an answer that says something. Raises UnavailableError for another one."""
+        if answer.content:
+            return answer
+        why = "" if answer.finish_reason == STOP else f" (finish_reason {answer.finish_reason})"
+        raise self._unusable(f"without a message{why}")
 
     def _with_configured(self, options: Mapping[str, Any]) -> dict[str, Any]:
         said = dict(options)
@@ -191,12 +207,6 @@ def _as_sent(messages: Sequence[Message]) -> list[dict[str, str]]:
     if not messages:
         raise InvalidInputError("messages must not be empty", field="messages")
     return [{"role": message.role, "content": message.content} for message in messages]
-
-
-def _in_one_piece(ask: Callable[[], ChatAnswer]) -> Generator[str | ChatAnswer]:
-    answer = ask()
-    yield answer.content
-    yield answer
 
 
 def member(value: Any, *path: str | int) -> Any:
@@ -221,6 +231,11 @@ def model_said(event: Mapping[str, Any]) -> str | None:
     """Return the model that a streamed answer names, None when it names none."""
     model = event.get("model")
     return model if isinstance(model, str) and model else None
+
+
+def finish_said(value: Any) -> str | None:
+    """Return why an answer ends, None where that is not said, or in words of the server's own."""
+    return value if isinstance(value, str) and value in FINISH_REASONS else None
 
 
 def token_count(value: Any) -> int | None:

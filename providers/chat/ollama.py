@@ -7,12 +7,23 @@ from contextlib import contextmanager
 from typing import Any
 
 from providers.base import Registry
-from providers.chat.base import ChatAnswer, ChatProvider, IsUnwanted, Piece, member, model_said, text_said, token_count
+from providers.chat.base import (
+    ChatAnswer,
+    ChatProvider,
+    IsUnwanted,
+    Piece,
+    finish_said,
+    member,
+    model_said,
+    text_said,
+    token_count,
+)
 from providers.models import models_of
 from providers.outbound.answer_streams import not_blank
 from providers.outbound.recognition import Sign
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import ModelInfo
+from schemas.contracts.chat import STOP
 from schemas.errors import ConfigurationError
 
 
@@ -46,14 +57,12 @@ class OllamaProvider(ChatProvider):
     def _chat_by(self, model: str, messages: list[dict[str, str]], options: dict[str, Any]) -> ChatAnswer:
         with _saying_how_to_get(model):
             answer = self._service.post("/api/chat", _request(model, messages, options, stream=False))
-        content = text_said(member(answer, "message", "content"))
-        if content is None:
-            raise self._unusable("without a message")
         return ChatAnswer(
-            content,
+            text_said(member(answer, "message", "content")) or "",
             str(member(answer, "model") or model),
             token_count(member(answer, "prompt_eval_count")),
             token_count(member(answer, "eval_count")),
+            finish_said(member(answer, "done_reason")) or STOP,
         )
 
     def _stream(
@@ -100,6 +109,7 @@ def _pieces(events: Iterator[dict[str, Any]]) -> Iterator[Piece]:
             model_said(event),
             token_count(event.get("prompt_eval_count")),
             token_count(event.get("eval_count")),
+            finish_said(event.get("done_reason")),
         )
         if is_last:
             return

@@ -7,13 +7,24 @@ from itertools import chain
 from typing import Any
 
 from providers.base import Registry
-from providers.chat.base import ChatAnswer, ChatProvider, IsUnwanted, Piece, member, model_said, text_said, token_count
+from providers.chat.base import (
+    ChatAnswer,
+    ChatProvider,
+    IsUnwanted,
+    Piece,
+    finish_said,
+    member,
+    model_said,
+    text_said,
+    token_count,
+)
 from providers.models import models_of
 from providers.outbound.answer_streams import event_data
 from providers.outbound.recognition import Sign
 from providers.outbound.refusals import RefusedRequestError
 from schemas.configuration import JsonSchema, read_schema
 from schemas.connections import ModelInfo
+from schemas.contracts.chat import STOP
 
 END = b"[DONE]"
 """The event after the last one of an answer. It is no JSON, so `_events` writes it as `AFTER_ALL`."""
@@ -61,14 +72,12 @@ class OpenAIProvider(ChatProvider):
             answer = self._service.post("/chat/completions", asked)
         except RefusedRequestError as error:
             answer = self._service.post("/chat/completions", self._by_newer_name(asked, error))
-        content = text_said(member(answer, "choices", 0, "message", "content"))
-        if content is None:
-            raise self._unusable("without a message")
         return ChatAnswer(
-            content,
+            text_said(member(answer, "choices", 0, "message", "content")) or "",
             str(member(answer, "model") or model),
             token_count(member(answer, "usage", "prompt_tokens")),
             token_count(member(answer, "usage", "completion_tokens")),
+            finish_said(member(answer, "choices", 0, "finish_reason")) or STOP,
         )
 
     def _stream(
@@ -140,6 +149,7 @@ def _piece(event: dict[str, Any]) -> Piece:
         model_said(event),
         token_count(member(event, "usage", "prompt_tokens")),
         token_count(member(event, "usage", "completion_tokens")),
+        finish_said(member(event, "choices", 0, "finish_reason")),
     )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import structlog
@@ -42,6 +42,8 @@ ABOUT_THE_BLOCK = f"{BLOCK_IS_DATA} {HOW_TO_CITE}"
 """What the prompt says of the block of passages, after it and the original system prompt."""
 NOTHING_FOUND = "Nothing relevant to this question was found in the documents."
 """The answer to a question without a relevant passage."""
+NOT_ALL_ASKED = "Not all documents could be searched for this question. What was searched has no answer to it."
+"""The answer where that is so of what could be asked."""
 
 
 class ChatUnavailableError(UnavailableError):
@@ -57,11 +59,12 @@ class ChatUnavailableError(UnavailableError):
 @dataclass(frozen=True, slots=True)
 class Passages:
     """What was found for a question: the passages that are relevant enough, best first, and the relevance of the best
-    that there was. A passage whose relevance cannot be told is relevant enough."""
+    that there was. A passage whose relevance cannot be told is relevant enough. `unasked` as in `SimilarChunks`."""
 
     chunks: Sequence[SimilarChunk] = ()
     relevance: float | None = None
     receipt: CollectionsReceipt | None = None
+    unasked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +83,8 @@ class Question:
 class Chat:
     """Answers chat requests through the connection of the operator's settings; safe for use by several threads.
 
-    With `says_so` a request for retrieval for which nothing relevant is found is answered by `NOTHING_FOUND`, and the
-    model is not asked.
+    With `says_so` a request for retrieval for which nothing relevant is found is answered by `NOTHING_FOUND`, or
+    `NOT_ALL_ASKED`, and the model is not asked.
     """
 
     def __init__(
@@ -108,7 +111,7 @@ class Chat:
         chat = self._connected()
         question = self._question(request, asker)
         if self._lacks_sources(question):
-            return self._turn(question, _nothing_found(chat, request))
+            return self._turn(question, _nothing_found(chat, question))
         with self._turn_with_it(), _telling_that_it_is_unavailable():
             answered = chat.chat(self._messages(question), model=request.model, options=request.options)
         return self._turn(question, answered)
@@ -124,8 +127,9 @@ class Chat:
         chat = self._connected()
         question = self._question(request, asker)
         if self._lacks_sources(question):
-            yield NOTHING_FOUND
-            yield self._turn(question, _nothing_found(chat, request))
+            nothing = _nothing_found(chat, question)
+            yield nothing.content
+            yield self._turn(question, nothing)
             return
         with self._turn_with_it(), _telling_that_it_is_unavailable():
             pieces = chat.stream(
@@ -180,7 +184,7 @@ class Chat:
         told = [each.relevance for each in found.chunks if each.relevance is not None]
         least = self._least_relevance(request)
         relevant = [each for each in found.chunks if each.relevance is None or each.relevance >= least]
-        return Passages(relevant, max(told, default=None), found.receipt)
+        return Passages(relevant, max(told, default=None), found.receipt, found.unasked)
 
     def _least_relevance(self, request: ChatRequest) -> float:
         if request.min_relevance is None and not self._says_so:
@@ -209,6 +213,8 @@ class Chat:
             passages.relevance,
             answered.prompt_tokens,
             answered.answer_tokens,
+            answered.finish_reason,
+            passages.unasked,
         )
         if question.request.is_kept:
             self._remember(turn, question)
@@ -252,9 +258,10 @@ def with_context(messages: Sequence[Message], system: str | None, sources: Seque
     return [Message("system", prompt), *others] if prompt else others
 
 
-def _nothing_found(chat: ChatProvider, request: ChatRequest) -> ChatAnswer:
+def _nothing_found(chat: ChatProvider, question: Question) -> ChatAnswer:
     """Return the answer that says so, under the name of the model that was not asked."""
-    return ChatAnswer(NOTHING_FOUND, request.model or chat.model)
+    said = NOT_ALL_ASKED if question.passages.unasked else NOTHING_FOUND
+    return ChatAnswer(said, question.request.model or chat.model)
 
 
 @contextmanager

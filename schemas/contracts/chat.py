@@ -14,6 +14,9 @@ from schemas.records import Metadata
 from schemas.where import EVERYTHING, Where
 
 ROLES = ("system", "user", "assistant")
+STOP = "stop"
+FINISH_REASONS = (STOP, "length", "content_filter")
+"""Why an answer ends: it is whole, as long as it may be, or held back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,8 @@ class Citation:
 class ChatTurn:
     """An answer; `rag_used` says whether retrieval was used for it, `receipt` which collections were asked. `relevance`
     is that of the best passage, None when nothing was found and where it cannot be told. The tokens are those that the
-    model's server counted, None when it does not say."""
+    model's server counted, None when it does not say. `finish_reason` is one of `FINISH_REASONS`, and `unasked` has the
+    reasons for collections that could not be asked."""
 
     answer: str
     model: str
@@ -98,6 +102,8 @@ class ChatTurn:
     relevance: float | None = None
     prompt_tokens: int | None = None
     answer_tokens: int | None = None
+    finish_reason: str = STOP
+    unasked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

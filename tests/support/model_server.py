@@ -77,11 +77,11 @@ def old_ollama_answer(body: dict) -> Answer:
     return as_json({"embedding": (vector(body["prompt"]) * 7).tolist()})
 
 
-def chat_answer(body: dict, words: str = "So it is.") -> Answer:
+def chat_answer(body: dict, words: str = "So it is.", ends: str | None = None) -> Answer:
     """Say `words`, one by one where the request wants a stream."""
     if body.get("stream"):
-        pieces = [{"choices": [{"delta": {"content": word}}]} for word in re.findall(r"\S+\s*", words)]
-        return as_events({"model": body["model"], "choices": []}, *pieces, "[DONE]")
+        said = [{"delta": {"content": word}} for word in re.findall(r"\S+\s*", words)] + [{"finish_reason": ends}]
+        return as_events({"model": body["model"], "choices": []}, *({"choices": [each]} for each in said), "[DONE]")
     return as_json({"model": body["model"], "choices": [{"message": {"role": "assistant", "content": words}}]})
 
 

@@ -154,7 +154,7 @@ def completion(name: str, created: int, model: str, turn: ChatTurn) -> Json:
         "object": "chat.completion",
         "created": created,
         "model": model,
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
+        "choices": [{"index": 0, "message": message, "finish_reason": turn.finish_reason, "logprobs": None}],
     }
     return answer | _usage(turn) | _rag(turn)
 
@@ -165,9 +165,9 @@ def completion_chunks(name: str, created: int, model: str, *, with_usage: bool) 
 
     def spell(part: str | ChatTurn) -> Json:
         nonlocal is_first
-        whole = isinstance(part, ChatTurn)
+        ending = part.finish_reason if isinstance(part, ChatTurn) else None
         delta: Json = {"role": "assistant"} if is_first else {}
-        if not whole:
+        if not isinstance(part, ChatTurn):
             delta["content"] = part
         is_first = False
         chunk: Json = {
@@ -175,7 +175,7 @@ def completion_chunks(name: str, created: int, model: str, *, with_usage: bool) 
             "object": "chat.completion.chunk",
             "created": created,
             "model": model,
-            "choices": [{"index": 0, "delta": delta, "finish_reason": "stop" if whole else None, "logprobs": None}],
+            "choices": [{"index": 0, "delta": delta, "finish_reason": ending, "logprobs": None}],
         }
         if not isinstance(part, ChatTurn):
             return chunk

@@ -119,14 +119,14 @@ def test_a_plain_model_asks_no_documents_and_gets_the_options_and_the_content_in
 def test_a_stream_says_the_same_in_pieces(complete, models):
     models.script = [models.routes["/v1/embeddings"], lambda body: chat_answer(body, CITING)]
     whole = complete()
-    models.script = [lambda body: chat_answer(body, CITING)]
+    models.script = [lambda body: chat_answer(body, CITING, "length")]
     answer = complete(stream=True)
     assert answer.headers["Content-Type"].startswith("text/event-stream")
     parts = chunks(answer)
     deltas = [each["choices"][0]["delta"] for each in parts]
     assert deltas[0] == {"role": "assistant", "content": "Thirty "}
     assert "".join(each.get("content", "") for each in deltas) == CITING
-    assert [each["choices"][0]["finish_reason"] for each in parts] == [None] * (len(parts) - 1) + ["stop"]
+    assert [each["choices"][0]["finish_reason"] for each in parts] == [None] * (len(parts) - 1) + ["length"]
     assert parts[-1]["rag"] == whole["rag"]
     assert len({(each["id"], each["object"], each["created"]) for each in parts}) == 1
 

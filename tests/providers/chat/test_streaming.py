@@ -53,7 +53,7 @@ PROTOCOLS = {
         "/v1",
         openai_piece,
         b"\n\n",
-        b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n'
+        b'data: {"choices":[{"delta":{},"finish_reason":"length"}]}\n\n'
         b'data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2}}\n\ndata: [DONE]\n\n',
         b'event: error\ndata: {"message": "no memory for sk-planted-1234"}\n\n',
     ),
@@ -62,7 +62,7 @@ PROTOCOLS = {
         "",
         ollama_piece,
         b"\n",
-        b'{"model":"m-2026","message":{"content":""},"done":true,"prompt_eval_count":9,"eval_count":2}\n',
+        b'{"model":"m-2026","message":{"content":""},"done":true,"done_reason":"length","prompt_eval_count":9,"eval_count":2}\n',
         b'{"error": "no memory for sk-planted-1234"}\n',
     ),
 }
@@ -110,7 +110,7 @@ def test_pieces_are_the_texts_in_order_however_the_bytes_are_cut(protocol, conne
     with raw_server(saying(frame(protocol.body(*texts).replace(b"\n", ends)))) as server:
         *pieces, answer = connect(server).stream(HELLO)
     assert pieces == texts
-    assert answer == ChatAnswer("".join(texts), "m-2026", 9, 2)
+    assert answer == ChatAnswer("".join(texts), "m-2026", 9, 2, "length")
 
 
 def test_what_says_nothing_is_passed_over():
@@ -133,11 +133,8 @@ REFUSED = b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n%b" % (len(NO_
 
 @pytest.mark.parametrize("beginning", [b"", REFUSED])
 def test_a_server_that_does_not_stream_answers_in_one_piece(beginning):
-    answers = iter(filter(None, (beginning, sized(WHOLE))))
-    with (
-        raw_server(lambda server, connection: connection.sendall(next(answers))) as server,
-        OpenAIProvider({"url": server.url, "model": "m"}) as connection,
-    ):
+    speak = in_turn(*filter(None, (beginning, sized(WHOLE))))
+    with raw_server(speak) as server, OpenAIProvider({"url": server.url, "model": "m"}) as connection:
         assert list(connection.stream(HELLO)) == ["So.", ChatAnswer("So.", "m")]
 
 
@@ -183,9 +180,10 @@ def test_an_error_in_the_stream_is_told_without_secrets_and_an_answer_without_te
     assert pieces == ["Half"]
     assert "no memory for ***" in error.message
     assert KEY not in error.message + str(error.details)
-    end = protocol.end.replace(b'"content":""', b'"role":"assistant"')
-    with raw_server(saying(sized(end))) as server:
-        assert pieces_then_error(connect(server).stream(HELLO), UnavailableError)[0] == []
+    for end in (protocol.body(""), protocol.end.replace(b'"content":""', b'"role":"assistant"')):
+        with raw_server(saying(sized(end))) as server:
+            pieces, error = pieces_then_error(connect(server).stream(HELLO), UnavailableError)
+        assert (pieces, "without a message (finish_reason length)" in error.message) == ([], True)
 
 
 @pytest.mark.parametrize("line", [b"{", b"[1]", b"nonsense", b'"text"', b"\xff"])

@@ -2,9 +2,10 @@
 
 import uuid
 
+import orjson
 import pytest
 
-from retrieval.chat.answering import NOTHING_FOUND
+from retrieval.chat.answering import NOT_ALL_ASKED, NOTHING_FOUND
 from schemas.settings import RetrievalSettings
 from tests.scenarios.documents.conftest import BACKUPS, HOLIDAY
 from tests.support.model_server import chat_answer
@@ -86,13 +87,6 @@ class TestCitations:
         assert answer["data"]["message"] == "So [1]."
         assert {"citations", "relevance"}.isdisjoint(answer)
 
-    def test_the_model_is_told_how_to_cite_after_the_block(self, talk, chats):
-        talk()
-        block, _, after = chats()[-1]["messages"][0]["content"].partition("=== End Context ===")
-        assert "[1]" not in block
-        assert "cite" in after
-        assert "[1]" in after
-
 
 class TestNothingRelevant:
     def test_it_says_so_and_the_model_is_not_asked_and_the_request_sets_the_limit(self, talk, chats):
@@ -111,6 +105,24 @@ class TestNothingRelevant:
         assert len(talk(UNRELATED, min_relevance=0)["ragSources"]) == 2
         nothing = talk(ragFilters={"source": "nobodys"})
         assert (nothing["data"]["message"], nothing["relevance"]) == (NOTHING_FOUND, None)
+
+    def test_what_cannot_be_asked_is_a_warning_and_no_document_in_which_nothing_is(self, talk, models):
+        client, lost, config = talk.client, uuid.uuid4().hex, {"url": f"{models.url}/nowhere", "model": "m"}
+        client.post("/api/connections", json={"id": lost, "type": "embedding", "provider": "openai", "config": config})
+        known, vector = {"embedding_connection": lost, "embedding_model": "m"}, {"id": "a", "embedding": [1, 0, 0]}
+        client.post("/collections", json={"name": lost, "metadata": known})
+        client.post(f"/collections/{lost}/documents", json={"documents": [{**vector, "text": "Moons"}]})
+        asked = {"collections": [lost, "rag-documents"]}
+        answer = talk(UNRELATED, **asked)
+        warnings = answer["warnings"]
+        assert (answer["data"]["message"], f"did not ask {lost}: " in warnings[0]) == (NOT_ALL_ASKED, True)
+        body = {"messages": [UNRELATED], "model": "rag", "vector_store_ids": asked["collections"]}
+        assert client.post("/v1/chat/completions", json=body).json["warnings"] == warnings
+        for path, asks in (("/v1/chat/completions", body), ("/api/chat", {"message": "?", "useRag": True, **asked})):
+            told = client.post(path, json={**asks, "stream": True}).get_data(as_text=True)
+            assert orjson.dumps(warnings).decode() in told
+        assert client.post("/api/rag/search", json={"query": "moon", **asked}).json["warnings"] == warnings
+        client.delete(f"/collections/{lost}")
 
     def test_the_model_answers_where_the_operator_wants_it(self, guess, chats):
         answer = guess(UNRELATED)

@@ -78,9 +78,3 @@ class TestSearch:
             ingest(f"/near-{number}", text=f"{BACKUPS} {number}")
         ingest("/far", text=HOLIDAY, tags=["rare"])
         assert search(topK=1, filters={"tags": ["rare"]})["results"][0]["metadata"]["path"] == "/far"
-
-
-def test_the_contracts_curl_line_works_literally(client):
-    answer = client.post("/api/rag/search", data='{"query":"test query","topK":5}', content_type="application/json")
-    assert answer.status_code == 200
-    assert answer.json["resultCount"] == len(answer.json["results"])
