@@ -69,10 +69,11 @@ def test_texts_that_hang_hold_up_no_file_of_another_owner_for_long(parts, runner
 
 
 @pytest.mark.parametrize("owners", [["ada", "eve"], [""]])
-def test_sixty_connections_that_hang_hold_up_no_others_and_no_tidying_and_end_with_their_jobs(parts, runner, owners):
-    hung = [f"{parts.collection}-{number}" for number in range(60)]
-    jobs = [parts.upload(("a.md", "HANG"), into=each, owner=owners[at % len(owners)]) for at, each in enumerate(hung)]
-    jobs += [parts.upload(("b.md", "HANG"), into=each, owner=owners[0]) for each in hung[:8]]
+def test_connections_that_hang_hold_up_no_others_and_end_with_their_jobs(parts, runner, owners, monkeypatch):
+    monkeypatch.setattr(running, "MAX_THREADS", 64)
+    monkeypatch.setattr(running, "UNANSWERED_ROOM", 32)
+    hung, both = [f"{parts.collection}-{number}" for number in range(28)], (("a.md", "HANG"), ("b.md", "HANG"))
+    jobs = [parts.upload(*both, into=each, owner=owners[at % len(owners)]) for at, each in enumerate(hung)]
     runner.start()
 
     def goes_on():
@@ -81,7 +82,7 @@ def test_sixty_connections_that_hang_hold_up_no_others_and_no_tidying_and_end_wi
         return {each.connection[0] for each in runner._now_under_way()} == {*hung}
 
     eventually(lambda: len(parts.seen) == (running.MAX_OF_OWNER * len(owners) if owners[0] else running.MAX_FILES))
-    eventually(goes_on)
+    eventually(lambda: goes_on() and parts.seconds >= 20 * running.SLOW_SECONDS)
     assert len(parts.seen) < running.MAX_THREADS - running.MAX_FILES
     last = [parts.upload(*files(f"{each}last", 1), owner=each) for each in ("bob", *owners)]
     eventually(lambda: (goes_on(), {status(parts, each) for each in last})[1] == {"done"})
@@ -89,11 +90,10 @@ def test_sixty_connections_that_hang_hold_up_no_others_and_no_tidying_and_end_wi
     eventually(lambda: len(parts.tidied) == 2)
     parts.changed.add(hung[-1])
     again = len(parts.seen) + 1
-    eventually(lambda: goes_on() and len(parts.seen) == again)
+    eventually(lambda: goes_on() and len(parts.seen) >= again)
     for each in jobs:
         parts.jobs.cancel(each, asker=Asker(sees_all=True))
-    parts.seconds += running.LOOK_SECONDS
-    eventually(lambda: not runner._now_under_way())
+    eventually(lambda: (goes_on(), not runner._now_under_way())[1])
     assert runner._failures == {}
 
 
