@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from schemas.errors import ConfigurationError, ConflictError, DiskFloorError
-from schemas.settings import WrapperSettings
 from tests.support.live import PATIENCE_SECONDS, eventually
-from tests.wrapper.backups.conftest import BOTH, KEY, ORIGINAL, POSTGRESQL, Place
+from tests.wrapper.backups.conftest import BOTH, KEY, ORIGINAL, POSTGRESQL
 from tests.wrapper.stores.reembedded import NEW, embedded, reembeddings
 from wrapper.audit.audit_log import FOLDER
 from wrapper.audit.file_names import FileName
@@ -221,9 +220,7 @@ def test_one_is_made_on_a_disk_where_no_file_has_two_names(place, tmp_path, monk
     assert sorted(file.parent.iterdir()) == sorted([file, other])
 
 
-def test_another_catalogue_or_none_is_not_taken_for_the_services(place, tmp_path):
-    with pytest.raises(ConfigurationError, match="no catalogue"):
-        Place(WrapperSettings(data_dir=tmp_path)).back_up(tmp_path / "backups")
+def test_another_catalogue_is_not_taken_for_the_services(place, tmp_path):
     (place.data_dir / "catalogue.id").write_text("another")
     with pytest.raises(ConfigurationError, match="RAG_CATALOG_URL"):
         place.back_up(tmp_path / "backups")
