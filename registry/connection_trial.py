@@ -34,6 +34,7 @@ from registry.trial_diagnosis import (
     error_type_of,
     recognised,
     unrecognised,
+    unusable,
 )
 from schemas.access.callers import carried
 from schemas.configuration import JsonSchema, faults, secrets, tidied
@@ -354,6 +355,9 @@ class _Run:
         is_usual = told is USUAL[error_type]
         if is_redirect or error_type == "unknown" or (error_type in RECOGNISED and is_usual):
             told = self._recognised(name, error_type, told)
+        if told is USUAL["unknown"] and self._kind != "rag":  # a rag-wrapper's errors have words of its own
+            told = unusable(error)
+            told = replace(told, message=self._clean(told.message))
         return _StageFailedError(error_type, diagnosis=told)
 
     def _recognised(self, stage: str, error_type: str, told: Diagnosis) -> Diagnosis:
@@ -362,7 +366,7 @@ class _Run:
         own = self._registry.provider(self._kind, self._provider)
         known = [each.provider for each in self._registry.entries(self._kind) if each.provider is not None]
         answers = partial(self._answers, is_elsewhere=stage == "authenticate" and self._kind != "rag")
-        found = recognised(self._network, self._address, own, known, error_type, answers)
+        found = recognised(self._network, self._address, own, known, told, answers)
         is_told = told is not USUAL[error_type] or error_type == "network" or own.sign is None
         return found or (told if is_told else unrecognised(own))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from posixpath import commonpath
 from urllib.parse import urlsplit
 
@@ -20,12 +20,13 @@ from providers.outbound.refusals import RefusedRequestError
 from providers.outbound.trust import is_distrust
 from schemas.configuration import JsonSchema
 from schemas.connections import ERROR_TYPES
-from schemas.errors import BusyError, NotFoundError, RagError
+from schemas.errors import BusyError, NotFoundError, RagError, UnavailableError
 
 LOOK_SECONDS, LOOKS_SECONDS = 1.0, 3.0
 """The time for one look at what answers, and for all of them."""
 RECOGNISED = ("not_found", "unknown", "network")
 """The types of failures of which one wants to know what it is that answers."""
+_UNUSABLE = ("answer_unusable", "embedding_answer_unusable", "chat_answer_unusable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +145,11 @@ def recognised(
     url: str,
     own: type[Provider],
     known: Iterable[type[Provider]],
-    error_type: str,
+    told: Diagnosis,
     answers: Callable[[str, float], bool],
 ) -> Diagnosis | None:
-    """Return what is to be told by what answers at a URL, None when that cannot be said.
+    """Return what is to be told by what answers at a URL, which is what is `told` so far where it is the right service;
+    None when that cannot be said.
 
     Of a service that is not of the kind that `own` connects to, the providers `known`, those of the connection's type,
     say what it is, unless `own` works nearby. It is asked for their signs, without a key. `answers` tries the
@@ -163,8 +165,9 @@ def recognised(
         return sign is not None and seconds() > 0 and shows(network, place, sign, seconds=seconds())
 
     if shows_sign(url, own.sign) or answers(url, seconds()):
-        return _of_names(own.connection_schema()) if error_type == "not_found" else None
-    for place in near(url) if error_type != "network" else ():
+        return _of_names(own.connection_schema()) if told is USUAL["not_found"] else told
+    is_unreached = told is USUAL["network"]
+    for place in near(url) if not is_unreached else ():
         if answers(place, seconds()) or shows_sign(place, own.sign):
             return _of_path(url.rstrip("/"), place)
     others = {each.sign: each for each in known if each.sign not in (None, own.sign)}
@@ -177,9 +180,17 @@ def recognised(
     parts = urlsplit(url)
     scheme = "http" if parts.scheme == "https" else "https"
     opposite = parts._replace(scheme=scheme).geturl()
-    if shows_sign(opposite, own.sign) or (error_type == "network" and speaks(network, opposite, seconds=seconds())):
+    if shows_sign(opposite, own.sign) or (is_unreached and speaks(network, opposite, seconds=seconds())):
         return Diagnosis(f"The service speaks {scheme}, not {parts.scheme}", f"Begin the URL with {scheme}://.")
     return None
+
+
+def unusable(error: BaseException) -> Diagnosis:
+    """Return what to tell of an answer of the right service that is of no use, with what it is where that is known."""
+    usual = USUAL["unknown"]
+    if not isinstance(error, UnavailableError) or error.code not in _UNUSABLE or "status" in error.details:
+        return usual
+    return replace(usual, message=f"{usual.message}. {error.message}")
 
 
 def unrecognised(own: type[Provider]) -> Diagnosis:

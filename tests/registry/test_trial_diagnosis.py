@@ -76,6 +76,10 @@ CHATS = {"/v1/models": {"data": []}}
 LISTED, ANY_OLLAMA = {"/v1/models": EMBEDS["/models"]}, {"/api/version": {"version": "1"}}
 FAILED = "The service failed (HTTP 500). Look into the service's own log, and check the path of the URL and the model."
 DETAIL = {"detail": [{"type": "missing", "loc": ["body", "user"], "msg": "Field required"}]}
+USELESS = "The service answered something that could not be used."
+LOOK = " Check that the URL leads to a service of this kind; the service's own log may say more."
+TWO = f"{USELESS} The embedding service 'openai' answered 2 embeddings for 1 texts.{LOOK}"
+BEHIND = "behind host and port, without anything else."
 PLAIN, SCORES = {"/plain/v1/embeddings": ONE_VECTOR}, {"/v1/rerank": TWO_SCORES}
 
 
@@ -89,13 +93,7 @@ PLAIN, SCORES = {"/plain/v1/embeddings": ONE_VECTOR}, {"/v1/rerank": TWO_SCORES}
         ("embedding", "openai", PLAIN, "/plain", "…/v1 answers. Put /v1 at the end of the URL."),
         ("embedding", "openai", PLAIN, "/plain/v1/embeddings", "Leave /embeddings out at the end of the URL."),
         ("embedding", "openai", PLAIN, "/plain/v1/v1/", "Leave /v1 out at the end of the URL."),
-        (
-            "embedding",
-            "openai",
-            {"/api/v1/embeddings": ONE_VECTOR},
-            "/v1",
-            "Put /api/v1 behind host and port, without anything else.",
-        ),
+        ("embedding", "openai", {"/api/v1/embeddings": ONE_VECTOR}, "/v1", f"Put /api/v1 {BEHIND}"),
         ("embedding", "openai", {"/x/v3/embeddings": ONE_VECTOR}, "/x", "Put /v3 at the end of the URL."),
         ("embedding", "openai", PLAIN, "/plain/V1", "Write /v1 instead of /V1."),
         ("llm", "openai", CHATS, "/v1/chat", "Leave /chat out at the end of the URL."),
@@ -110,6 +108,8 @@ PLAIN, SCORES = {"/plain/v1/embeddings": ONE_VECTOR}, {"/v1/rerank": TWO_SCORES}
         ("rerank", "cohere", LISTED | {"/v1/rerank": (422, DETAIL)}, "/v1", "the service's own log may say more."),
         ("rerank", "cohere", LISTED | ANY_OLLAMA, "", "and the names of model, tenant and database."),
         ("embedding", "openai", LISTED | {"/v1/embeddings": (500, {"error": "down"})}, "/v1", FAILED),
+        ("embedding", "openai", LISTED | {"/v1/embeddings": {"data": ONE_VECTOR["data"] * 2}}, "/v1", TWO),
+        ("llm", "openai", LISTED | {"/v1/chat/completions": {"error": "so not"}}, "/v1", USELESS + LOOK),
         ("rerank", "tei", {"/rerank": TEI_SCORES}, "/rerank", "Leave the path out of the URL."),
     ],
 )
