@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from random import SystemRandom
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -31,6 +32,13 @@ T = TypeVar("T")
 READ_BYTES = 1 << 18
 STREAMS = "text/event-stream, application/x-ndjson, application/json"
 """The media types of answers that arrive in pieces, and that of a refusal."""
+
+AtLast = Callable[[RagError], dict[str, Any] | None]
+"""Returns by a failure which other body to send at the last attempt, None for the same."""
+
+
+def no_other(error: RagError) -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +175,8 @@ class JsonClient:
     def get(self, path: str) -> Any:
         return self.call("GET", path)
 
-    def post(self, path: str, body: dict[str, Any]) -> Any:
-        return self.call("POST", path, body)
+    def post(self, path: str, body: dict[str, Any], at_last: AtLast = no_other) -> Any:
+        return self.call("POST", path, body, at_last=at_last)
 
     def call(
         self,
@@ -178,11 +186,18 @@ class JsonClient:
         *,
         params: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
+        at_last: AtLast = no_other,
     ) -> Any:
         """Send `body` to a path below the URL and return the JSON of the answer. Raise what the dialect makes of
-        failures."""
+        failures. `at_last` may have the last attempt of several send another body."""
         payload = None if body is None else orjson.dumps(body)
-        return self._dialect.parsed(self._repeated(method, path, payload, params=params, headers=headers))
+
+        def last(error: RagError) -> Callable[[], Answer] | None:
+            other = at_last(error)
+            return None if other is None else partial(self._accepted, method, path, orjson.dumps(other), **options)
+
+        options = {"params": params, "headers": headers}
+        return self._dialect.parsed(self._attempted(partial(self._accepted, method, path, payload, **options), last))
 
     def call_with_lines(
         self, method: str, path: str, lines: Iterable[bytes], *, params: dict[str, Any] | None = None
@@ -244,7 +259,7 @@ class JsonClient:
         with (
             self._telling_losses(),
             limit,
-            closing(self._attempted(self._begun, "POST", path, payload, limit)) as response,
+            closing(self._attempted(partial(self._begun, "POST", path, payload, limit))) as response,
         ):
             yield self._objects(response, parted, limit)
 
@@ -256,11 +271,13 @@ class JsonClient:
             yield
 
     def _repeated(self, method: str, path: str, payload: bytes | None, **options: Any) -> Answer:
-        return self._attempted(self._accepted, method, path, payload, **options)
+        return self._attempted(partial(self._accepted, method, path, payload, **options))
 
-    def _attempted(self, ask: Callable[..., T], *how: Any, **options: Any) -> T:
-        """Return what `ask` returns, asked again by the retry policy. Raises the failure that has the service rest,
-        also when another thread met it."""
+    def _attempted(
+        self, ask: Callable[[], T], last: Callable[[RagError], Callable[[], T] | None] = lambda error: None
+    ) -> T:
+        """Return what `ask` returns, asked again by the retry policy, at last as `last` says by the failure before.
+        Raises the failure that has the service rest, also when another thread met it."""
         attempts = 1 if deadlines.is_single() else self._retry.attempts
         attempt = 0
         while True:
@@ -269,7 +286,7 @@ class JsonClient:
             if resting is not None and self._monotonic() < resting[0]:
                 raise copy.copy(resting[1])
             try:
-                return ask(*how, **options)
+                return ask()
             except RagError as error:
                 wait_seconds = self._wait_seconds(error, attempt)
                 rest_seconds = self._dialect.rest_seconds(error)
@@ -279,6 +296,8 @@ class JsonClient:
                 if attempt >= attempts or wait_seconds is None or wait_seconds >= seconds_left:
                     raise
                 self._dialect.log_retry(error, attempt)
+                if attempt + 1 == attempts:
+                    ask = last(error) or ask
             self._sleep(wait_seconds)
 
     def _wait_seconds(self, error: RagError, attempt: int) -> float | None:

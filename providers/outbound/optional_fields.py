@@ -24,7 +24,8 @@ class OptionalFields:
     """Sends requests with fields that only make the answer better, for several threads.
 
     A field counts as refused when the service names it or its value; before a first request was accepted, also when
-    what it says may be about any field, or it fails (500) and says nothing, unless the field is one of `if_named`.
+    what it says may be about any field, or it fails (500) and says nothing, unless the field is one of `if_named`. Such
+    a failure has the last attempt go without the fields, or one more where there is a single one.
     `refused` has the service's refusal of each field that is left out: since a request without it was accepted, or it
     was named where a list of texts was refused as well, which takes another request.
     """
@@ -33,19 +34,40 @@ class OptionalFields:
         self._service = service
         self._if_named = if_named
         self._has_answered = False
+        self._fails_anyway = False
         self.refused: Mapping[str, RagError] = {}
 
     def post(self, path: str, body: Mapping[str, Any], optional: Mapping[str, Any]) -> Any:
         """Send the body with the optional fields and return the answer. Raises what `JsonClient.post` raises, and the
         last refusal when it is about something else."""
-        refused, failure = dict(self.refused), None
+        refused: dict[str, RagError] = dict(self.refused)
+        failure: UnavailableError | None = None
+
+        def left() -> dict[str, Any]:
+            return {name: value for name, value in optional.items() if name not in refused}
+
+        def at_last(error: RagError) -> dict[str, Any] | None:
+            nonlocal failure
+            doubted = self._doubted(left(), error)
+            if not doubted or not isinstance(error, UnavailableError):
+                return None
+            failure = error
+            refused.update(dict.fromkeys(doubted, error))
+            return {**body, **left()}
+
+        if self._fails_anyway and deadlines.is_single():
+            # A part of a call that has failed with the fields and without: neither shows what the other would do.
+            return self._service.post(
+                path, {**body, **{name: optional[name] for name in left() if name in self._if_named}}
+            )
         while True:
-            fields = {name: value for name, value in optional.items() if name not in refused}
+            fields = left()
             try:
                 with nullcontext() if failure is None else deadlines.single_attempts():
-                    answer = self._service.post(path, {**body, **fields})
+                    answer = self._service.post(path, {**body, **fields}, at_last)
             except (RefusedRequestError, RefusedCallError, UnavailableError) as error:
                 if failure is not None:
+                    self._fails_anyway = True
                     raise failure from error
                 doubted = self._doubted(fields, error)
                 if not doubted:
@@ -55,7 +77,7 @@ class OptionalFields:
                 failure = error if isinstance(error, UnavailableError) else None
                 refused |= dict.fromkeys(doubted, error)
             else:
-                self.refused, self._has_answered = refused, True
+                self.refused, self._has_answered, self._fails_anyway = refused, True, False
                 return answer
 
     def _doubted(self, fields: Mapping[str, Any], error: RagError) -> list[str]:

@@ -161,6 +161,15 @@ def test_what_a_strict_server_refuses_is_left_out_and_a_text_that_it_refuses_nam
     assert caught.value.accepted == {0: 0.5, 1: 0.75}
 
 
+def test_a_service_that_fails_and_says_nothing_is_asked_twice_and_once_for_a_short_text(server):
+    server.script = [(500, "Internal Server Error")] * 9
+    retry = RetryPolicy(attempts=2, first_wait_seconds=0)
+    with TEIProvider({"url": server.url}, retry=retry) as connection, pytest.raises(UnavailableError):
+        connection.rerank(QUERY, TEXTS)
+    calls = [(len(body["texts"]), "truncate" in body) for *_, body in server.requests]
+    assert calls == [(3, True), (3, False), (1, False)]
+
+
 def test_the_defaults_are_those_of_the_schema():
     with CohereProvider({}) as cohere, TEIProvider({"url": "http://127.0.0.1:8080"}) as tei:
         assert (cohere.model, cohere.config["url"]) == ("rerank-v3.5", "https://api.cohere.com/v2")
