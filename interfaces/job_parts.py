@@ -139,7 +139,12 @@ def open_jobs(
         stopping=stopping,
         tidy=tidy,
     )
-    uploads = Uploads(jobs, spool, max_file_bytes=settings.upload_file_mb << 20, queued=runner.call)
+    uploads = Uploads(
+        *(jobs, spool),
+        max_file_bytes=settings.upload_file_mb << 20,
+        id_of=texts.id_of,
+        queued=runner.call,
+    )
     attaching = Attaching(kept_files, jobs, spool, runner.call)
     return JobParts(
         jobs, uploads, runner, background, KeptParts(kept_files, attaching, AttachedFiles(service.catalog), facts)

@@ -15,7 +15,7 @@ from registry.connections import Connections
 from registry.embedding.metering import Metered, unmetered
 from registry.embedding.queries import AskedEmbeddings, connection_of
 from retrieval.failures import embedding_errors, store_errors, write_error
-from retrieval.ingest.collection_writer import CollectionWriter, embed_here
+from retrieval.ingest.collection_writer import CollectionWriter, Create, embed_here, make_here
 from retrieval.ingest.drafts import FIRST_CHUNKS, WHOLE, SourceDocument
 from retrieval.ingest.embedding_texts import Embed, TextNotEmbeddedError
 from retrieval.ingest.ingestion import Ingested, ingest_document
@@ -70,18 +70,22 @@ class TextCollections:
         found = [] if name is None else self.corpus.open().existing([name])
         return self._embedding_of(next(iter(found), None))
 
-    def connections_of(self, names: Collection[str]) -> dict[str, str]:
-        """Return the id of the connection that embeds, or is to embed, the documents of each of these collections.
-        Raises what the store raises."""
-        found = {each.name: each for each in self.corpus.open().existing([*names])}
-        usual = self._embedding_connection
-        return {name: connection_of(found[name], usual) if name in found else usual for name in names}
+    def connections_of(self, places: Collection[tuple[str | None, str]]) -> dict[tuple[str | None, str], str]:
+        """Return the id of the connection that embeds, or is to embed, the documents of each of these collections: (id,
+        or None for that which has the name now, and the name that it had). Raises what the store raises."""
+        corpus, usual = self.corpus.open(), self._embedding_connection
+        existing = corpus.existing([name for _, name in places])
+        found = {(each_id, each.name): each for each in existing for each_id in (None, each.id)}
+        if moved := {place for place in places if place[0] is not None and place not in found}:
+            by_id = {each.id: each for each in corpus.collections.values()}
+            found |= {place: by_id[place[0]] for place in moved if place[0] in by_id}
+        return {place: connection_of(found[place], usual) if place in found else usual for place in places}
 
-    def versions_of(self, names: Collection[str]) -> dict[str, tuple[str, str]]:
+    def versions_of(self, places: Collection[tuple[str | None, str]]) -> dict[tuple[str | None, str], tuple[str, str]]:
         """Return the same connections as they are now (`Connections.version`)."""
-        by_name = self.connections_of(names)
-        versions = {each: self._connections.version(each) for each in {*by_name.values()}}
-        return {name: versions[connection] for name, connection in by_name.items()}
+        by_place = self.connections_of(places)
+        versions = {each: self._connections.version(each) for each in {*by_place.values()}}
+        return {place: versions[connection] for place, connection in by_place.items()}
 
     def least_relevance(self, asked: float | None = None, *, uncalibrated: float = 0.0) -> float:
         """Return the least relevance of a result: as asked, else as set, else the embedding model's, which is
@@ -103,16 +107,24 @@ class TextCollections:
         name: str,
         embed: Embed = embed_here,
         collection_id: str | None = None,
+        create: Create = make_here,
     ) -> CollectionWriter:
         """Return a writer of the collection of that name, which embeds by the connection that embeds its documents;
-        `embed` and `collection_id` as `CollectionWriter` takes them."""
+        `embed`, `collection_id` and `create` as `CollectionWriter` takes them."""
         self._about_to_embed()
 
         def metered(embedding: EmbeddingProvider, texts: list[str]) -> Vector:
-            with waiting_for(lambda: self._connections.elsewhere(self.connections_of([name]).values())):
+            with waiting_for(lambda: self._connections.elsewhere(self.connections_of([(None, name)]).values())):
                 return self._metered(embedding, texts, lambda: embed(embedding, texts))
 
-        return CollectionWriter(self.corpus.open().provider, name, self._embedding_of, metered, collection_id)
+        return CollectionWriter(self.corpus.open().provider, name, self._embedding_of, metered, collection_id, create)
+
+    def id_of(self, name: str) -> str | None:
+        """Return the id of the collection of that name, None while there is none."""
+        try:
+            return self.corpus.open().provider.collection(name).id
+        except CollectionNotFoundError:
+            return None
 
     def name_now(self, collection_id: str, name: str) -> str:
         """Return what a collection is called that was called `name`. Raises CollectionNotFoundError when it is gone."""

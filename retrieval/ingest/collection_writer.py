@@ -39,6 +39,14 @@ EmbeddingOf = Callable[[CollectionInfo | None], EmbeddingProvider]
 """Returns what embeds the documents of a collection of this description, or of one that does not exist yet."""
 
 
+Create = Callable[[Callable[[], CollectionInfo]], CollectionInfo]
+"""Returns the description of a new collection, by calling what makes it."""
+
+
+def make_here(make: Callable[[], CollectionInfo]) -> CollectionInfo:
+    return make()
+
+
 def embed_here(embedding: EmbeddingProvider, texts: list[str]) -> Vector:
     return embed_or_name(lambda embedding, texts: embedding.embed(texts), embedding, texts)
 
@@ -47,11 +55,11 @@ class CollectionWriter:
     """Reads and writes one collection, for one job in one thread; it caches the collection's description.
 
     `embed` makes the vectors, by the model of what `embedding_of` returns. The collection is created with its first
-    documents, unless `collection_id` says which one it is. Raises the provider's errors, CollectionNotFoundError when
-    the name means another one or none, EmbeddingFailureError when the embedding fails, TextNotEmbeddedError when it
-    does for one text, ConflictError when the collection's documents were embedded by another model,
-    ReembeddedMeanwhileError when that was so only after it was described, and AccessError instead of embedding and
-    writing for a caller who may not go on.
+    documents, by `create`, unless `collection_id` says which one it is. Raises the provider's errors,
+    CollectionNotFoundError when the name means another one or none, EmbeddingFailureError when the embedding fails,
+    TextNotEmbeddedError when it does for one text, ConflictError when the collection's documents were embedded by
+    another model, ReembeddedMeanwhileError when that was so only after it was described, and AccessError instead of
+    embedding and writing for a caller who may not go on.
     """
 
     def __init__(
@@ -61,6 +69,7 @@ class CollectionWriter:
         embedding_of: EmbeddingOf,
         embed: Embed = embed_here,
         collection_id: str | None = None,
+        create: Create = make_here,
     ) -> None:
         if collection_id is not None:
             provider = _pinned(provider, name, collection_id)
@@ -72,6 +81,7 @@ class CollectionWriter:
         self._embedding_of = embedding_of
         self._embed_texts = embed
         self._collection_id = collection_id
+        self._create_by = create
         self._has_embedded = False
         self._open()
 
@@ -143,7 +153,7 @@ class CollectionWriter:
         while vector queries do not see all of it yet.
         """
         if self._info is None:
-            self._described_as(self._create())
+            self._described_as(self._create_by(self._create))
         batch = DocumentBatch(
             [draft.id for draft in drafts],
             [draft.text for draft in drafts],

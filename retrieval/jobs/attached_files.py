@@ -72,12 +72,15 @@ class AttachedFiles:
         return self._database.freely.commit(operation)
 
     def forget_collection(self, collection_id: str) -> None:
-        """Take all files out of their jobs that go into a collection which is gone."""
+        """Take all attached files out of their jobs that go into a collection which is gone."""
 
         def operation(transaction: Transaction) -> None:
             _take_out(
                 transaction,
-                transaction.rows("SELECT job_id, number FROM job_files WHERE collection_id = ?", (collection_id,)),
+                transaction.rows(
+                    "SELECT job_id, number FROM job_files WHERE collection_id = ? AND file_id IS NOT NULL",
+                    (collection_id,),
+                ),
             )
 
         self._database.freely.commit(operation)

@@ -32,6 +32,7 @@ from retrieval.reading import DocumentReader, Kind, UnreadableError, kind_of, ki
 from retrieval.reading.read_document import UNREADABLE, UNSUPPORTED_KIND
 from retrieval.text_collections import TextCollections
 from schemas.access.callers import Caller, acting_as
+from schemas.connections import CollectionInfo
 from schemas.contracts.jobs import (
     DONE,
     EMBEDDING,
@@ -201,23 +202,38 @@ class JobWork:
         return Outcome.CONNECTION_FAILS if embedding else Outcome.SERVICE_FAILS
 
     def _ingest_where_it_is(self, job: Job, progress: _Progress) -> None:
-        """Store a file in its collection, an attached one in that to which it was attached, whatever that is called by
-        now. Raises what `_ingest` raises."""
-        told, name = progress.file.attachment, job.wanted.collection
-        if told is None:
-            self._ingest(job, progress)
-            return
-        before = None
-        while (name := self._texts.name_now(told.collection_id, name)) != before:
-            before = name
+        """Store a file in its collection, whatever that is called by now. Where there was none when an upload came, it
+        is the one that the first of its files finds or makes. Raises what `_ingest` raises."""
+        name, before = job.wanted.collection, None
+        while (place := self._place(job, progress.file, name)) != before:
+            before = collection_id, name = place
             try:
-                self._ingest(replace(job, wanted=replace(job.wanted, collection=name)), progress)
+                self._ingest(replace(job, wanted=replace(job.wanted, collection=name)), progress, collection_id)
                 return
             except CollectionNotFoundError as error:  # renamed meanwhile, unless its name is the same
                 failure = error
         raise failure
 
-    def _ingest(self, job: Job, progress: _Progress) -> None:
+    def _place(self, job: Job, file: JobFile, name: str) -> tuple[str | None, str]:
+        """Return the id of the collection that a file goes into, None while there is none, and what it is called that
+        was called `name`."""
+        told = file.attachment  # which is gone from the database once it is taken back
+        collection_id = self._jobs.collection_id(job.id, file.number) if told is None else told.collection_id
+        if collection_id is None and (found := self._texts.id_of(name)) is not None:
+            self._jobs.follow(job.id, found)
+            collection_id = self._jobs.collection_id(job.id, file.number)
+        return collection_id, name if collection_id is None else self._texts.name_now(collection_id, name)
+
+    def _create(self, job: Job, file: JobFile, make: Callable[[], CollectionInfo]) -> CollectionInfo:
+        """Make the collection of a job whose first file is to be stored."""
+        if self._jobs.collection_id(job.id, file.number) is not None:  # another file made it, and it has gone since
+            raise CollectionNotFoundError(job.wanted.collection)
+        made = make()
+        if made.id is not None:
+            self._jobs.follow(job.id, made.id)
+        return made
+
+    def _ingest(self, job: Job, progress: _Progress, collection_id: str | None) -> None:
         """Store a file as its document and tell the outcome. Raises RagError with the reason when that fails."""
         wanted, file = job.wanted, progress.file
         self._record.check(job)
@@ -226,8 +242,10 @@ class JobWork:
         metadata = wanted.metadata if told is None else told.metadata
         given = GivenFile(file.source, path, _kind(file, path), metadata=metadata, tags=wanted.tags)
         progress.tell(status=READING, document_id=document_id(given.source))
-        collection_id = None if told is None else told.collection_id
-        writer = self._texts.writer(wanted.collection, partial(self._vectors, job, progress), collection_id)
+        writer = self._texts.writer(
+            *(wanted.collection, partial(self._vectors, job, progress), collection_id),
+            create=partial(self._create, job, file),
+        )
         if wanted.on_conflict == SKIP and any(True for _ in writer.documents(given.where)):
             progress.end(UNCHANGED, warnings=("A document of this name is stored already, and stays as it is",))
             return

@@ -94,9 +94,10 @@ def to_file(row: tuple[Any, ...]) -> JobFile:
     return JobFile(*(*row[:9], tuple(orjson.loads(row[9])), *row[10:12], attachment, row[13]))
 
 
-def file_row(job_id: str, file: SpooledFile, collection: str) -> dict[str, Any]:
-    """Return the columns of a file that waits. `place` tells which document it becomes: of two files of one document
-    the earlier one goes first."""
+def file_row(job_id: str, file: SpooledFile, collection: str, collection_id: str | None) -> dict[str, Any]:
+    """Return the columns of a file that waits to go into a collection, whose id is None while it does not exist, or
+    where it was attached. `place` tells which document it becomes: of two files of one document the earlier one goes
+    first."""
     told = file.attachment
     source, where = (file.name, collection) if told is None else (told.source, told.collection_id)
     return {
@@ -109,7 +110,7 @@ def file_row(job_id: str, file: SpooledFile, collection: str) -> dict[str, Any]:
         "chunks_done": 0,
         "warnings": "[]",
         "begun": 0,
-        "collection_id": None if told is None else told.collection_id,
+        "collection_id": collection_id if told is None else told.collection_id,
         "file_id": None if told is None else told.file_id,
         "attachment": None if told is None else orjson.dumps(told).decode(),
         "place": hashlib.sha256(f"{where}\0{document_id(source)}".encode()).hexdigest()[:40],

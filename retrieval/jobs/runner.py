@@ -49,7 +49,8 @@ Version = tuple[str, str]
 EVERYBODY: Version = ("", "")
 """Stands for all connections where a failure is none of the embedding."""
 
-ConnectionsOf = Callable[[Collection[str]], Mapping[str, Version]]
+Place = tuple[str | None, str]
+ConnectionsOf = Callable[[Collection[Place]], Mapping[Place, Version]]
 
 
 class ServiceCalls:
@@ -126,7 +127,7 @@ class JobRunner:
         self._failures: dict[Version, tuple[int, float]] = {}  # how many one after the other, and until when it rests
         self._answered_at: dict[Version, float] = {}  # without those that failed since
         self._due: list[DueFile] = []
-        self._connections: Mapping[str, Version] = {}
+        self._connections: Mapping[Place, Version] = {}
         self._looked_at = float("-inf")
         self._served: dict[str, int] = {}
         self._turns = count()
@@ -199,9 +200,9 @@ class JobRunner:
         self._looked_at = self._clock()
         self._due = []
         due = self._jobs.due([(each.file.job_id, each.file.number) for each in under_way])
-        names = {each.collection for each in (*due, *(work.file for work in under_way))}
+        places = {each.place for each in (*due, *(work.file for work in under_way))}
         with acting_as(SERVICE):
-            self._connections = self._connections_of(names) if names else {}
+            self._connections = self._connections_of(places) if places else {}
         self._find_unwanted(under_way)
         self._due = due
         waiting = {_whose(each) for each in self._due}
@@ -211,7 +212,7 @@ class JobRunner:
     def _find_unwanted(self, under_way: Sequence[_UnderWay]) -> None:
         waiting = self._jobs.waiting({each.file.job_id for each in under_way})
         for each in under_way:
-            is_elsewhere = self._connections[each.file.collection] != each.connection
+            is_elsewhere = self._connections[each.file.place] != each.connection
             each.is_unwanted |= (
                 each.file.job_id not in waiting
                 or not self._jobs.is_unfinished(each.file.job_id, each.file.number)
@@ -227,12 +228,12 @@ class JobRunner:
         begun = []
         busy = Counter(_whose(each.file) for each in self._now_under_way() if not each.is_unwanted)
         held = {each.connection for each in self._now_under_way()}
-        of = {name: (each in held, each not in self._answered_at) for name, each in self._connections.items()}
-        self._due.sort(key=lambda each: of[each.collection])
+        of = {place: (each in held, each not in self._answered_at) for place, each in self._connections.items()}
+        self._due.sort(key=lambda each: of[each.place])
         for file in sorted(self._due, key=lambda each: (busy[_whose(each)], self._served.get(_whose(each), -1))):
             if busy[_whose(file)] and not fresh:
                 continue
-            connection = self._connections[file.collection]
+            connection = self._connections[file.place]
             with self._lock:
                 if not self._is_free(connection, _whose(file)) or self._rests(connection) or self._stopping.is_set():
                     continue

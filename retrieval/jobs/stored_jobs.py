@@ -86,9 +86,17 @@ class StoredJobs:
         with self._database.read() as transaction:
             return self._room(transaction, asker.owner)
 
-    def create(self, job_id: str, wanted: Wanted, files: Sequence[SpooledFile], *, asker: Asker) -> None:
-        """Store a job of the asker's that waits; its files are in the spool, safe on the disk. Raises JobsFullError
-        and OwnJobsFullError."""
+    def create(
+        self,
+        job_id: str,
+        wanted: Wanted,
+        files: Sequence[SpooledFile],
+        *,
+        asker: Asker,
+        collection_id: str | None = None,
+    ) -> None:
+        """Store a job of the asker's that waits; its files are in the spool, safe on the disk, and go into the
+        collection of this id, if there is one yet. Raises JobsFullError and OwnJobsFullError."""
         now_ms = round(self._clock() * 1e3)
         told = orjson.dumps(wanted).decode()
         of = asker.made(shared=wanted.shared)
@@ -102,7 +110,7 @@ class StoredJobs:
                 (job_id, number, of.owner, self._home, told, QUEUED, now_ms, None, of.audience),
             )
             for each in files:
-                columns = file_row(job_id, each, wanted.collection)
+                columns = file_row(job_id, each, wanted.collection, collection_id)
                 values = ", ".join("?" * len(columns))
                 transaction.run(
                     f"INSERT INTO job_files ({', '.join(columns)}) VALUES ({values})", tuple(columns.values())
@@ -119,6 +127,18 @@ class StoredJobs:
         """Return to whom a job belongs. Raises JobNotFoundError when there is none of that id."""
         with self._database.read() as transaction:
             return _owner(transaction, job_id)
+
+    def collection_id(self, job_id: str, number: int) -> str | None:
+        """Return the id of the collection that a file goes into, None while that does not exist."""
+        with self._database.read() as transaction:
+            sql = "SELECT collection_id FROM job_files WHERE job_id = ? AND number = ?"
+            row = transaction.row(sql, (job_id, number))
+        return None if row is None else row[0]
+
+    def follow(self, job_id: str, collection_id: str) -> None:
+        """Have the files of a job go into the collection of this id, unless they go into one already."""
+        sql = "UPDATE job_files SET collection_id = ? WHERE job_id = ? AND collection_id IS NULL"
+        self._database.freely.commit(lambda transaction: transaction.run(sql, (collection_id, job_id)))
 
     def page(
         self, *, asker: Asker, status: str | None = None, limit: int, cursor: str | None = None
@@ -171,7 +191,8 @@ class StoredJobs:
         now_ms = round(self._clock() * 1e3)
         with self._database.read() as transaction:
             rows = transaction.rows(
-                "SELECT d.id, d.owner, d.wanted, d.due, d.unfinished FROM (SELECT j.id, j.owner, j.wanted, j.number, "
+                "SELECT d.id, d.owner, d.wanted, d.due, d.unfinished, t.collection_id "
+                "FROM (SELECT j.id, j.owner, j.wanted, j.number, "
                 f"{_DUE.format(others=others)} AS due, "
                 f"EXISTS (SELECT 1 FROM job_files f WHERE f.job_id = j.id AND f.{_UNFINISHED}) AS unfinished "
                 "FROM jobs j WHERE j.home = ? AND j.status IN (?, ?)) d "
@@ -182,8 +203,8 @@ class StoredJobs:
             if not row[4]:  # its process was killed before it said so
                 self.finish(row[0])
         return [
-            DueFile(job_id, int(number), owner, orjson.loads(wanted)["collection"])
-            for job_id, owner, wanted, number, _ in rows
+            DueFile(job_id, int(number), owner, orjson.loads(wanted)["collection"], collection_id)
+            for job_id, owner, wanted, number, _, collection_id in rows
             if number is not None
         ]
 

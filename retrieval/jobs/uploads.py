@@ -34,20 +34,28 @@ from schemas.storage.erasure import Target, UploadWaitingError
 
 
 class Uploads:
-    """Where uploads arrive; safe for use by several threads. `queued` is called after each new job."""
+    """Where uploads arrive; safe for use by several threads. `id_of` returns the id of the collection of a name, None
+    while there is none; `queued` is called after each new job."""
 
     def __init__(
-        self, jobs: StoredJobs, spool: Spool, *, max_file_bytes: int, queued: Callable[[], None] = lambda: None
+        self,
+        jobs: StoredJobs,
+        spool: Spool,
+        *,
+        max_file_bytes: int,
+        id_of: Callable[[str], str | None],
+        queued: Callable[[], None] = lambda: None,
     ) -> None:
         self._jobs = jobs
         self._spool = spool
         self._max_file_bytes = max_file_bytes
+        self._id_of = id_of
         self._queued = queued
 
     def begin(self, *, asker: Asker) -> Upload:
         """Begin an upload. Raises JobsFullError and OwnJobsFullError when too much waits already."""
         room = self._jobs.room(asker=asker)
-        return Upload(self._jobs, self._spool.begin(), self._max_file_bytes, room, self._queued)
+        return Upload(self._jobs, self._spool.begin(), self._max_file_bytes, room, self._id_of, self._queued)
 
     def cancel(self, job_id: str, *, asker: Asker) -> Job:
         """Cancel a job as `StoredJobs.cancel` does, and remove the files that wait."""
@@ -106,6 +114,7 @@ class Upload:
         incoming: Incoming,
         max_file_bytes: int,
         room: Room,
+        id_of: Callable[[str], str | None],
         queued: Callable[[], None],
     ) -> None:
         self.files: list[FileAnswer] = []
@@ -113,6 +122,7 @@ class Upload:
         self._incoming = incoming
         self._max_file_bytes = max_file_bytes
         self._room = room
+        self._id_of = id_of
         self._queued = queued
 
     def __enter__(self) -> Self:
@@ -150,7 +160,7 @@ class Upload:
         return orjson.dumps([asdict(wanted), files], option=orjson.OPT_SORT_KEYS)
 
     def finish(self, wanted: Wanted, *, asker: Asker) -> Uploaded:
-        """Make a job of the files, which are safe on the disk then.
+        """Make a job of the files, which are safe on the disk then and go into the collection that has the name now.
 
         Raises InvalidInputError when none was taken, JobsFullError and OwnJobsFullError.
         """
@@ -165,7 +175,8 @@ class Upload:
                 files=[asdict(each) for each in self.files],
             )
         self._incoming.sync()
-        self._jobs.create(self._incoming.job_id, wanted, self._incoming.files, asker=asker)
+        collection_id = self._id_of(wanted.collection)
+        self._jobs.create(self._incoming.job_id, wanted, self._incoming.files, asker=asker, collection_id=collection_id)
         self._incoming.keep()
         self._queued()
         return Uploaded(self._incoming.job_id, QUEUED, [asdict(each) for each in self.files], wanted.collection)

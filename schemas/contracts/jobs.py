@@ -28,12 +28,19 @@ INGEST = "ingest"
 
 @dataclass(frozen=True, slots=True)
 class DueFile:
-    """A file that may be worked on now: whose it is, its number in its job, and the collection that it goes into."""
+    """A file that may be worked on now: whose it is, its number in its job, and the collection that it goes into, by
+    the name that it had; its id is None while it does not exist."""
 
     job_id: str
     number: int
     owner: str
     collection: str
+    collection_id: str | None = None
+
+    @property
+    def place(self) -> tuple[str | None, str]:
+        """The id of the collection, and the name that it had."""
+        return self.collection_id, self.collection
 
 
 @dataclass(frozen=True, slots=True)

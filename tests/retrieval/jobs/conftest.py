@@ -10,6 +10,7 @@ from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.jobs.ingesting import JobWork
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
+from retrieval.jobs.uploads import Uploads
 from retrieval.reading import DocumentReader
 from retrieval.search.oracles.semantic import SemanticOracle
 from retrieval.text_collections import TextCollections
@@ -62,12 +63,11 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
     )
 
     def upload(*files, into=collection, owner="", **wanted):
-        with made.spool.begin() as arriving:
+        uploads = Uploads(made.jobs, made.spool, max_file_bytes=1 << 20, id_of=made.texts.id_of)
+        with uploads.begin(asker=Asker(owner)) as arriving:
             for name, content in files:
-                arriving.add(name, "", [content if isinstance(content, bytes) else content.encode()], max_bytes=1 << 20)
-            made.jobs.create(arriving.job_id, Wanted(into, **wanted), arriving.files, asker=Asker(owner))
-            arriving.keep()
-        return arriving.job_id
+                arriving.take(name, "", [content if isinstance(content, bytes) else content.encode()])
+            return arriving.finish(Wanted(into, **wanted), asker=Asker(owner)).job_id
 
     def run():
         """Work on what is due, and return the newest job."""

@@ -10,7 +10,6 @@ from retrieval.jobs.attached_files import AttachedFiles
 from retrieval.jobs.ingesting import StoppedError
 from schemas.access.owners import Asker
 from schemas.contracts.jobs import Attachment, JobNotFoundError, SpooledFile, Wanted
-from wrapper.writing import WriteOptions
 
 ANYBODY, NOBODY = Asker(), Asker("nobody", reach="nothing")
 
@@ -112,29 +111,13 @@ def test_a_later_collection_of_the_same_name_gets_nothing_nor_does_one_that_goes
     assert not attached.store.collections_named([attached.collection])
 
 
-@pytest.fixture
-def renamed(attached):
-    """`renamed()`: renames the collection, and gives its name to another one."""
-    new_name = f"{attached.collection}-renamed"
-
-    def rename():
-        if not attached.store.collections_named([new_name]):
-            attached.store.names.rename(attached.collection, new_name, WriteOptions())
-            attached.store.create_collection(attached.collection, {}, "cosine")
-        return new_name
-
-    yield rename
-    attached.store.delete_collection(new_name)
-
-
-@pytest.mark.parametrize("is_being_embedded", [False, True])
-def test_a_file_follows_its_collection_to_another_name(attached, renamed, is_being_embedded):
-    attached.attach(a="Some words.")
-    (attached.while_embedding if is_being_embedded else lambda do: do())(renamed)
-    [file] = attached.run().files
-    assert (file.status, file.code) == ("done", None)
-    assert (attached.store.collection(renamed()).count, count(attached)) == (1, 0)
-    assert is_being_embedded or attached.record.stored_chunks == [(renamed(), 1)]
+def test_files_of_a_collection_that_is_gone_are_forgotten(attached):
+    job_id, uploaded = attached.attach(a="Some words."), attached.upload(("b.md", "Other words."))
+    attached.files.forget_collection(attached.collection_id)
+    assert attached.unstored() == []
+    assert [each.job_id for each in attached.jobs.due()] == [uploaded]
+    with pytest.raises(JobNotFoundError):
+        attached.jobs.one(job_id, asker=ANYBODY)
 
 
 def test_where_a_disk_has_no_other_names_a_copy_is_taken(attached, tmp_path, monkeypatch):

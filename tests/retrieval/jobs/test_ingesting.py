@@ -7,6 +7,7 @@ import pytest
 
 from retrieval.documents.originals import Originals
 from retrieval.ingest import identity
+from retrieval.ingest.collection_writer import text_collection_metadata
 from retrieval.ingest.files import GivenFile, ingest_file
 from retrieval.ingest.profiles import chunking_of
 from retrieval.jobs import ingesting
@@ -23,6 +24,7 @@ from schemas.errors import (
 )
 from schemas.settings import RetrievalSettings
 from schemas.where import And, Equals
+from wrapper.writing import WriteOptions
 
 LONG = "\n\n".join(f"# Part {number}\n\n" + f"Words of part {number}. " * 30 for number in range(100))
 """A Markdown text of a hundred chunks: more than three batches."""
@@ -282,28 +284,46 @@ def test_originals_follow_their_documents_and_without_the_setting_an_earlier_one
 def test_a_file_that_is_gone_from_the_disk_has_failed(parts, name):
     job_id = parts.upload((name, "# Gone"), ("b.md", "# There"))
     parts.spool.path(job_id, 0).unlink()
-    job = parts.run()
-    assert [(each.status, each.message) for each in job.files] == [
-        ("failed", "cannot be read: No such file or directory"),
-        ("done", None),
-    ]
+    told = [("failed", "cannot be read: No such file or directory"), ("done", None)]
+    assert [(each.status, each.message) for each in parts.run().files] == told
 
 
-def test_a_collection_deleted_meanwhile_fails_one_file_and_is_made_again_for_the_next(parts, app):
-    store = app.extensions["rag.service"].store
+@pytest.mark.parametrize(("made_by", "stored"), [("an earlier job", 0), ("others", 1), ("the first file", 1)])
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_files_follow_their_collection_and_do_not_make_it_again_when_it_is_deleted(
+    parts, app, made_by, stored, is_deleted
+):
+    store, new_name = app.extensions["rag.service"].store, f"{parts.collection}-2"
 
-    def delete_once():
-        parts.while_embedding(lambda: None)
-        store.delete_collection(parts.collection)
+    def change():
+        if is_deleted:
+            store.delete_collection(parts.collection)
+        else:
+            store.names.rename(parts.collection, new_name, WriteOptions())
+            store.create_collection(parts.collection, {}, "cosine")
 
-    parts.ingest(("first.md", "# First"))
-    parts.upload(("a.md", "# Lost"), ("b.md", "# Kept"))
-    parts.while_embedding(delete_once)
-    job = parts.run()
-    assert [each.status for each in job.files][1:] == ["done"]
-    assert (job.files[0].status, job.files[0].code) in (("failed", "collection_not_found"), ("done", None))
-    stored = {each.name for each in job.files if each.status == "done"}
-    assert set(listed(parts)) == stored
+    if made_by == "an earlier job":
+        parts.ingest(("first.md", "# First"))
+    parts.upload(*((name, f"# Of {name}") for name in ("a.md", "b.md", "c.md")))
+    if made_by == "an earlier job":
+        change()
+    elif made_by == "the first file":
+        parts.record.stored = lambda job, chunks: job.files[0].name == "a.md" and change()
+    else:
+        parts.while_embedding(lambda: len(parts.batches) == 2 and change())
+    if made_by == "others":
+        store.create_collection(parts.collection, text_collection_metadata(parts.texts.embedding()), "cosine")
+    lost = [("failed", "collection_not_found")] * (3 - stored) if is_deleted else [("done", None)] * (3 - stored)
+    assert outcomes(parts.run()) == [("done", None)] * stored + lost
+    left = {} if is_deleted else {parts.collection: 0, new_name: 4 - stored}
+    assert {each.name: each.count for each in store.collections_named([parts.collection, new_name])} == left
+
+
+def test_a_file_makes_no_collection_where_another_one_of_its_job_made_it_and_it_has_gone(parts):
+    job_id = parts.upload(("a.md", "# Late"))
+    parts.while_embedding(lambda: parts.jobs.follow(job_id, "gone"))
+    assert outcomes(parts.run()) == [("failed", "collection_not_found")]
+    assert parts.texts.id_of(parts.collection) is None
 
 
 @pytest.mark.parametrize("earlier", [True, False])
@@ -440,3 +460,10 @@ def test_a_defect_fails_one_file_and_says_nothing_of_itself(parts):
     job = parts.run()
     assert outcomes(job) == [("failed", "internal_error"), ("done", None)]
     assert job.files[0].message == "Internal error"
+
+
+def test_documents_are_embedded_by_the_connection_of_their_collection_whatever_that_is_called_now(parts, app):
+    now = f"{parts.collection}-2"
+    app.extensions["rag.service"].store.create_collection(now, {"embedding_connection": "own"}, "cosine")
+    places = [(parts.texts.id_of(now), parts.collection), (None, parts.collection), ("gone", now), (None, now)]
+    assert list(parts.texts.connections_of(places).values()) == ["own", "default", "default", "own"]

@@ -35,7 +35,7 @@ def runner(parts):
     runner = JobRunner(
         *(parts.jobs, parts.spool, parts.work),
         calls=parts.calls,
-        connections_of=lambda names: {name: (name, str(name in parts.changed)) for name in names},
+        connections_of=lambda places: {each: (each[1], str(each[1] in parts.changed)) for each in places},
         reader=DocumentReader(),
         helpers=[SimpleNamespace(rest=lambda: None, close=lambda: None)],
         stopping=parts.stopping,
