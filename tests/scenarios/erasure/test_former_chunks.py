@@ -58,24 +58,6 @@ def test_a_document_keeps_its_original_when_only_its_former_chunks_match(app, cl
     assert files_with(app, other) == []
 
 
-def test_a_conversation_about_another_document_with_the_same_letterhead_stays(
-    app, client, collection, word, other, reembed
-):
-    letterhead = f"All that is told in this letter of {other} is told in confidence. " * 5
-    upload(client, collection, other, f"{letterhead}The plan of {word}.", **FIRST)
-    reembed()
-    upload(client, collection, other, "The plan is new.", **SECOND)
-    upload(client, collection, other, f"{letterhead}Another plan.", name="other.md", tag="second")
-    chat = {"useRag": True, "collections": [collection], "conversationId": f"{other}talk", "ragTopK": 1}
-    (source,) = client.post("/api/chat", json={**chat, "message": letterhead}).json["ragSources"]
-    assert letterhead[:200] in source["text"]
-
-    erase(client, collection=collection, where=OF_FIRST)
-
-    assert client.get(f"/api/chat/{other}talk").status_code == 200
-    assert files_with(app, word) == []
-
-
 def test_a_document_of_which_nothing_is_left_but_former_chunks_is_erased_as_a_whole(
     app, client, collection, word, reembed
 ):

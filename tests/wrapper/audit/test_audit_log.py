@@ -246,15 +246,6 @@ def test_reading_takes_bounded_memory_even_of_a_file_without_lines(folder, open_
     assert most < 1 << 20
 
 
-def test_a_clock_that_was_set_back_a_little_hides_nothing(folder, open_log, clock):
-    log = open_log()
-    for number, minutes in enumerate((0, 40, -50, 20)):
-        clock.now += timedelta(minutes=minutes)
-        log.append(event(number), checked=False)
-    found, _ = entries(folder, since=NOON + timedelta(minutes=5))
-    assert [each.event.count for each in found] == [3, 1]
-
-
 @pytest.mark.parametrize("line", [b"[]", b"1", b"{}", b'{"time":"2026-11-23","method":"GET","route":"/","status":200}'])
 def test_what_is_no_line_of_this_log_is_refused(line):
     assert isinstance(orjson.loads(line), dict | list | int)
