@@ -5,6 +5,7 @@ import ssl
 import pytest
 import trustme
 
+from providers.outbound.json_client import RetryPolicy
 from registry import trial_diagnosis
 from tests.registry.hostile import SECRET, failed_stage, response, try_out
 from tests.support.http_stub import running
@@ -113,7 +114,8 @@ PLAIN, SCORES = {"/plain/v1/embeddings": ONE_VECTOR}, {"/v1/rerank": TWO_SCORES}
         ("rerank", "tei", {"/rerank": TEI_SCORES}, "/rerank", "Leave the path out of the URL."),
     ],
 )
-def test_the_next_step_depends_on_what_answers_nearby(kind, provider, paths, path, next_step):
+def test_the_next_step_depends_on_what_answers_nearby(kind, provider, paths, path, next_step, monkeypatch):
+    monkeypatch.setattr(RetryPolicy, "wait_seconds", lambda self, attempt: 0.0)
     with knowing(paths) as server:
         said = told(try_out({"url": server.url + path, "api_key": KEY}, kind=kind, provider=provider))
     assert said.endswith(next_step)

@@ -14,7 +14,7 @@ from schemas.records import Since
 from schemas.storage.reembedding import EmbeddingModelDiffersError
 from tests.support.live import PATIENCE_SECONDS, eventually, no_thread_begins
 from wrapper.stores.following import Following
-from wrapper.web.lanes import FOLLOWERS, Lane
+from wrapper.web.lanes import FOLLOWERS, NOBODY, Lane, _Turn
 
 BOTH = [
     {"id": "a", "text": "one", "metadata": {"page": 1}, "embedding": [1, 0]},
@@ -179,7 +179,7 @@ def test_who_has_something_to_read_does_not_wait_for_those_who_have_not(client, 
         assert [orjson.loads(line).get("id") for line in answer.get_data().splitlines()] == ["a", "b", None]
         assert client.get(f"/collections/{name}/documents").status_code == 200
         for _ in range(app.extensions["rag.service"].settings.max_queue):
-            lanes._places[Lane.FOLLOWING]._waiting.append(threading.Event())
+            lanes._places[Lane.FOLLOWING]._waiting.append(_Turn(NOBODY))
         answer = client.get(f"/collections/{name}/changes", query_string={"since": 2, "wait": 60})
         assert (answer.status_code, answer.json["code"]) == (503, "busy")
         lanes._places[Lane.FOLLOWING]._waiting.clear()

@@ -215,6 +215,7 @@ class TestFailed(TypedDict):
     message: str
     errorType: ConnectionErrorType
     stages: list[TestStage]
+    warnings: NotRequired[list[str]]
 
 
 class TestPassed(TypedDict):
