@@ -144,9 +144,11 @@ def body(content: bytes | None = None) -> dict[str, Any]:
 
 
 def decoded(content: bytes) -> Any:
-    """Return the value of a body. Raises InvalidInputError when it is no JSON, or an exact one says something twice."""
+    """Return the value of a body. Raises InvalidInputError when it is no JSON, or an exact one, or that of a deletion,
+    says something twice."""
     route, value = declared(), decode_json(content)
-    if route is not None and isinstance(route.body, ExactBody) and content:
+    is_exact = request.method == "DELETE" or (route is not None and isinstance(route.body, ExactBody))
+    if is_exact and content:
         check_named_once(content)
     return value
 
@@ -269,7 +271,7 @@ def _check_end_of_path() -> None:
 
 def _refuse_body(route: Route) -> None:
     """Raise InvalidInputError for a body that says anything, where none is read: it might have been a limit."""
-    given = decode_json(read_body())
+    given = decoded(read_body())
     if isinstance(given, Mapping):
         given = {name: value for name, value in _beside_path(given, route.body_names).items() if value is not None}
         check_names(given, route.body_names, unknown())

@@ -234,6 +234,7 @@ def test_what_selects_or_saves_documents_is_read_whole_or_refused(client, name, 
         for method, path, body in (
             ("DELETE", "/documents", twice),
             ("PATCH", "/documents", twice),
+            ("DELETE", "", b'{"where": {"n": 2}, "where": null}'),
             ("PUT", "/documents/a?on_conflict=error", json.dumps(DOCUMENT)),
             ("POST", "/documents?replace_where=", json.dumps({"documents": [DOCUMENT]})),
             ("POST", "/copy", b'{"name": "other", "ids": ["a"]}'),
