@@ -14,12 +14,13 @@ class RagError(Exception):
     `message` is one sentence for people, `code` a stable slug for programs, and `details` locates the fault (`field`,
     `index`, `line`, `pointer`, `allowed`, …). `retry_after_seconds` is when the same request may succeed, None for what
     does not pass by itself. `summary` is the short word under `error` where a contract wants one there and the sentence
-    under `message`.
+    under `message`. `is_of_any_text` says that a service fails at a text as good as any, which need not be tried again.
     """
 
     code = "internal_error"
     summary: str | None = None
     retry_after_seconds: int | None = None
+    is_of_any_text = False
 
     def __init__(self, message: str, *, code: str | None = None, **details: Any) -> None:
         super().__init__(message)

@@ -29,6 +29,7 @@ from schemas.wire.chroma.records import (
     query_of,
     selection_of,
 )
+from schemas.wire.json_in import check_named_once
 from wrapper.scoped_store import ScopedStore
 from wrapper.stores.record_store import Reading
 from wrapper.web.audited import note_outcome
@@ -73,7 +74,9 @@ def update(tenant: str, database: str, collection_id: str) -> Response:
 @chroma_route(Lane.WRITE)
 def delete(tenant: str, database: str, collection_id: str) -> Response:
     content = read_body()
-    wanted = deletion_of(body_of(content))
+    body = body_of(content)
+    check_named_once(content)
+    wanted = deletion_of(body)
     where = wanted.where
     if where is None:
         collection_of(tenant, database, collection_id)

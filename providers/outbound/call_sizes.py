@@ -280,11 +280,12 @@ def by_halves(
         except FAILURES as error:
             if isinstance(failure, InvalidInputError) and "status" in failure.details:
                 raise ConfigurationError(failure.message, **failure.details) from failure
+            failure.is_of_any_text = True
             raise failure from error
 
     def fewer(part: Sequence[str], error: RagError) -> int:
         is_of_many = not isinstance(error, ConfigurationError) or isinstance(error, RefusedCallError)
-        if not is_of_many or error.details.get("error_type") == "rate_limit":
+        if not is_of_many or error.is_of_any_text or error.details.get("error_type") == "rate_limit":
             raise error
         place = error.details.get("index", 0 if len(part) == 1 else None)
         # Whoever names a text without having asked a service, or having others accepted, need not be doubted.

@@ -366,7 +366,7 @@ def _united(branches: list[Sql]) -> Sql:
 def _check_conditions(sql: Sql) -> None:
     """Raise TooComplexError for a statement with more than `MAX_CONDITIONS` that could not be joined to others."""
     if sum(map(sql.text.count, OF_CONDITIONS)) > MAX_CONDITIONS:
-        beside = "beside alternatives for one field, for ids and for texts"
+        beside = "beside values that are alternatives for one field, ids, and parts of texts to be found"
         raise TooComplexError(f"A filter has at most {MAX_CONDITIONS:,} conditions, {beside}", limit=MAX_CONDITIONS)
 
 

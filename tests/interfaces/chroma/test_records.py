@@ -18,6 +18,7 @@ def test_a_body_is_json_whatever_its_type_unless_a_page_of_another_site_sends_it
     for sign in ({"Origin": "https://elsewhere.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
         assert face.client.post(url, data=b'{"ids": ["a"]}', headers=headers | sign).status_code == 403
     assert face.get(filled)["ids"] == ["a", "b", "c"]
+    assert face.client.post(url, data=b'{"ids": ["a"], "ids": ["a", "b"]}', headers=headers).status_code == 400
     assert face.client.post(url, data=b'{"ids": ["a"]}', headers=headers).json == {"deleted": 1}
 
 

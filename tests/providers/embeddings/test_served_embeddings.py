@@ -50,7 +50,7 @@ def test_a_request_is_sent_three_times_while_it_fails_in_passing_or_as_often_as_
     server.requests.clear()
     server.script = failing * 9
     with pytest.raises(UnavailableError):
-        openai().embed(["hello"] * 20)
+        embed_or_name(lambda connection, some: connection.embed(some), openai(), ["hello"] * 20)
     assert [len(request.body["input"]) for request in server.requests] == [20, 20, 20, 1]
 
 
