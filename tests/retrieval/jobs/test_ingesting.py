@@ -423,7 +423,7 @@ def test_what_never_passes_has_failed_in_the_end_and_a_wrong_configuration_at_on
 ):
     monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (7, 8, 9))
     parts.upload(("a.md", "# A\n\nShort."))
-    embeds(parts, lambda texts: error)
+    embeds(parts, lambda texts: type(error)(error.message, **error.details))
     outcomes_of_tries = []
     for pause_seconds in (7, 8, 9, 10):
         file = parts.run().files[0]
