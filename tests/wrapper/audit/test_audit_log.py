@@ -13,13 +13,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schemas.access.credentials_in_text import MARGIN
 from schemas.errors import AuditUnwritableError
 from schemas.storage.audit import AuditEvent
 from tests.wrapper.audit.conftest import entries, event, lines_of
 from wrapper.audit.audit_log import AuditLog
 from wrapper.audit.file_names import files_in
-from wrapper.audit.lines import CUT, MAX_CHARACTERS, MAX_COLLECTION_CHARACTERS, MAX_LINE_BYTES, from_line, to_line
+from wrapper.audit.lines import MAX_CHARACTERS, MAX_LINE_BYTES, from_line, to_line
 
 
 def names(folder):
@@ -251,13 +250,3 @@ def test_what_is_no_line_of_this_log_is_refused(line):
     assert isinstance(orjson.loads(line), dict | list | int)
     with pytest.raises(ValueError):  # noqa: PT011
         from_line(line)
-
-
-def test_of_a_long_name_no_more_is_read_than_is_written_down():
-    read = []
-    long = AuditEvent("GET", "/", 404, collection="rw_aaaaaaaa_%" * 10_000)
-    line = to_line(long, NOON, lambda text: read.append(len(text)) or text)
-    assert max(read) <= MAX_COLLECTION_CHARACTERS + MARGIN + 1
-    collection = from_line(line).event.collection
-    assert len(collection) == MAX_COLLECTION_CHARACTERS
-    assert collection.endswith(CUT)
