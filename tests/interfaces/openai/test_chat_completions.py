@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
+from providers.outbound.json_client import JsonClient
 from retrieval.chat.answering import ChatUnavailableError
 from retrieval.search.engine import _failure
 from schemas import errors
@@ -196,8 +197,9 @@ def test_only_what_passes_within_a_minute_is_to_be_repeated():
 
 @pytest.mark.parametrize("path", ["/v1/vector_stores/{store}/search", "/dify/retrieval"])
 def test_what_a_search_without_embeddings_could_not_ask_is_told_and_what_it_could_not_at_all(
-    client, models_up, handbook, path
+    client, models_up, handbook, path, monkeypatch
 ):
+    monkeypatch.setattr(JsonClient, "_wait_seconds", lambda by, error, _: 0.0 if by._dialect.may_pass(error) else None)
     path, knowledge = path.format(store=handbook[0]), {"knowledge_id": handbook[0]} if "dify" in path else {}
     setting = "retrieval_setting" if knowledge else "ranking_options"
     body = {"query": f"backups {path}", **knowledge}
