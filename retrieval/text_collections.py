@@ -26,6 +26,7 @@ from retrieval.search.oracles.semantic import SemanticOracle
 from retrieval.search.relevance import CANDIDATES, with_relevance
 from schemas.access.turns import waiting_for
 from schemas.connections import CollectionInfo
+from schemas.contracts.jobs import Place
 from schemas.contracts.rule_documents import EmbeddingFailureError
 from schemas.contracts.search import OracleAnswer
 from schemas.errors import AccessError, CollectionNotFoundError, ConflictError, InvalidInputError, RagError
@@ -70,9 +71,9 @@ class TextCollections:
         found = [] if name is None else self.corpus.open().existing([name])
         return self._embedding_of(next(iter(found), None))
 
-    def connections_of(self, places: Collection[tuple[str | None, str]]) -> dict[tuple[str | None, str], str]:
-        """Return the id of the connection that embeds, or is to embed, the documents of each of these collections: (id,
-        or None for that which has the name now, and the name that it had). Raises what the store raises."""
+    def connections_of(self, places: Collection[Place]) -> dict[Place, str]:
+        """Return the id of the connection that embeds, or is to embed, the documents of each of these collections.
+        A place without an id is the collection that has the name now. Raises what the store raises."""
         corpus, usual = self.corpus.open(), self._embedding_connection
         existing = corpus.existing([name for _, name in places])
         found = {(each_id, each.name): each for each in existing for each_id in (None, each.id)}
@@ -81,7 +82,7 @@ class TextCollections:
             found |= {place: by_id[place[0]] for place in moved if place[0] in by_id}
         return {place: connection_of(found[place], usual) if place in found else usual for place in places}
 
-    def versions_of(self, places: Collection[tuple[str | None, str]]) -> dict[tuple[str | None, str], tuple[str, str]]:
+    def versions_of(self, places: Collection[Place]) -> dict[Place, tuple[str, str]]:
         """Return the same connections as they are now (`Connections.version`)."""
         by_place = self.connections_of(places)
         versions = {each: self._connections.version(each) for each in {*by_place.values()}}

@@ -105,13 +105,13 @@ def set_apart(said: Metadata, known: Metadata, more: Container[str] = ()) -> Met
     """Return what the service knows of a document, and what others say of it: a name of theirs that the service has
     too, or keeps for itself in `more`, or that no filter could name, goes below `attributes.`, where filters find
     it. So does one that such a name takes."""
-    places: dict[str, str] = {}
+    by_place: dict[str, str] = {}
     for name in sorted(said, key=len):  # a name is shorter than the one that it takes
         if name not in known or said[name] != known[name]:
-            is_taken = name in known or name in more or name in places or name.startswith(UNNAMEABLE)
-            places[ATTRIBUTES + name if is_taken else name] = name
-    names = {name: place for place, name in places.items()}
-    return {names[name]: value for name, value in said.items() if name in names} | known
+            is_taken = name in known or name in more or name in by_place or name.startswith(UNNAMEABLE)
+            by_place[ATTRIBUTES + name if is_taken else name] = name
+    place_of = {name: place for place, name in by_place.items()}
+    return {place_of[name]: value for name, value in said.items() if name in place_of} | known
 
 
 def check_reserved(given: Metadata, known: Metadata | None = None, *, field: str = "metadata") -> Metadata:

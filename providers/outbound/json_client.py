@@ -190,14 +190,14 @@ class JsonClient:
     ) -> Any:
         """Send `body` to a path below the URL and return the JSON of the answer. Raise what the dialect makes of
         failures. `at_last` may have the last attempt of several send another body."""
-        payload = None if body is None else orjson.dumps(body)
+        send = partial(self._accepted, method, path, params=params, headers=headers)
 
         def last(error: RagError) -> Callable[[], Answer] | None:
             other = at_last(error)
-            return None if other is None else partial(self._accepted, method, path, orjson.dumps(other), **options)
+            return None if other is None else partial(send, orjson.dumps(other))
 
-        options = {"params": params, "headers": headers}
-        return self._dialect.parsed(self._attempted(partial(self._accepted, method, path, payload, **options), last))
+        payload = None if body is None else orjson.dumps(body)
+        return self._dialect.parsed(self._attempted(partial(send, payload), last))
 
     def call_with_lines(
         self, method: str, path: str, lines: Iterable[bytes], *, params: dict[str, Any] | None = None

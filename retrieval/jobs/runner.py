@@ -21,7 +21,7 @@ from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading import DocumentReader
 from schemas.access.callers import SERVICE, acting_as
-from schemas.contracts.jobs import DueFile
+from schemas.contracts.jobs import DueFile, Place
 from schemas.errors import RagError
 
 log = structlog.get_logger(__name__)
@@ -49,7 +49,6 @@ Version = tuple[str, str]
 EVERYBODY: Version = ("", "")
 """Stands for all connections where a failure is none of the embedding."""
 
-Place = tuple[str | None, str]
 ConnectionsOf = Callable[[Collection[Place]], Mapping[Place, Version]]
 
 

@@ -26,6 +26,10 @@ INGEST = "ingest"
 """The kind of job that uploads make."""
 
 
+Place = tuple[str | None, str]
+"""The id of a collection, None while it does not exist, and the name that it had."""
+
+
 @dataclass(frozen=True, slots=True)
 class DueFile:
     """A file that may be worked on now: whose it is, its number in its job, and the collection that it goes into, by
@@ -38,8 +42,7 @@ class DueFile:
     collection_id: str | None = None
 
     @property
-    def place(self) -> tuple[str | None, str]:
-        """The id of the collection, and the name that it had."""
+    def place(self) -> Place:
         return self.collection_id, self.collection
 
 

@@ -40,13 +40,13 @@ OWN_TABLES = {
 """The columns of each of our tables."""
 OWN_TABLES["idempotency_keys"].add("answer")  # of earlier releases
 OWN_TABLES["part_versions"] = {"part", "version"}
-OF_ALL = {"part_versions", *tables.metadata.tables, *tables.postgres_metadata.tables}
+OF_EVERY_CATALOGUE = {"part_versions", *tables.metadata.tables, *tables.postgres_metadata.tables}
 """The tables that every catalogue on PostgreSQL has in this release."""
-NEEDED = OWN_TABLES.keys() | {index.name for table in tables.metadata.tables.values() for index in table.indexes}
+NAMES_MADE = OWN_TABLES.keys() | {index.name for table in tables.metadata.tables.values() for index in table.indexes}
 """The names that a new catalogue gives to what it makes."""
 CATALOGUE = {"schema_version", "counters", "outbox"}
 CREATES = re.compile(r"CREATE TABLE (\w+)")
-NAMES = {"sqlite": "SELECT name FROM sqlite_master", "postgresql": NAMES_TAKEN}
+NAMES_TAKEN_BY_DIALECT = {"sqlite": "SELECT name FROM sqlite_master", "postgresql": NAMES_TAKEN}
 """Return the names that no table made now may have."""
 
 
@@ -286,15 +286,15 @@ def migrate(connection: Connection) -> None:
     version = 0
     if names >= CATALOGUE:
         version = connection.execute(text("SELECT max(version) FROM schema_version")).scalar() or 0
-    elif taken := _names(connection) & NEEDED:
-        _check_whole(connection, names, OF_ALL)
+    elif taken := _names(connection) & NAMES_MADE:
+        _check_whole(connection, names, OF_EVERY_CATALOGUE)
         raise others_tables(taken)
     if version > len(STEPS):
         raise ConfigurationError(
             f"The catalogue has schema version {version}, this release knows {len(STEPS)}: use the newer release",
             version=version,
         )
-    _check_whole(connection, names, OF_ALL)
+    _check_whole(connection, names, OF_EVERY_CATALOGUE)
     if version < len(STEPS):
         _check_tables(connection, names)
     if "schema_version" not in names:
@@ -333,7 +333,7 @@ def _is_ours(inspector: Inspector, name: str, schema: str | None = None) -> bool
 
 
 def _names(connection: Connection) -> set[str]:
-    return set(connection.exec_driver_sql(NAMES[connection.dialect.name]).scalars())
+    return set(connection.exec_driver_sql(NAMES_TAKEN_BY_DIALECT[connection.dialect.name]).scalars())
 
 
 def migrate_part(connection: Connection, part: str, steps: Sequence[Sequence[str]]) -> None:
