@@ -9,6 +9,7 @@ import regex
 
 _LONGEST = 64
 """Clusters are known up to this many characters; longer ones exist only on purpose, and may be cut."""
+_BLOCK = 256
 # Only at such places may a cluster go on: before a character that joins the one before it, or after one that joins.
 _MAY_GO_ON = regex.compile(
     r"[\p{GCB=EX}\p{GCB=ZWJ}\p{GCB=SM}\p{GCB=V}\p{GCB=T}\p{GCB=RI}\n]"
@@ -24,19 +25,24 @@ class Graphemes:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._starts: list[int] = []
+        self._known = range(0)
+        """The places whose clusters `_starts` has: those asked for next are mostly close behind the last one."""
 
     def begin_at(self, place: int) -> bool:
         return self.start(place) == place
 
     def start(self, place: int) -> int:
         """Return the start of the grapheme cluster that goes on at `place`, `place` itself when none does."""
-        text = self._text
-        if not 0 < place < len(text) or not _MAY_GO_ON.match(text, place):
+        if not 0 < place < len(self._text) or not _MAY_GO_ON.match(self._text, place):
             return place
-        start = self._certain_start(max(place - _LONGEST, 0))
-        around = text[start : place + _LONGEST]  # in a longer text a match looks back, and far at flags
-        clusters = (match.span() for match in _CLUSTER.finditer(around))
-        return start + next(begin for begin, end in clusters if end > place - start)
+        if place not in self._known:
+            first = self._certain_start(max(place - _LONGEST, 0))
+            self._known = range(place, place + _BLOCK)
+            # In a longer text a match looks back, and far at flags.
+            around = self._text[first : place + _BLOCK + _LONGEST]
+            self._starts = [first + match.start() for match in _CLUSTER.finditer(around)]
+        return self._starts[bisect_right(self._starts, place) - 1]
 
     def _certain_start(self, place: int) -> int:
         """Return the place, or the one before it when it is between the two letters of a flag."""

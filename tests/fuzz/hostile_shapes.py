@@ -109,7 +109,7 @@ MARKDOWN = {
     "one word": lambda n: "a" * n,
     "tags": lambda n: "<a " * (n // 3),
     "entities": lambda n: "&" * n,
-    "combining marks": lambda n: "a" + "\u0301" * n,
+    "combining marks": lambda n: "a" + "\u0301" * (n // 2),
     "letters that become eighteen": lambda n: "\ufdfa" * (n // 3),
     "ideographs": lambda n: "漢字" * (n // 6),
     "Thai": lambda n: "ก" * (n // 3),

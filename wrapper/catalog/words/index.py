@@ -181,8 +181,8 @@ def segment_of(rows: Sequence[WordRow], stemmer: Stemmer, give_way: GiveWay = go
     lengths = []
     for row in rows:
         give_way()
-        fields = [split(text) for text in (row.heading, row.text, row.tags)]
-        fields.append(split(identifier_words(normalized(f"{row.heading}\n{row.text}"))))
+        heading, text = normalized(row.heading), normalized(row.text)
+        fields = [split(each) for each in (heading, text, row.tags, identifier_words(f"{heading}\n{text}"))]
         lengths.append([len(field) for field in fields])
         for field in fields:
             words += field
