@@ -187,6 +187,14 @@ class Include(Names):
         return names
 
 
+def check_either(ids: Any, where: Where | None) -> None:
+    """Raise ValidationError for both of them, for neither, and for a value that is no list of ids."""
+    if (ids is None) == (where is None):
+        raise ValidationError("either ids or where is required" if ids is None else "must come without where", "ids")
+    if ids is not None:
+        check_ids(ids)
+
+
 def check_ids(ids: Any) -> list[str]:
     """Return `ids` when it is a list of at most `MAX_IDS` non-empty strings.
 

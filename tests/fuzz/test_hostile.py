@@ -128,6 +128,10 @@ class Attacked:
             ticks += int(fields[11]) + int(fields[12])
         return ticks / TICKS
 
+    def memory(self) -> str:
+        """Return what each worker had before, and has now."""
+        return str([f"{self.before_mb[pid]:.0f} MB, {resident_mb(pid):.0f} MB now" for pid in self.pids])
+
     def grown_mb(self) -> float:
         """Return the growth of the worker that has grown most."""
         return max(resident_mb(pid) - self.before_mb[pid] for pid in self.pids)
@@ -155,9 +159,11 @@ def attacked(tmp_path_factory, processes) -> Iterator[Attacked]:
         attacked = Attacked(service, probe, pids, {pid: resident_mb(pid) for pid in pids})
         yield attacked
         print(f"\n{attacked.sent} requests; refused for now (503): {dict(attacked.busy)}; slowest: {attacked.slowest}")
-        shown = [f"{attacked.before_mb[pid]:.0f} MB, {resident_mb(pid):.0f} MB now" for pid in pids]
-        print(f"memory of the workers: {shown}")
-        eventually(lambda: attacked.grown_mb() < GROWN_MB, complaint=lambda: str(shown))
+        print(f"memory of the workers: {attacked.memory()}; of it what is stored goes now")
+        with service.session() as session:
+            for collection in session.get(f"{service.url}/collections?limit=1000").json()["collections"]:
+                assert session.delete(f"{service.url}/collections/{collection['name']}").status_code == 200
+        eventually(lambda: attacked.grown_mb() < GROWN_MB, complaint=attacked.memory)
 
 
 @pytest.mark.timeout(1_800)

@@ -30,6 +30,7 @@ from schemas.wire.fields import (
     Text,
     TruthText,
     Uri,
+    check_either,
     check_ids,
 )
 
@@ -150,14 +151,9 @@ class Deletion(ExactBody):
 
     @post_load
     def _one_of(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
-        if (loaded["ids"] is None) == (loaded["where"] is None):
-            raise ValidationError(
-                "either ids or where is required" if loaded["ids"] is None else "must come without where", "ids"
-            )
+        check_either(loaded["ids"], loaded["where"])
         if loaded["where"] == EVERYTHING:
             raise ValidationError("an empty filter would delete everything: use DELETE …/documents/all", "where")
-        if loaded["ids"] is not None:
-            check_ids(loaded["ids"])
         return loaded
 
 

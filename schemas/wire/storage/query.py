@@ -14,7 +14,19 @@ from schemas.records import Collection, Facet, Gathered, GatherSpec, Group, Matc
 from schemas.where import EVERYTHING
 from schemas.wire.body import Body, load
 from schemas.wire.checked_fields import Flag
-from schemas.wire.fields import Count, Embedding, Filter, FilterText, Include, Names, Number, Ordering, Text, check_ids
+from schemas.wire.fields import (
+    Count,
+    Embedding,
+    Filter,
+    FilterText,
+    Include,
+    Names,
+    Number,
+    Ordering,
+    Text,
+    check_either,
+    check_ids,
+)
 from schemas.wire.storage.document import document_answer
 
 DEFAULT_FACET_VALUES = 100
@@ -124,12 +136,7 @@ class GatherRequest(_Rule):
 
     @post_load
     def _one_of(self, loaded: dict[str, Any], **_: Any) -> dict[str, Any]:
-        if (loaded["ids"] is None) == (loaded["where"] is None):
-            raise ValidationError(
-                "either ids or where is required" if loaded["ids"] is None else "must come without where", "ids"
-            )
-        if loaded["ids"] is not None:
-            check_ids(loaded["ids"])
+        check_either(loaded["ids"], loaded["where"])
         return {"ids": loaded.pop("ids"), "where": loaded.pop("where"), "spec": GatherSpec(**loaded)}
 
 
