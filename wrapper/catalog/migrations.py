@@ -7,25 +7,18 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import Column, Connection, Inspector, inspect, text
+from sqlalchemy import Column, Connection, inspect, text
 
 from schemas.errors import ConfigurationError
 from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT
 from schemas.sealed_cursors import new_key
 from schemas.storage.engine_records import FULL
 from wrapper.catalog import tables
-from wrapper.catalog.postgres.own_tables import (
-    HAS_WORD_RULES,
-    NAMES_TAKEN,
-    OF_PARTS,
-    left_elsewhere,
-    moved_in_part,
-    others_tables,
-)
+from wrapper.catalog.postgres.own_tables import HAS_WORD_RULES, NAMES_TAKEN, others_tables
 from wrapper.catalog.texts.signatures import COLUMNS, signature
 from wrapper.catalog.words.old_tables import drop_old_tables
 
@@ -39,12 +32,12 @@ OWN_TABLES = {
 }
 """The columns of each of our tables."""
 OWN_TABLES["idempotency_keys"].add("answer")  # of earlier releases
-OWN_TABLES["part_versions"] = {"part", "version"}
-OF_EVERY_CATALOGUE = {"part_versions", *tables.metadata.tables, *tables.postgres_metadata.tables}
-"""The tables that every catalogue on PostgreSQL has in this release."""
 NAMES_MADE = OWN_TABLES.keys() | {index.name for table in tables.metadata.tables.values() for index in table.indexes}
 """The names that a new catalogue gives to what it makes."""
 CATALOGUE = {"schema_version", "counters", "outbox"}
+"""The tables by which a catalogue is recognised."""
+OF_EVERY_CATALOGUE = CATALOGUE | {"collections", "documents", "embeddings", "document_fields", "idempotency_keys"}
+"""The tables that every release has made."""
 CREATES = re.compile(r"CREATE TABLE (\w+)")
 NAMES_TAKEN_BY_DIALECT = {"sqlite": "SELECT name FROM sqlite_master", "postgresql": NAMES_TAKEN}
 """Return the names that no table made now may have."""
@@ -287,14 +280,14 @@ def migrate(connection: Connection) -> None:
     if names >= CATALOGUE:
         version = connection.execute(text("SELECT max(version) FROM schema_version")).scalar() or 0
     elif taken := _names(connection) & NAMES_MADE:
-        _check_whole(connection, names, OF_EVERY_CATALOGUE)
         raise others_tables(taken)
     if version > len(STEPS):
         raise ConfigurationError(
             f"The catalogue has schema version {version}, this release knows {len(STEPS)}: use the newer release",
             version=version,
         )
-    _check_whole(connection, names, OF_EVERY_CATALOGUE)
+    if names >= CATALOGUE:
+        _check_whole(names, OF_EVERY_CATALOGUE.union(tables.metadata.tables if version == len(STEPS) else ()))
     if version < len(STEPS):
         _check_tables(connection, names)
     if "schema_version" not in names:
@@ -307,29 +300,22 @@ def migrate(connection: Connection) -> None:
 def _check_tables(connection: Connection, names: Collection[str]) -> None:
     """Raise ConfigurationError where a step would take a table of another program for ours, for it has our name."""
     inspector = inspect(connection)
+
+    def columns(table: str) -> set[str]:
+        return {each["name"] for each in inspector.get_columns(table)}
+
     there = OWN_TABLES.keys() & _names(connection)
-    if taken := [name for name in there if name not in names or not _is_ours(inspector, name)]:
+    if taken := [name for name in there if name not in names or not columns(name) <= OWN_TABLES[name]]:
         raise others_tables(taken)
 
 
-def _check_whole(connection: Connection, names: Collection[str], needed: Collection[str]) -> None:
-    """Raise ConfigurationError where needed tables are not among the `names`, and were left in another schema."""
-    missing = set(needed).difference(names)
-    if connection.dialect.name == "sqlite" or not missing:
-        return
-    inspector = inspect(connection)
-
-    def rows(statement: str) -> Sequence[Sequence[Any]]:
-        return connection.exec_driver_sql(statement).fetchall()
-
-    left = [(schema, name) for schema, name in left_elsewhere(rows, missing) if _is_ours(inspector, name, schema)]
-    if left:
-        raise moved_in_part(rows, left)
-
-
-def _is_ours(inspector: Inspector, name: str, schema: str | None = None) -> bool:
-    columns = {each["name"] for each in inspector.get_columns(name, schema)}
-    return columns <= OWN_TABLES.get(name, columns)
+def _check_whole(names: Collection[str], needed: Iterable[str]) -> None:
+    """Raise ConfigurationError where needed tables of a catalogue are not among the `names`."""
+    if missing := sorted(set(needed).difference(names)):
+        raise ConfigurationError(
+            f"The catalogue is not whole, it lacks tables: {', '.join(missing)}. If it was moved, move all of it; "
+            "otherwise restore a backup"
+        )
 
 
 def _names(connection: Connection) -> set[str]:
@@ -353,14 +339,14 @@ def migrate_part(connection: Connection, part: str, steps: Sequence[Sequence[str
             version=version,
         )
     if version == len(steps):
-        if part in OF_PARTS:
-            _check_whole(connection, inspect(connection).get_table_names(), OF_PARTS[part])
+        created = {made[1] for step in steps for made in map(CREATES.match, step) if made is not None}
+        _check_whole(_names(connection), created)
         return  # without a write: a full disk has no room for one
     for step in steps[version:]:
         for statement in step:
-            created = CREATES.match(statement)
-            if created is not None and created[1] in _names(connection):
-                raise others_tables([created[1]])
+            made = CREATES.match(statement)
+            if made is not None and made[1] in _names(connection):
+                raise others_tables([made[1]])
             connection.exec_driver_sql(statement.format(**types))
     connection.execute(text("DELETE FROM part_versions WHERE part = :part"), {"part": part})
     connection.execute(

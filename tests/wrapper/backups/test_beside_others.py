@@ -82,6 +82,7 @@ def test_backups_restores_erasures_and_migrations_leave_others_tables_as_they_ar
     place = shared.place
     if schema == OLD:
         shared.with_settings(catalog_url=f"{place.settings.catalog_url}?options=-csearch_path%3Dpublic").fill(["a"])
+    shared.run("CREATE SCHEMA app; CREATE TABLE app.tenants (name TEXT PRIMARY KEY)")  # with columns of ours alone
     theirs = shared.add_theirs(THEIRS[schema])
     before = theirs()
     place.fill(["b", "c"])
@@ -110,6 +111,7 @@ def test_backups_restores_erasures_and_migrations_leave_others_tables_as_they_ar
                 StoredKeys(catalog)
     assert place.rows()[0] == rows[0]
     assert theirs() == before
+    assert shared.run("SELECT * FROM app.tenants") == []
 
 
 def test_catalogues_in_two_schemas_of_a_database_do_not_wait_for_one_another(shared):
@@ -165,11 +167,12 @@ def test_no_service_begins_empty_in_the_schema_it_is_told_of_beside_a_catalogue(
         connection.execute(refused.value.message.partition(" run: ")[2])
         check_access(told.settings)
         assert told.rows() == rows
-        for table in ("collections", "outbox", "part_versions", "erasure_marks"):
+        for table in ("collections", "aliases", "outbox", "part_versions", "erasure_marks"):
             connection.execute(f"ALTER TABLE {schema}.{table} SET SCHEMA public")
-            with pytest.raises(ConfigurationError, match=f"in part: its tables public.{table} are not") as refused:
+            with pytest.raises(ConfigurationError, match="moved, move all of it") as refused:
                 told.rows()
-            connection.execute(refused.value.message.partition(" Run: ")[2])
+            assert (f"lacks tables: {table}." in refused.value.message) == (table not in ("outbox", "part_versions"))
+            connection.execute(f"ALTER TABLE public.{table} SET SCHEMA {schema}")
             assert told.rows() == rows
 
 

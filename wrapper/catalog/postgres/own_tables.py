@@ -97,42 +97,15 @@ def size_bytes(rows: Rows) -> int:
 def moves(rows: Rows, there: str) -> list[str]:
     """Return the statements that move the catalogue in the first schema of the search path to another schema."""
     [[here, there]] = rows(f"SELECT quote_ident(current_schema()), quote_ident({_quoted([there])})")
-    statements = [_move("TABLE", here, name, there) for name in own_tables(rows)]
+    ours = [("TABLE", name) for name in own_tables(rows)]
     if rows(HAS_WORD_RULES):
-        rules = (("CONFIGURATION", "rag_words"), ("DICTIONARY", "rag_english"))
-        statements += [_move(f"TEXT SEARCH {kind}", here, name, there) for kind, name in rules]
-    return statements
-
-
-def left_elsewhere(rows: Rows, names: Iterable[str]) -> list[tuple[str, str]]:
-    """Return (schema, name) of the tables of these names in schemas that have no catalogue, but for the first one of
-    the search path."""
-    found = rows(
-        "SELECT nspname, relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace WHERE relkind = 'r' "
-        f"AND n.oid <> current_schema()::regnamespace AND relname IN ({_quoted(names)}) ORDER BY 1, 2"
-    )
-    without = {schema for schema, _ in found if not rows(IS_CATALOGUE.format(schema=_quoted([schema])))[0][0]}
-    return [(schema, name) for schema, name in found if schema in without]
-
-
-def moved_in_part(rows: Rows, left: Sequence[tuple[str, str]]) -> ConfigurationError:
-    [[there, quoted]] = rows("SELECT current_schema(), quote_ident(current_schema())")
-    here = {schema: rows(f"SELECT quote_ident({_quoted([schema])})")[0][0] for schema, _ in left}
-    statements = [_move("TABLE", here[schema], name, quoted) for schema, name in left]
-    return ConfigurationError(
-        f"The catalogue in the schema '{there}' was moved in part: its tables "
-        f"{', '.join(f'{schema}.{name}' for schema, name in left)} are not there. Run: {as_one(statements)}",
-        field="RAG_CATALOG_SCHEMA",
-    )
+        ours += [("TEXT SEARCH CONFIGURATION", "rag_words"), ("TEXT SEARCH DICTIONARY", "rag_english")]
+    return [f"ALTER {kind} {here}.{name} SET SCHEMA {there}" for kind, name in ours]
 
 
 def as_one(statements: Iterable[str]) -> str:
     """Return statements as a text to run, which takes effect as a whole."""
     return " ".join(f"{each};" for each in ("BEGIN", *statements, "COMMIT"))
-
-
-def _move(kind: str, here: str, name: str, there: str) -> str:
-    return f"ALTER {kind} {here}.{name} SET SCHEMA {there}"
 
 
 def _quoted(texts: Iterable[str]) -> str:
@@ -141,4 +114,7 @@ def _quoted(texts: Iterable[str]) -> str:
 
 def others_tables(names: Iterable[str]) -> ConfigurationError:
     what = "tables, or views, types or the like, of another program"
-    return ConfigurationError(f"The catalogue's database has {what}: {', '.join(sorted(names))}")
+    return ConfigurationError(
+        f"The catalogue's database has {what}: {', '.join(sorted(names))}. If they are of a catalogue that was moved, "
+        "move all of it"
+    )
