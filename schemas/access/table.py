@@ -59,6 +59,11 @@ class Access:
     names: Names = Names.NOWHERE
     also: tuple[Scope, str] | None = None
 
+    @property
+    def is_administration(self) -> bool:
+        """Whether an administrator alone may have all of it done."""
+        return self.needs is ADMIN or (self.also is not None and self.also[0] is ADMIN)
+
 
 _DOCUMENTS = "/collections/{name}/documents"
 _CONNECTIONS = "/api/connections"

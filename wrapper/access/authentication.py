@@ -54,12 +54,12 @@ class KeyMemory:
 
     def has_any(self) -> bool:
         """Return whether there was ever a key."""
-        self._refresh()
+        self.refresh()
         return self._any
 
     def find(self, key_id: str) -> tuple[ApiKey, bytes, Caller] | None:
         """Return (a key, the digest of its text, whom it stands for), None when there is none of that id."""
-        self._refresh()
+        self.refresh()
         with self._lock:
             if key_id in self._known:
                 return self._known[key_id]
@@ -71,19 +71,20 @@ class KeyMemory:
                 self._known[key_id] = found
         return found
 
-    def _refresh(self) -> None:
+    def refresh(self, *, at_once: bool = False) -> None:
+        """Ask whether what is known still holds, `at_once` or when it is not fresh."""
         age = self._clock() - self._checked_at
-        if age < FRESH_SECONDS or not self._asking.acquire(blocking=age >= STALE_SECONDS):
+        if (not at_once and age < FRESH_SECONDS) or not self._asking.acquire(blocking=at_once or age >= STALE_SECONDS):
             return
         try:
             began = self._clock()
-            if began - self._checked_at < FRESH_SECONDS:
+            if not at_once and began - self._checked_at < FRESH_SECONDS:
                 return  # another thread has just asked
             try:
                 number, self._any = self._stored.state()
             except RagError:
                 # Without the catalogue nothing can be read with a key that has ended meanwhile.
-                if age > MOST_SECONDS_WITHOUT_CATALOGUE:
+                if at_once or age > MOST_SECONDS_WITHOUT_CATALOGUE:
                     raise
                 return
             with self._lock:
@@ -195,11 +196,17 @@ class Authentication:
             self._check(key)
         raise UnauthorizedError(f"The API key rw_{first_id} is unknown")
 
-    def still(self, caller: Caller, view: str = "") -> Caller:
-        """Return a caller who was let in with `view` in the header `RAG-Within`, with the limits of now.
+    def still(self, caller: Caller, view: str = "", *, at_once: bool = False) -> Caller:
+        """Return a caller who was let in with `view` in the header `RAG-Within`, with the limits of now; `at_once` by
+        what the catalogue says, not by what this process knows.
 
-        Raises UnauthorizedError when their key or token has ended since, or the key has other rights by now.
+        Raises UnauthorizedError when their key or token has ended since, the key has other rights by now, or they have
+        none and, `at_once`, one is needed by now.
         """
+        if at_once:
+            self._memory.refresh(at_once=True)
+            if caller.kind is Kind.OPEN and not self.is_open():
+                raise UnauthorizedError(MISSING, code="key_missing")
         if caller.kind is Kind.KEY:
             # Who asks an open service within a view has no key that could end.
             if (found := self._memory.find(caller.id)) is not None:

@@ -10,7 +10,7 @@ from typing import Any, overload
 import orjson
 
 from schemas.access.api_keys import ApiKey, Grant, KeyNotFoundError, digest_of, new_id, new_text
-from schemas.access.callers import Limits, Scope
+from schemas.access.callers import Limits, Scope, check_acting
 from schemas.errors import ConflictError, DiskFloorError, InvalidInputError
 from schemas.shared_database import Database, Transaction, of_fields
 
@@ -72,6 +72,7 @@ class StoredKeys:
         _check_lies_ahead(expires_at, now)
 
         def operation(transaction: Transaction) -> tuple[ApiKey, str]:
+            check_acting()
             if keeps_admin and not transaction.rows("SELECT 1 FROM api_keys LIMIT 1"):
                 _check_first(grant, expires_at)
             return self._add(transaction, name, grant, None, now, expires_at)
@@ -87,6 +88,7 @@ class StoredKeys:
         now = self._clock()
 
         def operation(transaction: Transaction) -> tuple[ApiKey, str]:
+            check_acting()
             before = _one(transaction, key_id)
             if before.has_ended(now):
                 raise ConflictError(f"API key '{key_id}' has ended", code="api_key_ended", id=key_id)
@@ -114,6 +116,7 @@ class StoredKeys:
         now = self._clock()
 
         def operation(transaction: Transaction) -> ApiKey:
+            check_acting()
             before = _one(transaction, key_id)
             until = _administered_until(transaction, now)
             after = change(before)
@@ -143,6 +146,7 @@ class StoredKeys:
         now = self._clock()
 
         def operation(transaction: Transaction) -> ApiKey:
+            check_acting()
             _one(transaction, key_id)
             until = _administered_until(transaction, now)
             ended = "UPDATE api_keys SET revoked_at_ms = ? WHERE id = ? AND revoked_at_ms IS NULL"

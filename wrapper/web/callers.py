@@ -10,9 +10,9 @@ from typing import cast
 import structlog
 from flask import Response, current_app, request
 
-from schemas.access.callers import NO_LIMITS, Caller, Scope, Still, acting_as
+from schemas.access.callers import NO_LIMITS, Caller, Scope, Still, acting_as, check_acting
 from schemas.access.narrowing import HEADER
-from schemas.access.table import Door
+from schemas.access.table import Access, Door
 from schemas.errors import (
     InvalidInputError,
     RagError,
@@ -80,16 +80,15 @@ def admit() -> None:
     request.environ[STOP_ACTING] = _entered(caller, _still(caller))
     if isinstance(needs, Scope):
         require(needs)
+    if needs is Scope.ADMIN:
+        check_acting()
 
 
 def needed() -> Scope | Door:
     """Return what this request's route asks of its caller; a path that is none, and a question for its methods, is
     anybody's."""
-    rule = request.url_rule
-    if rule is None or request.method == "OPTIONS":
-        return Door.PUBLIC
-    table: RouteTable = current_app.extensions["rag.routes"]
-    return table.access(rule.rule, request.method).needs
+    row = _row()
+    return Door.PUBLIC if row is None else row.needs
 
 
 def dismiss() -> None:
@@ -200,13 +199,24 @@ def _count(caller: Caller) -> None:
         raise admission.refusal
 
 
+def _row() -> Access | None:
+    rule = request.url_rule
+    if rule is None or request.method == "OPTIONS":
+        return None
+    table: RouteTable = current_app.extensions["rag.routes"]
+    return table.access(rule.rule, request.method)
+
+
 def _header(name: str) -> str:
     return request.headers.get(name, "")
 
 
 def _still(asking: Caller) -> Still:
     """Return what tells whether the caller of this request may go on, also after it has ended as far as Flask knows."""
-    return partial(authentication().still, asking, _header(HEADER))
+    # A key that has ended must not live on in one that it makes, nor delete what nobody gets back.
+    row = _row()
+    at_once = row is not None and row.is_administration and request.method not in ("GET", "HEAD")
+    return partial(authentication().still, asking, _header(HEADER), at_once=at_once)
 
 
 def _for(asking: Caller, content: Iterator[bytes], still: Still) -> Iterator[bytes]:

@@ -172,7 +172,7 @@ def rotate(key_id: str, grace: str, data_dir: Path | None, as_json: bool) -> Non
 @config_option
 @_as_json
 def revoke(key_id: str, data_dir: Path | None, as_json: bool) -> None:
-    """End a key at once. It stays in the list.
+    """End a key. It stays in the list. A running service refuses it within two seconds, and to administer at once.
 
     A key is revoked also when that cannot be recorded in the audit log, which then is a warning.
     """

@@ -4,12 +4,14 @@ not read. A key may end or stay while a request is sent with it, and while that 
 
 import io
 import json
+import re
 import uuid
 
 import orjson
 import pytest
 
 from schemas.access.callers import Scope
+from schemas.access.table import ROUTES
 from tests.access.faults import all_faults
 from tests.interfaces.access.conftest import Asking, code_of, rows_of
 from tests.support.apps import HeldBody
@@ -247,3 +249,15 @@ def test_a_request_whose_key_ends_while_it_waits_for_its_turn_is_refused(clocked
     monkeypatch.setattr(lanes, "enter", lambda *asked: (reading.end(), enter(*asked))[1])
     answer = reading.client.get("/collections/docs/documents", headers=reading.headers)
     assert (answer.status_code, answer.json["code"]) == (401, "key_revoked")
+
+
+def test_what_administrators_alone_write_is_refused_at_once_when_their_key_has_ended(clocked):
+    asking, app = Asking(clocked, Scope.ADMIN), clocked.app
+    assert asking.client.get("/api/keys", headers=asking.headers).status_code == 200
+    app.extensions["rag.access"].stored.revoke(asking.key.id)
+    assert asking.client.get("/api/me", headers=asking.headers).status_code == 200  # as far as this process knows
+    for route, access in ROUTES.items():
+        method, path = route.split(" ")
+        if access.is_administration and method != "GET":
+            answer = asking.client.open(re.sub("{.*?}", "x", path), method=method, headers=asking.headers)
+            assert (route, answer.status_code, answer.json["code"]) == (route, 401, "key_revoked")

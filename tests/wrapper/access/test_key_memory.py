@@ -4,14 +4,14 @@ catalogue is slow or away."""
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import pytest
 
 from schemas.access.api_keys import Grant
 from schemas.access.callers import ANYBODY, Scope
-from schemas.errors import UnavailableError
+from schemas.errors import UnauthorizedError, UnavailableError
 from schemas.settings import AccessSettings
 from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.access.authentication import FRESH_SECONDS, STALE_SECONDS, Authentication, KeyMemory
@@ -149,6 +149,8 @@ def test_the_first_key_counts_at_once_for_whoever_carries_it(stored, clock, acce
     carried = {"Authorization": f"Bearer {text}"}
     told = [authentication.caller_of(lambda name, sent=sent: sent.get(name, "")) for sent in ({}, carried)]
     assert told == [ANYBODY, ANYBODY if access else key.caller()]
+    with nullcontext() if access else pytest.raises(UnauthorizedError, match="needs an API key"):
+        assert authentication.still(ANYBODY, at_once=True) is ANYBODY
 
 
 @pytest.mark.parametrize("sent", ["rw_ab12cd34_" + "s" * 43, "of-another-service", ""])

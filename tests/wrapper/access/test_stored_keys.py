@@ -5,11 +5,12 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
 from schemas.access.api_keys import Grant
-from schemas.access.callers import Scope
+from schemas.access.callers import Scope, acting_as
 from schemas.errors import ConflictError, DiskFloorError, InvalidInputError, UnauthorizedError, UnavailableError
 from schemas.settings import AccessSettings
 from tests.wrapper.access.conftest import at, on_both
@@ -99,6 +100,24 @@ def test_of_administrators_who_end_each_other_at_once_one_stays(stored, clock, c
     last = stored.one(refused.details["id"])
     assert (refused.code, last in keys) == ("last_administrator", True)
     assert stored.change(last.id, lambda key: replace(key, name="other"), keeps_admin=True).name == "other"
+
+
+@on_both()
+def test_no_key_is_made_or_changed_for_one_that_ended_meanwhile(stored):
+    (key, text), access = stored.create("ends", ADMIN), Authentication(AccessSettings("keys"), "127.0.0.1", stored)
+    still = partial(access.still, access.caller_with(text), at_once=True)
+    assert still() == key.caller()
+    stored.revoke(key.id)
+    before = stored.all()
+    for change in (
+        lambda: stored.create("new", ADMIN),
+        lambda: stored.rotate(key.id, grace=DAY),
+        lambda: stored.change(key.id, lambda before: replace(before, name="new")),
+        lambda: stored.revoke(key.id),
+    ):
+        with acting_as(key.caller(), still), pytest.raises(UnauthorizedError, match="was revoked"):
+            change()
+    assert stored.all() == before
 
 
 def test_an_end_that_is_over_is_refused_and_an_old_one_may_stay(stored, clock):
