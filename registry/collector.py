@@ -27,7 +27,7 @@ from registry.connections import Connections
 from registry.embedding.queries import QueryEmbedding, QueryEmbeddings
 from registry.embedding.searching import search_by
 from registry.topics.query_text import choose_query_text
-from schemas.access.callers import carried, current
+from schemas.access.callers import current
 from schemas.access.turns import waiting_for
 from schemas.connections import CollectionInfo
 from schemas.contracts.collect import (
@@ -178,7 +178,7 @@ class Collector:
             return found, round((self._clock() - began) * 1e3, 2)
 
         # It is begun by the thread that has finished the last of both, which works for nobody by then.
-        searched = carried(search)
+        searched = read_limits.awaited(search)
         _when_done((looked, embedding), lambda: _pass_on(self._begun(threads, searched), answer), answer)
         return answer
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from schemas.access.callers import carried
 from schemas.errors import BusyError, NoThreadError
+from schemas.storage.read_limits import awaited
 from schemas.threads import begin_thread
 
 T = TypeVar("T")
@@ -42,11 +42,11 @@ class ConnectionThreads:
             return self._threads
 
     def submit(self, key: Hashable, work: Callable[[], T]) -> Future[T]:
-        """Return a future of `work`'s result.
+        """Return a future of `work`'s result, which is `awaited`.
 
         Raises BusyError when too many jobs of this key are waiting already, and NoThreadError.
         """
-        job = _Job(key, carried(work))
+        job = _Job(key, awaited(work))
         with self._changed:
             if self._is_closed:
                 raise BusyError("The service is closing")

@@ -22,6 +22,7 @@ from schemas.access.callers import current_view
 from schemas.access.turns import waiting_for
 from schemas.connections import UNHEALTHY, Connection, HealthReport, Look
 from schemas.errors import RagError
+from schemas.storage import read_limits
 
 log = structlog.get_logger(__name__)
 
@@ -133,8 +134,9 @@ class HealthWatch:
         return self._stored_looks.of(connections)
 
     def _ask(self, connection: Connection, recent_seconds: float) -> HealthReport:
-        report = self._asked(connection, recent_seconds)
-        self._stored_looks.note(connection, report)
+        with read_limits.limited(None):  # others than who asked first wait for it, too
+            report = self._asked(connection, recent_seconds)
+            self._stored_looks.note(connection, report)
         return report
 
     def _asked(self, connection: Connection, recent_seconds: float) -> HealthReport:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotInTimeError
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from providers.embeddings.base import EmbeddingProvider, UnusableVectorError, checked_texts
 from providers.outbound import deadlines
@@ -22,22 +20,22 @@ MAX_TEXTS = 32
 EMBEDDING_TIMEOUT = "embedding_timeout"
 
 
-class _Wanted(NamedTuple):
+@dataclass(eq=False)
+class _Wanted:
     text: str
     model: str
-    seconds_left: float
-    since: float
-    answer: Future[Vector]
-
-    def time_left(self) -> float:
-        return self.since + self.seconds_left - time.monotonic()
+    ends_at: float
+    answer: Future[Vector] = field(default_factory=Future)
+    is_given_up: bool = False
+    """Whether its caller waits no longer."""
 
 
 class EmbeddingBatches:
     """Batches the single texts that one connection is asked to embed.
 
     While as many calls run as the connection takes at a time (`parallel_calls`), texts gather in `waiting` for the next
-    call; a call has texts of one model only. No thread runs while there is no text.
+    call; a call has texts of one model only, and ends when none of their callers waits for it any more. No thread runs
+    while there is no text.
     """
 
     def __init__(self, connection: EmbeddingProvider) -> None:
@@ -50,23 +48,23 @@ class EmbeddingBatches:
         """Return the text's vector, float32 (dimension,).
 
         Raises what `EmbeddingProvider.embed` raises for this text alone, or for a call that failed as a whole, which is
-        not made again; UnavailableError when there is no answer within the caller's deadline: the text is given up; and
-        NoThreadError.
+        not made again; UnavailableError when there is no answer within the caller's deadline, and ClientGoneError when
+        their client leaves before: the text is given up; and NoThreadError.
         """
         checked_texts([text])  # one that nobody would embed must not fail the others
         seconds_left = deadlines.seconds_left()
-        wanted = _Wanted(text, model, seconds_left, time.monotonic(), Future())
+        wanted = _Wanted(text, model, time.monotonic() + seconds_left)
         with self._lock:
             self.waiting.append(wanted)
             if self._running < self._connection.parallel_calls:
                 self._begin_running(wanted)
         try:
-            return wanted.answer.result(None if math.isinf(seconds_left) else seconds_left)
-        except NotInTimeError:
-            if wanted.answer.done():
-                raise
-            wanted.answer.cancel()
-            raise embedding_timeout(seconds_left, self._connection.id) from None
+            if deadlines.finished(wanted.answer):
+                return wanted.answer.result()
+            raise embedding_timeout(seconds_left, self._connection.id)
+        finally:
+            wanted.is_given_up = True
+            wanted.answer.cancel()  # where no call has it yet
 
     def _begin_running(self, wanted: _Wanted) -> None:
         try:
@@ -97,24 +95,28 @@ class EmbeddingBatches:
                 self._running -= 1
             return batch
 
-    def _embed(self, batch: Sequence[_Wanted]) -> None:
+    def _embed(self, asked: Sequence[_Wanted]) -> None:
+        batch = [each for each in asked if not (each.is_given_up or each.answer.done())]
+        if not batch:
+            return
+        # The longest time left counts: no text is given up because another caller has less time.
+        seconds_left = max(each.ends_at for each in batch) - time.monotonic()
         try:
-            # The longest time left counts: no text is given up because another caller has less time.
-            with deadlines.within(max(each.time_left() for each in batch)):
+            with deadlines.within(seconds_left), deadlines.while_wanted(lambda: all(e.is_given_up for e in batch)):
                 vectors = self._connection.embed([each.text for each in batch], model=batch[0].model)
         except RefusedTextsError as refusal:
             for place, error in refusal.refused.items():
                 batch[place].answer.set_exception(error)
             for place, vector in refusal.accepted.items():
                 batch[place].answer.set_result(vector)
-            self._embed_others(batch)
+            self._embed(batch)
             return
         except UnusableVectorError as error:
             # Nobody is told of the text of another caller.
             for each in batch:
                 if each.text == error.text:
                     each.answer.set_exception(error.among([each.text]))
-            self._embed_others(batch)
+            self._embed(batch)
             return
         except BaseException as error:
             if isinstance(error, InvalidInputError) and "status" not in error.details and len(batch) > 1:
@@ -127,11 +129,6 @@ class EmbeddingBatches:
             return
         for each, vector in zip(batch, vectors, strict=True):
             each.answer.set_result(vector)
-
-    def _embed_others(self, batch: Sequence[_Wanted]) -> None:
-        others = [each for each in batch if not each.answer.done()]
-        if others:
-            self._embed(others)
 
 
 def embedding_timeout(seconds: float, provider: str = "") -> UnavailableError:

@@ -7,12 +7,10 @@ Callers with views of their own share none: the receipt, or the time it takes, w
 from __future__ import annotations
 
 import hashlib
-import math
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotInTimeError
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol
 
@@ -23,7 +21,7 @@ from cachetools import TTLCache
 
 from providers.outbound import deadlines
 from registry.embedding.batches import EMBEDDING_TIMEOUT, embedding_timeout
-from schemas.errors import AccessError, UnavailableError
+from schemas.errors import AccessError, ClientGoneError, UnavailableError
 from schemas.records import Vector
 
 log = structlog.get_logger(__name__)
@@ -104,7 +102,7 @@ class EmbeddingCache:
 
         When several threads ask at once, one of them makes the embedding and the others get the same result. They get
         its error too, unless it only ran out of a shorter time than theirs or is about its own caller. Raises what
-        `make` raises, and UnavailableError when the caller's deadline passes.
+        `make` raises, UnavailableError when the caller's deadline passes, and ClientGoneError when their client leaves.
         """
         while True:
             try:
@@ -157,16 +155,16 @@ class EmbeddingCache:
 
 class _FailureOfAnother(Exception):
     """The thread that was to make the embedding had less time than the thread that waits for it, or worked for a caller
-    who may not go on or may have no more texts embedded."""
+    who has left, may not go on or may have no more texts embedded."""
 
 
 def _result(waiting: Future[Vector]) -> Vector:
     seconds_left = deadlines.seconds_left()
+    if not deadlines.finished(waiting):
+        raise embedding_timeout(seconds_left)
     try:
-        return waiting.result(None if math.isinf(seconds_left) else seconds_left)
-    except NotInTimeError:
-        raise embedding_timeout(seconds_left) from None
-    except AccessError:
+        return waiting.result()
+    except (AccessError, ClientGoneError):
         raise _FailureOfAnother from None
     except UnavailableError as error:
         if error.code == EMBEDDING_TIMEOUT and deadlines.seconds_left():

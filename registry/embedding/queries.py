@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures import TimeoutError as NotInTimeError
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -240,13 +239,9 @@ class AskedEmbedding:
         """
         if self._is_first():
             self._run()
-        seconds = deadlines.seconds_left()
-        try:
-            return self.answer.result(None if math.isinf(seconds) else seconds)
-        except NotInTimeError:
-            raise UnavailableError(
-                not_in_time(self._connection), code=EMBEDDING_TIMEOUT, error_type="timeout"
-            ) from None
+        if deadlines.finished(self.answer):
+            return self.answer.result()
+        raise UnavailableError(not_in_time(self._connection), code=EMBEDDING_TIMEOUT, error_type="timeout")
 
     def begin(self, threads: ConnectionThreads) -> None:
         """Have the embedding made in another thread within the caller's deadline, unless it is being made already."""

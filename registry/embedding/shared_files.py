@@ -16,7 +16,9 @@ import structlog
 
 from providers.outbound import deadlines
 from registry.embedding.batches import embedding_timeout
+from schemas.errors import ClientGoneError
 from schemas.records import Vector
+from schemas.storage import read_limits
 
 log = structlog.get_logger(__name__)
 
@@ -141,8 +143,10 @@ class VectorFiles:
 
 
 def _lock(descriptor: int, byte: int) -> None:
-    """Wait for the lock until the caller's deadline. Raises UnavailableError when that passes."""
-    if math.isinf(deadlines.seconds_left()):
+    """Wait for the lock until the caller's deadline. Raises UnavailableError when that passes, and ClientGoneError when
+    their client leaves."""
+    reads, looks_at = read_limits.current(), time.monotonic() + read_limits.LOOK_SECONDS
+    if reads is None and math.isinf(deadlines.seconds_left()):
         fcntl.lockf(descriptor, fcntl.LOCK_EX, 1, byte)
         return
     while True:
@@ -152,4 +156,6 @@ def _lock(descriptor: int, byte: int) -> None:
         except (BlockingIOError, PermissionError):  # POSIX allows both errors for "held by another process"
             if not deadlines.seconds_left():
                 raise embedding_timeout(0) from None
+            if reads is not None and time.monotonic() > looks_at and reads.client_has_left():
+                raise ClientGoneError from None
             time.sleep(LOCK_POLL_SECONDS)

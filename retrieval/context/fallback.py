@@ -14,10 +14,17 @@ from typing import Generic, TypeVar
 import structlog
 
 from retrieval.context.breaker import CircuitBreaker, Pass
-from schemas.access.callers import carried
 from schemas.contracts.context import ContextItem
 from schemas.contracts.search import CollectionsReceipt
-from schemas.errors import AccessError, CollectionNotFoundError, InvalidInputError, RagError, UnavailableError
+from schemas.errors import (
+    AccessError,
+    ClientGoneError,
+    CollectionNotFoundError,
+    InvalidInputError,
+    RagError,
+    UnavailableError,
+)
+from schemas.storage.read_limits import awaited
 
 log = structlog.get_logger(__name__)
 
@@ -27,7 +34,7 @@ PARALLEL = 16
 COUNT_SECONDS = 0.15
 """The seconds that counting the chunks may take where the count is the whole answer."""
 
-FAULTS_OF_CALLERS = (AccessError, InvalidInputError)
+FAULTS_OF_CALLERS = (AccessError, ClientGoneError, InvalidInputError)
 """Errors that say nothing about the levels: other callers may be answered."""
 
 AskedT = TypeVar("AskedT")
@@ -153,7 +160,7 @@ class _Level(Generic[AskedT, T]):
     def ask(self, asked: AskedT) -> T:
         """Return what the search finds. Raises RagError, whatever happens."""
         try:
-            answer: Future[T] = self._pool.submit(carried(self._search), asked)
+            answer: Future[T] = self._pool.submit(awaited(self._search), asked)
         except RuntimeError as error:
             raise UnavailableError("The service stops") from error
         try:

@@ -27,7 +27,6 @@ from retrieval.search.relevance import AllWords, WordsFound
 from retrieval.search.reranking import Reranking
 from retrieval.search.smoothing import SMOOTHED as FIRST
 from retrieval.search.smoothing import WordSimilarity
-from schemas.access.callers import carried
 from schemas.access.turns import waiting_for
 from schemas.bounds import MAX_RESULTS
 from schemas.contracts.search import (
@@ -201,8 +200,9 @@ class SearchEngine:
             self._embed(request.query),
         )
         fetched = min(MAX_FETCHED, max(self._fetch_min, request.limit * self._fetch_multiplier))
+        ask = read_limits.awaited(self._ask)
         asked = {
-            name: self._pools[name].submit(carried(self._ask), self._oracles[name], question, fetched, until)
+            name: self._pools[name].submit(ask, self._oracles[name], question, fetched, until)
             for name, weight in weights.items()
             if weight > 0
         }

@@ -8,8 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
+from schemas.access.callers import carried
 from schemas.errors import ClientGoneError, ReadTimeoutError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 LOOK_SECONDS = 0.5
 """The interval of the looks whether the client is still there. The first one comes after it, since a client that sends
@@ -80,5 +86,19 @@ def limited(limit: ReadLimit | None) -> Iterator[None]:
 
 
 def within(seconds: float) -> AbstractContextManager[None]:
-    """Bound the reads that the block begins in this thread by a time alone."""
-    return limited(ReadLimit(seconds, lambda: False))
+    """Bound the reads that the block begins in this thread by a time, and by the client of an earlier limit."""
+    earlier = current()
+    return limited(ReadLimit(seconds, earlier.client_has_left if earlier else lambda: False))
+
+
+def awaited(work: Callable[P, T]) -> Callable[P, T]:
+    """Return `work` as `carried` does, for a thread that this one waits for: what it reads and asks ends, too, when the
+    client leaves."""
+    work, limit = carried(work), current()
+
+    @wraps(work)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        with limited(limit):
+            return work(*args, **kwargs)
+
+    return run

@@ -13,6 +13,7 @@ from registry.placeholders.resolving import Placeholders
 from registry.stored_looks import KEPT, StoredLooks
 from schemas.connections import Connection, HealthReport
 from schemas.errors import InvalidInputError, UnavailableError
+from schemas.storage import read_limits
 from tests.support.live import LIMITS_SECONDS, PATIENCE_SECONDS, eventually
 
 
@@ -31,6 +32,7 @@ def patients(registry):
 
         def check(self):
             checks.append(self.config["does"])
+            assert read_limits.current() is None, "others wait for it, too"
             match self.config["does"]:
                 case "hangs":
                     assert gate.wait(PATIENCE_SECONDS)
@@ -56,7 +58,8 @@ def test_a_report_has_the_standard_shape(connections, patients, monkeypatch, wat
     ticks = count(step=0.25)  # of seconds
     monkeypatch.setattr(providers.base, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
     [connection] = connect(connections, "works")
-    report = watch().of(connection)
+    with read_limits.limited(read_limits.ReadLimit(9.0, lambda: True)):
+        report = watch().of(connection)
     assert (report.status, report.provider, report.error) == ("healthy", "patient", None)
     assert report.timestamp.endswith("+00:00")
     assert report.details["collections_count"] == 2

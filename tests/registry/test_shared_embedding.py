@@ -21,12 +21,14 @@ from registry.embedding.cache import EmbeddingCache, EmbeddingKey
 from registry.embedding.shared_files import MAX_FILES, VectorFiles
 from schemas.errors import (
     BusyError,
+    ClientGoneError,
     InvalidInputError,
     NoThreadError,
     TooManyRequestsError,
     UnauthorizedError,
     UnavailableError,
 )
+from schemas.storage import read_limits
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.support.live import PATIENCE_SECONDS, eventually, no_thread_begins
 
@@ -99,6 +101,7 @@ def test_a_failure_reaches_every_waiter_and_is_not_cached():
     [
         UnauthorizedError("the key was revoked"),
         TooManyRequestsError("enough for today", retry_after_seconds=60, limit="embedded_tokens_per_day"),
+        ClientGoneError(),
     ],
     ids=lambda refusal: type(refusal).__name__,
 )
@@ -364,6 +367,37 @@ def test_a_text_that_nobody_waits_for_any_more_is_not_embedded():
         first.result(PATIENCE_SECONDS)
     assert batches.embed("next", MODEL).shape == (26,)
     assert slow.calls == [["first"], ["next"]]
+
+
+def test_a_call_ends_when_the_last_of_those_who_wait_for_it_has_left(monkeypatch):
+    monkeypatch.setattr(read_limits, "LOOK_SECONDS", 0.001)
+
+    class Hanging(LetterEmbedding):
+        parallel_calls = 1
+
+        def _embed(self, texts):
+            calls.append(texts)
+            if "gone" in texts and "good" not in texts:
+                eventually(lambda: not deadlines.seconds_left())
+            elif "gone" in texts:
+                gone.set()
+                assert isinstance(left[-1].exception(PATIENCE_SECONDS), ClientGoneError)
+                assert deadlines.seconds_left()
+            return super()._embed(texts)
+
+    def asked(text, has_left):
+        with read_limits.limited(read_limits.ReadLimit(9.0, has_left)):
+            left.append(threads.submit("question", lambda: batches.embed(text, MODEL)))
+        return left[-1]
+
+    calls, left, gone, threads = [], [], threading.Event(), ConnectionThreads("test")
+    batches = EmbeddingBatches(Hanging())
+    first = asked("gone", lambda: bool(calls) and len(batches.waiting) == 2)
+    eventually(lambda: calls)
+    good, _ = asked("good", lambda: False), asked("gone", gone.is_set)
+    assert isinstance(first.exception(PATIENCE_SECONDS), ClientGoneError)
+    assert (good.result(PATIENCE_SECONDS).shape, sorted(map(sorted, calls))) == ((26,), [["gone"], ["gone", "good"]])
+    threads.close()
 
 
 @pytest.fixture

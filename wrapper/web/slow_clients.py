@@ -90,8 +90,11 @@ class PatientSocket(socket.socket):
     def is_gone(self) -> bool:
         """Return whether the client sends nothing more. One that has closed the connection cannot be told from one that
         still reads until something is sent to it, so it has left, as for nginx and for Go's server."""
+        descriptor = self.fileno()
+        if descriptor < 0:  # asked by a thread that went on after the answer
+            return True
         poll = select.poll()
-        poll.register(self, NO_MORE)
+        poll.register(descriptor, NO_MORE)
         return bool(poll.poll(0))
 
     def recv(self, size: int, flags: int = 0) -> bytes:

@@ -22,6 +22,7 @@ from schemas.errors import (
     UnavailableError,
 )
 from schemas.records import GatherSpec, OrderBy
+from schemas.storage import read_limits
 from schemas.where import parse_where
 from tests.retrieval.search.conftest import BOOKS, NOTES, PAPERS, QUERY, Measured, Told, ids
 from tests.support.live import LIMITS_SECONDS, PATIENCE_SECONDS, eventually
@@ -110,12 +111,13 @@ def test_an_oracle_that_does_not_answer_in_time_is_left_out_and_its_calls_end_wi
 
     class Patient(Told):
         def query(self, question, limit):
-            self.seconds_left = deadlines.seconds_left()
+            self.seconds_left, self.is_left = deadlines.seconds_left(), read_limits.current().client_has_left()
             return super().query(question, limit)
 
     oracle = Patient("patient", "a")
-    make(oracle, limit_seconds=20.0).search(SearchRequest(QUERY))
-    assert oracle.seconds_left <= 20.0
+    with read_limits.limited(read_limits.ReadLimit(9.0, lambda: True)):
+        make(oracle, limit_seconds=20.0).search(SearchRequest(QUERY))
+    assert (oracle.seconds_left <= 20.0, oracle.is_left) == (True, True)
 
 
 def test_an_oracle_that_hangs_keeps_nobody_from_asking_the_others(make):
