@@ -30,6 +30,7 @@ from schemas.storage.outcomes import CollectionOutcome, WriteOutcome
 from schemas.where import EVERYTHING, Where, all_of
 from wrapper.catalog import document_changes, gathering, grouping, reads, writes
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.changes.held_matches import PlannedMatches
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.cursors import decode_name_cursor, encode_name_cursor
 from wrapper.catalog.held_documents import HeldDocuments
@@ -197,12 +198,12 @@ class Store:
         ReembeddedMeanwhileError when the collection has another key than `collection_key`.
         """
 
-        def plan(transaction: Transaction) -> writes.PlannedWrite:
+        def plan(transaction: Transaction, matches: PlannedMatches) -> writes.PlannedWrite:
             collection = find_collection(transaction, name)
             check_directions(collection, batch.embeddings)
             if unless is not None:
-                writes.check_that_none_matches(transaction, collection, unless)
-            return writes.plan_addition(transaction, name, batch, **conditions)
+                writes.check_that_none_matches(transaction, matches, collection, unless)
+            return writes.plan_addition(transaction, matches, name, batch, **conditions)
 
         added, options = DocumentWrite(plan), options.pinned(collection_id, collection_key)
         return self.writing.write(WriteOutcome, name, added.store, options, documents=added)

@@ -21,6 +21,7 @@ from schemas.storage.reembedding import EmbeddingModelDiffersError, ReembeddedMe
 from schemas.storage.write_waits import INDEX
 from wrapper.catalog import idempotency
 from wrapper.catalog.catalog import Catalog
+from wrapper.catalog.changes.held_matches import OutdatedPlanError
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.idempotency import Kept
 from wrapper.catalog.index_state import outbox, set_aside
@@ -33,6 +34,9 @@ from wrapper.indexing.indexer import Indexer
 MAX_LAG, MAX_LAG_DOCUMENTS = 10_000, 100_000
 """How many writes to a collection, or documents in them, wait for the index when further ones are turned away, except
 those that delete: the index catches up with that many in minutes, and what each write counts stays little."""
+
+MOST_PLANS = 5
+"""How often a write is planned at most without keeping others waiting: each time less has changed since the last."""
 
 T = TypeVar("T")
 Outcome = TypeVar("Outcome", bound=WriteOutcome)
@@ -133,7 +137,6 @@ class Writing:
             known = None if key is None else self.first(kind, name, key, options.digest, options)
             if known is not None:
                 return known
-            self._prepare(documents, name, options, deletes=deletes)
 
         def run(transaction: Transaction) -> tuple[Kept[Outcome], bool]:
             first = None if key is None else idempotency.find(transaction, key, options.digest, kind)
@@ -148,8 +151,7 @@ class Writing:
                 idempotency.keep(transaction, key, options.digest, kept, self._clock(), collection_key)
             return kept, False
 
-        with spans.span("catalogue commit"):
-            kept, replayed = self._catalog.commit(run)
+        kept, replayed = self._planned(run, documents, name, options, deletes=deletes)
         return self._settled(name, kept, options, replayed=replayed)
 
     def commit(
@@ -177,9 +179,7 @@ class Writing:
             _check_collection(transaction, name, options, documents, creates=creates, deletes=deletes)
             return within_quota(transaction, name, options.quota, operation)
 
-        if documents is not None:
-            self._prepare(documents, name, options, deletes=deletes)
-        return self._catalog.commit(run)
+        return self._planned(run, documents, name, options, deletes=deletes)
 
     def once(
         self,
@@ -310,6 +310,28 @@ class Writing:
     def check_disk(self) -> None:
         """Raise DiskFloorError when there is too little free disk space to write."""
         check_floor(self._free_disk_mb(), self._disk_floor_mb)
+
+    def _planned(
+        self,
+        run: Callable[[Transaction], T],
+        documents: DocumentWrite | None,
+        name: str,
+        options: WriteOptions,
+        *,
+        deletes: bool,
+    ) -> T:
+        """Commit a write after it was prepared, again where too much has changed meanwhile."""
+        planned = 0
+        while True:
+            if documents is not None:
+                self._prepare(documents, name, options, deletes=deletes)
+            planned += 1
+            try:
+                with spans.span("catalogue commit"):
+                    return self._catalog.commit(run)
+            except OutdatedPlanError:
+                if planned == MOST_PLANS:
+                    raise
 
     def _prepare(self, documents: DocumentWrite, name: str, options: WriteOptions, *, deletes: bool) -> None:
         """Prepare a write. What refuses it in the end does so here, too, before it has cost or delayed anything."""

@@ -22,8 +22,9 @@ from schemas.records import (
     Vector,
 )
 from schemas.storage.outcomes import WriteOutcome
-from schemas.where import EVERYTHING, Where
+from schemas.where import EVERYTHING, HasId, Where, all_of
 from wrapper.catalog import reads, stored_bytes
+from wrapper.catalog.changes.held_matches import PlannedMatches
 from wrapper.catalog.contract import GiveWay, PreparedWords, TextIndex, Transaction, WordRow, go_on
 from wrapper.catalog.index_state.adoptions import writable
 from wrapper.catalog.preparing import DocumentWrite, Field, fields_of
@@ -50,7 +51,9 @@ def patching(name: str, document_id: str, patch: DocumentPatch) -> DocumentWrite
     return DocumentWrite(partial(_plan_patch, name=name, document_id=document_id, patch=patch))
 
 
-def _plan_patch(transaction: Transaction, name: str, document_id: str, patch: DocumentPatch) -> PlannedWrite:
+def _plan_patch(
+    transaction: Transaction, matches: PlannedMatches, name: str, document_id: str, patch: DocumentPatch
+) -> PlannedWrite:
     collection = writable(transaction, name)
     before = reads.by_ids(transaction, collection, [document_id], with_embeddings=True).get(document_id)
     if before is None:
@@ -75,7 +78,7 @@ def _plan_patch(transaction: Transaction, name: str, document_id: str, patch: Do
             )
         },
     )
-    return plan_addition(transaction, name, batch)
+    return plan_addition(transaction, matches, name, batch)
 
 
 class _Merged(NamedTuple):
@@ -157,14 +160,13 @@ def patching_metadata(
     filter `may_match_all` or is empty. The first `CHANGED_AT_ONCE` documents are prepared before.
     """
 
-    def plan(transaction: Transaction) -> _MetadataPatch:
+    chosen = where if ids is None else all_of(HasId(tuple(ids)), where)
+
+    def plan(transaction: Transaction, matches: PlannedMatches) -> _MetadataPatch:
         collection = writable(transaction, name)
-        if ids is None:
-            if not may_match_all and where != EVERYTHING:
-                check_that_it_names_some(transaction, collection, where, "changed")
-            places = sorted(reads.all_positions(transaction, collection, where).tolist())
-        else:
-            places = sorted(each.position for each in reads.by_ids(transaction, collection, ids, where=where).values())
+        places = matches.of(transaction, collection, chosen).tolist()
+        if ids is None and not may_match_all and where != EVERYTHING:
+            check_that_it_names_some(collection, where, len(places), "changed")
         first = list(reads.by_positions(transaction, places[:CHANGED_AT_ONCE]).values())
         return _MetadataPatch(name, collection, transaction.dialect.text_index, patch, places, first)
 
@@ -208,7 +210,13 @@ def merging(name: str, changes: DocumentChanges, *, adds: bool, merges: bool) ->
 
 
 def _plan_merge(
-    transaction: Transaction, name: str, changes: DocumentChanges, *, adds: bool, merges: bool
+    transaction: Transaction,
+    matches: PlannedMatches,
+    name: str,
+    changes: DocumentChanges,
+    *,
+    adds: bool,
+    merges: bool,
 ) -> PlannedWrite:
     collection = writable(transaction, name)
     for row, embedding in enumerate(changes.embeddings or ()):
@@ -243,7 +251,7 @@ def _plan_merge(
         embeddings=np.array([state.embedding for state in states], dtype="<f4").reshape(len(states), dimension),
         extras={row: Extras(state.uri, state.text is None) for row, state in enumerate(states)},
     )
-    return plan_addition(transaction, name, batch)
+    return plan_addition(transaction, matches, name, batch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def predicate(transaction: Transaction, collection_key: int, where: Where, posit
     is_deep = _levels(where) > SHALLOW
     condition = _condition(transaction, collection_key, where, position, is_deep=is_deep)
     _check_conditions(condition)
-    if isinstance(where, And) and _leaves(where) > MAX_JOINED:
+    if isinstance(where, And) and leaves(where) > MAX_JOINED:
         return Sql(f"CASE WHEN {condition.text} THEN TRUE ELSE FALSE END", condition.parameters)
     return Sql(f"({condition.text})", condition.parameters) if is_deep else condition
 
@@ -307,12 +307,13 @@ def _with_text(condition: Sql) -> Sql:
     return Sql(f"{condition.text} AND (d.extras IS NULL OR d.extras NOT LIKE ?)", (*condition.parameters, TEXTLESS))
 
 
-def _leaves(where: Where) -> int:
+def leaves(where: Where) -> int:
+    """Return how many conditions a filter has."""
     match where:
         case And(parts) | Or(parts):
-            return sum(_leaves(part) for part in parts)
+            return sum(leaves(part) for part in parts)
         case Not(part):
-            return _leaves(part)
+            return leaves(part)
         case _:
             return 1
 

@@ -2,7 +2,7 @@
 
 A write is planned in a snapshot, which refuses what cannot be done; prepared without a transaction (language, stems,
 signatures, fields, compression); and stored in a write transaction. Where the collection has changed since, it is
-planned again there, and what is still the same is not prepared again.
+planned again there, and what is still the same is not prepared again. Of filters, only what changed is looked at there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from schemas.records import Collection, DocumentBatch, Metadata
 from schemas.storage.outcomes import WriteOutcome
+from wrapper.catalog.changes.held_matches import PlannedMatches
 from wrapper.catalog.contract import GiveWay, PreparedWords, TextIndex, Transaction, go_on
 from wrapper.catalog.index_state.adoptions import writable
 from wrapper.catalog.rows import dump_extras, dump_json
@@ -41,24 +42,28 @@ class Plan(Protocol):
 class DocumentWrite:
     """A write of documents; `make_plan` raises what refuses it."""
 
-    def __init__(self, make_plan: Callable[[Transaction], Plan]) -> None:
+    def __init__(self, make_plan: Callable[[Transaction, PlannedMatches], Plan]) -> None:
         self._make_plan = make_plan
+        self._matches = PlannedMatches()
+        self._before: Plan | None = None
         self._plan: Plan | None = None
 
     def plan(self, transaction: Transaction) -> None:
-        """Take the first step, in a snapshot."""
-        self._plan = self._make_plan(transaction)
+        """Take the first step, in a snapshot. It may be taken again."""
+        self._before, self._plan = self._plan, self._make_plan(transaction, self._matches)
 
     def prepare(self, give_way: GiveWay) -> None:
         """Take the second step, after the first."""
         if self._plan is not None:
-            self._plan.prepare(None, give_way)
+            self._plan.prepare(self._before, give_way)
 
     def store(self, transaction: Transaction) -> WriteOutcome:
-        """Take the last step, and those before it that were not taken, or for another state than this."""
+        """Take the last step, and those before it that were not taken, or for another state than this.
+
+        Raises OutdatedPlanError when that would take long, after the first step."""
         plan = self._plan
         if plan is None or not _is_of_now(plan, transaction):
-            plan = self._make_plan(transaction)
+            plan = self._make_plan(transaction, PlannedMatches() if plan is None else self._matches.in_lock())
             plan.prepare(self._plan, go_on)
         return plan.store(transaction)
 

@@ -19,8 +19,8 @@ from schemas.storage.outcomes import WriteOutcome
 from schemas.where import Where, matches_empty_document
 from wrapper.catalog import reads, stored_bytes
 from wrapper.catalog.changes import tombstones
+from wrapper.catalog.changes.held_matches import PlannedMatches, Positions
 from wrapper.catalog.contract import GiveWay, Row, TextIndex, Transaction
-from wrapper.catalog.filters import count, positions
 from wrapper.catalog.index_state import outbox, states
 from wrapper.catalog.index_state.adoptions import writable
 from wrapper.catalog.preparing import DocumentWrite, Field, PreparedDocuments, prepare_documents
@@ -88,6 +88,7 @@ def add_documents(transaction: Transaction, name: str, batch: DocumentBatch, **c
 
 def plan_addition(
     transaction: Transaction,
+    matches: PlannedMatches,
     name: str,
     batch: DocumentBatch,
     *,
@@ -120,9 +121,10 @@ def plan_addition(
             changed.append(index)
     surplus: list[Row] = []
     if replace_where is not None:
-        surplus = _matching(transaction, collection, replace_where, sparing=frozenset(batch.ids))
+        found = matches.of(transaction, collection, replace_where)
+        surplus = _rows_at(transaction, found, sparing=frozenset(batch.ids))
         if surplus and not may_match_all:
-            check_that_it_names_some(transaction, collection, replace_where, "stored", "replace_where")
+            check_that_it_names_some(collection, replace_where, len(found), "stored", "replace_where")
     return PlannedWrite(name, collection, transaction.dialect.text_index, batch, stored, new, changed, surplus)
 
 
@@ -133,6 +135,7 @@ def delete_documents(transaction: Transaction, name: str, **conditions: Any) -> 
 
 def plan_deletion(
     transaction: Transaction,
+    matches: PlannedMatches,
     name: str,
     *,
     ids: Sequence[str] | None = None,
@@ -145,9 +148,10 @@ def plan_deletion(
     """
     collection = writable(transaction, name)
     if where is not None:
+        found = matches.of(transaction, collection, where)
         if not may_match_all:
-            check_that_not_all_match(transaction, collection, where, "deleted")
-        doomed = _matching(transaction, collection, where)
+            check_that_not_all_match(collection, len(found), "deleted")
+        doomed = _rows_at(transaction, found)
     else:
         wanted = transaction.dialect.with_ids(list(ids or ()))
         doomed = transaction.rows(
@@ -176,29 +180,27 @@ def take_in(transaction: Transaction, collection_key: int, prepared: PreparedDoc
     return True
 
 
-def check_that_none_matches(transaction: Transaction, collection: Collection, where: Where) -> None:
+def check_that_none_matches(
+    transaction: Transaction, matches: PlannedMatches, collection: Collection, where: Where
+) -> None:
     """Raise AlreadyThereError when a document of the collection matches."""
-    if count(transaction, collection.key, where, collection.count):
+    if len(matches.of(transaction, collection, where)):
         raise AlreadyThereError(
             f"Collection '{collection.name}' has a document that matches already", collection=collection.name
         )
 
 
-def check_that_not_all_match(
-    transaction: Transaction, collection: Collection, where: Where, done: str, field: str = "where"
-) -> None:
-    """Raise MatchesEverythingError, which says that nothing was `done`, when all documents match."""
-    if collection.count and count(transaction, collection.key, where, collection.count) == collection.count:
+def check_that_not_all_match(collection: Collection, found: int, done: str, field: str = "where") -> None:
+    """Raise MatchesEverythingError, which says that nothing was `done`, when that many are all documents."""
+    if collection.count and found == collection.count:
         raise MatchesEverythingError(collection.name, collection.count, done, field)
 
 
-def check_that_it_names_some(
-    transaction: Transaction, collection: Collection, where: Where, done: str, field: str = "where"
-) -> None:
-    """Raise MatchesEverythingError when all documents match although the filter names nothing that they have. One on
-    what they do have may replace or change all: misspelt, it would match none."""
+def check_that_it_names_some(collection: Collection, where: Where, found: int, done: str, field: str = "where") -> None:
+    """Raise MatchesEverythingError when all documents were `found` although the filter names nothing that they have.
+    One on what they do have may replace or change all: misspelt, it would match none."""
     if matches_empty_document(where):
-        check_that_not_all_match(transaction, collection, where, done, field)
+        check_that_not_all_match(collection, found, done, field)
 
 
 def finish(
@@ -294,14 +296,9 @@ def _delete(transaction: Transaction, collection: Collection, doomed: list[Row])
     return [row[1] for row in doomed]
 
 
-def _matching(
-    transaction: Transaction, collection: Collection, where: Where, *, sparing: frozenset[str] = frozenset()
-) -> list[Row]:
-    """Return (position, id) of the documents that match, except those to spare."""
-    matching = positions(transaction, collection.key, where)
-    found = transaction.rows(
-        f"SELECT d.position, d.id FROM ({matching.text}) p JOIN documents d ON d.position = p.position",
-        matching.parameters,
-    )
+def _rows_at(transaction: Transaction, positions: Positions, *, sparing: frozenset[str] = frozenset()) -> list[Row]:
+    """Return (position, id) of the documents at these positions, except those to spare."""
+    wanted = transaction.dialect.one_of("d.position", positions.tolist())
+    found = transaction.rows(f"SELECT d.position, d.id FROM documents d WHERE {wanted.text}", wanted.parameters)
     # In the order of insertion, in which the tables have them: pages that are next to each other are changed together.
     return sorted(row for row in found if row[1] not in sparing)

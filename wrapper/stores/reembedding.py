@@ -34,6 +34,7 @@ from wrapper.catalog import reads, writes
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.changes.catching_up import LAST_POSITION, changed_documents, count_left, new_documents, surplus
 from wrapper.catalog.changes.feed import positions_since
+from wrapper.catalog.changes.held_matches import PlannedMatches
 from wrapper.catalog.contract import Transaction
 from wrapper.catalog.index_state.adoptions import writable
 from wrapper.catalog.names import collection_writes
@@ -198,12 +199,12 @@ class Reembeddings:
         room for the names of what made them.
         """
 
-        def plan(transaction: Transaction) -> writes.PlannedWrite:
+        def plan(transaction: Transaction, matches: PlannedMatches) -> writes.PlannedWrite:
             assert vectors is not None
             copy = find_collection(transaction, part.name)
             _check_dimension(part, copy, vectors)
             check_directions(copy, vectors)
-            return writes.plan_addition(transaction, part.name, _batch(part, vectors))
+            return writes.plan_addition(transaction, matches, part.name, _batch(part, vectors))
 
         added = None if vectors is None else DocumentWrite(plan)
 

@@ -13,9 +13,9 @@ from schemas.where import EVERYTHING, parse_where
 from tests.support.worlds import OPTIONS
 from tests.wrapper.documents import batch
 from tests.wrapper.indexing.foreign import make_foreign
-from wrapper.catalog import writes
+from wrapper.catalog.changes import held_matches
 from wrapper.catalog.words.index import WordIndex
-from wrapper.writing import WriteOptions
+from wrapper.writing import MOST_PLANS, WriteOptions
 
 VECTORS = np.arange(6, dtype="<f4").reshape(2, 3) + 1
 FILLED = DocumentBatch(["d0", "d1"], ["one", "two"], [{"n": 0}, {"n": 1}], VECTORS)
@@ -27,6 +27,8 @@ WAYS = {
     "replace": lambda store, name: store.add_documents(name, TWO, replace_where=N_IS_1, unless=N_IS_7),
     "patch": lambda store, name: store.patch_document(name, "d1", DocumentPatch("new", {"title": "Paths"}), OPTIONS),
     "metadata": lambda store, name: store.patch_metadata(name, {"title": "Ways"}, OPTIONS, ids=None, where=EVERYTHING),
+    "chosen": lambda store, name: store.patch_metadata(name, {"x": 1}, OPTIONS, ids=["d0", "d1", "z"], where=N_IS_1),
+    "delete": lambda store, name: store.delete_documents(name, where=N_IS_1, may_match_all=False),
     "upsert": lambda store, name: store.records.merge(name, CHANGES, OPTIONS, adds=True, merges=True),
 }
 OTHERS = {
@@ -66,7 +68,7 @@ def prepared(world, monkeypatch):
     numbers = []
     prepare = with_free_lock(WordIndex.prepare)
     monkeypatch.setattr(WordIndex, "prepare", lambda *asked: (numbers.append(len(asked[1])), prepare(*asked))[1])
-    monkeypatch.setattr(writes, "positions", with_free_lock(writes.positions))
+    monkeypatch.setattr(held_matches, "all_positions", with_free_lock(held_matches.all_positions))
     return numbers
 
 
@@ -76,7 +78,7 @@ def test_nobody_waits_while_a_write_is_prepared(world, prepared):
         world.store.add_documents(f"c{number}", FILLED)
         prepared.clear()
         way(world.store, f"c{number}")
-        assert sum(prepared) >= 1
+        assert sum(prepared) >= 1 or way in (WAYS["chosen"], WAYS["delete"])
     assert world.store.delete_documents("docs", where=N_IS_1).outcome.deleted == 1
     prepared.clear()
     make_foreign(world.engine, number=3)
@@ -117,6 +119,29 @@ def test_a_write_leaves_what_it_would_have_left_after_all_that_came_before_it_wa
         found = left_by(WAYS[way], world.store, between)
         assert world.process.catalog.commit == commit
         assert found == left_by(WAYS[way], world.store, before), (way, meanwhile)
+
+
+def test_a_filter_is_looked_at_in_the_lock_for_few_documents_that_changed_and_else_again_before_it(
+    world, prepared, monkeypatch
+):
+    commit, store, looked_at = world.process.catalog.commit, world.store, []
+    brought = held_matches._brought
+    monkeypatch.setattr(held_matches, "_brought", lambda *asked: (looked_at.append(asked[-1]), brought(*asked))[1])
+
+    def often(operation):
+        world.process.catalog.commit = commit
+        store.add_documents("docs", batch([f"z{len(looked_at)}"], vectors=VECTORS[:1]))
+        world.process.catalog.commit = often
+        return commit(operation)
+
+    store.add_documents("docs", FILLED)
+    world.process.catalog.commit = often
+    monkeypatch.setattr(held_matches, "MOST_LOOKED_AT", 0)
+    with pytest.raises(held_matches.OutdatedPlanError) as refused:
+        store.delete_documents("docs", where=N_IS_1)
+    assert (refused.value.code, looked_at.count(0)) == ("busy", MOST_PLANS)
+    monkeypatch.setattr(held_matches, "MOST_LOOKED_AT", 1)
+    assert store.delete_documents("docs", where=N_IS_1).outcome.deleted == 1
 
 
 def left_by(way, store, name):

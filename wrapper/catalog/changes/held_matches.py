@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import dataclass
 
@@ -9,11 +10,12 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
+from schemas.errors import BusyError
 from schemas.records import Collection
 from schemas.where import EVERYTHING, Not, Where
 from wrapper.catalog.changes import feed
 from wrapper.catalog.contract import Transaction
-from wrapper.catalog.filters import count, digest_of, predicate
+from wrapper.catalog.filters import count, digest_of, leaves, predicate
 from wrapper.catalog.reads import all_positions
 
 MOST_BYTES = 32 << 20
@@ -29,6 +31,9 @@ COUNTS_A_READING = 6
 MOST_CHANGED = 0.05
 """Where more documents changed than this share of the matches, reading the positions anew costs less than asking which
 of them match."""
+
+MOST_LOOKED_AT = 100_000
+"""The most conditions times changed documents that are looked at while a write keeps others waiting: 0.1 seconds."""
 
 Positions = NDArray[np.int64]
 _Key = tuple[int, bytes]
@@ -112,6 +117,47 @@ class HeldMatches:
             fits = ENTRY_BYTES + held.positions.nbytes <= self._held.maxsize
             if fits and (newest is None or newest.revision < held.revision):
                 self._held[key] = held
+
+
+class OutdatedPlanError(BusyError):
+    """Too much changed since a write was planned: nothing of it is stored, and it may be planned anew."""
+
+    def __init__(self, collection: Collection) -> None:
+        name = collection.name
+        super().__init__(f"The collection '{name}' is written to too often for this filter: try again", collection=name)
+
+
+class PlannedMatches:
+    """What the filters of one write match: evaluated once, and brought from each state in which it is planned to the
+    next by what changed between them."""
+
+    def __init__(self) -> None:
+        self._held: dict[_Key, _Held] = {}
+        self._keeps_others_waiting = False
+
+    def in_lock(self) -> PlannedMatches:
+        """Return the same for the write transaction, in which others wait."""
+        same = PlannedMatches()
+        same._held, same._keeps_others_waiting = self._held, True
+        return same
+
+    def of(self, transaction: Transaction, collection: Collection, where: Where) -> Positions:
+        """Return the positions (n,) of all documents that match, in ascending order.
+
+        Raises OutdatedPlanError where that would keep others waiting for long."""
+        key = _key(collection, where)
+        held, found = self._held.get(key), None
+        if held is not None and held.revision <= collection.revision:
+            most = MOST_LOOKED_AT // max(1, leaves(where)) if self._keeps_others_waiting else sys.maxsize - 1
+            found = _brought(transaction, collection, where, held, most)
+        if self._keeps_others_waiting:
+            if found is None:
+                raise OutdatedPlanError(collection)
+            return found  # not held: the transaction may end without having been
+        if found is None:
+            found = np.sort(all_positions(transaction, collection, where))
+        self._held[key] = _Held(collection.revision, found)
+        return found
 
 
 def _key(collection: Collection, where: Where) -> _Key:
