@@ -201,18 +201,11 @@ def test_without_the_catalogue_known_keys_count_for_a_while(stored, memory, cloc
         assert not is_revoked(memory, key_id)
         assert memory.has_any()
     clock.now += 3 * MOMENT
-    for function, arguments in ((memory.find, (key_id,)), (memory.find, (unseen.id,)), (memory.has_any, ())):
+    new = KeyMemory(stored, clock)
+    of_ids = ((memory.find, (key_id,)), (memory.find, (unseen.id,)), (new.find, ("abcdefgh",)))
+    for function, arguments in (*of_ids, (memory.has_any, ()), (new.has_any, ())):
         with pytest.raises(UnavailableError):
             function(*arguments)
     stored.is_away = False
     assert is_revoked(memory, key_id)
     assert not is_revoked(memory, unseen.id)
-
-
-def test_a_process_that_never_reached_the_catalogue_knows_nobody(stored, clock):
-    stored.is_away = True
-    memory = KeyMemory(stored, clock)
-    with pytest.raises(UnavailableError):
-        memory.find("abcdefgh")
-    with pytest.raises(UnavailableError):
-        memory.has_any()
