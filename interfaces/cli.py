@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -67,10 +69,27 @@ class TextContext(click.Context):
         return super().invoke(*called, **given)
 
 
-def _checks_texts(command: click.Command) -> None:
+def _checks_what_is_given(command: click.Command) -> None:
     command.context_class = TextContext
+    command.make_parser = partial(_strict_parser, command)  # type: ignore[method-assign]
     for each in getattr(command, "commands", {}).values():
-        _checks_texts(each)
+        _checks_what_is_given(each)
+
+
+def _strict_parser(command: click.Command, ctx: click.Context) -> Any:
+    """Return the command's parser, which refuses an option that is given twice and is no list: click takes the last."""
+    parser: Any = type(command).make_parser(command, ctx)
+    parser.parse_args = partial(_named_once, ctx, parser.parse_args)
+    return parser
+
+
+def _named_once(ctx: click.Context, parse: Callable[..., Any], args: list[str]) -> Any:
+    options, rest, order = parse(args)
+    given = [each for each in order if isinstance(each, click.Option) and not (each.multiple or each.is_flag)]
+    for each in set(given):
+        if given.count(each) > 1 and not ctx.resilient_parsing:
+            raise click.BadParameter("is given twice", ctx, each)
+    return options, rest, order
 
 
 class LazyGroup(click.Group):
@@ -84,7 +103,7 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), attribute)
-        _checks_texts(command)
+        _checks_what_is_given(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -16,9 +16,11 @@ DEFAULT_COLLECTION = "bench"
 
 
 def _weight(_ctx: click.Context, _parameter: click.Parameter, given: Sequence[str]) -> dict[str, float]:
-    weights = {}
+    weights: dict[str, float] = {}
     for each in given:
         name, _, number = each.partition("=")
+        if name in weights:
+            raise click.BadParameter(f"gives {name} twice")
         try:
             weights[name] = float(number)
         except ValueError:

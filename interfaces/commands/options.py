@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +26,27 @@ url_option = click.option(
     show_default="http://$RAG_HOST:$RAG_PORT, else http://127.0.0.1:5006",
     help="URL of the service.",
 )
+
+
+class JsonObject(click.ParamType):
+    """A JSON object, read as bodies of requests are; none in it names anything twice."""
+
+    name = "json"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
+        from schemas.errors import InvalidInputError
+        from schemas.wire.json_in import check_named_once, decode
+
+        try:
+            found = decode(value)
+            check_named_once(value)
+        except ValueError as error:
+            self.fail(f"is not JSON: {error}", param, ctx)
+        except InvalidInputError as error:
+            self.fail(error.message, param, ctx)
+        if not isinstance(found, dict):
+            self.fail("must be a JSON object", param, ctx)
+        return found
 
 
 def _apply(_ctx: click.Context, _parameter: click.Parameter, file: Path | None) -> None:

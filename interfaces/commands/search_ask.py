@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from interfaces.commands.options import JsonObject
 from interfaces.terminal.asking import asking, collection_option, min_relevance_option, one_of_two
 
 if TYPE_CHECKING:
@@ -34,21 +35,6 @@ class BrokenOffError(click.ClickException):
     """An answer that did not come to its end."""
 
     exit_code = 2
-
-
-class JsonObject(click.ParamType):
-    """A JSON object."""
-
-    name = "json"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Json:
-        try:
-            found = json.loads(value)
-        except ValueError as error:
-            self.fail(f"is not JSON: {error}", param, ctx)
-        if not isinstance(found, dict):
-            self.fail("must be a JSON object", param, ctx)
-        return found
 
 
 @click.command()

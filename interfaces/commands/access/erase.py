@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from interfaces.commands.options import config_option
+from interfaces.commands.options import JsonObject, config_option
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
@@ -21,7 +21,7 @@ files afterwards."""
 @click.option(
     "--collection", metavar="NAME", help="The collection of the documents; of another database /TENANT/DATABASE/NAME."
 )
-@click.option("--where", metavar="JSON", help="Erase its documents that match this filter.")
+@click.option("--where", type=JsonObject(), help="Erase its documents that match this filter.")
 @click.option("--document", metavar="ID", help="Erase this document of it, with all its chunks and its original.")
 @click.option("--all", "everything", is_flag=True, help="Erase them also when --where matches all there are.")
 @click.option(
@@ -37,7 +37,7 @@ files afterwards."""
 @click.option("--json", "as_json", is_flag=True, help="Print the receipt as one JSON object and nothing else.")
 def erase(
     collection: str | None,
-    where: str | None,
+    where: dict[str, Any] | None,
     document: str | None,
     everything: bool,
     user: str | None,
@@ -58,7 +58,7 @@ def erase(
 
     if (user is None) == (collection is None) or (collection is not None) != ((where is None) != (document is None)):
         raise click.UsageError("Say --collection with --where or --document, or --user alone.")
-    given = {"collection": collection, "where": _json(where), "document": document, "user": user, "all": everything}
+    given = {"collection": collection, "where": where, "document": document, "user": user, "all": everything}
     patience = LIMIT_SECONDS + MARGIN_SECONDS
     with service_to_ask(url, data_dir, timeout_seconds=patience) as service, service.reading():
         answer = service.post("/api/erase", {name: each for name, each in given.items() if each not in (None, False)})
@@ -77,12 +77,3 @@ def erase(
 
 def _number(removed: int | None) -> str:
     return "" if removed is None else str(removed)
-
-
-def _json(text: str | None) -> Any:
-    if text is None:
-        return None
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise click.BadParameter('must be JSON, like \'{"author": "ada"}\'', param_hint="'--where'") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interfaces.commands.access.recorded import CommandLog, recorded_commands
-from interfaces.commands.options import config_option, log_to_stderr
+from interfaces.commands.options import JsonObject, config_option, log_to_stderr
 from schemas.access.callers import Scope
 from schemas.access.time_spans import span_of
 from schemas.errors import AuditUnwritableError, InvalidInputError
@@ -60,7 +60,9 @@ def keys() -> None:
     multiple=True,
     help="A collection it is for, by its name or as prefix*; may be repeated.  [default: all]",
 )
-@click.option("--where", metavar="JSON", help="Let it see only documents that match this filter; needs --scope read.")
+@click.option(
+    "--where", type=JsonObject(), help="Let it see only documents that match this filter; needs --scope read."
+)
 @click.option(
     "--expires",
     metavar="TIME",
@@ -82,7 +84,7 @@ def create(
     name: str,
     scopes: Sequence[str],
     collections: Sequence[str],
-    where: str | None,
+    where: dict[str, Any] | None,
     expires: str | None,
     limits: Sequence[str],
     data_dir: Path | None,
@@ -99,7 +101,7 @@ def create(
     if collections:
         given["collections"] = list(collections)
     if where is not None:
-        given["where"] = _json(where)
+        given["where"] = where
     if expires is not None:
         given["expires_at"] = ends_at(expires, datetime.now(UTC))
     if limits:
@@ -304,16 +306,6 @@ def _id(given: str) -> str:
     if given.count("_") >= 2 and given.startswith("rw_"):
         raise InvalidInputError("Give the id of the key and not the key itself", code="invalid_field", field="ID")
     return given.removeprefix("rw_")
-
-
-def _json(text: str) -> Mapping[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        raise click.BadParameter('must be JSON, like \'{"team": "a"}\'', param_hint="'--where'") from None
-    if not isinstance(found, dict):
-        raise click.BadParameter("must be a JSON object", param_hint="'--where'")
-    return found
 
 
 def _limits(given: Sequence[str]) -> dict[str, int | float]:

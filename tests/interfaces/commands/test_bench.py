@@ -106,6 +106,7 @@ def test_with_json_everything_else_is_on_stderr(bench, measured, tmp_path):
     ("arguments", "named"),
     [
         (["--weight", "lexical"], "'lexical' is not NAME=NUMBER"),
+        (["--weight", "lexical=1", "--weight", "lexical=2"], "gives lexical twice"),
         (["--weight", "lexical=-1"], "'lexical=-1' is not finite or negative"),
         (["--limit", "101"], "101 is not in the range 1<=x<=100"),
         (["--compare", "there-is-none"], "does not exist"),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -62,6 +63,20 @@ def test_usage_errors_import_nothing_that_takes_long():
     codes, imported = probed(WRONG)
     assert codes == [2] * len(WRONG)
     assert imported <= OURS | LIGHT
+
+
+def test_an_option_that_is_no_list_is_given_once():
+    """Of two, the last would count: one document of two that were named would be erased."""
+    context, twice = click.Context(main), {}
+    commands = {(name,): main.get_command(context, name) for name in COMMANDS}
+    commands |= {(group, name): commands[group,].commands[name] for group in SUBCOMMANDS for name in SUBCOMMANDS[group]}
+    for words, command in commands.items():
+        for option in command.params:
+            if isinstance(option, click.Option) and not (option.multiple or option.is_flag):
+                done = CliRunner().invoke(main, [*words, *(option.opts[0], "1") * 2])
+                twice[words, option.name] = (done.exit_code, "is given twice" in done.output)
+    assert set(twice.values()) == {(2, True)}
+    assert len(twice) > 60
 
 
 def test_the_probe_sees_what_a_command_imports_for_its_work(tmp_path):

@@ -132,6 +132,7 @@ def test_a_directory_that_cannot_be_made_is_one_sentence():
         (("--limit", "documents=1", "--limit", "documents = 2"), "gives documents twice"),
         (("--limit", "nonsense=3"), "limits.nonsense"),
         (("--where", '{"a": 1}', "--scope", "write"), "can only read"),
+        (("--where", '{"a": 1, "a": 2}'), "'a' is given twice"),
         (("--limit", "documents"), "must be NAME=NUMBER, and not 'documents'"),
     ],
 )
