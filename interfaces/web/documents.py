@@ -89,7 +89,7 @@ def delete_document(document_id: str) -> Response:
 
 
 @blueprint.get("/<originals_id:document_id>/original")
-@declare(Lane.READ, query=COLLECTION_ARGUMENTS)
+@declare(Lane.READ, query=COLLECTION_ARGUMENTS, exact=True)
 def show_original(document_id: str) -> Response:
     document, path = layers().documents.original(document_id, arguments()["collection"])
     return sent_file(path, stored_document(document)["name"], _media_type(document.kind))

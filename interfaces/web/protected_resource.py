@@ -27,13 +27,13 @@ blueprint = Blueprint("protected_resource", __name__)
 
 
 @blueprint.get(WELL_KNOWN)
-@declare(Lane.LIFE, exact=True)
+@declare(Lane.LIFE, own_rules=True, exact=True)
 def protected_resource() -> Response:
     return json_response(metadata(_identity(), request.host_url.rstrip("/")))
 
 
 @blueprint.get(OF_MCP)
-@declare(Lane.LIFE, exact=True)
+@declare(Lane.LIFE, own_rules=True, exact=True)
 def protected_mcp() -> Response:
     return json_response(metadata(_identity(), request.host_url.rstrip("/") + MCP))
 

@@ -24,7 +24,7 @@ from schemas.contracts.text_documents import (
     Upserted,
 )
 from schemas.errors import InvalidInputError
-from schemas.wire.body import Body
+from schemas.wire.body import Body, ExactBody
 from schemas.wire.checked_fields import CollectionName, Share, Words
 from schemas.wire.fields import Count, MetadataObject, Text
 from schemas.wire.search import AskingCollections, collections_receipt
@@ -65,7 +65,7 @@ class LaterMetadata(MetadataObject):
             raise ValidationError(error.message.removeprefix(f"{attr} ")) from None
 
 
-class Ingest(Body):
+class Ingest(ExactBody):
     source = Source(required=True)
     path = Words(required=True)
     title = Words(required=True)

@@ -30,16 +30,13 @@ BODY = placed(names_of(RETRIEVAL))
     ("names", "given", "field", "meant", "place"),
     [
         (PAGE_ARGUMENTS, "wher", "wher", "where", ""),
-        (PAGE_ARGUMENTS, "orderBy", "orderBy", "order_by", ""),
         (PAGE_ARGUMENTS, "filter", "filter", "where", ""),
         (WRITING_ARGUMENTS, "on_conflcit", "on_conflcit", "on_conflict", ""),
-        (NEW_COLLECTION, "nmae", "nmae", "name", ""),
         (QUERY, "k", "k", "top_k", ""),
         (QUERY, "distance", "distance", "max_distance", ""),
         (SEARCH_REQUEST, "top_k", "top_k", "limit", ""),
         (INGEST, "page_content", "page_content", "text", ""),
         (CHAT, "use_rag", "use_rag", "useRag", ""),
-        # The nearest of several.
         (Names(dict.fromkeys(("max_chunks", "min_chunks"))), "mi_chunks", "mi_chunks", "min_chunks", ""),
         (QUERY, {"gather": {"by": "a", "ordr_by": ["b"]}}, "gather.ordr_by", "order_by", ""),
         (CHAT, {"messages": [{"role": "user", "content": "a"}, {"rol": "user"}]}, "messages.1.rol", "role", ""),
@@ -77,24 +74,19 @@ def test_a_field_that_is_asked_in_another_way_here_is_refused_with_that_way(unkn
 @pytest.mark.parametrize(
     ("schema", "given"),
     [
-        # The right name is given too.
         (PAGE_ARGUMENTS, {"where": "{}", "wher": "{}"}),
         (QUERY, {"top_k": 3, "limit": 3}),
-        # Words with a meaning of their own.
         (QUERY, {"topic": "backups"}),
         (CHAT, {"mode": "fast", "user": "u-1"}),
-        # Too different.
         (PAGE_ARGUMENTS, {"shards": "7", "_": "1732264110"}),
         (NEW_COLLECTION, {"description": "x", "dimension": 384}),
-        # A short name must be nearer.
         (NEW_COLLECTION, {"nave2": 1}),
-        # Null means the same as absent.
         (PAGE_ARGUMENTS, {"wher": None}),
-        # Too long to be a misspelling.
         (PAGE_ARGUMENTS, {"where" + "x" * 100_000: "1"}),
     ],
 )
 def test_a_name_that_does_not_fit_is_accepted_and_reported(schema, given, unknown):
+    """One beside the right name, a word of its own, one too different, null or too long."""
     check_names(given, names_of(schema), unknown)
     told = [name for name, value in given.items() if name not in names_of(schema).known and value is not None]
     assert unknown.take() == [f"Unknown field '{name[:64]}' is ignored" for name in told]

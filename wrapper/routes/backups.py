@@ -39,7 +39,7 @@ def show_backup(backup_id: str) -> Response:
 
 
 @blueprint.get("/<backup_id>/content")
-@declare(Lane.READ)
+@declare(Lane.READ, exact=True)
 def download_backup(backup_id: str) -> Response:
     path = service().backups.file(backup_id)
     note_subject(backup_id)

@@ -28,7 +28,7 @@ CUT = "changes were cut: their reader took longer than RAG_EXPORT_SECONDS"
 
 
 @blueprint.get("/collections/<name>/changes")
-@declare(Lane.READ, query=FOLLOWING)
+@declare(Lane.READ, query=FOLLOWING, exact=True)
 def follow_collection(name: str) -> Response:
     asked = arguments()
     following, model = store().following, asked["embedding_model"]

@@ -101,7 +101,7 @@ def count_documents(name: str) -> Response:
 
 
 @blueprint.get("/collections/<name>/export")
-@declare(Lane.READ)
+@declare(Lane.READ, exact=True)
 def export_documents(name: str) -> Response:
     with ExitStack() as stack:
         collection, blocks = stack.enter_context(store().export(name))

@@ -12,7 +12,7 @@ from marshmallow import Schema
 
 from schemas.access.callers import Scope, check_acting
 from schemas.access.owners import OPEN
-from schemas.access.table import Door
+from schemas.access.table import TOOLS, Door
 from schemas.errors import BusyError, ClientGoneError, InvalidInputError, RagError
 from schemas.field_names import Names, Unknown, check_names
 from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT, check_database
@@ -33,6 +33,9 @@ T = TypeVar("T")
 
 MAX_KEY_CHARACTERS = 255
 WRITING = frozenset(("POST", "PUT", "PATCH", "DELETE"))
+WRITERS = (Scope.WRITE, Scope.MANAGE, Scope.ADMIN)
+CACHE_BUSTER = "_"
+"""The parameter by which pages have their reads answered anew."""
 NAMED_BY_PATH = {
     **{each: each for each in ("collection", "vector_store_id", "file_id", "batch_id")},
     **dict.fromkeys(("document_id", "stored_id", "connection_id", "key_id"), "id"),
@@ -250,12 +253,22 @@ def _check_query_names() -> None:
         return
     given = _beside_path(request.args, route.query_names)
     check_names(given, route.query_names, unknown(), noun="parameter")
-    if request.method == "DELETE" or route.lane is Lane.WRITE or isinstance(route.body, ExactBody):
+    if route.exact or isinstance(route.body, ExactBody) or _writes(route):
         for name in given:
-            if name not in route.query_names.known:
+            if name not in route.query_names.known and (name != CACHE_BUSTER or request.method in WRITING):
                 raise InvalidInputError(f"The parameter '{name}' is unknown", code="unknown_field", field=name)
     if request.method == "DELETE" and route.body is None and has_body():
         _refuse_body(route)
+
+
+def _writes(route: Route) -> bool:
+    """Return whether this request writes, as its lane says, or the scope that its route or its tool asks for."""
+    if request.method not in WRITING:
+        return False
+    if route.lane is Lane.WRITE or request.method == "DELETE":
+        return True
+    tool = TOOLS.get((request.view_args or {}).get("tool", ""))
+    return (callers.needed() if tool is None else tool.needs) in WRITERS
 
 
 def _check_end_of_path() -> None:
@@ -297,12 +310,14 @@ def _beside_path(given: Mapping[str, Any], names: Names) -> Mapping[str, Any]:
 
 
 def _check_precondition() -> None:
-    """Raise InvalidInputError for a condition of a write that nothing would be compared with."""
+    """Raise InvalidInputError for a condition of a write that nothing would be compared with. Caches send
+    `If-None-Match` with any read."""
     route = declared()
     if route is None or request.method not in WRITING:
         return
     for name in ("If-Match", "If-None-Match", "If-Unmodified-Since"):
-        if name in request.headers and not (name == "If-Match" and route.if_match):
+        is_taken = route.if_match if name == "If-Match" else name == "If-None-Match" and not _writes(route)
+        if name in request.headers and not is_taken:
             raise InvalidInputError(
                 f"This route takes no {name}: nothing would be compared", code="invalid_if_match", field=name
             )

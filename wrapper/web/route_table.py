@@ -35,11 +35,11 @@ class Route:
     """A row of the table, which says what is decided about a route before it is called.
 
     `query` and `body` are the schemas of its query string and body, None where it has none, and `media_types` those of
-    its body; they hold for a route that reads no body, too. An `exact` answer has no field beyond those of its
-    contract, so it carries no warnings. `own_rules` means that the route judges names itself. With `if_match` the route
-    is refused when its collection is in another state than the caller says; other routes take no such condition.
-    `in_database` means that its collections are those of the database that the query string names, and `waits` that the
-    query string may say what the answer waits for.
+    its body; they hold for a route that reads no body, too. An `exact` answer is no object, or has no field beyond
+    those of its contract: it has no room for warnings, so unknown names in the query string are refused. `own_rules`
+    means that the route judges names itself. With `if_match` the route is refused when its collection is in another
+    state than the caller says; other routes take no such condition. `in_database` means that its collections are those
+    of the database that the query string names, and `waits` that the query string may say what the answer waits for.
     """
 
     lane: Lane

@@ -83,6 +83,8 @@ class TestIngestion:
         assert answer.json["details"]["field"] == "collection"
         assert "'collection' of POST /api/documents" in answer.json["message"]
         assert client.get("/api/documents", query_string={"source": source}).json["total"] == 0
+        answer = client.post("/api/rag/ingest", json=body | {"collection": None, "on_conflict": "error"})
+        assert fault(answer.json)[0] == "on_conflict"
         answer = ingest("/a")
         assert answer == {
             "status": "created",

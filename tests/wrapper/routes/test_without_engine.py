@@ -211,15 +211,6 @@ def test_anything_else_is_refused_and_nothing_is_done(opened):
         assert client.get("/collections").json == before
 
 
-def test_a_misspelt_wait_is_refused_and_one_in_the_body_too(opened):
-    with opened(**HOUR) as client:
-        misspelt = client.post(f"{URL}/documents?wiat=commit", json={"documents": [SECOND]})
-        in_body = client.post(f"{URL}/documents", json={"documents": [SECOND], "wait": "commit"})
-        for answer in (misspelt, in_body):
-            assert (answer.status_code, answer.json["code"]) == (400, "unknown_field")
-        assert client.get(URL).json["count"] == 1
-
-
 def test_a_request_may_wait_where_the_operator_lets_others_go(opened):
     with opened(write_wait=COMMIT, write_wait_seconds=0.0) as client:
         assert _ask(client, "add", "index").status_code == 202
