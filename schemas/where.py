@@ -169,6 +169,20 @@ def matches_empty_document(where: Where) -> bool:
     return False
 
 
+def matches_everything(where: Where, *, negated: bool = False) -> bool:
+    """Return whether a filter leaves no document out, whatever there is, because of what it is made of, like
+    `{"$or": [{}, …]}`; `negated`, whether it leaves all out."""
+    match where:
+        case And(parts) | Or(parts):
+            every = all if isinstance(where, Or) is negated else any
+            return every(matches_everything(each, negated=negated) for each in parts)
+        case Not(part):
+            return matches_everything(part, negated=not negated)
+        case In(_, ()) | HasId(()):
+            return negated
+    return False
+
+
 def to_json(where: Where) -> dict[str, Any]:
     """Return the JSON filter from which `parse_where` makes this tree."""
     match where:

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from werkzeug.datastructures import MultiDict
 
-from interfaces.console.forms import filter_of
+from interfaces.console.forms import json_of
 from interfaces.console.wire import named
 from schemas.access.callers import Limits, Scope
 from schemas.access.time_spans import span_of
@@ -69,7 +69,8 @@ class KeyForm:
 
     def new(self, now: datetime) -> Json:
         """Return the body that makes a key, whose span begins now. Raises InvalidInputError for what cannot be read."""
-        return named(self._fields(now).items())
+        said = self._fields(now)
+        return {**named(said.items()), "where": said["where"]}
 
     def changed(self, now: datetime, before: KeyForm) -> Json:
         """Return the body that gives a key what the form says where that is not what it said before: the rest is left
@@ -77,7 +78,6 @@ class KeyForm:
         said = self._fields(now)
         said |= {
             "collections": said["collections"] or [ALL],
-            "where": said["where"] or {},
             "expires_at": said["expires_at"] or NEVER,
         }
         return {name: value for name, value in said.items() if getattr(self, name) != getattr(before, name)}
@@ -87,7 +87,7 @@ class KeyForm:
             "name": self.name,
             "scopes": list(self.scopes),
             "collections": self._names(),
-            "where": filter_of(self.where),
+            "where": json_of(self.where, "where") if self.where else None,
             "limits": {name: _number(text, name) for name, text in self.limits.items()},
             "expires_at": self._end(now),
         }

@@ -7,13 +7,13 @@ from dataclasses import fields as fields_of
 from datetime import UTC, datetime
 from typing import Any
 
-from marshmallow import ValidationError, fields, post_load, validate, validates_schema
+from marshmallow import ValidationError, fields, post_load, pre_load, validate, validates_schema
 
 from schemas.access.api_keys import DEFAULT_GRACE_SECONDS, MAX_GRACE_SECONDS, MAX_NAME_CHARACTERS, ApiKey, Grant
 from schemas.access.callers import Caller, Kind, Limits, Scope
 from schemas.errors import InvalidInputError
 from schemas.names import MAX_PATTERNS, check_collection_patterns
-from schemas.where import EVERYTHING, parse_where, to_json
+from schemas.where import EVERYTHING, matches_everything, parse_where, to_json
 from schemas.wire.body import ExactBody
 from schemas.wire.fields import Count, Number, Text
 
@@ -51,10 +51,11 @@ class Patterns(fields.Field[tuple[str, ...]]):
 
 
 class RawFilter(fields.Field[Json]):
-    """A filter as it is given; it is checked, and empty means none."""
+    """A filter as it is given, which is checked. One that leaves nothing out would be taken for a limit."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Json:
-        parse_where(value)
+        if matches_everything(parse_where(value)):
+            raise ValidationError("must leave something out; null stands for no filter")
         found: Json = value
         return found
 
@@ -102,9 +103,15 @@ class ChangedKey(ExactBody):
     name = Text(validate=validate.Length(min=1, max=MAX_NAME_CHARACTERS))
     scopes = Scopes()
     collections = Patterns()
-    where = RawFilter()
+    where = RawFilter(allow_none=True)
     limits = fields.Nested(LimitsOfKey)
     expires_at = End()
+
+    @pre_load
+    def _null_is_absent(self, source: Any, **options: Any) -> Json:
+        """A filter that is null is said to be none."""
+        given = super()._null_is_absent(source, **options)
+        return {**given, "where": None} if source.get("where", ...) is None else given
 
 
 class NewKey(ChangedKey):
@@ -124,13 +131,13 @@ NEW_KEY, CHANGED_KEY, ROTATION = NewKey(), ChangedKey(), Rotation()
 
 
 def changed_grant(before: Grant | None, given: Json) -> Grant:
-    """Return what a key allows after a change: what is not given stays. An empty filter is none, and `*` is all
-    collections. Raises InvalidInputError when a key with a filter would do more than read."""
+    """Return what a key allows after a change: what is not given stays. A filter that is None is lifted, and `*`
+    is all collections. Raises InvalidInputError when a key with a filter would do more than read."""
     scopes = given.get("scopes", before.scopes if before else frozenset())
     collections = given.get("collections", before.collections if before else None)
     where = given.get("where", before.where if before else None)
     limits = given.get("limits", before.limits if before else Limits())
-    return Grant(scopes, None if collections and "*" in collections else collections, where or None, limits)
+    return Grant(scopes, None if collections and "*" in collections else collections, where, limits)
 
 
 def end_of(given: Json, before: datetime | None) -> datetime | None:

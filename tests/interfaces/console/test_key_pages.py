@@ -62,6 +62,7 @@ def test_everything_can_be_changed_and_taken_away(admin, client, new_key):
         ({"scope": []}, "scopes"),
         ({"scope": ["write"], "where": '{"a": 1}'}, "filter"),
         ({"where": "[1]"}, "where"),
+        ({"where": "{}"}, "must leave something out"),
         ({"collections": "*a"}, "Collection name"),
         ({"burst": "5"}, "requests_per_second"),
         ({"documents": "many"}, "limits.documents"),
