@@ -12,7 +12,7 @@ from interfaces.web.current_request import layers
 from schemas.errors import InvalidInputError
 from schemas.wire.context import described_tool, listed_tools
 from schemas.wire.error_bodies import tool_error_body
-from schemas.wire.fields import NUMERAL
+from schemas.wire.fields import whole_number
 from wrapper.web import error_statuses
 from wrapper.web.audited import calls_tool
 from wrapper.web.bodies import decode_json, json_response, read_body
@@ -67,7 +67,8 @@ def _value(tool: Tool[Any], name: str, text: str) -> str | int | list[str]:
     kind = tool.input_schema.get("properties", {}).get(name, {}).get("type")
     if kind == "array":
         return text.split(",")
-    return int(text) if kind == "integer" and NUMERAL.fullmatch(text) else text
+    whole = whole_number(text, in_text=True) if kind == "integer" else None
+    return text if whole is None else whole
 
 
 def _arguments(name: str, body: Any) -> Any:

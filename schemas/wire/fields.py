@@ -144,7 +144,7 @@ class Count(fields.Field[int]):
         self._least, self._most, self._capped, self._in_text = least, most, capped, in_text
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> int:
-        number = _whole(value, in_text=self._in_text)
+        number = whole_number(value, in_text=self._in_text)
         if number is None:
             raise ValidationError("must be a whole number")
         if number < self._least:
@@ -234,7 +234,8 @@ def where_from_text(source: str, field: str = "where") -> Where:
     return parse_where(decoded, field)
 
 
-def _whole(value: Any, *, in_text: bool) -> int | None:
+def whole_number(value: Any, *, in_text: bool) -> int | None:
+    """Return a whole number, None for what is none; with `in_text` also that of a query string."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

@@ -73,7 +73,7 @@ class TestTransport:
 
     def test_tools_that_only_read_may_be_called_with_get(self, client, index, session_id):
         index()
-        asked = {"query": "retry logic", "limit": "1", "sessionId": session_id}
+        asked = {"query": "retry logic", "limit": "1.0", "sessionId": session_id}
         assert len(client.get(f"/tools/{SEARCH}", query_string=asked).json["results"]) == 1
         assert client.get(f"/tools/{STATS}?timeRange=7d").json["timeRange"] == "7d"
         assert client.get(f"/tools/{STATS}?timeRange=2h").status_code == 400
