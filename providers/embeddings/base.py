@@ -13,7 +13,7 @@ import numpy as np
 from providers.base import Provider, ProviderContext
 from providers.calibration import calibration_of
 from providers.models import UnknownModelError, checked_model, one_model
-from providers.outbound.refusals import named_text
+from providers.outbound.refusals import UnusableTextError
 from schemas.connections import ModelInfo
 from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 from schemas.records import Vector
@@ -21,26 +21,10 @@ from schemas.records import Vector
 MAX_COUNTS = 4_096
 
 
-class UnusableVectorError(UnavailableError):
+class UnusableVectorError(UnusableTextError):
     """The service answered something for `text` that is no vector, or none that fits the others."""
 
     code = "embedding_answer_unusable"
-
-    def __init__(self, text: str, sentence: str, named: str = "", **details: Any) -> None:
-        super().__init__(f"{sentence} for {named}" if named else sentence, **details)
-        self.text = text
-        self._sentence = sentence
-
-    @property
-    def alone(self) -> UnusableVectorError:
-        """The error without the text's place."""
-        return UnusableVectorError(self.text, self._sentence, **self.details)
-
-    def among(self, texts: Sequence[str], field: str = "texts") -> UnusableVectorError:
-        """Return the error that names the text by its place among these, in the list of that name."""
-        place = texts.index(self.text)
-        details = {**self.details, "field": field, "index": place}
-        return UnusableVectorError(self.text, self._sentence, named_text(texts, place, field), **details)
 
 
 class EmbeddingProvider(Provider):

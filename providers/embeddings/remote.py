@@ -3,12 +3,10 @@ JSON."""
 
 from __future__ import annotations
 
-import json
 import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -17,11 +15,11 @@ import numpy as np
 from providers.base import ProviderContext
 from providers.embeddings.base import EmbeddingProvider, UnusableVectorError
 from providers.outbound import deadlines
-from providers.outbound.call_sizes import Calls, CallSize, by_halves
-from providers.outbound.json_client import Answer, JsonClient, RetryPolicy
+from providers.outbound.call_sizes import Calls, CallSize, by_halves, failure_for
+from providers.outbound.json_client import JsonClient, RetryPolicy
+from providers.outbound.number_dialect import NumberDialect
 from providers.outbound.refusals import RefusedCallError, RefusedTextsError
-from providers.outbound.vendor_dialect import VendorDialect
-from schemas.errors import InvalidInputError, RagError, UnavailableError
+from schemas.errors import UnavailableError
 from schemas.records import Vector
 
 # OpenAI takes 300,000 tokens per request; a token is seldom less than two bytes.
@@ -29,18 +27,6 @@ MAX_BATCH_BYTES = 500_000
 NO_VECTOR = "an embedding that is not a list of numbers"
 TRIED_TEXTS = 32
 """The texts of the call by which a connection is tried out: as many as uploads send in one."""
-
-
-class _Dialect(VendorDialect):
-    def parsed(self, answer: Answer) -> Any:
-        try:
-            return super().parsed(answer)
-        except UnavailableError:
-            # Servers in Python write NaN, which JSON has not: once it is read, it tells whose vector it spoils.
-            if b"NaN" in answer.content:
-                with suppress(ValueError):
-                    return json.loads(answer.content)
-            raise
 
 
 class RemoteEmbeddingProvider(EmbeddingProvider):
@@ -64,7 +50,7 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
         super().__init__(config, context)
         self._service = JsonClient(
             self.config["url"],
-            _Dialect("embedding service", self.id, clock=clock),
+            NumberDialect("embedding service", self.id, clock=clock),
             network=self.context.network,
             redactor=self.context.redactor,
             api_key=self.config.get("api_key"),
@@ -101,7 +87,8 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
         except (UnavailableError, RefusedCallError) as failure:
             if len(texts) == 1 or deadlines.is_single():
                 raise  # whoever asks for parts asks for fewer
-            vectors, passed = by_halves(texts, partial(self._embed_by, model), failure, partial(_failure_of, texts))
+            named = partial(failure_for, UnusableVectorError, texts)
+            vectors, passed = by_halves(texts, partial(self._embed_by, model), failure, named)
             self._calls.suspect(len(texts), passed)
             return np.stack(vectors)
         if answers.refused:
@@ -137,11 +124,3 @@ class RemoteEmbeddingProvider(EmbeddingProvider):
             raise self._unusable_for(text, NO_VECTOR)
         with np.errstate(over="ignore"):  # too large numbers become infinite and are refused then
             return numbers.astype(np.float32)
-
-
-def _failure_of(texts: list[str], text: str, error: RagError) -> RagError:
-    """Return the error that names, among several texts, the one at which a service fails or that it refuses."""
-    alone = getattr(error, "alone", error)
-    if isinstance(alone, InvalidInputError):
-        return RefusedTextsError(texts, {texts.index(text): alone}, {})
-    return UnusableVectorError(text, alone.message, **alone.details).among(texts)

@@ -6,11 +6,18 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from providers.outbound import deadlines
-from providers.outbound.refusals import RefusedCallError, RefusedRequestError, RefusedTextsError, is_of_request
+from providers.outbound.refusals import (
+    RefusedCallError,
+    RefusedRequestError,
+    RefusedTextsError,
+    UnusableTextError,
+    is_of_request,
+)
 from schemas.access.callers import check_acting
 from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 
@@ -28,8 +35,12 @@ PROBE_SECONDS = 20.0
 MIN_BYTES = 4_096
 """No service has a lower limit of bytes: below, it is the number of texts that it limits."""
 FAILURES = (InvalidInputError, UnavailableError, ConfigurationError)
+_OF_SERVICE = ("timeout", "rate_limit")
+"""The types of failures that fewer texts do not cure."""
 HOPELESS = 3
 """So many texts refused alone, and none accepted, mean that it is not the texts."""
+FEW = 2
+"""The failures after which few calls (`deadlines.few_calls`) are enough."""
 _OF_BYTES = re.compile(r"token|context|too large|payload|entity|HTTP 413\)$", re.IGNORECASE)
 
 
@@ -78,7 +89,9 @@ class Answers(Generic[RowT]):
     plain: Callable[[str], Sequence[RowT]] | None
     """Sends a text as a string; None once that was tried, or where no service takes it."""
     rows: dict[int, RowT] = field(default_factory=dict)
-    refused: dict[int, RefusedRequestError] = field(default_factory=dict)
+    refused: dict[int, RagError] = field(default_factory=dict)
+    failed: int = 0
+    """The number of calls that failed."""
     sizes: list[CallSize] = field(default_factory=list)
     """The sizes of the calls that were accepted."""
 
@@ -89,8 +102,9 @@ class Calls:
     A call that is refused (RefusedRequestError) is made again in parts, and no other failure is: that is less than two
     calls for each text. When all parts are accepted, the size of the call was at fault, and later calls are no larger
     until `LASTS_SECONDS` have passed, by any process that shares `known`. A text that is refused alone is at fault
-    itself. A service that asks for a string, or refuses a list of one text and names its `input`, gets each text alone
-    as a string, if it takes that once.
+    itself. Where few calls are to be made, other failures count as refusals, and after `FEW` of them the texts of a
+    part that fails count as refused. A service that asks for a string, or refuses a list of one text and names its
+    `input`, gets each text alone as a string, if it takes that once.
     """
 
     def __init__(
@@ -176,40 +190,60 @@ class Calls:
         if not is_plain and self._takes_strings(answers, part, refusal):
             self._ask_in_parts(answers, part[1:], self.most)
             return
-        if len(part) == 1:
+        if len(part) == 1 and isinstance(refusal, RefusedRequestError):
             self._refuse(answers, part[0], refusal)
+            return
+        if deadlines.is_brief() and (answers.failed >= FEW or len(part) == 1):
+            self._leave(answers, part, refusal)
             return
         refused, accepted = len(answers.refused), len(answers.sizes)
         self._look_up()
         self._ask_in_parts(answers, part, replace(self.most, texts=_less(len(part), refusal)))
-        if len(answers.refused) == refused:
+        if len(answers.refused) > refused:
+            return
+        if isinstance(refusal, RefusedRequestError):
             self._learn(refusal, answers.sizes[accepted:])
+        else:
+            self.suspect(len(part), max(each.texts for each in answers.sizes[accepted:]))
 
     def _refusal(
         self, answers: Answers[RowT], part: list[int], plain: Callable[[str], Sequence[RowT]] | None
-    ) -> RefusedRequestError | None:
+    ) -> RagError | None:
         """Make one call, with a text as a string where there is `plain`, and note what is accepted. Return the refusal
         otherwise."""
         texts = [answers.texts[place] for place in part]
+        is_brief = deadlines.is_brief()
         try:
-            rows = answers.call(texts) if plain is None else plain(texts[0])
-        except RefusedRequestError as error:
-            return error
+            with deadlines.single_attempts() if is_brief and answers.failed else nullcontext():
+                rows = answers.call(texts) if plain is None else plain(texts[0])
+        except (RefusedRequestError, UnavailableError, RefusedCallError) as error:
+            is_refusal = isinstance(error, RefusedRequestError)
+            if not is_refusal and (not is_brief or error.details.get("error_type") in _OF_SERVICE):
+                raise
+            answers.failed += 1
+            found = error.accepted if isinstance(error, UnusableTextError) else {}
+            if not found:
+                return error
+            answers.rows.update((part[place], row) for place, row in found.items())
+            answers.refused.update((each, error) for place, each in enumerate(part) if place not in found)
+            return None
         answers.rows.update(zip(part, rows, strict=True))
         answers.sizes.append(CallSize(len(texts), _bytes(texts)))
         self._accepted(answers.sizes[-1])
         return None
 
-    def _takes_strings(self, answers: Answers[RowT], part: list[int], refusal: RefusedRequestError) -> bool:
+    def _takes_strings(self, answers: Answers[RowT], part: list[int], refusal: RagError) -> bool:
         """Try the first text as a string, once, where the refusal of a list may be about that, and return whether the
         service takes strings."""
         plain = answers.plain
+        if not isinstance(refusal, RefusedRequestError):
+            return False
         may_be = len(part) == 1 and refusal.names("input") and not is_of_request(refusal.said) and not answers.sizes
         if plain is None or not (refusal.wants_string or may_be):
             return False
         answers.plain = None
         again = self._refusal(answers, part[:1], plain)
-        if again is not None and (again.wants_string or not refusal.wants_string):
+        if isinstance(again, RefusedRequestError) and (again.wants_string or not refusal.wants_string):
             return False
         answers.plain = plain
         self._keep(CallSize(1, self.size.bytes, self._clock(), is_plain=True))
@@ -217,7 +251,7 @@ class Calls:
             self._refuse(answers, part[0], again)
         return True
 
-    def _refuse(self, answers: Answers[RowT], place: int, refusal: RefusedRequestError) -> None:
+    def _refuse(self, answers: Answers[RowT], place: int, refusal: RagError) -> None:
         """Note that a text was refused alone. Raises the refusal when it is not the texts that are refused."""
         answers.refused[place] = refusal
         if answers.rows or len(answers.refused) < HOPELESS - 1:
@@ -227,6 +261,14 @@ class Calls:
             self._ask(answers, [last])  # one from elsewhere
         if len(answers.refused) >= HOPELESS:
             raise answers.refused[min(answers.refused)]
+
+    def _leave(self, answers: Answers[RowT], part: list[int], refusal: RagError) -> None:
+        """Note that a part failed that is not made smaller. Raises the refusal when that is the second one and nothing
+        was accepted, and suspects the size of the call."""
+        if answers.refused and not answers.rows:
+            self.suspect(len(answers.texts), (len(part) + 1) // 2)
+            raise refusal
+        answers.refused.update(dict.fromkeys(part, refusal))
 
     def _look_up(self) -> None:
         self._learnt, self._looked_at = self._known.find(self._service), self._clock()
@@ -313,11 +355,20 @@ def by_halves(
     return rows, most
 
 
+def failure_for(kind: type[UnusableTextError], texts: list[str], text: str, error: RagError) -> RagError:
+    """Return the error that names, among several texts, the one at which a service fails or that it refuses."""
+    alone = getattr(error, "alone", error)
+    if isinstance(alone, InvalidInputError):
+        return RefusedTextsError(texts, {texts.index(text): alone}, {})
+    return kind(text, alone.message, **alone.details).among(texts)
+
+
 def _less(texts: int, refusal: RagError) -> int:
     """Return of how many texts to make the parts of a call: as many as the service names, if that is not far from half
     of them, else half."""
     named = [int(each) for each in re.findall(r"\d{1,6}", str(refusal.details.get("reason", "")))]
-    return max((each for each in named if texts / 4 <= each < texts), default=(texts + 1) // 2)
+    far = 10 if isinstance(refusal, RefusedRequestError) else 4  # other words tell more numbers than limits
+    return max((each for each in named if texts / far <= each < texts), default=(texts + 1) // 2)
 
 
 def _beginning(texts: Sequence[str], places: list[int], most: int, most_bytes: int) -> list[int]:

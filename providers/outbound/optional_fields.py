@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from typing import Any
 
 from providers.outbound import deadlines
 from providers.outbound.json_client import JsonClient
-from providers.outbound.refusals import RefusedCallError, RefusedRequestError
+from providers.outbound.refusals import RefusedCallError, RefusedRequestError, is_of_request
 from schemas.errors import RagError, UnavailableError
 
 _IS_VAGUE = re.compile(
@@ -17,6 +18,8 @@ _IS_VAGUE = re.compile(
     re.IGNORECASE,
 )
 _CRASHED = 500
+DOUBT_SECONDS = 300.0
+"""The time after which a server that has answered is doubted once more."""
 _SAYS_NOTHING = re.compile(r"^(internal server error\.?)?$", re.IGNORECASE)
 
 
@@ -24,8 +27,9 @@ class OptionalFields:
     """Sends requests with fields that only make the answer better, for several threads.
 
     A field counts as refused when the service names it or its value; before a first request was accepted, also when
-    what it says may be about any field, or it fails (500) and says nothing, unless the field is one of `if_named`. Such
-    a failure has the last attempt go without the fields, or one more where there is a single one.
+    what it says may be about any field, or it fails (500) and says nothing, unless the field is one of `if_named`. What
+    a refusal says of any field counts later, too, but once in `DOUBT_SECONDS`: the server may be another one by then.
+    A failure has the last attempt go without the fields, or one more where there is a single one.
     `refused` has the service's refusal of each field that is left out: since a request without it was accepted, or it
     was named where a list of texts was refused as well, which takes another request.
     """
@@ -34,6 +38,7 @@ class OptionalFields:
         self._service = service
         self._if_named = if_named
         self._has_answered = False
+        self._doubts_at = 0.0
         self._fails_anyway = False
         self.refused: Mapping[str, RagError] = {}
 
@@ -91,7 +96,15 @@ class OptionalFields:
             ]
             if named or refusal is not error or refusal.wants_string:
                 return named
-            is_vague = _IS_VAGUE.search(reason)
+            is_vague = _IS_VAGUE.search(reason) is not None
+            may_be_new = is_vague and not is_of_request(reason) and time.monotonic() >= self._doubts_at
         else:
-            is_vague = _SAYS_NOTHING.search(reason) if error.details.get("status") == _CRASHED else None
-        return [name for name in fields if name not in self._if_named] if is_vague and not self._has_answered else []
+            is_vague = error.details.get("status") == _CRASHED and _SAYS_NOTHING.search(reason) is not None
+            may_be_new = False
+        doubted = [name for name in fields if name not in self._if_named]
+        if not self._has_answered:
+            return doubted if is_vague else []
+        if doubted and may_be_new:
+            self._doubts_at = time.monotonic() + DOUBT_SECONDS
+            return doubted
+        return []

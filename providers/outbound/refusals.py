@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from html import unescape
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
 from providers.outbound.redaction import MASK, MIN_SECRET_CHARS, Redactor
-from schemas.errors import ConfigurationError, InvalidInputError
+from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 
 MAX_REASON_CHARS = 200
 MAX_SAID_BYTES = 20_000
@@ -29,10 +29,18 @@ _OF_REQUEST = re.compile(
 """The words of a failure (5xx) that is about what was sent: the size of a call, or base64. A list is another such."""
 _TOO_LARGE = re.compile(
     r"\b(request|input|prompt|batch|payload|body)s?( (is|are))? too (large|long|big)|\bmust be (reduced|shortened)"
-    r"|\breduce (the|your) (input|prompt|batch|length|size|number)",
+    r"|\breduce (the|your) (input|prompt|batch|length|size|number(?! of (request|call)))",
     re.IGNORECASE,
 )
-_LIMIT_AND_REQUESTED = re.compile(r"\blimit\W+(\d+)\b.*\brequested\W+(\d+)\b", re.IGNORECASE)
+_OF_RATE = re.compile(
+    r"\bper[\W_]?(sec|s\b|min|m\b|h|d|week|month)|/ ?(s|sec|m|min|h|hour|d|day)\b|\b[rt]p[smhd]\b"
+    r"|(dai|hour|week|month)ly|\brate\b|rate[\W_]?limit|quota|throttl"
+    r"|too many (requests|calls)|concurren|parallel|simultaneous|in flight|queue|overload|busy|capacity|\bwait"
+    r"|\btry(ing)?\b|retry|again|later|credit|billing|usage|\b(plan|tier)\b",
+    re.IGNORECASE,
+)
+"""The words of a limit of many calls together, which a smaller one does not keep."""
+_LIMIT_AND_REQUESTED = re.compile(r"\blimit\W+([\d,]*\d)\b.*\brequested\W+([\d,]*\d)\b", re.IGNORECASE)
 _WANTS_STRING = re.compile(
     r"(valid|be an?|expect(s|ed)?( an?)?|of type|type is|(only|single|one)( an?)?( single)?) [\"'`]?string\b"
     r"|java\.lang\.String|\bstr type expected|(received|unmarshal|deserialize) (an? )?(array|list|sequence)\b"
@@ -66,14 +74,37 @@ class RefusedCallError(ConfigurationError):
     alone: RefusedRequestError
 
 
+class UnusableTextError(UnavailableError):
+    """A service answered for `text` something of no use, or fails for it. `accepted` is what it answered for others, if
+    they are of use, by their places among the texts of the call."""
+
+    accepted: Mapping[int, Any] = {}
+
+    def __init__(self, text: str, sentence: str, named: str = "", **details: Any) -> None:
+        super().__init__(f"{sentence} for {named}" if named else sentence, **details)
+        self.text = text
+        self._sentence = sentence
+
+    @property
+    def alone(self) -> Self:
+        """The error without the text's place."""
+        return type(self)(self.text, self._sentence, **self.details)
+
+    def among(self, texts: Sequence[str], field: str = "texts") -> Self:
+        """Return the error that names the text by its place among these, in the list of that name."""
+        place = texts.index(self.text)
+        details = {**self.details, "field": field, "index": place}
+        return type(self)(self.text, self._sentence, named_text(texts, place, field), **details)
+
+
 class RefusedTextsError(InvalidInputError):
-    """A service refuses some of several texts: `refused` has its refusal of each alone, and `accepted` what it answered
-    for the others, by their places in the list."""
+    """A service refuses some of several texts, or fails for them: `refused` has its refusal of each, and `accepted`
+    what it answered for the others, by their places in the list."""
 
     def __init__(
         self,
         texts: Sequence[str],
-        refused: Mapping[int, InvalidInputError],
+        refused: Mapping[int, RagError],
         accepted: Mapping[int, Any],
         field: str = "texts",
     ) -> None:
@@ -107,9 +138,12 @@ def is_of_request(words: str) -> bool:
 
 def is_too_large(words: str) -> bool:
     """Return whether too many requests (429) means that one alone is beyond the limit, so that waiting does not help:
-    “Limit 100, Requested 640”."""
+    “Limit 100, Requested 640”, or what `is_of_request` and says nothing of a rate."""
     found = _LIMIT_AND_REQUESTED.search(words)
-    return _TOO_LARGE.search(words) is not None or (found is not None and int(found[2]) > int(found[1]))
+    if found is not None:
+        limit, requested = (int(each.replace(",", "")) for each in found.groups())
+        return requested > limit
+    return _TOO_LARGE.search(words) is not None or (is_of_request(words) and _OF_RATE.search(words) is None)
 
 
 def told_status(content: bytes) -> int | None:

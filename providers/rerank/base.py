@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from providers.base import Provider, ProviderContext
+from providers.outbound import deadlines
 from providers.outbound.answers import UNUSABLE, number, whole
-from providers.outbound.call_sizes import Calls, CallSize, by_halves
+from providers.outbound.call_sizes import Calls, CallSize, by_halves, failure_for
 from providers.outbound.json_client import JsonClient, RetryPolicy
+from providers.outbound.number_dialect import NumberDialect
 from providers.outbound.optional_fields import OptionalFields
-from providers.outbound.refusals import RefusedTextsError
-from providers.outbound.vendor_dialect import VendorDialect
+from providers.outbound.refusals import RefusedRequestError, RefusedTextsError, UnusableTextError
 from schemas.errors import ConfigurationError, InvalidInputError, RagError, UnavailableError
 
 MAX_TEXTS = 1000
 """The most texts of one call; Cohere advises against more."""
 MAX_BYTES = 1 << 30
+_OF_QUERY = re.compile(r"\b(query|question)\b", re.IGNORECASE)
+_OF_TEXTS = re.compile(r"document|text|passage|batch|pair|item|candidate|inputs\b|result", re.IGNORECASE)
 TRIED_TEXTS = 100
 """The texts of the call by which a connection is tried out: as many as a search sends."""
+
+
+class UnusableScoreError(UnusableTextError):
+    """The service answered no score for `text`, or fails for it."""
+
+    code = UNUSABLE
 
 
 class RerankProvider(Provider):
@@ -42,7 +53,7 @@ class RerankProvider(Provider):
         super().__init__(config, context)
         self.model: str = self.config.get("model", "")
         self._answered_at: float | None = None
-        self._dialect = VendorDialect("reranking service", self.id)
+        self._dialect = NumberDialect("reranking service", self.id)
         self._service = JsonClient(
             self.config["url"],
             self._dialect,
@@ -71,9 +82,10 @@ class RerankProvider(Provider):
 
         Raises InvalidInputError when the query or a text is blank or not Unicode (`details.index` says which), when
         there are more than 1,000 texts, or when the model refuses them; RefusedTextsError, which has the scores of the
-        others, when it refuses some; UnavailableError when there is no usable answer
-        now; ConfigurationError when there will be none until an operator changes something. `details.error_type` is as
-        in embedding providers.
+        others, when it refuses some, and where few calls are to be made (`deadlines.few_calls`) also when it fails for
+        some; UnavailableError when there is no usable answer now, as UnusableScoreError when it is that for one text;
+        ConfigurationError when there will be none until an operator changes something. `details.error_type` is as in
+        embedding providers.
         """
         _check(query, texts)
         if not texts:
@@ -106,33 +118,56 @@ class RerankProvider(Provider):
 
     def _in_calls(self, texts: list[str], call: Callable[[list[str]], list[float]]) -> list[float]:
         """Return the scores that `call` returns for the texts, called for as many as the service takes. Raises
-        RefusedTextsError."""
+        RefusedTextsError and UnusableScoreError."""
         assert self._calls is not None
+
+        def ask(some: list[str]) -> list[float]:
+            try:
+                return call(some)
+            except RefusedRequestError as error:
+                reason = str(error.details.get("reason", ""))
+                if _OF_QUERY.search(reason) and not _OF_TEXTS.search(reason):  # whatever the texts
+                    raise InvalidInputError(error.message, **{**error.details, "field": "query"}) from error
+                raise
+
         try:
-            answers = self._calls.ask(texts, call)
+            answers = self._calls.ask(texts, ask)
+        except UnusableScoreError as error:
+            raise error.among(texts) from error
         except (UnavailableError, ConfigurationError) as failure:
-            scores, passed = by_halves(texts, call, failure)
+            if deadlines.is_brief():
+                raise
+            named = partial(failure_for, UnusableScoreError, texts)
+            scores, passed = by_halves(texts, ask, failure, named)
             self._calls.suspect(len(texts), passed)
             return scores
         if answers.refused:
             raise RefusedTextsError(texts, answers.refused, answers.rows)
         return [answers.rows[place] for place in range(len(texts))]
 
-    def _scores(self, results: Any, name: str, count: int) -> list[float]:
-        """Return the scores of `count` texts, which an answer lists as `{index, <name>}` in any order.
+    def _scores(self, results: Any, name: str, texts: list[str]) -> list[float]:
+        """Return the scores of texts, which an answer lists as `{index, <name>}` in any order.
 
-        Raises UnavailableError when a text has none or several, when one has no number, or when a text was not sent.
+        Raises UnavailableError when a text has none or several, or was not sent, and UnusableScoreError when some have
+        no number.
         """
         scores: dict[int, float] = {}
         with self._service.reading():
             for each in results:
-                index, score = whole(each["index"]), number(each[name])
-                if index >= count or index in scores or not math.isfinite(score):
-                    raise self._unusable("a score that belongs to no text, comes twice or is not finite")
+                index, score = whole(each["index"]), math.nan if each[name] is None else number(each[name])
+                if index >= len(texts) or index in scores:
+                    raise self._unusable("a score that belongs to no text or comes twice")
                 scores[index] = score
-        if len(scores) != count:
-            raise self._unusable(f"{len(scores)} scores for {count} texts")
-        return [scores[index] for index in range(count)]
+        if len(scores) != len(texts):
+            raise self._unusable(f"{len(scores)} scores for {len(texts)} texts")
+        finite = {index: score for index, score in scores.items() if math.isfinite(score)}
+        if len(finite) < len(texts):
+            failure = self._unusable("a score that is not finite")
+            first = next(index for index in range(len(texts)) if index not in finite)
+            error = UnusableScoreError(texts[first], failure.message, **failure.details)
+            error.accepted = finite
+            raise error
+        return [scores[index] for index in range(len(texts))]
 
     def _unusable(self, what: str) -> UnavailableError:
         return UnavailableError(

@@ -30,7 +30,7 @@ class CohereProvider(RerankProvider):
         answer = self._fields.post("/rerank", body, {"top_n": len(texts)})
         with self._service.reading():
             results = listed(answer, "results")
-        return self._scores(results, "relevance_score", len(texts))
+        return self._scores(results, "relevance_score", texts)
 
 
 def register(registry: Registry) -> None:

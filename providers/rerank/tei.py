@@ -33,7 +33,7 @@ class TEIProvider(RerankProvider):
         answer = self._fields.post("/rerank", {"query": query, "texts": texts}, {"truncate": True})
         with self._service.reading():
             results = array(answer)
-        return self._scores(results, "score", len(texts))
+        return self._scores(results, "score", texts)
 
 
 def register(registry: Registry) -> None:

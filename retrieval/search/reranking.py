@@ -15,7 +15,7 @@ import structlog
 from providers.embeddings.base import EmbeddingProvider
 from providers.outbound import deadlines
 from providers.outbound.refusals import RefusedTextsError
-from providers.rerank.base import RerankProvider
+from providers.rerank.base import RerankProvider, UnusableScoreError
 from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
 from registry.embedding.metering import Metered, unmetered
@@ -94,6 +94,8 @@ class Reranking:
                     scores = self.scores(connection, request.query, texts)
         except RefusedTextsError as error:
             raise error.moved(texts, field="documents") from error
+        except UnusableScoreError as error:
+            raise error.among(texts, "documents") from error
         return RerankAnswer(_ordered(request.documents, scores)[: request.top_k], connection)
 
     def reordered(
@@ -165,7 +167,7 @@ class Reranking:
         def ask() -> list[float]:
             check_acting()  # before a model is told of documents: finding them, and this turn, may have taken long
             # Set in this thread, so that the request ends when nobody waits for it.
-            with deadlines.within(until - time.monotonic()):
+            with deadlines.within(until - time.monotonic()), deadlines.few_calls():
                 return self.scores(connection, query, texts)
 
         until = time.monotonic() + max(0.0, within_seconds)

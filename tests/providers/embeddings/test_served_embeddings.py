@@ -195,6 +195,35 @@ def test_a_server_that_refuses_base64_in_whatever_words_is_no_longer_asked_for_i
     assert ["encoding_format" in request.body for request in server.requests] == [True] * attempts + [False, False]
 
 
+def test_a_server_that_has_answered_is_asked_without_base64_for_a_vague_refusal_but_seldom(server, openai):
+    connection, vague = openai(), as_json({"error": "Invalid request parameters"}, 400)
+    connection.embed(["one"])
+    server.script = [vague] * 3
+    for _ in range(2):
+        failure(connection, InvalidInputError)
+    assert ["encoding_format" in request.body for request in server.requests] == [True, True, False, True]
+    connection._fields._doubts_at = 0.0
+    server.script = [vague]
+    assert [connection.embed([each]).shape for each in ("one", "two")] == [(1, DIMENSION)] * 2
+    assert ["encoding_format" in request.body for request in server.requests[4:]] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("Rate limit reached on tokens per min: Limit 1,000, Used 990, Requested 900", "You exceeded your quota"),
+        *("Too many tokens, please wait before trying again.", "too many input tokens per minute", "slow down"),
+        *("Please reduce the number of requests", "Input tokens exceed the daily limit", "too many input tokens/min"),
+    ],
+)
+def test_a_limit_of_many_calls_together_is_never_halved(server, openai, said):
+    server.routes["/v1/embeddings"] = lambda body: as_json({"error": {"message": said}}, 429)
+    with pytest.raises(UnavailableError) as caught:
+        openai().embed([f"text {number}" for number in range(20)])
+    assert caught.value.details["error_type"] == "rate_limit"
+    assert sizes_of(server) == [20] * 3
+
+
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
@@ -242,12 +271,13 @@ def sizes_of(server):
     [
         *(["it should not be larger than 10"], ["too many"], ["too many tokens in batch"], ["too many inputs", 500]),
         ["input (400 tokens) is too large to process", 500],
+        *([each, 429] for each in ("it should not be larger than 10, the batch size", "too many documents: 32 > 10")),
         ["Request too large for m: Limit 100, Requested 640", 429],
         ["Rate limit of m, Limit: 100, Used: 0, Requested: 640", 429],
     ],
 )
 def test_a_limit_of_texts_or_tokens_is_found_by_halving_and_known_to_all_who_ask(server, sharing, refusal):
-    later, parts = ([10, 10, 10, 2], [10]) if "larger than 10" in refusal[0] else ([8, 8, 8, 8], [16, 8])
+    later, parts = ([10, 10, 10, 2], [10]) if "10" in refusal[0].replace("100", "") else ([8, 8, 8, 8], [16, 8])
     first = [32, *parts, *later[1:]]
     server.routes["/v1/embeddings"] = at_most(10, *refusal)
     texts = [f"text {number:02}" for number in range(32)]

@@ -8,6 +8,7 @@ import pytest
 from providers.base import ProviderContext
 from providers.contract_tests import RerankTests
 from providers.contract_tests.samples import nobody_there
+from providers.outbound import deadlines
 from providers.outbound.json_client import RetryPolicy
 from providers.outbound.refusals import RefusedTextsError
 from providers.rerank.cohere import CohereProvider
@@ -15,7 +16,7 @@ from providers.rerank.tei import TEIProvider
 from registry.provider_discovery import BUILTINS
 from schemas.access.callers import ANYBODY, acting_as
 from schemas.connections import InvalidConfigurationError
-from schemas.errors import UnauthorizedError, UnavailableError
+from schemas.errors import InvalidInputError, UnauthorizedError, UnavailableError
 from tests.providers.rerank.rerank_server import ROUTES, rerank_server
 
 KEY = "sk-planted-1234"
@@ -95,7 +96,7 @@ def test_scores_that_do_not_fit_the_texts_make_an_answer_unusable(connect, serve
     assert connection.answered(60) is None
 
 
-NO_JSON = (b"", b"<html>", b'{"results": [{"index": 0, "relevance_score": NaN}]}', b"[{")
+NO_JSON = (b"", b"<html>", b"[{")
 OTHER_SHAPES = (None, 7, "scores", {}, {"results": None}, {"results": {}}, [None], [7], [[0, 1]])
 
 
@@ -168,6 +169,51 @@ def test_a_service_that_fails_and_says_nothing_is_asked_twice_and_once_for_a_sho
         connection.rerank(QUERY, TEXTS)
     calls = [(len(body["texts"]), "truncate" in body) for *_, body in server.requests]
     assert calls == [(3, True), (3, False), (1, False)]
+
+
+@pytest.mark.parametrize(
+    ("failure", "few", "scored", "said"),
+    [
+        ((200, None), 1, 99, r"not finite for texts\[7\], .*“bad”"),
+        ((500, {"error": "so not"}), 4, 50, r"so not for texts\[7\], .*“bad”"),
+        ((400, {"error": "so not"}), 3, 50, r"texts\[7\], which begins “bad”, is refused"),
+        ((400, {"error": "query is too long"}), 1, 0, r"query is too long"),
+    ],
+)
+def test_one_document_costs_a_search_few_calls_and_is_named(server, monkeypatch, failure, few, scored, said):
+    def answer(body):
+        if "bad" not in body["documents"]:
+            return ROUTES["/v2/rerank"](body)
+        scores = [(at, "nan" if text == "bad" else 0.5) for at, text in enumerate(body["documents"])]
+        results = [{"index": at, "relevance_score": float(score)} for at, score in scores]
+        return failure if failure[1] else (200, {"results": results})
+
+    monkeypatch.setitem(ROUTES, "/v1/rerank", answer)
+    texts = [*(f"text {number}" for number in range(7)), "bad", *(f"text {number}" for number in range(92))]
+    retry = RetryPolicy(attempts=2, first_wait_seconds=0)
+    with CohereProvider({"url": f"{server.url}/v1", "model": "m"}, retry=retry) as connection:
+        for _ in range(3):
+            server.requests.clear()
+            with deadlines.few_calls(), pytest.raises(InvalidInputError) as caught:
+                connection.rerank(QUERY, texts)
+            assert (len(server.requests), len(getattr(caught.value, "accepted", ()))) == (few, scored)
+        with pytest.raises((InvalidInputError, UnavailableError), match=said) as named:
+            connection.rerank(QUERY, texts)
+        assert named.value.details.get("index", named.value.details["field"]) == (7 if scored else "query")
+
+
+def test_a_limit_that_no_words_tell_is_learnt_by_searches_that_give_up_early(server, monkeypatch):
+    answer = ROUTES["/v1/rerank"]
+    monkeypatch.setitem(
+        ROUTES, "/v1/rerank", lambda body: answer(body) if len(body["documents"]) <= 30 else (500, {"error": "no"})
+    )
+    with CohereProvider({"url": f"{server.url}/v1", "model": "m"}, retry=RetryPolicy(attempts=1)) as connection:
+        for _ in range(2):
+            with deadlines.few_calls(), pytest.raises(UnavailableError):
+                connection.rerank(QUERY, ["text"] * 100)
+        with deadlines.few_calls():
+            assert len(connection.rerank(QUERY, ["text"] * 100)) == 100
+    assert [len(body["documents"]) for *_, body in server.requests] == [100, 50, 50] * 2 + [25] * 4
 
 
 def test_the_defaults_are_those_of_the_schema():
