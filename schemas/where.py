@@ -127,8 +127,7 @@ TEXT = "$text"
 """What stands for the text of a document in a filter."""
 TEXT_OPERATORS = ("$contains", "$not_contains", "$regex", "$not_regex")
 CHROMA_NAMES = {"#id": ID, "#document": TEXT}
-"""What Chroma's clients call these two, understood on every route. Another name that begins with `#` is no field: taken
-for one that no document has, a misspelt one below a negation would match them all."""
+"""What Chroma's clients call these two, understood on every route."""
 CHROMA_TEXT = "chroma:document"
 """What Chroma calls the text where it stores it."""
 NEGATIVE = {"$in": "$nin", "$contains": "$not_contains", "$regex": "$not_regex"}
@@ -234,6 +233,12 @@ def parse_where(source: Any, name: str = "where") -> Where:
     return _Parser(name).filter(source, "", 0)
 
 
+def is_reserved(name: str) -> bool:
+    """Return whether filters take a name for no field's. Asked for a field of it, they would find that no document has
+    one, and below a negation match them all."""
+    return name.startswith(("#", "$")) or name.lower() == CHROMA_TEXT
+
+
 class _Parser:
     def __init__(self, name: str) -> None:
         self._name = name
@@ -281,7 +286,7 @@ class _Parser:
 
     def _part(self, key: str, operand: Any, pointer: str, depth: int) -> Where:
         name = CHROMA_NAMES.get(key, key)
-        if name == key and (key.startswith("#") or key.lower() == CHROMA_TEXT):
+        if is_reserved(name) and not name.startswith("$"):
             likely = TEXT if key[0] != "#" else meant(key[1:], CHROMA_NAMES.values())
             near = [f"did you mean '{each}'?" for each, own in CHROMA_NAMES.items() if own == likely]
             also = near[0] if near else f"beside fields there are {' and '.join(CHROMA_NAMES)}"

@@ -80,8 +80,7 @@ class ConditionFilters:
             case "is" | "in":
                 return _has_one_of(field, tuple(each for value in given for each in _readings(value)))
             case "=":
-                numbers = [(_number(value, "= or ≠"), *_readings(value)) for value in given]
-                return _has_one_of(field, tuple(each for readings in numbers for each in readings))
+                return _has_one_of(field, tuple(_number(value, "= or ≠") for value in given))
             case ">" | "<" | "≥" | "≤":
                 return Ordered(field, ORDERS[operator], _number(_single(given, operator), operator))
             case "before" | "after":

@@ -18,6 +18,7 @@ from schemas.errors import (
     RagError,
 )
 from schemas.names import asked_collections
+from schemas.where import CHROMA_NAMES, ID, TEXT, is_reserved
 from schemas.wire.body import Body, Refusal
 from schemas.wire.checked_fields import Share, Words
 from schemas.wire.error_bodies import own_fields
@@ -54,8 +55,10 @@ class ConditionNames(fields.Field[tuple[str, ...]]):
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, list) or not names or not all(isinstance(each, str) and each for each in names):
             raise ValidationError("must be the name of a field")
-        if any(each.startswith("#") for each in names):
-            raise ValidationError("must be the name of a field, of which none begins with #")
+        for each in filter(is_reserved, names):
+            likely = "" if each in (ID, TEXT, *CHROMA_NAMES) else each.lstrip("#$")
+            also = f": did you mean '{likely[:100]}'?" if likely not in ("", each) else ""
+            raise ValidationError(f"must be the name of a field, which '{each[:100]}' is not{also}")
         if len(names) > MAX_CONDITIONS:
             raise ValidationError(f"must name at most {MAX_CONDITIONS} fields")
         return tuple(dict.fromkeys(names))

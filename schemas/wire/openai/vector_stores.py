@@ -141,11 +141,16 @@ def to_attach(asked: Json) -> FileToAttach:
 
 
 def batch_to_attach(asked: Json) -> list[FileToAttach]:
-    """Return the files of a batch. Raises InvalidInputError unless it names some, in one of the two ways."""
+    """Return the files of a batch. Raises InvalidInputError unless it names some, in one of the two ways, and for what
+    is said of all of them beside `files`, each of which says it of itself."""
     if bool(asked["file_ids"]) == bool(asked["files"]):
         sentence = "Either file_ids or files must name the files of the batch"
         raise InvalidInputError(sentence, code="invalid_field", field="file_ids")
     if asked["files"]:
+        for name in ("attributes", "chunking_strategy"):
+            if asked[name]:
+                sentence = f"{name} is for file_ids: beside files, each of these has its own"
+                raise InvalidInputError(sentence, code="invalid_field", field=name)
         return [to_attach(each) for each in asked["files"]]
     return [FileToAttach(each, asked["attributes"], asked["chunking_strategy"]) for each in asked["file_ids"]]
 
