@@ -34,14 +34,19 @@ class JsonObject(click.ParamType):
     name = "json"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
+        import orjson
+
         from schemas.errors import InvalidInputError
         from schemas.wire.json_in import check_named_once, decode
 
         try:
             found = decode(value)
             check_named_once(value)
+            orjson.dumps(found)
         except ValueError as error:
             self.fail(f"is not JSON: {error}", param, ctx)
+        except (TypeError, RecursionError) as error:  # numbers beyond 64 bits, or some 250 levels
+            self.fail(f"cannot be sent as JSON: {error}", param, ctx)
         except InvalidInputError as error:
             self.fail(error.message, param, ctx)
         if not isinstance(found, dict):

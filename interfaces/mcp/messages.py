@@ -9,7 +9,11 @@ import orjson
 
 from schemas.access.credentials_in_text import Cleaner, cleaned
 from schemas.errors import InvalidInputError
+from schemas.metadata import is_deeper_than
 from schemas.wire.json_in import decode
+
+MAX_DEPTH = 200
+"""The most levels of a message: the library reads no more over HTTP."""
 
 
 class Refused(ValueError):
@@ -41,6 +45,9 @@ def read_message(content: bytes) -> types.JSONRPCMessage:
     if isinstance(message, types.JSONRPCNotification) and "id" in decoded:
         # The library would take a request with an invalid id for a notification, and never answer it.
         raise Refused(types.INVALID_REQUEST, "The id of a request must be a string or an integer")
+    if is_deeper_than(decoded, MAX_DEPTH):
+        sentence = f"The message is nested deeper than {MAX_DEPTH} levels"
+        raise Refused(types.INVALID_REQUEST, sentence, getattr(message, "id", None))
     return message
 
 

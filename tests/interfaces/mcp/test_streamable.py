@@ -65,9 +65,10 @@ def test_the_protocol_of_2026_is_spoken_by_its_headers(ask):
         (b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}', -32600),
         (b'{"jsonrpc": "2.0", "id": 1, "method": 7}', -32600),
         (b'{"jsonrpc": "2.0", "id": 9, "method": "ping", "params": {"n": %d}}' % 2**64, -32600),
+        (b'{"jsonrpc": "2.0", "id": 9, "method": "ping", "params": {"n": %b1%b}}' % (b"[" * 199, b"]" * 199), -32600),
     ],
 )
-def test_an_invalid_message_is_refused_without_an_id_unless_a_number_alone_is_wrong(client, content, code):
+def test_an_invalid_message_is_refused_without_an_id_unless_a_part_alone_is_wrong(client, content, code):
     answer = client.post("/mcp", data=content, content_type="application/json")
     given = 9 if b"9" in content else None
     assert (answer.status_code, answer.json["id"], answer.json["error"]["code"]) == (400, given, code)
