@@ -59,7 +59,7 @@ def _session_end(result: Json) -> str:
 
 _WRITERS: Mapping[str, Callable[[Json], str]] = {
     "rag_query": _query,
-    "rag_context": lambda result: str(result["context"]),
+    "rag_context": lambda result: "\n\n".join([result["context"], *shortfalls(result["receipt"])]),
     "rag_gather": _gather,
     "rag_collections": _collections,
     "session_start": lambda result: f"Session '{result['name']}' is started: session_id {result['session_id']}.",

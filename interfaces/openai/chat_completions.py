@@ -56,7 +56,8 @@ def complete() -> Response:
 
 
 def _warnings(part: str | ChatTurn) -> dict[str, Any]:
-    return {"warnings": unasked(part.unasked)} if isinstance(part, ChatTurn) and part.unasked else {}
+    said = unasked(part.receipt) if isinstance(part, ChatTurn) else []
+    return {"warnings": said} if said else {}
 
 
 def _request(asked: dict[str, Any]) -> ChatRequest:

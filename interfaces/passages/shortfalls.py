@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from schemas.contracts.search import ASKED, CollectionsReceipt
+
 Json = Mapping[str, Any]
 
 MOST_NAMED = 5
@@ -12,22 +14,35 @@ UNJUDGED = "No relevance could be told: scores are those of the ranking, and the
 
 
 def shortfalls(receipt: Json, *, least: float | None = None) -> list[str]:
-    """Return a sentence for each oracle that failed, for collections that an oracle could not ask, and for a threshold
-    of relevance, `least`, by which nothing could be judged. `receipt` is that of the answer of `/api/search`."""
+    """Return a sentence for each oracle that failed, for collections that an oracle or nobody could ask, and for a
+    threshold of relevance, `least`, by which nothing could be judged. `receipt` is that of the answer of
+    `/api/search`, or one that tells of collections alone."""
     said: list[str] = []
-    for oracle, each in receipt["oracles"].items():
+    told: set[str] = set()
+    for oracle, each in receipt.get("oracles", {}).items():
         if each["status"] == "failed":
             said.append(f"The {oracle} oracle did not answer: {each.get('error')}")
-        said += unasked(each.get("left_out", {}), oracle)
+        left_out = each.get("left_out", {})
+        told.update(left_out)
+        said += _by_reason(f"The {oracle} oracle did not ask", left_out)
+    collections = receipt["collections"]
+    asked = tuple(name for name, each in collections.items() if each["status"] == ASKED)
+    others = {name: each["reason"] for name, each in collections.items() if name not in (*asked, *told)}
+    said += unasked(CollectionsReceipt(asked, others))
     return [*said, UNJUDGED] if least and "min_relevance" not in receipt else said
 
 
-def unasked(left_out: Mapping[str, str], oracle: str = "semantic") -> list[str]:
-    """Return a sentence for each reason for which an oracle could not ask collections."""
+def unasked(receipt: CollectionsReceipt | None) -> list[str]:
+    """Return a sentence for each reason for which collections were not asked that might have an answer."""
+    return [] if receipt is None else _by_reason("The question was not put to", receipt.missed)
+
+
+def _by_reason(beginning: str, left_out: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each reason, with the collections that were left out for it."""
     by_reason: dict[str, list[str]] = {}
     for collection, reason in left_out.items():
         by_reason.setdefault(reason, []).append(collection)
-    return [f"The {oracle} oracle did not ask {_some(names)}: {reason}" for reason, names in by_reason.items()]
+    return [f"{beginning} {_some(names)}: {reason}" for reason, names in by_reason.items()]
 
 
 def _some(names: list[str]) -> str:

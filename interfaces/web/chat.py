@@ -44,14 +44,14 @@ def chat() -> Response:
     begin_chat()
     if not asked["streamed"]:
         turn = layers().chat.answer(asked["request"], asker=asker)
-        unknown().say(*unasked(turn.unasked))
+        unknown().say(*unasked(turn.receipt))
         return json_response(chat_answer(turn))
     is_unwanted = unwanted_watch()
     parts = layers().chat.stream(asked["request"], asker=asker, is_unwanted=is_unwanted)
     warnings = unknown().take()
 
     def spell(part: str | ChatTurn) -> dict[str, Any]:
-        return chat_event(part, [*warnings, *(unasked(part.unasked) if isinstance(part, ChatTurn) else ())])
+        return chat_event(part, [*warnings, *(unasked(part.receipt) if isinstance(part, ChatTurn) else ())])
 
     return event_stream(parts, spell, error_body_with_short_word, is_unwanted)
 

@@ -52,7 +52,7 @@ def ingest() -> Response:
 def search() -> Response:
     asked = body()
     found = layers().rag_store.search_similar_chunks(**asked)
-    unknown().say(*unasked(found.unasked))
+    unknown().say(*unasked(found.receipt))
     return json_response(similar_chunks(asked["query"], found))
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import cast
 
 import structlog
@@ -44,6 +44,8 @@ NOTHING_FOUND = "Nothing relevant to this question was found in the documents."
 """The answer to a question without a relevant passage."""
 NOT_ALL_ASKED = "Not all documents could be searched for this question. What was searched has no answer to it."
 """The answer where that is so of what could be asked."""
+NONE_ASKED = "No documents could be searched for this question."
+"""The answer where nothing could be asked."""
 
 
 class ChatUnavailableError(UnavailableError):
@@ -59,12 +61,11 @@ class ChatUnavailableError(UnavailableError):
 @dataclass(frozen=True, slots=True)
 class Passages:
     """What was found for a question: the passages that are relevant enough, best first, and the relevance of the best
-    that there was. A passage whose relevance cannot be told is relevant enough. `unasked` as in `SimilarChunks`."""
+    that there was. A passage whose relevance cannot be told is relevant enough."""
 
     chunks: Sequence[SimilarChunk] = ()
     relevance: float | None = None
     receipt: CollectionsReceipt | None = None
-    unasked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,8 @@ class Question:
 class Chat:
     """Answers chat requests through the connection of the operator's settings; safe for use by several threads.
 
-    With `says_so` a request for retrieval for which nothing relevant is found is answered by `NOTHING_FOUND`, or
-    `NOT_ALL_ASKED`, and the model is not asked.
+    With `says_so` a request for retrieval for which nothing relevant is found is answered by `NOTHING_FOUND`,
+    `NOT_ALL_ASKED` or `NONE_ASKED`, and the model is not asked.
     """
 
     def __init__(
@@ -184,7 +185,7 @@ class Chat:
         told = [each.relevance for each in found.chunks if each.relevance is not None]
         least = self._least_relevance(request)
         relevant = [each for each in found.chunks if each.relevance is None or each.relevance >= least]
-        return Passages(relevant, max(told, default=None), found.receipt, found.unasked)
+        return Passages(relevant, max(told, default=None), found.receipt)
 
     def _least_relevance(self, request: ChatRequest) -> float:
         if request.min_relevance is None and not self._says_so:
@@ -214,7 +215,6 @@ class Chat:
             answered.prompt_tokens,
             answered.answer_tokens,
             answered.finish_reason,
-            passages.unasked,
         )
         if question.request.is_kept:
             self._remember(turn, question)
@@ -260,7 +260,9 @@ def with_context(messages: Sequence[Message], system: str | None, sources: Seque
 
 def _nothing_found(chat: ChatProvider, question: Question) -> ChatAnswer:
     """Return the answer that says so, under the name of the model that was not asked."""
-    said = NOT_ALL_ASKED if question.passages.unasked else NOTHING_FOUND
+    receipt, said = question.passages.receipt, NOTHING_FOUND
+    if receipt is not None and receipt.missed:
+        said = NOT_ALL_ASKED if receipt.asked else NONE_ASKED
     return ChatAnswer(said, question.request.model or chat.model)
 
 

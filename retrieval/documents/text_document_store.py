@@ -84,7 +84,7 @@ class RagStore:
         least = self.least_relevance(min_relevance)
         answer = self._texts.nearest(query, chosen, all_of(to_where(filters), where), top_k, min_relevance=least)
         similar = [_similar(each) for each in answer.results if each.score >= min_score]
-        return SimilarChunks(similar, chosen.receipt.without(answer.left_out), answer.left_out)
+        return SimilarChunks(similar, chosen.receipt.without(answer.left_out))
 
     def least_relevance(self, asked: float | None = None) -> float:
         """Return the least relevance of a chunk: as asked, else as set, else the embedding model's."""

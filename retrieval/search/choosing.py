@@ -16,7 +16,7 @@ from registry.embedding.queries import connection_of
 from registry.stored_connections import ConnectionNotFoundError
 from retrieval.search.corpus import Corpus, OpenCorpus
 from schemas.connections import CollectionInfo
-from schemas.contracts.search import CollectionsReceipt
+from schemas.contracts.search import HOLDS_NOTES, IS_EMPTY, NO_TEXTS, CollectionsReceipt
 from schemas.errors import RagError
 from schemas.names import is_pattern, matches_pattern
 from schemas.storage.reembedding import recorded_model
@@ -101,7 +101,8 @@ class CollectionChoice:
         asked = (*named, *fitting[:room])
         for each in fitting[room:]:
             left_out[each.name] = f"Only {self._most} collections are asked at a time; name this one to have it asked"
-        left_out |= strange
+        # Where not all can be named, those are in which there might have been an answer.
+        left_out |= dict(sorted(strange.items(), key=lambda each: each[1] in (IS_EMPTY, HOLDS_NOTES, NO_TEXTS)))
         shown = dict(list(left_out.items())[:MAX_NAMED])
         receipt = CollectionsReceipt(tuple(each.name for each in asked), shown, len(left_out) - len(shown))
         return Chosen(corpus, asked, receipt)
@@ -123,13 +124,13 @@ class CollectionChoice:
 
     def _reason_against(self, info: CollectionInfo, embedding: EmbeddingProvider | None) -> str | None:
         if info.name == self._notes:
-            return "it holds notes of sessions, which the oracle persona asks"
+            return HOLDS_NOTES
         if info.count == 0:
-            return "it is empty"
+            return IS_EMPTY
         recorded = recorded_model(info.metadata)
         if recorded is None:
             if info.name not in self._own:
-                return "it does not say which model made its embeddings (embedding_model of its metadata)"
+                return NO_TEXTS
         elif embedding is not None and recorded != embedding.model:
             return f"its embeddings are of '{recorded}', those of questions of '{embedding.model}'"
         dimension = None if embedding is None else embedding.dimension

@@ -89,8 +89,7 @@ class Citation:
 class ChatTurn:
     """An answer; `rag_used` says whether retrieval was used for it, `receipt` which collections were asked. `relevance`
     is that of the best passage, None when nothing was found and where it cannot be told. The tokens are those that the
-    model's server counted, None when it does not say. `finish_reason` is one of `FINISH_REASONS`, and `unasked` has the
-    reasons for collections that could not be asked."""
+    model's server counted, None when it does not say. `finish_reason` is one of `FINISH_REASONS`."""
 
     answer: str
     model: str
@@ -103,7 +102,6 @@ class ChatTurn:
     prompt_tokens: int | None = None
     answer_tokens: int | None = None
     finish_reason: str = STOP
-    unasked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@ from schemas.records import GatherSpec, Group, Metadata, SearchPlan, Vector
 from schemas.where import EVERYTHING, Where
 
 ASKED, LEFT_OUT = "asked", "left_out"
+IS_EMPTY = "it is empty"
+HOLDS_NOTES = "it holds notes of sessions, which the oracle persona asks"
+NO_TEXTS = "it does not say which model made its embeddings (embedding_model of its metadata)"
 OK, FAILED, UNAVAILABLE = "ok", "failed", "unavailable"
 MAX_QUERY_CHARACTERS = 2_000
 MAX_WEIGHT = 1_000_000.0
@@ -176,6 +179,16 @@ class CollectionsReceipt:
     asked: tuple[str, ...]
     left_out: Mapping[str, str]
     unnamed: int = 0
+
+    @property
+    def missed(self) -> dict[str, str]:
+        """Return those left out, with the reasons, in which there might be an answer that the caller asked for.
+
+        Which say no model are not text collections, of which alone a question is asked that does not name them in
+        full: they count where nothing else was asked.
+        """
+        unmissed = (IS_EMPTY, HOLDS_NOTES, *([NO_TEXTS] if self.asked else []))
+        return {name: reason for name, reason in self.left_out.items() if reason not in unmissed}
 
     def with_asked(self, names: Sequence[str]) -> CollectionsReceipt:
         """Return a receipt that counts these among the asked ones."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schemas.contracts.search import CollectionsReceipt
@@ -67,12 +66,10 @@ class SimilarChunk:
 
 @dataclass(frozen=True, slots=True)
 class SimilarChunks:
-    """The chunks nearest to a text, best first, and which collections were asked; `unasked` has the reasons for those
-    that could not be."""
+    """The chunks nearest to a text, best first, and which collections were asked."""
 
     chunks: list[SimilarChunk]
     receipt: CollectionsReceipt
-    unasked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ def test_text_collections_of_the_model_are_asked_and_the_others_named_with_the_r
         EMPTY: "it is empty",
         NOTES: "it holds notes of sessions, which the oracle persona asks",
     }
+    assert receipt.missed.keys() == {STRANGE}
+    assert [*choose("choice-un*", "choice-em*").missed] == [UNSAID]
 
 
 def test_a_question_that_names_none_is_asked_of_all_text_collections_which_are_listed_once(
@@ -85,7 +87,7 @@ def test_a_limited_number_is_asked_the_newest_first_and_named_and_the_others_cou
     assert choose(STRANGE, UNSAID, "choice-*", most=2).asked == (STRANGE, UNSAID)
     monkeypatch.setattr("retrieval.search.choosing.MAX_NAMED", 2)
     receipt = choice_of(OWN, notes=NOTES).choose(("choice-*", "nobody-*")).receipt
-    assert list(receipt.left_out) == ["nobody-*", EMPTY]
+    assert list(receipt.left_out) == ["nobody-*", STRANGE]
     assert receipt.unnamed == 3
 
 

@@ -5,7 +5,8 @@ import uuid
 import orjson
 import pytest
 
-from retrieval.chat.answering import NOT_ALL_ASKED, NOTHING_FOUND
+from interfaces.mcp.texts import readable
+from retrieval.chat.answering import NONE_ASKED, NOT_ALL_ASKED, NOTHING_FOUND
 from schemas.settings import RetrievalSettings
 from tests.scenarios.documents.conftest import BACKUPS, HOLIDAY
 from tests.support.model_server import chat_answer
@@ -112,17 +113,35 @@ class TestNothingRelevant:
         known, vector = {"embedding_connection": lost, "embedding_model": "m"}, {"id": "a", "embedding": [1, 0, 0]}
         client.post("/collections", json={"name": lost, "metadata": known})
         client.post(f"/collections/{lost}/documents", json={"documents": [{**vector, "text": "Moons"}]})
-        asked = {"collections": [lost, "rag-documents"]}
-        answer = talk(UNRELATED, **asked)
-        warnings = answer["warnings"]
-        assert (answer["data"]["message"], f"did not ask {lost}: " in warnings[0]) == (NOT_ALL_ASKED, True)
-        body = {"messages": [UNRELATED], "model": "rag", "vector_store_ids": asked["collections"]}
-        assert client.post("/v1/chat/completions", json=body).json["warnings"] == warnings
-        for path, asks in (("/v1/chat/completions", body), ("/api/chat", {"message": "?", "useRag": True, **asked})):
-            told = client.post(path, json={**asks, "stream": True}).get_data(as_text=True)
-            assert orjson.dumps(warnings).decode() in told
-        assert client.post("/api/rag/search", json={"query": "moon", **asked}).json["warnings"] == warnings
-        client.delete(f"/collections/{lost}")
+        client.post("/collections", json={"name": f"{lost}-x", "metadata": {"embedding_model": "another"}})
+        client.post(f"/collections/{lost}-x/documents", json={"documents": [{**vector, "text": "Moons"}]})
+        for names, said, missed in (
+            ([lost, "rag-documents"], NOT_ALL_ASKED, f"{lost}: The embedding service"),
+            ([f"{lost}-*", "rag-documents"], NOT_ALL_ASKED, f"{lost}-x: its embeddings are of 'another'"),
+            ([f"{lost}-*"], NONE_ASKED, f"{lost}-x: its embeddings are of 'another'"),
+            ([f"{lost}-y*"], NONE_ASKED, f"{lost}-y*: no collection has a name that begins so"),
+        ):
+            asked = {"collections": names}
+            answer = talk(UNRELATED, **asked)
+            warnings = answer["warnings"]
+            assert (answer["data"]["message"], len(warnings)) == (said, 1)
+            assert warnings[0].startswith(f"The question was not put to {missed}")
+            body = {"messages": [UNRELATED], "model": "rag", "vector_store_ids": names}
+            assert client.post("/v1/chat/completions", json=body).json["warnings"] == warnings
+            for path, asks in (
+                ("/v1/chat/completions", body),
+                ("/api/chat", {"message": "?", "useRag": True, **asked}),
+            ):
+                told = client.post(path, json={**asks, "stream": True}).get_data(as_text=True)
+                assert orjson.dumps(warnings).decode() in told
+            assert client.post("/api/rag/search", json={"query": "moon", **asked}).json["warnings"] == warnings
+            if said is NONE_ASKED:
+                of_dify = client.post("/dify/retrieval", json={"query": "moon", "knowledge_id": names[0]}).json
+                assert of_dify == {"records": [], "warnings": warnings}
+                found = client.post("/api/search", json={"query": "moon", **asked}).json
+                assert readable("rag_query", found).endswith(warnings[0])
+        for name in (lost, f"{lost}-x"):
+            client.delete(f"/collections/{name}")
 
     def test_the_model_answers_where_the_operator_wants_it(self, guess, chats):
         answer = guess(UNRELATED)
