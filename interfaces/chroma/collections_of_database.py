@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from flask import Blueprint, Response, request
 
-from interfaces.chroma.face import DATABASE, body_of, chroma_route, collection_of, on_collection
+from interfaces.chroma.face import DATABASE, body_of, check_whole, chroma_route, collection_of, on_collection
 from schemas.access.callers import Scope
 from schemas.errors import CollectionNotFoundError
 from schemas.names import full_name
@@ -115,6 +115,7 @@ def change_collection(tenant: str, database: str, name: str) -> Response:
 @blueprint.delete(f"{DATABASE}/collections/<name>")
 @chroma_route(Lane.WRITE)
 def delete_collection(tenant: str, database: str, name: str) -> Response:
+    check_whole()
     _noted(store().delete_collection(full_name(tenant, database, name), write_options()))
     return json_response({})
 

@@ -1,6 +1,7 @@
 """What all routes below `/api/v2` share: how they tell of errors, how they read a body, and what they find by a path.
 
-Names that they do not know are ignored: clients send what later releases of Chroma take.
+Names that they do not know are ignored, but for those that would narrow what is deleted: clients send what later
+releases of Chroma take.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ import uuid
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from flask import Response, current_app, g
+from flask import Response, current_app, g, request
 
 from schemas.errors import CollectionNotFoundError, InvalidInputError, ResetDisabledError
+from schemas.field_names import NO_NAMES, Unknown, check_names
 from schemas.names import parts_of_name
 from schemas.records import Collection
 from schemas.wire.chroma.errors import error_body
+from schemas.wire.chroma.records import OF_DELETION
 from wrapper.scoped_store import ScopedStore
-from wrapper.web.bodies import ANY_MEDIA_TYPE, FORM, JSON, decode_json
+from wrapper.web.bodies import ANY_MEDIA_TYPE, FORM, JSON, decode_json, read_body
 from wrapper.web.error_statuses import UNSUPPORTED_IS_NOT_BUILT, ErrorFace
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import store
@@ -32,6 +35,7 @@ OLD_FACE = ErrorFace("/api/v1", error_body)
 ATTEMPTS = 20
 """How often a request is tried whose collection is renamed meanwhile."""
 DATABASE = f"{ROOT}/tenants/<tenant>/databases/<database>"
+NO_PART = NO_NAMES.beside(dict.fromkeys(OF_DELETION.known, "of POST …/delete, which deletes records"))
 MEDIA_TYPES = (JSON, ANY_MEDIA_TYPE, FORM)
 """A body is read as JSON whatever its type is, and without one: bare clients name none, or what their library names.
 A page of another site, which could send a body of such types unasked, is refused by its origin before."""
@@ -48,6 +52,13 @@ def body_of(content: bytes) -> Json:
     if not isinstance(decoded, dict):
         raise InvalidInputError("The body must be a JSON object", code="invalid_body")
     return decoded
+
+
+def check_whole() -> None:
+    """Raise InvalidInputError for a request to delete all there is in something that names a part of it."""
+    given = decode_json(read_body())
+    for each in (request.args, given if isinstance(given, dict) else {}):
+        check_names(each, NO_PART, Unknown())
 
 
 def check_reset() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
-from interfaces.chroma.face import DATABASE, ROOT, body_of, check_reset, chroma_route
+from interfaces.chroma.face import DATABASE, ROOT, body_of, check_reset, check_whole, chroma_route
 from schemas.names import DEFAULT_DATABASE, DEFAULT_TENANT
 from schemas.wire.chroma.collection_bodies import database_answer, databases_answer, new_namespace
 from schemas.wire.chroma.paging import page_of
@@ -54,6 +54,7 @@ def get_database(tenant: str, database: str) -> Response:
 @chroma_route(Lane.WRITE)
 def delete_database(tenant: str, database: str) -> Response:
     """Delete a database with all that is in it; the default one is only emptied, so that it is a reset."""
+    check_whole()
     if (tenant, database) == (DEFAULT_TENANT, DEFAULT_DATABASE):
         check_reset()
     store().namespaces.delete_database(tenant, database)

@@ -10,6 +10,7 @@ import orjson
 
 from schemas.documents import check_uri, parse_embedding
 from schemas.errors import InvalidFilterError, InvalidInputError, UnsupportedError
+from schemas.field_names import Names, Unknown, check_names
 from schemas.metadata import SHOWN_CHARACTERS, check_metadata
 from schemas.records import Document, DocumentChanges, Match, Metadata, Vector
 from schemas.storage.outcomes import EarlierAnswer, WriteOutcome
@@ -28,6 +29,7 @@ DEFAULT_RESULTS = 10
 MAX_RESULTS = 100_000
 INCONSISTENT = "Inconsistent number of IDs, embeddings, documents, URIs and metadatas"
 METADATA_NONE = "{}"
+OF_DELETION = Names(dict.fromkeys(("ids", "where", "where_document", "limit")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,9 @@ def query_of(body: Json) -> Query:
 
 
 def deletion_of(body: Json) -> Deletion:
+    """Return what a `delete` asks for. Raises InvalidInputError, also for what nearly names a part of it: ignored, it
+    would let more be deleted than was asked for."""
+    check_names(body, OF_DELETION, Unknown())
     limit = _number(body, "limit")
     where, ids = _selected(body)
     filters = {name: body[name] for name in ("where", "where_document") if body.get(name) is not None}

@@ -71,22 +71,24 @@ class Server:
     """One of the two, asked by `ask(method, path, body, headers)`, which returns (status, decoded answer)."""
 
     def __init__(self, ask):
-        self._ask, self._id = ask, None
+        self._ask, self._id, self._name = ask, None, None
 
     def fill(self, records):
-        self._id = self._read("POST", "", {"name": f"filled-{uuid.uuid4().hex}"})["id"]
+        self._name = f"filled-{uuid.uuid4().hex}"
+        self._id = self._read("POST", "", {"name": self._name})["id"]
         self._read("POST", f"/{self._id}/add", records)
         return self.state()
 
     def outcome(self, route, content, media_type):
         """Return the status, what can be compared of the answer, and the state that is left."""
-        path = {"make": "", "change": f"/{self._id}"}.get(route, f"/{self._id}/{route}")
+        path = {"make": "", "change": f"/{self._id}", "drop": f"/{self._name}"}.get(route, f"/{self._id}/{route}")
         headers = {"Content-Type": media_type} if isinstance(media_type, str) else media_type
         path += headers.get("slash", "")  # no server knows a header of that name
-        status, answer = self._ask("PUT" if route == "change" else "POST", path, content, headers)
+        status, answer = self._ask({"change": "PUT", "drop": "DELETE"}.get(route, "POST"), path, content, headers)
         if route == "make" and status == 200:
             answer = self._described(answer)
-        return status, answer if status // 100 == 2 else None, self.state()
+        is_gone = route == "drop" and status == 200
+        return status, answer if status // 100 == 2 else None, None if is_gone else self.state()
 
     def state(self):
         """Return all that can be read back of the collection, but for its names."""
