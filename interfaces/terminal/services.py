@@ -158,7 +158,7 @@ class DataDirectory(AskedService):
         for content in event_data(lines(response.iter_encoded())):
             found = json_object(content)
             if found.get("error"):
-                raise self._dialect.broken_off(content, Redactor(set()))
+                raise self._dialect.refused(Answer(response.status_code, {}, content), Redactor(set()), has_key=False)
             yield found
 
 

@@ -9,14 +9,17 @@ from typing import Any
 import orjson
 
 LINE_FEED, CARRIAGE_RETURN = b"\n", b"\r"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""The character that some write before a text in UTF-8. It is none of the text's."""
 
 
 def lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a text in pieces, without their ends: LF, CR LF or CR.
+    """Yield the lines of a text in pieces, without their ends: LF, CR LF or CR, and without a byte order mark.
 
     The last line needs no end. What the pieces cut, a character of several bytes or the two of an end, is whole again.
     """
     begun = bytearray()
+    mark = BYTE_ORDER_MARK
     after_return = False
     for piece in pieces:
         content = piece.removeprefix(LINE_FEED) if after_return else piece
@@ -27,12 +30,13 @@ def lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
         first, *others = content.replace(b"\r\n", LINE_FEED).replace(CARRIAGE_RETURN, LINE_FEED).split(LINE_FEED)
         begun += first
         if others:
-            yield bytes(begun)
+            yield bytes(begun).removeprefix(mark)
+            mark = b""
             *whole, last = others
             yield from whole
             begun = bytearray(last)
-    if begun:
-        yield bytes(begun)
+    if begun and begun != mark:
+        yield bytes(begun).removeprefix(mark)
 
 
 def event_data(said: Iterable[bytes]) -> Iterator[bytes]:
@@ -62,7 +66,7 @@ def _as_error(content: bytes) -> bytes:
         said = orjson.loads(content)
     except orjson.JSONDecodeError:
         said = content.decode(errors="replace")
-    return orjson.dumps({"error": said or True})
+    return content if isinstance(said, dict) and said.get("error") else orjson.dumps({"error": said or True})
 
 
 def not_blank(said: Iterable[bytes]) -> Iterator[bytes]:

@@ -6,10 +6,11 @@ import copy
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
+from itertools import chain, islice
 from random import SystemRandom
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -18,7 +19,7 @@ import requests
 
 from providers.outbound import deadlines
 from providers.outbound.addresses import split_url
-from providers.outbound.answer_streams import json_object, lines
+from providers.outbound.answer_streams import BYTE_ORDER_MARK, json_object, lines
 from providers.outbound.answers import reading
 from providers.outbound.api_keys import checked_key
 from providers.outbound.calls import REFUSED, Ended, told_of
@@ -30,6 +31,8 @@ from schemas.errors import RagError
 T = TypeVar("T")
 
 READ_BYTES = 1 << 18
+MAX_BEFORE = 100
+"""The most objects of a stream that are read before its request counts as answered: a model may think for long."""
 STREAMS = "text/event-stream, application/x-ndjson, application/json"
 """The media types of answers that arrive in pieces, and that of a refusal."""
 
@@ -104,9 +107,9 @@ class Dialect(ABC):
     def refused(self, answer: Answer, redact: Redactor, *, has_key: bool) -> RagError:
         """Return the error to raise for an answer that is not accepted, without anything that `redact` knows."""
 
-    @abstractmethod
-    def broken_off(self, content: bytes, redact: Redactor) -> RagError:
-        """Return the error to raise for a JSON object that tells an error in the middle of an answer, likewise."""
+    def broken_off(self, error: RagError) -> RagError:
+        """Return the error to raise when a refusal comes after the first words of an answer."""
+        return error
 
     @abstractmethod
     def may_pass(self, error: RagError) -> bool:
@@ -243,25 +246,24 @@ class JsonClient:
         body: dict[str, Any],
         parted: Callable[[Iterable[bytes]], Iterator[bytes]],
         *,
+        is_begun: Callable[[dict[str, Any]], bool] = bool,
         is_unwanted: Callable[[], bool] | None = None,
     ) -> Iterator[Iterator[dict[str, Any]]]:
         """Give the JSON objects of an answer to a POST as they arrive; `parted` makes their texts of its lines.
 
-        The request is sent again as any other, but not after the answer has begun. The size and the time of the whole
+        The request is sent again as any other, but not after the answer has begun: with the first object of which
+        `is_begun` is true, or after `MAX_BEFORE` others. The size and the time of the whole
         answer are limited as those of any other, and `timeout_seconds` limits the time between two objects, whatever
         else arrives meanwhile. The connection ends with the block, and once it `is_unwanted`, which another thread
-        asks. Raises what `call` raises, also for an object with an `error`.
+        asks. Raises what `call` raises, also for an object with an `error`, or what the dialect makes of that once the
+        answer has begun.
         """
         limit = AnswerLimit(
             self._timeout_seconds * ANSWER_PATIENCE, silence_seconds=self._timeout_seconds, is_unwanted=is_unwanted
         )
         payload = orjson.dumps(body)
-        with (
-            self._telling_losses(),
-            limit,
-            closing(self._attempted(partial(self._begun, "POST", path, payload, limit))) as response,
-        ):
-            yield self._objects(response, parted, limit)
+        with self._telling_losses(), limit, ExitStack() as opened:
+            yield self._attempted(partial(self._begun, path, payload, parted, is_begun, limit, opened))
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -327,27 +329,50 @@ class JsonClient:
                 ended.outcome = REFUSED
             return answer
 
-    def _begun(self, method: str, path: str, payload: bytes | None, limit: AnswerLimit) -> requests.Response:
-        """Return an accepted answer whose body is still to be read within the limit."""
+    def _begun(
+        self,
+        path: str,
+        payload: bytes,
+        parted: Callable[[Iterable[bytes]], Iterator[bytes]],
+        is_begun: Callable[[dict[str, Any]], bool],
+        limit: AnswerLimit,
+        opened: ExitStack,
+    ) -> Iterator[dict[str, Any]]:
+        """Return the objects of an answer that has begun; what is `opened` is to be closed after them."""
         limit.heard()  # the wait before another attempt is no silence
+        opened.close()
+        refused: Answer | None = None
         with self._telling_losses(), self._counted() as ended, limit.kept(), limit.of_request():
-            response = self._open(method, path, payload, headers={"Accept": STREAMS})
-            if Answer(response.status_code, response.headers, b"").is_ok:
-                return response
-            ended.outcome = REFUSED
-            with closing(response):
-                answer = self._read(response)
-        raise self._refusal(answer)
+            response = opened.enter_context(closing(self._open("POST", path, payload, headers={"Accept": STREAMS})))
+            if not Answer(response.status_code, response.headers, b"").is_ok:
+                ended.outcome = REFUSED
+                refused = self._read(response)
+        if refused is not None:
+            raise self._refusal(refused)
+        objects = self._objects(response, parted(lines(self._pieces_within(response, limit))), is_begun, limit)
+        before: list[dict[str, Any]] = []
+        for each in islice(objects, MAX_BEFORE):
+            before.append(each)
+            if is_begun(each):
+                break
+        return chain(before, objects)
 
     def _objects(
-        self, response: requests.Response, parted: Callable[[Iterable[bytes]], Iterator[bytes]], limit: AnswerLimit
+        self,
+        response: requests.Response,
+        contents: Iterator[bytes],
+        is_begun: Callable[[dict[str, Any]], bool],
+        limit: AnswerLimit,
     ) -> Iterator[dict[str, Any]]:
-        for content in parted(lines(self._pieces_within(response, limit))):
+        has_begun = False
+        for content in contents:
             with self.reading():
                 found = json_object(content)
             if found.get("error") or found.get("object") == "error":
-                raise self._dialect.broken_off(content, self._redact)
+                error = self._refusal(Answer(response.status_code, response.headers, content))
+                raise self._dialect.broken_off(error) if has_begun else error
             limit.heard()
+            has_begun = has_begun or is_begun(found)
             yield found
 
     def _pieces_within(self, response: requests.Response, limit: AnswerLimit) -> Iterator[bytes]:
@@ -378,7 +403,7 @@ class JsonClient:
             content += piece
             if len(content) > self._dialect.max_answer_bytes:
                 raise self._dialect.oversized()
-        return Answer(response.status_code, response.headers, bytes(content))
+        return Answer(response.status_code, response.headers, bytes(content).removeprefix(BYTE_ORDER_MARK))
 
     def _pieces(self, response: requests.Response) -> Iterator[bytes]:
         with self._telling_losses():

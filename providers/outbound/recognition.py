@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import orjson
 import requests
 
+from providers.outbound.answer_streams import BYTE_ORDER_MARK
 from providers.outbound.http_sessions import answer_within, waits
 from providers.outbound.network import Network
 from schemas.errors import RagError
@@ -64,7 +65,7 @@ def shows(network: Network, url: str, sign: Sign, *, seconds: float) -> bool:
                 content += piece
                 if len(content) > MAX_BYTES:
                     return False
-            said = orjson.loads(content) if response.ok else None
+            said = orjson.loads(content.removeprefix(BYTE_ORDER_MARK)) if response.ok else None
     except (requests.RequestException, RagError, OSError, ValueError):
         return False
     return isinstance(said, dict) and sign.member in said and sign.value in str(said[sign.member]).casefold()

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+import requests
 
 from schemas.errors import ConfigurationError
 
 MAX_WRAPPINGS = 20
 """The most errors around another that are looked through."""
+_CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+_BROKEN = ("INTERNAL_ERROR", "BAD_RECORD_MAC")
+"""How the reasons end for which TLS breaks off between two sides that understand each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +47,27 @@ class Trust:
 
 def is_distrust(error: BaseException) -> bool:
     """Return whether a failure is that a certificate is not trusted; libraries wrap that in errors of their own."""
+    return any(isinstance(each, ssl.SSLCertVerificationError) for each in _wrapped(error))
+
+
+def tls_fault(error: requests.RequestException) -> str | None:
+    """Return what is wrong with a service's TLS until an operator changes it, None for another failure: a connection
+    that is cut looks like one of TLS, too."""
+    if not isinstance(error, requests.exceptions.SSLError):
+        return None
+    if is_distrust(error):
+        return "has a TLS certificate that is not trusted, unless RAG_CA_FILE names its authority"
+    failed = [each for each in _wrapped(error) if isinstance(each, ssl.SSLError)]
+    if failed and all(isinstance(each, _CUT) or str(each.reason).endswith(_BROKEN) for each in failed):
+        return None
+    return "does not speak TLS, or in no version that is spoken here"
+
+
+def _wrapped(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and those that it wraps, in its arguments or as its cause."""
+    inner: BaseException | None = error
     for _ in range(MAX_WRAPPINGS):
-        wrapped = [error, *(each for each in error.args if isinstance(each, BaseException))]
-        if any(isinstance(each, ssl.SSLCertVerificationError) for each in wrapped):
-            return True
-        cause = error.__cause__ or error.__context__
-        if cause is None:
-            return False
-        error = cause
-    return False
+        if inner is None:
+            return
+        yield from (inner, *(each for each in inner.args if isinstance(each, BaseException)))
+        inner = inner.__cause__ or inner.__context__

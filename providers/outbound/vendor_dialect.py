@@ -28,6 +28,7 @@ from providers.outbound.refusals import (
     told_status,
     without_parts,
 )
+from providers.outbound.trust import tls_fault
 from schemas.errors import ConfigurationError, RagError, UnavailableError
 
 log = structlog.get_logger(__name__)
@@ -38,17 +39,17 @@ ErrorT = TypeVar("ErrorT", bound=RagError)
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 REST_SECONDS, MAX_REST_SECONDS = 2.0, 30.0
 """How long a service that has too many requests is left alone when it says nothing of use, and at most."""
-_OF_KEY = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
-_NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
+_OF_KEY = (HTTPStatus.UNAUTHORIZED, HTTPStatus.PAYMENT_REQUIRED, HTTPStatus.FORBIDDEN)
+_NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.GONE)
 _BAD_REQUEST = (400, 413, 414, 415, 422, 431, 451)
 
 
 class VendorDialect(Dialect):
     """Sentences call the service "the {noun} '{provider}'". `clock` is seconds since the epoch, for Retry-After dates.
 
-    UnavailableError: network, timeout, 429, 5xx; timeouts are not repeated. ConfigurationError: redirects, broken TLS,
-    and RefusedCallError: 401, 403, 404. RefusedRequestError: 400, 413, 422, and 5xx or 429 whose words are about the
-    request. An error that is answered with 200 is what its own status says.
+    UnavailableError: network, timeout, 429, 5xx; timeouts are not repeated. ConfigurationError: redirects, TLS that is
+    not spoken or not trusted, and RefusedCallError: 401 to 405, 410. RefusedRequestError: 400, 413, 422, and 5xx or 429
+    whose words are about the request. An error that is answered with 200 is what its own status says.
     `details.status` is the upstream status, `details.reason` its own words, where there are any.
     """
 
@@ -71,8 +72,8 @@ class VendorDialect(Dialect):
             raise self._error(UnavailableError, "answered something that is not JSON", "unknown") from error
 
     def lost(self, error: requests.RequestException, timeout_seconds: float) -> RagError:
-        if isinstance(error, requests.exceptions.SSLError):
-            return self._error(ConfigurationError, "has a TLS certificate that is not trusted", "network")
+        if (fault := tls_fault(error)) is not None:
+            return self._error(ConfigurationError, fault, "network")
         if not deadlines.seconds_left():
             return self._error(UnavailableError, "did not answer in the time that was left", "timeout")
         if isinstance(error, AnswerTimeout):
@@ -129,27 +130,28 @@ class VendorDialect(Dialect):
         return error
 
     def _refused_call(self, status: int, how: str, refusal: RefusedRequestError, *, has_key: bool) -> RefusedCallError:
-        reason = None
+        reason = refusal.details.get("reason")
+        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            reason = None
         if status == HTTPStatus.UNAUTHORIZED:
             error_type, what = "authentication", "refuses the API key" if has_key else "demands an API key"
         elif status == HTTPStatus.FORBIDDEN:
             error_type, what = "authorization", "does not allow this to the API key"
+        elif status == HTTPStatus.PAYMENT_REQUIRED:
+            error_type, what = "authorization", "demands to be paid"
         else:
-            error_type, what, reason = (
-                "not_found",
-                "does not know the route or the model",
-                refusal.details.get("reason"),
-            )
+            error_type, what = "not_found", "does not know the route or the model"
         said = f": {reason}" if reason else ""
         error = self._error(RefusedCallError, f"{what} {how}{said}", error_type, status=status, reason=reason)
         error.alone = refusal
         return error
 
-    def broken_off(self, content: bytes, redact: Redactor) -> RagError:
-        reason = reason_in(content, redact)
-        return self._error(
-            UnavailableError, f"broke its answer off{f': {reason}' if reason else ''}", "unknown", reason=reason
-        )
+    def broken_off(self, error: RagError) -> RagError:
+        reason = error.details.get("reason")
+        what = f"broke its answer off{f': {reason}' if reason else ''}"
+        broken = UnavailableError(f"{self.service} {what}", **error.details)
+        broken.retry_after_seconds = error.retry_after_seconds
+        return broken
 
     def may_pass(self, error: RagError) -> bool:
         return isinstance(error, _PassingError)

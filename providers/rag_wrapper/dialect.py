@@ -18,6 +18,7 @@ from providers.outbound.answers import UNUSABLE
 from providers.outbound.http_sessions import is_read_timeout
 from providers.outbound.json_client import Answer, Dialect, RetryPolicy
 from providers.outbound.redaction import Redactor
+from providers.outbound.trust import tls_fault
 from schemas.access.narrowing import HEADER, view_of_current
 from schemas.errors import (
     BusyError,
@@ -44,7 +45,6 @@ LONGEST_WAIT_SECONDS = 30.0
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 """The largest answer: twice what a page of 1,000 large documents with their embeddings takes."""
 MAX_SENTENCE_CHARS = 1000
-REFUSED_CERTIFICATE = "CERTIFICATE_VERIFY_FAILED"
 _TIMEOUT = "timeout"
 _TOO_LARGE = "answer_too_large"
 
@@ -137,11 +137,8 @@ class WrapperDialect(Dialect):
     def lost(self, error: requests.RequestException, timeout_seconds: float) -> RagError:
         if is_read_timeout(error):
             return UnavailableError(f"{self.service} did not answer in time", code=_TIMEOUT, error_type="timeout")
-        if isinstance(error, requests.exceptions.SSLError):
-            reason = "does not speak TLS"
-            if REFUSED_CERTIFICATE in str(error):
-                reason = "has a TLS certificate that is not trusted, unless RAG_CA_FILE names its authority"
-            return ConfigurationError(f"{self.service} {reason}", error_type="network")
+        if (fault := tls_fault(error)) is not None:
+            return ConfigurationError(f"{self.service} {fault}", error_type="network")
         error_type = "timeout" if isinstance(error, requests.ConnectTimeout) else "network"
         return UnavailableError(f"{self.service} cannot be reached", error_type=error_type)
 
@@ -151,6 +148,8 @@ class WrapperDialect(Dialect):
 
     def refused(self, answer: Answer, redact: Redactor, *, has_key: bool) -> RagError:
         status, body = answer.status, redact(self.parsed(answer))
+        if answer.is_ok:  # an error in a stream
+            status = HTTPStatus.SERVICE_UNAVAILABLE
         sentence = body.get("message") or body.get("error")
         message = sentence[:MAX_SENTENCE_CHARS] if isinstance(sentence, str) else f"{self._place} answered {status}"
         details = body["details"] if isinstance(body.get("details"), dict) else {}
@@ -180,9 +179,6 @@ class WrapperDialect(Dialect):
         if re.fullmatch(r"[0-9]{1,9}", asked := answer.headers.get("Retry-After", "")):
             error.retry_after_seconds = details["retry_after_seconds"] = int(asked)
         return error
-
-    def broken_off(self, content: bytes, redact: Redactor) -> RagError:
-        return self.refused(Answer(HTTPStatus.SERVICE_UNAVAILABLE, {}, content), redact, has_key=False)
 
     def may_pass(self, error: RagError) -> bool:
         return isinstance(error, UnavailableError) and error.code not in (_TIMEOUT, _TOO_LARGE, UNUSABLE)

@@ -143,9 +143,9 @@ ELSEWHERE = {"Location": "/elsewhere"}
     [
         ((301, 302, 307, 308), {}, ELSEWHERE, ConfigurationError, "invalid_config", "redirects"),
         ((300, 302, 304), {}, {}, ConfigurationError, "invalid_config", "redirects"),
-        ((404, 405), NOT_FOUND, {}, ConfigurationError, "not_found", "The model 'x' does not exist"),
+        ((404, 405, 410), NOT_FOUND, {}, ConfigurationError, "not_found", "The model 'x' does not exist"),
         ((400, 413, 422), TOO_LONG, {}, InvalidInputError, "unknown", "maximum context length"),
-        ((402,), {}, {}, UnavailableError, "unknown", ""),
+        ((402,), NOT_FOUND, {}, ConfigurationError, "authorization", "demands to be paid (HTTP 402): The model"),
     ],
 )
 def test_a_refusal_is_told_in_a_sentence_and_not_repeated(
@@ -444,7 +444,7 @@ NAMED = r" for texts\[1\], which begins “two”$"
         *((as_json({"data": [item(base64_of([1.0])), item(each, 1)]}), NAMED) for each in BAD_VECTORS),
         *((Answer(200, each), "not JSON") for each in NO_JSON),
         (as_json({"error": {"message": "Model crashed"}}), "answered with an error: Model crashed"),
-        (as_json({"error": "Too much", "code": "402"}), r"failed \(HTTP 200\): Too much"),
+        (as_json({"error": "Too much", "code": "409"}), r"failed \(HTTP 200\): Too much"),
     ],
 )
 def test_a_malformed_answer_is_unusable(server, openai, waits, answer, said):

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.outbound.answer_streams import event_data, lines, not_blank
+from providers.outbound.answer_streams import BYTE_ORDER_MARK, event_data, lines, not_blank
 from providers.outbound.json_client import JsonClient
 from providers.outbound.network import Network
 from providers.outbound.redaction import Redactor
 from providers.outbound.vendor_dialect import VendorDialect
 from providers.rag_wrapper.dialect import MAX_SENTENCE_CHARS, WrapperDialect
-from schemas.errors import RagError, UnavailableError
+from schemas.errors import ConfigurationError, RagError, UnavailableError
+from tests.registry.hostile import response
 from tests.support.dripping import endless_chunks, endless_head
 from tests.support.live import LIMITS_SECONDS
 from tests.support.raw_server import raw_server, saying, silent
@@ -44,13 +45,6 @@ def ask(waits):
     return ask
 
 
-def refusal(status, body, **headers):
-    # It says that the connection ends: a client that asks again on it, before it has seen that, gets no answer.
-    headers = {"Connection": "close", **headers}
-    named = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
-    return saying(f"HTTP/1.1 {status} No\r\n{named}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-
-
 @pytest.mark.parametrize("way", BOTH)
 @pytest.mark.parametrize("speak", [endless_head, endless_chunks, silent], ids=lambda speak: speak.__name__)
 def test_an_answer_that_drips_for_ever_or_does_not_come_is_given_up_and_not_requested_again(ask, waits, way, speak):
@@ -65,7 +59,9 @@ def test_an_answer_that_drips_for_ever_or_does_not_come_is_given_up_and_not_requ
 
 
 @pytest.mark.parametrize("way", BOTH)
-def test_an_answer_without_end_is_broken_off(ask, monkeypatch, way):
+def test_an_answer_without_end_is_broken_off_and_one_with_a_byte_order_mark_is_read(ask, monkeypatch, way):
+    with raw_server(saying(response(BYTE_ORDER_MARK + b"{}"))) as server:
+        assert ask(way, server.url) == {}
     monkeypatch.setattr(WrapperDialect, "max_answer_bytes", 100_000)
     monkeypatch.setattr(VendorDialect, "max_answer_bytes", 100_000)
 
@@ -80,7 +76,7 @@ def test_an_answer_without_end_is_broken_off(ask, monkeypatch, way):
 
 @pytest.mark.parametrize("way", BOTH)
 def test_no_retry_waits_beyond_the_end_of_the_work(ask, waits, way):
-    with raw_server(refusal(503, b"{}", Retry_After="25")) as server, Network().within(20) as network:
+    with raw_server(saying(response(b"{}", "503 No", Retry_After="25"))) as server, Network().within(20) as network:
         with pytest.raises(UnavailableError):
             ask(way, server.url, network=network)
         assert len(server.requests) == 1
@@ -90,18 +86,20 @@ def test_no_retry_waits_beyond_the_end_of_the_work(ask, waits, way):
 @pytest.mark.parametrize("way", BOTH)
 def test_what_is_refused_for_the_sake_of_the_request_is_not_requested_again(ask, waits, way):
     for status in (400, 401, 403, 404, 409, 410, 413, 422):
-        with raw_server(refusal(status, b'{"message": "no"}', Retry_After="1")) as server:
+        with raw_server(saying(response(b'{"message": "no"}', str(status), Retry_After="1"))) as server:
             with pytest.raises(RagError):
                 ask(way, server.url)
             assert len(server.requests) == 1
     assert waits == []
 
 
-@pytest.mark.parametrize("header", ["9" * 5000, "٣", "-1", "Mon, 01 Jan 0001 00:00:00 -0000", "1e3"])
-def test_an_odd_retry_after_breaks_nothing(ask, header):
-    speak = saying(f"HTTP/1.1 503 No\r\nRetry-After: {header}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
-    with raw_server(speak) as server, pytest.raises(UnavailableError):
-        ask("wrapper", server.url)
+@pytest.mark.parametrize("way", BOTH)
+@pytest.mark.parametrize("said", [b"", b"\x15\3\3\0\2\2\x50", b"HTTP/1.1 400 No"])
+def test_tls_that_is_cut_is_an_outage_and_tls_that_is_not_spoken_a_wrong_configuration(ask, waits, way, said):
+    kind = ConfigurationError if b"HTTP" in said else UnavailableError
+    with raw_server(saying(said)) as server, pytest.raises(kind):
+        ask(way, server.url.replace("http", "https"))
+    assert bool(waits) == (kind is UnavailableError)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +115,7 @@ def test_an_odd_retry_after_breaks_nothing(ask, header):
 )
 @pytest.mark.parametrize("status", [400, 404, 429, 500, 503])
 def test_a_refusal_of_another_shape_is_still_a_refusal(ask, status, body):
-    with raw_server(refusal(status, body, Retry_After="1")) as server, pytest.raises(RagError) as caught:
+    with raw_server(saying(response(body, str(status), Retry_After="1"))) as server, pytest.raises(RagError) as caught:
         ask("wrapper", server.url)
     assert isinstance(caught.value.code, str)
     assert isinstance(caught.value.details, dict)
@@ -130,15 +128,18 @@ def test_a_refusal_of_another_shape_is_still_a_refusal(ask, status, body):
 )
 def test_the_service_does_not_choose_the_type_of_its_refusal(ask, status, error_type):
     body = b'{"message": "no", "details": {"error_type": "blocked"}}'
-    with raw_server(refusal(status, body)) as server, pytest.raises(RagError) as caught:
+    with raw_server(saying(response(body, str(status)))) as server, pytest.raises(RagError) as caught:
         ask("wrapper", server.url)
     assert caught.value.details["error_type"] == error_type
 
 
-@pytest.mark.parametrize("said", ['"soon"', "-5", "[1]", "null", "true"])
-def test_a_wait_that_a_service_names_in_its_details_is_not_obeyed_blindly(ask, waits, said):
+ODD = [("9" * 5000, '"soon"'), ("٣", "-5"), ("-1", "[1]"), ("Mon, 01 Jan 0001 00:00:00 -0000", "null"), ("1e3", "true")]
+
+
+@pytest.mark.parametrize(("header", "said"), ODD)
+def test_an_odd_wait_that_a_service_names_is_not_obeyed_blindly(ask, waits, header, said):
     body = f'{{"message": "no", "details": {{"retry_after_seconds": {said}}}}}'.encode()
-    with raw_server(refusal(503, body)) as server, pytest.raises(UnavailableError):
+    with raw_server(saying(response(body, "503", Retry_After=header))) as server, pytest.raises(UnavailableError):
         ask("wrapper", server.url)
     assert all(0.0 <= wait <= 1.0 for wait in waits)
 
@@ -147,7 +148,7 @@ def test_a_wait_that_a_service_names_in_its_details_is_not_obeyed_blindly(ask, w
 @pytest.mark.parametrize("quoted", [KEY, "sk-\\u0070lanted", "\\u200b".join(KEY)])
 def test_a_quoted_key_is_in_no_error(ask, way, quoted):
     body = f'{{"message": "no {quoted}", "code": "c", "details": {{"a": ["{quoted}"], "{quoted}": 1}}}}'.encode()
-    with raw_server(refusal(400, body)) as server, pytest.raises(RagError) as caught:
+    with raw_server(saying(response(body, "400"))) as server, pytest.raises(RagError) as caught:
         ask(way, server.url, api_key=KEY)
     assert KEY not in str(vars(caught.value)) + str(caught.value)
 
@@ -163,6 +164,7 @@ def cut(content, places):
 @given(TEXT, st.lists(st.integers(0, 1_000), max_size=10))
 def test_lines_do_not_depend_on_where_the_pieces_end(parts, places):
     content = b"".join(parts)
+    assert b"".join(lines(cut(BYTE_ORDER_MARK + content, places))) == b"".join(lines([content]))
     *whole, last = re.split(rb"\r\n|\r|\n", content)
     assert list(lines(cut(content, places))) == ([*whole, last] if last else whole)
 

@@ -10,22 +10,8 @@ from providers.outbound.network import Network
 from providers.rag_wrapper.client import IDS_AT_ONCE, WrapperClient
 from providers.rag_wrapper.dialect import PATIENT, RouteNotFoundError, WrapperDialect
 from providers.rag_wrapper.one_model import ATTEMPTS, of_one_model
+from schemas import errors
 from schemas.connections import CollectionInfo
-from schemas.errors import (
-    BusyError,
-    CollectionNotFoundError,
-    ConfigurationError,
-    ConflictError,
-    DiskFloorError,
-    InvalidFilterError,
-    InvalidInputError,
-    NotFoundError,
-    PayloadTooLargeError,
-    PreconditionFailedError,
-    RagError,
-    UnavailableError,
-    UnsupportedError,
-)
 from schemas.records import Document
 from schemas.storage.reembedding import ReembeddedMeanwhileError
 from tests.retrieval.stub_service import StubService
@@ -62,7 +48,7 @@ def failure(slug="some_code", **details):
 
 
 def test_a_collection_is_created_once_also_when_another_creates_it_at_the_same_moment(provider, service):
-    with pytest.raises(CollectionNotFoundError, match="Collection 'docs' not found"):
+    with pytest.raises(errors.CollectionNotFoundError, match="Collection 'docs' not found"):
         provider.collection("docs")
     assert provider.ensure_collection("docs", {"a": 1})["metadata"] == {"a": 1}
     assert provider.ensure_collection("docs", {"a": 2})["metadata"] == {"a": 1}
@@ -146,18 +132,18 @@ def test_a_write_that_did_not_get_through_is_sent_again_with_its_key(provider, s
 
 def test_a_service_that_is_missing_stays_busy_or_is_behind_a_dead_gateway_is_given_up(provider, service, waits):
     service.answers = [(503, {"Retry-After": "9999"}, failure("busy"))] * 9
-    with pytest.raises(UnavailableError, match="Bad thing"):
+    with pytest.raises(errors.UnavailableError, match="Bad thing"):
         provider.collection("docs")
     assert (len(service.requests), waits) == (4, [30, 30, 30])
     service.answers = [(429, {"Retry-After": "3"}, failure("rate_limited"))]
-    with pytest.raises(UnavailableError) as refused:
+    with pytest.raises(errors.UnavailableError) as refused:
         client(service.url, sleep=waits.append).collection("docs")
     assert (len(waits), refused.value.retry_after_seconds) == (3, 3)
     service.answers = [(502, {}, b"<html>")] * 4
-    with pytest.raises(UnavailableError, match="answered 502"):
+    with pytest.raises(errors.UnavailableError, match="answered 502"):
         provider.collection("docs")
     url = nobody_there()
-    with pytest.raises(UnavailableError, match=f"The service at {url} cannot be reached"):
+    with pytest.raises(errors.UnavailableError, match=f"The service at {url} cannot be reached"):
         client(url, sleep=waits.append).collection("docs")
     assert len(waits) == 9
 
@@ -165,9 +151,10 @@ def test_a_service_that_is_missing_stays_busy_or_is_behind_a_dead_gateway_is_giv
 @pytest.mark.parametrize(
     ("status", "error"),
     [
-        *((400, InvalidInputError), (404, NotFoundError), (409, ConflictError), (412, PreconditionFailedError)),
-        *((413, PayloadTooLargeError), (422, UnsupportedError), (429, BusyError)),
-        *((500, RagError), (503, UnavailableError), (507, DiskFloorError)),
+        *((400, errors.InvalidInputError), (404, errors.NotFoundError), (409, errors.ConflictError)),
+        *((412, errors.PreconditionFailedError), (413, errors.PayloadTooLargeError), (429, errors.BusyError)),
+        *((422, errors.UnsupportedError), (500, errors.RagError), (503, errors.UnavailableError)),
+        (507, errors.DiskFloorError),
     ],
 )
 def test_refusals_keep_their_sentence_code_and_place(provider, service, status, error):
@@ -184,7 +171,7 @@ def test_a_wrong_filter_is_distinguished_from_other_bad_input_and_health_is_a_re
     provider, service
 ):
     service.answers = [(400, {}, failure("invalid_where", pointer="/$foo"))]
-    with pytest.raises(InvalidFilterError):
+    with pytest.raises(errors.InvalidFilterError):
         provider.page("docs", {"$foo": 1})
     assert provider.health()["status"] == "healthy"
     service.answers = [(503, {}, {"status": "unhealthy"})]
@@ -194,7 +181,7 @@ def test_a_wrong_filter_is_distinguished_from_other_bad_input_and_health_is_a_re
 @pytest.mark.parametrize("answer", [(200, {}, b"<html>"), (404, {}, b"<html>"), (200, {}, b"[]")])
 def test_another_program_on_the_port_is_named_as_such(provider, service, answer):
     service.answers = [answer]
-    with pytest.raises(RagError, match="is not this service"):
+    with pytest.raises(errors.RagError, match="is not this service"):
         provider.collection("docs")
 
 
@@ -208,7 +195,7 @@ def test_another_program_on_the_port_is_named_as_such(provider, service, answer)
 )
 def test_a_fault_that_an_operator_must_mend_is_a_configuration_error(provider, service, answer, error_type):
     service.answers = [answer]
-    with pytest.raises(ConfigurationError) as raised:
+    with pytest.raises(errors.ConfigurationError) as raised:
         provider.collection("docs")
     assert raised.value.details["error_type"] == error_type
     assert len(service.requests) == 1
@@ -219,7 +206,7 @@ def test_a_missing_route_is_distinguished_from_a_missing_collection(provider, se
     service.answers = [answer, (404, {}, {"error": "Collection 'a'b' not found"})]
     with pytest.raises(RouteNotFoundError):
         provider.page("docs")
-    with pytest.raises(CollectionNotFoundError, match="'a'b'"):
+    with pytest.raises(errors.CollectionNotFoundError, match="'a'b'"):
         provider.page("a'b")
 
 

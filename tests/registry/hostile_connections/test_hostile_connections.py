@@ -10,6 +10,7 @@ import structlog
 from providers.outbound.json_client import RetryPolicy
 from providers.outbound.vendor_dialect import MAX_ANSWER_BYTES, VendorDialect
 from registry.provider_registry import ProviderRegistry
+from tests.providers.outbound import conftest
 from tests.registry.hostile import ENVIRON, SECRET, cut_in, failed_stage, gzip_bomb, response, wait_for_ends_of_tests
 from tests.registry.hostile import try_out as report_of
 from tests.registry.test_connection_trial import Shelf
@@ -19,6 +20,7 @@ from tests.support.notations import METADATA, NOTATIONS
 from tests.support.raw_server import HEAD, raw_server, saying, silent
 
 KEY = "${RAG_PLANTED_API_KEY}"
+no_proxies = conftest.no_proxies
 
 
 @pytest.mark.slow
@@ -190,13 +192,6 @@ def test_an_address_with_a_zone_or_escapes_and_an_invalid_name_are_refused(try_o
 )
 def test_a_url_that_cannot_be_a_services_is_refused(try_out, url):
     assert try_out({"url": url}).error_type == "invalid_config"
-
-
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch):
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
 
 
 @pytest.fixture(autouse=True)
