@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +13,14 @@ from providers.models import UnknownModelError, checked_model, one_model
 from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.vendor_dialect import VendorDialect
 from schemas.connections import ModelInfo
-from schemas.contracts.chat import FINISH_REASONS, STOP, Message
+from schemas.contracts.chat import CONTENT_FILTER, LENGTH, STOP, Message
 from schemas.errors import InvalidInputError, RagError, UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
     """An answer and the `model` that gave it. The server counts tokens; they are None when it does not say.
-    `finish_reason` is one of `FINISH_REASONS`."""
+    `finish_reason` is STOP, LENGTH or CONTENT_FILTER."""
 
     content: str
     model: str
@@ -39,12 +40,25 @@ class Piece:
     answer_tokens: int | None = None
     finish_reason: str | None = None
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether the answer has begun with this piece, or ends with it."""
+        return self.is_last or is_visible(self.text)
+
 
 IsUnwanted = Callable[[], bool]
 MAX_ANSWER_CHARACTERS = 1_000_000
 """The most characters of a streamed answer: some 250,000 tokens, more than any model says at once."""
 LENGTHS = ("max_tokens", "max_completion_tokens", "num_predict")
 """The names that servers have for the limit of an answer's length."""
+ENDED = {
+    *("stop", "eos", "eos_token", "end", "end_turn", "stop_sequence", "complete", "completed", "done"),
+    *("tool_calls", "tool_call", "tool_use", "function_call"),
+}
+"""The words of servers for an answer that is whole. Models are offered no tools, so none has to be called."""
+FILTERED = re.compile("filter|safety|recitation|block|prohibited|refus|guardrail|toxic|sensitive|spii")
+BROKEN = re.compile("error|abort|cancel")
+FAILED = "error"
 
 
 class ChatProvider(Provider):
@@ -118,8 +132,11 @@ class ChatProvider(Provider):
         return [one_model(self.model, self.kind, None, self.description)]
 
     def try_out(self) -> dict[str, Any]:
-        # One token may be of no text.
-        answer = self._chat(_as_sent([Message("user", "Say yes.")]), self._with_configured({"max_tokens": 1}))
+        asked = _as_sent([Message("user", "Say yes.")])
+        answer = self._chat(asked, self._with_configured({"max_tokens": 1}))
+        if answer.finish_reason != LENGTH and not is_visible(answer.content):
+            # One token may be of no text, or a thought, and not every server says that its limit cut the answer.
+            answer = self._said(self._chat(asked, self._with_configured({})))
         return {"model": answer.model}
 
     @abstractmethod
@@ -151,10 +168,11 @@ class ChatProvider(Provider):
             raise
 
     def _told(self, model: str, pieces: Iterable[Piece]) -> Generator[str | ChatAnswer]:
-        """Yield the texts of the pieces and at last the whole, as `stream` does. `model` answers unless a piece says
-        which does. Raises UnavailableError when there is no last piece, no text, or too much of it."""
+        """Yield the texts of the pieces, from the first that can be seen on, and at last the whole, as `stream` does.
+        `model` answers unless a piece says which does. Raises UnavailableError when there is no last piece, no text, or
+        too much of it."""
         texts: list[str] = []
-        length, is_whole = 0, False
+        length, is_whole, is_begun = 0, False, False
         prompt_tokens = answer_tokens = None
         finish_reason = STOP
         for piece in pieces:
@@ -169,8 +187,11 @@ class ChatProvider(Provider):
             length += len(piece.text)
             if length > MAX_ANSWER_CHARACTERS:
                 raise self._unusable(f"more than {MAX_ANSWER_CHARACTERS} characters")
-            if piece.text:
+            if is_begun and piece.text:
                 yield piece.text
+            elif not is_begun and is_visible(piece.text):
+                is_begun = True
+                yield "".join(texts)
         if not is_whole:
             raise self._unusable("only a part of a message")
         yield self._said(ChatAnswer("".join(texts), model, prompt_tokens, answer_tokens, finish_reason))
@@ -181,8 +202,10 @@ class ChatProvider(Provider):
         yield answer
 
     def _said(self, answer: ChatAnswer) -> ChatAnswer:
-        """Return an answer that says something. Raises UnavailableError for another one."""
-        if answer.content:
+        """Return an answer that says something to its end. Raises UnavailableError for another one."""
+        if answer.finish_reason == FAILED:
+            raise self._unusable("an error instead of the end of a message")
+        if is_visible(answer.content):
             return answer
         why = "" if answer.finish_reason == STOP else f" (finish_reason {answer.finish_reason})"
         raise self._unusable(f"without a message{why}")
@@ -234,8 +257,21 @@ def model_said(event: Mapping[str, Any]) -> str | None:
 
 
 def finish_said(value: Any) -> str | None:
-    """Return why an answer ends, None where that is not said, or in words of the server's own."""
-    return value if isinstance(value, str) and value in FINISH_REASONS else None
+    """Return why an answer ends, as in `ChatAnswer`, or that it FAILED, and None where that is not said. A reason that
+    is not known is LENGTH: the answer may not be whole."""
+    reason = "" if value is None else str(value).casefold()
+    if not reason:
+        return None
+    if reason in ENDED:
+        return STOP
+    if FILTERED.search(reason):
+        return CONTENT_FILTER
+    return FAILED if BROKEN.search(reason) else LENGTH
+
+
+def is_visible(text: str | None) -> bool:
+    """Return whether a text has anything to read in it, beside blanks and characters without a shape."""
+    return any(c.isprintable() and not c.isspace() for c in text or "")
 
 
 def token_count(value: Any) -> int | None:

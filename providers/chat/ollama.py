@@ -76,7 +76,9 @@ class OllamaProvider(ChatProvider):
         asked = _request(model, messages, options, stream=True)
         with (
             _saying_how_to_get(model),
-            self._service.events("/api/chat", asked, not_blank, is_unwanted=is_unwanted) as events,
+            self._service.events(
+                "/api/chat", asked, not_blank, is_begun=lambda event: _piece(event).is_begun, is_unwanted=is_unwanted
+            ) as events,
         ):
             yield from self._told(model, _pieces(events))
 
@@ -101,18 +103,21 @@ def _saying_how_to_get(model: str) -> Iterator[None]:
 
 
 def _pieces(events: Iterator[dict[str, Any]]) -> Iterator[Piece]:
-    for event in events:
-        is_last = event.get("done") is True
-        yield Piece(
-            text_said(member(event, "message", "content")),
-            is_last,
-            model_said(event),
-            token_count(event.get("prompt_eval_count")),
-            token_count(event.get("eval_count")),
-            finish_said(event.get("done_reason")),
-        )
-        if is_last:
+    for piece in map(_piece, events):
+        yield piece
+        if piece.is_last:
             return
+
+
+def _piece(event: dict[str, Any]) -> Piece:
+    return Piece(
+        text_said(member(event, "message", "content")),
+        event.get("done") is True,
+        model_said(event),
+        token_count(event.get("prompt_eval_count")),
+        token_count(event.get("eval_count")),
+        finish_said(event.get("done_reason")),
+    )
 
 
 def register(registry: Registry) -> None:

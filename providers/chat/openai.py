@@ -73,7 +73,7 @@ class OpenAIProvider(ChatProvider):
         except RefusedRequestError as error:
             answer = self._service.post("/chat/completions", self._by_newer_name(asked, error))
         return ChatAnswer(
-            text_said(member(answer, "choices", 0, "message", "content")) or "",
+            _text(member(answer, "choices", 0, "message")) or "",
             str(member(answer, "model") or model),
             token_count(member(answer, "usage", "prompt_tokens")),
             token_count(member(answer, "usage", "completion_tokens")),
@@ -91,7 +91,7 @@ class OpenAIProvider(ChatProvider):
         asked = self._request(model, messages, options) | {"stream": True}
         try:
             yield from self._streamed(model, asked, is_unwanted)
-        except RefusedRequestError as error:  # which only the beginning of an answer raises
+        except RefusedRequestError as error:  # which nothing raises once an answer has begun
             if error.names("stream"):
                 yield from super()._stream_by(model, messages, options, is_unwanted)
                 return
@@ -100,7 +100,9 @@ class OpenAIProvider(ChatProvider):
     def _streamed(
         self, model: str, asked: dict[str, Any], is_unwanted: IsUnwanted | None
     ) -> Generator[str | ChatAnswer]:
-        with self._service.events("/chat/completions", asked, _events, is_unwanted=is_unwanted) as events:
+        with self._service.events(
+            "/chat/completions", asked, _events, is_begun=lambda event: _piece(event).is_begun, is_unwanted=is_unwanted
+        ) as events:
             yield from self._told(model, map(_piece, events))
 
     def _request(self, model: str, messages: list[dict[str, str]], options: dict[str, Any]) -> dict[str, Any]:
@@ -140,11 +142,16 @@ def _events(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield data
 
 
+def _text(message: Any) -> str | None:
+    """Return the text of a message or of a part of one: what the model says, or why it says nothing."""
+    return text_said(member(message, "content")) or text_said(member(message, "refusal"))
+
+
 def _piece(event: dict[str, Any]) -> Piece:
     whole = member(event, "choices", 0, "message")  # from a server that does not stream
     is_last = event.get("done") is True or member(event, "choices", 0, "finish_reason") is not None
     return Piece(
-        text_said(member(whole or member(event, "choices", 0, "delta"), "content")),
+        _text(whole or member(event, "choices", 0, "delta")),
         is_last or whole is not None,
         model_said(event),
         token_count(member(event, "usage", "prompt_tokens")),

@@ -14,8 +14,7 @@ from schemas.records import Metadata
 from schemas.where import EVERYTHING, Where
 
 ROLES = ("system", "user", "assistant")
-STOP = "stop"
-FINISH_REASONS = (STOP, "length", "content_filter")
+STOP, LENGTH, CONTENT_FILTER = "stop", "length", "content_filter"
 """Why an answer ends: it is whole, as long as it may be, or held back."""
 
 
@@ -89,7 +88,7 @@ class Citation:
 class ChatTurn:
     """An answer; `rag_used` says whether retrieval was used for it, `receipt` which collections were asked. `relevance`
     is that of the best passage, None when nothing was found and where it cannot be told. The tokens are those that the
-    model's server counted, None when it does not say. `finish_reason` is one of `FINISH_REASONS`."""
+    model's server counted, None when it does not say. `finish_reason` is STOP, LENGTH or CONTENT_FILTER."""
 
     answer: str
     model: str

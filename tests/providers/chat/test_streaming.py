@@ -2,7 +2,7 @@
 
 import itertools
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 
 import orjson
 import pytest
@@ -20,6 +20,7 @@ from registry.provider_discovery import BUILTINS
 from schemas.contracts.chat import Message
 from schemas.errors import ClientGoneError, ConfigurationError, InvalidInputError, UnavailableError
 from schemas.storage.read_limits import ReadLimit, limited
+from tests.registry.hostile import response
 from tests.support.live import LIMITS_SECONDS, PATIENCE_SECONDS
 from tests.support.raw_server import raw_server, saying, silent
 
@@ -45,6 +46,11 @@ class Protocol:
 
     def body(self, *texts):
         return b"".join(self.piece(text) + self.gap for text in texts) + self.end
+
+    def told(self, status):
+        """Return an error of that status within a stream, after what says nothing yet."""
+        error = orjson.dumps({"error": {"message": "no max_tokens sk-planted-1234", "code": status}})
+        return self.piece(" ") + self.gap + (b"data: " if self.path else b"") + error + self.gap
 
 
 PROTOCOLS = {
@@ -115,20 +121,19 @@ def test_pieces_are_the_texts_in_order_however_the_bytes_are_cut(protocol, conne
 
 def test_what_says_nothing_is_passed_over():
     said = (
-        b": keep-alive\r\n\r\nevent: message\r\nid: 7\r\nretry: 10\r\n\r\n"
+        b"\xef\xbb\xbf: keep-alive\r\n\r\nevent: message\r\nid: 7\r\nretry: 10\r\n\r\n"
         b'data: {"choices":[],"prompt_filter_results":[]}\r\n\r\n'
         b'data: {"choices":[{"delta":{"role":"assistant","content":null}}]}\r\n\r\n'
         b'data:{"choices":[{"delta":{"reasoning_content":"hm"}}]}\r\r'
         b'data: {"choices":\ndata: [{"delta":{"content":"So."},"finish_reason":null}],"error":null}\n\n'
-        b"data\n\ndata: [DONE]"
+        b'data: {"choices":[{"delta":{"content":null,"refusal":" No."}}]}\n\ndata\n\ndata: [DONE]'
     )
     with raw_server(saying(CUT + said)) as server, OpenAIProvider({"url": server.url, "model": "m"}) as connection:
-        assert list(connection.stream(HELLO)) == ["So.", ChatAnswer("So.", "m")]
+        assert list(connection.stream(HELLO)) == ["So.", " No.", ChatAnswer("So. No.", "m")]
 
 
 WHOLE = b'{"choices": [\n{"message": {"content": [{"type": "text", "text": "So."}, {"type": "x"}]}}]}'
-NO_STREAM = b'{"error": "stream is not supported"}'
-REFUSED = b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n%b" % (len(NO_STREAM), NO_STREAM)
+REFUSED = response(b'{"error": "stream is not supported"}', "400")
 
 
 @pytest.mark.parametrize("beginning", [b"", REFUSED])
@@ -180,7 +185,11 @@ def test_an_error_in_the_stream_is_told_without_secrets_and_an_answer_without_te
     assert pieces == ["Half"]
     assert "no memory for ***" in error.message
     assert KEY not in error.message + str(error.details)
-    for end in (protocol.body(""), protocol.end.replace(b'"content":""', b'"role":"assistant"')):
+    body = protocol.body("Half").removesuffix(protocol.end) + protocol.told(400)
+    with raw_server(saying(sized(body))) as server:
+        pieces, error = pieces_then_error(connect(server).stream(HELLO), UnavailableError)
+    assert (pieces, error.details["status"], error.retry_after_seconds) == (["Half", " "], 400, None)
+    for end in (protocol.body("", " \n", "\u200b"), protocol.end.replace(b'"content":""', b'"role":"assistant"')):
         with raw_server(saying(sized(end))) as server:
             pieces, error = pieces_then_error(connect(server).stream(HELLO), UnavailableError)
         assert (pieces, "without a message (finish_reason length)" in error.message) == ([], True)
@@ -279,24 +288,17 @@ def test_closing_the_iterator_hangs_up_and_so_does_an_answer_that_nobody_wants_a
         connect(server).chat(HELLO)
 
 
-def refusal(status, body=b"{}", **headers):
-    named = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
-    return f"HTTP/1.1 {status} No\r\n{named}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-
-
 def in_turn(*answers):
     left = iter(answers)
     return lambda server, connection: connection.sendall(next(left))
 
 
-def test_a_refusal_before_the_first_piece_is_tried_again_as_soon_as_the_server_says_unless_that_is_long(
-    protocol, connect
-):
-    speak = in_turn(refusal(429, Retry_After="0"), sized(protocol.body("Hi.")))
-    with raw_server(speak) as server:
-        assert list(connect(server).stream(HELLO))[-1].content == "Hi."
-        assert len(server.requests) == 2
-    with raw_server(saying(refusal(429, b'{"error": "slow down"}', Retry_After="77"))) as server:
+def test_a_refusal_before_the_first_piece_is_tried_again_unless_the_server_asks_for_a_long_wait(protocol, connect):
+    for failure in (response(b"{}", "503", Retry_After="0.01"), sized(protocol.told(503))):
+        with raw_server(in_turn(failure, sized(protocol.body("Hi.")))) as server:
+            assert list(connect(server).stream(HELLO))[-1].content == "Hi."
+            assert len(server.requests) == 2
+    with raw_server(saying(response(b'{"error": "slow down"}', "429", Retry_After="77"))) as server:
         _, error = pieces_then_error(connect(server).stream(HELLO), UnavailableError)
         assert len(server.requests) == 1
     assert (error.details["error_type"], error.retry_after_seconds) == ("rate_limit", 30)
@@ -304,17 +306,26 @@ def test_a_refusal_before_the_first_piece_is_tried_again_as_soon_as_the_server_s
 
 @pytest.mark.parametrize(("status", "kind"), [(400, InvalidInputError), (401, ConfigurationError)])
 def test_a_refusal_is_that_of_a_whole_answer(protocol, connect, status, kind):
-    with raw_server(saying(refusal(status, b'{"error": {"message": "no sk-planted-1234"}}'))) as server:
-        _, error = pieces_then_error(connect(server, api_key=KEY).stream(HELLO), kind)
-    assert KEY not in error.message + str(error.details)
+    whole = response(b'{"error": {"message": "no sk-planted-1234"}}', str(status))
+    for answer in (whole, sized(protocol.told(status))):
+        with raw_server(saying(answer)) as server:
+            pieces, error = pieces_then_error(connect(server, api_key=KEY).stream(HELLO), kind)
+        assert (pieces, KEY in error.message + str(error.details)) == ([], False)
+
+
+ENDS = {"eos": "stop", "MAX_TOKENS": "length", "odd": "length", "SAFETY": "content_filter", "error": ""}
+
+
+@pytest.mark.parametrize(("said", "reason"), ENDS.items())
+def test_an_answer_is_whole_only_where_its_end_is_known_to_be_one(protocol, connect, said, reason):
+    speak = saying(sized(protocol.body("\n", "So.").replace(b"length", said.encode())))
+    with raw_server(speak) as server, nullcontext() if reason else pytest.raises(UnavailableError):
+        assert list(connect(server).stream(HELLO)) == ["\nSo.", ChatAnswer("\nSo.", "m-2026", 9, 2, reason)]
 
 
 def test_openais_newer_name_for_the_limit_is_tried_when_the_older_is_refused():
-    refused = refusal(400, b'{"error": {"message": "Unsupported parameter: \'max_tokens\'"}}')
-    with (
-        raw_server(in_turn(refused, sized(PROTOCOLS["openai"].body("Hi.")))) as server,
-        OpenAIProvider({"url": server.url, "model": "o9"}) as connection,
-    ):
+    speak = in_turn(sized(PROTOCOLS["openai"].told(400)), sized(PROTOCOLS["openai"].body("Hi.")))
+    with raw_server(speak) as server, OpenAIProvider({"url": server.url, "model": "o9"}) as connection:
         assert list(connection.stream(HELLO, options={"max_tokens": 5}))[-1].content == "Hi."
         assert b'"max_completion_tokens":5' in server.requests[1]
 
