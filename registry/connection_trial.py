@@ -15,7 +15,7 @@ import structlog
 
 from providers.base import Provider, ProviderContext
 from providers.chat.base import ChatProvider
-from providers.embeddings.base import EmbeddingProvider
+from providers.embeddings.base import EmbeddingProvider, UnusableVectorError
 from providers.outbound import deadlines
 from providers.outbound.addresses import split_url
 from providers.outbound.call_sizes import TEXTS_A_CALL
@@ -49,7 +49,7 @@ from schemas.connections import (
     Stage,
     TestReport,
 )
-from schemas.errors import ConfigurationError, RagError
+from schemas.errors import ConfigurationError, RagError, UnavailableError
 from schemas.threads import begin_thread
 
 log = structlog.get_logger(__name__)
@@ -256,6 +256,7 @@ class _Run:
                 return
             with self._stage("capability"):
                 said = {**said, **connection.try_out()}
+                _check_direction(connection)
                 with self._lock:
                     self._said = said
 
@@ -385,6 +386,17 @@ class _Run:
                 return bool(_models(connection) if url == self._address else connection.check())
         except (RagError, _StageFailedError):
             return False
+
+
+def _check_direction(connection: Provider) -> None:
+    """Raise UnavailableError when a service embeds in vectors of zeros, which no collection of the metric cosine
+    takes."""
+    if isinstance(connection, EmbeddingProvider) and not connection.embed(["connection test"]).any():
+        raise UnavailableError(
+            f"The embedding service '{connection.id}' answered a vector of nothing but zeros",
+            code=UnusableVectorError.code,
+            error_type="unknown",
+        )
 
 
 def _models(connection: Provider) -> list[ModelInfo]:

@@ -90,9 +90,11 @@ OF_STAGE = {
 }
 """By stage and error type, where the stage tells more."""
 SERVER_ERROR = 500
+PAYMENT_REQUIRED = 402
 NO_CREDENTIALS = Diagnosis(
     "The service asks for credentials, and none are given", "Fill in the API key, or name the variable that holds it."
 )
+UNPAID = Diagnosis("The service demands to be paid", "Check the credit and the plan of the API key's account.")
 REFUSED = Diagnosis(
     "The service refuses what it is asked for",
     "Check the model and the other fields; the service's own log may say more.",
@@ -132,6 +134,8 @@ def diagnosis_of(stage: str, error_type: str, error: BaseException, *, has_crede
     if error_type == "invalid_config":
         return MOVED
     status = error.details.get("status") if isinstance(error, RagError) else None
+    if status == PAYMENT_REQUIRED:
+        return UNPAID
     if error_type == "unknown" and isinstance(status, int) and status >= SERVER_ERROR:
         return Diagnosis(
             f"The service failed (HTTP {status})",

@@ -100,6 +100,7 @@ def test_placeholders_stand_in_secrets_and_the_url_only_and_those_that_cannot_be
     ("answer", "stage", "error_type"),
     [
         (response(b"{}", "401 Unauthorized"), "authenticate", "authentication"),
+        (response(b"{}", "402 Payment Required"), "authenticate", "authorization"),
         (response(b"{}", "403 Forbidden"), "authenticate", "authorization"),
         (response(b"{}", "404 Not Found"), "capability", "not_found"),
         (response(b"{}", "429 Too Many Requests", Retry_After="3600"), "authenticate", "rate_limit"),
@@ -114,7 +115,9 @@ def test_a_refusal_has_its_type_and_stage(answer, stage, error_type):
     assert (failed_stage(report).name, report.error_type) == (stage, error_type)
 
 
-def test_a_key_that_is_only_refused_when_it_is_used_fails_where_credentials_are_told(models):
+def test_a_key_that_is_only_refused_when_it_is_used_fails_where_credentials_are_told_and_zeros_where_used(models):
+    models.routes["/v1/embeddings"] = lambda body: openai_answer(body, meanings={"": [0.0]})
+    assert "zeros" in failed_stage(try_out({"url": f"{models.url}/v1", "model": "m"})).message
     models.routes["/v1/chat/completions"] = lambda body: Answer(401)
     report = try_out({"url": f"{models.url}/v1", "model": "m", "api_key": "wrong"}, kind="llm")
     assert (failed_stage(report).name, report.error_type) == ("authenticate", "authentication")

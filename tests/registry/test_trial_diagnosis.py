@@ -20,7 +20,8 @@ KEY = "${RAG_PLANTED_API_KEY}"
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
-    """Have a slow machine look around as long as it takes."""
+    """Have a slow machine look around as long as it takes, and no request wait before it is repeated."""
+    monkeypatch.setattr(JsonClient, "_wait_seconds", lambda by, error, _: 0.0 if by._dialect.may_pass(error) else None)
     for name in ("LOOK_SECONDS", "LOOKS_SECONDS"):
         monkeypatch.setattr(trial_diagnosis, name, PATIENCE_SECONDS)
 
@@ -79,6 +80,7 @@ FAILED = "The service failed (HTTP 500). Look into the service's own log, and ch
 DETAIL = {"detail": [{"type": "missing", "loc": ["body", "user"], "msg": "Field required"}]}
 USELESS = "The service answered something that could not be used."
 LOOK = " Check that the URL leads to a service of this kind; the service's own log may say more."
+SILENT = {**LISTED, "/v1/chat/completions": {"choices": [{"message": {"content": " "}}]}}
 TWO = f"{USELESS} The embedding service 'openai' answered 2 embeddings for 1 texts.{LOOK}"
 BEHIND = "behind host and port, without anything else."
 PLAIN, SCORES = {"/plain/v1/embeddings": ONE_VECTOR}, {"/v1/rerank": TWO_SCORES}
@@ -111,11 +113,11 @@ PLAIN, SCORES = {"/plain/v1/embeddings": ONE_VECTOR}, {"/v1/rerank": TWO_SCORES}
         ("embedding", "openai", LISTED | {"/v1/embeddings": (500, {"error": "down"})}, "/v1", FAILED),
         ("embedding", "openai", LISTED | {"/v1/embeddings": {"data": ONE_VECTOR["data"] * 2}}, "/v1", TWO),
         ("llm", "openai", LISTED | {"/v1/chat/completions": {"error": "so not"}}, "/v1", USELESS + LOOK),
+        ("llm", "openai", SILENT, "/v1", f"The chat service 'openai' answered without a message.{LOOK}"),
         ("rerank", "tei", {"/rerank": TEI_SCORES}, "/rerank", "Leave the path out of the URL."),
     ],
 )
-def test_the_next_step_depends_on_what_answers_nearby(kind, provider, paths, path, next_step, monkeypatch):
-    monkeypatch.setattr(JsonClient, "_wait_seconds", lambda by, error, _: 0.0 if by._dialect.may_pass(error) else None)
+def test_the_next_step_depends_on_what_answers_nearby(kind, provider, paths, path, next_step):
     with knowing(paths) as server:
         said = told(try_out({"url": server.url + path, "api_key": KEY}, kind=kind, provider=provider))
     assert said.endswith(next_step)
