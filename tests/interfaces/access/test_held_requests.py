@@ -252,7 +252,7 @@ def test_a_large_answer_is_given_to_its_end_to_a_key_that_ends_meanwhile_only_if
 
 
 def test_a_step_is_done_for_the_caller_of_then_in_every_thread_that_works_for_them(clocked):
-    now = iter(clocked.key(Scope.WRITE)[0].caller() for _ in range(2))
+    now = iter([clocked.key(Scope.WRITE)[0].caller() for _ in range(2)])
     before = clocked.key(Scope.WRITE)[0].caller()
 
     def still():
