@@ -125,8 +125,8 @@ def test_a_load_gives_way_unless_at_full_speed(tmp_path):
 def test_a_failure_is_one_sentence_and_exit_code_2(load, tmp_path, arguments, named):
     (tmp_path / "guide.md").write_text(GUIDE)
     (tmp_path / "empty").mkdir()
-    options = arguments if len(arguments) == 2 else ()
-    done = load(tmp_path if options else tmp_path / arguments[0], "--collection", "docs", *options)
+    options = {"--collection": "docs"} | (dict([arguments]) if len(arguments) == 2 else {})
+    done = load(tmp_path / arguments[0] if len(arguments) == 1 else tmp_path, *sum(options.items(), ()))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1].startswith("Error: ")
     assert named in done.stderr.splitlines()[-1]
