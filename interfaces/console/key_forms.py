@@ -17,10 +17,9 @@ from interfaces.console.wire import named
 from schemas.access.callers import Limits, Scope
 from schemas.access.time_spans import span_of
 from schemas.errors import InvalidInputError
-from schemas.wire.keys import NEVER
+from schemas.wire.keys import ALL, NEVER
 
 LIMITS = tuple(each.name for each in fields(Limits))
-ALL = "*"
 _NUMBER = re.compile(r"[0-9]{1,16}(\.[0-9]{1,20})?")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Json = dict[str, Any]
@@ -78,6 +77,7 @@ class KeyForm:
         said = self._fields(now)
         said |= {
             "collections": said["collections"] or [ALL],
+            "where": ALL if said["where"] is None else said["where"],
             "expires_at": said["expires_at"] or NEVER,
         }
         return {name: value for name, value in said.items() if getattr(self, name) != getattr(before, name)}

@@ -7,7 +7,7 @@ from dataclasses import fields as fields_of
 from datetime import UTC, datetime
 from typing import Any
 
-from marshmallow import ValidationError, fields, post_load, pre_load, validate, validates_schema
+from marshmallow import ValidationError, fields, post_load, validate, validates_schema
 
 from schemas.access.api_keys import DEFAULT_GRACE_SECONDS, MAX_GRACE_SECONDS, MAX_NAME_CHARACTERS, ApiKey, Grant
 from schemas.access.callers import Caller, Kind, Limits, Scope
@@ -18,6 +18,7 @@ from schemas.wire.body import ExactBody
 from schemas.wire.fields import Count, Number, Text
 
 NEVER = "never"
+ALL = "*"
 
 Json = dict[str, Any]
 
@@ -50,12 +51,15 @@ class Patterns(fields.Field[tuple[str, ...]]):
         return check_collection_patterns(value, field=attr or "collections")
 
 
-class RawFilter(fields.Field[Json]):
-    """A filter as it is given, which is checked. One that leaves nothing out would be taken for a limit."""
+class RawFilter(fields.Field[Json | None]):
+    """A filter as it is given, which is checked, or `*` for none. One that leaves nothing out would be taken for a
+    limit."""
 
-    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Json:
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Json | None:
+        if value == ALL:
+            return None
         if matches_everything(parse_where(value)):
-            raise ValidationError("must leave something out; null stands for no filter")
+            raise ValidationError(f"must leave something out; '{ALL}' stands for no filter")
         found: Json = value
         return found
 
@@ -103,15 +107,9 @@ class ChangedKey(ExactBody):
     name = Text(validate=validate.Length(min=1, max=MAX_NAME_CHARACTERS))
     scopes = Scopes()
     collections = Patterns()
-    where = RawFilter(allow_none=True)
+    where = RawFilter()
     limits = fields.Nested(LimitsOfKey)
     expires_at = End()
-
-    @pre_load
-    def _null_is_absent(self, source: Any, **options: Any) -> Json:
-        """A filter that is null is said to be none."""
-        given = super()._null_is_absent(source, **options)
-        return {**given, "where": None} if source.get("where", ...) is None else given
 
 
 class NewKey(ChangedKey):
@@ -137,7 +135,7 @@ def changed_grant(before: Grant | None, given: Json) -> Grant:
     collections = given.get("collections", before.collections if before else None)
     where = given.get("where", before.where if before else None)
     limits = given.get("limits", before.limits if before else Limits())
-    return Grant(scopes, None if collections and "*" in collections else collections, where, limits)
+    return Grant(scopes, None if collections and ALL in collections else collections, where, limits)
 
 
 def end_of(given: Json, before: datetime | None) -> datetime | None:

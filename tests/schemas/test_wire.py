@@ -73,7 +73,7 @@ NO_KEYS = [
     (CHANGED_KEY, {"limits": {"burst": 5}}, r"^limits.burst must come with requests_per_second$"),
     (NEW_KEY, {"scopes": ["read", "metrics"], "collections": ["abc"]}, "has no list of collections$"),
     (NEW_KEY, {"scopes": ["write"], "where": {"a": 1}}, "Its only scope must be read$"),
-    *((NEW_KEY, {"where": each}, r"^where must leave something out; null stands for no filter$") for each in ALL_SEEN),
+    *((NEW_KEY, {"where": each}, r"^where must leave something out; '\*' stands for no filter$") for each in ALL_SEEN),
     (NEW_KEY, {"collections": [""]}, r"^Collection name is required\. The beginning of a name has '\*' after"),
 ]
 
@@ -84,12 +84,12 @@ def test_what_no_key_can_have_is_refused_in_a_sentence(schema, given, sentence):
         load(schema, {**KEY, **given})
 
 
-def test_a_burst_comes_with_its_rate_and_a_filter_that_is_null_is_lifted():
+def test_a_burst_comes_with_its_rate_and_a_filter_is_lifted_by_a_star_and_not_by_null():
     both = {"burst": 5, "requests_per_second": 2}
     assert load(CHANGED_KEY, {"limits": both})["limits"] == Limits(**both)
     filtered = Grant(frozenset({Scope.READ}), where={"a": 1})
-    assert changed_grant(filtered, load(CHANGED_KEY, {})) == filtered
-    assert changed_grant(filtered, load(CHANGED_KEY, {"where": None})).where is None
+    assert changed_grant(filtered, load(CHANGED_KEY, {"where": None})) == filtered
+    assert changed_grant(filtered, load(CHANGED_KEY, {"where": "*"})).where is None
     for some in ({"a": {"$ne": 1}}, {"$and": [{}, {"a": 1}]}, {"$not": {}}, {"$or": [{"a": {"$in": []}}, {"a": 1}]}):
         assert load(CHANGED_KEY, {"where": some}) == {"where": some}
 

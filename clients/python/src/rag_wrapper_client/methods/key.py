@@ -53,7 +53,7 @@ class KeyMethods:
 
     @operation
     def change_key(self, key_id: str, changes: ChangedApiKey) -> Exchange[ApiKey]:
-        """Change what is given of a key; a `where` that is None lifts its filter."""
+        """Change what is given of a key; a `where` of `*` lifts its filter."""
         return ask(repeatable(change("PATCH", at("/api/keys/{}", key_id), changes)))
 
     @operation

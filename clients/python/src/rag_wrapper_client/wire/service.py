@@ -79,7 +79,7 @@ class ChangedApiKey(TypedDict):
     name: NotRequired[str | None]
     scopes: NotRequired[list[Scope] | None]
     collections: NotRequired[list[str] | None]
-    where: NotRequired[dict[str, Any] | None]
+    where: NotRequired[dict[str, Any] | Literal["*"] | None]
     limits: NotRequired[Limits]
     expires_at: NotRequired[str | None]
 
