@@ -25,6 +25,7 @@ from retrieval.ingest.ingestion import UNCHANGED as STORED_ALREADY
 from retrieval.ingest.ingestion import ingest_document
 from retrieval.ingest.profiles import Chunking, chunking_of, windows_within
 from retrieval.ingest.sources import SNIFFED_BYTES
+from retrieval.jobs.background_helper import HELPER_ENDED
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.jobs.vector_cache import VectorCache
@@ -60,6 +61,8 @@ log = structlog.get_logger(__name__)
 PAUSES_SECONDS = (1, 2, 5, 10, 30, 60, 120, 300)
 """The pauses before a file is tried again whose failure may pass; after the last one it has failed. A service that
 fails for everybody has the same pauses."""
+COLLECTION_SECONDS = 5
+"""The pause before a file is tried again whose collection takes no writes for now."""
 TEXT_TRIES = 2
 """The tries after which a file has failed one of whose texts fails alone, while the service embeds others."""
 PROGRESS_SECONDS = 1.0
@@ -89,11 +92,12 @@ class StoppedError(Exception):
 
 class Outcome(Enum):
     """What the work on a file tells of others: that they can be stored too, nothing, or that all of them would fail by
-    the same connection, or in any way."""
+    the same connection, in the same collection, or in any way."""
 
     STORED = "stored"
     NOTHING = "nothing"
     CONNECTION_FAILS = "connection fails"
+    COLLECTION_WAITS = "collection waits"
     SERVICE_FAILS = "service fails"
 
 
@@ -136,23 +140,24 @@ class JobWork:
         self._clock = clock
         self._vector_cache = VectorCache()
 
-    def run(self, due: DueFile) -> Outcome:
+    def run(self, due: DueFile) -> tuple[Outcome, float]:
         """Store a file, tell why it failed, or put it aside when the failure may pass, and end its job with the last.
+        Return the outcome, and for how many seconds what fails is to be left alone at least.
 
         Raises StoppedError, and RagError when the database does not answer.
         """
         begun = self._jobs.begin(due)
         if begun is None:
-            return Outcome.NOTHING
+            return Outcome.NOTHING, 0.0
         job, beginnings = begun
         file = job.files[0]
         if beginnings > MAX_BEGINNINGS:
             sentence = f"The service ended {MAX_BEGINNINGS} times while it worked on this file"
             self._jobs.tell(job.id, replace(file, status=FAILED, code=UNREADABLE, message=sentence), lasting=True)
-            outcome = Outcome.NOTHING
+            told = Outcome.NOTHING, 0.0
         else:
             try:
-                outcome = self._store(job, file)
+                told = self._store(job, file)
             except StoppedError:
                 self._jobs.put_aside(job.id, file)
                 self._vector_cache.forget((job.id, file.number))
@@ -161,16 +166,18 @@ class JobWork:
         if not self._jobs.is_unfinished(job.id, file.number):
             self._spool.path(job.id, file.number).unlink(missing_ok=True)
             self._vector_cache.forget((job.id, file.number))
-        return outcome
+        return told
 
-    def _store(self, job: Job, file: JobFile) -> Outcome:
+    def _store(self, job: Job, file: JobFile) -> tuple[Outcome, float]:
         progress = _Progress(self._jobs, job.id, file, self._clock)
         try:
             self._check(job)
             still = partial(self._caller_of, job, self._jobs.owner_of(job.id))
             with acting_as(still(), still):
                 self._ingest_where_it_is(job, progress)
-            return Outcome.STORED
+            if progress.has_gained:
+                self._vector_cache.passed((job.id, file.number), at_once=not file.tries)
+            return Outcome.STORED, 0.0
         except StoppedError:
             raise
         except RagError as error:
@@ -180,9 +187,9 @@ class JobWork:
             self._check(job)
             log.exception("a file of a job failed in a way nobody expected", job=job.id, file=file.name)
             progress.end(FAILED, code=RagError.code, message="Internal error")
-            return Outcome.NOTHING
+            return Outcome.NOTHING, 0.0
 
-    def _failed(self, job: Job, progress: _Progress, error: RagError) -> Outcome:
+    def _failed(self, job: Job, progress: _Progress, error: RagError) -> tuple[Outcome, float]:
         """Put a file aside whose failure may pass, or tell that it has failed."""
         tries = 1 if progress.has_gained else progress.file.tries + 1
         embedding = isinstance(error, EmbeddingFailureError)
@@ -190,16 +197,20 @@ class JobWork:
         # A connection that has to be changed first does not come back.
         if not isinstance(cause, UnavailableError | DiskFloorError | NotRecordedError):
             progress.end(FAILED, code=error.code, message=error.message)
-            return Outcome.NOTHING
-        if tries > len(PAUSES_SECONDS) or (isinstance(error, TextFailedError) and tries >= TEXT_TRIES):
+            return Outcome.NOTHING, 0.0
+        outcome, seconds = _left_alone(error, cause)
+        pause_seconds = seconds
+        if outcome is Outcome.COLLECTION_WAITS:  # however long, which is no try: it takes writes again by itself
+            tries = progress.file.tries
+        elif tries > len(PAUSES_SECONDS) or (isinstance(error, TextFailedError) and tries >= TEXT_TRIES):
             progress.end(FAILED, code=error.code, message=error.message)
+            return outcome, seconds
         else:
-            log.warning("a file of a job waits", job=job.id, file=progress.file.name, code=error.code, tries=tries)
-            told = replace(progress.file, tries=tries, code=error.code, message=error.message)
-            self._jobs.put_aside(job.id, told, seconds=PAUSES_SECONDS[tries - 1])
-        if isinstance(error, TextFailedError):
-            return Outcome.NOTHING
-        return Outcome.CONNECTION_FAILS if embedding else Outcome.SERVICE_FAILS
+            pause_seconds = PAUSES_SECONDS[tries - 1]
+        log.warning("a file of a job waits", job=job.id, file=progress.file.name, code=error.code, tries=tries)
+        told = replace(progress.file, tries=tries, code=error.code, message=error.message)
+        self._jobs.put_aside(job.id, told, seconds=pause_seconds)
+        return outcome, seconds
 
     def _ingest_where_it_is(self, job: Job, progress: _Progress) -> None:
         """Store a file in its collection, whatever that is called by now. Where there was none when an upload came, it
@@ -322,6 +333,17 @@ class _Progress:
             return made
 
         return replace(document, split=split)
+
+
+def _left_alone(error: RagError, cause: RagError) -> tuple[Outcome, float]:
+    """Return what is to be left alone after a failure which may pass, and for how many seconds at least."""
+    if isinstance(error, EmbeddingFailureError):
+        if isinstance(error, TextFailedError) and not cause.is_of_any_text:
+            return Outcome.NOTHING, 0.0
+        return Outcome.CONNECTION_FAILS, min(cause.retry_after_seconds or 0, PAUSES_SECONDS[-1])
+    if "collection" in cause.details:
+        return Outcome.COLLECTION_WAITS, COLLECTION_SECONDS
+    return (Outcome.NOTHING if cause.code == HELPER_ENDED else Outcome.SERVICE_FAILS), 0.0
 
 
 def _kind(file: JobFile, path: Path) -> Kind:

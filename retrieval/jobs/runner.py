@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import count
 from weakref import WeakKeyDictionary
 
 import structlog
@@ -32,22 +31,24 @@ RETRY_SECONDS = 5.0
 TIDY_SECONDS = 3600.0
 STOP_SECONDS = 5.0
 MAX_FILES, MAX_OF_OWNER = 8, 4
-"""The most files that are worked on at the same time, and the most of them of one owner. What hangs is not counted: it
-waits for another service for long, or its job was cancelled meanwhile."""
+"""The most files that are worked on at the same time, and the most of one owner. What hangs is not counted, since it
+waits for another service for long; nor, among everybody's, is what is of a job that was cancelled meanwhile."""
 MAX_OF_CONNECTION, MAX_OF_BOTH = 4, 2
 """The most files of one connection that are worked on or hang, and of one owner on one connection."""
-MAX_THREADS, MAX_BUSY_ALIKE = 128, 8
-"""The most threads, of which connections that did not answer leave `MAX_FILES` to others, and the most of one
-connection or of one owner that do not hang, with those of cancelled jobs."""
-UNANSWERED_ROOM = MAX_THREADS // 2
-"""A connection is given another file only while more threads are free than this for each of its files that hangs since
-its last answer: it loses one thread, or two while there is much room, and delays no files but its own."""
+MAX_THREADS, MAX_BUSY = 128, 32
+"""The most threads, and the most of them that do not hang, with those of cancelled jobs."""
+HANGING_ROOM = MAX_THREADS // 4
+"""An owner is given another thread while more are free than they have, so that there is always one for somebody else;
+than this for each file that hangs at the same connection, which so loses two at most; and than `MAX_FILES`, which are
+left to connections that answered, where this one did not yet."""
+MAX_TURNS = 1_000
+"""Of so many owners it is remembered when their turn was."""
 SLOW_SECONDS = 5.0
 """The time after which the work on a file holds up no other one of its connection any more, and a call hangs."""
 Version = tuple[str, str]
 """The id of a connection, and what is another one each time that it was changed."""
 EVERYBODY: Version = ("", "")
-"""Stands for all connections where a failure is none of the embedding."""
+"""Stands for all connections where a failure is none of the embedding, nor of a collection."""
 
 ConnectionsOf = Callable[[Collection[Place]], Mapping[Place, Version]]
 
@@ -90,8 +91,8 @@ class JobRunner:
     for their owners in turn. `calls` are those of `work` to other services.
 
     `connections_of` returns the connections that embed the documents of collections. A connection that fails for all
-    texts is left alone for a while, longer each time. `tidy` is called now and then by the one that leads. `clock`
-    returns seconds.
+    texts is left alone for a while, longer each time, and then tried with a file of whoever was served longest ago.
+    `tidy` is called now and then by the one that leads. `clock` returns seconds.
     """
 
     def __init__(
@@ -123,13 +124,12 @@ class JobRunner:
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
         self._lock = threading.Lock()
         self._under_way: list[_UnderWay] = []
-        self._failures: dict[Version, tuple[int, float]] = {}  # how many one after the other, and until when it rests
-        self._answered_at: dict[Version, float] = {}  # without those that failed since
+        self._failures: dict[Version | Place, tuple[int, float]] = {}  # how many in a row, and until when it rests
+        self._answered: set[Version | Place] = set()  # without those that failed since
         self._due: list[DueFile] = []
         self._connections: Mapping[Place, Version] = {}
         self._looked_at = float("-inf")
-        self._served: dict[str, int] = {}
-        self._turns = count()
+        self._served: list[str] = []  # the last one last
 
     def start(self) -> None:
         self._thread.start()
@@ -204,8 +204,6 @@ class JobRunner:
             self._connections = self._connections_of(places) if places else {}
         self._find_unwanted(under_way)
         self._due = due
-        waiting = {_whose(each) for each in self._due}
-        self._served = {whose: turn for whose, turn in self._served.items() if whose in waiting}
         self._begin_some(fresh=True)
 
     def _find_unwanted(self, under_way: Sequence[_UnderWay]) -> None:
@@ -227,14 +225,18 @@ class JobRunner:
         begun = []
         busy = Counter(_whose(each.file) for each in self._now_under_way() if not each.is_unwanted)
         held = {each.connection for each in self._now_under_way()}
-        of = {place: (each in held, each not in self._answered_at) for place, each in self._connections.items()}
-        self._due.sort(key=lambda each: of[each.place])
-        for file in sorted(self._due, key=lambda each: (busy[_whose(each)], self._served.get(_whose(each), -1))):
-            if busy[_whose(file)] and not fresh:
+        turns = {whose: turn for turn, whose in enumerate(self._served)}
+
+        def turn(file: DueFile) -> tuple[int, int, bool, bool]:
+            whose, connection = _whose(file), self._connections[file.place]
+            return busy[whose], turns.get(whose, -1), connection in held, connection not in self._answered
+
+        for file in sorted(self._due, key=turn):
+            whose, connection = _whose(file), self._connections[file.place]
+            if (busy[whose] and not fresh) or self._rests(connection) or self._rests(file.place):
                 continue
-            connection = self._connections[file.place]
             with self._lock:
-                if not self._is_free(connection, _whose(file)) or self._rests(connection) or self._stopping.is_set():
+                if not self._is_free(connection, whose) or self._stopping.is_set():
                     continue
                 work = _UnderWay(connection, file, self._clock())
                 work.thread = threading.Thread(
@@ -248,35 +250,30 @@ class JobRunner:
                     self._under_way.remove(work)
                 raise
             begun.append(file)
-            self._served[_whose(file)] = next(self._turns)
+            self._served = [*(each for each in self._served if each != whose), whose][-MAX_TURNS:]
         self._due = [each for each in self._due if each not in begun]
         return bool(begun)
 
     def _is_free(self, connection: Version, whose: str) -> bool:
         own = [each for each in self._under_way if _whose(each.file) == whose]
-        alike = [each for each in self._under_way if each.connection == connection]
+        alike = [each for each in self._under_way if each.connection == connection and not each.is_unwanted]
         busy = [each for each in self._under_way if not self._calls.hangs(each.thread)]
-        answered_at = self._answered_at.get(connection, -math.inf)
-        unanswered = sum(each not in busy and each.began_at >= answered_at for each in alike)
-        free = MAX_THREADS - len(self._under_way) - MAX_FILES * (connection not in self._answered_at)
-        works = [each for each in busy if not each.is_unwanted]
-        others = [each for each in alike if not each.is_unwanted]
-        slow_from = self._clock() - SLOW_SECONDS
+        taken = len(self._under_way) + MAX_FILES * (connection not in self._answered)
         return (
-            free > unanswered * UNANSWERED_ROOM
-            and all(sum(each in busy for each in some) < MAX_BUSY_ALIKE for some in (own, alike))
-            and len(works) < MAX_FILES
-            and sum(each in works for each in own) < MAX_OF_OWNER
-            and len(others) < MAX_OF_CONNECTION
-            and sum(each in own for each in others) < MAX_OF_BOTH
-            and all(each.began_at <= slow_from for each in others)
+            MAX_THREADS - taken > len(own) + HANGING_ROOM * sum(each not in busy for each in alike)
+            and len(busy) < MAX_BUSY
+            and sum(not each.is_unwanted for each in busy) < MAX_FILES
+            and sum(each in busy for each in own) < MAX_OF_OWNER
+            and len(alike) < MAX_OF_CONNECTION
+            and sum(each in own for each in alike) < MAX_OF_BOTH
+            and all(each.began_at <= self._clock() - SLOW_SECONDS for each in alike)
         )
 
     def _work_on(self, work: _UnderWay) -> None:
-        file, outcome = work.file, Outcome.SERVICE_FAILS
+        file, outcome, seconds = work.file, Outcome.SERVICE_FAILS, 0.0
         try:
             with deadlines.while_wanted(lambda: work.is_unwanted):
-                outcome = self._work.run(file)
+                outcome, seconds = self._work.run(file)
         except StoppedError:
             outcome = Outcome.NOTHING
         except RagError as error:
@@ -284,7 +281,7 @@ class JobRunner:
         except Exception:
             log.exception("the work on jobs failed in a way nobody expected")
         finally:
-            self._note(work.connection, outcome)
+            self._note(work, outcome, seconds)
             try:
                 if not self._jobs.waiting([file.job_id]):
                     self._spool.remove(file.job_id)
@@ -295,20 +292,22 @@ class JobRunner:
             self._has_ended.set()
             self._called.set()
 
-    def _note(self, connection: Version, outcome: Outcome) -> None:
+    def _note(self, work: _UnderWay, outcome: Outcome, seconds: float) -> None:
+        failing = Outcome.CONNECTION_FAILS, Outcome.COLLECTION_WAITS, Outcome.SERVICE_FAILS
+        of = dict(zip(failing, (work.connection, work.file.place, EVERYBODY), strict=True))
         with self._lock:
             if outcome is Outcome.STORED:
-                self._failures.pop(connection, None)
-                self._failures.pop(EVERYBODY, None)
-                self._answered_at[connection] = self._clock()
-            elif outcome is not Outcome.NOTHING:
-                who = connection if outcome is Outcome.CONNECTION_FAILS else EVERYBODY
-                self._answered_at.pop(who, None)
-                failures, _ = self._failures.get(who, (0, 0.0))
-                pause_seconds = PAUSES_SECONDS[min(failures, len(PAUSES_SECONDS) - 1)]
-                self._failures[who] = failures + 1, self._clock() + pause_seconds
+                for each in of.values():
+                    self._failures.pop(each, None)
+                self._answered.add(work.connection)
+            elif (who := of.get(outcome)) is not None and not self._rests(who):  # else it is the same failure
+                self._answered.discard(who)
+                failures = self._failures.get(who, (0, 0.0))[0]
+                pause_seconds = max(seconds, PAUSES_SECONDS[min(failures, len(PAUSES_SECONDS) - 1)])
+                is_longer = outcome is not Outcome.COLLECTION_WAITS
+                self._failures[who] = failures + is_longer, self._clock() + pause_seconds
 
-    def _rests(self, who: Version) -> bool:
+    def _rests(self, who: Version | Place) -> bool:
         return self._failures.get(who, (0, 0.0))[1] > self._clock()
 
     def _now_under_way(self) -> list[_UnderWay]:

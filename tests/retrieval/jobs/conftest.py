@@ -73,7 +73,7 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
         """Work on what is due, and return the newest job."""
         made.outcomes = []
         while due := made.jobs.due():
-            made.outcomes.append(made.work.run(due[0]))
+            made.outcomes.append(made.work.run(due[0])[0])
         return made.jobs.page(asker=Asker(), limit=1)[0][0]
 
     def ingest(*files, **wanted):

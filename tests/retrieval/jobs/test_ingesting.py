@@ -5,18 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from providers.outbound.call_sizes import PROBE
 from retrieval.documents.originals import Originals
 from retrieval.ingest import identity
 from retrieval.ingest.collection_writer import text_collection_metadata
 from retrieval.ingest.files import GivenFile, ingest_file
 from retrieval.ingest.profiles import chunking_of
 from retrieval.jobs import ingesting
+from retrieval.jobs.background_helper import HelperTimeoutError
 from retrieval.jobs.ingesting import Outcome, StoppedError
 from retrieval.reading import DocumentReader, kind_named
 from schemas.access.callers import ANYBODY, Scope, current
 from schemas.access.owners import Asker
 from schemas.errors import (
     AuditUnwritableError,
+    BusyError,
     ConfigurationError,
     InvalidInputError,
     ScopeMissingError,
@@ -82,11 +85,14 @@ def test_each_file_becomes_a_document_with_what_was_given(parts):
 
 
 def test_a_file_that_cannot_be_stored_is_told_and_the_others_go_on(parts):
-    job_id = parts.upload(("a.txt", " \n"), ("b.txt", b"\0\1\2\3"), ("c", b"\x7fELF\0\0\0"), ("d.txt", "Good."))
+    bad = ("a.txt", " \n"), ("b.txt", b"\0\1\2\3"), ("c", b"\x7fELF\0\0\0"), ("c.md", "A defect.")
+    job_id = parts.upload(*bad, ("d.txt", "Good."))
+    parts.while_embedding(lambda: 1 / (len(parts.batches) - 1))
     job = parts.run()
-    failed = [("failed", code) for code in ("empty", "unreadable", "unsupported_kind")]
+    failed = [("failed", code) for code in ("empty", "unreadable", "unsupported_kind", "internal_error")]
     assert outcomes(job) == [*failed, ("done", None)]
     assert all(each.message for each in job.files[:3])
+    assert job.files[3].message == "Internal error"
     assert job.status == "done"
     assert left_in_spool(parts, job_id) == []
     assert list(listed(parts)) == ["d.txt"]
@@ -141,7 +147,7 @@ def test_a_job_that_is_erased_as_a_file_begins_stores_nothing(parts, monkeypatch
     [due] = parts.jobs.due()
     monkeypatch.setattr(parts.jobs, "is_running", lambda job_id: True)
     parts.jobs.discard(job_id)
-    assert parts.work.run(due) is Outcome.NOTHING
+    assert parts.work.run(due)[0] is Outcome.NOTHING
     assert parts.texts.corpus.open().existing([parts.collection]) == []
     assert parts.record.stored_chunks == []
 
@@ -150,7 +156,9 @@ def test_each_file_that_is_stored_or_found_unchanged_is_recorded_and_one_that_ca
     parts, monkeypatch
 ):
     monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (0, 0))
-    refusals, embedded = [AuditUnwritableError("no room")] * 2, []
+    monkeypatch.setattr(ingesting, "COLLECTION_SECONDS", 0)
+    refusals, embedded = [HelperTimeoutError("It hung"), BusyError("It lags", collection="c")], []
+    refusals.append(AuditUnwritableError("no room"))
 
     def check(job):
         embedded.append(len(parts.batches))
@@ -159,8 +167,9 @@ def test_each_file_that_is_stored_or_found_unchanged_is_recorded_and_one_that_ca
 
     parts.record.check = check
     assert [each.status for each in parts.ingest(("c.md", "Words.")).files] == ["done"]
-    assert (embedded, len(parts.batches)) == ([0, 0, 0], 1)
-    assert parts.outcomes == [Outcome.SERVICE_FAILS, Outcome.SERVICE_FAILS, Outcome.STORED]
+    assert (embedded, len(parts.batches)) == ([0, 0, 0, 0], 1)
+    told = [Outcome.SERVICE_FAILS, Outcome.COLLECTION_WAITS, Outcome.NOTHING, Outcome.STORED]
+    assert parts.outcomes == told
     parts.record.stored_chunks.clear()
     for _ in range(2):
         parts.ingest(("a.md", LONG), ("b.md", " "), ("d.md", "Other words."))
@@ -381,6 +390,39 @@ def test_a_text_that_fails_alone_delays_its_own_file_only_which_fails_after_two_
     assert len(parts.calls) == 1 + 2 + 7, "the batch, probes, and parts down to the text alone"
 
 
+@pytest.mark.parametrize(
+    ("error_type", "others", "is_limit", "status", "sizes"),
+    [
+        ("rate_limit", 1, False, "failed", [32, 8, 2, 1]),
+        ("network", 1, False, "failed", [32, 8, 2, 1]),
+        ("rate_limit", 0, False, "failed", [32, 32, 32, 8, 2, 1, 1, 1]),
+        ("rate_limit", 1, True, "queued", [32] * 7),
+    ],
+)
+def test_a_text_after_which_any_fails_for_a_while_is_looked_for_in_ever_fewer_while_others_pass_at_once(
+    parts, error_type, others, is_limit, status, sizes
+):
+    rests = set()
+
+    def fails(texts):
+        if "BAD" in str(texts) or (is_limit and parts.calls.count(texts) == 1):
+            rests.add(parts.now)
+        elif texts != [PROBE] or parts.now not in rests:
+            return None
+        return UnavailableError("Not now", error_type=error_type)
+
+    embeds(parts, fails)
+    job_id = parts.upload(("bad.md", LONG.replace("Words of part 44", "BAD of part 44")))
+    for number in range(8):
+        for _ in range(others):
+            parts.upload((f"{number}.md", f"# Other {number}"))
+        parts.run()
+        parts.now += 60
+    [file] = parts.jobs.one(job_id, asker=Asker()).files
+    assert (file.status, "Chunk 45 (" in file.message) == (status, status == "failed")
+    assert [len(texts) for texts in parts.calls if "BAD" in str(texts)] == sizes
+
+
 def test_a_size_at_which_the_service_fails_is_halved_and_what_passes_stored(parts):
     embeds(parts, lambda texts: UnavailableError("Too much") if len(texts) > 10 else None)
     [file] = parts.ingest(("long.md", LONG)).files
@@ -447,19 +489,6 @@ def test_a_later_file_of_the_same_document_waits_for_the_earlier_one_and_no_othe
     parts.now += 1
     assert [each.status for each in parts.run().files] == ["done", "done"]
     assert [texts[0] for texts in parts.calls] == ["# A\n\nBAD at first.", "# A\n\nLater."]
-
-
-def test_a_defect_fails_one_file_and_says_nothing_of_itself(parts):
-    parts.upload(("a.md", "# A\n\nShort."), ("b.md", "# B\n\nShort."))
-
-    def break_once():
-        if len(parts.batches) == 1:
-            raise ZeroDivisionError("/secret/path")
-
-    parts.while_embedding(break_once)
-    job = parts.run()
-    assert outcomes(job) == [("failed", "internal_error"), ("done", None)]
-    assert job.files[0].message == "Internal error"
 
 
 def test_documents_are_embedded_by_the_connection_of_their_collection_whatever_that_is_called_now(parts, app):

@@ -1,6 +1,7 @@
 """Which files are worked on at the same time, in which order, and what is left alone for a while."""
 
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -9,7 +10,7 @@ from retrieval.jobs import runner as running
 from retrieval.jobs.runner import JobRunner, ServiceCalls
 from retrieval.reading import DocumentReader
 from schemas.access.owners import Asker
-from schemas.errors import UnavailableError
+from schemas.errors import BusyError, UnavailableError
 from tests.support.live import eventually
 
 
@@ -71,7 +72,7 @@ def test_texts_that_hang_hold_up_no_file_of_another_owner_for_long(parts, runner
 @pytest.mark.parametrize("owners", [["ada", "eve"], [""]])
 def test_connections_that_hang_hold_up_no_others_and_end_with_their_jobs(parts, runner, owners, monkeypatch):
     monkeypatch.setattr(running, "MAX_THREADS", 64)
-    monkeypatch.setattr(running, "UNANSWERED_ROOM", 32)
+    monkeypatch.setattr(running, "HANGING_ROOM", 16)
     hung, both = [f"{parts.collection}-{number}" for number in range(28)], (("a.md", "HANG"), ("b.md", "HANG"))
     jobs = [parts.upload(*both, into=each, owner=owners[at % len(owners)]) for at, each in enumerate(hung)]
     runner.start()
@@ -97,6 +98,22 @@ def test_connections_that_hang_hold_up_no_others_and_end_with_their_jobs(parts, 
     assert runner._failures == {}
 
 
+def test_an_owner_whose_connections_hang_and_a_collection_that_takes_no_writes_hold_up_nobody_else(
+    parts, runner, monkeypatch
+):
+    monkeypatch.setattr(running, "MAX_THREADS", 20)
+    parts.record.check = lambda job: parts.refuse() if job.wanted.collection == "busy" else None
+    parts.refuse = Mock(side_effect=BusyError("The index lags", collection="busy"))
+    for number in range(16):
+        parts.upload(("a.md", "HANG"), into=f"{parts.collection}-{number}", owner="ada")
+    parts.upload(*files("eve", 1, 2), into="busy", owner="eve")
+    runner.start()
+    eventually(lambda: setattr(parts, "seconds", parts.seconds + running.SLOW_SECONDS) or parts.seconds > 200)
+    last = parts.upload(*files("bob", 1, 2), owner="bob")
+    eventually(lambda: status(parts, last) == "done")
+    assert (len(parts.seen), *runner._failures) == (6 + 2, (None, "busy"))
+
+
 @pytest.mark.parametrize("has_owners", [True, False])
 def test_owners_or_where_there_are_none_jobs_take_turns_file_by_file(parts, runner, has_owners):
     names = {"ada": (1, 2, 3), "bob": (1, 2, 3), "eve": (1,)}
@@ -108,17 +125,19 @@ def test_owners_or_where_there_are_none_jobs_take_turns_file_by_file(parts, runn
 
 def test_a_connection_that_embeds_nothing_is_left_alone_longer_each_time_and_its_files_wait(parts, runner):
     parts.down = True
-    job = parts.upload(*files("f", 1, 2, 3))
+    parts.upload(*files("ada", 1), owner="ada")
+    job = parts.upload(*files("bob", 1, 2), owner="bob")
     runner.start()
-    for tries, seconds in ((1, 1), (2, 2), (3, 5)):
-        eventually(lambda tries=tries: runner._failures.get((parts.collection, "False"), (0,))[0] == tries)
+    for tries, seconds in ((1, 2), (2, 2), (3, 5), (4, 10)):
+        told = {(parts.collection, "False"): (tries, parts.seconds + seconds)}
+        eventually(lambda told=told: runner._failures == told)
         assert len(parts.seen) == 2 * tries, "a file, and then a text of no document"
-        assert parts.seen[-2] == f"f{tries}", "the one that was tried least"
+        assert parts.seen[-2] == ("bob2", "ada1", "bob1", "ada1")[-tries], "of whom was served longest ago"
         parts.seconds += seconds
         parts.now += seconds
     parts.down = False
     eventually(lambda: runner._failures == {})
-    parts.now += 5
+    parts.now += 10
     eventually(lambda: status(parts, job) == "done")
 
 
