@@ -42,12 +42,6 @@ def face(client):
     return Face(client)
 
 
-@pytest.fixture(scope="module")
-def lasting_face(app):
-    """For collections that several tests read."""
-    return Face(app.test_client())
-
-
 @pytest.fixture
 def filled(face):
     """The name of a collection with three records: of the second nothing but its vector is known."""

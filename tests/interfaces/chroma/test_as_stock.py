@@ -87,8 +87,7 @@ class Server:
         status, answer = self._ask({"change": "PUT", "drop": "DELETE"}.get(route, "POST"), path, content, headers)
         if route == "make" and status == 200:
             answer = self._described(answer)
-        is_gone = route == "drop" and status == 200
-        return status, answer if status // 100 == 2 else None, None if is_gone else self.state()
+        return status, answer if status // 100 == 2 else None, (route, status) == ("drop", 200) or self.state()
 
     def state(self):
         """Return all that can be read back of the collection, but for its names."""

@@ -70,11 +70,10 @@ def test_rag_answers_from_the_documents_of_the_stores(client, complete, models, 
     assert "usage" not in answer
 
 
-@pytest.mark.parametrize("place", ["field", "tool"])
-def test_stores_go_by_their_ids(complete, said, handbook, place):
+def test_stores_go_by_their_ids(complete, handbook):
     stores = {"vector_store_ids": [handbook[1]]}
-    asked = stores if place == "field" else {**PLAIN, "tools": [{"type": "file_search", **stores}]}
-    assert {each["collection"] for each in complete(**asked)["rag"]["sources"]} == {handbook[0]}
+    for asked in (stores, {**PLAIN, "tools": [{"type": "file_search", **stores}]}):
+        assert {each["collection"] for each in complete(**asked)["rag"]["sources"]} == {handbook[0]}
 
 
 def test_an_expired_store_answers_nothing(complete, app, handbook):

@@ -12,6 +12,7 @@ from tests.scenarios.documents.conftest import BACKUPS, HOLIDAY
 from tests.support.model_server import chat_answer
 
 QUESTION = {"role": "user", "content": "How long are backups kept?"}
+CHAT = "/v1/chat/completions"
 UNRELATED = {"role": "user", "content": "Does the moon sing?"}
 
 
@@ -51,19 +52,13 @@ def guess(guessing, models_up):
 @pytest.fixture
 def chats(models):
     """Return what the chat model was asked so far."""
-    return lambda: [each.body for each in models.requests if each.path == "/v1/chat/completions"]
+    return lambda: [each.body for each in models.requests if each.path == CHAT]
 
 
 @pytest.fixture
-def says(models):
+def says(models, monkeypatch):
     """`says(words)` has the chat model say these words to everything."""
-    usual = models.routes["/v1/chat/completions"]
-
-    def set_words(words):
-        models.routes["/v1/chat/completions"] = lambda body: chat_answer(body, words)
-
-    yield set_words
-    models.routes["/v1/chat/completions"] = usual
+    return lambda words: monkeypatch.setitem(models.routes, CHAT, lambda body: chat_answer(body, words))
 
 
 class TestCitations:
@@ -110,36 +105,28 @@ class TestNothingRelevant:
     def test_what_cannot_be_asked_is_a_warning_and_no_document_in_which_nothing_is(self, talk, models):
         client, lost, config = talk.client, uuid.uuid4().hex, {"url": f"{models.url}/nowhere", "model": "m"}
         client.post("/api/connections", json={"id": lost, "type": "embedding", "provider": "openai", "config": config})
-        known, vector = {"embedding_connection": lost, "embedding_model": "m"}, {"id": "a", "embedding": [1, 0, 0]}
-        client.post("/collections", json={"name": lost, "metadata": known})
-        client.post(f"/collections/{lost}/documents", json={"documents": [{**vector, "text": "Moons"}]})
-        client.post("/collections", json={"name": f"{lost}-x", "metadata": {"embedding_model": "another"}})
-        client.post(f"/collections/{lost}-x/documents", json={"documents": [{**vector, "text": "Moons"}]})
+        moons = {"documents": [{"id": "a", "embedding": [1, 0, 0], "text": "Moons"}]}
+        for name, model in ((lost, "m"), (f"{lost}-x", "another")):
+            known = {"embedding_connection": lost, "embedding_model": model}
+            client.post("/collections", json={"name": name, "metadata": known})
+            client.post(f"/collections/{name}/documents", json=moons)
         for names, said, missed in (
             ([lost, "rag-documents"], NOT_ALL_ASKED, f"{lost}: The embedding service"),
             ([f"{lost}-*", "rag-documents"], NOT_ALL_ASKED, f"{lost}-x: its embeddings are of 'another'"),
             ([f"{lost}-*"], NONE_ASKED, f"{lost}-x: its embeddings are of 'another'"),
-            ([f"{lost}-y*"], NONE_ASKED, f"{lost}-y*: no collection has a name that begins so"),
         ):
-            asked = {"collections": names}
-            answer = talk(UNRELATED, **asked)
-            warnings = answer["warnings"]
-            assert (answer["data"]["message"], len(warnings)) == (said, 1)
-            assert warnings[0].startswith(f"The question was not put to {missed}")
+            answer = talk(UNRELATED, **(asked := {"collections": names}))
+            [told] = warnings = answer["warnings"]
+            assert (answer["data"]["message"], f" not put to {missed}" in told) == (said, True)
             body = {"messages": [UNRELATED], "model": "rag", "vector_store_ids": names}
-            assert client.post("/v1/chat/completions", json=body).json["warnings"] == warnings
-            for path, asks in (
-                ("/v1/chat/completions", body),
-                ("/api/chat", {"message": "?", "useRag": True, **asked}),
-            ):
-                told = client.post(path, json={**asks, "stream": True}).get_data(as_text=True)
-                assert orjson.dumps(warnings).decode() in told
+            assert client.post(CHAT, json=body).json["warnings"] == warnings
+            for path, asks in ((CHAT, body), ("/api/chat", {"message": "?", "useRag": True, **asked})):
+                stream = client.post(path, json={**asks, "stream": True}).get_data(as_text=True)
+                assert orjson.dumps(warnings).decode() in stream
             assert client.post("/api/rag/search", json={"query": "moon", **asked}).json["warnings"] == warnings
-            if said is NONE_ASKED:
-                of_dify = client.post("/dify/retrieval", json={"query": "moon", "knowledge_id": names[0]}).json
-                assert of_dify == {"records": [], "warnings": warnings}
-                found = client.post("/api/search", json={"query": "moon", **asked}).json
-                assert readable("rag_query", found).endswith(warnings[0])
+        of_dify = client.post("/dify/retrieval", json={"query": "moon", "knowledge_id": names[0]}).json
+        assert of_dify == {"records": [], "warnings": warnings}
+        assert readable("rag_query", client.post("/api/search", json={"query": "moon", **asked}).json).endswith(told)
         for name in (lost, f"{lost}-x"):
             client.delete(f"/collections/{name}")
 

@@ -79,9 +79,6 @@ def test_collections_come_back_as_they_were_given(client, metadata, replacement)
     assert exactly(client.get_collection("with-metadata").metadata) == exactly(replacement)
 
 
-TYPES = ["text", 3, 1.5, True, ["a", "b"], [1, 2], [1.5, 2.5], [True], None, {"nested": 1}, [], "text", 7]
-
-
 def test_a_collections_own_engine_keys_stay_in_the_engine(client):
     engine_id = client.create_collection("adopted", metric="cosine")
     client.set_collection_metadata(engine_id, {"hnsw:space": "cosine", "title": "Adopted"})
