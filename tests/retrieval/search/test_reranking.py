@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from providers.outbound.refusals import RefusedTextsError
-from providers.rerank.base import RerankProvider
+from providers.rerank.base import RerankProvider, UnusableScoreError
 from retrieval.search.reranking import RERANKED, Reranking
 from schemas.access.callers import ANYBODY, acting_as, carried
 from schemas.connections import Connection
@@ -100,6 +100,15 @@ def test_results_that_the_model_refuses_come_last_and_are_told(reranking, act):
     assert [(each.content, each.rerank_score) for each in order] == [("c", -1.0), ("b", -2.0), ("a", None)]
     assert (receipt.status, receipt.count) == ("ok", 2)
     assert receipt.error == "texts[0], which begins “a”, is refused: too long"
+
+    def spoil(texts):
+        raise UnusableScoreError("a", "no score", error_type="unknown").among(texts)
+
+    act(spoil)
+    with pytest.raises(UnusableScoreError, match=r"^no score for documents\[1\], which begins “a”$"):
+        reranking.rerank(
+            RerankRequest("q", (RerankDocument("1", "b"), RerankDocument("2", "a")), connection="scripted")
+        )
 
 
 def test_a_connection_that_heeds_no_deadline_is_not_waited_for(reranking, act):
