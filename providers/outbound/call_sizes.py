@@ -264,9 +264,15 @@ class Calls:
 
     def _leave(self, answers: Answers[RowT], part: list[int], refusal: RagError) -> None:
         """Note that a part failed that is not made smaller. Raises the refusal when that is the second one and nothing
-        was accepted, and suspects the size of the call."""
+        was accepted, and suspects the size of the call; when that shows again, only if the service takes PROBE."""
         if answers.refused and not answers.rows:
-            self.suspect(len(answers.texts), (len(part) + 1) // 2)
+            try:
+                if self._suspected is not None:
+                    with deadlines.single_attempts():
+                        answers.call([PROBE])
+                self.suspect(len(answers.texts), (len(part) + 1) // 2)
+            except FAILURES:
+                self._suspected = None
             raise refusal
         answers.refused.update(dict.fromkeys(part, refusal))
 

@@ -213,7 +213,7 @@ def test_a_limit_that_no_words_tell_is_learnt_by_searches_that_give_up_early(ser
                 connection.rerank(QUERY, ["text"] * 100)
         with deadlines.few_calls():
             assert len(connection.rerank(QUERY, ["text"] * 100)) == 100
-    assert [len(body["documents"]) for *_, body in server.requests] == [100, 50, 50] * 2 + [25] * 4
+    assert [len(body["documents"]) for *_, body in server.requests] == [100, 50, 50] * 2 + [1] + [25] * 4
 
 
 def test_the_defaults_are_those_of_the_schema():
