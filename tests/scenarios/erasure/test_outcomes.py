@@ -112,29 +112,6 @@ def test_the_names_of_uploads_go_with_their_documents_when_their_job_is_gone(
 
 
 @pytest.mark.slow
-def test_an_erasure_changes_no_outcomes_of_other_collections(client, collection, upload):
-    names = (collection, f"{collection}-b")
-
-    def write(name):
-        documents = [{"id": each, "text": name, "embedding": [1.0, 2.0]} for each in ("doc-1", name, "queued")]
-        return add(client, name, *documents, key=f"write-{name}")
-
-    for name in names:
-        write(name)
-    first = upload(client, f"{collection}-c")
-    _ended(client, first)
-
-    for document in ("doc-1", "queued", collection):
-        erase(client, collection=collection, document=document)
-
-    assert write(collection).json["ids"] == []
-    assert client.get(f"/collections/{collection}").json["count"] == 0
-    assert write(names[1]).json["ids"] == ["doc-1", names[1], "queued"]
-    again = upload(client, f"{collection}-c")
-    assert (is_replayed(again), again.json) == (True, first.json)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/api/rag/ingest", "/tools/rag_context_index"])
 def test_a_repeat_stores_nothing_of_a_text_that_was_deleted_and_erased(app, client, folder, word, path):
     text = f"The plan of {word} is a secret."

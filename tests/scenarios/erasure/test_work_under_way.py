@@ -1,22 +1,19 @@
 """What is under way while something is erased does not store it again afterwards. What is written meanwhile is stored
 whole or erased whole, also when the erasure is killed."""
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from retrieval.erasing.pending import PendingErasures
-from schemas.access.api_keys import Grant
-from schemas.access.callers import ANYBODY, Scope, acting_as
+from schemas.access.callers import ANYBODY, acting_as
 from schemas.contracts.chat import ChatRequest, Message
 from schemas.contracts.collect import CollectRequest
-from schemas.errors import ConflictError, NotFoundError
+from schemas.errors import ConflictError
 from tests.scenarios.databases import ON_BOTH
 from tests.scenarios.erasure.conftest import ask, asker, check_gone, erase, files_with, store, upload
 from tests.support.live import PATIENCE_SECONDS, eventually
 from wrapper.erasing.storage_erasure import StorageErasure
-from wrapper.web.lanes import Lane
 
 
 @pytest.fixture
@@ -77,45 +74,6 @@ def test_what_a_user_asks_while_they_are_erased_is_not_kept(app, client, word, a
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", ["/api/chat", "/api/rag/ingest", "/tools/rag_context_search"])
-def test_a_request_that_waits_for_its_turn_while_its_user_is_erased_is_refused(
-    app, client, word, models_up, monkeypatch, path
-):
-    """It was sent before, and what it would keep came after the receipt."""
-    body = {
-        "/api/chat": {"message": f"I am {word}.", "conversationId": word},
-        "/api/rag/ingest": {"source": "web", "path": f"/{word}", "title": "Plan", "text": f"I am {word}."},
-        "/tools/rag_context_search": {"query": f"I am {word}.", "sessionId": word},
-    }[path]
-    scopes = frozenset((Scope.READ, Scope.WRITE, Scope.CHAT))
-    key, text = app.extensions["rag.access"].stored.create("ada", Grant(scopes))
-    usual, busy, free = models_up.routes["/v1/chat/completions"], threading.Event(), threading.Event()
-    lane = app.extensions["rag.lanes"]._places[Lane.SERVICE]
-
-    def answer(body):
-        busy.set()
-        assert free.wait(PATIENCE_SECONDS)
-        return usual(body)
-
-    def send(path, body):
-        return app.test_client().post(path, json=body, headers={"Authorization": f"Bearer {text}"})
-
-    monkeypatch.setitem(models_up.routes, "/v1/chat/completions", answer)
-    with ThreadPoolExecutor() as pool:
-        first = pool.submit(send, "/api/chat", {"message": "Hello.", "conversationId": f"{word}first"})
-        assert busy.wait(PATIENCE_SECONDS)
-        waits = pool.submit(send, path, body)
-        eventually(lambda: lane._waiting)
-        erase(client, user=key.id)
-        free.set()
-        assert first.result(PATIENCE_SECONDS).status_code == 200
-        refused = waits.result(PATIENCE_SECONDS)
-    assert (refused.status_code, refused.json["code"], "erased" in refused.text) == (503, "busy", True)
-    check_gone(app, word)
-    assert send(path, body).status_code == 200
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("supersedes", [False, True])
 def test_a_note_of_a_user_who_is_erased_meanwhile_is_refused(app, word, ada, meanwhile, supersedes):
     notes = app.extensions["rag.layers"].notes
@@ -127,26 +85,6 @@ def test_a_note_of_a_user_who_is_erased_meanwhile_is_refused(app, word, ada, mea
             notes.note(f"I was {word}.", session.id, before, asker=ada)
     assert refused.value.code == "erased_meanwhile"
     check_gone(app, word)
-
-
-def test_a_session_that_a_user_starts_while_they_are_erased_stays(app, client, word, ada, monkeypatch):
-    notes, find = app.extensions["rag.layers"].notes, StorageErasure.collections_with
-    started = []
-
-    def finding(storage, where):
-        with acting_as(ANYBODY):
-            started.append(notes.start("another", asker=ada))
-        return find(storage, where)
-
-    with acting_as(ANYBODY), monkeypatch.context() as patch:
-        patch.setattr(StorageErasure, "collections_with", finding)
-        before = notes.start("session", asker=ada)
-        notes.note(f"I am {word}.", before.id, asker=ada)
-        erase(client, user=ada.owner)
-        notes.note("I am somebody else.", started[0].id, asker=ada)
-        with pytest.raises(NotFoundError):
-            notes.note("I am somebody else.", before.id, asker=ada)
-    assert files_with(app, word) == []
 
 
 @pytest.mark.slow

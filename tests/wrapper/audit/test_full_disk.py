@@ -2,27 +2,20 @@
 and one that is killed meanwhile, neither tear nor lose each other's lines."""
 
 import os
-import resource
 import shutil
 import signal
 import subprocess
 import sys
 from collections import defaultdict
 from contextlib import ExitStack, suppress
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from schemas.access.callers import ANYBODY, Scope
-from schemas.errors import AuditUnwritableError, NotRecordedError, UnavailableError
+from schemas.errors import AuditUnwritableError
 from tests.support.live import PATIENCE_SECONDS
 from tests.wrapper.audit.conftest import entries, event, lines_of
-from wrapper.audit.audit_log import AuditLog
 from wrapper.audit.file_names import files_in
-from wrapper.audit.lines import MAX_LINE_BYTES
-from wrapper.audit.noted import Noted
-from wrapper.audit.recording import Asked, Recorder
 
 LARGEST = {"user": "\x00" * 32, "collection": "c" * 1_024, "request_id": "r" * 128, "address": "a" * 128}
 
@@ -84,89 +77,6 @@ def test_every_request_that_was_let_through_gets_its_line(disk, open_log, folder
     log.check()
     log.append(event(written), checked=True)
     assert len(lines_of(folder)) == written + 1
-
-
-def test_the_largest_line_is_about_as_long_as_a_line_may_be(open_log, folder):
-    open_log().append(event(**LARGEST), checked=False)
-    assert MAX_LINE_BYTES // 3 < (folder / str(files_in(folder)[0])).stat().st_size <= MAX_LINE_BYTES
-
-
-def test_a_file_is_not_finished_while_there_is_no_room_for_the_next_one(disk, open_log, folder, clock):
-    log = open_log(max_bytes=500, requests_at_once=16)
-    log.check()
-    filler = fill(disk)
-    clock.now += timedelta(days=2)
-    for number in range(8):
-        log.check()
-        log.append(event(number), checked=True)
-    assert [str(each) for each in files_in(folder)] == ["audit-2026-11-23-0001.jsonl"]
-    filler.unlink()
-    log.append(event(8), checked=False)
-    assert [str(each) for each in files_in(folder)][1:] == ["audit-2026-11-25-0001.jsonl"]
-    assert [line["count"] for line in lines_of(folder)] == list(range(9))
-
-
-def test_what_is_refused_and_what_is_told(disk, open_log):
-    recorder = Recorder(open_log(requests_at_once=16), with_reads=False)
-    filler = fill(disk)
-    write = Asked("POST", "/collections/{name}/documents", Scope.WRITE)
-    with pytest.raises(AuditUnwritableError):
-        recorder.check(write, Noted())
-    with pytest.raises(UnavailableError) as refused:
-        recorder.check(Asked("POST", "/api/chat", Scope.CHAT), Noted())
-    assert refused.value.code == "audit_unavailable"
-    recorder.check(Asked("GET", "/collections", Scope.READ), Noted())
-    recorder.record(write, Noted(), None, 401)
-    with pytest.raises(NotRecordedError):
-        recorder.record(write, Noted(is_recordable=True), ANYBODY, 201)
-    filler.unlink()
-    noted = Noted()
-    recorder.check(write, noted)
-    fill(disk)
-    recorder.record(write, noted, ANYBODY, 201)
-
-
-TOO_LARGE = """
-import sys
-from pathlib import Path
-from schemas.errors import AuditUnwritableError
-from schemas.storage.audit import AuditEvent
-from wrapper.audit.audit_log import AuditLog
-log = AuditLog(Path(sys.argv[1]), max_bytes=1 << 30, requests_at_once=0)
-for number in range(10_000):
-    try:
-        log.append(AuditEvent("POST", "/collections", 201, count=number), checked=False)
-    except AuditUnwritableError:
-        print(number)
-        break
-"""
-
-
-def test_a_line_of_which_only_a_part_fits_leaves_nothing(tmp_path):
-    """The kernel takes the part of a line that fits below the largest size of a file."""
-    folder = tmp_path / "bounded"
-
-    def bound():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10_100, 10_100))
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    done = subprocess.run(
-        [sys.executable, "-c", TOO_LARGE, folder],
-        preexec_fn=bound,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
-    content = (folder / str(files_in(folder)[0])).read_bytes()
-    assert content.endswith(b"\n")
-    assert content.count(b"\n") == int(done.stdout)
-    assert len(content) < 10_100
-    log = AuditLog(folder, max_bytes=1 << 30, requests_at_once=4)
-    log.append(event(), checked=False)
-    log.close()
-    assert entries(folder)[1] == 0
-    assert os.listdir(folder)
 
 
 PROJECT = Path(__file__).parents[3]
