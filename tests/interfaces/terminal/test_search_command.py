@@ -125,7 +125,8 @@ def test_long_passages_are_cut_around_the_words_and_shown_whole_if_wanted(run, u
     ("options", "said"),
     [
         (("--where", "{"), "Invalid value for '--where': is not JSON"),
-        (("--where", f'{{"a": {2**65}}}'), "Invalid value for '--where': cannot be sent as JSON"),
+        (("--where", f'{{"a": {2**65}}}'), "Invalid value for '--where': a is an integer beyond 64 bits"),
+        (("--where", '{"a":' * 300 + "1" + "}" * 300), "Invalid value for '--where': cannot be sent as JSON"),
         (("--where", '{"a": {"$nope": 1}}'), "$nope"),
         (("--top-k", 0), "Invalid value for '--top-k'"),
         (("--min-relevance", 2), "Invalid value for '--min-relevance'"),

@@ -40,10 +40,7 @@ def service(tmp_path_factory, models, processes):
         for name, text in {"handbook": HANDBOOK, "garden": GARDEN}.items():
             document = {"source": name, "path": f"{name}.md", "title": name.title(), "text": text}
             sent = requests.post(
-                f"{service.url}/api/rag/ingest",
-                json={**document, "contentType": "documentation"},
-                headers=ADMIN,
-                timeout=PATIENCE_SECONDS,
+                f"{service.url}/api/rag/ingest", json=document, headers=ADMIN, timeout=PATIENCE_SECONDS
             )
             assert sent.status_code == 200, sent.text
         yield service
