@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import TimeoutError as NotInTimeError
 from dataclasses import replace
-from math import inf
 from typing import cast
 
 import numpy as np
@@ -103,8 +102,9 @@ class Reranking:
     ) -> tuple[list[FusedResult], RerankReceipt]:
         """Return the first results of a search in the order of a connection, and a record of how it was asked.
 
-        When it gives no usable order in time, they are returned as they are; those that the model refuses alone come
-        last; the record says why. Raises UnauthorizedError when the caller may not go on; it is not asked then.
+        When it gives no usable order in time, they are returned as they are; those without a score, which the model
+        refuses or fails for, keep their places; the record says why. Raises UnauthorizedError when the caller may not
+        go on; it is not asked then.
         """
         first = list(results[:RERANKED])
         began = time.monotonic()
@@ -121,9 +121,11 @@ class Reranking:
             log.warning("no reranking", connection=connection, reason=error.message)
             return first, RerankReceipt(connection, FAILED, 0, _milliseconds_since(began), error.message)
         scored = [replace(each, rerank_score=score) for each, score in zip(first, scores, strict=True)]
-        order = sorted(scored, key=lambda each: -inf if each.rerank_score is None else each.rerank_score, reverse=True)
-        count = sum(score is not None for score in scores)
-        return order, RerankReceipt(connection, OK, count, _milliseconds_since(began), refusal)
+        best = [each for each in scored if each.rerank_score is not None]
+        best.sort(key=lambda each: each.rerank_score or 0.0, reverse=True)
+        following = iter(best)
+        order = [each if each.rerank_score is None else next(following) for each in scored]
+        return order, RerankReceipt(connection, OK, len(best), _milliseconds_since(began), refusal)
 
     def scores(self, connection: str, query: str, texts: Sequence[str]) -> list[float]:
         """Return the score of each text by a connection. Raises what `RerankProvider.rerank` raises, or

@@ -91,13 +91,13 @@ def test_a_connection_is_not_asked_for_a_caller_who_may_not_go_on_nor_about_noth
         reranking.reordered("scripted", "q", found("a", "b"), PATIENCE_SECONDS)
 
 
-def test_results_that_the_model_refuses_come_last_and_are_told(reranking, act):
+def test_results_that_the_model_refuses_keep_their_places_and_are_told(reranking, act):
     def refuse(texts):
         raise RefusedTextsError(texts, {0: InvalidInputError("too long")}, {1: -2.0, 2: -1.0})
 
     act(refuse)
     order, receipt = reranking.reordered("scripted", "q", found("a", "b", "c"), PATIENCE_SECONDS)
-    assert [(each.content, each.rerank_score) for each in order] == [("c", -1.0), ("b", -2.0), ("a", None)]
+    assert [(each.content, each.rerank_score) for each in order] == [("a", None), ("c", -1.0), ("b", -2.0)]
     assert (receipt.status, receipt.count) == ("ok", 2)
     assert receipt.error == "texts[0], which begins “a”, is refused: too long"
 
