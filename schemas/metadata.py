@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
 
 from schemas.errors import InvalidInputError
-from schemas.records import Metadata
+
+if TYPE_CHECKING:
+    from schemas.records import Metadata
 
 MAX_METADATA_DEPTH = 32
 MAX_FIELDS = 2_000

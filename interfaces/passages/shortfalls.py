@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from schemas.contracts.search import ASKED, CollectionsReceipt
+if TYPE_CHECKING:
+    from schemas.contracts.search import CollectionsReceipt
 
 Json = Mapping[str, Any]
 
@@ -17,6 +18,8 @@ def shortfalls(receipt: Json, *, least: float | None = None) -> list[str]:
     """Return a sentence for each oracle that failed, for collections that an oracle or nobody could ask, and for a
     threshold of relevance, `least`, by which nothing could be judged. `receipt` is that of the answer of
     `/api/search`, or one that tells of collections alone."""
+    from schemas.contracts.search import ASKED, CollectionsReceipt  # which imports numpy
+
     said: list[str] = []
     told: set[str] = set()
     for oracle, each in receipt.get("oracles", {}).items():
