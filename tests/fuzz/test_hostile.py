@@ -41,7 +41,8 @@ WORKED_SECONDS = 0.03
 """A request that took this much processor time may have left work behind."""
 IDLE_LOOKS, IDLE_SHARE = 5, 0.25
 """Workers that take less of a processor from one look to the fifth after it are idle."""
-GROWN_MB = 100 if WHOLE else 50
+GROWN_MB = 160 if WHOLE else 50
+"""The whole run stores 150,000 documents, of which bounded caches keep words, matches and texts."""
 ALIKE_MB = 15
 """Workers that have imported the same differ by less."""
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -159,10 +160,7 @@ def attacked(tmp_path_factory, processes) -> Iterator[Attacked]:
         attacked = Attacked(service, probe, pids, {pid: resident_mb(pid) for pid in pids})
         yield attacked
         print(f"\n{attacked.sent} requests; refused for now (503): {dict(attacked.busy)}; slowest: {attacked.slowest}")
-        print(f"memory of the workers: {attacked.memory()}; of it what is stored goes now")
-        with service.session() as session:
-            for collection in session.get(f"{service.url}/collections?limit=1000").json()["collections"]:
-                assert session.delete(f"{service.url}/collections/{collection['name']}").status_code == 200
+        print(f"memory of the workers: {attacked.memory()}")
         eventually(lambda: attacked.grown_mb() < GROWN_MB, complaint=attacked.memory)
 
 
@@ -190,6 +188,20 @@ def test_an_operation_is_answered_within_bounds_whatever_its_fields_hold(attacke
     with attacked.judged() as found:
         for made in DESCRIBED[operation]()[::EVERY]:
             attacked.send(made, found, made)
+
+
+def test_the_same_requests_again_leave_no_more_memory(attacked):
+    """The first time fills caches. What grows by requests grows each time."""
+    requests = [made for make in DESCRIBED.values() for made in make()[:: 10 * EVERY]]
+
+    def memory_of_all() -> float:
+        for made in requests:
+            send(attacked.service.port, made)
+        attacked.wait_until_idle()
+        return sum(map(resident_mb, attacked.pids))
+
+    before = memory_of_all()
+    assert memory_of_all() < before + 2 * ALIKE_MB
 
 
 def send(port: int, made: Made) -> tuple[HTTPResponse, bytes]:
