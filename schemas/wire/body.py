@@ -54,13 +54,6 @@ class ExactBody(Body):
 
     error_messages: dict[str, str] = {"unknown": "is unknown"}  # noqa: RUF012
 
-    @pre_load
-    def _null_is_absent(self, source: Any, **options: Any) -> dict[str, Any]:
-        """An unknown name is refused also with null."""
-        given = super()._null_is_absent(source, **options)
-        known = {field.data_key or name for name, field in self.load_fields.items()}
-        return {**{name: None for name in source if name not in known}, **given}
-
 
 def load(schema: Schema, source: Any) -> dict[str, Any]:
     """Return the checked fields of a decoded body.
