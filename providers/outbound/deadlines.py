@@ -6,12 +6,14 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 from schemas.errors import ClientGoneError
 from schemas.storage import read_limits
+
+T = TypeVar("T")
 
 _ends_at: ContextVar[float] = ContextVar("ends_at", default=math.inf)
 _is_unwanted: ContextVar[Callable[[], bool] | None] = ContextVar("is_unwanted", default=None)
@@ -20,34 +22,28 @@ _is_brief: ContextVar[bool] = ContextVar("is_brief", default=False)
 
 
 @contextmanager
-def within(seconds: float | None) -> Iterator[None]:
+def _with(variable: ContextVar[T], value: T) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def within(seconds: float | None) -> AbstractContextManager[None]:
     """Limit what the block asks in this thread to that many seconds, or to what is left of an earlier limit. None sets
     no limit of its own."""
-    token = _ends_at.set(min(_ends_at.get(), math.inf if seconds is None else time.monotonic() + seconds))
-    try:
-        yield
-    finally:
-        _ends_at.reset(token)
+    return _with(_ends_at, min(_ends_at.get(), math.inf if seconds is None else time.monotonic() + seconds))
 
 
-@contextmanager
-def while_wanted(is_unwanted: Callable[[], bool]) -> Iterator[None]:
+def while_wanted(is_unwanted: Callable[[], bool]) -> AbstractContextManager[None]:
     """Leave the block no time in this thread once it `is_unwanted`, which other threads ask too."""
-    token = _is_unwanted.set(is_unwanted)
-    try:
-        yield
-    finally:
-        _is_unwanted.reset(token)
+    return _with(_is_unwanted, is_unwanted)
 
 
-@contextmanager
-def single_attempts() -> Iterator[None]:
+def single_attempts() -> AbstractContextManager[None]:
     """Have each request that the block makes in this thread sent once, whatever the retry policy."""
-    token = _is_single.set(True)
-    try:
-        yield
-    finally:
-        _is_single.reset(token)
+    return _with(_is_single, True)
 
 
 def is_single() -> bool:
@@ -55,14 +51,9 @@ def is_single() -> bool:
     return _is_single.get()
 
 
-@contextmanager
-def few_calls() -> Iterator[None]:
+def few_calls() -> AbstractContextManager[None]:
     """Have the block find out in few calls only, in this thread, which texts a service fails for."""
-    token = _is_brief.set(True)
-    try:
-        yield
-    finally:
-        _is_brief.reset(token)
+    return _with(_is_brief, True)
 
 
 def is_brief() -> bool:

@@ -10,6 +10,7 @@ import regex
 _LONGEST = 64
 """Clusters are known up to this many characters; longer ones exist only on purpose, and may be cut."""
 _BLOCK = 256
+"""How many places are looked up at a time: about as many as the overlap of two chunks has."""
 # Only at such places may a cluster go on: before a character that joins the one before it, or after one that joins.
 _MAY_GO_ON = regex.compile(
     r"[\p{GCB=EX}\p{GCB=ZWJ}\p{GCB=SM}\p{GCB=V}\p{GCB=T}\p{GCB=RI}\n]"

@@ -199,9 +199,8 @@ class JobWork:
             progress.end(FAILED, code=error.code, message=error.message)
             return Outcome.NOTHING, 0.0
         outcome, seconds = _left_alone(error, cause)
-        pause_seconds = seconds
         if outcome is Outcome.COLLECTION_WAITS:  # however long, which is no try: it takes writes again by itself
-            tries = progress.file.tries
+            tries, pause_seconds = progress.file.tries, seconds
         elif tries > len(PAUSES_SECONDS) or (isinstance(error, TextFailedError) and tries >= TEXT_TRIES):
             progress.end(FAILED, code=error.code, message=error.message)
             return outcome, seconds
