@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -72,13 +73,14 @@ from registry.typed_secrets.sealing import Seal
 from retrieval.bench.measuring import open_quality
 from retrieval.chat.answering import Chat
 from retrieval.chat.history import ChatHistory
+from retrieval.chat.passages import ChatPassages
 from retrieval.context.layer import ContextLayer
 from retrieval.documents.originals import Originals
 from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.documents.text_document_store import RagStore
 from retrieval.reembedding import Reembedder
-from retrieval.result_cache import ResultCache
 from retrieval.rules.pipeline import RAGPipeline
+from retrieval.search.answer_cache import AnswerCache
 from retrieval.search.choosing import CollectionChoice
 from retrieval.search.corpus import Corpus
 from retrieval.search.engine import SearchEngine
@@ -257,15 +259,13 @@ def open_layers(
     conversations = _conversations(service, known, settings)
     corpus = Corpus(known)
     choice = collection_choice(corpus, known, retrieval)
-    oracles = search_oracles(embeddings, retrieval)
-    semantic, lexical, _ = oracles
-    answers = ResultCache(service.catalog, ttl_seconds=retrieval.cache_ttl_seconds)
     warm_up = WarmUp(data_dir / "embeds-texts")
+    oracles = search_oracles(embeddings, retrieval, about_to_embed=warm_up.needed)
+    semantic, lexical, _ = oracles
+    answers = AnswerCache(service.catalog, ttl_seconds=retrieval.cache_ttl_seconds)
     texts = TextCollections(
         known,
         choice,
-        semantic,
-        limit_seconds=retrieval.retrieve_seconds,
         about_to_embed=warm_up.needed,
         min_relevance=retrieval.min_relevance,
         metered=metered,
@@ -273,23 +273,22 @@ def open_layers(
     warm_up.begin(as_service(texts.hold_something), as_service(lambda: texts.embedding().warm_up()))
     originals = Originals(data_dir / "originals", keeps=retrieval.keep_originals)
     stored = StoredDocuments(texts, originals)
-    store = RagStore(texts, stored, retrieval)
     history = ChatHistory(service.catalog)
     job_parts = open_jobs(
         *(service, authentication, texts, stored, originals, retrieval),
         also_tidy=lambda: history.forget_older(retrieval.chat_days),
     )
     reranking = Reranking(known, metered=metered)
-    search = search_engine(oracles, choice, reranking, retrieval)
+    search = search_engine(oracles, choice, reranking, retrieval, answers)
+    store = RagStore(texts, search, stored, retrieval)
     service.callers_store.reach.keep_apart(retrieval.notes_collection, own_notes)
     sessions, known_watchers = Sessions(service.catalog), Watchers(service.catalog)
     measuring = open_quality(service.catalog, search, stored, (semantic.name, lexical.name), retrieval.fusion)
     notes = Notes(texts, sessions, retrieval.notes_collection)
     context_layer = ContextLayer(
         texts,
-        lexical,
+        search,
         service.catalog,
-        answers,
         retrieval,
         lock_file=data_dir / "search-metrics.lock",
         vector_store=lambda: check_storage(service),
@@ -325,7 +324,7 @@ def open_layers(
         choice=choice,
         search=search,
         reranking=reranking,
-        pipeline=RAGPipeline(texts, answers, retrieval),
+        pipeline=RAGPipeline(texts, search, retrieval),
         rag_store=store,
         documents=stored,
         jobs=job_parts.jobs,
@@ -333,7 +332,7 @@ def open_layers(
         job_runner=job_parts.runner,
         reembedder=Reembedder(service.store.reembeddings, known, embeddings, job_parts.background),
         kept=job_parts.kept,
-        chat=Chat(known, store, history, says_so=retrieval.chat_says_so),
+        chat=Chat(known, chat_passages(search, retrieval), history, says_so=retrieval.chat_says_so),
         notes=notes,
         project_context=ContextWriter(search, choice, notes, retrieval),
         context=context_layer,
@@ -359,10 +358,11 @@ def collection_choice(corpus: Corpus, connections: Connections, settings: Retrie
 
 
 def search_oracles(
-    embeddings: QueryEmbeddings, settings: RetrievalSettings
+    embeddings: QueryEmbeddings, settings: RetrievalSettings, about_to_embed: Callable[[], None] = lambda: None
 ) -> tuple[SemanticOracle, LexicalOracle, PersonaOracle]:
     """Return the oracles of these settings, in the order in which answers name them."""
-    return SemanticOracle(embeddings), LexicalOracle(), PersonaOracle(embeddings, settings.notes_collection)
+    semantic = SemanticOracle(embeddings, about_to_embed=about_to_embed)
+    return semantic, LexicalOracle(), PersonaOracle(embeddings, settings.notes_collection)
 
 
 def search_engine(
@@ -370,6 +370,7 @@ def search_engine(
     choice: CollectionChoice,
     reranking: Reranking,
     settings: RetrievalSettings,
+    cache: AnswerCache | None = None,
 ) -> SearchEngine:
     """Return the search engine of these settings."""
     semantic, *_ = oracles
@@ -383,8 +384,14 @@ def search_engine(
         fusion=settings.fusion,
         embed=semantic.asked,
         reranking=reranking,
+        cache=cache,
         min_relevance=settings.min_relevance,
     )
+
+
+def chat_passages(engine: SearchEngine, settings: RetrievalSettings) -> ChatPassages:
+    """Return what finds the passages of a chat by these settings."""
+    return ChatPassages(engine, only_relevant=settings.chat_says_so, by_meaning=settings.chat_by_meaning)
 
 
 def own_notes(caller: Caller) -> Where:

@@ -19,7 +19,7 @@ from retrieval.erasing.erasure import Erasure, Place
 from retrieval.erasing.pending import PendingErasures
 from retrieval.jobs.uploads import Uploads
 from retrieval.kept_files.kept_files import KeptFiles
-from retrieval.result_cache import ResultCache
+from retrieval.search.answer_cache import AnswerCache
 from retrieval.sessions.sessions import Sessions
 from retrieval.watching.stored_reports import Watchers
 from schemas.access.api_keys import KEY_OWNER, KeyNotFoundError
@@ -78,7 +78,7 @@ def open_erasure(
     documents: StoredDocuments,
     originals: Originals,
     watchers: Watchers,
-    answers: ResultCache,
+    answers: AnswerCache,
     question_vectors: VectorFiles,
     context: ContextLayer,
     connections: Connections,

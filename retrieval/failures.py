@@ -51,7 +51,14 @@ def store_errors() -> Iterator[None]:
     another model than the documents."""
     try:
         yield
-    except (AccessError, InvalidInputError, CollectionNotFoundError, EmbeddingMismatchError):
+    except (
+        AccessError,
+        InvalidInputError,
+        CollectionNotFoundError,
+        EmbeddingMismatchError,
+        EmbeddingFailureError,
+        VectorDBUnavailableError,
+    ):
         raise
     except RagError as error:
         log.error("the store does not answer", reason=error.message)

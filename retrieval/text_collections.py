@@ -1,19 +1,16 @@
-"""Operations on collections that all contracts of texts share: write documents, find the chunks nearest to a text."""
+"""Operations on collections that all contracts of texts share: which are searched, and who writes documents to them."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import cast
 
 from providers.base import SupportsMetadataFiltering
 from providers.embeddings.base import EmbeddingProvider
-from providers.outbound import deadlines
 from registry.connections import Connections
 from registry.embedding.metering import Metered, unmetered
-from registry.embedding.queries import AskedEmbeddings, connection_of
+from registry.embedding.queries import connection_of
 from retrieval.failures import embedding_errors, store_errors, write_error
 from retrieval.ingest.collection_writer import CollectionWriter, Create, embed_here, make_here
 from retrieval.ingest.drafts import FIRST_CHUNKS, WHOLE, SourceDocument
@@ -21,35 +18,27 @@ from retrieval.ingest.embedding_texts import Embed, TextNotEmbeddedError
 from retrieval.ingest.ingestion import Ingested, ingest_document
 from retrieval.search.choosing import Chosen, CollectionChoice
 from retrieval.search.corpus import OpenCorpus
-from retrieval.search.oracles.base import Question
-from retrieval.search.oracles.semantic import SemanticOracle
-from retrieval.search.relevance import CANDIDATES, with_relevance
 from schemas.access.turns import waiting_for
 from schemas.connections import CollectionInfo
 from schemas.contracts.jobs import Place
 from schemas.contracts.rule_documents import EmbeddingFailureError
-from schemas.contracts.search import OracleAnswer
 from schemas.errors import AccessError, CollectionNotFoundError, ConflictError, InvalidInputError, RagError
 from schemas.records import Vector
-from schemas.where import Where
 
 
 class TextCollections:
-    """The text collections of one contract; safe for use by several threads.
+    """The text collections of the service; safe for use by several threads.
 
-    `choice` decides which collections a question is asked of. `embedding_connection` embeds documents and questions,
-    questions within `limit_seconds`; `about_to_embed` is called before each. `min_relevance` is the least
-    relevance of a result where a question asks for a default; None is the embedding model's own. `metered` is put
-    around each call that embeds documents.
+    `choice` decides which collections a question is asked of. `embedding_connection` embeds documents;
+    `about_to_embed` is called before that. `min_relevance` is the least relevance of a result where a question asks for
+    a default; None is the embedding model's own. `metered` is put around each call that embeds documents.
     """
 
     def __init__(
         self,
         connections: Connections,
         choice: CollectionChoice,
-        semantic: SemanticOracle,
         *,
-        limit_seconds: float,
         embedding_connection: str = "default",
         about_to_embed: Callable[[], None] = lambda: None,
         min_relevance: float | None = None,
@@ -58,8 +47,6 @@ class TextCollections:
         self.corpus = choice.corpus
         self._choice = choice
         self._connections = connections
-        self._semantic = semantic
-        self._limit_seconds = limit_seconds
         self._embedding_connection = embedding_connection
         self._about_to_embed = about_to_embed
         self._min_relevance = min_relevance
@@ -160,52 +147,6 @@ class TextCollections:
         """
         with store_errors():
             return self._choice.choose(names)
-
-    def nearest(
-        self, text: str, chosen: Chosen, where: Where, limit: int, *, min_relevance: float = 0.0
-    ) -> OracleAnswer:
-        """Return the chunks nearest to a text that are at least so relevant, each with its relevance.
-
-        Raises EmbeddingFailureError when it cannot be embedded, VectorDBUnavailableError when the store fails.
-        """
-        if not chosen.asked:
-            return OracleAnswer([])
-        embedded = self.embed(text, chosen, self._limit_seconds)
-        until = time.monotonic() + self._limit_seconds
-        question = Question(text, chosen.corpus, chosen.asked, where, until)
-        return self.near(embedded, question, limit, min_relevance=min_relevance)
-
-    def embed(self, text: str, chosen: Chosen, within_seconds: float) -> AskedEmbeddings:
-        """Embed a question for the collections that it is asked of, until the first of their connections has answered;
-        the others go on. Raises EmbeddingFailureError when that fails, or takes too long, for all of them."""
-        self._about_to_embed()
-        asked = self._semantic.asked(text, within_seconds)
-        failures: list[RagError] = []
-        with waiting_for(lambda: self._choice.elsewhere(chosen.asked)), deadlines.within(within_seconds):
-            for info in asked.as_embedded(chosen.asked):
-                try:
-                    asked.of(info)
-                    return asked
-                except RagError as error:
-                    failures.append(error)
-        if failures:
-            with embedding_errors():
-                raise failures[0]
-        return asked
-
-    def near(
-        self, asked: AskedEmbeddings, question: Question, limit: int, *, min_relevance: float = 0.0
-    ) -> OracleAnswer:
-        """Return the chunks nearest to an embedded question that are at least so relevant, each with its relevance.
-
-        A chunk whose relevance cannot be told is returned. Raises VectorDBUnavailableError when the store fails.
-        """
-        with store_errors():
-            answer = self._semantic.nearest(asked, question, max(limit, CANDIDATES))
-        by_name = {info.name: made for info in question.collections if (made := asked.made_of(info)) is not None}
-        found = with_relevance(answer.results, question.text, by_name)[:limit]
-        relevant = [each for each in found if each.relevance is None or each.relevance >= min_relevance]
-        return replace(answer, results=relevant)
 
     def documents_in(self, corpus: OpenCorpus, collection: CollectionInfo) -> int:
         """Return how many documents the collection has, in chunks or in one piece."""

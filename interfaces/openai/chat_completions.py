@@ -15,7 +15,7 @@ from flask import Blueprint, Response
 from interfaces.openai.face import body_of
 from interfaces.openai.known_models import CHAT, RAG, ModelNotFoundError, chat_model
 from interfaces.openai.stores import collections_of, note_active
-from interfaces.passages.shortfalls import unasked
+from interfaces.passages.shortfalls import shortfalls_of
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from interfaces.web.event_streams import event_stream
@@ -56,7 +56,7 @@ def complete() -> Response:
 
 
 def _warnings(part: str | ChatTurn) -> dict[str, Any]:
-    said = unasked(part.receipt) if isinstance(part, ChatTurn) else []
+    said = shortfalls_of(part) if isinstance(part, ChatTurn) else []
     return {"warnings": said} if said else {}
 
 

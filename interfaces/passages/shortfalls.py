@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from schemas.contracts.chat import ChatTurn
     from schemas.contracts.search import CollectionsReceipt
 
 Json = Mapping[str, Any]
@@ -33,6 +34,13 @@ def shortfalls(receipt: Json, *, least: float | None = None) -> list[str]:
     others = {name: each["reason"] for name, each in collections.items() if name not in (*asked, *told)}
     said += unasked(CollectionsReceipt(asked, others))
     return [*said, UNJUDGED] if least and "min_relevance" not in receipt else said
+
+
+def shortfalls_of(turn: ChatTurn) -> list[str]:
+    """Return the same of the search for an answer of the chat model."""
+    from schemas.wire.search import search_receipt
+
+    return [] if turn.search is None else shortfalls(search_receipt(turn.search.receipt))
 
 
 def unasked(receipt: CollectionsReceipt | None) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 from flask import Blueprint, Response
 from werkzeug.routing import PathConverter
 
-from interfaces.passages.shortfalls import unasked
+from interfaces.passages.shortfalls import shortfalls_of
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from interfaces.web.event_streams import event_stream
@@ -44,14 +44,14 @@ def chat() -> Response:
     begin_chat()
     if not asked["streamed"]:
         turn = layers().chat.answer(asked["request"], asker=asker)
-        unknown().say(*unasked(turn.receipt))
+        unknown().say(*shortfalls_of(turn))
         return json_response(chat_answer(turn))
     is_unwanted = unwanted_watch()
     parts = layers().chat.stream(asked["request"], asker=asker, is_unwanted=is_unwanted)
     warnings = unknown().take()
 
     def spell(part: str | ChatTurn) -> dict[str, Any]:
-        return chat_event(part, [*warnings, *(unasked(part.receipt) if isinstance(part, ChatTurn) else ())])
+        return chat_event(part, [*warnings, *(shortfalls_of(part) if isinstance(part, ChatTurn) else ())])
 
     return event_stream(parts, spell, error_body_with_short_word, is_unwanted)
 

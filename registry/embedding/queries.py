@@ -209,6 +209,12 @@ class AskedEmbeddings:
                 else:
                     yield from of_it
 
+    @property
+    def latency_ms(self) -> float | None:
+        """How long the embedding took, by the slowest connection that made one; None while none has."""
+        took = [each.latency_ms for each in self._asked.values() if each.latency_ms is not None]
+        return max(took, default=None)
+
     def _begun(self, connection: str, until: float) -> AskedEmbedding:
         asked = self._by(connection)
         with deadlines.within(until - time.monotonic()):
@@ -230,6 +236,7 @@ class AskedEmbedding:
         self._lock = threading.Lock()
         self._is_begun = False
         self.answer: Future[QueryEmbedding] = Future()
+        self.latency_ms: float | None = None
 
     def get(self) -> QueryEmbedding:
         """Return the embedding, made in this thread unless it is being made already.
@@ -275,6 +282,9 @@ class AskedEmbedding:
 
     def _run(self) -> None:
         try:
-            self.answer.set_result(self._make())
+            began = time.monotonic()
+            made = self._make()
+            self.latency_ms = round((time.monotonic() - began) * 1e3, 2)
+            self.answer.set_result(made)
         except BaseException as error:
             self.answer.set_exception(error)

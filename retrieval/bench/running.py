@@ -145,6 +145,8 @@ class Bench:
             explain=explain,
             fusion=fusion,
             min_relevance=0.0,  # the ranking is measured, not where it is cut
+            max_per_document=1,  # documents are judged
+            joins=False,
         )
 
 

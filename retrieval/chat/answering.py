@@ -15,7 +15,7 @@ from registry.connections import Connections
 from registry.stored_connections import ConnectionNotFoundError
 from retrieval.chat.citations import citations
 from retrieval.chat.history import ChatHistory
-from retrieval.documents.text_document_store import RagStore
+from retrieval.chat.passages import ChatPassages, Passages
 from retrieval.quoting import BLOCK_IS_DATA, HOW_TO_CITE, context_block
 from schemas.access.callers import check_acting
 from schemas.access.owners import Asker
@@ -29,7 +29,6 @@ from schemas.contracts.chat import (
     Conversation,
     Message,
 )
-from schemas.contracts.search import CollectionsReceipt
 from schemas.contracts.text_documents import SimilarChunk
 from schemas.errors import ConfigurationError, RagError, UnavailableError
 from schemas.storage.erasure_count import UNKNOWN
@@ -42,7 +41,7 @@ ABOUT_THE_BLOCK = f"{BLOCK_IS_DATA} {HOW_TO_CITE}"
 """What the prompt says of the block of passages, after it and the original system prompt."""
 NOTHING_FOUND = "Nothing relevant to this question was found in the documents."
 """The answer to a question without a relevant passage."""
-NOT_ALL_ASKED = "Not all documents could be searched for this question. What was searched has no answer to it."
+NOT_ALL_ASKED = "Not everything could be searched for this question. What was searched has no answer to it."
 """The answer where that is so of what could be asked."""
 NONE_ASKED = "No documents could be searched for this question."
 """The answer where nothing could be asked."""
@@ -59,23 +58,14 @@ class ChatUnavailableError(UnavailableError):
 
 
 @dataclass(frozen=True, slots=True)
-class Passages:
-    """What was found for a question: the passages that are relevant enough, best first, and the relevance of the best
-    that there was. A passage whose relevance cannot be told is relevant enough."""
-
-    chunks: Sequence[SimilarChunk] = ()
-    relevance: float | None = None
-    receipt: CollectionsReceipt | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Question:
-    """A request whose question is known, and the passages found for it. `began_at` is the count of erasures before
-    anything was read."""
+    """A request whose question is known, with all messages of its conversation, and the passages found for it.
+    `began_at` is the count of erasures before anything was read."""
 
     request: ChatRequest
     asker: Asker
     text: str
+    messages: Sequence[Message]
     conversation_id: str
     passages: Passages
     began_at: int
@@ -91,14 +81,14 @@ class Chat:
     def __init__(
         self,
         connections: Connections,
-        store: RagStore,
+        passages: ChatPassages,
         history: ChatHistory,
         *,
         says_so: bool,
         chat_connection: str = "chat",
     ) -> None:
         self._connections = connections
-        self._store = store
+        self._passages = passages
         self._history = history
         self._says_so = says_so
         self._chat_connection = chat_connection
@@ -107,7 +97,7 @@ class Chat:
         """Return the model's answer and store it in its conversation, unless something was erased meanwhile.
 
         Raises ChatUnavailableError when no chat model answers, InvalidInputError when the request is not valid, and
-        what `RagStore.search_similar_chunks` raises: without the context that it asked for, a request gets no answer.
+        what `SearchEngine.search` raises: without the context that it asked for, a request gets no answer.
         """
         chat = self._connected()
         question = self._question(request, asker)
@@ -164,9 +154,10 @@ class Chat:
         asked = next(each.content for each in reversed(request.messages) if each.role == "user")
         conversation_id = request.conversation_id or str(uuid.uuid4())
         began_at = self._erasures()
-        passages = self._passages(request, asked) if request.use_rag else Passages()
+        messages = (*self._earlier(request, asker), *request.messages)
+        passages = self._passages.find(request, messages, asker) if request.use_rag else Passages()
         check_acting()  # before a model is paid and told of documents: embedding may have taken long
-        return Question(request, asker, asked, conversation_id, passages, began_at)
+        return Question(request, asker, asked, messages, conversation_id, passages, began_at)
 
     def _erasures(self) -> int:
         try:
@@ -174,31 +165,11 @@ class Chat:
         except RagError:  # what can be answered without the catalogue is, and not stored
             return UNKNOWN
 
-    def _passages(self, request: ChatRequest, asked: str) -> Passages:
-        found = self._store.search_similar_chunks(
-            asked,
-            top_k=request.rag_top_k,
-            filters=request.rag_filters,
-            where=request.where,
-            collections=request.collections,
-        )
-        told = [each.relevance for each in found.chunks if each.relevance is not None]
-        least = self._least_relevance(request)
-        relevant = [each for each in found.chunks if each.relevance is None or each.relevance >= least]
-        return Passages(relevant, max(told, default=None), found.receipt)
-
-    def _least_relevance(self, request: ChatRequest) -> float:
-        if request.min_relevance is None and not self._says_so:
-            return 0.0
-        return self._store.least_relevance(request.min_relevance)
-
     def _lacks_sources(self, question: Question) -> bool:
         return question.request.use_rag and self._says_so and not question.passages.chunks
 
     def _messages(self, question: Question) -> list[Message]:
-        request = question.request
-        messages = (*self._earlier(request, question.asker), *request.messages)
-        return with_context(messages, request.system, question.passages.chunks)
+        return with_context(question.messages, question.request.system, question.passages.chunks)
 
     def _turn(self, question: Question, answered: ChatAnswer) -> ChatTurn:
         check_acting()  # a model may think for minutes
@@ -209,7 +180,7 @@ class Chat:
             question.conversation_id,
             question.request.use_rag,
             tuple(map(to_source, passages.chunks)),
-            passages.receipt,
+            passages.search,
             citations(answered.content, passages.chunks) if question.request.use_rag else (),
             passages.relevance,
             answered.prompt_tokens,
@@ -260,9 +231,9 @@ def with_context(messages: Sequence[Message], system: str | None, sources: Seque
 
 def _nothing_found(chat: ChatProvider, question: Question) -> ChatAnswer:
     """Return the answer that says so, under the name of the model that was not asked."""
-    receipt, said = question.passages.receipt, NOTHING_FOUND
-    if receipt is not None and receipt.missed:
-        said = NOT_ALL_ASKED if receipt.asked else NONE_ASKED
+    search, said = question.passages.search, NOTHING_FOUND
+    if search is not None and search.receipt.is_short:
+        said = NOT_ALL_ASKED if search.receipt.collections.asked else NONE_ASKED
     return ChatAnswer(said, question.request.model or chat.model)
 
 

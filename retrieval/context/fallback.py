@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTimeError
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import structlog
 
 from retrieval.context.breaker import CircuitBreaker, Pass
-from schemas.contracts.context import ContextItem
-from schemas.contracts.search import CollectionsReceipt
+from schemas.contracts.context import ContextQuery
+from schemas.contracts.search import SearchAnswer
 from schemas.errors import (
     AccessError,
     ClientGoneError,
@@ -37,41 +37,23 @@ COUNT_SECONDS = 0.15
 FAULTS_OF_CALLERS = (AccessError, ClientGoneError, InvalidInputError)
 """Errors that say nothing about the levels: other callers may be answered."""
 
-AskedT = TypeVar("AskedT")
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The findings of a level. `total_indexed` counts all chunks.
-
-    Latencies are None for what was not asked, and `receipt` is None when no collection was asked.
-    """
-
-    results: list[ContextItem]
-    total_indexed: int
-    cache_hit: bool = False
-    embedding_latency_ms: float | None = None
-    vector_latency_ms: float | None = None
-    receipt: CollectionsReceipt | None = None
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The chain's answer. `error` says why nothing was found, at level 3 only."""
+    """The chain's answer: the level that gave it, what that found, how many chunks there are in all, and at level 3 why
+    nothing was found."""
 
     level: int
-    found: Found
+    answer: SearchAnswer | None = None
+    total_indexed: int = 0
     error: str | None = None
-    fallback: bool = field(init=False)
-    circuit_breaker_open: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "fallback", self.level != VECTOR)
-        object.__setattr__(self, "circuit_breaker_open", self.level == BREAKER_OPEN)
+    @property
+    def fallback(self) -> bool:
+        return self.level != VECTOR
 
 
-class FallbackChain(Generic[AskedT]):
+class FallbackChain:
     """The chain of levels, usable by several threads. It raises nothing but CollectionNotFoundError.
 
     It never hangs: a level that takes longer than its seconds has failed. An answer without results is an answer. A
@@ -82,8 +64,8 @@ class FallbackChain(Generic[AskedT]):
 
     def __init__(
         self,
-        by_vector: Callable[[AskedT], Found],
-        by_text: Callable[[AskedT], Found],
+        by_vector: Callable[[ContextQuery], SearchAnswer],
+        by_text: Callable[[ContextQuery], SearchAnswer],
         total_indexed: Callable[[], int],
         breaker: CircuitBreaker,
         *,
@@ -102,10 +84,10 @@ class FallbackChain(Generic[AskedT]):
         for level in (*self._levels, self._count):
             level.close()
 
-    def search(self, asked: AskedT) -> Outcome:
+    def search(self, asked: ContextQuery) -> Outcome:
         entered = self._breaker.enter()
         if entered is None:
-            return Outcome(BREAKER_OPEN, Found([], self._total_indexed()))
+            return Outcome(BREAKER_OPEN, total_indexed=self._total_indexed())
         by_vector, by_text = self._levels
         try:
             found = by_vector.ask(asked)
@@ -117,7 +99,7 @@ class FallbackChain(Generic[AskedT]):
             is_callers = isinstance(error, FAULTS_OF_CALLERS)
         else:
             self._breaker.succeeded()
-            return Outcome(VECTOR, found)
+            return Outcome(VECTOR, found, found.receipt.indexed)
         try:
             found = by_text.ask(asked)
         except CollectionNotFoundError:
@@ -129,10 +111,10 @@ class FallbackChain(Generic[AskedT]):
                 self._told_nothing(entered)
             else:
                 self._breaker.failed()
-            return Outcome(EMPTY, Found([], 0), error.message)
+            return Outcome(EMPTY, error=error.message)
         if entered.is_probe:
             self._breaker.succeeded()
-        return Outcome(TEXT, found)
+        return Outcome(TEXT, found, found.receipt.indexed)
 
     def _told_nothing(self, entered: Pass) -> None:
         if entered.is_probe:
@@ -143,6 +125,10 @@ class FallbackChain(Generic[AskedT]):
             return self._count.ask(None)
         except RagError:
             return 0
+
+
+AskedT = TypeVar("AskedT")
+T = TypeVar("T")
 
 
 class _Level(Generic[AskedT, T]):

@@ -16,7 +16,7 @@ from retrieval.ingest.files import CODE, CONTENT_TYPE
 from retrieval.ingest.identity import document_id
 from retrieval.ingest.profiles import CODE_MAX_TOKENS, CODE_OVERLAP_TOKENS
 from schemas.contracts.context import ContextDocument, ContextItem, ContextQuery
-from schemas.contracts.search import OracleResult
+from schemas.contracts.search import FusedResult
 from schemas.metadata import check_metadata, set_apart
 from schemas.where import Equals, Where, all_of
 
@@ -74,14 +74,14 @@ def to_where(asked: ContextQuery) -> Where:
     return all_of(*(Equals(name, value) for name, value in _given(fields).items()))
 
 
-def to_item(found: OracleResult) -> ContextItem:
+def to_item(found: FusedResult) -> ContextItem:
     """Return a result of a search as the contract *context* has it."""
     told = found.metadata
     source = told.get(SOURCE)
     metadata = {name: value for name, value in told.items() if name not in _NOT_SHOWN and _is_as_described(name, value)}
     return ContextItem(
         found.content,
-        found.score,
+        next(iter(found.provenance.values())).score,
         source=source if isinstance(source, str) and source else found.collection,
         timestamp=_timestamp(told.get("updated_at") or told.get("created_at")),
         metadata=metadata,

@@ -12,8 +12,7 @@ from retrieval.context.indexing import ContextIndex
 from retrieval.context.search_metrics import SearchMetrics
 from retrieval.context.searching import ContextSearch
 from retrieval.context.stats import ContextStatistics
-from retrieval.result_cache import ResultCache
-from retrieval.search.oracles.lexical import LexicalOracle
+from retrieval.search.engine import SearchEngine
 from retrieval.text_collections import TextCollections
 from schemas.access.callers import current
 from schemas.contracts.context import (
@@ -45,9 +44,8 @@ class ContextLayer:
     def __init__(
         self,
         texts: TextCollections,
-        lexical: LexicalOracle,
+        engine: SearchEngine,
         database: Database,
-        cache: ResultCache,
         settings: RetrievalSettings,
         *,
         lock_file: Path,
@@ -62,7 +60,7 @@ class ContextLayer:
         )
         self._texts = texts
         self._metrics = SearchMetrics(database, lock_file, days=settings.metrics_days)
-        self._search = ContextSearch(texts, lexical, cache, self.breaker, self._metrics, settings)
+        self._search = ContextSearch(engine, self._indexed_chunks, self.breaker, self._metrics, settings)
         self._health = ContextHealth(
             {
                 STORAGE: self._look_for_collections,
@@ -105,6 +103,9 @@ class ContextLayer:
     def _indexed_documents(self) -> int:
         chosen = self._texts.searched()
         return sum(self._texts.documents_in(chosen.corpus, each) for each in chosen.asked)
+
+    def _indexed_chunks(self) -> int:
+        return sum(each.count or 0 for each in self._texts.searched().asked)
 
     def _look_for_collections(self) -> None:
         self._texts.searched()

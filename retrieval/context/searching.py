@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 
 from retrieval.clock import milliseconds_since
-from retrieval.context.background_writer import BackgroundWriter
 from retrieval.context.breaker import CircuitBreaker
-from retrieval.context.fallback import FallbackChain, Found, Outcome
+from retrieval.context.fallback import BREAKER_OPEN, FallbackChain, Outcome
 from retrieval.context.items import to_item, to_where
 from retrieval.context.search_metrics import SearchMetrics, SearchRow
-from retrieval.result_cache import KeptAnswer, ResultCache, read_again, states_of
-from retrieval.search.oracles.base import Question
+from retrieval.search.by_meaning import BY_MEANING, SEMANTIC, search_by_meaning
+from retrieval.search.engine import SearchEngine
 from retrieval.search.oracles.lexical import LexicalOracle
-from retrieval.text_collections import TextCollections
-from schemas.access.callers import carried, current
-from schemas.connections import CollectionInfo
+from schemas.access.callers import current
 from schemas.contracts.context import ContextAnswer, ContextQuery
-from schemas.contracts.search import check_query
+from schemas.contracts.search import SearchAnswer, SearchRequest, check_query
 from schemas.errors import UnavailableError
 from schemas.settings import RetrievalSettings
-from schemas.storage.erasure_count import UNKNOWN
-from schemas.where import to_json
 
 log = structlog.get_logger(__name__)
 
 UNKNOWN_AGENT = "unknown"
-SHARE_FOR_ASKING = 0.8
-"""The share of a level's seconds after which no further collection is asked, so that there is still an answer."""
-MOST_KEPT_LATER = 100
-"""The most answers that may wait to be kept. Further answers are not kept."""
+SHARE_FOR_ASKING = 0.9
+"""The share of a level's seconds that its search may take, so that its answer comes in time."""
 
 
 class ContextSearch:
@@ -42,36 +34,28 @@ class ContextSearch:
 
     def __init__(
         self,
-        texts: TextCollections,
-        lexical: LexicalOracle,
-        cache: ResultCache,
+        engine: SearchEngine,
+        total_indexed: Callable[[], int],
         breaker: CircuitBreaker,
         metrics: SearchMetrics,
         settings: RetrievalSettings,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._texts = texts
-        self._lexical = lexical
-        self._cache = cache
+        self._engine = engine
         self._metrics = metrics
         self._settings = settings
         self._clock = clock
-        self._chain: FallbackChain[ContextQuery] = FallbackChain(
+        self._chain = FallbackChain(
             self._by_vector,
             self._by_text,
-            lambda: _chunks(texts.searched().asked),
+            total_indexed,
             breaker,
             vector_seconds=settings.context_vector_seconds,
             text_seconds=settings.context_text_seconds,
         )
-        # Keeping an answer takes the catalogue's write lock, which no search should wait for.
-        self._to_keep: BackgroundWriter[Callable[[], object]] = BackgroundWriter(
-            "context-answers", _run_each, most_waiting=MOST_KEPT_LATER
-        )
 
     def close(self) -> None:
         self._chain.close()
-        self._to_keep.close()
 
     def search(self, asked: ContextQuery) -> ContextAnswer:
         """Answer a search, whatever is down.
@@ -84,77 +68,44 @@ class ContextSearch:
         latency_ms = milliseconds_since(began)
         if not current().owns_nothing:
             self._record(asked, outcome, latency_ms)
+        answer = outcome.answer
         return ContextAnswer(
-            outcome.found.results,
+            [] if answer is None else [to_item(each) for each in answer.results],
             latency_ms,
             outcome.fallback,
             fallback_level=outcome.level,
-            circuit_breaker_open=outcome.circuit_breaker_open,
-            total_indexed=outcome.found.total_indexed,
-            receipt=outcome.found.receipt,
+            circuit_breaker_open=outcome.level == BREAKER_OPEN,
+            total_indexed=outcome.total_indexed,
+            receipt=None if answer is None else answer.receipt.collections,
         )
 
-    def _by_vector(self, asked: ContextQuery) -> Found:
-        until = time.monotonic() + SHARE_FOR_ASKING * self._settings.context_vector_seconds
-        chosen = self._texts.searched(asked.collections)
-        total = _chunks(chosen.asked)
-        if not chosen.asked:
-            return Found([], total, receipt=chosen.receipt)
-        key = self._key(asked, chosen.asked)
-        kept, began_at = self._cache.find(key) if key else (None, UNKNOWN)
-        known = read_again(chosen.corpus, kept, chosen.asked) if kept else None
-        if known is not None:
-            return Found([to_item(each) for each in known], total, cache_hit=True, receipt=chosen.receipt)
-        began = time.perf_counter()
-        embedded = self._texts.embed(asked.query, chosen, self._settings.context_vector_seconds)
-        embedding_latency_ms = milliseconds_since(began)
-        began = time.perf_counter()
-        question = Question(asked.query, chosen.corpus, chosen.asked, to_where(asked), until)
-        answer = self._texts.near(embedded, question, asked.limit, min_relevance=asked.min_relevance)
-        vector_latency_ms = milliseconds_since(began)
-        results = [to_item(each) for each in answer.results]
-        if key and not answer.left_out:
-            # For whom an answer is kept is part of its key.
-            self._to_keep.put(carried(partial(self._cache.keep, key, KeptAnswer.of(answer.results), since=began_at)))
-        receipt = chosen.receipt.without(answer.left_out)
-        return Found(results, total, False, embedding_latency_ms, vector_latency_ms, receipt)
+    def _by_vector(self, asked: ContextQuery) -> SearchAnswer:
+        seconds = SHARE_FOR_ASKING * self._settings.context_vector_seconds
+        request = replace(_request(asked, BY_MEANING, seconds), min_relevance=asked.min_relevance, cached_for="context")
+        return search_by_meaning(self._engine, request)
 
-    def _by_text(self, asked: ContextQuery) -> Found:
+    def _by_text(self, asked: ContextQuery) -> SearchAnswer:
         if not self._settings.text_fallback:
             raise UnavailableError("The search by words is off (RAG_TEXT_FALLBACK)")
-        until = time.monotonic() + SHARE_FOR_ASKING * self._settings.context_text_seconds
-        chosen = self._texts.searched(asked.collections)
-        question = Question(asked.query, chosen.corpus, chosen.asked, to_where(asked), until)
-        answer = self._lexical.query(question, asked.limit)
-        receipt = chosen.receipt.without(answer.left_out)
-        return Found([to_item(each) for each in answer.results], _chunks(chosen.asked), receipt=receipt)
-
-    def _key(self, asked: ContextQuery, collections: Sequence[CollectionInfo]) -> list[Any] | None:
-        """Return what an answer depends on, as JSON; None where that cannot be told."""
-        states = states_of(collections)
-        if states is None:
-            return None
-        return [
-            "context",
-            asked.query,
-            asked.limit,
-            asked.min_relevance,
-            to_json(to_where(asked)) or None,
-            states,
-            self._texts.embedding().model,
-        ]
+        seconds = SHARE_FOR_ASKING * self._settings.context_text_seconds
+        return self._engine.search(_request(asked, (LexicalOracle.name,), seconds))
 
     def _record(self, asked: ContextQuery, outcome: Outcome, latency_ms: float) -> None:
+        answer = outcome.answer
+        embedding_ms = vector_ms = None
+        if answer is not None and (semantic := answer.receipt.oracles.get(SEMANTIC)) is not None:
+            embedding_ms = answer.receipt.embedding_latency_ms
+            vector_ms = max(0.0, semantic.latency_ms - (embedding_ms or 0.0))
         row = SearchRow(
             timestamp_ms=round(self._clock() * 1e3),
             query=asked.query if self._settings.log_queries else "",
-            results_count=len(outcome.found.results),
+            results_count=0 if answer is None else len(answer.results),
             latency_ms=latency_ms,
-            embedding_latency_ms=outcome.found.embedding_latency_ms,
-            vector_latency_ms=outcome.found.vector_latency_ms,
+            embedding_latency_ms=embedding_ms,
+            vector_latency_ms=vector_ms,
             fallback=outcome.fallback,
             fallback_level=outcome.level,
-            cache_hit=outcome.found.cache_hit,
+            cache_hit=answer is not None and answer.is_cached,
             agent=asked.agent or UNKNOWN_AGENT,
             content_type=asked.content_type,
             category=asked.category,
@@ -168,10 +119,14 @@ class ContextSearch:
             log.exception("a search is not in the statistics")
 
 
-def _run_each(works: list[Callable[[], object]]) -> None:
-    for work in works:
-        work()
-
-
-def _chunks(collections: Sequence[CollectionInfo]) -> int:
-    return sum(each.count or 0 for each in collections)
+def _request(asked: ContextQuery, oracles: tuple[str, ...], seconds: float) -> SearchRequest:
+    return SearchRequest(
+        asked.query,
+        limit=asked.limit,
+        oracles=oracles,
+        collections=asked.collections,
+        where=to_where(asked),
+        max_per_document=None,
+        joins=False,
+        limit_seconds=seconds,
+    )

@@ -11,9 +11,11 @@ from retrieval.ingest.drafts import INTERNAL, SourceDocument, is_file_name
 from retrieval.ingest.files import merged_tags
 from retrieval.ingest.identity import same_text, text_document_id
 from retrieval.reading.front_matter import FrontMatter, split_front_matter
+from retrieval.search.by_meaning import BY_MEANING, cosine_of, search_by_meaning
+from retrieval.search.engine import SearchEngine
 from retrieval.text_collections import TextCollections
 from schemas.contracts.chat import PLACES
-from schemas.contracts.search import OracleResult
+from schemas.contracts.search import FusedResult, SearchRequest, searchable
 from schemas.contracts.text_documents import (
     DEFAULT_TOP_K,
     CollectionCounts,
@@ -25,7 +27,7 @@ from schemas.contracts.text_documents import (
     StoreMetrics,
     Upserted,
 )
-from schemas.errors import CollectionNotFoundError, InvalidInputError
+from schemas.errors import CollectionNotFoundError
 from schemas.metadata import set_apart
 from schemas.records import Metadata
 from schemas.settings import RetrievalSettings
@@ -41,8 +43,11 @@ class RagStore:
     Documents go to the settings' `documents_collection`, while searches ask the text collections of all contracts.
     """
 
-    def __init__(self, texts: TextCollections, documents: StoredDocuments, settings: RetrievalSettings) -> None:
+    def __init__(
+        self, texts: TextCollections, search: SearchEngine, documents: StoredDocuments, settings: RetrievalSettings
+    ) -> None:
         self._texts = texts
+        self._search = search
         self._documents = documents
         self._settings = settings
 
@@ -78,13 +83,19 @@ class RagStore:
         are what `CollectionChoice.choose` takes. Raises InvalidInputError, CollectionNotFoundError,
         EmbeddingFailureError and VectorDBUnavailableError.
         """
-        if not query.strip():
-            raise InvalidInputError("query must not be blank", code="invalid_query", field="query")
-        chosen = self._texts.searched(collections)
-        least = self.least_relevance(min_relevance)
-        answer = self._texts.nearest(query, chosen, all_of(to_where(filters), where), top_k, min_relevance=least)
-        similar = [_similar(each) for each in answer.results if each.score >= min_score]
-        return SimilarChunks(similar, chosen.receipt.without(answer.left_out))
+        request = SearchRequest(
+            searchable(query),
+            limit=top_k,
+            oracles=BY_MEANING,
+            collections=None if collections is None else tuple(collections),
+            where=all_of(to_where(filters), where),
+            min_relevance=self.least_relevance(min_relevance),
+            max_per_document=None,
+            joins=False,
+        )
+        answer = search_by_meaning(self._search, request)
+        similar = [chunk for each in answer.results if (chunk := similar_chunk(each)).score >= min_score]
+        return SimilarChunks(similar, answer.receipt.collections)
 
     def least_relevance(self, asked: float | None = None) -> float:
         """Return the least relevance of a chunk: as asked, else as set, else the embedding model's."""
@@ -146,11 +157,12 @@ class RagStore:
         )
 
 
-def _similar(found: OracleResult) -> SimilarChunk:
+def similar_chunk(found: FusedResult) -> SimilarChunk:
+    """Return a hit of a search as the contract *documents* has it."""
     told = found.metadata
     return SimilarChunk(
         text=found.content,
-        score=found.score,
+        score=cosine_of(found),
         document_id=found.doc_id,
         collection=found.collection,
         chunk_id=found.chunk_id,

@@ -5,18 +5,16 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import structlog
 
-from retrieval.failures import store_errors, write_error
+from retrieval.failures import write_error
 from retrieval.ingest.collection_writer import CollectionWriter, batches
 from retrieval.ingest.drafts import FIRST_CHUNKS, INTERNAL
 from retrieval.ingest.ingestion import Ingested, ingest_document
-from retrieval.result_cache import KeptAnswer, ResultCache, read_again, states_of
 from retrieval.rules.rule_documents import id_of, is_iso_date, to_source
-from retrieval.search.choosing import Chosen
+from retrieval.search.by_meaning import BY_MEANING, cosine_of, search_by_meaning
+from retrieval.search.engine import SearchEngine
 from retrieval.text_collections import TextCollections
 from schemas.bounds import MAX_PAGE
 from schemas.contracts.rule_documents import (
@@ -30,12 +28,11 @@ from schemas.contracts.rule_documents import (
     RetrieveRequest,
     RuleDocument,
 )
-from schemas.contracts.search import CollectionsReceipt, OracleAnswer, OracleResult, check_query
+from schemas.contracts.search import FusedResult, SearchRequest
 from schemas.errors import AccessError, ConflictError, InvalidInputError, RagError
 from schemas.names import check_collection_name
 from schemas.settings import RetrievalSettings
-from schemas.storage.erasure_count import UNKNOWN
-from schemas.where import In, Where, to_json
+from schemas.where import In
 
 log = structlog.get_logger(__name__)
 
@@ -46,27 +43,12 @@ UNKNOWN_DATE = "1970-01-01"
 _IDS = uuid.UUID("0d0f3f5e-6d0a-5c53-a6d4-5b1d7b0c9a11")  # must never change: UUIDs are derived from it
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """A checked request, completed by the settings."""
-
-    query: str
-    context_key: str
-    max_chunks: int
-    min_relevance: float
-    where: Where
-
-    def as_key(self) -> dict[str, Any]:
-        """Return what an answer depends on, as JSON."""
-        return asdict(self) | {"where": to_json(self.where) or None}
-
-
 class RAGPipeline:
     """Retrieval and ingestion of rule documents for every interface, usable by several threads."""
 
-    def __init__(self, texts: TextCollections, cache: ResultCache, settings: RetrievalSettings) -> None:
+    def __init__(self, texts: TextCollections, search: SearchEngine, settings: RetrievalSettings) -> None:
         self._texts = texts
-        self._cache = cache
+        self._search = search
         self._settings = settings
 
     def retrieve(self, request: RetrieveRequest) -> RAGContext:
@@ -77,22 +59,23 @@ class RAGPipeline:
         InvalidInputErrors, CollectionNotFoundError for a collection that the request names in full,
         EmbeddingFailureError (also after `retrieve_seconds`), and VectorDBUnavailableError.
         """
-        question = self._checked(request)
-        chosen = self._texts.searched(request.collections)
-        states = states_of(chosen.asked)
-        asked = [question.as_key(), states, self._texts.embedding().model]
-        kept, began_at = self._cache.find(asked) if states is not None else (None, UNKNOWN)
-        found = self._read_again(kept, chosen)
-        receipt = chosen.receipt
-        if kept is None or found is None:
-            answer = self._search(question, chosen)
-            found, receipt = answer.results, receipt.without(answer.left_out)
-            mine = KeptAnswer.of(found, context_id=str(uuid.uuid4()), query_id=str(uuid.uuid4()))
-            is_whole = states is not None and not answer.left_out
-            kept = self._cache.keep(asked, mine, since=began_at) if is_whole else mine
-            if kept is not mine and (others := self._read_again(kept, chosen)) is not None:
-                found = others
-        return self._context(question, found, receipt, **kept.told)
+        asked = self._checked(request)
+        answer = search_by_meaning(self._search, asked)
+        chunks = sorted(
+            (_chunk(each, self._settings) for each in answer.results), key=lambda each: -each.relevance_score
+        )
+        scores = [chunk.relevance_score for chunk in chunks]
+        average = sum(scores) / len(scores) if scores else 0.0
+        return RAGContext(
+            context_id=uuid.uuid5(_IDS, f"context {answer.id}"),
+            query_id=uuid.uuid5(_IDS, f"query {answer.id}"),
+            document_chunks=chunks,
+            relevance_scores=scores,
+            total_chunks=len(chunks),
+            avg_relevance=average,
+            meets_threshold=bool(chunks) and average >= (asked.min_relevance or 0.0),
+            receipt=answer.receipt.collections,
+        )
 
     def target(self, collection: str | None) -> str:
         """Return the name of the collection that documents are ingested to. Raises InvalidInputError when the name is
@@ -159,51 +142,28 @@ class RAGPipeline:
             failures=failures,
         )
 
-    def _checked(self, request: RetrieveRequest) -> _Question:
+    def _checked(self, request: RetrieveRequest) -> SearchRequest:
         settings = self._settings
         max_chunks, least = request.max_chunks, request.min_relevance
         max_chunks = settings.retrieve_max_chunks if max_chunks is None else max_chunks
         least = settings.retrieve_min_relevance if least is None else least
         least = self._texts.least_relevance(least, uncalibrated=UNCALIBRATED_MIN_RELEVANCE)
-        check_query(request.query)
         if not request.context_key.strip():
             raise InvalidInputError("context_key is blank", field="context_key", code="invalid_field")
         if not 1 <= max_chunks <= MAX_CHUNKS:
             raise InvalidInputError(f"max_chunks must be 1 to {MAX_CHUNKS}", field="max_chunks", code="invalid_field")
         if not 0.0 <= least <= 1.0:
             raise InvalidInputError("min_relevance must be 0 to 1", field="min_relevance", code="invalid_field")
-        return _Question(request.query, request.context_key, max_chunks, least, request.where)
-
-    def _search(self, question: _Question, chosen: Chosen) -> OracleAnswer:
-        return self._texts.nearest(
-            question.query, chosen, question.where, question.max_chunks, min_relevance=question.min_relevance
-        )
-
-    def _read_again(self, kept: KeptAnswer | None, chosen: Chosen) -> list[OracleResult] | None:
-        with store_errors():
-            return None if kept is None else read_again(chosen.corpus, kept, chosen.asked)
-
-    def _context(
-        self,
-        question: _Question,
-        found: Sequence[OracleResult],
-        receipt: CollectionsReceipt,
-        *,
-        context_id: str,
-        query_id: str,
-    ) -> RAGContext:
-        chunks = [_chunk(each, self._settings) for each in found]
-        scores = [chunk.relevance_score for chunk in chunks]
-        average = sum(scores) / len(scores) if scores else 0.0
-        return RAGContext(
-            context_id=uuid.UUID(context_id),
-            query_id=uuid.UUID(query_id),
-            document_chunks=chunks,
-            relevance_scores=scores,
-            total_chunks=len(chunks),
-            avg_relevance=average,
-            meets_threshold=bool(chunks) and average >= question.min_relevance,
-            receipt=receipt,
+        return SearchRequest(
+            request.query,
+            limit=max_chunks,
+            oracles=BY_MEANING,
+            collections=request.collections,
+            where=request.where,
+            min_relevance=least,
+            max_per_document=None,
+            joins=False,
+            cached_for=f"rules {request.context_key}",
         )
 
 
@@ -224,7 +184,7 @@ def _warnings(document: RuleDocument, done: Ingested) -> list[str]:
     return [f"{document.filename}: {sentence}" for sentence in done.warnings]
 
 
-def _chunk(found: OracleResult, settings: RetrievalSettings) -> DocumentChunk:
+def _chunk(found: FusedResult, settings: RetrievalSettings) -> DocumentChunk:
     metadata = {name: value for name, value in found.metadata.items() if name not in INTERNAL}
     date = found.metadata.get("updated_at")
     said, section = metadata.get("source"), metadata.get("section")
@@ -249,7 +209,7 @@ def _chunk(found: OracleResult, settings: RetrievalSettings) -> DocumentChunk:
         document_id=_uuid(found.doc_id),
         text=found.content,
         metadata={**metadata, **contract},
-        relevance_score=found.score if found.relevance is None else found.relevance,
+        relevance_score=cosine_of(found) if found.relevance is None else found.relevance,
         position_in_doc=position if isinstance(position, int) else 0,
     )
 

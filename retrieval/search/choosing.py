@@ -64,6 +64,12 @@ class CollectionChoice:
         """Return the connections to other services that embed questions to these collections."""
         return self._connections.elsewhere({connection_of(each, self._embedding_connection) for each in collections})
 
+    def models_of(self, collections: Sequence[CollectionInfo]) -> list[str | None]:
+        """Return the models that embed questions to these collections now, None for one that cannot be used."""
+        connections = {connection_of(each, self._embedding_connection) for each in collections}
+        opened = [self._embedding(connection) for connection in sorted(connections)]
+        return [None if each is None else each.model for each in opened]
+
     def choose(self, names: Sequence[str] | None = None) -> Chosen:
         """Return the collections that `names` gives in full or by a pattern (`prefix*`), all text collections for None.
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from providers.base import SupportsMetadataFiltering
 from retrieval.search.corpus import OpenCorpus
+from retrieval.search.fusion import DocumentKey, key_of
 from retrieval.search.oracles.base import Question
-from schemas.bounds import MAX_PAGE
 from schemas.contracts.search import (
     OK,
     Explanation,
@@ -17,33 +17,29 @@ from schemas.contracts.search import (
     OracleVerdict,
     SearchReceipt,
 )
-from schemas.metadata import UNNAMEABLE
-from schemas.records import Document
-from schemas.where import EVERYTHING, Equals, Where, all_of
+from schemas.where import Equals, HasId, Or, Where, all_of
 
 
 @dataclass(frozen=True, slots=True)
 class Explainer:
     """Explains one search.
 
-    `fused` are all candidates, best first; `relevant` are those of them that are relevant enough, and `results` those
-    that were given. Each oracle was asked for `fetched` results in `collections`, the names of all collections that
-    were searched.
+    `candidates` are all passages, best first; `relevant` are those of them that are relevant enough, and `hits` those
+    that were given.
     """
 
     corpus: OpenCorpus
     question: Question
-    collections: Sequence[str]
     receipt: SearchReceipt
-    fused: Sequence[FusedResult]
+    candidates: Sequence[FusedResult]
     relevant: Sequence[FusedResult]
-    results: Sequence[FusedResult]
-    fetched: int
+    hits: Sequence[FusedResult]
 
     def cut(self) -> list[Explanation]:
-        """Return an explanation of each candidate that was not given."""
+        """Return an explanation of each document that was not given."""
+        given = {key_of(hit) for hit in self.hits}
         return [
-            self._candidate(rank, each) for rank, each in enumerate(self.fused, start=1) if each not in self.results
+            self._candidate(rank, best) for key, (rank, best) in self._best_of_documents().items() if key not in given
         ]
 
     def of(self, doc_ids: Sequence[str]) -> list[Explanation]:
@@ -51,19 +47,26 @@ class Explainer:
 
         A document that was found in several collections has one for each of them.
         """
+        best = self._best_of_documents()
         explanations: list[Explanation] = []
         for doc_id in dict.fromkeys(doc_ids):
-            found = [
-                self._candidate(rank, each) for rank, each in enumerate(self.fused, start=1) if each.doc_id == doc_id
-            ]
+            found = [self._candidate(rank, each) for rank, each in best.values() if each.doc_id == doc_id]
             explanations += found or [self._missing(doc_id)]
         return explanations
 
+    def _best_of_documents(self) -> dict[DocumentKey, tuple[int, FusedResult]]:
+        """Return the best passage of each document, and its rank among documents."""
+        best: dict[DocumentKey, tuple[int, FusedResult]] = {}
+        for each in self.candidates:
+            best.setdefault(key_of(each), (len(best) + 1, each))
+        return best
+
     def _candidate(self, rank: int, candidate: FusedResult) -> Explanation:
-        if candidate in self.results:
+        if any(key_of(hit) == key_of(candidate) for hit in self.hits):
             reason = "among the results"
         elif candidate in self.relevant:
-            reason = f"cut: rank {rank} of {len(self.fused)}, the limit is {len(self.results)}"
+            documents = len(self._best_of_documents())
+            reason = f"cut: rank {rank} of {documents}, the limit is {len(self.hits)}"
         else:
             least = self.receipt.min_relevance
             reason = f"left out: rank {rank}, but its relevance {candidate.relevance:.2f} is below {least:.2f}"
@@ -76,10 +79,12 @@ class Explainer:
         return Explanation(candidate.doc_id, candidate.collection, rank, candidate.rrf_score, reason, verdicts)
 
     def _missing(self, doc_id: str) -> Explanation:
-        home = next((name for name in self.collections if self._holds(name, doc_id)), None)
+        document = Or((Equals("document_id", doc_id), HasId((doc_id,))))
+        asked = self.receipt.collections.asked
+        home = next((name for name in asked if self._count(name, document)), None)
         if home is None:
             reason = everywhere = "not in the collections"
-        elif not self._matches(home, doc_id):
+        elif not self._count(home, all_of(self.question.where, document)):
             reason = everywhere = "filtered out by where"
         else:
             reason, everywhere = "no oracle found it", ""
@@ -90,44 +95,9 @@ class Explainer:
         return Explanation(doc_id, home, None, None, reason, verdicts)
 
     def _reason(self, receipt: OracleReceipt) -> str:
-        return f"not among the first {self.fetched}" if receipt.status == OK else f"the oracle is {receipt.status}"
-
-    def _holds(self, collection: str, doc_id: str) -> bool:
-        return (
-            self._count(collection, Equals("document_id", doc_id)) > 0 or self._stored(collection, doc_id) is not None
-        )
-
-    def _matches(self, collection: str, doc_id: str) -> bool:
-        where = self.question.where
-        if where == EVERYTHING or self._count(collection, all_of(where, Equals("document_id", doc_id))):
-            return True
-        stored = self._stored(collection, doc_id)
-        return stored is not None and self._matches_alone(collection, stored)
-
-    def _matches_alone(self, collection: str, document: Document) -> bool:
-        """Return whether the filter matches this one document.
-
-        A filter cannot name an id, so it names the document's metadata, and the matches are searched for the id.
-        """
-        same = [
-            Equals(field, value)
-            for field, value in document.metadata.items()
-            if isinstance(value, str | int | float) and "." not in field and not field.startswith(UNNAMEABLE)
-        ]
-        where, cursor = all_of(self.question.where, *same), None
-        while True:
-            page = self.corpus.able(SupportsMetadataFiltering).documents(
-                collection, where, limit=MAX_PAGE, cursor=cursor
-            )
-            if any(each.id == document.id for each in page.documents):
-                return True
-            cursor = page.next_cursor
-            if cursor is None:
-                return False
+        if receipt.status == OK:
+            return f"not among the first {self.receipt.fetched}"
+        return f"the oracle is {receipt.status}"
 
     def _count(self, collection: str, where: Where) -> int:
         return self.corpus.able(SupportsMetadataFiltering).documents(collection, where, limit=1).total
-
-    def _stored(self, collection: str, chunk_id: str) -> Document | None:
-        found = self.corpus.able(SupportsMetadataFiltering).documents_by_id(collection, [chunk_id])
-        return found[0] if found else None

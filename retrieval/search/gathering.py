@@ -21,10 +21,14 @@ def gather_groups(corpus: OpenCorpus, results: Sequence[FusedResult], spec: Gath
 
     Raises UnsupportedError when the storage cannot gather.
     """
-    places = {(result.collection, result.chunk_id): place for place, result in enumerate(results)}
+    places = {
+        (result.collection, chunk_id): place
+        for place, result in enumerate(results)
+        for chunk_id in result.chunk_ids or (result.chunk_id,)
+    }
     found: list[tuple[int, SearchedGroup]] = []
     for collection in dict.fromkeys(result.collection for result in results):
-        ids = [result.chunk_id for result in results if result.collection == collection]
+        ids = [chunk_id for name, chunk_id in places if name == collection]
         for group in corpus.able(SupportsGather).gather(collection, ids, spec):
             best = min(places[collection, hit] for hit in group.hits)
             found.append((best, SearchedGroup(collection, group)))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
-from registry.embedding.queries import QueryEmbedding
 from retrieval.ingest.drafts import text_with_heading
 from schemas.contracts.search import FusedResult, OracleResult
 from schemas.words.stop_words import STOP_WORDS
@@ -25,30 +23,6 @@ STEM_CHARACTERS = 5
 _WORD = re.compile(r"\w+")
 # Scripts that put no spaces between words: there, two neighbouring characters count as a word.
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-
-
-def with_relevance(
-    found: Sequence[OracleResult], question: str, asked: Mapping[str, QueryEmbedding]
-) -> list[OracleResult]:
-    """Return the nearest texts of a question, nearest first, each with its relevance as far as its cosine is known.
-
-    It is 0 where the model cannot read the question: the cosine says nothing then. `asked` has the question as it was
-    embedded for each collection.
-    """
-    words = words_found(question, found)
-
-    def relevance(result: OracleResult) -> float | None:
-        embedded = asked.get(result.collection)
-        if result.cosine is None or embedded is None:
-            return None
-        return embedded.connection.relevance(result.cosine, words) if embedded.is_readable else 0.0
-
-    return [replace(each, relevance=relevance(each)) for each in found]
-
-
-def words_found(question: str, nearest: Sequence[OracleResult | FusedResult]) -> float:
-    """Return the share of a question's words, in [0, 1), that the texts nearest to it have."""
-    return WordsFound.of(question, nearest).share
 
 
 class WordsFound:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from schemas.access.owners import Ownership
-from schemas.contracts.search import CollectionsReceipt
+from schemas.contracts.search import MAX_PER_DOCUMENT, SearchReceipt
 from schemas.contracts.text_documents import DEFAULT_TOP_K, Filters, SimilarChunk
 from schemas.records import Metadata
 from schemas.where import EVERYTHING, Where
@@ -32,7 +32,7 @@ class ChatRequest:
     others. A value of None is left to the connection, except for `system`, which is left to the messages, and
     `min_relevance`, which is left to the settings. `options` are the model's own, by the names that its server
     uses. `shared` says whether others may read the conversation, None leaves that as it is. One that is not `is_kept`
-    is not stored.
+    is not stored. `rerank` and `max_per_document` are those of the search.
     """
 
     messages: tuple[Message, ...]
@@ -49,6 +49,8 @@ class ChatRequest:
     shared: bool | None = None
     where: Where = EVERYTHING
     is_kept: bool = True
+    rerank: str | None = None
+    max_per_document: int = MAX_PER_DOCUMENT
 
 
 PLACES = ("section", "page", "last_page", "sheet", "slide", "start_line")
@@ -85,8 +87,18 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
+class ChatSearch:
+    """How passages were searched for an answer: by which text, why by that one (`registry.topics.query_text`), and the
+    report of the search."""
+
+    strategy: str
+    query_text: str
+    receipt: SearchReceipt
+
+
+@dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """An answer; `rag_used` says whether retrieval was used for it, `receipt` which collections were asked. `relevance`
+    """An answer; `rag_used` says whether retrieval was used for it, `search` what was searched and how. `relevance`
     is that of the best passage, None when nothing was found and where it cannot be told. The tokens are those that the
     model's server counted, None when it does not say. `finish_reason` is STOP, LENGTH or CONTENT_FILTER."""
 
@@ -95,7 +107,7 @@ class ChatTurn:
     conversation_id: str
     rag_used: bool
     sources: tuple[ChatSource, ...] = ()
-    receipt: CollectionsReceipt | None = None
+    search: ChatSearch | None = None
     citations: tuple[Citation, ...] = ()
     relevance: float | None = None
     prompt_tokens: int | None = None

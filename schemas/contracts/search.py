@@ -18,6 +18,8 @@ NO_TEXTS = "it does not say which model made its embeddings (embedding_model of 
 OK, FAILED, UNAVAILABLE = "ok", "failed", "unavailable"
 MAX_QUERY_CHARACTERS = 2_000
 MAX_WEIGHT = 1_000_000.0
+MAX_PER_DOCUMENT = 3
+"""The most hits of one document, where a request says nothing else."""
 
 
 class InvalidQueryError(InvalidInputError):
@@ -42,6 +44,14 @@ def check_query(query: str) -> str:
     return query
 
 
+def searchable(text: str) -> str:
+    """Return a text of any length as a query: of a longer one its beginning and its end, where questions are."""
+    if len(text) <= MAX_QUERY_CHARACTERS:
+        return text
+    half = MAX_QUERY_CHARACTERS // 2
+    return f"{text[: half - 1]} {text[-half:]}"
+
+
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
     """One search.
@@ -53,6 +63,11 @@ class SearchRequest:
     Hits whose relevance is below `min_relevance` are left out. By default that is the least of the embedding model, and
     a hit that has all words of the question is not left out. `rerank` is a connection that puts the best hits in
     another order.
+
+    Of one document there are at most `max_per_document` hits, unless no other was found. With None each passage counts
+    as a document of its own. Passages that are neighbours are one hit if the request `joins` them. An answer is given
+    within `limit_seconds`, by default the service's. With `cached_for` the same question has the same answer for some
+    minutes, as long as the collections stay the same, among all requests that say the same there.
     """
 
     query: str
@@ -67,6 +82,10 @@ class SearchRequest:
     fusion: str | None = None
     min_relevance: float | None = None
     rerank: str | None = None
+    max_per_document: int | None = MAX_PER_DOCUMENT
+    joins: bool = True
+    limit_seconds: float | None = None
+    cached_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +94,7 @@ class OracleResult:
 
     `doc_id` is the document that the chunk belongs to. `chunk_id` is the id it is stored under, the same where
     documents are whole. `score` is in [0, 1] and compares results of one oracle only. `cosine` is that of the vectors
-    of question and chunk, None where nobody compared them; `relevance` is what it stands for
-    (`retrieval/search/relevance.py`), None until that has been worked out. `vector` is the chunk's, where it was
-    at hand.
+    of question and chunk, None where nobody compared them. `vector` is the chunk's, where it was at hand.
     """
 
     doc_id: str
@@ -87,7 +104,6 @@ class OracleResult:
     score: float
     metadata: Metadata
     cosine: float | None = None
-    relevance: float | None = None
     measured: float | None = None
     vector: Vector | None = field(default=None, compare=False, repr=False)
 
@@ -117,12 +133,14 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class FusedResult:
-    """A document with its best chunk.
+    """A passage of a document: its best chunk, or another one beside it.
 
     `rrf_score` is the plain sum of reciprocal ranks. `score` is in [0, 1] and compares results of one answer only:
-    without smoothing, 1 means the best of every oracle that answered. `relevance` compares across questions; it is None
-    where nobody can tell. `rerank_score` is that of a reranking connection, which compares within one answer only; None
-    where none was asked about the document. `sources` are the keys of `provenance`.
+    without smoothing, 1 means the best of every oracle that answered. `relevance` compares across questions, and
+    `cosine` is that of the vectors of question and chunk; each is None where nobody can tell. `rerank_score` is that of
+    a reranking connection, which compares within one answer only; None where none was asked about the passage.
+    `sources` are the keys of `provenance`. Where neighbours were joined, `content` is the text of all of them, and
+    `chunk_ids` are theirs in the order of the document; it is empty for a single chunk.
     """
 
     doc_id: str
@@ -136,9 +154,12 @@ class FusedResult:
     metadata: Metadata
     relevance: float | None = None
     rerank_score: float | None = None
+    cosine: float | None = None
+    chunk_ids: tuple[str, ...] = ()
 
-    def judged(self, score: float, relevance: float | None) -> FusedResult:
-        """Return the same with another score and its relevance. (`dataclasses.replace` takes ten times as long.)"""
+    def judged(self, score: float, relevance: float | None, cosine: float | None) -> FusedResult:
+        """Return the same with another score, its relevance and its cosine. (`dataclasses.replace` takes ten times as
+        long.)"""
         return FusedResult(
             self.doc_id,
             self.collection,
@@ -151,6 +172,7 @@ class FusedResult:
             self.metadata,
             relevance,
             self.rerank_score,
+            cosine,
         )
 
 
@@ -220,7 +242,8 @@ class SearchReceipt:
 
     `compared_by` says what candidates were compared by to smooth their scores, None when they were not smoothed.
     `min_relevance` is None when no hit's relevance was known; `below_min_relevance` counts the candidates left out by
-    it. `rerank` is None unless a connection was asked for another order.
+    it. `rerank` is None unless a connection was asked for another order. `indexed` counts the passages of all
+    collections that were asked, and `embedding_latency_ms` is None when the question was not embedded.
     """
 
     oracles: Mapping[str, OracleReceipt]
@@ -234,6 +257,14 @@ class SearchReceipt:
     min_relevance: float | None = None
     below_min_relevance: int = 0
     rerank: RerankReceipt | None = None
+    indexed: int = 0
+    embedding_latency_ms: float | None = None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether there might be an answer where an oracle, or none at all, could ask."""
+        failed = any(each.status == FAILED or each.left_out for each in self.oracles.values())
+        return failed or bool(self.collections.missed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,9 +300,12 @@ class SearchedGroup:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """The answer to a search; `groups` and `explanations` are None unless asked for."""
+    """The answer to a search; `groups` and `explanations` are None unless asked for. `id` is another one for each
+    answer, and the same as long as it `is_cached`."""
 
     results: list[FusedResult]
     receipt: SearchReceipt
     groups: list[SearchedGroup] | None = None
     explanations: list[Explanation] | None = None
+    id: str = ""
+    is_cached: bool = False

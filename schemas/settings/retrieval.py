@@ -12,6 +12,8 @@ from schemas.names import check_collection_name
 from schemas.settings.environment import LONGEST_KEPT_SECONDS, OneWordOf, environment, seal
 from schemas.ways import CHUNKINGS, FUSIONS, SECTIONS, SMOOTHED
 
+SEARCH, MEANING = "search", "meaning"
+"""How a chat finds passages: by the search of the service, or by meaning alone, as the contract *documents* has it."""
 SAY_SO, ANSWER = "say_so", "answer"
 """What a chat with retrieval does when no passage is relevant: it says so, or the model answers without any."""
 
@@ -52,6 +54,7 @@ class RetrievalSettings:
     text_fallback: bool = True  # off: level 2 counts as failed
     breaker_threshold: int = 5  # failed searches until the circuit breaker opens
     breaker_timeout_seconds: float = 60.0  # wait after the last failure until it lets one search try again
+    chat_retrieval: str = SEARCH  # how a chat finds passages
     chat_without_sources: str = SAY_SO  # what a chat with retrieval does when no passage is relevant
     log_queries: bool = True  # whether the log and the metrics of single searches contain the questions
     metrics_days: int = 30  # how long the metrics of single searches are kept
@@ -70,6 +73,11 @@ class RetrievalSettings:
     def chat_says_so(self) -> bool:
         """Whether a chat with retrieval that found no relevant passage says so instead of asking the model."""
         return self.chat_without_sources.lower() == SAY_SO
+
+    @property
+    def chat_by_meaning(self) -> bool:
+        """Whether a chat finds passages by meaning alone."""
+        return self.chat_retrieval.lower() == MEANING
 
     @property
     def whole_levels(self) -> tuple[int, int]:
@@ -159,6 +167,7 @@ def read_retrieval_settings() -> RetrievalSettings:
             default.breaker_timeout_seconds,
             validate=validate.Range(min=0, max=LONGEST_KEPT_SECONDS),
         ),
+        "chat_retrieval": env.str("CHAT_RETRIEVAL", default.chat_retrieval, validate=OneWordOf((SEARCH, MEANING))),
         "chat_without_sources": env.str(
             "CHAT_WITHOUT_SOURCES", default.chat_without_sources, validate=OneWordOf((SAY_SO, ANSWER))
         ),

@@ -8,6 +8,7 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, post_load, validate
 
+from schemas.bounds import MAX_RESULTS
 from schemas.contracts.chat import (
     PLACES,
     ROLES,
@@ -19,13 +20,14 @@ from schemas.contracts.chat import (
     Message,
     StoredMessage,
 )
+from schemas.contracts.search import MAX_PER_DOCUMENT
 from schemas.contracts.text_documents import DEFAULT_TOP_K, MAX_TOP_K, Filters
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
 from schemas.wire.body import Body
 from schemas.wire.checked_fields import Flag, Share, Words, ownership
 from schemas.wire.fields import Count, ModelName, Number, Text
-from schemas.wire.search import AskingCollections, collections_receipt
+from schemas.wire.search import AskingCollections, search_receipt
 from schemas.wire.text_documents import FiltersObject
 
 MAX_MESSAGES = 1_000
@@ -93,6 +95,8 @@ class Chat(AskingCollections):
     rag_top_k = Count(data_key="ragTopK", least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
     rag_filters = fields.Nested(FiltersObject, data_key="ragFilters", load_default=Filters)
     min_relevance = Share(load_default=None)
+    rerank = Text(load_default=None)
+    max_per_document = Count(least=1, most=MAX_RESULTS, load_default=MAX_PER_DOCUMENT)
     stream = Flag(load_default=False)
     shared = Flag(load_default=None)
 
@@ -132,8 +136,9 @@ def chat_answer(turn: ChatTurn) -> Json:
     answer: Json = {"status": "success", "data": said, "ragUsed": turn.rag_used, "ragSources": _sources(turn.sources)}
     if turn.rag_used:
         answer |= {"citations": [_citation(each) for each in turn.citations], "relevance": turn.relevance}
-    if turn.receipt is not None:
-        answer["receipt"] = collections_receipt(turn.receipt)
+    if turn.search is not None:
+        asked = {"strategy": turn.search.strategy, "query_text": turn.search.query_text}
+        answer["receipt"] = asked | search_receipt(turn.search.receipt)
     return answer
 
 

@@ -12,6 +12,7 @@ from schemas.connections import CollectionInfo
 from schemas.contracts.search import (
     ASKED,
     LEFT_OUT,
+    MAX_PER_DOCUMENT,
     CollectionsReceipt,
     Explanation,
     FusedResult,
@@ -90,6 +91,7 @@ class Search(AskingCollections):
     fusion = Choice(FUSIONS, load_default=None)
     min_relevance = Share(load_default=None)
     rerank = Text(load_default=None)
+    max_per_document = Count(least=1, most=MAX_RESULTS, load_default=MAX_PER_DOCUMENT)
 
     @post_load
     def _to_request(self, loaded: Json, **_: Any) -> dict[str, SearchRequest]:
@@ -117,6 +119,7 @@ def _result(result: FusedResult) -> Json:
         "doc_id": result.doc_id,
         "collection": result.collection,
         "chunk_id": result.chunk_id,
+        **({"chunk_ids": list(result.chunk_ids)} if result.chunk_ids else {}),
         "content": result.content,
         "score": result.score,
         "relevance": result.relevance,

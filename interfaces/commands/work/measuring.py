@@ -36,7 +36,8 @@ from retrieval.ingest.loading import load
 from retrieval.ingest.profiles import chunking_of
 from retrieval.reading import DocumentReader
 from retrieval.search.corpus import Corpus
-from retrieval.search.engine import SearchEngine, UnknownOracleError
+from retrieval.search.asking import UnknownOracleError
+from retrieval.search.engine import SearchEngine
 from retrieval.search.reranking import Reranking
 from schemas.connections import Connection
 from schemas.errors import InvalidInputError

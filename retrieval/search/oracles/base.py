@@ -22,6 +22,8 @@ from schemas.where import EVERYTHING, Where
 
 log = structlog.get_logger(__name__)
 
+COSINE = "cosine"
+"""What oracles by meaning measure."""
 NO_TIME = "There was no time left to ask it"
 
 
@@ -103,7 +105,6 @@ def to_result(
     score: float,
     *,
     cosine: float | None = None,
-    relevance: float | None = None,
     measured: float | None = None,
 ) -> OracleResult:
     """Return a stored document as a result. `doc_id` is the `document_id` of its metadata where that is a string."""
@@ -117,7 +118,6 @@ def to_result(
         score=score,
         metadata=metadata,
         cosine=cosine,
-        relevance=relevance,
         measured=measured,
         vector=document.embedding,
     )

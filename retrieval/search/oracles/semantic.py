@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -11,10 +11,11 @@ import numpy as np
 
 from providers.base import SupportsMetadataFiltering, SupportsSearch
 from providers.outbound import deadlines
-from registry.embedding.queries import AskedEmbeddings, QueryEmbeddings, connection_of, not_in_time
+from registry.embedding.queries import AskedEmbeddings, QueryEmbedding, QueryEmbeddings, connection_of, not_in_time
 from registry.embedding.searching import search_by
+from retrieval.failures import embedding_errors
 from retrieval.search.corpus import OpenCorpus
-from retrieval.search.oracles.base import NO_TIME, Oracle, Question, ask_each, to_result
+from retrieval.search.oracles.base import COSINE, NO_TIME, Oracle, Question, ask_each, to_result
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import OracleAnswer, OracleResult
 from schemas.records import Match, SearchPlan, Vector
@@ -31,48 +32,48 @@ class SemanticOracle(Oracle):
     """
 
     name = "semantic"
-    measure = "cosine"
+    measure = COSINE
 
-    def __init__(self, embeddings: QueryEmbeddings, embedding_connection: str = "default") -> None:
+    def __init__(
+        self,
+        embeddings: QueryEmbeddings,
+        embedding_connection: str = "default",
+        about_to_embed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._embeddings = embeddings
         self._embedding_connection = embedding_connection
+        self._about_to_embed = about_to_embed
 
     def is_available(self, corpus: OpenCorpus) -> bool:
         return corpus.can(SupportsSearch)
 
-    def query(self, question: Question, limit: int) -> OracleAnswer:
-        asked = question.embeddings or self.asked(question.text)
-        unread: dict[str, str] = {}
-        answer = self._nearest(asked, question, limit, unread)
-        return replace(answer, left_out={**answer.left_out, **unread}) if unread else answer
-
     def asked(self, text: str, within_seconds: float | None = None) -> AskedEmbeddings:
         """Return the embeddings of a text, which are made when they are wanted."""
-        make = partial(self._embeddings.embed, text=text, within_seconds=within_seconds)
+
+        def make(connection: str) -> QueryEmbedding:
+            self._about_to_embed()
+            return self._embeddings.embed(connection, text, within_seconds=within_seconds)
+
         return AskedEmbeddings(make, self._embedding_connection, self._embeddings.threads)
 
-    def nearest(self, asked: AskedEmbeddings, question: Question, limit: int) -> OracleAnswer:
-        """Answer as `query` does, also where the model cannot read the text.
+    def query(self, question: Question, limit: int) -> OracleAnswer:
+        """Return the nearest passages. A collection whose model cannot read the text is left out.
 
         Cosines of two models cannot be compared: where collections of several are asked, the results of each model are
-        brought to the scale of the first, from its least to its greatest.
+        brought to the scale of the first, from its least to its greatest. Raises EmbeddingFailureError when the
+        question cannot be embedded for any collection, and what the store raises.
         """
-        return self._nearest(asked, question, limit)
-
-    def _nearest(
-        self, asked: AskedEmbeddings, question: Question, limit: int, unread: dict[str, str] | None = None
-    ) -> OracleAnswer:
-        """Answer as `nearest` does. With `unread`, a collection whose model cannot read the text is not asked, and the
-        reason is put there."""
+        asked = question.embeddings or self.asked(question.text)
+        unread: dict[str, str] = {}
         search = question.corpus.able(SupportsSearch)
 
         plans: dict[str, SearchPlan] = {}
         models: dict[str, str] = {}
 
         def found_in(collection: CollectionInfo) -> list[OracleResult]:
-            with deadlines.within(question.until - time.monotonic()):
+            with deadlines.within(question.until - time.monotonic()), embedding_errors():
                 embedded = asked.of(collection)
-            if unread is not None and not embedded.is_readable:
+            if not embedded.is_readable:
                 unread[collection.name] = (
                     f"The model '{embedded.model}' cannot read the question: most of it is unknown to it"
                 )
@@ -98,7 +99,8 @@ class SemanticOracle(Oracle):
         question = replace(question, collections=self._usual_first(question.collections))
         in_turn = asked.as_embedded(question.collections, question.until)
         comparable = partial(on_one_scale, models=models)
-        return replace(ask_each(question, limit, found_in, comparable, in_turn=in_turn, late=late), plans=plans)
+        answer = ask_each(question, limit, found_in, comparable, in_turn=in_turn, late=late)
+        return replace(answer, left_out={**answer.left_out, **unread}, plans=plans)
 
     def _usual_first(self, collections: Sequence[CollectionInfo]) -> tuple[CollectionInfo, ...]:
         """Return the collections, those of the usual connection first: its scale is that of all results."""

@@ -4,11 +4,12 @@ one caller may not do opens it for nobody."""
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from types import SimpleNamespace
 
 import pytest
 
 from retrieval.context.breaker import CLOSED, HALF_OPEN, OPEN, SEEN_SECONDS, WAIT_SECONDS, CircuitBreaker, Pass
-from retrieval.context.fallback import EMPTY, TEXT, FallbackChain, Found
+from retrieval.context.fallback import EMPTY, TEXT, FallbackChain
 from schemas.errors import (
     CollectionForbiddenError,
     CollectionNotFoundError,
@@ -245,7 +246,7 @@ def test_a_fault_of_the_caller_is_none_of_the_levels_and_failures_of_both_count(
 
 def test_a_probe_that_ends_like_that_or_asked_for_a_missing_collection_is_left_to_others():
     breaker = Breaker(is_probe=True)
-    assert searched(breaker, USED_UP, AWAY).found == Found([], 0)
+    assert searched(breaker, USED_UP, AWAY).answer is None
     assert (breaker.failures, breaker.successes, breaker.given_back) == (0, 0, 1)
     missing = CollectionNotFoundError("gone")
     for by_vector, by_text in ((missing, AWAY), (AWAY, missing)):
@@ -257,10 +258,9 @@ def test_a_probe_that_ends_like_that_or_asked_for_a_missing_collection_is_left_t
 
 def test_without_tokens_the_words_answer_and_nothing_counts():
     breaker = Breaker()
-    chain = FallbackChain(
-        raising(USED_UP), lambda _: Found([], 7), lambda: 0, breaker, vector_seconds=60, text_seconds=60
-    )
+    found = SimpleNamespace(receipt=SimpleNamespace(indexed=7))
+    chain = FallbackChain(raising(USED_UP), lambda _: found, lambda: 0, breaker, vector_seconds=60, text_seconds=60)
     outcome = chain.search("question")
     chain.close()
-    assert (outcome.level, outcome.found.total_indexed) == (TEXT, 7)
+    assert (outcome.level, outcome.total_indexed) == (TEXT, 7)
     assert (breaker.failures, breaker.successes) == (0, 0)

@@ -12,13 +12,11 @@ from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.jobs.uploads import Uploads
 from retrieval.reading import DocumentReader
-from retrieval.search.oracles.semantic import SemanticOracle
 from retrieval.text_collections import TextCollections
 from schemas.access.callers import ANYBODY
 from schemas.access.owners import Asker
 from schemas.contracts.jobs import Wanted
 from schemas.settings import RetrievalSettings
-from tests.support.live import PATIENCE_SECONDS
 
 
 class Record:
@@ -39,9 +37,7 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
     made.spool = Spool(tmp_path)
     made.now = 1_790_000_000.0
     made.jobs = StoredJobs(app.extensions["rag.service"].catalog, made.spool.home, clock=lambda: made.now)
-    made.texts = TextCollections(
-        connections, choice_of(collection), SemanticOracle(embeddings), limit_seconds=PATIENCE_SECONDS
-    )
+    made.texts = TextCollections(connections, choice_of(collection))
     made.originals = Originals(tmp_path / "originals", keeps=True)
     made.documents = StoredDocuments(made.texts, made.originals)
     made.batches = []

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.calibration import calibration_of
-from retrieval.search.fusion import SCORED, fuse
+from retrieval.search.fusion import SCORED, Fusion
+from retrieval.search.judging import with_relevance
 from retrieval.search.relevance import (
     CANDIDATES,
     COMMON_WORD,
@@ -18,7 +19,6 @@ from retrieval.search.relevance import (
     AllWords,
     WordsFound,
     share_of_words,
-    with_relevance,
 )
 from retrieval.search.smoothing import K1, NEIGHBOURS, SHARE, B, WordSimilarity, cosines, smoothed
 from schemas.contracts.search import OracleResult
@@ -31,6 +31,10 @@ def result(doc_id, *, score=0.5, collection="docs", chunk=""):
 
 def ranking(*doc_ids):
     return [result(doc_id) for doc_id in doc_ids]
+
+
+def fuse(rankings, **how):
+    return Fusion(rankings, **how).results()
 
 
 def ids(fused):
@@ -253,20 +257,30 @@ def test_words_that_every_text_has_do_not_count_and_what_is_kept_is_bounded():
 class Asked:
     """A question that was embedded by a calibrated model, which embeds nothing."""
 
-    def __init__(self, is_readable=True):
+    model = "m"
+
+    def __init__(self):
         self.connection = self
-        self.is_readable = is_readable
 
     def relevance(self, cosine, words_found=1.0):
         return calibration_of("all-MiniLM-L6-v2").relevance(cosine, words_found)
 
 
-def asked(**how):
-    return {"c": Asked(**how)}
+class NoVectors:
+    """The vectors of passages that have none."""
+
+    def of(self, passages):
+        return [None] * len(passages)
 
 
 def found(text, cosine, **metadata):
     return OracleResult("doc", "c", text, text, 0.5, metadata, cosine=cosine)
+
+
+def relevances(results, question, collection="c"):
+    passages = fuse({"semantic": results}, unit=lambda each: each.chunk_id)
+    judged = with_relevance(passages, NoVectors(), {collection: Asked()}, WordsFound.of(question, results))
+    return [each.relevance for each in judged]
 
 
 TEXTS = ["Backups run every night.", "The service listens on a port.", "Restore a backup on another machine."]
@@ -345,25 +359,21 @@ def test_all_words_of_a_question_are_there(question, has_all):
 
 
 def test_relevance_goes_by_the_nearest_texts_with_their_headings():
-    [one] = with_relevance([found("It runs every night.", 0.3, title="Backups")], "backups", asked())
-    [other] = with_relevance([found("It runs every night.", 0.3)], "backups", asked())
-    assert one.relevance > other.relevance
-    far = [found("nothing", 0.2) for _ in range(CANDIDATES)]
-    near, beyond = found("zebra", 0.3), found("zebra", 0.1)
-    with_it = with_relevance([near, *far], "zebra", asked())[0].relevance
-    without = with_relevance([found("nothing", 0.3), *far[1:], beyond], "zebra", asked())[0].relevance
-    assert with_it > without
+    [one] = relevances([found("It runs every night.", 0.3, title="Backups")], "backups")
+    [other] = relevances([found("It runs every night.", 0.3)], "backups")
+    assert one > other
+    far = [found(f"nothing {n}", 0.2) for n in range(CANDIDATES)]
+    with_it = relevances([found("zebra", 0.3), *far], "zebra")[0]
+    assert with_it > relevances([found("nothing", 0.3), *far[1:], found("zebra", 0.1)], "zebra")[0]
     results = [found(text, cosine) for text, cosine in zip(TEXTS, (0.5, 0.3, 0.1), strict=True)]
-    relevances = [each.relevance for each in with_relevance(results, "When do backups run?", asked())]
-    assert relevances == sorted(relevances, reverse=True)
-    assert relevances[0] > 0.9 > 0.5 > relevances[2]
+    judged = relevances(results, "When do backups run?")
+    assert judged == sorted(judged, reverse=True)
+    assert judged[0] > 0.9 > 0.5 > judged[2]
 
 
-def test_what_cannot_be_compared_is_not_relevant():
-    assert [each.relevance for each in with_relevance([found("🎉", 1.0)], "🎉", asked(is_readable=False))] == [0.0]
-    [one, other] = with_relevance([found("a", None), found("b", 0.9)], "b", asked())
-    assert one.relevance is None
-    assert other.relevance > 0.9
-    assert with_relevance([], "b", asked()) == []
-    [one] = with_relevance([found("b", 0.9)], "b", {"other": Asked()})
-    assert one.relevance is None
+def test_what_cannot_be_compared_has_no_relevance():
+    one, other = relevances([found("a", None), found("b", 0.9)], "b")
+    assert one is None
+    assert other > 0.9
+    assert relevances([], "b") == []
+    assert relevances([found("b", 0.9)], "b", "other") == [None]

@@ -24,7 +24,6 @@ from schemas.contracts.collect import CollectRequest, SelectedCollection
 from schemas.contracts.search import OracleResult, SearchRequest
 from schemas.errors import UnavailableError
 from schemas.records import DocumentBatch
-from schemas.where import EVERYTHING
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.retrieval.search.conftest import BOOKS, ids
 from tests.support.live import PATIENCE_SECONDS
@@ -125,11 +124,11 @@ def test_the_strengths_of_two_models_are_brought_to_the_scale_of_the_first():
     assert only.strength == 0.9
 
 
-def test_documents_are_embedded_and_found_by_the_model_of_their_collection(connections, choice_of, embeddings, shelves):
-    texts = TextCollections(connections, choice_of(), SemanticOracle(embeddings), limit_seconds=PATIENCE_SECONDS)
+def test_documents_are_embedded_and_found_by_the_model_of_their_collection(connections, choice_of, make, shelves):
+    texts = TextCollections(connections, choice_of())
     assert texts.embedding("models-narrow").model == "letters-a-m"
     assert texts.embedding(BOOKS).model == texts.embedding("there-is-none").model == "letters-1"
-    answer = texts.nearest("deer", texts.searched([BOOKS, "models-narrow"]), EVERYTHING, 20)
+    answer = _search(make(), "deer", BOOKS, "models-narrow", limit=20, min_relevance=0.01)
     assert {each.collection for each in answer.results} == {BOOKS, "models-narrow"}
     assert all(each.relevance is not None for each in answer.results)
 
@@ -295,12 +294,6 @@ def test_a_question_of_another_model_by_now_is_refused_where_nothing_else_is_ask
     with pytest.raises(EmbeddingMismatchError) as raised:
         _search(make(), f"a lonely beaver in {switched}", switched)
     assert (raised.value.message, raised.value.code) == (TOLD.format(switched), "embedding_mismatch")
-
-
-def test_texts_of_another_model_by_now_are_not_found(connections, choice_of, embeddings, switched):
-    texts = TextCollections(connections, choice_of(), SemanticOracle(embeddings), limit_seconds=PATIENCE_SECONDS)
-    with pytest.raises(EmbeddingMismatchError):
-        texts.nearest(f"a text on beavers in {switched}", texts.searched([switched]), EVERYTHING, 5)
 
 
 def test_what_words_find_has_no_relevance_by_another_model(make, switched):

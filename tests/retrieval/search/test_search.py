@@ -10,7 +10,7 @@ import pytest
 from providers.outbound import deadlines
 from registry.connection_threads import ConnectionThreads
 from registry.embedding.queries import AskedEmbeddings
-from retrieval.search.engine import PARALLEL, SearchFailedError, UnknownOracleError
+from retrieval.search.asking import PARALLEL, SearchFailedError, UnknownOracleError
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.semantic import SemanticOracle
 from schemas.contracts.search import InvalidQueryError, SearchRequest
@@ -219,9 +219,10 @@ def test_a_filter_holds_for_every_oracle_a_document_is_one_result_and_every_cand
     found = make().search(SearchRequest("zebra zorro", where=parse_where({"half": 1}))).results
     assert found
     assert all(each.metadata["half"] == 1 for each in found)
-    answer = make().search(SearchRequest("dog", limit=3))
-    assert ids(answer).count("dog") == 1
-    assert answer.results[0].chunk_id in {"dog-0", "dog-1", "dog-2"}
+    for most in (1, 2, 3):
+        answer = make().search(SearchRequest("dog", max_per_document=most))
+        assert ids(answer).count("dog") == most
+        assert answer.results[0].chunk_id in {"dog-0", "dog-1", "dog-2"}
     answer = make().search(SearchRequest(QUERY, limit=2, explain=True, oracles=("semantic", "lexical")))
     assert [each.rank for each in answer.explanations] == list(range(3, 3 + len(answer.explanations)))
     cut = answer.explanations[0]
@@ -333,9 +334,9 @@ def test_each_hit_says_how_relevant_it_is_and_a_question_is_embedded_once_for_al
 
 def test_hits_below_the_least_relevance_are_left_out_and_explained_but_what_has_all_words_by_default(make):
     engine = make(fusion="smoothed")
-    everything = engine.search(SearchRequest(QUERY, min_relevance=0.0))
+    everything = engine.search(SearchRequest(QUERY, min_relevance=0.0, max_per_document=1))
     least = sorted(each.relevance for each in everything.results)[len(everything.results) // 2]
-    answer = engine.search(SearchRequest(QUERY, min_relevance=least, explain=True))
+    answer = engine.search(SearchRequest(QUERY, min_relevance=least, explain=True, max_per_document=1))
     assert ids(answer) == [each.doc_id for each in everything.results if each.relevance >= least]
     receipt = answer.receipt
     assert receipt.min_relevance == least

@@ -19,7 +19,6 @@ from retrieval.search.gathering import gather_around
 from retrieval.search.oracles.base import Question
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.persona import PersonaOracle
-from retrieval.search.oracles.semantic import SemanticOracle
 from retrieval.sessions.notes import Notes
 from retrieval.sessions.project_context import ContextWriter
 from retrieval.sessions.sessions import Sessions
@@ -35,7 +34,6 @@ from schemas.contracts.sessions import (
 from schemas.errors import CollectionNotFoundError, DocumentNotFoundError, InvalidInputError, NotFoundError
 from schemas.settings import RetrievalSettings
 from tests.retrieval.letter_embedding import LetterEmbedding
-from tests.support.live import PATIENCE_SECONDS
 from wrapper.catalog.held_documents import HeldDocuments
 from wrapper.querying.planner import Planner
 from wrapper.store import Store
@@ -61,7 +59,7 @@ def sessions(app, clock):
 
 @pytest.fixture
 def notes(connections, choice_of, embeddings, sessions, collection, clock, client):
-    texts = TextCollections(connections, choice_of(), SemanticOracle(embeddings), limit_seconds=PATIENCE_SECONDS)
+    texts = TextCollections(connections, choice_of())
     yield Notes(texts, sessions, collection, clock)
     client.delete(f"/collections/{collection}")
 
@@ -298,7 +296,7 @@ def writer(app, connections, choice_of, embeddings, open_engine, shelve):
     )
     choice = choice_of("context-documents", "context-rules", notes="context-notes")
     search = open_engine((LexicalOracle(),), choice, fetch_min=50, fusion="smoothed")
-    texts = TextCollections(connections, choice, SemanticOracle(embeddings), limit_seconds=PATIENCE_SECONDS)
+    texts = TextCollections(connections, choice)
     notes = Notes(texts, Sessions(app.extensions["rag.service"].catalog), "context-notes")
     return ContextWriter(search, choice, notes, settings)
 

@@ -118,7 +118,7 @@ class TestChat:
             assert (gone.status_code, gone.json["error"]) == (404, "Not found")
 
     @pytest.mark.slow
-    def test_with_the_embeddings_down_what_embeds_is_a_503_and_the_rest_is_answered(self, talk, models):
+    def test_with_the_embeddings_down_what_embeds_is_a_503_and_the_rest_is_answered_by_words(self, talk, models):
         """The failures, §5."""
         talk("/api/rag/ingest", source="down", path="/a", title="A", text=BACKUPS)
         asked = len([each for each in models.requests if each.path == "/v1/chat/completions"])
@@ -127,19 +127,17 @@ class TestChat:
             for path, body in (
                 ("/api/rag/ingest", {"source": "down", "path": "/a", "title": "A", "text": HOLIDAY}),
                 ("/api/rag/search", {"query": f"never asked {uuid.uuid4()}"}),
-                (
-                    "/api/chat",
-                    {"message": f"never embedded {uuid.uuid4()}", "useRag": True, "conversationId": "no-rag"},
-                ),
             ):
                 answer = talk(path, status=503, **body)
                 assert (answer["error"], answer["code"]) == ("Service Unavailable", "embedding_unavailable")
                 assert answer["message"] == answer["details"]["message"]
             assert talk(message="Hello?")["data"]["message"] == "So it is."
+            by_words = talk(message=f"encrypted {uuid.uuid4()}", useRag=True, ragFilters={"source": "down"})
+            assert [each["text"] for each in by_words["ragSources"]] == [BACKUPS]
+            assert "semantic oracle did not answer" in by_words["warnings"][0]
         finally:
             models.routes["/v1/embeddings"] = embeddings
-        assert len([each for each in models.requests if each.path == "/v1/chat/completions"]) == asked + 1
-        assert talk.client.get("/api/chat/no-rag").status_code == 404
+        assert len([each for each in models.requests if each.path == "/v1/chat/completions"]) == asked + 2
         found = talk("/api/rag/search", query="anything", filters={"source": "down"})["results"]
         assert [each["text"] for each in found] == [BACKUPS]
 

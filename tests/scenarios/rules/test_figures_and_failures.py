@@ -91,7 +91,7 @@ def test_a_store_that_fails_at_the_second_document_keeps_the_first(app, client, 
 
 
 def test_an_answer_is_kept_for_its_time(app, client, collection, monkeypatch):
-    cache = app.extensions["rag.layers"].pipeline._cache
+    cache = app.extensions["rag.layers"].search._cache
     now = [cache._clock()]
     monkeypatch.setattr(cache, "_clock", lambda: now[0])
     post(client, "/api/rag/documents:batch", documents=[rule("a.md", WEAPONS)], collection=collection)

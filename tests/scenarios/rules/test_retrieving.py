@@ -83,7 +83,7 @@ def test_max_chunks_is_obeyed_and_bounded_and_settings_fill_in_what_a_question_l
     layers = app.extensions["rag.layers"]
     settings = RetrievalSettings(retrieve_max_chunks=2, retrieve_min_relevance=0.0)
     asked = RetrieveRequest("How do I cook pasta?", f"of:{collection}", collections=(collection,))
-    pipeline = RAGPipeline(layers.pipeline._texts, layers.pipeline._cache, settings)
+    pipeline = RAGPipeline(layers.pipeline._texts, layers.search, settings)
     with acting_as(ANYBODY):
         assert layers.pipeline.retrieve(asked).document_chunks == []
         assert len(pipeline.retrieve(asked).document_chunks) == 2

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
-from rag_wrapper_client.wire.shared import CollectionsAsked, Relevance
+from rag_wrapper_client.wire.shared import CollectionsAsked, Relevance, SearchReceipt
 
 
 class ChatAnswer(TypedDict):
@@ -16,7 +16,7 @@ class ChatAnswer(TypedDict):
     ragSources: list[ChatSource]
     citations: NotRequired[list[Citation]]
     relevance: NotRequired[float | None]
-    receipt: NotRequired[CollectionsReceipt]
+    receipt: NotRequired[SearchReceipt]
     warnings: NotRequired[list[str]]
 
 

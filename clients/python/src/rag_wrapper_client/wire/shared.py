@@ -51,6 +51,48 @@ class Rebuild(TypedDict):
     of: int
 
 
+class SearchReceipt(TypedDict):
+    strategy: NotRequired[str]
+    query_text: NotRequired[str]
+    fusion: Literal["smoothed", "scores", "rrf"]
+    compared_by: NotRequired[Literal["vectors and words", "words"]]
+    min_relevance: NotRequired[float]
+    below_min_relevance: NotRequired[int]
+    rerank: NotRequired[SearchReceiptRerank]
+    oracles: dict[str, SearchReceiptOracle]
+    rrf_k: int
+    fetch_multiplier: int
+    fetched: int
+    weights: dict[str, float]
+    collections: CollectionsAsked
+    collections_not_named: NotRequired[int]
+
+
+class SearchReceiptOracle(TypedDict):
+    status: Literal["ok", "failed", "unavailable"]
+    count: int
+    latency_ms: float
+    error: NotRequired[str]
+    left_out: NotRequired[dict[str, str]]
+    plans: NotRequired[dict[str, SearchReceiptOraclePlan]]
+
+
+class SearchReceiptOraclePlan(TypedDict):
+    plan: QueryPlan
+    compared: NotRequired[int]
+    recall_at_10: NotRequired[float]
+
+
+class SearchReceiptRerank(TypedDict):
+    """Only with `rerank`, what came of it; after a failure the results are in the order without it."""
+
+    connection: str
+    status: Literal["ok", "failed"]
+    count: int
+    latency_ms: float
+    error: NotRequired[str]
+
+
 class SetAside(TypedDict):
     id: str
     reason: str

@@ -4,11 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from retrieval.result_cache import KeptAnswer, ResultCache
+from retrieval.search.answer_cache import AnswerCache
 from schemas.access.callers import ANYBODY, SERVICE, Caller, Kind, Scope, acting_as
+from schemas.connections import CollectionInfo
+from schemas.contracts.search import FusedResult, Provenance
+from schemas.records import Document
 from schemas.where import parse_where
 
-ASKED = ["When does the door open?", [["id-of-a-collection", 7]], "a-model"]
+ASKED = ["When does the door open?", "a-model"]
+DOCS = [CollectionInfo("docs", 1, {}, "cosine", 2, id="id-of-a-collection", revision=7)]
 ADA = Caller("aaaaaaaa", "ada", Kind.KEY, frozenset({Scope.READ}), "key:aaaaaaaa", collections=("docs*",))
 OTHERS = {
     "another owner": replace(ADA, owner="key:bbbbbbbb"),
@@ -19,13 +23,41 @@ OTHERS = {
 }
 
 
+class Shelf:
+    """A corpus whose collections hold whatever is asked for."""
+
+    def able(self, ability):
+        return self
+
+    def documents_by_id(self, name, ids):
+        return [Document(each, "text", "{}", 1) for each in ids]
+
+
+class Cache:
+    """A worker's cache, asked about one collection."""
+
+    def __init__(self, catalog):
+        self._cache = AnswerCache(catalog, ttl_seconds=300.0)
+        self.clear = self._cache.clear
+
+    def find(self, asked):
+        found, began_at = self._cache.find(asked, Shelf(), DOCS)
+        return found and found.results, began_at
+
+    def keep(self, asked, results, *, since):
+        return self._cache.keep(asked, Shelf(), DOCS, results, since=since).results
+
+
 @pytest.fixture
 def caches(catalogs):
-    return [ResultCache(catalogs(), ttl_seconds=300.0) for _ in range(2)]
+    return [Cache(catalogs()) for _ in range(2)]
 
 
 def answer(word):
-    return KeptAnswer((("docs", f"chunk-{word}", 0.5, None),), {"context_id": word})
+    chunk = f"chunk-{word}"
+    return [
+        FusedResult(chunk, "docs", chunk, "text", 0.5, 0.1, ("semantic",), {"semantic": Provenance(1, 0.5)}, {}, 0.7)
+    ]
 
 
 def test_an_answer_is_found_by_the_same_caller_at_each_worker_and_by_all_administrators(caches):

@@ -1,0 +1,74 @@
+"""The passages that an answer of the chat model rests on, found by the search that everybody has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from registry.topics.query_text import Strategy, choose_query_text
+from registry.topics.topic import TopicByRule
+from retrieval.documents.stored_documents import to_where
+from retrieval.documents.text_document_store import similar_chunk
+from retrieval.search.by_meaning import BY_MEANING, search_by_meaning
+from retrieval.search.engine import SearchEngine
+from schemas.access.owners import Asker
+from schemas.contracts.chat import ChatRequest, ChatSearch, Message
+from schemas.contracts.search import SearchRequest, searchable
+from schemas.contracts.text_documents import SimilarChunk
+from schemas.where import all_of
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """What was found for a question: the passages that are relevant enough, best first, and the greatest relevance of
+    them. A passage whose relevance cannot be told is relevant enough."""
+
+    chunks: Sequence[SimilarChunk] = ()
+    relevance: float | None = None
+    search: ChatSearch | None = None
+
+
+class ChatPassages:
+    """Finds passages for chat requests; safe for use by several threads.
+
+    They are those of `engine`, or those nearest `by_meaning` alone. With `only_relevant`, requests that do not say how
+    relevant they must be get what the search thinks relevant, and else the best that there is.
+    """
+
+    def __init__(self, engine: SearchEngine, *, only_relevant: bool, by_meaning: bool = False) -> None:
+        self._engine = engine
+        self._only_relevant = only_relevant
+        self._by_meaning = by_meaning
+
+    def find(self, request: ChatRequest, messages: Sequence[Message], asker: Asker) -> Passages:
+        """Return the passages for the last of the messages. Raises what `SearchEngine.search` raises."""
+        strategy, text = searched_text([each.content for each in messages if each.role == "user"])
+        wanted = SearchRequest(
+            searchable(text),
+            limit=request.rag_top_k,
+            collections=request.collections,
+            where=all_of(to_where(request.rag_filters), request.where),
+            min_relevance=0.0 if request.min_relevance is None and not self._only_relevant else request.min_relevance,
+            rerank=request.rerank,
+            max_per_document=request.max_per_document,
+            asker=asker,
+        )
+        if self._by_meaning:
+            wanted = replace(wanted, oracles=BY_MEANING, max_per_document=None, joins=False)
+            answer = search_by_meaning(self._engine, wanted)
+        else:
+            answer = self._engine.search(wanted)
+        chunks = [similar_chunk(each) for each in answer.results]
+        known = [each.relevance for each in chunks if each.relevance is not None]
+        return Passages(chunks, max(known, default=None), ChatSearch(strategy.value, text, answer.receipt))
+
+
+def searched_text(messages: Sequence[str]) -> tuple[Strategy, str]:
+    """Return how the text was chosen to search with for the last of a user's messages, and the text: a message that
+    begins the conversation, or a new subject, as it is, and a follow-up as the topic that the messages have accumulated.
+    """
+    keeper, message = TopicByRule(), messages[-1]
+    before = topic = ""
+    for each in messages:
+        before, topic = topic, keeper.next_topic(topic, each)
+    return choose_query_text(message, topic, "" if topic == keeper.next_topic("", message) else before)

@@ -1,0 +1,180 @@
+"""Asks the oracles of a search, all at the same time, each in threads of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTimeError
+
+import structlog
+
+from providers.outbound import deadlines
+from registry.embedding.queries import EmbeddingMismatchError
+from retrieval.search.choosing import Chosen
+from retrieval.search.corpus import OpenCorpus
+from retrieval.search.oracles.base import Oracle
+from retrieval.search.plan import Outcome, Plan
+from schemas.contracts.search import MAX_WEIGHT, OracleAnswer, SearchRequest
+from schemas.errors import InvalidInputError, RagError, TooManyRequestsError, TooSlowError, UnavailableError
+from schemas.names import matches_pattern
+from schemas.observing import spans
+from schemas.storage import read_limits
+
+log = structlog.get_logger(__name__)
+
+PARALLEL = 48
+"""The number of questions that one oracle of one worker answers at a time, over all requests: as many as the lanes let
+in by default, so that those who wait for a service that hangs leave threads to the others."""
+
+
+class UnknownOracleError(InvalidInputError):
+    code = "unknown_oracle"
+
+    def __init__(self, name: str, field: str, known: Sequence[str]) -> None:
+        sentence = f"There is no oracle '{name}'; there are {', '.join(known)}"
+        super().__init__(sentence, field=field, allowed=list(known))
+
+
+class SearchFailedError(UnavailableError):
+    """No oracle that was asked could answer. `details.oracles` holds the reason of each, `failures` the errors."""
+
+    code = "search_failed"
+    failures: Mapping[str, RagError]
+
+
+class Oracles:
+    """The oracles of a service, usable by several threads. `weights` are those of requests that give none, where they
+    are not 1; `clock` returns seconds."""
+
+    def __init__(self, oracles: Sequence[Oracle], weights: Mapping[str, float], clock: Callable[[], float]) -> None:
+        self._oracles = {oracle.name: oracle for oracle in oracles}
+        self._weights = weights
+        self._clock = clock
+        # Each has threads of its own: an oracle that hangs keeps nobody from asking the others.
+        self._pools = {name: ThreadPoolExecutor(PARALLEL, thread_name_prefix=name) for name in self._oracles}
+
+    def close(self) -> None:
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def measures(self) -> dict[str, str]:
+        """What each oracle measures, by its name."""
+        return {name: oracle.measure for name, oracle in self._oracles.items()}
+
+    def own_collections(self, name: str) -> tuple[str, ...]:
+        """Return the collections that an oracle asks whatever a question names."""
+        return self._oracles[name].own_collections
+
+    def available(self, corpus: OpenCorpus) -> list[str]:
+        """Return the names of the oracles that have anything to answer from now."""
+        return [name for name, oracle in self._oracles.items() if oracle.is_available(corpus)]
+
+    def weights_of(self, request: SearchRequest) -> dict[str, float]:
+        """Return the weight of each oracle that is to be asked. Raises InvalidInputError when the request names an
+        unknown oracle or gives an invalid weight."""
+        known = list(self._oracles)
+        for field, names in (("oracles", request.oracles or ()), ("weights", request.weights)):
+            for name in names:
+                if name not in self._oracles:
+                    raise UnknownOracleError(name, field, known)
+        if request.oracles == ():
+            raise InvalidInputError(
+                "oracles must name at least one", field="oracles", code="invalid_field", allowed=known
+            )
+        for name, weight in request.weights.items():
+            if not 0 <= weight <= MAX_WEIGHT:
+                sentence = f"weights.{name} must be a number from 0 to {MAX_WEIGHT:,.0f}"
+                raise InvalidInputError(sentence, field=f"weights.{name}", code="invalid_field")
+        weights = {
+            name: float(request.weights.get(name, self._weights.get(name, 1.0))) for name in self._chosen(request)
+        }
+        if not any(weights.values()):
+            raise InvalidInputError("weights must not all be 0", field="weights", code="invalid_field")
+        return weights
+
+    def _chosen(self, request: SearchRequest) -> list[str]:
+        if request.oracles is not None:
+            return list(dict.fromkeys(request.oracles))
+        named = request.collections
+        return [
+            name
+            for name, oracle in self._oracles.items()
+            if named is None or not oracle.own_collections or _names_one_of(named, oracle.own_collections)
+        ]
+
+    def ask(self, plan: Plan) -> dict[str, Outcome]:
+        """Return the outcome of asking each oracle of a plan; those that take longer than it allows have failed."""
+        ask = read_limits.awaited(self._ask_one)
+        asked = {name: self._pools[name].submit(ask, self._oracles[name], plan) for name in plan.asked}
+        return {name: self._outcome(answer, plan) for name, answer in asked.items()}
+
+    def asked_by_none(self, chosen: Chosen, outcomes: Mapping[str, Outcome]) -> dict[str, str]:
+        """Return the collections that no oracle could ask, each with a reason."""
+        answers = [
+            outcome.answer
+            for name, outcome in outcomes.items()
+            if outcome.answer is not None and not self._oracles[name].own_collections
+        ]
+        if not answers:
+            return {each.name: "no oracle that searches it was asked" for each in chosen.asked}
+        found = {}
+        for collection in chosen.asked:
+            reasons = [_reason(answer, collection.name) for answer in answers]
+            if all(reasons):
+                found[collection.name] = str(reasons[0])
+        return found
+
+    def _ask_one(self, oracle: Oracle, plan: Plan) -> Outcome:
+        began = self._clock()
+        answer: OracleAnswer | RagError | None = None
+        try:
+            # Set in this thread, so that the oracle's requests to other services end when nobody waits for them.
+            left_seconds = max(0.0, plan.until - began)
+            with (
+                deadlines.within(left_seconds),
+                read_limits.within(left_seconds),
+                spans.span("oracle", oracle=oracle.name),
+            ):
+                if oracle.is_available(plan.question.corpus):
+                    answer = oracle.query(plan.question, plan.fetched)
+        except RagError as error:
+            answer = error
+        except Exception:
+            log.exception("an oracle failed", oracle=oracle.name)
+            answer = UnavailableError("The oracle failed for a reason that is in the log")
+        return Outcome(answer, round((self._clock() - began) * 1e3, 2))
+
+    def _outcome(self, answer: Future[Outcome], plan: Plan) -> Outcome:
+        try:
+            return answer.result(max(0.0, plan.until - self._clock()))
+        except NotInTimeError:
+            answer.cancel()
+            sentence = f"No answer within {plan.limit_seconds:g} s"
+            return Outcome(UnavailableError(sentence), round(plan.limit_seconds * 1e3, 2))
+
+
+def failure_of(failed: Mapping[str, RagError]) -> RagError:
+    """Return the error of a search that no oracle could answer, each for a reason of its own."""
+    refusals = [each for each in failed.values() if isinstance(each, TooManyRequestsError)]
+    if len(refusals) == len(failed):
+        return max(refusals, key=lambda refusal: refusal.retry_after_seconds)
+    for kind in (InvalidInputError, TooSlowError, EmbeddingMismatchError):
+        if all(isinstance(each, kind) for each in failed.values()):
+            return next(iter(failed.values()))
+    reasons = {name: each.message for name, each in failed.items()}
+    said = "; ".join(f"{name}: {sentence}" for name, sentence in reasons.items())
+    error = SearchFailedError(f"No oracle could answer: {said}", oracles=reasons)
+    error.failures = failed
+    passing = [each.retry_after_seconds for each in failed.values() if each.retry_after_seconds is not None]
+    error.retry_after_seconds = max(passing, default=None)
+    return error
+
+
+def _reason(answer: OracleAnswer | RagError, collection: str) -> str | None:
+    """Return why the oracle with this answer did not ask the collection, None when it did."""
+    return answer.message if isinstance(answer, RagError) else answer.left_out.get(collection)
+
+
+def _names_one_of(named: Sequence[str], collections: Sequence[str]) -> bool:
+    return any(matches_pattern(name, pattern) for name in collections for pattern in named)
