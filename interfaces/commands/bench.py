@@ -54,6 +54,7 @@ def _weight(_ctx: click.Context, _parameter: click.Parameter, given: Sequence[st
 @click.option(
     "--weight", "weights", multiple=True, callback=_weight, metavar="NAME=W", help="Weight of an oracle when fused."
 )
+@click.option("--ask", "with_ask", is_flag=True, help="Measure also the passages that `ask` gives the chat model.")
 @click.option("--verbose", is_flag=True, help="Show what the last run missed for each query, and its rank.")
 @click.option(
     "--compare",

@@ -14,7 +14,9 @@ from retrieval.search.engine import SearchEngine
 from schemas.contracts.search import FAILED, Explanation, SearchRequest
 from schemas.ways import FUSIONS
 
-FUSED = "fused"
+FUSED, ASK = "fused", "ask"
+Ask = Callable[[Query, int, str], Sequence[str]]
+"""Finds the documents of a question, at most so many in that collection, that an answer of the chat model is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class Missed:
 
 
 class Bench:
-    """Measures queries; calls `on_query` with the run's name after each query."""
+    """Measures queries; calls `on_query` with the run's name after each query. With `ask` it measures that, too."""
 
     def __init__(
         self,
@@ -82,16 +84,19 @@ class Bench:
         plan: Plan,
         *,
         on_query: Callable[[str], None] = lambda name: None,
+        ask: Ask | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._engine = engine
         self._queries = queries
         self._plan = plan
         self._on_query = on_query
+        self._ask = ask
         self._clock = clock
 
     def runs(self, oracles: Sequence[str]) -> list[Run]:
-        """Return one run for each oracle and, when there are several, the run `fused` and one for each other fusion.
+        """Return one run for each oracle and, when there are several, the run `fused` and one for each other fusion;
+        before it, the run `ask` where that is measured.
 
         A first query, which does not count, opens whatever has to be opened. Raises what the search raises when a query
         cannot be answered at all.
@@ -103,10 +108,21 @@ class Bench:
             named |= others | {FUSED: (tuple(oracles), usual)}
         for asked, fusion in named.values():
             self._engine.search(self._request(self._queries[0], asked, fusion))
-        return [
-            Run(name, asked, fusion, tuple(self._ask(name, query, asked, fusion) for query in self._queries))
+        runs = [
+            Run(name, asked, fusion, tuple(self._asked(name, query, asked, fusion) for query in self._queries))
             for name, (asked, fusion) in named.items()
         ]
+        if self._ask is not None:
+            answered = tuple(self._asked_of_chat(self._ask, query) for query in self._queries)
+            runs.insert(len(runs) - 1, Run(ASK, tuple(oracles), usual, answered))
+        return runs
+
+    def _asked_of_chat(self, ask: Ask, query: Query) -> Asked:
+        began = self._clock()
+        ranking = tuple(dict.fromkeys(ask(query, self._plan.limit, self._plan.collection)))
+        latency_ms = (self._clock() - began) * 1e3
+        self._on_query(ASK)
+        return Asked(query, ranking, quality(ranking, query.judgements), latency_ms, ())
 
     def warm_up(self, oracles: Sequence[str]) -> None:
         """Ask each query once, unmeasured."""
@@ -120,7 +136,7 @@ class Bench:
             Missed(asked, self._explained(asked, run, wanted)) for asked in run.asked if (wanted := _missing(asked))
         ]
 
-    def _ask(self, name: str, query: Query, oracles: tuple[str, ...], fusion: str) -> Asked:
+    def _asked(self, name: str, query: Query, oracles: tuple[str, ...], fusion: str) -> Asked:
         began = self._clock()
         answer = self._engine.search(self._request(query, oracles, fusion))
         latency_ms = (self._clock() - began) * 1e3

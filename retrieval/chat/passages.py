@@ -65,8 +65,7 @@ class ChatPassages:
 
 def searched_text(messages: Sequence[str]) -> tuple[Strategy, str]:
     """Return how the text was chosen to search with for the last of a user's messages, and the text: a message that
-    begins the conversation, or a new subject, as it is, and a follow-up as the topic that the messages have accumulated.
-    """
+    begins the conversation, or a new subject, as it is, and a follow-up as the topic that the messages accumulated."""
     keeper, message = TopicByRule(), messages[-1]
     before = topic = ""
     for each in messages:

@@ -169,7 +169,7 @@ class SearchEngine:
 
     def _answer(self, plan: Plan, found: Found, began_at: int) -> SearchAnswer:
         request, corpus = plan.request, plan.chosen.corpus
-        results = hits_of(found.passing, request.limit, request.max_per_document, joins=request.joins)
+        results = hits_of(found.passing, request.limit, found.max_per_document, joins=request.joins)
         receipt = self._receipt(plan, found)
         log.info("search", oracles={name: each.status for name, each in receipt.oracles.items()}, results=len(results))
         is_whole = not found.not_asked and not any(each.left_out for each in receipt.oracles.values())

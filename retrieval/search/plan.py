@@ -63,7 +63,8 @@ class Outcome:
 @dataclass(slots=True)
 class Found:
     """What has been found for a question so far: what each oracle said, which collections none of them could ask, all
-    candidates in order, best first, those of them that are relevant enough, and how that was found out."""
+    candidates in order, best first, those of them that are relevant enough, how that was found out, and how many hits
+    of a document there may be."""
 
     outcomes: Mapping[str, Outcome]
     not_asked: Mapping[str, str]
@@ -73,6 +74,7 @@ class Found:
     compared_by: str | None = None
     min_relevance: float | None = None
     reranked: RerankReceipt | None = None
+    max_per_document: int | None = None
 
     @property
     def rankings(self) -> dict[str, Sequence[OracleResult]]:

@@ -50,14 +50,14 @@ class Ranker:
         request, question, rankings = plan.request, plan.question, found.rankings
         by_ranks = found.fusion == RRF
         documents = {key_of(each) for results in rankings.values() for each in results}
-        is_by_document = request.max_per_document is not None and len(documents) > 1
+        most = found.max_per_document = request.max_per_document if len(documents) > 1 else None
         fusion = Fusion(
             rankings,
             fusion=found.fusion,
             k=self._rrf_k,
             weights=plan.weights,
             measures=self._measures,
-            unit=key_of if is_by_document else passage_of,
+            unit=passage_of if most is None else key_of,
         )
         fused = fusion.results()
         first, rest = fused[:FIRST], fused[FIRST:]
@@ -66,11 +66,10 @@ class Ranker:
             vectors = PassageVectors(question.corpus, rankings.values(), asked)
             if found.fusion == SMOOTHED:
                 first, found.compared_by = smooth(first, vectors.of(first), question.corpus, self._words)
-            if is_by_document:
+            if most is not None:
                 # Further ones could not come before those that are asked for.
                 shown = max(request.limit, RERANKED if plan.reranker else 0)
-                most = MAX_JOINED * (request.max_per_document or 1) - 1
-                others = [other for each in first[:shown] for other in fusion.others(each)[:most]]
+                others = [other for each in first[:shown] for other in fusion.others(each)[: MAX_JOINED * most - 1]]
                 # Of equal ones the best passage of a document comes before further ones of another.
                 first = sorted([*first, *others], key=lambda each: -(each.rrf_score if by_ranks else each.score))
             if asked:

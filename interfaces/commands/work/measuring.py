@@ -17,7 +17,7 @@ from interfaces.built_in_connections import built_in_connections
 from interfaces.commands.options import documents_progress, log_to_stderr
 from interfaces.commands.scratch_service import scratch_service
 from interfaces.commands.work import bench_report
-from interfaces.compose import collection_choice, search_engine, search_oracles
+from interfaces.compose import chat_passages, collection_choice, search_engine, search_oracles
 from providers.base import ProviderContext, RagProvider
 from providers.embeddings.base import EmbeddingProvider
 from providers.outbound.addresses import ConnectPolicy
@@ -30,16 +30,19 @@ from registry.placeholders.resolving import SERVICE_KEYS, Placeholders
 from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
-from retrieval.bench.query_set import QuerySet, read_query_set
-from retrieval.bench.running import Bench, Missed, Plan, Run
+from retrieval.bench.query_set import Query, QuerySet, read_query_set
+from retrieval.bench.running import Ask, Bench, Missed, Plan, Run
+from retrieval.chat.passages import ChatPassages
 from retrieval.ingest.loading import load
 from retrieval.ingest.profiles import chunking_of
 from retrieval.reading import DocumentReader
-from retrieval.search.corpus import Corpus
 from retrieval.search.asking import UnknownOracleError
+from retrieval.search.corpus import Corpus
 from retrieval.search.engine import SearchEngine
 from retrieval.search.reranking import Reranking
+from schemas.access.owners import NOBODY_KNOWN
 from schemas.connections import Connection
+from schemas.contracts.chat import ChatRequest, Message
 from schemas.errors import InvalidInputError
 from schemas.settings import RetrievalSettings, read_registry_settings, read_retrieval_settings
 from wrapper.catalog.catalog import Catalog
@@ -59,6 +62,7 @@ def bench(
     fetch_multiplier: int | None,
     fetch_min: int | None,
     weights: Mapping[str, float],
+    with_ask: bool,
     verbose: bool,
     compare: Path | None,
     as_json: bool,
@@ -92,9 +96,9 @@ def bench(
         reranking = stack.enter_context(closing(Reranking(connections)))
         found_by = search_oracles(embeddings, settings)
         engine = stack.enter_context(closing(search_engine(found_by, choice, reranking, settings)))
-        runs, missed = _measure(
-            engine, query_set, oracles, Plan(collection, limit, settings.fusion, weights), verbose=verbose
-        )
+        plan = Plan(collection, limit, settings.fusion, weights)
+        ask = _ask(chat_passages(engine, settings)) if with_ask else None
+        runs, missed = _measure(engine, query_set, oracles, plan, ask, verbose=verbose)
     report = bench_report.report(query_set, runs, settings, limit, weights)
     compared = [] if earlier is None else bench_report.comparisons(earlier, report)
     if plot is not None:
@@ -158,8 +162,25 @@ def _load(query_set: QuerySet, collection: str, connections: Connections) -> Non
         raise InvalidInputError(f"{len(report.errors)} documents cannot be loaded; the first is {first}")
 
 
+def _ask(passages: ChatPassages) -> Ask:
+    def ask(query: Query, limit: int, collection: str) -> list[str]:
+        message = Message("user", query.text)
+        # The ranking of documents is measured, and not where it is cut.
+        request = ChatRequest(
+            (message,),
+            use_rag=True,
+            rag_top_k=limit,
+            collections=(collection,),
+            min_relevance=0.0,
+            max_per_document=1,
+        )
+        return [each.document_id for each in passages.find(request, (message,), NOBODY_KNOWN).chunks]
+
+    return ask
+
+
 def _measure(
-    engine: SearchEngine, query_set: QuerySet, chosen: tuple[str, ...], plan: Plan, *, verbose: bool
+    engine: SearchEngine, query_set: QuerySet, chosen: tuple[str, ...], plan: Plan, ask: Ask | None, *, verbose: bool
 ) -> tuple[list[Run], list[Missed]]:
     known, available = engine.names, engine.available()
     for name in (*chosen, *plan.weights):
@@ -169,11 +190,15 @@ def _measure(
         if name not in available:
             raise InvalidInputError(f"Oracle '{name}' has nothing to search here")
     names = [name for name in available if not chosen or name in chosen]
-    runs_number = len(names) + (len(names) > 1)
+    runs_number = len(names) + (len(names) > 1) + (ask is not None)
     with documents_progress() as progress:
         task = progress.add_task("", total=len(query_set.queries) * runs_number)
         measured = Bench(
-            engine, query_set.queries, plan, on_query=lambda name: progress.update(task, advance=1, description=name)
+            engine,
+            query_set.queries,
+            plan,
+            on_query=lambda name: progress.update(task, advance=1, description=name),
+            ask=ask,
         )
         runs = measured.runs(names)
         return runs, measured.missed(runs[-1]) if verbose else []
