@@ -3,17 +3,22 @@
 The contract *storage* takes the accumulated topic as given ("InstructLab and OpenShift AI integration"). Here it is
 kept and updated, by a rule that needs no other service or by a chat model. Neither is used unless a caller asks for it.
 
-The rule takes a message to be about its words, without those that only hold a sentence together. A message that stands
-on its own begins a new topic. A message that leans on what was said (it has a pronoun, begins like a continuation or is
-very short) keeps the topic's words and adds its own behind them. In scripts without spaces, what stands between the
-words that hold a sentence together is one word of the topic, and two letters are as much as a word elsewhere.
+The rule takes a message to be about its words without stop words. A message that leans on what was said (it begins like
+a continuation or a correction, points at something, or names one thing at most) adds its words to the topic, and what a
+correction says is *not* meant leaves it. Any other message begins a new topic, as does one that announces it.
+
+In scripts without spaces, what stands between the words that hold a sentence together is one word of the topic, and two
+letters are as much as a word elsewhere.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
+
+import yaml
 
 from providers.chat.base import ChatProvider
 from registry.topics.query_text import normalized
@@ -21,43 +26,48 @@ from schemas.contracts.chat import Message
 from schemas.words.splitting import MARKS, is_spaceless, script_parts, split
 from schemas.words.stop_words import SPACELESS_STOP_WORDS, stop_words_of
 
-MAX_TOPIC_WORDS = 16
-"""The topic keeps its last words: the next question is seldom about what was said long ago."""
-SHORT_MESSAGE_WORDS = 1
-WORDS_OF_A_NOUN = 2
+KEPT_WORDS = 8
+"""Of a long topic the first words, which are its subject, are kept, and as many of the last."""
+MAX_LEANING_WORDS = 1
+"""A message with more words of substance can stand alone."""
+MAX_DETAIL_WORDS, MAX_CONTINUING_WORDS = 2, 4
+"""The same of one that begins as a question after a detail does, and as a continuation does."""
+WORDS_BEFORE_A_POINTER = 3
+"""What points behind so many words points at one of them."""
 MAX_TOPIC_CHARACTERS = 300
 
+_PHRASES: dict[str, dict[str, list[str]]] = yaml.safe_load(
+    Path(__file__).with_name("phrases.yaml").read_text(encoding="utf-8")
+)
 _WORD = re.compile(rf"[\w$][\w$+#'’./{MARKS}-]*")
-LEANING = """
-it its it's itself they them their theirs this that these those he him his she her hers one ones there here both either
-neither former latter same such another else
-"""
-"""Words that stand for something said before."""
-SPACELESS_LEANING = """
-这个 那个 这里 那里 这些 那些 它们 它 这样 那样 然后 那么
-それ これ あれ その この あの そこ ここ
-그것 이것 그거 이거
-อันนี้ อันนั้น พวกนี้ พวกนั้น มัน
-"""
-"""Such words in scripts without spaces."""
-EMPTY = """
-a an the and or but so if then than as at by for from in into of off on onto out over to up with without about is are
-was were be been being am do does did doing done has have had having can could may might must shall should will would
-not no nor yes i me my mine we us our ours you your yours who whom whose which what when where why how also too very
-just only please tell show explain give get let make need want know like many much more most some any all each every
-thing things way ok okay thanks thank hello hi hey actually really still again
-"""
-"""Words that hold a sentence together and do not say what it is about."""
 
-_LEANING = frozenset(LEANING.split())
-_EMPTY = _LEANING.union(EMPTY.split())
-_SPACELESS_LEANING = tuple(SPACELESS_LEANING.split())
-_SPACELESS_EMPTY = (*_SPACELESS_LEANING, *SPACELESS_STOP_WORDS)
+
+def _listed(name: str) -> list[str]:
+    """Return the phrases of all languages, the longest first."""
+    return sorted((phrase for phrases in _PHRASES[name].values() for phrase in phrases), key=len, reverse=True)
+
+
+def _phrases(name: str) -> str:
+    """Return the expression of a phrase of the list."""
+    return rf"(?:{'|'.join(_listed(name))})(?![\w-])".replace(" ", r"\W{1,3}")
+
+
+_CLAUSE = r"(?i)(?:^|[.!?,;:–]|\s-)\s*"
+# Within a clause ("I have another question: …") a sign must follow: "is there something else that I need" goes on.
+_CHANGING = re.compile(
+    rf"{_CLAUSE}(?:{_phrases('changing')}|(?:\w+\s+){{1,4}}{_phrases('changing')}(?=\s*[:,.;–-]))\W*"
+)
+_CORRECTING = re.compile(rf"{_CLAUSE}(?:{_phrases('correcting')}\W*)+")
+_CONTINUING = re.compile(rf"(?i)^\W*(?:{_phrases('continuing')}\W*)+")
+_DETAILING = re.compile(rf"(?i)^\W*{_phrases('detailing')}")
+_NEGATED = re.compile(rf"(?i)\b{_phrases('negating')}([^,.;:!?]*)")
+_POINTING, _LIGHT = frozenset(_listed("pointing")), frozenset(_listed("light"))
+_SPACELESS_POINTING = tuple(word for word in _listed("pointing") if is_spaceless(word))
+_SPACELESS_EMPTY = (*_SPACELESS_POINTING, *SPACELESS_STOP_WORDS)
 # Endings and particles are in hiragana in Japanese, and part of the word in Korean.
 _HOLDING = re.compile(
     rf"((?:{'|'.join(sorted(_SPACELESS_EMPTY, key=len, reverse=True))})[\uac00-\ud7a3]*|[\u3041-\u309f]+)"
 )
-_CONTINUING = re.compile(r"(?i)(and|but|or|so|also|then|what about|how about|what if|why not|why|in that case)\b")
 
 
 class TopicKeeper(Protocol):
@@ -69,28 +79,42 @@ class TopicByRule:
     """Decides by the rule: the same words always give the same topic, without a call."""
 
     def next_topic(self, topic: str, message: str) -> str:
-        words, is_empty = _words(message)
-        said = [word for word in words if not is_empty(word)]
         before = normalized(topic).split()
-        if before and not leans_on_topic(message):
+        if change := _CHANGING.search(message):
+            before, message = [], message[change.end() :] or message
+        elif _CORRECTING.search(message):
+            for negated in _NEGATED.finditer(message):
+                if not (denied := set(_said(negated[1]))).isdisjoint(before):
+                    before = [word for word in before if word not in denied]
+                    message = message.replace(negated[0], " ")
+            message = _CORRECTING.sub(" ", message)
+        elif not leans_on_topic(message):
             before = []
-        together = [word for word in before if word not in said] + list(dict.fromkeys(said))
-        return " ".join(together[-MAX_TOPIC_WORDS:]) or normalized(topic) or normalized(message)
+        if goes_on := _CONTINUING.match(message):
+            message = message[goes_on.end() :]
+        together = list(dict.fromkeys([*before, *_said(message)]))
+        kept = together[:KEPT_WORDS] + together[KEPT_WORDS:][-KEPT_WORDS:]
+        return " ".join(kept) or normalized(topic) or normalized(message)
 
 
 def leans_on_topic(message: str) -> bool:
-    """Return whether a message cannot be understood without what was said before it.
-
-    A pronoun after two words of substance has its noun in the message itself.
-    """
+    """Return whether a message cannot be understood without what was said before it."""
     words, is_empty = _words(message)
     said = 0
     for word in words:
-        if (word in _LEANING or word.startswith(_SPACELESS_LEANING)) and said < WORDS_OF_A_NOUN:
+        if said < WORDS_BEFORE_A_POINTER and (word in _POINTING or word.startswith(_SPACELESS_POINTING)):
             return True
-        if not is_empty(word):
+        if not is_empty(word) and word not in _LIGHT:
             said += (len(split(word)) + 1) // 2 if is_spaceless(word) else 1
-    return said <= SHORT_MESSAGE_WORDS or _CONTINUING.match(message.strip()) is not None
+    if _CONTINUING.match(message):
+        return said <= MAX_CONTINUING_WORDS
+    return said <= (MAX_DETAIL_WORDS if _DETAILING.match(message) else MAX_LEANING_WORDS)
+
+
+def _said(message: str) -> list[str]:
+    """Return the words that say what a message is about."""
+    words, is_empty = _words(message)
+    return [word for word in words if not is_empty(word)]
 
 
 def _words(message: str) -> tuple[list[str], Callable[[str], bool]]:
@@ -103,7 +127,7 @@ def _words(message: str) -> tuple[list[str], Callable[[str], bool]]:
     is_stop_word = stop_words_of(words)
 
     def is_empty(word: str) -> bool:
-        return word in _EMPTY or word.startswith(_SPACELESS_EMPTY) or is_stop_word(word)
+        return word in _POINTING or word.startswith(_SPACELESS_EMPTY) or is_stop_word(word)
 
     return words, is_empty
 
