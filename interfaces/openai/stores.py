@@ -17,6 +17,7 @@ from interfaces.passages.shortfalls import shortfalls
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from retrieval.kept_files.kept_files import file_of
+from retrieval.search.fusion import PassageKey, passage_of
 from schemas.contracts.search import FusedResult, SearchRequest
 from schemas.contracts.vector_stores import StoreExpiredError
 from schemas.errors import CollectionNotFoundError, InvalidInputError, NotFoundError
@@ -97,7 +98,7 @@ def search(vector_store_id: str) -> Response:
     ranking, most = asked["ranking_options"], asked["max_num_results"]
     hybrid = ranking.get("hybrid_search")
     weights = {} if hybrid is None else {"semantic": hybrid["embedding_weight"], "lexical": hybrid["text_weight"]}
-    found: dict[str, FusedResult] = {}
+    found: dict[PassageKey, FusedResult] = {}
     notices = ["rewrite_query changes nothing: questions are searched as they are"] if asked["rewrite_query"] else []
     for query in asked["queries"]:
         request = SearchRequest(
@@ -112,9 +113,9 @@ def search(vector_store_id: str) -> Response:
         answer = layers().search.search(request)
         notices += shortfalls(search_receipt(answer.receipt), least=request.min_relevance)
         for each in answer.results:
-            known = found.get(each.doc_id)
+            known = found.get(passage_of(each))
             if known is None or score_of(each) > score_of(known):
-                found[each.doc_id] = each
+                found[passage_of(each)] = each
     results = list(found.values())
     if len(asked["queries"]) > 1:  # scores of several questions compare; the order of one is that of the search
         results.sort(key=score_of, reverse=True)

@@ -8,7 +8,7 @@ import pytest
 
 from providers.outbound.json_client import JsonClient
 from retrieval.chat.answering import ChatUnavailableError
-from retrieval.search.engine import _failure
+from retrieval.search.asking import failure_of
 from schemas import errors
 from schemas.contracts.rule_documents import VectorDBFullError
 from schemas.wire.openai.errors import error_headers
@@ -188,9 +188,9 @@ def test_only_what_passes_within_a_minute_is_to_be_repeated():
     soon, late = (errors.TooManyRequestsError("Enough", retry_after_seconds=each, limit="n") for each in (60, 61))
     passing = soon, errors.ReadTimeoutError(""), errors.SlowClientError(""), ChatUnavailableError(away)
     lasting = late, errors.TooSlowError(""), VectorDBFullError(""), ChatUnavailableError(missing), errors.RagError("")
-    for each in (*passing, _failure({"a": away, "b": missing})):
+    for each in (*passing, failure_of({"a": away, "b": missing})):
         assert error_headers(each, 0) == {"x-should-retry": "true"}, each
-    for each in (*lasting, _failure({"a": missing, "b": EngineAccessError("")})):
+    for each in (*lasting, failure_of({"a": missing, "b": EngineAccessError("")})):
         assert error_headers(each, 0) == {"x-should-retry": "false"}, each
 
 
