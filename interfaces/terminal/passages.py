@@ -41,8 +41,8 @@ def neighbours_of(hit: Json, groups: Iterable[Json]) -> tuple[list[Json], list[J
     for group in groups:
         ids = [each["id"] for each in group["documents"]]
         if group["collection"] == hit["collection"] and hit["chunk_id"] in ids:
-            place = ids.index(hit["chunk_id"])
-            return group["documents"][:place], group["documents"][place + 1 :]
+            shown = [ids.index(each) for each in hit.get("chunk_ids", [hit["chunk_id"]]) if each in ids]
+            return group["documents"][: min(shown)], group["documents"][max(shown) + 1 :]
     return [], []
 
 

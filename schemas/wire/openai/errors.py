@@ -20,6 +20,7 @@ def error_body(error: RagError, status: int) -> Json:
     """Spell an error as `{error: {message, type, param, code}}`, beside our own `code` and `details`."""
     kind = KINDS.get(status) or ("invalid_request_error" if status < 500 else "server_error")
     param = error.details.get("field")
+    param = "vector_store_ids" if param == "collections" else param  # by the name that clients of the protocol use
     said = {"message": error.message, "type": kind, "param": param, "code": _code(error)}
     return {"error": said, **own_fields(error)}
 
