@@ -290,16 +290,12 @@ def open_layers(
         search,
         service.catalog,
         retrieval,
-        lock_file=data_dir / "search-metrics.lock",
         vector_store=lambda: check_storage(service),
         models={name: partial(check_model, health, model) for name, model in models.items()},
     )
     erasing = open_erasure(
         service,
         authentication,
-        history=history,
-        conversations=conversations,
-        sessions=sessions,
         uploads=job_parts.uploads,
         kept_files=job_parts.kept.files,
         documents=stored,
@@ -307,10 +303,6 @@ def open_layers(
         watchers=known_watchers,
         answers=answers,
         question_vectors=question_vectors,
-        context=context_layer,
-        connections=known,
-        daily_use=daily_use,
-        quality=measuring,
     )
     return Layers(
         registry=registry,
@@ -401,8 +393,10 @@ def own_notes(caller: Caller) -> Where:
 
 def _conversations(service: Service, connections: Connections, settings: RegistrySettings) -> Conversations | None:
     """Return the store of conversations, None when clients keep their topics themselves."""
-    if settings.topic == "off":
-        return None
-    if settings.topic == "rule":
-        return Conversations(service.catalog, TopicByRule)
-    return Conversations(service.catalog, lambda: TopicByChat(cast(ChatProvider, connections.open("chat", "llm"))))
+
+    def by_model() -> TopicByChat:
+        return TopicByChat(cast(ChatProvider, connections.open("chat", "llm")))
+
+    # Opened in any case, so that erasures find the topics of earlier starts.
+    kept = Conversations(service.catalog, by_model if settings.topic == "chat" else TopicByRule)
+    return None if settings.topic == "off" else kept

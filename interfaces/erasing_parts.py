@@ -6,29 +6,22 @@ from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from registry.connections import Connections
 from registry.embedding.shared_files import VectorFiles
-from registry.topics.conversations import Conversations
-from registry.topics.topic import TopicByRule
-from retrieval.bench.measuring import QualityParts
-from retrieval.chat.history import ChatHistory
-from retrieval.context.layer import ContextLayer
 from retrieval.documents.originals import Originals
 from retrieval.documents.stored_documents import StoredDocuments
-from retrieval.erasing.erasure import Erasure, Place
+from retrieval.erasing.erasure import Erasure
 from retrieval.erasing.pending import PendingErasures
 from retrieval.jobs.uploads import Uploads
 from retrieval.kept_files.kept_files import KeptFiles
 from retrieval.search.answer_cache import AnswerCache
-from retrieval.sessions.sessions import Sessions
 from retrieval.watching.stored_reports import Watchers
 from schemas.access.api_keys import KEY_OWNER, KeyNotFoundError
 from schemas.access.callers import as_service
 from schemas.access.owners import USER_OWNER
 from schemas.errors import InvalidInputError
+from schemas.shared_database import Place
 from schemas.storage.erasure import Target
 from wrapper.access.authentication import Authentication
-from wrapper.access.daily_use import DailyUse
 from wrapper.access.stored_keys import StoredKeys
 from wrapper.service import Service
 
@@ -70,9 +63,6 @@ def open_erasure(
     service: Service,
     authentication: Authentication,
     *,
-    history: ChatHistory,
-    conversations: Conversations | None,
-    sessions: Sessions,
     uploads: Uploads,
     kept_files: KeptFiles,
     documents: StoredDocuments,
@@ -80,40 +70,17 @@ def open_erasure(
     watchers: Watchers,
     answers: AnswerCache,
     question_vectors: VectorFiles,
-    context: ContextLayer,
-    connections: Connections,
-    daily_use: DailyUse,
-    quality: QualityParts,
 ) -> Erasing:
-    """Return what erases in this service."""
+    """Return what erases in this service: the places of all parts of its catalogue, opened before, and these."""
     data_dir = service.settings.data_dir
-    # There are topics of earlier starts, too, when none are kept by now.
-    topics = conversations or Conversations(service.catalog, TopicByRule)
     places = [
+        *service.catalog.places,
         Place("originals", "removed", originals.erase),
         Place("jobs and uploads", "removed", uploads.erase),
         Place("kept files", "removed, those that an erased document was made of as a whole", kept_files.erase),
-        Place("conversations", "removed, those that quote an erased document as a whole", history.erase),
-        Place("topics", "removed", topics.erase),
-        Place("sessions", "removed; their notes are among the documents", sessions.erase, adds_documents=True),
         Place("watchers", "left out of the reports", watchers.erase),
-        Place("judgements", "removed", quality.judgements.erase),
-        Place("measurements", "removed", quality.benches.erase),
         Place("kept answers", "all removed", lambda _: answers.clear()),
         Place("embeddings of questions", "all removed", lambda _: question_vectors.clear()),
-        Place(
-            "metrics of searches",
-            "all questions left out",
-            lambda target: context.forget_questions(target.owner),
-            fills_late=True,
-        ),
-        Place("connections", "removed", lambda target: connections.erase_of(target.owner) if target.owner else 0),
-        Place(
-            "counts of a day",
-            "removed",
-            lambda target: daily_use.forget(target.owner) if target.owner else 0,
-            fills_late=True,
-        ),
     ]
 
     def holders(target: Target, files: Set[Path]) -> dict[Path, str]:

@@ -166,11 +166,6 @@ class Connections:
         self._stored.delete(connection_id, partial(_check_owns, current().asker))
         self._live.forget(connection_id)
 
-    def erase_of(self, owner: str) -> int:
-        """Delete all connections that one owner made, and return their number. Other workers close them when they
-        next look."""
-        return self._stored.delete_of(owner)
-
     def open(self, connection_id: str, kind: str) -> Provider:
         """Return the provider of the live connection; raises what `live` raises."""
         return self.live(connection_id, kind).provider

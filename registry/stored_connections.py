@@ -11,7 +11,8 @@ import orjson
 from schemas.access.owners import AUDIENCE_COLUMN, OWNER_COLUMN, Ownership
 from schemas.connections import Connection
 from schemas.errors import ConflictError, NotFoundError
-from schemas.shared_database import Database, Transaction
+from schemas.shared_database import Database, Place, Transaction
+from schemas.storage.erasure import Target
 
 STEPS = (
     (
@@ -53,7 +54,7 @@ class StoredConnections:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        database.open_part("connections", STEPS)
+        database.open_part("connections", STEPS, Place("connections", "removed", self.erase))
 
     def all(self) -> list[Connection]:
         """Return all of them, sorted by id."""
@@ -122,16 +123,16 @@ class StoredConnections:
 
         return self._database.freely.commit(operation)
 
-    def delete_of(self, owner: str) -> int:
-        """Delete what one owner made, and return the number of connections."""
+    def erase(self, target: Target) -> int:
+        """Delete what an erased user has made, and return the number of connections. Workers close them when they next
+        look."""
+        sql = "SELECT id FROM connections WHERE owner = ?"
 
         def operation(transaction: Transaction) -> int:
-            row = transaction.row("SELECT count(*) FROM connections WHERE owner = ?", (owner,))
-            transaction.run(
-                "DELETE FROM connection_looks WHERE id IN (SELECT id FROM connections WHERE owner = ?)", (owner,)
-            )
-            transaction.run("DELETE FROM connections WHERE owner = ?", (owner,))
-            return 0 if row is None else int(row[0])
+            ids = transaction.rows(sql, (target.owner,))
+            transaction.run(f"DELETE FROM connection_looks WHERE id IN ({sql})", (target.owner,))
+            transaction.run("DELETE FROM connections WHERE owner = ?", (target.owner,))
+            return len(ids)
 
         return self._database.freely.commit(operation)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cache
 from inspect import Parameter, signature
 from typing import Any, Protocol, TypeVar
@@ -22,6 +23,23 @@ class Transaction(Protocol):
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place above the storage that an erasure has to clean. `erase` removes what is there of a
+    `schemas.storage.erasure.Target`, and returns how many things it removed; `done` says so in a receipt.
+
+    With `adds_documents` what is there of a user makes documents of theirs, so it goes before these are looked for.
+    With `fills_late` something may come there, after it was removed, of what was asked before: so it is removed once
+    more at the end. Elsewhere that would take what clients have sent since.
+    """
+
+    name: str
+    done: str
+    erase: Callable[[Any], int]
+    adds_documents: bool = False
+    fills_late: bool = False
+
+
 class Database(Protocol):
     """A database whose owner may refuse writes that add to it, as long as the disk has too little room."""
 
@@ -30,16 +48,22 @@ class Database(Protocol):
         """The same database, for writes that are never refused so: those that delete, take rights away, or keep account
         of what is bounded."""
 
-    def open_part(self, part: str, steps: Sequence[Sequence[str]]) -> None:
-        """Bring the tables of a part up to date: statements in numbered steps, each run once."""
+    @property
+    def places(self) -> Sequence[Place]:
+        """The places of all parts that were opened."""
+
+    def open_part(self, part: str, steps: Sequence[Sequence[str]], place: Place | None = None) -> None:
+        """Bring the tables of a part up to date: statements in numbered steps, each run once. An erasure cleans its
+        `place`."""
 
     def read(self) -> AbstractContextManager[Transaction]: ...
 
     def commit(self, operation: Callable[[Any], T]) -> T:
         """Run a write and return its result once it is on disk. Raises DiskFloorError."""
 
-    def commit_quickly(self, operation: Callable[[Any], T]) -> T:
-        """Run a write and return its result without waiting for the disk. Raises DiskFloorError."""
+    def commit_quickly(self, operation: Callable[[Any], T], *, wait_seconds: float | None = None) -> T:
+        """Run a write and return its result without waiting for the disk. Raises DiskFloorError, and UnavailableError
+        when others write for longer than `wait_seconds`."""
 
 
 def of_fields(kind: Callable[..., T], stored: Mapping[str, Any]) -> T:

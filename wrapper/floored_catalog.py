@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
+from schemas.shared_database import Place
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.contract import Transaction
 
@@ -27,8 +28,12 @@ class FlooredCatalog:
         """The same database, for writes that free room, take rights away or only keep account."""
         return self._catalog
 
-    def open_part(self, part: str, steps: Sequence[Sequence[str]]) -> None:
-        self._catalog.open_part(part, steps)
+    @property
+    def places(self) -> tuple[Place, ...]:
+        return self._catalog.places
+
+    def open_part(self, part: str, steps: Sequence[Sequence[str]], place: Place | None = None) -> None:
+        self._catalog.open_part(part, steps, place)
 
     def read(self) -> AbstractContextManager[Transaction]:
         return self._catalog.read()
@@ -38,7 +43,7 @@ class FlooredCatalog:
         self._check_room()
         return self._catalog.commit(operation)
 
-    def commit_quickly(self, operation: Callable[[Transaction], T]) -> T:
+    def commit_quickly(self, operation: Callable[[Transaction], T], *, wait_seconds: float | None = None) -> T:
         """Do what `Catalog.commit_quickly` does. Raises DiskFloorError, too."""
         self._check_room()
-        return self._catalog.commit_quickly(operation)
+        return self._catalog.commit_quickly(operation, wait_seconds=wait_seconds)

@@ -19,9 +19,9 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client import Counter
 
+from interfaces.tracing.background_writer import BackgroundWriter
 from providers.outbound.http_sessions import answer_within
 from providers.outbound.network import Network
-from retrieval.context.background_writer import BackgroundWriter
 from schemas.errors import RagError
 from schemas.observing import spans
 from schemas.observing.spans import Attribute

@@ -12,9 +12,10 @@ from registry.topics.topic import TopicByRule, TopicKeeper
 from schemas.access.callers import check_acting
 from schemas.contracts.collect import CollectRequest
 from schemas.errors import RagError
-from schemas.shared_database import Database, Transaction
+from schemas.shared_database import Database, Place, Transaction
 from schemas.storage.erasure import Target
-from schemas.storage.erasure_count import check_nothing_erased, count_erasure, erasures
+from schemas.storage.erasure_count import check_nothing_erased, erasures
+from schemas.storage.small_tables import EVERY_ROW, Condition, Part, Table, having
 
 log = structlog.get_logger(__name__)
 
@@ -39,16 +40,21 @@ STEPS = (
 FORGOTTEN_AFTER_SECONDS = 7 * 86_400
 
 
-class Conversations:
+def _topic(topic: str) -> str:
+    return topic
+
+
+TOPICS = Table("conversation_topics", _topic, order="changed_at_seconds")
+
+
+class Conversations(Part):
     """The stored topics. `keeper` returns what decides on topics, perhaps a chat model; if it fails, the rule does."""
 
     def __init__(
         self, database: Database, keeper: Callable[[], TopicKeeper], clock: Callable[[], float] = time.time
     ) -> None:
-        self._database = database
         self._keeper = keeper
-        self._clock = clock
-        database.open_part("conversations", STEPS)
+        super().__init__(database, "conversations", STEPS, Place("topics", "removed", self.erase), clock=clock)
 
     @property
     def asks_model(self) -> bool:
@@ -63,12 +69,10 @@ class Conversations:
 
         With `by_rule` no model is asked. Raises AccessError when the asker may not go on.
         """
+        key = {"owner": owner, "id": conversation_id}
         with self._database.read() as transaction:
             began_at = erasures(transaction)
-            row = transaction.row(
-                "SELECT topic FROM conversation_topics WHERE owner = ? AND id = ?", (owner, conversation_id)
-            )
-        before = "" if row is None else str(row[0])
+            before = TOPICS.first(transaction, having(**key)) or ""
         keeper = TopicByRule if by_rule else self._keeper
         after = self._next_topic(keeper, before, request.user_message)
         check_acting()  # a model may think for long
@@ -76,10 +80,8 @@ class Conversations:
 
         def keep(transaction: Transaction) -> None:
             check_nothing_erased(transaction, began_at)
-            transaction.run("DELETE FROM conversation_topics WHERE owner = ? AND id = ?", (owner, conversation_id))
-            oldest = now - FORGOTTEN_AFTER_SECONDS
-            transaction.run("DELETE FROM conversation_topics WHERE changed_at_seconds < ?", (oldest,))
-            transaction.run("INSERT INTO conversation_topics VALUES (?, ?, ?, ?)", (owner, conversation_id, after, now))
+            TOPICS.delete(transaction, Condition("changed_at_seconds < ?", (now - FORGOTTEN_AFTER_SECONDS,)))
+            TOPICS.put(transaction, key, topic=after, changed_at_seconds=now)
 
         try:
             self._database.commit_quickly(keep)
@@ -90,15 +92,8 @@ class Conversations:
     def erase(self, target: Target) -> int:
         """Forget the topics of an erased user or, for what others could read, all topics: nothing tells which of them
         were about it, and the next message makes another. Return the number of topics."""
-        condition, parameters = ("owner = ?", (target.owner,)) if target.is_private else ("TRUE", ())
-
-        def operation(transaction: Transaction) -> int:
-            count_erasure(transaction)
-            row = transaction.row(f"SELECT count(*) FROM conversation_topics WHERE {condition}", parameters)
-            transaction.run(f"DELETE FROM conversation_topics WHERE {condition}", parameters)
-            return 0 if row is None else int(row[0])
-
-        return self._database.freely.commit(operation)
+        forgotten = having(owner=target.owner) if target.is_private else EVERY_ROW
+        return self._erase(lambda transaction: TOPICS.remove(transaction, forgotten))
 
     def _next_topic(self, keeper: Callable[[], TopicKeeper], topic: str, message: str) -> str:
         try:

@@ -6,12 +6,11 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
-from retrieval.clock import z_time
+from retrieval.clock import z_time_of_ms
 from schemas.access.owners import Asker
 from schemas.contracts.judgements import (
     CANCELLED,
@@ -23,8 +22,9 @@ from schemas.contracts.judgements import (
     BenchRunningError,
     KnownBench,
 )
-from schemas.shared_database import Database, Transaction
+from schemas.shared_database import Database, Place, Transaction
 from schemas.storage.erasure import Target
+from schemas.storage.small_tables import Part, Table, having, owned_by
 
 STEPS = (
     (
@@ -41,22 +41,35 @@ LOST_AFTER_SECONDS = 120.0
 """How long a running measurement may tell nothing before it is taken for lost with its process. A search may take
 a minute."""
 LOST = "The process that ran it has ended"
-_COLUMNS = (
-    "SELECT id, collection, status, created_at_ms, finished_at_ms, questions, searches, done, message, owner, "
-    "told_at_ms FROM benches"
-)
 
 
-class StoredBenches:
-    """The measurements of one catalogue; safe for use by several threads and processes.
+def _bench(
+    id: str,
+    collection: str,
+    status: str,
+    created_at_ms: int,
+    finished_at_ms: int | None,
+    questions: int,
+    searches: int,
+    done: int,
+    message: str | None,
+    owner: str,
+    told_at_ms: int,
+) -> tuple[KnownBench, int]:
+    finished_at = None if finished_at_ms is None else z_time_of_ms(finished_at_ms)
+    created_at = z_time_of_ms(created_at_ms)
+    known = KnownBench(id, collection, status, created_at, finished_at, questions, searches, done, message, owner)
+    return known, told_at_ms
 
-    Each is its owner's alone; administrators see all. `clock` returns seconds since the epoch.
-    """
+
+BENCHES = Table("benches", _bench)
+
+
+class StoredBenches(Part):
+    """The measurements of one catalogue. Each is its owner's alone; administrators see all."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
-        self._database = database
-        self._clock = clock
-        database.open_part("benches", STEPS)
+        super().__init__(database, "benches", STEPS, Place("measurements", "removed", self.erase), clock=clock)
 
     def begin(self, collection: str, questions: int, searches: int, *, asker: Asker) -> KnownBench:
         """Store a measurement that runs from now on, and forget the owner's oldest beyond `MAX_BENCHES`. Raises
@@ -64,22 +77,27 @@ class StoredBenches:
         now_ms, made = self._now_ms(), str(uuid.uuid4())
 
         def operation(transaction: Transaction) -> KnownBench:
-            running = transaction.rows("SELECT told_at_ms FROM benches WHERE status = ?", (RUNNING,))
-            if not all(self._is_lost(row[0]) for row in running):
+            transaction.run(
+                "UPDATE benches SET status = ?, message = ?, finished_at_ms = told_at_ms "
+                "WHERE status = ? AND told_at_ms < ?",
+                (FAILED, LOST, RUNNING, self._lost_before_ms()),
+            )
+            if BENCHES.count(transaction, having(status=RUNNING)):
                 raise BenchRunningError
-            transaction.run(
-                "UPDATE benches SET status = ?, message = ?, finished_at_ms = told_at_ms WHERE status = ?",
-                (FAILED, LOST, RUNNING),
+            BENCHES.insert(
+                transaction,
+                id=made,
+                number=BENCHES.next_number(transaction),
+                owner=asker.owner,
+                collection=collection,
+                status=RUNNING,
+                created_at_ms=now_ms,
+                told_at_ms=now_ms,
+                questions=questions,
+                searches=searches,
+                done=0,
             )
-            last = transaction.row("SELECT MAX(number) FROM benches")
-            number = 0 if last is None or last[0] is None else int(last[0]) + 1
-            transaction.run(
-                "INSERT INTO benches VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?, ?, 0, NULL, NULL)",
-                (made, number, asker.owner, collection, RUNNING, now_ms, now_ms, questions, searches),
-            )
-            rows = transaction.rows("SELECT id FROM benches WHERE owner = ? ORDER BY number DESC", (asker.owner,))
-            for row in rows[MAX_BENCHES:]:
-                transaction.run("DELETE FROM benches WHERE id = ?", row)
+            BENCHES.keep_first(transaction, MAX_BENCHES, having(owner=asker.owner))
             return self._one(transaction, made, asker)
 
         return self._database.commit(operation)
@@ -89,26 +107,21 @@ class StoredBenches:
         now_ms = self._now_ms()
 
         def operation(transaction: Transaction) -> bool:
-            row = transaction.row("SELECT status FROM benches WHERE id = ?", (bench_id,))
-            transaction.run("UPDATE benches SET told_at_ms = ?, done = ? WHERE id = ?", (now_ms, done, bench_id))
-            return row is not None and row[0] == RUNNING
+            BENCHES.update(transaction, having(id=bench_id), told_at_ms=now_ms, done=done)
+            return BENCHES.count(transaction, having(id=bench_id, status=RUNNING)) > 0
 
         return self._database.freely.commit_quickly(operation)
 
     def finish(self, bench_id: str, result: Mapping[str, Any]) -> None:
-        self._end(bench_id, DONE, result=orjson.dumps(result).decode())
+        self._end(bench_id, status=DONE, result=orjson.dumps(result).decode())
 
     def fail(self, bench_id: str, message: str) -> None:
-        self._end(bench_id, FAILED, message=message)
+        self._end(bench_id, status=FAILED, message=message)
 
     def all(self, *, asker: Asker) -> list[KnownBench]:
         """Return the measurements that the asker sees, the latest first, without their figures by question."""
-        condition, parameters = ("1 = 1", ()) if asker.sees_all else ("owner = ?", (asker.owner,))
         with self._database.read() as transaction:
-            rows = transaction.rows(
-                f"{_COLUMNS} WHERE {condition} ORDER BY number DESC LIMIT ?", (*parameters, MAX_BENCHES)
-            )
-        return [self._known(row) for row in rows]
+            return [self._known(*row) for row in BENCHES.rows(transaction, owned_by(asker), limit=MAX_BENCHES)]
 
     def one(self, bench_id: str, *, asker: Asker) -> KnownBench:
         """Return a measurement with its figures. Raises BenchNotFoundError when the asker sees none of that id."""
@@ -119,74 +132,39 @@ class StoredBenches:
 
     def end(self, bench_id: str, *, asker: Asker) -> KnownBench:
         """Cancel a measurement that runs, forget one that has ended, and return it. Raises BenchNotFoundError."""
-        now_ms = self._now_ms()
 
         def operation(transaction: Transaction) -> KnownBench:
             found = self._one(transaction, bench_id, asker)
             if found.status != RUNNING:
-                transaction.run("DELETE FROM benches WHERE id = ?", (bench_id,))
+                BENCHES.delete(transaction, having(id=bench_id))
                 return found
-            transaction.run(
-                "UPDATE benches SET status = ?, finished_at_ms = ? WHERE id = ?", (CANCELLED, now_ms, bench_id)
-            )
+            BENCHES.update(transaction, having(id=bench_id), status=CANCELLED, finished_at_ms=self._now_ms())
             return self._one(transaction, bench_id, asker)
 
         return self._database.freely.commit(operation)
 
     def erase(self, target: Target) -> int:
         """Forget the measurements of an erased user, which have their questions. Return their number."""
-        if target.owner is None:
-            return 0
+        of_user = having(owner=target.owner)
+        return self._database.freely.commit(lambda transaction: BENCHES.remove(transaction, of_user))
 
-        def operation(transaction: Transaction) -> int:
-            row = transaction.row("SELECT count(*) FROM benches WHERE owner = ?", (target.owner,))
-            transaction.run("DELETE FROM benches WHERE owner = ?", (target.owner,))
-            return 0 if row is None else int(row[0])
-
-        return self._database.freely.commit(operation)
-
-    def _end(self, bench_id: str, status: str, *, message: str | None = None, result: str | None = None) -> None:
-        values = (status, self._now_ms(), message, result, bench_id, RUNNING)
+    def _end(self, bench_id: str, **outcome: str) -> None:
         # One that was forgotten or cancelled meanwhile stays so.
+        running, now_ms = having(id=bench_id, status=RUNNING), self._now_ms()
         self._database.freely.commit(
-            lambda transaction: transaction.run(
-                "UPDATE benches SET status = ?, finished_at_ms = ?, message = ?, result = ? "
-                "WHERE id = ? AND status = ?",
-                values,
-            )
+            lambda transaction: BENCHES.update(transaction, running, finished_at_ms=now_ms, **outcome)
         )
 
     def _one(self, transaction: Transaction, bench_id: str, asker: Asker) -> KnownBench:
-        row = transaction.row(f"{_COLUMNS} WHERE id = ?", (bench_id,))
-        if row is None or not (asker.sees_all or row[9] == asker.owner):
+        row = BENCHES.first(transaction, owned_by(asker) & having(id=bench_id))
+        if row is None:
             raise BenchNotFoundError(bench_id)
-        return self._known(row)
+        return self._known(*row)
 
-    def _known(self, row: tuple[Any, ...]) -> KnownBench:
-        bench_id, collection, status, created_at_ms, finished_at_ms, questions, searches, done, message, owner, told = (
-            row
-        )
-        if status == RUNNING and self._is_lost(told):
-            status, message, finished_at_ms = FAILED, LOST, told
-        return KnownBench(
-            bench_id,
-            collection,
-            status,
-            _moment(created_at_ms),
-            None if finished_at_ms is None else _moment(finished_at_ms),
-            questions,
-            searches,
-            done,
-            message,
-            owner,
-        )
+    def _known(self, bench: KnownBench, told_at_ms: int) -> KnownBench:
+        if bench.status == RUNNING and told_at_ms < self._lost_before_ms():
+            return replace(bench, status=FAILED, message=LOST, finished_at=z_time_of_ms(told_at_ms))
+        return bench
 
-    def _is_lost(self, told_at_ms: int) -> bool:
-        return self._now_ms() - told_at_ms > LOST_AFTER_SECONDS * 1e3
-
-    def _now_ms(self) -> int:
-        return round(self._clock() * 1e3)
-
-
-def _moment(time_ms: int) -> str:
-    return z_time(datetime.fromtimestamp(time_ms / 1e3, UTC))
+    def _lost_before_ms(self) -> int:
+        return self._now_ms() - round(LOST_AFTER_SECONDS * 1e3)

@@ -13,9 +13,10 @@ from schemas.access.owners import AUDIENCE_COLUMN, EVERYTHING_SEEN, NOBODY, Aske
 from schemas.contracts.chat import ChatSource, Conversation, StoredMessage
 from schemas.errors import NotFoundError
 from schemas.names import are_within
-from schemas.shared_database import Database, Transaction, of_fields
+from schemas.shared_database import Database, Place, Transaction, of_fields
 from schemas.storage.erasure import Target
-from schemas.storage.erasure_count import check_nothing_erased, count_erasure, erasures
+from schemas.storage.erasure_count import check_nothing_erased
+from schemas.storage.small_tables import Condition, Part, Table, having
 
 STEPS = (
     (
@@ -48,7 +49,6 @@ STEPS = (
     # Of which collections is not known for these: they are told to those who have the same reach or see all.
     ("ALTER TABLE chat_messages ADD COLUMN collections {text} NOT NULL DEFAULT ''",),
 )
-_OF_ONE = "WHERE owner = ? AND conversation_id = ?"
 
 
 class ConversationNotFoundError(NotFoundError):
@@ -58,7 +58,16 @@ class ConversationNotFoundError(NotFoundError):
         super().__init__(f"Conversation '{conversation_id}' not found", conversation=conversation_id)
 
 
-class ChatHistory:
+def _message(
+    role: str, content: str, created_at: str, rag_used: int, rag_sources: str, reach: str, collections: str
+) -> tuple[StoredMessage, str, str]:
+    return StoredMessage(role, content, created_at, bool(rag_used), _sources(rag_sources)), reach, collections
+
+
+MESSAGES = Table("chat_messages", _message, order="number")
+
+
+class ChatHistory(Part):
     """The messages of all conversations, kept until they are deleted, or for some days after the last of one.
 
     Each owner has ids of their own, and all messages of a conversation have the same audience. Each was made with the
@@ -66,28 +75,23 @@ class ChatHistory:
     owner neither, who does not see by now all that its owner saw then.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
-        self._database = database
-        self._clock = clock
-        database.open_part("chat history", STEPS)
-
-    def erasures(self) -> int:
-        """Return the count of erasures, for a turn that begins."""
-        with self._database.read() as transaction:
-            return erasures(transaction)
+    def __init__(self, database: Database, now: Callable[[], datetime] = utc_now) -> None:
+        self._now = now
+        place = Place("conversations", "removed, those that quote an erased document as a whole", self.erase)
+        super().__init__(database, "chat history", STEPS, place)
 
     def messages(self, conversation_id: str, *, asker: Asker) -> list[StoredMessage]:
         """Return in order those messages of the asker's own conversation that they may be told; an empty list for an
         unknown one."""
         with self._database.read() as transaction:
-            return _messages(transaction, conversation_id, asker.owner, asker)
+            return _told(transaction, conversation_id, asker.owner, asker)
 
     def conversation(self, conversation_id: str, *, asker: Asker, of_owner: str | None = None) -> Conversation:
         """Return the conversation of that id which `ownership_of` finds, with the messages that the asker may be told,
         which may be none. Raises ConversationNotFoundError."""
         with self._database.read() as transaction:
             of = _ownership(transaction, conversation_id, asker, of_owner)
-            return Conversation(conversation_id, of, tuple(_messages(transaction, conversation_id, of.owner, asker)))
+            return Conversation(conversation_id, of, tuple(_told(transaction, conversation_id, of.owner, asker)))
 
     def add_turn(
         self,
@@ -107,28 +111,35 @@ class ChatHistory:
         It becomes private when a message of it was made with another reach than its audience has. `since` is the count
         of erasures when the turn began. Raises ErasedMeanwhileError when there was one since.
         """
-        now = self._clock().isoformat(timespec="milliseconds")
+        key = {"owner": asker.owner, "conversation_id": conversation_id}
+        made_with = {
+            "created_at": self._now().isoformat(timespec="milliseconds"),
+            "reach": asker.reach,
+            "collections": "" if asker.collections is None else orjson.dumps(asker.collections).decode(),
+        }
+        sources = orjson.dumps([asdict(each) for each in rag_sources]).decode()
 
         def operation(transaction: Transaction) -> None:
             check_nothing_erased(transaction, since)
-            key = (asker.owner, conversation_id)
+            of_one = having(**key)
             last = transaction.row(
-                f"SELECT number, audience FROM chat_messages {_OF_ONE} ORDER BY number DESC LIMIT 1", key
+                f"SELECT number, audience FROM chat_messages WHERE {of_one.sql} ORDER BY number DESC LIMIT 1",
+                of_one.parameters,
             )
-            number, before = (0, NOBODY) if last is None else (int(last[0]) + 1, str(last[1]))
-            of = asker.shared_anew(Ownership(asker.owner, before), shared)
-            rows = transaction.rows(f"SELECT DISTINCT reach FROM chat_messages {_OF_ONE}", key)
-            if of.audience != EVERYTHING_SEEN and {asker.reach, *(row[0] for row in rows)} != {of.audience}:
-                of = Ownership(asker.owner, NOBODY)
-            if of.audience != before:
-                transaction.run(f"UPDATE chat_messages SET audience = ? {_OF_ONE}", (of.audience, *key))
-            within = "" if asker.collections is None else orjson.dumps(asker.collections).decode()
-            sources = orjson.dumps([asdict(each) for each in rag_sources]).decode()
-            for said in ((number, "user", asked, 0, "[]"), (number + 1, "assistant", answered, int(rag_used), sources)):
-                transaction.run(
-                    "INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (*key, *said, now, of.audience, asker.reach, within),
-                )
+            number, before = (int(last[0]) + 1, str(last[1])) if last else (0, NOBODY)
+            audience = asker.shared_anew(Ownership(asker.owner, before), shared).audience
+            made_otherwise = of_one & Condition("reach <> ?", (audience,))
+            if audience != EVERYTHING_SEEN and (asker.reach != audience or MESSAGES.count(transaction, made_otherwise)):
+                audience = NOBODY
+            if audience != before:
+                MESSAGES.update(transaction, of_one, audience=audience)
+            for role, content, used, made_from in (
+                ("user", asked, False, "[]"),
+                ("assistant", answered, rag_used, sources),
+            ):
+                message = {"role": role, "content": content, "rag_used": used, "rag_sources": made_from}
+                MESSAGES.insert(transaction, **key, number=number, audience=audience, **message, **made_with)
+                number += 1
 
         self._database.commit(operation)
 
@@ -138,28 +149,22 @@ class ChatHistory:
         def operation(transaction: Transaction) -> None:
             of = _ownership(transaction, conversation_id, asker, of_owner)
             check_meant(asker, of, of_owner, f"Conversation '{conversation_id}'")
-            transaction.run(f"DELETE FROM chat_messages {_OF_ONE}", (of.owner, conversation_id))
+            MESSAGES.delete(transaction, having(owner=of.owner, conversation_id=conversation_id))
 
         self._database.freely.commit(operation)
 
     def forget_older(self, days: float) -> None:
         """Delete the conversations whose last message is as old as that."""
-        before = (self._clock() - timedelta(days=days)).isoformat(timespec="milliseconds")
+        before = (self._now() - timedelta(days=days)).isoformat(timespec="milliseconds")
+        doomed = Condition(
+            "(owner, conversation_id) IN (SELECT owner, conversation_id FROM chat_messages "
+            "GROUP BY owner, conversation_id HAVING MAX(created_at) < ?)",
+            (before,),
+        )
         with self._database.read() as transaction:
-            doomed = transaction.rows(
-                "SELECT owner, conversation_id FROM chat_messages GROUP BY owner, conversation_id "
-                "HAVING MAX(created_at) < ?",
-                (before,),
-            )
-
-        def operation(transaction: Transaction) -> None:
-            for each in doomed:
-                last = transaction.row(f"SELECT MAX(created_at) FROM chat_messages {_OF_ONE}", tuple(each))
-                if last is not None and str(last[0]) < before:  # nobody went on with it meanwhile
-                    transaction.run(f"DELETE FROM chat_messages {_OF_ONE}", tuple(each))
-
-        if doomed:
-            self._database.freely.commit(operation)
+            is_due = MESSAGES.count(transaction, doomed) > 0
+        if is_due:
+            self._database.freely.commit(lambda transaction: MESSAGES.delete(transaction, doomed))
 
     def erase(self, target: Target) -> int:
         """Delete the conversations of an erased user, and those with an answer made from an erased document, or from
@@ -170,7 +175,6 @@ class ChatHistory:
         """
 
         def operation(transaction: Transaction) -> int:
-            count_erasure(transaction)
             rows = transaction.rows(
                 "SELECT owner, conversation_id, rag_sources FROM chat_messages WHERE owner = ? OR rag_sources <> '[]'",
                 (target.owner,),
@@ -180,11 +184,11 @@ class ChatHistory:
                 for owner, conversation_id, sources in rows
                 if owner == target.owner or any(target.names_source(each) for each in _sources(sources))
             }
-            for each in doomed:
-                transaction.run(f"DELETE FROM chat_messages {_OF_ONE}", each)
+            for owner, conversation_id in doomed:
+                MESSAGES.delete(transaction, having(owner=owner, conversation_id=conversation_id))
             return len(doomed)
 
-        return self._database.freely.commit(operation)
+        return self._erase(operation)
 
 
 def _ownership(transaction: Transaction, conversation_id: str, asker: Asker, of_owner: str | None) -> Ownership:
@@ -194,18 +198,9 @@ def _ownership(transaction: Transaction, conversation_id: str, asker: Asker, of_
     return found
 
 
-def _messages(transaction: Transaction, conversation_id: str, owner: str, asker: Asker) -> list[StoredMessage]:
-    rows = transaction.rows(
-        "SELECT role, content, created_at, rag_used, rag_sources, reach, collections "
-        f"FROM chat_messages {_OF_ONE} ORDER BY number",
-        (owner, conversation_id),
-    )
-    told = {made_with for made_with in {tuple(row[5:]) for row in rows} if _may_be_told(asker, *made_with)}
-    return [
-        StoredMessage(str(role), str(content), str(at), bool(used), _sources(sources))
-        for role, content, at, used, sources, *made_with in rows
-        if tuple(made_with) in told
-    ]
+def _told(transaction: Transaction, conversation_id: str, owner: str, asker: Asker) -> list[StoredMessage]:
+    messages = MESSAGES.rows(transaction, having(owner=owner, conversation_id=conversation_id))
+    return [message for message, reach, collections in messages if _may_be_told(asker, reach, collections)]
 
 
 def _may_be_told(asker: Asker, reach: str, collections: str) -> bool:

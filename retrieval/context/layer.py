@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from providers.base import SupportsTextSearch
 from retrieval.context.breaker import CircuitBreaker
@@ -48,18 +47,16 @@ class ContextLayer:
         database: Database,
         settings: RetrievalSettings,
         *,
-        lock_file: Path,
         vector_store: Probe,
         models: Mapping[str, Probe],
     ) -> None:
         self.breaker = CircuitBreaker(
-            database,
             threshold=settings.breaker_threshold,
             timeout_seconds=settings.breaker_timeout_seconds,
             probe_seconds=settings.context_vector_seconds + settings.context_text_seconds + PROBE_SPARE_SECONDS,
         )
         self._texts = texts
-        self._metrics = SearchMetrics(database, lock_file, days=settings.metrics_days)
+        self._metrics = SearchMetrics(database, days=settings.metrics_days)
         self._search = ContextSearch(engine, self._indexed_chunks, self.breaker, self._metrics, settings)
         self._health = ContextHealth(
             {
@@ -90,15 +87,9 @@ class ContextLayer:
         """Return the caller's statistics of a time range. Raises UnavailableError when the database does not answer."""
         return self._statistics.report(asked, asker=current().asker)
 
-    def forget_questions(self, owner: str | None = None) -> int:
-        """Leave the questions out of the metrics of searches, and return their number. Of an `owner` all goes."""
-        return self._metrics.forget_questions(owner)
-
     def close(self) -> None:
         self._search.close()
         self._health.close()
-        self.breaker.close()
-        self._metrics.close()
 
     def _indexed_documents(self) -> int:
         chosen = self._texts.searched()

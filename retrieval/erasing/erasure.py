@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ import structlog
 from retrieval.clock import utc_now
 from retrieval.erasing.pending import PendingErasures
 from retrieval.sessions.notes import notes_among_all, shared_among_all
+from schemas.shared_database import Place
 from schemas.storage.erasure import (
     LIMIT_SECONDS,
     Cleaned,
@@ -63,22 +64,6 @@ class Storage(Protocol):
     def traces(
         self, probes: Sequence[bytes], holders: Callable[[Set[Path]], Mapping[Path, str]]
     ) -> tuple[dict[str, str], list[str]]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A place above the storage. `erase` removes what is there of a target, and returns how many things it removed.
-
-    With `adds_documents` what is there of a user makes documents of theirs, so it goes before these are looked for.
-    With `fills_late` something may come there, after it was removed, of what was asked before: so it is removed once
-    more at the end. Elsewhere that would take what clients have sent since.
-    """
-
-    name: str
-    done: str
-    erase: Callable[[Target], int]
-    adds_documents: bool = False
-    fills_late: bool = False
 
 
 class Erasure:

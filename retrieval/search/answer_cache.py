@@ -28,6 +28,9 @@ from schemas.storage.erasure_count import UNKNOWN, check_nothing_erased, count_e
 
 log = structlog.get_logger(__name__)
 
+WAIT_SECONDS = 0.2
+"""How long an answer may wait for other writers, since whoever asked waits for it."""
+
 STEPS = (
     (
         """CREATE TABLE kept_answers (
@@ -107,7 +110,7 @@ class AnswerCache:
             return cached
 
         try:
-            others = self._database.commit_quickly(operation)
+            others = self._database.commit_quickly(operation, wait_seconds=WAIT_SECONDS)
         except RagError as error:
             log.warning("an answer could not be cached", reason=error.message)
             return mine

@@ -14,6 +14,7 @@ from registry.stored_looks import KEPT, StoredLooks
 from schemas.connections import Connection, HealthReport
 from schemas.errors import InvalidInputError, UnavailableError
 from schemas.storage import read_limits
+from schemas.storage.erasure import Target
 from tests.support.live import LIMITS_SECONDS, PATIENCE_SECONDS, eventually
 
 
@@ -273,6 +274,5 @@ def test_the_history_of_a_connection_ends_with_it_and_with_the_erasure_of_who_ma
     looks.note(changed, HealthReport("healthy", "patient", "2026-01-01T00:00:00+00:00", "It works"))
     assert watched.history([changed, again])["works"] == []
     watched.of(again)
-    connections.erase_of(again.of.owner)
-    with database.read() as transaction:
-        assert transaction.rows("SELECT id FROM connection_looks WHERE id = 'works'") == []
+    [place.erase(Target(owner=again.of.owner)) for place in database.places]
+    assert database.commit(lambda transaction: transaction.rows("SELECT id FROM connection_looks")) == []

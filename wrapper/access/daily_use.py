@@ -12,7 +12,9 @@ from datetime import UTC, datetime
 
 from schemas.access.callers import Caller
 from schemas.errors import TooManyRequestsError
-from schemas.shared_database import Database, Transaction
+from schemas.shared_database import Database, Place, Transaction
+from schemas.storage.erasure import Target
+from schemas.storage.small_tables import Table, having
 from wrapper.access.limits import Standing
 from wrapper.access.stored_keys import utc_now
 
@@ -28,23 +30,26 @@ TOKENS, CHATS = "embedded_tokens_per_day", "chats_per_day"
 DAY_SECONDS = 86_400
 
 
+def _use(embedded_tokens: int, chats: int) -> tuple[int, int]:
+    return embedded_tokens, chats
+
+
+USES = Table("daily_use", _use, order="owner")
+
+
 class DailyUse:
     """The table of what was used today. Safe for several threads and processes."""
 
     def __init__(self, database: Database, clock: Callable[[], datetime] = utc_now) -> None:
         self._database = database
         self._clock = clock
-        database.open_part("daily use", STEPS)
+        place = Place("counts of a day", "removed", self.erase, fills_late=True)
+        database.open_part("daily use", STEPS, place)
 
-    def forget(self, owner: str) -> int:
-        """Forget what was counted for an owner, and return the number of rows."""
-
-        def operation(transaction: Transaction) -> int:
-            row = transaction.row("SELECT count(*) FROM daily_use WHERE owner = ?", (owner,))
-            transaction.run("DELETE FROM daily_use WHERE owner = ?", (owner,))
-            return 0 if row is None else int(row[0])
-
-        return self._database.freely.commit(operation)
+    def erase(self, target: Target) -> int:
+        """Forget what was counted for an erased user, and return the number of rows."""
+        of_user = having(owner=target.owner)
+        return self._database.freely.commit(lambda transaction: USES.remove(transaction, of_user))
 
     def begin_chat(self, caller: Caller) -> Standing | None:
         """Count a chat call. Return how the caller stands with their limit, None when they have none.
@@ -97,8 +102,7 @@ class DailyUse:
 
 
 def _used(transaction: Transaction, owner: str, day: int) -> tuple[int, int]:
-    row = transaction.row("SELECT embedded_tokens, chats FROM daily_use WHERE owner = ? AND day = ?", (owner, day))
-    return (0, 0) if row is None else (int(row[0]), int(row[1]))
+    return USES.first(transaction, having(owner=owner, day=day)) or (0, 0)
 
 
 def _add(transaction: Transaction, owner: str, day: int, *, tokens: int = 0, chats: int = 0) -> None:

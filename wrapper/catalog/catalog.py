@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from schemas.errors import RagError, TooSlowError
+from schemas.shared_database import Place
 from schemas.storage import read_limits
 from schemas.storage.erasure_count import open_erasure_count
 from wrapper.catalog.contract import (
@@ -60,6 +61,7 @@ class Catalog:
         self._clock = clock
         self._wait_seconds = wait_seconds
         self._snapshots: dict[object, float] = {}
+        self._places: dict[str, Place] = {}
         self._commits: Coalescer[Write, Any] = Coalescer(self._commit_together, most=MAX_SHARED)
         self._committing = threading.Lock()
         self._nobody_writes = threading.Event()
@@ -75,10 +77,17 @@ class Catalog:
         open_erasure_count(self)
         reindexing.index_all(self)
 
-    def open_part(self, part: str, steps: Sequence[Sequence[str]]) -> None:
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """What erasures clean of the parts that were opened."""
+        return tuple(self._places.values())
+
+    def open_part(self, part: str, steps: Sequence[Sequence[str]], place: Place | None = None) -> None:
         """Bring the tables of a layer above up to date (`wrapper.catalog.migrations.migrate_part`)."""
         with self._translated():
             self._database.migrate(lambda connection: migrate_part(connection, part, steps))
+        if place is not None:
+            self._places[place.name] = place
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -123,12 +132,13 @@ class Catalog:
         except GivenUpError:
             raise LockedError(LOCKED) from None
 
-    def commit_quickly(self, operation: Callable[[Transaction], T]) -> T:
+    def commit_quickly(self, operation: Callable[[Transaction], T], *, wait_seconds: float | None = None) -> T:
         """Run a write without waiting for the disk, for writes whose loss in a crash only means doing some work again.
 
-        Raises LockedError when the write could not begin within `wait_seconds`, as `commit` does.
+        Raises LockedError when the write could not begin within `wait_seconds`, those of `commit` unless given.
         """
-        with self._writing(self._clock(), durable=False) as transaction:
+        waited_seconds = 0.0 if wait_seconds is None else self._wait_seconds - wait_seconds
+        with self._writing(self._clock() - waited_seconds, durable=False) as transaction:
             return operation(transaction)
 
     def give_way(self) -> None:

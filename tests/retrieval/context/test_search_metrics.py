@@ -1,16 +1,12 @@
 """Metrics of searches: the contents of a row, statistics that add up, and a store that fails."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
-
 import pytest
 from prometheus_client import REGISTRY
 
 from retrieval.context.search_metrics import DAY_SECONDS, QUERY_CHARACTERS, TIDY_SECONDS, SearchMetrics, SearchRow
 from schemas.access.owners import Asker
 from schemas.errors import DiskFloorError
-from tests.support.live import PATIENCE_SECONDS
+from schemas.storage.erasure import Target
 from tests.support.logs import logs_of
 from wrapper.floored_catalog import FlooredCatalog
 
@@ -19,12 +15,9 @@ ALL = Asker(sees_all=True)
 
 
 @pytest.fixture
-def workers(catalogs, clock, tmp_path):
+def workers(catalogs, clock):
     """`workers()`: the service's metrics, each time as another worker has them."""
-    with ExitStack() as opened:
-        yield lambda catalog=None: opened.enter_context(
-            closing(SearchMetrics(catalog or catalogs(), tmp_path / "metrics.lock", days=DAYS, clock=clock))
-        )
+    return lambda catalog=None: SearchMetrics(catalog or catalogs(), days=DAYS, clock=clock)
 
 
 @pytest.fixture
@@ -62,7 +55,6 @@ def test_a_row_is_as_it_was_given_with_the_query_cut(workers, catalogs, row):
     metrics.record(
         row(query="x" * (QUERY_CHARACTERS + 1), game="FireKirin\0", fallback=True, fallback_level=3, error="no")
     )
-    metrics.statistics(60, asker=ALL)
     columns = "query, results_count, latency_ms, embedding_latency_ms, vector_latency_ms, fallback, fallback_level"
     assert stored(catalogs(), columns) == [("x" * QUERY_CHARACTERS, 5, 12.5, 8.25, None, 1, 3)]
     assert stored(catalogs(), "cache_hit, agent, content_type, game, error") == [
@@ -102,79 +94,30 @@ def test_rows_that_are_too_old_go_also_from_a_disk_without_room(workers, catalog
 
     metrics = workers()
     metrics.record(row(latency_ms=1.0))
-    metrics.statistics(60, asker=ALL)
     clock.now += DAYS * DAY_SECONDS + TIDY_SECONDS
     metrics.record(row(latency_ms=2.0))
-    metrics.statistics(60, asker=ALL)
     assert stored(catalogs(), "latency_ms") == [(2.0,)]
     clock.now += DAYS * DAY_SECONDS + TIDY_SECONDS
-    full = workers(FlooredCatalog(catalogs(), refuse))
-    full.record(row())
-    full.close()
+    workers(FlooredCatalog(catalogs(), refuse)).record(row())
     assert stored(catalogs(), "latency_ms") == []
 
 
-@pytest.mark.parametrize("catalogs", ["sqlite", "postgresql"], indirect=True)
-def test_every_worker_counts_what_all_of_them_answered(workers, row):
-    several = [workers() for _ in range(3)]
-
-    def search(worker):
-        for _ in range(50):
-            worker.record(row())
-
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(search, several))
-        assert {worker.statistics(60, asker=ALL).queries for worker in several} == {150}
-
-
-def test_what_waits_is_written_when_the_service_stops_and_a_store_that_fails_is_a_warning(
-    workers, catalogs, row, monkeypatch
-):
-    metrics = workers()
-    for _ in range(200):
-        metrics.record(row())
-    metrics.close()
-    catalog = catalogs()
-    assert len(stored(catalog, "query")) == 200
+def test_what_cannot_be_stored_is_counted_and_a_warning(workers, catalogs, row, monkeypatch):
     said = logs_of(monkeypatch, "retrieval.context.search_metrics")
+    catalog = catalogs()
     metrics = workers(catalog)
     lost = REGISTRY.get_sample_value("rag_context_metrics_lost_total")
     catalog.commit(lambda transaction: transaction.run("DROP TABLE search_metrics"))
     metrics.record(row())
-    metrics.close()
-    assert [(each["event"], each["searches"]) for each in said] == [("searches are not in the statistics", 1)]
+    assert [each["event"] for each in said] == ["a search is not in the statistics"]
     assert REGISTRY.get_sample_value("rag_context_metrics_lost_total") == lost + 1
-
-
-def test_rows_beyond_the_queue_are_counted_as_lost(workers, catalogs, row, monkeypatch):
-    monkeypatch.setattr("retrieval.context.search_metrics.MOST_WAITING", 10)
-    catalog = catalogs()
-    metrics = workers(catalog)
-    lost = REGISTRY.get_sample_value("rag_context_metrics_lost_total")
-    holding, held = threading.Event(), threading.Event()
-
-    def hold(transaction):
-        held.set()
-        holding.wait(PATIENCE_SECONDS)
-
-    blocker = threading.Thread(target=catalog.commit, args=(hold,))
-    blocker.start()
-    held.wait(PATIENCE_SECONDS)
-    for _ in range(100):
-        metrics.record(row())
-    holding.set()
-    blocker.join()
-    kept = metrics.statistics(60, asker=ALL).queries
-    metrics.close()
-    assert 10 <= kept < 100
-    assert REGISTRY.get_sample_value("rag_context_metrics_lost_total") == lost + 100 - kept
 
 
 def test_a_search_under_way_when_questions_were_forgotten_is_left_out(workers, catalogs, row, clock):
     metrics = workers()
     metrics.record(row())
     clock.now += 1
-    metrics.forget_questions()
+    assert metrics.erase(Target()) == 1
     clock.now += 0.005
     metrics.record(row(latency_ms=6.0))
     metrics.record(row(latency_ms=4.0))

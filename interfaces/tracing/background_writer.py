@@ -17,21 +17,13 @@ MOST_AT_ONCE = 500
 class BackgroundWriter(Generic[T]):
     """Passes items to `write` later, in the order in which they were put.
 
-    Items that `write` fails on are lost: nobody who put one waits for it. While `most_waiting` items wait, others are
-    refused. `busy` is called with True before an item waits in an empty queue, and with False when none is left.
+    Items that `write` fails on are lost: nobody who put one waits for it. While `most_waiting` wait, further ones are
+    refused.
     """
 
-    def __init__(
-        self,
-        name: str,
-        write: Callable[[list[T]], None],
-        *,
-        most_waiting: int,
-        busy: Callable[[bool], None] = lambda is_busy: None,
-    ) -> None:
+    def __init__(self, name: str, write: Callable[[list[T]], None], *, most_waiting: int) -> None:
         self._write = write
         self._most_waiting = most_waiting
-        self._busy = busy
         self._changed = threading.Condition()
         self._waiting: list[T] = []
         self._is_writing = False
@@ -44,8 +36,6 @@ class BackgroundWriter(Generic[T]):
         with self._changed:
             if self._is_closed or len(self._waiting) >= self._most_waiting:
                 return False
-            if not self._waiting and not self._is_writing:
-                self._busy(True)
             self._waiting.append(item)
             self._changed.notify_all()
             return True
@@ -76,6 +66,4 @@ class BackgroundWriter(Generic[T]):
                 log.exception("what was to be written afterwards is lost", writer=self._thread.name, items=len(batch))
             with self._changed:
                 self._is_writing = False
-                if not self._waiting:
-                    self._busy(False)
                 self._changed.notify_all()
