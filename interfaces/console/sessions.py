@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from cryptography.fernet import Fernet, InvalidToken
 
 from schemas.shared_database import Database, Transaction
+from schemas.storage.small_tables import Condition, Part, Table, having
 
 STEPS = (
     (
@@ -50,23 +51,22 @@ class Session:
         return _digest("form", self.id)
 
 
-class Sessions:
+SESSIONS = Table("console_sessions", lambda sealed_key: str(sealed_key), order="ends_at_ms DESC")
+
+
+class Sessions(Part):
     """The sessions of one service, shared by its workers. `clock` returns seconds since the epoch."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
-        self._database = database
-        self._clock = clock
-        database.open_part("console sessions", STEPS)
+        super().__init__(database, "console sessions", STEPS, clock=clock)
 
     def find(self, session_id: str) -> Session:
         """Return the session that a cookie names, that of a visitor who has not signed in where it names none."""
+        lasts = having(digest=_digest("session", session_id)) & Condition("ends_at_ms > ?", (self._now_ms(),))
         with self._database.read() as transaction:
-            row = transaction.row(
-                "SELECT sealed_key FROM console_sessions WHERE digest = ? AND ends_at_ms > ?",
-                (_digest("session", session_id), self._now_ms()),
-            )
+            sealed = SESSIONS.first(transaction, lasts)
         try:
-            return Session(session_id, None if row is None else _seal(session_id).decrypt(row[0]).decode())
+            return Session(session_id, None if sealed is None else _seal(session_id).decrypt(sealed).decode())
         except InvalidToken:  # somebody has edited the database
             return Session(session_id)
 
@@ -74,19 +74,17 @@ class Sessions:
         """Begin a session with a key that was found to count; `holder` is the id of whom it stands for. Their oldest
         sessions beyond `MOST_SESSIONS` end. Raises DiskFloorError."""
         session, now_ms = Session(secrets.token_urlsafe(ID_BYTES), key), self._now_ms()
-        sealed = _seal(session.id).encrypt(key.encode()).decode()
         of_holder = _digest("holder", holder)
-        values = (_digest("session", session.id), sealed, now_ms + round(SESSION_SECONDS * 1e3), of_holder)
 
         def operation(transaction: Transaction) -> None:
-            transaction.run("DELETE FROM console_sessions WHERE ends_at_ms <= ?", (now_ms,))
-            others = transaction.rows(
-                "SELECT digest FROM console_sessions WHERE holder = ? ORDER BY ends_at_ms DESC", (of_holder,)
-            )
-            for row in others[MOST_SESSIONS - 1 :]:
-                transaction.run("DELETE FROM console_sessions WHERE digest = ?", row)
-            transaction.run(
-                "INSERT INTO console_sessions (digest, sealed_key, ends_at_ms, holder) VALUES (?, ?, ?, ?)", values
+            SESSIONS.delete(transaction, Condition("ends_at_ms <= ?", (now_ms,)))
+            SESSIONS.keep_first(transaction, MOST_SESSIONS - 1, having(holder=of_holder), key="digest")
+            SESSIONS.insert(
+                transaction,
+                digest=_digest("session", session.id),
+                sealed_key=_seal(session.id).encrypt(key.encode()).decode(),
+                ends_at_ms=now_ms + round(SESSION_SECONDS * 1e3),
+                holder=of_holder,
             )
 
         self._database.commit(operation)
@@ -94,14 +92,8 @@ class Sessions:
 
     def sign_out(self, session: Session) -> None:
         """End a session, also in browsers that still have its cookie."""
-
-        def operation(transaction: Transaction) -> None:
-            transaction.run("DELETE FROM console_sessions WHERE digest = ?", (_digest("session", session.id),))
-
-        self._database.freely.commit(operation)
-
-    def _now_ms(self) -> int:
-        return round(self._clock() * 1e3)
+        ended = having(digest=_digest("session", session.id))
+        self._database.freely.commit(lambda transaction: SESSIONS.delete(transaction, ended))
 
 
 def visitor() -> Session:
