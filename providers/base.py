@@ -12,7 +12,7 @@ import functools
 import importlib.util
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,11 +23,13 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import structlog
 
 from providers.calibration import Calibration
+from providers.cursors import through_pages
 from providers.outbound.call_sizes import CallSizes, OwnCallSizes
 from providers.outbound.network import Network
 from providers.outbound.recognition import Sign
 from providers.outbound.redaction import Redactor
 from providers.storage_protocol import Storage
+from schemas.bounds import MAX_PAGE
 from schemas.configuration import JsonSchema, faults, tidied, with_defaults
 from schemas.connections import HEALTHY, UNHEALTHY, CollectionInfo, HealthReport, InvalidConfigurationError
 from schemas.errors import CollectionNotFoundError, RagError, UnsupportedError
@@ -290,6 +292,15 @@ class SupportsMetadataFiltering(ABC):
         `cursor` is the `next_cursor` of the page before. `position` and `revision` are 0 where the service has none.
         Raises UnsupportedError, which names the operator, for a filter that the service cannot express.
         """
+
+    def all_documents(self, collection: str, where: Where = EVERYTHING) -> Iterator[Document]:
+        """Yield all documents that match, read page by page as they are consumed."""
+
+        def read(cursor: str | None) -> tuple[list[Document], str | None]:
+            page = self.documents(collection, where, limit=MAX_PAGE, cursor=cursor)
+            return page.documents, page.next_cursor
+
+        return through_pages(read)
 
     @abstractmethod
     def documents_by_id(self, collection: str, ids: Sequence[str], *, with_embeddings: bool = False) -> list[Document]:

@@ -1,10 +1,13 @@
-"""Cursors for services that say themselves where the next page begins: opaque, and bound to their filter."""
+"""Going through all pages; and cursors for services that say themselves where the next page begins, opaque and bound
+to their filter."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import orjson
 
@@ -12,6 +15,18 @@ from schemas.errors import InvalidInputError
 from schemas.where import Where
 
 Place = int | str
+T = TypeVar("T")
+
+
+def through_pages(read: Callable[[str | None], tuple[Iterable[T], str | None]]) -> Iterator[T]:
+    """Yield what is on all pages, read as they are consumed. `read` returns what the page of a cursor has, None for the
+    first, and the cursor of the next page, None at the end."""
+    cursor = None
+    while True:
+        items, cursor = read(cursor)
+        yield from items
+        if cursor is None:
+            return
 
 
 def encode_cursor(place: Place, where: Where) -> str:

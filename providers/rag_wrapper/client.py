@@ -15,6 +15,7 @@ from urllib.parse import quote
 import numpy as np
 import orjson
 
+from providers.cursors import through_pages
 from providers.outbound.answers import listed, whole
 from providers.outbound.json_client import JsonClient, RetryPolicy
 from providers.outbound.network import Network
@@ -259,14 +260,13 @@ class WrapperClient:
         include: Sequence[str] = (),
     ) -> Iterator[Body]:
         """Yield all documents that match, or those of at most 1,000 `ids`, read page by page as they are consumed."""
-        cursor = None
-        while True:
+
+        def read(cursor: str | None) -> tuple[list[Body], str | None]:
             page = self.page(name, where, ids=ids, order_by=order_by, limit=_PAGE_LIMIT, cursor=cursor, include=include)
             with self._service.reading():
-                documents, cursor = listed(page, "documents"), page.get("next_cursor")
-            yield from documents
-            if cursor is None:
-                return
+                return listed(page, "documents"), page.get("next_cursor")
+
+        return through_pages(read)
 
     def query(
         self,

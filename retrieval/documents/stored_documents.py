@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from retrieval.ingest.drafts import FIRST_CHUNKS, KIND, WHOLE
 from retrieval.search.choosing import Chosen
 from retrieval.text_collections import TextCollections
 from schemas.access.callers import current
-from schemas.bounds import MAX_PAGE
 from schemas.connections import CollectionInfo
 from schemas.contracts.text_documents import Deleted, Filters, KnownChunk, KnownDocument
 from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, NotFoundError
@@ -123,7 +122,9 @@ class StoredDocuments:
     def with_chunks(self, document_id: str, collection: str | None = None) -> tuple[KnownDocument, list[KnownChunk]]:
         """Return a document and its chunks in order. Raises what `one` raises."""
         chosen, found = self._home(document_id, collection)
-        chunks = [found.first] if found.where is None else list(_all(chosen, found))
+        chunks = [found.first]
+        if found.where is not None:
+            chunks = list(chosen.corpus.able(SupportsMetadataFiltering).all_documents(found.info.name, found.where))
         chunks.sort(key=lambda each: number_in(each.metadata, "chunk_index"))
         return self._known(chosen, found.first, found.info, found.chunks), [_chunk(each) for each in chunks]
 
@@ -253,17 +254,6 @@ def _find(reads: SupportsMetadataFiltering, info: CollectionInfo, document_id: s
             return _Found(info, firsts[0], reads.documents(info.name, where, limit=1).total, where=where)
     whole = [each for each in reads.documents_by_id(info.name, ids) if "document_id" not in each.metadata]
     return _Found(info, whole[0], len(whole), ids=[each.id for each in whole]) if whole else None
-
-
-def _all(chosen: Chosen, found: _Found) -> Iterator[Document]:
-    reads, where, cursor = chosen.corpus.able(SupportsMetadataFiltering), found.where, None
-    assert where is not None
-    while True:
-        page = reads.documents(found.info.name, where, limit=MAX_PAGE, cursor=cursor)
-        yield from page.documents
-        cursor = page.next_cursor
-        if cursor is None:
-            return
 
 
 def _chunk(stored: Document) -> KnownChunk:

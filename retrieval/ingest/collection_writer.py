@@ -21,7 +21,6 @@ from retrieval.failures import embedding_errors
 from retrieval.ingest.drafts import Draft, text_to_embed
 from retrieval.ingest.embedding_texts import Embed, embed_or_name
 from schemas.access.callers import acting_still
-from schemas.bounds import MAX_PAGE
 from schemas.connections import CollectionInfo
 from schemas.errors import CollectionNotFoundError, ConflictError, InvalidInputError, UnsupportedError
 from schemas.records import Document, DocumentBatch, Metadata, Vector
@@ -106,18 +105,14 @@ class CollectionWriter:
     def documents(self, where: Where) -> Iterator[Document]:
         """Yield the documents that match, read page by page as they are consumed. Raises ReembeddedMeanwhileError where
         there is no next page, because the documents stand in another order than before."""
-        cursor = None
-        while self._info is not None:
-            try:
-                page = self._reads.documents(self.name, where, limit=MAX_PAGE, cursor=cursor)
-            except InvalidInputError as error:
-                if cursor is not None and error.code == "invalid_cursor":
-                    raise ReembeddedMeanwhileError(self.name) from error
-                raise
-            yield from page.documents
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        if self._info is None:
+            return
+        try:
+            yield from self._reads.all_documents(self.name, where)
+        except InvalidInputError as error:
+            if error.code == "invalid_cursor":
+                raise ReembeddedMeanwhileError(self.name) from error
+            raise
 
     def stored_by_id(self, ids: Sequence[str]) -> Stored:
         if self._info is None:

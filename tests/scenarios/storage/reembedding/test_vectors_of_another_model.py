@@ -3,10 +3,10 @@
 import orjson
 import pytest
 
+from providers import base
 from providers.base import ProviderContext
 from providers.local import LocalProvider
 from providers.rag_wrapper.provider import RagWrapperProvider
-from retrieval.ingest import collection_writer
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.drafts import Draft
 from retrieval.ingest.identity import document_id
@@ -191,7 +191,7 @@ def test_what_is_embedded_already_keeps_its_vector_when_the_collection_is_switch
 def test_what_is_stored_is_read_again_where_the_collection_is_switched_between_two_pages(
     provider, client, filled, connection, monkeypatch, read
 ):
-    monkeypatch.setattr(collection_writer, "MAX_PAGE", PAGE)
+    monkeypatch.setattr(base, "MAX_PAGE", PAGE)
     name, switches = filled(DIMENSION), []
     documents = [
         {
