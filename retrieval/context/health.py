@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotInTimeError
+from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
+from retrieval.asking import ask_within
 from retrieval.clock import milliseconds_since, utc_now, z_time
 from retrieval.context.breaker import CircuitBreaker
-from schemas.access.callers import carried
 from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY
 from schemas.contracts.context import STORAGE, ContextHealthReport, PartHealth
-from schemas.errors import RagError
 
 log = structlog.get_logger(__name__)
 
@@ -45,49 +43,23 @@ class ContextHealth:
         not closed: searches are then answered from the parts that are left.
         """
         began = time.perf_counter()
-        asked = {name: self._pool.submit(carried(_look), probe) for name, probe in self._probes.items()}
-        counted = self._pool.submit(carried(self._indexed_documents))
-        until = time.monotonic() + LIMIT_SECONDS
-        parts = {name: _part(look, until) for name, look in asked.items()}
-        documents = _count(counted, until)
+        asked = {name: ask_within(LIMIT_SECONDS, self._pool.submit, probe) for name, probe in self._probes.items()}
+        counted = ask_within(LIMIT_SECONDS, self._pool.submit, self._indexed_documents)
+        outcomes = {name: outcome() for name, outcome in asked.items()}
+        parts = {
+            name: PartHealth(each.milliseconds, None if each.error is None else each.error.message)
+            for name, each in outcomes.items()
+        }
+        documents = counted()
+        if documents.error is not None:
+            log.warning("indexed documents cannot be counted", reason=documents.error.message)
         is_open = not self._breaker.is_closed()
         healthy = all(part.healthy for part in parts.values()) and not is_open
         return ContextHealthReport(
             HEALTHY if healthy else DEGRADED if parts[STORAGE].healthy else UNHEALTHY,
             parts,
             milliseconds_since(began),
-            indexed_documents=documents,
+            indexed_documents=documents.value,
             circuit_breaker_open=is_open,
             timestamp=z_time(utc_now()),
         )
-
-
-def _look(probe: Probe) -> PartHealth:
-    began = time.perf_counter()
-    error = None
-    try:
-        probe()
-    except RagError as failure:
-        error = failure.message
-    except Exception:
-        log.exception("a part could not be asked how it is")
-        error = "The check failed for a reason that is in the log"
-    return PartHealth(milliseconds_since(began), error)
-
-
-def _part(look: Future[PartHealth], until: float) -> PartHealth:
-    try:
-        return look.result(max(0.0, until - time.monotonic()))
-    except NotInTimeError:
-        look.cancel()
-        return PartHealth(LIMIT_SECONDS * 1e3, f"No answer within {LIMIT_SECONDS:g} s")
-
-
-def _count(counted: Future[int], until: float) -> int | None:
-    try:
-        return counted.result(max(0.0, until - time.monotonic()))
-    except NotInTimeError:
-        counted.cancel()
-    except RagError as error:
-        log.warning("indexed documents cannot be counted", reason=error.message)
-    return None
