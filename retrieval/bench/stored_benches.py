@@ -10,7 +10,6 @@ from typing import Any
 
 import orjson
 
-from retrieval.clock import z_time_of_ms
 from schemas.access.owners import Asker
 from schemas.contracts.judgements import (
     CANCELLED,
@@ -43,26 +42,7 @@ a minute."""
 LOST = "The process that ran it has ended"
 
 
-def _bench(
-    id: str,
-    collection: str,
-    status: str,
-    created_at_ms: int,
-    finished_at_ms: int | None,
-    questions: int,
-    searches: int,
-    done: int,
-    message: str | None,
-    owner: str,
-    told_at_ms: int,
-) -> tuple[KnownBench, int]:
-    finished_at = None if finished_at_ms is None else z_time_of_ms(finished_at_ms)
-    created_at = z_time_of_ms(created_at_ms)
-    known = KnownBench(id, collection, status, created_at, finished_at, questions, searches, done, message, owner)
-    return known, told_at_ms
-
-
-BENCHES = Table("benches", _bench)
+BENCHES = Table("benches", KnownBench, without=("result",))
 
 
 class StoredBenches(Part):
@@ -121,7 +101,7 @@ class StoredBenches(Part):
     def all(self, *, asker: Asker) -> list[KnownBench]:
         """Return the measurements that the asker sees, the latest first, without their figures by question."""
         with self._database.read() as transaction:
-            return [self._known(*row) for row in BENCHES.rows(transaction, owned_by(asker), limit=MAX_BENCHES)]
+            return [self._known(row) for row in BENCHES.rows(transaction, owned_by(asker), limit=MAX_BENCHES)]
 
     def one(self, bench_id: str, *, asker: Asker) -> KnownBench:
         """Return a measurement with its figures. Raises BenchNotFoundError when the asker sees none of that id."""
@@ -156,14 +136,14 @@ class StoredBenches(Part):
         )
 
     def _one(self, transaction: Transaction, bench_id: str, asker: Asker) -> KnownBench:
-        row = BENCHES.first(transaction, owned_by(asker) & having(id=bench_id))
-        if row is None:
+        found = BENCHES.first(transaction, owned_by(asker) & having(id=bench_id))
+        if found is None:
             raise BenchNotFoundError(bench_id)
-        return self._known(*row)
+        return self._known(found)
 
-    def _known(self, bench: KnownBench, told_at_ms: int) -> KnownBench:
-        if bench.status == RUNNING and told_at_ms < self._lost_before_ms():
-            return replace(bench, status=FAILED, message=LOST, finished_at=z_time_of_ms(told_at_ms))
+    def _known(self, bench: KnownBench) -> KnownBench:
+        if bench.status == RUNNING and bench.told_at_ms < self._lost_before_ms():
+            return replace(bench, status=FAILED, message=LOST, finished_at_ms=bench.told_at_ms)
         return bench
 
     def _lost_before_ms(self) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
-
-import orjson
+from typing import Any
 
 from retrieval.clock import utc_now
 from schemas.access.owners import AUDIENCE_COLUMN, EVERYTHING_SEEN, NOBODY, Asker, Ownership, check_meant, ownership_of
@@ -59,12 +58,23 @@ class ConversationNotFoundError(NotFoundError):
 
 
 def _message(
-    role: str, content: str, created_at: str, rag_used: int, rag_sources: str, reach: str, collections: str
-) -> tuple[StoredMessage, str, str]:
+    role: str,
+    content: str,
+    created_at: str,
+    rag_used: int,
+    rag_sources: list[Any],
+    reach: str,
+    collections: list[str] | str,
+) -> tuple[StoredMessage, str, list[str] | str]:
     return StoredMessage(role, content, created_at, bool(rag_used), _sources(rag_sources)), reach, collections
 
 
-MESSAGES = Table("chat_messages", _message, order="number")
+def _origin(owner: str, conversation_id: str, rag_sources: list[Any]) -> tuple[str, str, tuple[ChatSource, ...]]:
+    return owner, conversation_id, _sources(rag_sources)
+
+
+MESSAGES = Table("chat_messages", _message, order="number", json=("rag_sources", "collections"))
+ORIGINS = Table("chat_messages", _origin, order="number", json=("rag_sources",))
 
 
 class ChatHistory(Part):
@@ -115,9 +125,9 @@ class ChatHistory(Part):
         made_with = {
             "created_at": self._now().isoformat(timespec="milliseconds"),
             "reach": asker.reach,
-            "collections": "" if asker.collections is None else orjson.dumps(asker.collections).decode(),
+            "collections": "" if asker.collections is None else asker.collections,
         }
-        sources = orjson.dumps([asdict(each) for each in rag_sources]).decode()
+        sources = [asdict(each) for each in rag_sources]
 
         def operation(transaction: Transaction) -> None:
             check_nothing_erased(transaction, since)
@@ -134,7 +144,7 @@ class ChatHistory(Part):
             if audience != before:
                 MESSAGES.update(transaction, of_one, audience=audience)
             for role, content, used, made_from in (
-                ("user", asked, False, "[]"),
+                ("user", asked, False, []),
                 ("assistant", answered, rag_used, sources),
             ):
                 message = {"role": role, "content": content, "rag_used": used, "rag_sources": made_from}
@@ -173,16 +183,13 @@ class ChatHistory(Part):
         These go whole, since their later messages may repeat what the answer said. Turns under way are not stored.
         Return the number of conversations.
         """
+        may_be_meant = Condition("owner = ? OR rag_sources <> '[]'", (target.owner,))
 
         def operation(transaction: Transaction) -> int:
-            rows = transaction.rows(
-                "SELECT owner, conversation_id, rag_sources FROM chat_messages WHERE owner = ? OR rag_sources <> '[]'",
-                (target.owner,),
-            )
             doomed = {
                 (owner, conversation_id)
-                for owner, conversation_id, sources in rows
-                if owner == target.owner or any(target.names_source(each) for each in _sources(sources))
+                for owner, conversation_id, sources in ORIGINS.rows(transaction, may_be_meant)
+                if owner == target.owner or any(map(target.names_source, sources))
             }
             for owner, conversation_id in doomed:
                 MESSAGES.delete(transaction, having(owner=owner, conversation_id=conversation_id))
@@ -203,15 +210,15 @@ def _told(transaction: Transaction, conversation_id: str, owner: str, asker: Ask
     return [message for message, reach, collections in messages if _may_be_told(asker, reach, collections)]
 
 
-def _may_be_told(asker: Asker, reach: str, collections: str) -> bool:
-    """Return whether the asker sees all that was seen with this reach; `collections` are empty where they are not
-    known."""
+def _may_be_told(asker: Asker, reach: str, collections: list[str] | str) -> bool:
+    """Return whether the asker sees all that was seen with this reach; `collections` are an empty text where they are
+    not known."""
     if asker.sees_all or asker.reach in (reach, EVERYTHING_SEEN):
         return True
-    if not collections or asker.collections is None:
+    if isinstance(collections, str) or asker.collections is None:
         return False
-    return are_within(orjson.loads(collections), asker.collections)
+    return are_within(collections, asker.collections)
 
 
-def _sources(stored: str) -> tuple[ChatSource, ...]:
-    return tuple(of_fields(ChatSource, each) for each in orjson.loads(stored))
+def _sources(stored: list[Any]) -> tuple[ChatSource, ...]:
+    return tuple(of_fields(ChatSource, each) for each in stored)

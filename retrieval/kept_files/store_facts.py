@@ -11,8 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-import orjson
-
 from schemas.contracts.vector_stores import StoreFacts
 from schemas.shared_database import Database, Transaction
 from schemas.storage.small_tables import Condition, Part, Table, having
@@ -35,21 +33,8 @@ PASSED_MS = 3_600_000
 MAX_ID_CHARACTERS = 700
 
 
-def _facts(
-    collection_id: str,
-    name: str | None,
-    description: str | None,
-    metadata: str,
-    expires_days: int | None,
-    created_at_ms: int | None,
-    last_active_at_ms: int,
-) -> StoreFacts:
-    told = orjson.loads(metadata)
-    return StoreFacts(collection_id, name, description, told, expires_days, created_at_ms, last_active_at_ms)
-
-
-FACTS = Table("vector_stores", _facts, order="collection_id")
-PLACES = Table("passed_places", lambda place: orjson.loads(place), order="id")
+FACTS = Table("vector_stores", StoreFacts, order="collection_id", json=("metadata",))
+PLACES = Table("passed_places", lambda place: place, order="id", json=("place",))
 
 
 class VectorStoreFacts(Part):
@@ -76,8 +61,8 @@ class VectorStoreFacts(Part):
         def operation(transaction: Transaction) -> StoreFacts:
             before = FACTS.first(transaction, having(collection_id=collection_id)) or unknown
             facts = replace(before, last_active_at_ms=now_ms, **changes)
-            stored = asdict(facts) | {"metadata": orjson.dumps(facts.metadata).decode()}
-            FACTS.put(transaction, {"collection_id": stored.pop("collection_id")}, **stored)
+            FACTS.delete(transaction, having(collection_id=collection_id))
+            FACTS.insert(transaction, **asdict(facts))
             return facts
 
         return self._database.commit(operation)
@@ -101,7 +86,7 @@ class VectorStoreFacts(Part):
     def pass_by(self, listing: str, element: str, place: Any) -> None:
         """Remember the place that an element, which is about to be deleted, has in a list."""
         key = {"listing": listing, "id": element[:MAX_ID_CHARACTERS]}
-        passed = {"place": orjson.dumps(place).decode(), "passed_at_ms": self._now_ms()}
+        passed = {"place": place, "passed_at_ms": self._now_ms()}
         self._database.freely.commit_quickly(lambda transaction: PLACES.put(transaction, key, **passed))
 
     def passed(self, listing: str, element: str) -> Any:

@@ -98,16 +98,17 @@ class Judgement:
 @dataclass(frozen=True, slots=True)
 class KnownBench:
     """A measurement: of `searches`, `done` are through. `result` has the figures once it is done; `message` says why it
-    failed. Times are ISO 8601 in UTC with Z."""
+    failed. Times are milliseconds since the epoch; `told_at_ms` is that of the last progress."""
 
     id: str
     collection: str
     status: str
-    created_at: str
-    finished_at: str | None
+    created_at_ms: int
+    finished_at_ms: int | None
     questions: int
     searches: int
     done: int
     message: str | None
     owner: str
+    told_at_ms: int
     result: Mapping[str, Any] | None = None

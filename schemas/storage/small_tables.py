@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any, Generic, TypeVar
 
+import orjson
+
 from schemas.access.owners import Asker
 from schemas.sealed_cursors import opened, sealed
 from schemas.shared_database import Database, Place, Transaction
@@ -65,44 +67,45 @@ def seen_by(asker: Asker) -> Condition:
 
 
 class Table(Generic[T]):
-    """A table, whose rows are what `make` returns for the columns that its parameters name: a dataclass or a function.
+    """A table, whose rows are what `make`, a dataclass or a function, returns for the columns that its parameters name,
+    `without` some.
 
-    Rows come in the `order` of some columns. Values are stored as they are given, True and False as numbers.
+    Rows come in the `order` of some columns. Columns of `json` are stored as text, what is empty there as it is.
     """
 
-    def __init__(self, name: str, make: Callable[..., T], *, order: str = "number DESC") -> None:
+    def __init__(
+        self,
+        name: str,
+        make: Callable[..., T],
+        *,
+        order: str = "number DESC",
+        json: Sequence[str] = (),
+        without: Sequence[str] = (),
+    ) -> None:
         self.name = name
         self._make = make
-        self._columns = tuple(signature(make).parameters)
+        self._columns = tuple(each for each in signature(make).parameters if each not in without)
         self._order = order
+        self._json = json
 
     def rows(self, transaction: Transaction, where: Condition = EVERY_ROW, *, limit: int = ALL_ROWS) -> list[T]:
-        return [self._make(*row) for row in self._select(transaction, self._columns, where, self._order, limit)]
+        return [self._made(row) for row in self._select(transaction, self._columns, where, limit)]
 
     def first(self, transaction: Transaction, where: Condition) -> T | None:
-        found = self.rows(transaction, where, limit=1)
-        return found[0] if found else None
+        return next(iter(self.rows(transaction, where, limit=1)), None)
 
     def page(
-        self,
-        transaction: Transaction,
-        where: Condition,
-        *,
-        limit: int,
-        cursor: str | None = None,
-        newest_first: bool = True,
+        self, transaction: Transaction, where: Condition, *, limit: int, cursor: str | None = None
     ) -> tuple[list[T], str | None]:
-        """Return (rows by their column `number`, the cursor of the next page). Raises InvalidInputError for a cursor of
-        something else."""
-        direction, comparison = ("DESC", "<") if newest_first else ("ASC", ">")
+        """Return (rows of a table whose order is `number DESC`, the cursor of the next page). Raises InvalidInputError
+        for a cursor of something else."""
         if cursor:
-            behind = int.from_bytes(opened(transaction, self.name, cursor))
-            where &= Condition(f"number {comparison} ?", (behind,))
-        rows = self._select(transaction, (*self._columns, "number"), where, f"number {direction}", limit + 1)
+            where &= Condition("number < ?", (int.from_bytes(opened(transaction, self.name, cursor)),))
+        rows = self._select(transaction, (*self._columns, "number"), where, limit + 1)
         following = None
         if len(rows) > limit:
             following = sealed(transaction, self.name, int(rows[limit - 1][-1]).to_bytes(NUMBER_BYTES))
-        return [self._make(*row[:-1]) for row in rows[:limit]], following
+        return [self._made(row[:-1]) for row in rows[:limit]], following
 
     def count(self, transaction: Transaction, where: Condition = EVERY_ROW) -> int:
         row = transaction.row(f"SELECT count(*) FROM {self.name} WHERE {where.sql}", where.parameters)
@@ -115,7 +118,7 @@ class Table(Generic[T]):
 
     def insert(self, transaction: Transaction, **values: Any) -> None:
         sql = f"INSERT INTO {self.name} ({', '.join(values)}) VALUES ({_marks(values)})"
-        transaction.run(sql, _stored(values))
+        transaction.run(sql, self._stored(values))
 
     def put(self, transaction: Transaction, key: Mapping[str, Any], **values: Any) -> None:
         """Insert a row in place of the one with this key."""
@@ -125,7 +128,7 @@ class Table(Generic[T]):
     def update(self, transaction: Transaction, where: Condition, **values: Any) -> None:
         changes = ", ".join(f"{name} = ?" for name in values)
         sql = f"UPDATE {self.name} SET {changes} WHERE {where.sql}"
-        transaction.run(sql, (*_stored(values), *where.parameters))
+        transaction.run(sql, (*self._stored(values), *where.parameters))
 
     def delete(self, transaction: Transaction, where: Condition = EVERY_ROW) -> None:
         transaction.run(f"DELETE FROM {self.name} WHERE {where.sql}", where.parameters)
@@ -138,20 +141,22 @@ class Table(Generic[T]):
 
     def keep_first(self, transaction: Transaction, most: int, where: Condition = EVERY_ROW, *, key: str = "id") -> None:
         """Delete all rows of a condition but the first `most` in the table's order. `key` is the primary key."""
-        for row in self._select(transaction, (key,), where, self._order, ALL_ROWS, offset=most):
-            self.delete(transaction, having(**{key: row[0]}))
+        for (value,) in self._select(transaction, (key,), where, ALL_ROWS)[most:]:
+            self.delete(transaction, having(**{key: value}))
 
     def _select(
-        self,
-        transaction: Transaction,
-        columns: Sequence[str],
-        where: Condition,
-        order: str,
-        limit: int,
-        offset: int = 0,
+        self, transaction: Transaction, columns: Sequence[str], where: Condition, limit: int
     ) -> list[tuple[Any, ...]]:
-        sql = f"SELECT {', '.join(columns)} FROM {self.name} WHERE {where.sql} ORDER BY {order} LIMIT ? OFFSET ?"
-        return transaction.rows(sql, (*where.parameters, limit, offset))
+        sql = f"SELECT {', '.join(columns)} FROM {self.name} WHERE {where.sql} ORDER BY {self._order} LIMIT ?"
+        return transaction.rows(sql, (*where.parameters, limit))
+
+    def _made(self, row: Sequence[Any]) -> T:
+        values = dict(zip(self._columns, row, strict=True))
+        return self._make(**values | {each: orjson.loads(values[each]) for each in self._json if values[each]})
+
+    def _stored(self, values: dict[str, Any]) -> tuple[Any, ...]:
+        texts = {each: orjson.dumps(values[each]).decode() for each in self._json if values.get(each) not in (None, "")}
+        return tuple(int(value) if isinstance(value, bool) else value for value in (values | texts).values())
 
 
 class Part:
@@ -193,7 +198,3 @@ class Part:
 
 def _marks(values: Mapping[str, Any] | tuple[Any, ...]) -> str:
     return ", ".join("?" * len(values))
-
-
-def _stored(values: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(int(value) if isinstance(value, bool) else value for value in values.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import orjson
@@ -109,13 +110,18 @@ def bench_summary(found: KnownBench) -> Json:
         "id": found.id,
         "collection": found.collection,
         "status": found.status,
-        "created_at": found.created_at,
-        "finished_at": found.finished_at,
+        "created_at": _time(found.created_at_ms),
+        "finished_at": None if found.finished_at_ms is None else _time(found.finished_at_ms),
         "judged": found.questions,
         "progress": {"searches": found.searches, "done": found.done},
         "message": found.message,
         "owner": found.owner,
     }
+
+
+def _time(at_ms: int) -> str:
+    moment = datetime.fromtimestamp(at_ms / 1e3, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def benches_answer(found: Iterable[KnownBench]) -> Json:
