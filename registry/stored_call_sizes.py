@@ -3,11 +3,14 @@ know."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import structlog
 
 from providers.outbound.call_sizes import CallSize
 from schemas.errors import RagError
 from schemas.shared_database import Database, Transaction
+from schemas.storage.small_tables import Table, having
 
 log = structlog.get_logger(__name__)
 
@@ -21,6 +24,7 @@ STEPS = (
 )
 MAX_SERVICES = 1_000
 """The number of services that are known, those learnt last: a test of a connection may ask any."""
+SIZES = Table("call_sizes", CallSize, order="learnt_at DESC, service")
 
 
 class StoredCallSizes:
@@ -33,29 +37,17 @@ class StoredCallSizes:
     def find(self, service: str) -> CallSize | None:
         try:
             with self._database.read() as transaction:
-                selected = "SELECT texts, bytes, learnt_at, is_plain FROM call_sizes WHERE service = ?"
-                row = transaction.row(selected, (service,))
+                return SIZES.first(transaction, having(service=service))
         except RagError as error:
             log.warning("what a service takes in one call is not known", reason=error.message)
             return None
-        if row is None:
-            return None
-        texts, octets, learnt_at, is_plain = map(int, row)
-        return CallSize(texts, octets, learnt_at, bool(is_plain))
 
     def keep(self, service: str, size: CallSize | None) -> None:
         def operation(transaction: Transaction) -> None:
-            transaction.run("DELETE FROM call_sizes WHERE service = ?", (service,))
-            if size is None:
-                return
-            transaction.run(
-                "DELETE FROM call_sizes WHERE service IN"
-                " (SELECT service FROM call_sizes ORDER BY learnt_at DESC, service LIMIT ? OFFSET ?)",
-                (MAX_SERVICES, MAX_SERVICES - 1),
-            )
-            values = (service, size.texts, size.bytes, int(size.learnt_at), int(size.is_plain))
-            names = "service, texts, bytes, learnt_at, is_plain"
-            transaction.run(f"INSERT INTO call_sizes ({names}) VALUES (?, ?, ?, ?, ?)", values)
+            SIZES.delete(transaction, having(service=service))
+            if size is not None:
+                SIZES.keep_first(transaction, MAX_SERVICES - 1, key="service")
+                SIZES.insert(transaction, service=service, **asdict(size) | {"learnt_at": int(size.learnt_at)})
 
         try:
             self._database.freely.commit_quickly(operation)

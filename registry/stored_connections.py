@@ -5,14 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-
-import orjson
+from typing import Any
 
 from schemas.access.owners import AUDIENCE_COLUMN, OWNER_COLUMN, Ownership
 from schemas.connections import Connection
 from schemas.errors import ConflictError, NotFoundError
 from schemas.shared_database import Database, Place, Transaction
 from schemas.storage.erasure import Target
+from schemas.storage.small_tables import Condition, Table, having
 
 STEPS = (
     (
@@ -35,7 +35,29 @@ STEPS = (
 )
 MAX_STORED = 200
 """The number of connections that each owner may make. Each is listed, and may be asked for its health."""
-COLUMNS = "id, type, provider, display_name, config, generation, sealed, owner, audience"
+
+
+def _connection(
+    id: str,
+    type: str,
+    provider: str,
+    display_name: str | None,
+    config: dict[str, Any],
+    generation: str,
+    sealed: dict[str, str],
+    owner: str,
+    audience: str,
+) -> Connection:
+    of = Ownership(owner, audience)
+    return Connection(id, type, provider, config, display_name, generation=generation, sealed=sealed, of=of)
+
+
+def _looks(id: str, generation: str, looks: list[list[Any]]) -> tuple[tuple[str, str], list[list[Any]]]:
+    return (id, generation), looks
+
+
+CONNECTIONS = Table("connections", _connection, order="id", json=("config", "sealed"))
+LOOKS = Table("connection_looks", _looks, order="id", json=("looks",))
 
 
 class ConnectionNotFoundError(NotFoundError):
@@ -59,8 +81,7 @@ class StoredConnections:
     def all(self) -> list[Connection]:
         """Return all of them, sorted by id."""
         with self._database.read() as transaction:
-            rows = transaction.rows(f"SELECT {COLUMNS} FROM connections ORDER BY id")
-        return [_connection(*row) for row in rows]
+            return CONNECTIONS.rows(transaction)
 
     def find(self, connection_id: str) -> Connection | None:
         with self._database.read() as transaction:
@@ -78,10 +99,10 @@ class StoredConnections:
         def operation(transaction: Transaction) -> Connection:
             if _find(transaction, connection.id) is not None:
                 raise taken(connection.id)
-            count = transaction.row("SELECT count(*) FROM connections WHERE owner = ?", (connection.of.owner,))
-            if count is not None and count[0] >= MAX_STORED:
+            count = CONNECTIONS.count(transaction, having(owner=connection.of.owner))
+            if count >= MAX_STORED:
                 raise ConflictError(
-                    f"You have {count[0]} connections already, which is as many as one may have: delete one first",
+                    f"You have {count} connections already, which is as many as one may have: delete one first",
                     code="too_many_connections",
                     limit=MAX_STORED,
                 )
@@ -98,11 +119,8 @@ class StoredConnections:
         """
 
         def operation(transaction: Transaction) -> Connection:
-            before = _find(transaction, connection_id)
-            if before is None:
-                raise ConnectionNotFoundError(connection_id)
-            after = replace(change(before), generation=uuid.uuid4().hex)
-            transaction.run("DELETE FROM connections WHERE id = ?", (connection_id,))
+            after = replace(change(_one(transaction, connection_id)), generation=uuid.uuid4().hex)
+            CONNECTIONS.delete(transaction, having(id=connection_id))
             _insert(transaction, after)
             return after
 
@@ -115,10 +133,9 @@ class StoredConnections:
         """
 
         def operation(transaction: Transaction) -> int:
-            rows = transaction.rows(f"SELECT {COLUMNS} FROM connections WHERE sealed <> '{{}}' ORDER BY id")
-            for connection in (_connection(*row) for row in rows):
-                values = (orjson.dumps(seal(connection)).decode(), connection.id)
-                transaction.run("UPDATE connections SET sealed = ? WHERE id = ?", values)
+            rows = CONNECTIONS.rows(transaction, Condition("sealed <> '{}'"))
+            for connection in rows:
+                CONNECTIONS.update(transaction, having(id=connection.id), sealed=seal(connection))
             return len(rows)
 
         return self._database.freely.commit(operation)
@@ -126,13 +143,11 @@ class StoredConnections:
     def erase(self, target: Target) -> int:
         """Delete what an erased user has made, and return the number of connections. Workers close them when they next
         look."""
-        sql = "SELECT id FROM connections WHERE owner = ?"
 
         def operation(transaction: Transaction) -> int:
-            ids = transaction.rows(sql, (target.owner,))
-            transaction.run(f"DELETE FROM connection_looks WHERE id IN ({sql})", (target.owner,))
-            transaction.run("DELETE FROM connections WHERE owner = ?", (target.owner,))
-            return len(ids)
+            ids = tuple(each.id for each in CONNECTIONS.rows(transaction, having(owner=target.owner)))
+            LOOKS.delete(transaction, having(id=ids))
+            return CONNECTIONS.remove(transaction, having(id=ids))
 
         return self._database.freely.commit(operation)
 
@@ -140,12 +155,9 @@ class StoredConnections:
         """Delete a connection. Raises ConnectionNotFoundError when there is none, and what `check` raises for it."""
 
         def operation(transaction: Transaction) -> None:
-            found = _find(transaction, connection_id)
-            if found is None:
-                raise ConnectionNotFoundError(connection_id)
-            check(found)
-            transaction.run("DELETE FROM connection_looks WHERE id = ?", (connection_id,))
-            transaction.run("DELETE FROM connections WHERE id = ?", (connection_id,))
+            check(_one(transaction, connection_id))
+            for table in (LOOKS, CONNECTIONS):
+                table.delete(transaction, having(id=connection_id))
 
         self._database.freely.commit(operation)
 
@@ -157,45 +169,26 @@ def taken(connection_id: str) -> ConflictError:
 
 
 def _find(transaction: Transaction, connection_id: str) -> Connection | None:
-    row = transaction.row(f"SELECT {COLUMNS} FROM connections WHERE id = ?", (connection_id,))
-    return None if row is None else _connection(*row)
+    return CONNECTIONS.first(transaction, having(id=connection_id))
+
+
+def _one(transaction: Transaction, connection_id: str) -> Connection:
+    found = _find(transaction, connection_id)
+    if found is None:
+        raise ConnectionNotFoundError(connection_id)
+    return found
 
 
 def _insert(transaction: Transaction, connection: Connection) -> None:
-    transaction.run(
-        f"INSERT INTO connections ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            connection.id,
-            connection.kind,
-            connection.provider,
-            connection.display_name,
-            orjson.dumps(connection.config).decode(),
-            connection.generation,
-            orjson.dumps(connection.sealed).decode(),
-            connection.of.owner,
-            connection.of.audience,
-        ),
-    )
-
-
-def _connection(
-    connection_id: str,
-    kind: str,
-    provider: str,
-    display_name: str | None,
-    config: str,
-    generation: str,
-    sealed: str,
-    owner: str,
-    audience: str,
-) -> Connection:
-    return Connection(
-        connection_id,
-        kind,
-        provider,
-        orjson.loads(config),
-        display_name,
-        generation=generation,
-        sealed=orjson.loads(sealed),
-        of=Ownership(owner, audience),
+    CONNECTIONS.insert(
+        transaction,
+        id=connection.id,
+        type=connection.kind,
+        provider=connection.provider,
+        display_name=connection.display_name,
+        config=connection.config,
+        generation=connection.generation,
+        sealed=connection.sealed,
+        owner=connection.of.owner,
+        audience=connection.of.audience,
     )

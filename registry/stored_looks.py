@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import orjson
 import structlog
 
+from registry.stored_connections import CONNECTIONS, LOOKS
 from schemas.connections import Connection, HealthReport, Look
 from schemas.errors import RagError
 from schemas.shared_database import Database, Transaction
+from schemas.storage.small_tables import having
 
 log = structlog.get_logger(__name__)
 
@@ -31,17 +32,14 @@ class StoredLooks:
         took_ms = report.details.get("response_time_ms")
         look = [report.timestamp, report.status, took_ms if isinstance(took_ms, int | float) else None]
 
+        state = having(id=connection.id, generation=connection.generation)
+
         def operation(transaction: Transaction) -> None:
-            if connection.origin == "stored" and not _is_current(transaction, connection):
+            if connection.origin == "stored" and not CONNECTIONS.count(transaction, state):
                 return
-            found = transaction.row(
-                "SELECT looks FROM connection_looks WHERE id = ? AND generation = ?",
-                (connection.id, connection.generation),
-            )
-            kept = [*(orjson.loads(found[0]) if found else ()), look][-KEPT:]
-            transaction.run("DELETE FROM connection_looks WHERE id = ?", (connection.id,))
-            values = (connection.id, connection.generation, orjson.dumps(kept).decode())
-            transaction.run("INSERT INTO connection_looks (id, generation, looks) VALUES (?, ?, ?)", values)
+            _, before = LOOKS.first(transaction, state) or (None, [])
+            kept = [*before, look][-KEPT:]
+            LOOKS.put(transaction, {"id": connection.id}, generation=connection.generation, looks=kept)
 
         try:
             self._database.freely.commit_quickly(operation)
@@ -51,14 +49,5 @@ class StoredLooks:
     def of(self, connections: Iterable[Connection]) -> dict[str, list[Look]]:
         """Return the looks at each of the connections by its id, oldest first."""
         with self._database.read() as transaction:
-            rows = transaction.rows("SELECT id, generation, looks FROM connection_looks")
-        found = {(connection_id, generation): looks for connection_id, generation, looks in rows}
-        return {
-            each.id: [Look(*look[:3]) for look in orjson.loads(found.get((each.id, each.generation), "[]"))]
-            for each in connections
-        }
-
-
-def _is_current(transaction: Transaction, connection: Connection) -> bool:
-    found = transaction.row("SELECT generation FROM connections WHERE id = ?", (connection.id,))
-    return found == (connection.generation,)
+            found = dict(LOOKS.rows(transaction))
+        return {each.id: [Look(*look[:3]) for look in found.get(each.version, ())] for each in connections}

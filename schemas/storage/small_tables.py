@@ -50,7 +50,7 @@ def having(**columns: Any) -> Condition:
     found = EVERY_ROW
     for name, value in columns.items():
         if isinstance(value, tuple):
-            found &= Condition(f"{name} IN ({_marks(value)})", value)
+            found &= Condition(f"{name} IN ({_marks(value)})", value) if value else Condition("1 = 0")
         else:
             found &= Condition(f"{name} IS NULL") if value is None else Condition(f"{name} = ?", (value,))
     return found
