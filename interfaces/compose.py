@@ -21,7 +21,7 @@ from interfaces.embedding_meter import EmbeddingMeter
 from interfaces.erasing_parts import open_erasure
 from interfaces.faces.registering import mount_faces
 from interfaces.gauges import report_gauges
-from interfaces.health import FRESH_SECONDS, MODELS, check_model, check_storage, report_health
+from interfaces.health import FRESH_SECONDS, check_model, check_storage, report_health
 from interfaces.identity.opening import open_identity
 from interfaces.job_parts import open_jobs
 from interfaces.layers import Layers
@@ -253,7 +253,6 @@ def open_layers(
         limit_seconds=settings.collect_seconds,
         log_queries=retrieval.log_queries,
     )
-    models = {MODELS[each.kind]: each for each in built_in_connections(settings) if each.kind in MODELS}
     looks = StoredLooks(service.catalog)
     health = HealthWatch(known, looks, limit_seconds=settings.health_seconds, fresh_seconds=FRESH_SECONDS)
     conversations = _conversations(service, known, settings)
@@ -291,7 +290,7 @@ def open_layers(
         service.catalog,
         retrieval,
         vector_store=lambda: check_storage(service),
-        models={name: partial(check_model, health, model) for name, model in models.items()},
+        models=lambda: {name: partial(check_model, health, model) for name, model in known.of_service().items()},
     )
     erasing = open_erasure(
         service,
@@ -334,7 +333,6 @@ def open_layers(
         quality=measuring,
         warm_up=warm_up,
         settings=settings,
-        models=models,
     )
 
 
@@ -395,7 +393,7 @@ def _conversations(service: Service, connections: Connections, settings: Registr
     """Return the store of conversations, None when clients keep their topics themselves."""
 
     def by_model() -> TopicByChat:
-        return TopicByChat(cast(ChatProvider, connections.open("chat", "llm")))
+        return TopicByChat(cast(ChatProvider, connections.open_chat()[1]))
 
     # Opened in any case, so that erasures find the topics of earlier starts.
     kept = Conversations(service.catalog, by_model if settings.topic == "chat" else TopicByRule)

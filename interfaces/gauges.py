@@ -53,7 +53,7 @@ def of_watchers(watchers: Watchers) -> Iterator[Gauge]:
 def of_models(layers: Layers) -> Iterator[Gauge]:
     is_open = not layers.context.breaker.is_closed()
     yield Gauge("rag_circuit_breaker_open", "1 while searches by meaning are left out", float(is_open))
-    for name, connection in layers.models.items():
+    for name, connection in layers.connections.of_service().items():
         report = layers.health.last(connection)
         if report is not None:
             yield Gauge("rag_model_up", "1 when the model answers", float(report.status != UNHEALTHY), {"model": name})

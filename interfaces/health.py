@@ -1,4 +1,4 @@
-"""The parts of health reports that are above the storage: the models of the settings, and the circuit breaker."""
+"""The parts of health reports that are above the storage: the service's models, and the circuit breaker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from retrieval.reading.parsing_process import not_confined
 from schemas.access.callers import SERVICE, acting_as
 from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY, Connection, HealthReport
 from schemas.errors import RagError, UnavailableError
-from schemas.storage.health import ENGINE_READY, BreakerHealth, ModelHealth, Notice
+from schemas.storage.health import ENGINE_READY, BreakerHealth, ModelHealth, Notice, Part
 from wrapper.service import Service
 
 R = TypeVar("R", HealthReport, HealthReport | None)
@@ -25,8 +25,8 @@ FRESH_SECONDS = 2.0
 """The number of seconds for which a health report is reused."""
 PAID_LOOKS = 10
 """The number of looks of which only one asks a model that takes a key, as long as the model answers."""
-MODELS = {"embedding": "embedding", "llm": "chat", "rerank": "rerank"}
-"""The names of the settings' models in health reports, by their kind."""
+MODELS = ("embedding", "chat", "rerank")
+"""The names of the service's models in health reports."""
 TEXTS_FAIL = "Within a day, {} had texts that could not be embedded while others could: GET /api/jobs says which"
 UPLOADS_FAIL = "Short texts are embedded, but {} wait whose texts failed again and again: GET /api/jobs says why"
 TRIES = 2
@@ -39,22 +39,30 @@ def report_health(service: Service, layers: Layers) -> None:
     for sentence in not_confined():
         service.on_health(partial(Notice, sentence))
     service.on_health(partial(_failed_texts, layers.jobs))
-    for name, connection in layers.models.items():
-        _look_at_model(service, layers, name, connection)
+    for name in MODELS:
+        _look_at_model(service, layers, name)
 
 
-def _look_at_model(service: Service, layers: Layers, name: str, connection: Connection) -> None:
+def _look_at_model(service: Service, layers: Layers, name: str) -> None:
+    """Look at the model that the service has under a name at each time, if it has one."""
     every_seconds = layers.settings.health_look_seconds
-    # A service that wants a key usually charges for requests.
-    recent_seconds = every_seconds * (PAID_LOOKS if "api_key" in connection.config else 1)
-    service.looks.add(
-        name,
-        lambda: layers.health.look(connection, recent_seconds=recent_seconds),
-        None,
-        every_seconds=every_seconds,
-        limit_seconds=layers.settings.health_seconds,
-    )
-    service.on_health(lambda: ModelHealth(name, with_uploads(layers, connection, layers.health.last(connection))))
+
+    def look() -> None:
+        connection = layers.connections.of_service().get(name)
+        if connection is not None:
+            # A service that wants a key usually charges for requests.
+            is_paid = "api_key" in connection.config or connection.sealed
+            with acting_as(SERVICE):
+                layers.health.look(connection, recent_seconds=every_seconds * (PAID_LOOKS if is_paid else 1))
+
+    def report() -> Part:
+        connection = layers.connections.of_service().get(name)
+        if connection is None:
+            return Notice("")
+        return ModelHealth(name, with_uploads(layers, connection, layers.health.last(connection)))
+
+    service.looks.add(name, look, None, every_seconds=every_seconds, limit_seconds=layers.settings.health_seconds)
+    service.on_health(report)
 
 
 def with_uploads(layers: Layers, connection: Connection, report: R) -> R:

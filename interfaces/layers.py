@@ -34,7 +34,6 @@ from retrieval.sessions.notes import Notes
 from retrieval.sessions.project_context import ContextWriter
 from retrieval.warm_up import WarmUp
 from retrieval.watching.stored_reports import Watchers
-from schemas.connections import Connection
 from schemas.settings import RegistrySettings
 
 
@@ -72,8 +71,6 @@ class Layers:
     quality: QualityParts
     warm_up: WarmUp
     settings: RegistrySettings
-    models: Mapping[str, Connection]
-    """The models of the settings, by the names that the health report gives them."""
 
     def start(self) -> None:
         """Begin with the work that nobody waits for."""

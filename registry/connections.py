@@ -24,7 +24,7 @@ from registry.placeholders.secret_fields import (
     without_secrets,
 )
 from registry.provider_registry import ProviderNotFoundError, ProviderRegistry
-from registry.stored_connections import ConnectionNotFoundError, StoredConnections, taken
+from registry.stored_connections import CHAT_TYPE, ConnectionNotFoundError, StoredConnections, taken
 from registry.typed_secrets.sealing import Destination, Seal, UnopenedSecretsError, field_at, origins
 from schemas.access.callers import Caller, Scope, current
 from schemas.access.owners import EVERYTHING_SEEN, OPEN, Asker, Ownership
@@ -32,6 +32,12 @@ from schemas.configuration import folders, has_placeholder, secrets, tidied
 from schemas.connections import Connection, Fault, InvalidConfigurationError, ShownConnection
 from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, RagError, ScopeMissingError
 
+CHAT = "chat"
+"""The connection that answers while none is marked: the one that the operator's settings describe, where they do."""
+NO_CHAT_MODEL = (
+    "No chat model is configured: save a connection of type llm, in the console or by POST /api/connections, and use "
+    "it for answers (chat_model), or set RAG_CHAT_PROVIDER"
+)
 EVERYBODYS = Ownership(OPEN, EVERYTHING_SEEN)
 """The ownership of the connections that nobody made over the API."""
 
@@ -71,8 +77,8 @@ class Connections:
         stored = sorted(self._stored.all(), key=lambda connection: connection.id)
         known = [*self._given.values(), *(each for each in stored if each.id not in self._given)]
         self._live.keep({each.version for each in known})
-        asker = current().asker
-        return [each for each in known if each.id in self._given or _sees(asker, each)]
+        asker, chat = current().asker, self.chat_model()
+        return [each for each in known if each.id in self._given or each.id == chat or _sees(asker, each)]
 
     def page(self, limit: int | None = None, cursor: str | None = None) -> tuple[list[Connection], str | None]:
         """Return at most `limit` connections after `cursor`, and the cursor of the next page or None at the end.
@@ -89,16 +95,58 @@ class Connections:
         page = known[:limit]
         return page, page[-1].id if len(page) < len(known) else None
 
-    def find(self, connection_id: str) -> Connection:
-        """Return the connection of that id. Raises ConnectionNotFoundError when there is none."""
+    def find(self, connection_id: str, *, field: str | None = None) -> Connection:
+        """Return the connection of that id. Raises ConnectionNotFoundError, with the `field` that names it, when there
+        is none."""
         if connection_id in self._given:
             return self._given[connection_id]
         found = self._stored.find(connection_id)
         if found is None:
             self._live.forget(connection_id)
-        if found is None or not _sees(current().asker, found):
-            raise ConnectionNotFoundError(connection_id)
+        if found is None or not (_sees(current().asker, found) or connection_id == self.chat_model()):
+            raise ConnectionNotFoundError(connection_id, field)
         return found
+
+    def open_chat(self) -> tuple[str, Provider]:
+        """Return the id of the service's chat model, and its provider. Raises ConfigurationError when there is none,
+        and what `live` raises."""
+        chat = self.chat_model()
+        if chat is None:
+            raise ConfigurationError(NO_CHAT_MODEL)
+        return chat, self.open(chat, CHAT_TYPE)
+
+    def named(self, connection_id: str, kind: str, *, field: str | None = None) -> Connection:
+        """Return the connection that a request names in that field.
+
+        Raises ConnectionNotFoundError when there is none, ConflictError when it is of another kind.
+        """
+        found = self.find(connection_id, field=field)
+        if found.kind != kind:
+            raise ConflictError(
+                f"Connection '{connection_id}' is of type {found.kind}, not {kind}",
+                code="wrong_connection_type",
+                field=field,
+                connection=connection_id,
+                allowed=[each.id for each in self.all() if each.kind == kind],
+            )
+        return found
+
+    def chat_model(self) -> str | None:
+        """Return the id of the connection that answers: the marked one, else that of the settings, None without any."""
+        marked, is_stored = self._stored.marked()
+        given = self._given.get(marked)
+        if is_stored if given is None else given.kind == CHAT_TYPE:
+            return marked
+        return CHAT if CHAT in self._given else None
+
+    def of_service(self) -> dict[str, Connection]:
+        """Return the models that the service itself uses, by the names that health reports give them."""
+        found = {"embedding": self._given.get("default"), "chat": self._given.get(CHAT)}
+        with suppress(RagError):  # where the catalogue does not answer, the report says so
+            chat = self.chat_model()
+            found["chat"] = None if chat is None else self._given.get(chat) or self._stored.find(chat)
+        found["rerank"] = self._given.get("rerank")
+        return {name: connection for name, connection in found.items() if connection is not None}
 
     def version(self, connection_id: str) -> tuple[str, str]:
         """Return what is another one each time that the connection of that id was changed, and when it is gone."""
@@ -108,7 +156,8 @@ class Connections:
             return connection_id, "gone"
 
     def create(self, connection: Connection, *, shared: bool = False) -> Connection:
-        """Store a new connection of the caller's.
+        """Store a new connection of the caller's. The first chat model that an administrator makes is the one that
+        answers, where the settings describe none.
 
         Raises ConflictError when the id is taken, also by a connection that the caller does not see, InvalidInputError
         when it is not valid, and ScopeMissingError for a folder that only an administrator may choose.
@@ -118,27 +167,38 @@ class Connections:
         connection = replace(connection, config=self.as_meant(connection, connection.config))
         check_connection(connection, self.registry, self.placeholders, typed=self.takes_typed)
         self.check_folders(connection, current())
-        return self._stored.add(replace(connection, of=current().asker.made(shared=shared)), self._sealed)
+        marks_first = connection.kind == CHAT_TYPE and current().is_admin and CHAT not in self._given
+        made = replace(connection, of=current().asker.made(shared=shared))
+        return self._stored.add(made, self._sealed, marks_first=marks_first)
 
     def change(
         self,
         connection_id: str,
         *,
-        config: dict[str, Any],
+        config: dict[str, Any] | None = None,
         kind: str | None = None,
         provider: str | None = None,
         display_name: str | None = None,
         shared: bool | None = None,
+        chat_model: bool | None = None,
     ) -> Connection:
-        """Replace a connection's configuration, and its kind, provider, name or whether it is shared when given.
+        """Replace what is given of a connection; `chat_model` says whether it answers instead of any other, and may be
+        said of every connection of type llm.
 
         Secrets that are left out stay as long as the provider does; an empty string removes one. Raises
         ConnectionNotFoundError when the caller sees none of that id, OwnedByAnotherError, and ScopeMissingError as
-        `create` does.
+        `create` does, and when anybody but an administrator changes what answers everybody.
         """
-        self._check_changeable(connection_id)
         caller = current()
         asker = caller.asker
+        if not caller.is_admin and (chat_model is not None or self.chat_model() == connection_id):
+            self.find(connection_id)
+            raise ScopeMissingError(Scope.ADMIN, field="chat_model")
+        if chat_model is not None and all(each is None for each in (config, kind, provider, display_name, shared)):
+            found = self.named(connection_id, CHAT_TYPE)
+            self._stored.mark(connection_id, chat_model)
+            return found
+        self._check_changeable(connection_id)
 
         def change(before: Connection) -> Connection:
             _check_owns(asker, before)
@@ -146,16 +206,18 @@ class Connections:
                 before.id,
                 kind or before.kind,
                 provider or before.provider,
-                tidied(config),
+                tidied(before.config if config is None else config),
                 display_name or before.display_name,
                 of=asker.shared_anew(before.of, shared),
             )
             after = self._with_kept_secrets(before, after)
+            if chat_model and after.kind != CHAT_TYPE:
+                raise InvalidInputError(f"chat_model is for type {CHAT_TYPE}, not {after.kind}", field="chat_model")
             check_connection(after, self.registry, self.placeholders, typed=self.takes_typed)
             self.check_folders(after, caller)
             return self._sealed(after)
 
-        changed = self._stored.change(connection_id, change)
+        changed = self._stored.change(connection_id, change, chat_model)
         self._live.forget(connection_id)
         return changed
 
@@ -176,14 +238,7 @@ class Connections:
         Only the connection's own configuration decides how it is opened. Raises ConnectionNotFoundError when there is
         none, ConflictError when it is of another kind, and ConfigurationError with the reason when it cannot be used.
         """
-        connection = self.find(connection_id)
-        if connection.kind != kind:
-            raise ConflictError(
-                f"Connection '{connection_id}' is of type {connection.kind}, not {kind}",
-                code="wrong_connection_type",
-                connection=connection_id,
-                allowed=[each.id for each in self.all() if each.kind == kind],
-            )
+        connection = self.named(connection_id, kind)
         provider = self.registry.provider(kind, connection.provider)
         try:
             try:

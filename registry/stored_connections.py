@@ -32,7 +32,9 @@ STEPS = (
             id VARCHAR(64) PRIMARY KEY, generation VARCHAR(32) NOT NULL, looks {text} NOT NULL
         )""",
     ),
+    ("CREATE TABLE chosen_connections (type VARCHAR(16) PRIMARY KEY, id VARCHAR(64) NOT NULL)",),
 )
+CHAT_TYPE = "llm"
 MAX_STORED = 200
 """The number of connections that each owner may make. Each is listed, and may be asked for its health."""
 
@@ -56,15 +58,20 @@ def _looks(id: str, generation: str, looks: list[list[Any]]) -> tuple[tuple[str,
     return (id, generation), looks
 
 
+def _chosen(type: str, id: str) -> tuple[str, str]:
+    return type, id
+
+
 CONNECTIONS = Table("connections", _connection, order="id", json=("config", "sealed"))
 LOOKS = Table("connection_looks", _looks, order="id", json=("looks",))
+CHOSEN = Table("chosen_connections", _chosen, order="type")
 
 
 class ConnectionNotFoundError(NotFoundError):
     code = "connection_not_found"
 
-    def __init__(self, connection_id: str) -> None:
-        super().__init__(f"Connection '{connection_id}' not found", connection=connection_id)
+    def __init__(self, connection_id: str, field: str | None = None) -> None:
+        super().__init__(f"Connection '{connection_id}' not found", connection=connection_id, field=field)
 
 
 class StoredConnections:
@@ -87,10 +94,30 @@ class StoredConnections:
         with self._database.read() as transaction:
             return _find(transaction, connection_id)
 
+    def marked(self) -> tuple[str, bool]:
+        """Return the id that is marked as the chat model, "" for none, and whether such a connection is stored."""
+        with self._database.read() as transaction:
+            row = transaction.row(
+                "SELECT chosen.id, stored.id FROM chosen_connections chosen "
+                "LEFT JOIN connections stored ON stored.id = chosen.id AND stored.type = chosen.type "
+                "WHERE chosen.type = ?",
+                (CHAT_TYPE,),
+            )
+        return ("", False) if row is None else (row[0], row[1] is not None)
+
+    def mark(self, connection_id: str, is_marked: bool) -> None:
+        """Mark an id as the chat model instead of any other, or take its mark away."""
+        self._database.commit(lambda transaction: _mark(transaction, connection_id, is_marked))
+
     def add(
-        self, connection: Connection, seal: Callable[[Connection], Connection] = lambda connection: connection
+        self,
+        connection: Connection,
+        seal: Callable[[Connection], Connection] = lambda connection: connection,
+        *,
+        marks_first: bool = False,
     ) -> Connection:
-        """Store what `seal` returns for a connection, and return it with its generation.
+        """Store what `seal` returns for a connection, and return it with its generation. With `marks_first` it becomes
+        the chat model where none is marked.
 
         Like `change`, `seal` runs while nobody else can write. Raises ConflictError when the id is taken or
         its owner has `MAX_STORED` already, DiskFloorError, and what `seal` raises.
@@ -107,13 +134,19 @@ class StoredConnections:
                     limit=MAX_STORED,
                 )
             kept = replace(seal(connection), generation=uuid.uuid4().hex)
+            _mark(transaction, connection.id, False)  # one that was left by a connection that is declared no more
+            if marks_first and transaction.row("SELECT 1 FROM chosen_connections WHERE type = ?", (CHAT_TYPE,)) is None:
+                _mark(transaction, connection.id, True)
             _insert(transaction, kept)
             return kept
 
         return self._database.commit(operation)
 
-    def change(self, connection_id: str, change: Callable[[Connection], Connection]) -> Connection:
-        """Replace a connection by what `change` returns for it.
+    def change(
+        self, connection_id: str, change: Callable[[Connection], Connection], is_marked: bool | None = None
+    ) -> Connection:
+        """Replace a connection by what `change` returns for it, and mark it as the chat model or take that away when
+        `is_marked` says so. What is of another type then has no mark.
 
         Raises ConnectionNotFoundError when there is none, DiskFloorError, and what `change` raises.
         """
@@ -122,6 +155,8 @@ class StoredConnections:
             after = replace(change(_one(transaction, connection_id)), generation=uuid.uuid4().hex)
             CONNECTIONS.delete(transaction, having(id=connection_id))
             _insert(transaction, after)
+            if is_marked is not None or after.kind != CHAT_TYPE:
+                _mark(transaction, connection_id, is_marked is True)
             return after
 
         return self._database.commit(operation)
@@ -146,7 +181,8 @@ class StoredConnections:
 
         def operation(transaction: Transaction) -> int:
             ids = tuple(each.id for each in CONNECTIONS.rows(transaction, having(owner=target.owner)))
-            LOOKS.delete(transaction, having(id=ids))
+            for table in (LOOKS, CHOSEN):
+                table.delete(transaction, having(id=ids))
             return CONNECTIONS.remove(transaction, having(id=ids))
 
         return self._database.freely.commit(operation)
@@ -156,7 +192,7 @@ class StoredConnections:
 
         def operation(transaction: Transaction) -> None:
             check(_one(transaction, connection_id))
-            for table in (LOOKS, CONNECTIONS):
+            for table in (LOOKS, CHOSEN, CONNECTIONS):
                 table.delete(transaction, having(id=connection_id))
 
         self._database.freely.commit(operation)
@@ -166,6 +202,12 @@ def taken(connection_id: str) -> ConflictError:
     return ConflictError(
         f"There is a connection '{connection_id}' already", code="connection_exists", connection=connection_id
     )
+
+
+def _mark(transaction: Transaction, connection_id: str, is_marked: bool) -> None:
+    CHOSEN.delete(transaction, having(type=CHAT_TYPE) if is_marked else having(type=CHAT_TYPE, id=connection_id))
+    if is_marked:
+        CHOSEN.insert(transaction, type=CHAT_TYPE, id=connection_id)
 
 
 def _find(transaction: Transaction, connection_id: str) -> Connection | None:

@@ -128,7 +128,8 @@ def search(
     help="The most passages that the chat model is given.",
 )
 @min_relevance_option
-@click.option("--model", metavar="NAME", help="Chat model.  [default: $RAG_CHAT_MODEL]")
+@click.option("--connection", metavar="ID", help="Connection that answers.  [default: the service's chat model]")
+@click.option("--model", metavar="NAME", help="Chat model.  [default: that of the connection]")
 @asking
 @click.pass_context
 def ask(
@@ -137,6 +138,7 @@ def ask(
     collections: tuple[str, ...],
     top_k: int,
     min_relevance: float | None,
+    connection: str | None,
     model: str | None,
     url: str | None,
     data_dir: Path | None,
@@ -155,7 +157,7 @@ def ask(
     from schemas.errors import UnavailableError
 
     shared = _given(collections=list(collections) or None, min_relevance=min_relevance)
-    body = _given(message=question, useRag=True, ragTopK=top_k, model=model, **shared)
+    body = _given(message=question, useRag=True, ragTopK=top_k, connection=connection, model=model, **shared)
     screen = Screen()
     with service_to_ask(url, data_dir) as service, service.reading():
         try:

@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions`: the chat model of the settings, answering from documents as the model `rag`.
+"""`POST /v1/chat/completions`: the service's chat model, answering from documents as the model `rag`, or another one.
 
 It is the chat of `/api/chat`, but that no conversation is kept: a client of this protocol sends all of it each time.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from flask import Blueprint, Response
 
 from interfaces.openai.face import body_of
-from interfaces.openai.known_models import CHAT, RAG, ModelNotFoundError, chat_model
+from interfaces.openai.known_models import chat_of
 from interfaces.openai.stores import collections_of, note_active
 from interfaces.passages.shortfalls import shortfalls_of
 from interfaces.web import current_request
@@ -61,13 +61,10 @@ def _warnings(part: str | ChatTurn) -> dict[str, Any]:
 
 
 def _request(asked: dict[str, Any]) -> ChatRequest:
-    """Return the request to the chat model. Raises ModelNotFoundError for another one."""
+    """Return the request to the chat model. Raises ModelNotFoundError for an unknown one."""
     request: ChatRequest = asked["request"]
-    own = chat_model()
-    if asked["model"] not in (RAG, CHAT) and (own is None or asked["model"] != own[0]):
-        raise ModelNotFoundError(asked["model"])
-    if asked["model"] == RAG:
-        request = replace(request, use_rag=True)
+    connection, from_documents = chat_of(asked["model"])
+    request = replace(request, connection=connection, use_rag=request.use_rag or from_documents)
     if asked["stores"] is not None:
         names = check_collection_patterns(collections_of(asked["stores"]), field="vector_store_ids")
         request = replace(request, collections=names)

@@ -1,13 +1,16 @@
 """`/v1/models`: the models that the caller may use, and which connection a client means by the name of one.
 
-A model of an embedding connection is called by its own name or by the id of its connection. Where several connections
-have a model of one name, it is that of the first; the others go by their connections' ids.
+A model is called by its own name or by the id of its connection. Where several connections of a type have a model of
+one name, it is that of the first; the others go by their connections' ids. `rag` answers from documents by the
+service's chat model, and `rag/` before the id of a connection by that one's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import cast
 
 from flask import Blueprint, Response
 
@@ -23,10 +26,9 @@ from wrapper.web.lanes import Lane
 from wrapper.web.route_table import declare
 
 RAG = "rag"
-"""The model that answers from documents, by the chat model of the settings."""
+"""The model that answers from documents, by the service's chat model."""
+FROM_DOCUMENTS = f"{RAG}/"
 OWN = "rag-wrapper"
-CHAT = "chat"
-"""The connection of the chat model."""
 
 blueprint = Blueprint("openai_models", __name__, url_prefix="/v1/models")
 
@@ -56,9 +58,11 @@ def list_models() -> Response:
 @declare(Lane.READ, own_rules=True)
 def show_model(model: str) -> Response:
     known = {each.name: each for each in _models()}
+    if model not in known and current().may(Scope.CHAT):
+        with suppress(ModelNotFoundError):
+            known[model] = KnownModel(model, OWN if chat_of(model)[1] else _find(model, "llm").provider)
     if model not in known and current().may(Scope.READ):
-        connection, _ = embedding_of(model)
-        known[model] = KnownModel(model, connection.provider)
+        known[model] = KnownModel(model, _find(model, "embedding").provider)
     if model not in known:
         raise ModelNotFoundError(model)
     return json_response(wire.known_model(known[model].name, known[model].owner))
@@ -69,51 +73,67 @@ def embedding_of(name: str) -> tuple[Connection, EmbeddingProvider]:
 
     Raises ModelNotFoundError when there is none, and what `Connections.open` raises for one that is called so.
     """
-    connections = layers().connections
-    of_embeddings = [each for each in connections.all() if each.kind == "embedding"]
-    for connection in of_embeddings:
+    connection = _find(name, "embedding")
+    return connection, cast(EmbeddingProvider, layers().connections.open(connection.id, "embedding"))
+
+
+def chat_of(name: str) -> tuple[str | None, bool]:
+    """Return (the id of the connection that a client means by the name of a chat model, None for the service's; whether
+    it answers from documents). Raises ModelNotFoundError when there is none."""
+    if name == RAG:
+        return None, True
+    connection_id = name.removeprefix(FROM_DOCUMENTS)
+    if connection_id != name and any(each.id == connection_id for each in _of_kind("llm")):
+        return connection_id, True
+    return _find(name, "llm").id, False
+
+
+def _find(name: str, kind: str) -> Connection:
+    known = _of_kind(kind)
+    for connection in known:
         if connection.id == name:
-            return connection, _opened(connection)
-    for connection, provider in _usable(of_embeddings):
-        if provider.model == name:
-            return connection, provider
+            return connection
+    for connection, model in _usable(known):
+        if model == name:
+            return connection
     raise ModelNotFoundError(name)
 
 
-def chat_model() -> tuple[str, str] | None:
-    """Return (the name of the chat model, its provider), None where none is configured."""
-    connections = layers().connections
-    try:
-        provider = connections.open(CHAT, "llm")
-    except RagError:
-        return None
-    assert isinstance(provider, ChatProvider)
-    return provider.model, provider.id
-
-
 def _models() -> Iterator[KnownModel]:
-    """Yield the models that the caller may use, each name once."""
-    if current().may(Scope.CHAT) and (chat := chat_model()) is not None:
-        if current().may(Scope.READ):
-            yield KnownModel(RAG, OWN)
-        yield KnownModel(*chat)
-    if current().may(Scope.READ):
-        seen: set[str] = set()
-        for connection, provider in _usable([each for each in layers().connections.all() if each.kind == "embedding"]):
-            name = connection.id if provider.model in seen else provider.model
-            seen |= {provider.model, name}
+    """Yield the models that the caller may use, each name of a type once."""
+    reads = current().may(Scope.READ)
+    if current().may(Scope.CHAT):
+        of_service = layers().connections.chat_model()
+        for connection, name in _names("llm"):
+            if reads:
+                is_usual = connection.id == of_service
+                yield KnownModel(RAG if is_usual else f"{FROM_DOCUMENTS}{connection.id}", OWN)
+            yield KnownModel(name, connection.provider)
+    if reads:
+        for connection, name in _names("embedding"):
             yield KnownModel(name, connection.provider)
 
 
-def _usable(connections: list[Connection]) -> Iterator[tuple[Connection, EmbeddingProvider]]:
+def _names(kind: str) -> Iterator[tuple[Connection, str]]:
+    """Yield each connection that can be used, with the name of its model."""
+    seen: set[str] = set()
+    for connection, model in _usable(_of_kind(kind)):
+        name = connection.id if model in seen else model
+        seen |= {model, name}
+        yield connection, name
+
+
+def _of_kind(kind: str) -> list[Connection]:
+    """Return the connections of a type, the one that answers before the others."""
+    connections = layers().connections
+    chat = connections.chat_model()
+    return sorted((each for each in connections.all() if each.kind == kind), key=lambda each: each.id != chat)
+
+
+def _usable(connections: list[Connection]) -> Iterator[tuple[Connection, str]]:
     for connection in connections:
         try:
-            yield connection, _opened(connection)
+            provider = layers().connections.open(connection.id, connection.kind)
         except RagError:
             continue
-
-
-def _opened(connection: Connection) -> EmbeddingProvider:
-    provider = layers().connections.open(connection.id, connection.kind)
-    assert isinstance(provider, EmbeddingProvider)
-    return provider
+        yield connection, cast(ChatProvider | EmbeddingProvider, provider).model

@@ -138,7 +138,7 @@ def suggest_env_vars() -> Response:
 def list_connections() -> Response:
     connections = layers().connections
     page, next_cursor = connections.page(**arguments())
-    return json_response(wire.connections_page(map(connections.shown, page), next_cursor))
+    return json_response(wire.connections_page(map(connections.shown, page), next_cursor, connections.chat_model()))
 
 
 @blueprint.post("")
@@ -147,22 +147,19 @@ def create() -> Response:
     connections, asked = layers().connections, body()
     shared = asked.pop("shared")
     made = connections.create(Connection(**asked), shared=shared)
-    return json_response(wire.connection(connections.shown(made)), 201)
+    return json_response(_spelt(made), 201)
 
 
 @blueprint.get("/<connection_id:connection_id>")
 @declare(Lane.READ)
 def show(connection_id: str) -> Response:
-    connections = layers().connections
-    return json_response(wire.connection(connections.shown(connections.find(connection_id))))
+    return json_response(_spelt(layers().connections.find(connection_id)))
 
 
 @blueprint.put("/<connection_id:connection_id>")
 @declare(Lane.WRITE, body=CHANGED_CONNECTION)
 def change(connection_id: str) -> Response:
-    connections = layers().connections
-    changed = connections.change(connection_id, **body())
-    return json_response(wire.connection(connections.shown(changed)))
+    return json_response(_spelt(layers().connections.change(connection_id, **body())))
 
 
 @blueprint.delete("/<connection_id:connection_id>")
@@ -199,6 +196,11 @@ def collections(connection_id: str) -> Response:
     with waiting_for(lambda: layers().connections.elsewhere([connection_id])):
         found = provider.collections()
     return json_response(wire.connection_collections(connection_id, found, provider.context.redactor))
+
+
+def _spelt(connection: Connection) -> dict[str, Any]:
+    connections = layers().connections
+    return wire.connection(connections.shown(connection), connections.chat_model())
 
 
 def _tried(*, streamed: bool, **asked: Any) -> Response:

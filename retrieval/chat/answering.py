@@ -12,7 +12,6 @@ import structlog
 
 from providers.chat.base import ChatAnswer, ChatProvider
 from registry.connections import Connections
-from registry.stored_connections import ConnectionNotFoundError
 from retrieval.chat.citations import citations
 from retrieval.chat.history import ChatHistory
 from retrieval.chat.passages import ChatPassages, Passages
@@ -72,7 +71,7 @@ class Question:
 
 
 class Chat:
-    """Answers chat requests through the connection of the operator's settings; safe for use by several threads.
+    """Answers chat requests through a connection, the service's unless one is named; safe for use by several threads.
 
     With `says_so` a request for retrieval for which nothing relevant is found is answered by `NOTHING_FOUND`,
     `NOT_ALL_ASKED` or `NONE_ASKED`, and the model is not asked.
@@ -85,25 +84,24 @@ class Chat:
         history: ChatHistory,
         *,
         says_so: bool,
-        chat_connection: str = "chat",
     ) -> None:
         self._connections = connections
         self._passages = passages
         self._history = history
         self._says_so = says_so
-        self._chat_connection = chat_connection
 
     def answer(self, request: ChatRequest, *, asker: Asker) -> ChatTurn:
         """Return the model's answer and store it in its conversation, unless something was erased meanwhile.
 
-        Raises ChatUnavailableError when no chat model answers, InvalidInputError when the request is not valid, and
-        what `SearchEngine.search` raises: without the context that it asked for, a request gets no answer.
+        Raises ChatUnavailableError when no chat model answers, InvalidInputError when the request is not valid, what
+        `Connections.named` raises for the connection that it names, and what `SearchEngine.search` raises:
+        without the context that it asked for, a request gets no answer.
         """
-        chat = self._connected()
+        connection, chat = self._connected(request)
         question = self._question(request, asker)
         if self._lacks_sources(question):
             return self._turn(question, _nothing_found(chat, question))
-        with self._turn_with_it(), _telling_that_it_is_unavailable():
+        with self._turn_with(connection), _telling_that_it_is_unavailable():
             answered = chat.chat(self._messages(question), model=request.model, options=request.options)
         return self._turn(question, answered)
 
@@ -115,14 +113,14 @@ class Chat:
         A turn that does not come to its end is not stored: closing the iterator before, or `is_unwanted`, which another
         thread asks, ends the request to the model. Raises what `answer` raises.
         """
-        chat = self._connected()
+        connection, chat = self._connected(request)
         question = self._question(request, asker)
         if self._lacks_sources(question):
             nothing = _nothing_found(chat, question)
             yield nothing.content
             yield self._turn(question, nothing)
             return
-        with self._turn_with_it(), _telling_that_it_is_unavailable():
+        with self._turn_with(connection), _telling_that_it_is_unavailable():
             pieces = chat.stream(
                 self._messages(question), model=request.model, options=request.options, is_unwanted=is_unwanted
             )
@@ -138,17 +136,22 @@ class Chat:
         """Delete a conversation. Raises what `ChatHistory.delete` raises."""
         self._history.delete(conversation_id, asker=asker, of_owner=of_owner)
 
-    def _connected(self) -> ChatProvider:
+    def _connected(self, request: ChatRequest) -> tuple[str, ChatProvider]:
+        """Return the connection that answers a request, and its provider."""
+        asked = request.connection
+        if asked is not None:
+            self._connections.named(asked, "llm", field="connection")
         try:
-            return cast(ChatProvider, self._connections.open(self._chat_connection, "llm"))
-        except ConnectionNotFoundError:
-            missing = ConfigurationError("No chat model is configured: set RAG_CHAT_PROVIDER")
-            raise ChatUnavailableError(missing) from None
+            if asked is None:
+                connection, provider = self._connections.open_chat()
+            else:
+                connection, provider = asked, self._connections.open(asked, "llm")
+            return connection, cast(ChatProvider, provider)
         except ConfigurationError as error:
             raise ChatUnavailableError(error) from error
 
-    def _turn_with_it(self) -> AbstractContextManager[None]:
-        return waiting_for(lambda: self._connections.elsewhere([self._chat_connection]))
+    def _turn_with(self, connection: str) -> AbstractContextManager[None]:
+        return waiting_for(lambda: self._connections.elsewhere([connection]))
 
     def _question(self, request: ChatRequest, asker: Asker) -> Question:
         asked = next(each.content for each in reversed(request.messages) if each.role == "user")

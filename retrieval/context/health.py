@@ -23,10 +23,11 @@ Probe = Callable[[], None]
 
 
 class ContextHealth:
-    """Asks after the parts, usable by several threads. A probe raises RagError with the reason when a part is down."""
+    """Asks after the parts that there are now, usable by several threads. A probe raises RagError with the reason when
+    a part is down."""
 
     def __init__(
-        self, probes: Mapping[str, Probe], indexed_documents: Callable[[], int], breaker: CircuitBreaker
+        self, probes: Callable[[], Mapping[str, Probe]], indexed_documents: Callable[[], int], breaker: CircuitBreaker
     ) -> None:
         self._probes = probes
         self._indexed_documents = indexed_documents
@@ -43,7 +44,7 @@ class ContextHealth:
         not closed: searches are then answered from the parts that are left.
         """
         began = time.perf_counter()
-        asked = {name: ask_within(LIMIT_SECONDS, self._pool.submit, probe) for name, probe in self._probes.items()}
+        asked = {name: ask_within(LIMIT_SECONDS, self._pool.submit, probe) for name, probe in self._probes().items()}
         counted = ask_within(LIMIT_SECONDS, self._pool.submit, self._indexed_documents)
         outcomes = {name: outcome() for name, outcome in asked.items()}
         parts = {

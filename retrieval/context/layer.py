@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from providers.base import SupportsTextSearch
 from retrieval.context.breaker import CircuitBreaker
@@ -48,7 +48,7 @@ class ContextLayer:
         settings: RetrievalSettings,
         *,
         vector_store: Probe,
-        models: Mapping[str, Probe],
+        models: Callable[[], Mapping[str, Probe]],
     ) -> None:
         self.breaker = CircuitBreaker(
             threshold=settings.breaker_threshold,
@@ -59,10 +59,10 @@ class ContextLayer:
         self._metrics = SearchMetrics(database, days=settings.metrics_days)
         self._search = ContextSearch(engine, self._indexed_chunks, self.breaker, self._metrics, settings)
         self._health = ContextHealth(
-            {
+            lambda: {
                 STORAGE: self._look_for_collections,
                 VECTOR_STORE: vector_store,
-                **models,
+                **models(),
                 TEXT_SEARCH: self._search_by_words,
             },
             self._indexed_documents,

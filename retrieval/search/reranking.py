@@ -25,7 +25,7 @@ from schemas.access.callers import check_acting
 from schemas.access.turns import waiting_for
 from schemas.contracts.rerank import RerankAnswer, RerankDocument, Reranked, RerankRequest
 from schemas.contracts.search import FAILED, OK, FusedResult, RerankReceipt
-from schemas.errors import ConflictError, NotFoundError, RagError, UnauthorizedError, UnavailableError
+from schemas.errors import RagError, UnauthorizedError, UnavailableError
 from schemas.records import Vector
 
 log = structlog.get_logger(__name__)
@@ -58,23 +58,10 @@ class Reranking:
 
         Raises ConnectionNotFoundError for a name that is not known, ConflictError for a connection of another type.
         """
-        known = [each.id for each in self._connections.all() if each.kind == "rerank"]
         if asked is None:
+            known = [each.id for each in self._connections.all() if each.kind == "rerank"]
             return CONFIGURED if CONFIGURED in known else None
-        try:
-            found = self._connections.find(asked)
-        except NotFoundError as error:
-            error.details |= {"field": field}
-            raise
-        if found.id not in known:
-            raise ConflictError(
-                f"Connection '{asked}' is not of type rerank",
-                code="wrong_connection_type",
-                field=field,
-                connection=asked,
-                allowed=known,
-            )
-        return asked
+        return self._connections.named(asked, "rerank", field=field).id
 
     def rerank(self, request: RerankRequest) -> RerankAnswer:
         """Return the best documents first; equal ones stay in their order.

@@ -73,6 +73,7 @@ _DATABASE = f"{_TENANT}/databases/{{database}}"
 _RECORDS = f"{_DATABASE}/collections/{{collection_id}}"
 _STORE = "/v1/vector_stores/{vector_store_id}"
 _OF_FOLDERS = ADMIN, "with config.path of Qdrant"
+_OF_THE_CHAT_MODEL = ADMIN, f"{_OF_FOLDERS[1]}, or chat_model"
 
 ROUTES: Mapping[str, Access] = {
     "GET /collections": Access(READ, Names.LISTED, also=(MANAGE, "with include")),
@@ -134,7 +135,7 @@ ROUTES: Mapping[str, Access] = {
     f"POST {_CONNECTIONS}": Access(CONNECT, also=_OF_FOLDERS),
     f"GET {_CONNECTIONS}/health": Access(CONNECT),
     f"GET {_CONNECTIONS}/{{connection_id}}": Access(CONNECT),
-    f"PUT {_CONNECTIONS}/{{connection_id}}": Access(CONNECT, also=_OF_FOLDERS),
+    f"PUT {_CONNECTIONS}/{{connection_id}}": Access(CONNECT, also=_OF_THE_CHAT_MODEL),
     f"DELETE {_CONNECTIONS}/{{connection_id}}": Access(CONNECT),
     f"GET {_CONNECTIONS}/{{connection_id}}/health": Access(CONNECT),
     f"GET {_CONNECTIONS}/{{connection_id}}/collections": Access(CONNECT, Names.LISTED),

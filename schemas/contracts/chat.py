@@ -29,10 +29,11 @@ class ChatRequest:
     """One request to the chat model.
 
     `messages` are as the client has them. With `is_continued` they are only the last one, and the service remembers the
-    others. A value of None is left to the connection, except for `system`, which is left to the messages, and
-    `min_relevance`, which is left to the settings. `options` are the model's own, by the names that its server
-    uses. `shared` says whether others may read the conversation, None leaves that as it is. One that is not `is_kept`
-    is not stored. `rerank` and `max_per_document` are those of the search.
+    others. `connection` is the chat model's, None for the service's. Any other value of None is left to the
+    connection, except for `system`, which is left to the messages, and `min_relevance`, which is left to the settings.
+    `options` are the model's own, by the names that its server uses. `shared` says whether others may read the
+    conversation, None leaves that as it is. One that is not `is_kept` is not stored. `rerank` and `max_per_document`
+    are those of the search.
     """
 
     messages: tuple[Message, ...]
@@ -46,6 +47,7 @@ class ChatRequest:
     rag_filters: Filters = field(default_factory=Filters)
     collections: tuple[str, ...] | None = None
     min_relevance: float | None = None
+    connection: str | None = None
     shared: bool | None = None
     where: Where = EVERYTHING
     is_kept: bool = True

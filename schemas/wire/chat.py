@@ -85,6 +85,7 @@ KNOWN_OPTIONS = KnownOptions()
 
 
 class Chat(AskingCollections):
+    connection = Text(load_default=None)
     model = ModelName(load_default=None)
     messages = fields.List(fields.Nested(OneMessage), load_default=None, validate=validate.Length(max=MAX_MESSAGES))
     message = Words(load_default=None)

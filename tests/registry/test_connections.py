@@ -108,7 +108,7 @@ def test_a_secret_is_resolved_at_use_and_shown_only_as_what_it_refers_to(connect
     assert shown.secrets == {"api_key": ["WORDS_API_KEY"]}
     with database.read() as transaction:
         stored = transaction.rows("SELECT * FROM connections")
-    assert SECRET not in str(stored) + orjson.dumps(spelt.connection(shown)).decode() + str(logs)
+    assert SECRET not in str(stored) + orjson.dumps(spelt.connection(shown, None)).decode() + str(logs)
 
 
 def test_a_secret_is_removed_by_an_empty_string_and_does_not_move_to_another_provider(connections):
@@ -294,7 +294,7 @@ def test_a_provider_that_is_gone_makes_its_connections_unusable_and_hides_all_of
     with pytest.raises(ConfigurationError, match="pip install lost-client"):
         connections.open("old", "rag")
     shown = connections.shown(connections.find("old"))
-    assert (shown.config, SECRET in str(spelt.connection(shown))) == ({}, False)
+    assert (shown.config, SECRET in str(spelt.connection(shown, None))) == ({}, False)
 
 
 def test_the_number_of_stored_connections_is_limited(connections, monkeypatch):
@@ -403,3 +403,38 @@ def test_a_folder_of_before_goes_on_working_for_its_owner_alone(folders, databas
         assert folders.open("books", "rag").collections() == []
     with acting_as(BOB), pytest.raises(ScopeMissingError):
         folders.create(books("mine"))
+
+
+def chatty(connection_id):
+    return Connection(connection_id, "llm", "openai", {"url": "http://127.0.0.1:9/v1"})
+
+
+def test_an_administrator_chooses_what_answers_everybody(open_folders, database):
+    declared = replace(chatty("declared"), origin="declared")
+    connections, other = open_folders(given=[declared]), open_folders(given=[declared])
+    with acting_as(ANA):
+        connections.create(chatty("anas"))
+        assert connections.chat_model() is None
+        for attempt in (
+            lambda: connections.change("anas", chat_model=True),
+            lambda: connections.change("x", config={}),
+        ):
+            with pytest.raises((ScopeMissingError, ConnectionNotFoundError)):
+                attempt()
+    connections.create(chatty("first"))
+    for marked in ("first", "declared", "anas"):
+        connections.change(marked, chat_model=True)
+        with acting_as(BOB):
+            assert (other.chat_model(), other.find(marked).kind) == (marked, "llm")
+            assert marked in [each.id for each in other.all()]
+    for caller in (ANA, BOB):  # what reads everybody's questions
+        with acting_as(caller), pytest.raises(ScopeMissingError):
+            connections.change("anas", config={"url": "http://127.0.0.1:10/v1"})
+    assert connections.erase_of("ana") == 1
+    assert connections.chat_model() is None
+    connections.change("declared", chat_model=True)
+    undeclared = open_folders(given=[])
+    with acting_as(ANA):  # one of that name now is another one
+        assert undeclared.chat_model() is None
+        undeclared.create(chatty("declared"))
+        assert undeclared.chat_model() is None

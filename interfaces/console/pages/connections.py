@@ -9,7 +9,7 @@ import orjson
 from flask import Blueprint, make_response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
-from interfaces.console.current_page import wire
+from interfaces.console.current_page import may, wire
 from interfaces.console.provider_forms import ProviderForm, Said, masked, said_in
 from interfaces.console.wire import RefusedError, WireRequest, encoded
 from schemas.connections import UNHEALTHY
@@ -36,7 +36,12 @@ def listed() -> str:
     told = wire().get(f"{_CONNECTIONS}/health", limit=MOST)
     health = {each["id"]: each for each in told["connections"]}
     return render_template(
-        "connections.html", connections=known, health=health, kinds=KINDS, deleted=request.args.get("deleted")
+        "connections.html",
+        connections=known,
+        health=health,
+        kinds=KINDS,
+        deleted=request.args.get("deleted"),
+        may_choose=may("admin"),
     )
 
 
@@ -94,6 +99,14 @@ def show(connection_id: str) -> Response | str:
     except RefusedError as error:
         return _refused(told, said, error, connection)
     return redirect(url_for("connections.show", connection_id=connection_id, saved=1), 303)
+
+
+@blueprint.post("/connections/<connection_id>/answers")
+def choose(connection_id: str) -> Response:
+    """Have a connection answer questions, or no longer."""
+    asked = {"chat_model": request.form.get("answers") == "1"}
+    wire().send(WireRequest("PUT", encoded("api", "connections", connection_id), body=asked))
+    return redirect(url_for("connections.listed"), 303)
 
 
 @blueprint.route("/connections/<connection_id>/delete", methods=["GET", "POST"])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from marshmallow import ValidationError, fields, validate
+from marshmallow import ValidationError, fields, post_load, validate
 
 from schemas.connections import (
     HEALTHY,
@@ -55,13 +55,21 @@ class NewConnection(Body):
 
 
 class ChangedConnection(Body):
-    """A change that keeps what it leaves out, except in `config`, where it keeps only secrets."""
+    """A change that keeps what it leaves out, except in `config`, where it keeps only secrets. Only what says whether
+    the connection is the service's chat model may leave `config` out."""
 
     kind = _kind(load_default=None)
     provider = Text(load_default=None)
     display_name = Text(load_default=None)
-    config = ConfigObject(required=True)
+    config = ConfigObject(load_default=None)
     shared = Flag(load_default=None)
+    chat_model = Flag(load_default=None)
+
+    @post_load
+    def _says_something(self, loaded: Json, **_: Any) -> Json:
+        if loaded["config"] is None and loaded["chat_model"] is None:
+            raise ValidationError("is required", "config")
+        return loaded
 
 
 class TypedCandidate(Body):
@@ -148,7 +156,8 @@ def provider_form(described: ProviderDescription) -> Json:
     }
 
 
-def connection(shown: ShownConnection) -> Json:
+def connection(shown: ShownConnection, chat_model: str | None) -> Json:
+    """Spell a connection; `chat_model` is the id of the one that answers."""
     return {
         "id": shown.id,
         "type": shown.kind,
@@ -158,12 +167,13 @@ def connection(shown: ShownConnection) -> Json:
         "secrets": shown.secrets,
         "stored_secrets": list(shown.stored_secrets),
         "origin": shown.origin,
+        "chat_model": shown.id == chat_model,
         **ownership(shown.of),
     }
 
 
-def connections_page(page: Iterable[ShownConnection], next_cursor: str | None) -> Json:
-    return {"connections": [connection(each) for each in page], "next_cursor": next_cursor}
+def connections_page(page: Iterable[ShownConnection], next_cursor: str | None, chat_model: str | None) -> Json:
+    return {"connections": [connection(each, chat_model) for each in page], "next_cursor": next_cursor}
 
 
 def deleted_connection(connection_id: str) -> Json:

@@ -231,7 +231,7 @@ def test_language_models_can_ask_for_it_and_are_told_of_a_connection_that_cannot
     answer = rag_query(rerank="tei")["structuredContent"]
     assert answer["results"][0]["content"] == "How hot lava is, nobody said."
     assert answer["receipt"]["rerank"]["status"] == "ok"
-    for connection, fault in (("nobody", "'nobody' not found"), ("local", "not of type rerank")):
+    for connection, fault in (("nobody", "'nobody' not found"), ("local", "type rag, not rerank")):
         refused = rag_query(rerank=connection)
         assert (refused["isError"], fault in refused["content"][0]["text"]) == (True, True)
 

@@ -15,7 +15,7 @@ OF_PARTS = {
     "call sizes": ("call_sizes",),
     "chat history": ("chat_messages",),
     "circuit breakers": ("circuit_breakers",),
-    "connections": ("connections", "connection_looks"),
+    "connections": ("connections", "connection_looks", "chosen_connections"),
     "console sessions": ("console_sessions",),
     "conversations": ("conversation_topics",),
     "daily use": ("daily_use",),

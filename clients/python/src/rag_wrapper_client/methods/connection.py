@@ -61,17 +61,18 @@ class ConnectionMethods:
     def change_connection(
         self,
         connection_id: str,
-        config: Config,
+        config: Config | None = None,
         *,
         type: ConnectionType | None = None,
         provider: str | None = None,
         display_name: str | None = None,
         shared: bool | None = None,
+        chat_model: bool | None = None,
     ) -> Exchange[Connection]:
-        """Replace the configuration of a connection."""
-        optional = given({"type": type, "provider": provider, "display_name": display_name, "shared": shared})
+        """Replace the configuration of a connection, or say whether it is the service's chat model."""
+        body = {"config": config, "type": type, "provider": provider, "display_name": display_name, "shared": shared}
         path = at("/api/connections/{}", connection_id)
-        return ask(repeatable(change("PUT", path, {"config": config} | optional)))
+        return ask(repeatable(change("PUT", path, given(body | {"chat_model": chat_model}))))
 
     @operation
     def delete_connection(self, connection_id: str) -> Exchange[DeleteConnectionAnswer]:

@@ -40,6 +40,7 @@ class Chat(TypedDict, total=False):
     messages: Sequence[Message]
     conversation_id: str
     system: str
+    connection: str
     model: str
     options: Mapping[str, Any]
     use_rag: bool

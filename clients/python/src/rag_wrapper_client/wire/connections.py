@@ -18,6 +18,7 @@ class Connection(TypedDict):
     secrets: dict[str, list[str]]
     stored_secrets: list[str]
     origin: Literal["built-in", "declared", "stored"]
+    chat_model: bool
     owner: str
     shared: bool
     warnings: NotRequired[list[str]]

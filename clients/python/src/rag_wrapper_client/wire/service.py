@@ -264,7 +264,7 @@ class ListSettingsAnswerSetting(TypedDict):
 
 
 class ModelHealth(TypedDict):
-    """A model of the service's settings as it was last seen."""
+    """A model of the service as it was last seen."""
 
     status: Literal["healthy", "degraded", "unhealthy", "unknown"]
     provider: NotRequired[str]
