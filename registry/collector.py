@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import structlog
 
-from providers.base import RagProvider, SupportsSearch
+from providers.base import RagProvider, SupportsMetadataFiltering, SupportsSearch
 from providers.outbound import deadlines
 from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
@@ -46,6 +46,7 @@ from schemas.contracts.collect import (
 from schemas.errors import RagError, UnavailableError
 from schemas.records import Match, Metadata
 from schemas.storage import read_limits
+from schemas.where import EVERYTHING, all_of
 
 log = structlog.get_logger(__name__)
 
@@ -157,14 +158,16 @@ class Collector:
         """
         began = self._clock()
         threads = ("rag", selected.service)
-        # The storage of this service knows the filter itself; of other services nobody else asks for it.
-        where = current().where
+        # The storage of this service knows the caller's filter itself; of other services nobody else asks for it.
+        where = all_of(current().where, request.where, selected.where)
         answer: Future[tuple[_Asked, float]] = Future()
 
         def look() -> tuple[RagProvider, CollectionInfo]:
             with self._time_until(until):
                 provider = cast(RagProvider, self._connections.open(selected.service, "rag"))
                 self._connections.registry.require(provider, SupportsSearch)
+                if where != EVERYTHING:
+                    self._connections.registry.require(provider, SupportsMetadataFiltering)
                 return provider, provider.collection(selected.name)
 
         looked = self._begun(threads, look)

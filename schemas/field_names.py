@@ -104,6 +104,7 @@ NOT_HERE: Mapping[str, str] = {
 """Names of other products for features that are requested in another way here."""
 
 _OTHER_NAMES, _SYNONYMS = ({_plain(each): ours for each, ours in t.items()} for t in (OTHER_NAMES, SYNONYMS))
+_OF_FILTERS = {"ragfilters", *map(_plain, FILTERS), *(each for each, ours in _OTHER_NAMES.items() if ours is FILTERS)}
 _NOT_HERE = {_plain(name): place for name, place in NOT_HERE.items()}
 
 OWN_MEANING = frozenset(
@@ -233,6 +234,8 @@ def _refuse_what_nearly_fits(
 ) -> None:
     found = _meant(name, given, names)
     if found is None:
+        if index is None and _plain(name) in _OF_FILTERS:  # what documents say of themselves filters nothing
+            raise UnknownFieldError(f"Unknown {noun} '{place}': nothing is filtered by it here", field=place)
         return
     suggestion, said = found
     raise UnknownFieldError(
@@ -251,7 +254,9 @@ def _meant(name: str, given: Mapping[str, Any], names: Names) -> tuple[str, str]
             return _told(ours, names)
     if place := _NOT_HERE.get(word):
         return place, place
-    absent = tuple(ours for ours in (*names.known, *names.elsewhere) if given.get(ours) is None)
+    absent = tuple(
+        ours for ours in (*names.known, *names.elsewhere) if given.get(ours) is None or ours in FILTERS
+    )  # a second filter would be missed as well
     for ours in _SYNONYMS.get(word, ()):
         if ours in absent:
             return _told(ours, names)

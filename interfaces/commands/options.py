@@ -108,3 +108,6 @@ def documents_progress() -> Progress:
     console = Console(file=sys.stderr)
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+where_option = click.option("--where", type=JsonObject(), help="""Filter by metadata, for example '{"kind": "pdf"}'.""")

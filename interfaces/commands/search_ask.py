@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interfaces.commands.options import JsonObject
+from interfaces.commands.options import where_option
 from interfaces.terminal.asking import asking, collection_option, min_relevance_option, one_of_two
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class BrokenOffError(click.ClickException):
     help="Also show this many passages before and after each hit, of the same document.",
 )
 @min_relevance_option
-@click.option("--where", type=JsonObject(), help="""Filter by metadata, for example '{"kind": "pdf"}'.""")
+@where_option
 @click.option("--oracle", "oracles", metavar="NAME", multiple=True, help="Ask only semantic, lexical or persona.")
 @click.option("--fusion", type=click.Choice(FUSIONS), help="How the answers of the oracles become one.")
 @click.option("--rerank", metavar="CONNECTION", help="Have a reranking model put the first 100 in its own order.")
@@ -128,6 +128,7 @@ def search(
     help="The most passages that the chat model is given.",
 )
 @min_relevance_option
+@where_option
 @click.option("--connection", metavar="ID", help="Connection that answers.  [default: the service's chat model]")
 @click.option("--model", metavar="NAME", help="Chat model.  [default: that of the connection]")
 @asking
@@ -138,6 +139,7 @@ def ask(
     collections: tuple[str, ...],
     top_k: int,
     min_relevance: float | None,
+    where: Json | None,
     connection: str | None,
     model: str | None,
     url: str | None,
@@ -156,7 +158,7 @@ def ask(
     from interfaces.terminal.services import service_to_ask
     from schemas.errors import UnavailableError
 
-    shared = _given(collections=list(collections) or None, min_relevance=min_relevance)
+    shared = _given(collections=list(collections) or None, min_relevance=min_relevance, where=where)
     body = _given(message=question, useRag=True, ragTopK=top_k, connection=connection, model=model, **shared)
     screen = Screen()
     with service_to_ask(url, data_dir) as service, service.reading():

@@ -14,7 +14,7 @@ from interfaces.web.current_request import layers
 from schemas.contracts.dify import Retrieval
 from schemas.contracts.search import MAX_QUERY_CHARACTERS, SearchAnswer, SearchRequest
 from schemas.errors import CollectionNotFoundError, RagError
-from schemas.where import EVERYTHING, Scalar, Where
+from schemas.where import EVERYTHING, Scalar, Where, all_of
 from schemas.wire.dify import RETRIEVAL, error_body, records
 from schemas.wire.search import search_receipt
 from wrapper.web import error_statuses
@@ -53,7 +53,7 @@ def _found(asked: Retrieval) -> SearchAnswer:
             asked.query[:MAX_QUERY_CHARACTERS],
             limit=asked.top_k,
             collections=asked.knowledge,
-            where=_where(asked),
+            where=all_of(asked.where, _conditions(asked)),
             asker=current_request.asker(),
             min_relevance=asked.score_threshold,
         )
@@ -63,7 +63,7 @@ def _found(asked: Retrieval) -> SearchAnswer:
     return answer
 
 
-def _where(asked: Retrieval) -> Where:
+def _conditions(asked: Retrieval) -> Where:
     if not asked.conditions:
         return EVERYTHING
     names = tuple(each.name for each in layers().choice.choose(asked.knowledge).asked)

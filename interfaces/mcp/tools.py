@@ -70,7 +70,12 @@ def _query(layers: Layers, asked: Json) -> SearchAnswer:
 
 
 def _context(layers: Layers, asked: Json) -> ProjectContext:
-    return layers.project_context.write(asked.get("topic"), asked_collections(asked), asker=current_request.asker())
+    return layers.project_context.write(
+        asked.get("topic"),
+        asked_collections(asked),
+        where=parse_where(asked.get("where")),
+        asker=current_request.asker(),
+    )
 
 
 def _gather(layers: Layers, asked: Json) -> tuple[str, str, Group]:

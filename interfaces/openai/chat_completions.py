@@ -23,6 +23,7 @@ from schemas.access.callers import Scope
 from schemas.contracts.chat import ChatRequest, ChatTurn
 from schemas.errors import RagError
 from schemas.names import check_collection_patterns, is_pattern
+from schemas.where import all_of
 from schemas.wire.openai.chat_completions import CHAT_COMPLETION, IN_TOOL, TAKEN, completion, completion_chunks
 from schemas.wire.openai.errors import error_body
 from wrapper.web.bodies import json_response
@@ -72,7 +73,7 @@ def _request(asked: dict[str, Any]) -> ChatRequest:
         request = replace(
             request,
             rag_top_k=tool["max_num_results"],
-            where=tool["filters"],
+            where=all_of(request.where, tool["filters"]),
             min_relevance=tool["ranking_options"].get("score_threshold"),
         )
     return request

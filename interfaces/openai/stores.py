@@ -23,6 +23,7 @@ from schemas.contracts.vector_stores import StoreExpiredError
 from schemas.errors import CollectionNotFoundError, InvalidInputError, NotFoundError
 from schemas.names import check_collection_name
 from schemas.records import Collection
+from schemas.where import all_of
 from schemas.wire.openai.store_search import STORE_SEARCH, score_of, store_results
 from schemas.wire.search import search_receipt
 from wrapper.web.bodies import json_response
@@ -106,7 +107,7 @@ def search(vector_store_id: str) -> Response:
             limit=most,
             weights=weights,
             collections=(name,),
-            where=asked["filters"],
+            where=all_of(asked["filters"], asked["where"]),
             asker=current_request.asker(),
             min_relevance=ranking.get("score_threshold"),
         )

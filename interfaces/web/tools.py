@@ -12,7 +12,8 @@ from interfaces.web.current_request import layers
 from schemas.errors import InvalidInputError
 from schemas.wire.context import described_tool, listed_tools
 from schemas.wire.error_bodies import tool_error_body
-from schemas.wire.fields import whole_number
+from schemas.wire.fields import where_from_text, whole_number
+from schemas.wire.json_in import decode
 from wrapper.web import error_statuses
 from wrapper.web.audited import calls_tool
 from wrapper.web.bodies import decode_json, json_response, read_body
@@ -63,10 +64,13 @@ def _tool(name: str) -> Tool[Any]:
     return found
 
 
-def _value(tool: Tool[Any], name: str, text: str) -> str | int | list[str]:
+def _value(tool: Tool[Any], name: str, text: str) -> Any:
     kind = tool.input_schema.get("properties", {}).get(name, {}).get("type")
     if kind == "array":
         return text.split(",")
+    if kind == "object":  # a filter
+        where_from_text(text, name)
+        return decode(text, name)
     whole = whole_number(text, in_text=True) if kind == "integer" else None
     return text if whole is None else whole
 

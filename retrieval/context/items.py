@@ -71,7 +71,7 @@ def to_where(asked: ContextQuery) -> Where:
         CONTENT_TYPE: asked.content_type,
         GAME: asked.game,
     }
-    return all_of(*(Equals(name, value) for name, value in _given(fields).items()))
+    return all_of(asked.where, *(Equals(name, value) for name, value in _given(fields).items()))
 
 
 def to_item(found: FusedResult) -> ContextItem:

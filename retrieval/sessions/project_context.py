@@ -17,8 +17,10 @@ from schemas.connections import CollectionInfo
 from schemas.contracts.project_context import DOCUMENT, NOTE, RULE, ContextSource, ProjectContext
 from schemas.contracts.search import FusedResult, SearchRequest
 from schemas.contracts.sessions import Note
+from schemas.errors import InvalidInputError
 from schemas.plurals import counted
 from schemas.settings import RetrievalSettings
+from schemas.where import EVERYTHING, Where
 
 HEADINGS = {RULE: "Rules", DOCUMENT: "Documents", NOTE: "Notes"}
 TOPIC_SOURCES = 10
@@ -41,16 +43,28 @@ class ContextWriter:
         self._notes_collection = settings.notes_collection
 
     def write(
-        self, topic: str | None = None, collections: tuple[str, ...] | None = None, *, asker: Asker
+        self,
+        topic: str | None = None,
+        collections: tuple[str, ...] | None = None,
+        *,
+        where: Where = EVERYTHING,
+        asker: Asker,
     ) -> ProjectContext:
         """Return the context of a topic, an overview for None.
 
-        `collections` are what `CollectionChoice.choose` takes. Raises what `SearchEngine.search` and the store raise.
+        `collections` are what `CollectionChoice.choose` takes. Raises InvalidInputError for a filter of an overview,
+        and what `SearchEngine.search` and the store raise.
         """
-        return self._overview(collections, asker) if topic is None else self._of_topic(topic, collections, asker)
+        if topic is not None:
+            return self._of_topic(
+                SearchRequest(topic, limit=TOPIC_SOURCES, collections=collections, where=where, asker=asker)
+            )
+        if where != EVERYTHING:
+            raise InvalidInputError("where goes with a topic: an overview shows everything", field="where")
+        return self._overview(collections, asker)
 
-    def _of_topic(self, topic: str, collections: tuple[str, ...] | None, asker: Asker) -> ProjectContext:
-        answer = self._search.search(SearchRequest(topic, limit=TOPIC_SOURCES, collections=collections, asker=asker))
+    def _of_topic(self, request: SearchRequest) -> ProjectContext:
+        topic, answer = request.query, self._search.search(request)
         found = answer.results
         by_kind = {kind: [each for each in found if self._kind(each) == kind] for kind in HEADINGS}
         parts = [f"# {one_line(topic)}", *([QUOTES_ARE_DATA] if found else [])]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from schemas.records import Metadata
+from schemas.where import EVERYTHING, Where
 
 MATCH, PARTIAL, NONE, FAILED = "match", "partial", "none", "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedCollection:
-    """A collection to ask.
+    """A collection to ask for documents that match `where`.
 
     `service` is a connection's id. `embedding_connection` is the one that embedded its documents, with
     `embedding_model`, or with the connection's own model when that is None.
@@ -21,11 +22,12 @@ class SelectedCollection:
     name: str
     embedding_connection: str
     embedding_model: str | None = None
+    where: Where = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
 class CollectRequest:
-    """One request to the collector.
+    """One request to the collector, for documents that match `where`.
 
     `topic` is the conversation's topic including this message; `current_topic` is the one before it, empty at the first
     message. Thresholds are distances; None leaves them to collection, connection and service, in this order.
@@ -39,6 +41,7 @@ class CollectRequest:
     match_threshold: float | None = None
     partial_threshold: float | None = None
     query_text: str | None = None
+    where: Where = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Literal
 
 from schemas.contracts.search import CollectionsReceipt
 from schemas.records import Metadata
+from schemas.where import EVERYTHING, Where
 
 STORAGE, VECTOR_STORE, TEXT_SEARCH = "storage", "vector_store", "text_search"
 """Parts of a health report that every service has; models are the others."""
@@ -20,7 +21,7 @@ TimeRange = Literal["1h", "24h", "7d", "30d"]
 class ContextQuery:
     """A search in the collections named (names and `prefix*`), by default in all text collections.
 
-    `category`, `session_id`, `content_type` and `game` filter the results where they are given, and so does
+    `category`, `session_id`, `content_type` and `game` filter the results where they are given, as `where` does, and
     `min_relevance` those found by vector. `agent` is the name under which the search is counted.
     """
 
@@ -33,6 +34,7 @@ class ContextQuery:
     game: str | None = None
     agent: str | None = None
     min_relevance: float = 0.0
+    where: Where = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schemas.where import Scalar
+from schemas.where import EVERYTHING, Scalar, Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class Condition:
 class Retrieval:
     """A question to the collections `knowledge` (names and `prefix*`; None are all text collections).
 
-    Of several conditions all must hold, with `any_holds` one. `score_threshold` is the least relevance, None where
-    nothing is said of it.
+    Of several conditions all must hold, with `any_holds` one, and `where` beside them. `score_threshold` is the least
+    relevance, None where nothing is said of it.
     """
 
     query: str
@@ -31,3 +31,4 @@ class Retrieval:
     score_threshold: float | None = None
     conditions: tuple[Condition, ...] = ()
     any_holds: bool = False
+    where: Where = EVERYTHING

@@ -24,9 +24,10 @@ from schemas.contracts.search import MAX_PER_DOCUMENT
 from schemas.contracts.text_documents import DEFAULT_TOP_K, MAX_TOP_K, Filters
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
+from schemas.where import EVERYTHING
 from schemas.wire.body import Body
 from schemas.wire.checked_fields import Flag, Share, Words, ownership
-from schemas.wire.fields import Count, ModelName, Number, Text
+from schemas.wire.fields import Count, Filtered, ModelName, Number, Text
 from schemas.wire.search import AskingCollections, search_receipt
 from schemas.wire.text_documents import FiltersObject
 
@@ -84,7 +85,7 @@ class Options(fields.Field[Json]):
 KNOWN_OPTIONS = KnownOptions()
 
 
-class Chat(AskingCollections):
+class Chat(AskingCollections, Filtered):
     connection = Text(load_default=None)
     model = ModelName(load_default=None)
     messages = fields.List(fields.Nested(OneMessage), load_default=None, validate=validate.Length(max=MAX_MESSAGES))
@@ -105,6 +106,8 @@ class Chat(AskingCollections):
     def _to_request(self, loaded: Json, **_: Any) -> Json:
         streamed = loaded.pop("stream")
         messages, message = loaded.pop("messages"), loaded.pop("message")
+        if loaded["where"] != EVERYTHING and not loaded["use_rag"]:
+            raise ValidationError("goes with useRag: nothing is searched without it", "where")
         if not messages and message is None:
             raise ValidationError("is required", "messages")
         said = [*(messages or ()), *([Message("user", message)] if message is not None else ())]

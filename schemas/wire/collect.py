@@ -10,8 +10,7 @@ from marshmallow import ValidationError, fields, post_load, validate
 
 from schemas.bounds import MAX_TOP_K
 from schemas.contracts.collect import MATCH, Collected, CollectReceipt, CollectRequest, SelectedCollection
-from schemas.wire.body import Body
-from schemas.wire.fields import Count, ModelName, Number, Text
+from schemas.wire.fields import Count, Filtered, ModelName, Number, Text
 
 MAX_COLLECTIONS = 100
 MAX_MESSAGE_CHARACTERS = 32_768
@@ -27,7 +26,7 @@ class Distance(Number):
         return number
 
 
-class Selected(Body):
+class Selected(Filtered):
     service = Text(required=True)
     name = Text(required=True)
     embedding_connection = Text(load_default="default")
@@ -38,7 +37,7 @@ class Selected(Body):
         return SelectedCollection(**loaded)
 
 
-class Collect(Body):
+class Collect(Filtered):
     user_message = Text(data_key="userMessage", required=True, validate=validate.Length(max=MAX_MESSAGE_CHARACTERS))
     topic = Text(load_default="", validate=validate.Length(max=MAX_MESSAGE_CHARACTERS))
     current_topic = Text(data_key="currentTopic", load_default="", validate=validate.Length(max=MAX_MESSAGE_CHARACTERS))

@@ -21,6 +21,7 @@ from schemas.contracts.context import (
     TimeRange,
 )
 from schemas.names import asked_collections
+from schemas.where import parse_where
 from schemas.wire.search import collections_receipt
 
 Json = dict[str, Any]
@@ -41,6 +42,7 @@ def context_query(arguments: Json) -> ContextQuery:
         game=arguments.get("game"),
         agent=arguments.get("agent"),
         min_relevance=arguments["min_relevance"],
+        where=parse_where(arguments.get("where")),
     )
 
 

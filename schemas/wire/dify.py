@@ -22,7 +22,7 @@ from schemas.where import CHROMA_NAMES, ID, TEXT, is_reserved
 from schemas.wire.body import Body, Refusal
 from schemas.wire.checked_fields import Share, Words
 from schemas.wire.error_bodies import own_fields
-from schemas.wire.fields import Choice, Count, Text
+from schemas.wire.fields import Choice, Count, Filtered, Text
 from schemas.words.operators import meant
 
 Json = dict[str, Any]
@@ -106,7 +106,7 @@ class RetrievalSetting(Body):
     score_threshold = Share(load_default=None)
 
 
-class RetrievalBody(Body):
+class RetrievalBody(Filtered):
     knowledge_id = Text(load_default="")
     query = Words(load_default=None)
     retrieval_setting = fields.Nested(RetrievalSetting, load_default=lambda: RetrievalSetting().load({}))
@@ -129,6 +129,7 @@ class RetrievalBody(Body):
                 score_threshold=setting["score_threshold"],
                 conditions=tuple(condition["conditions"]),
                 any_holds=condition["logical_operator"] == "or",
+                where=loaded["where"],
             )
         }
 

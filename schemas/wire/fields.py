@@ -16,7 +16,7 @@ from schemas.metadata import check_collection_metadata, check_metadata
 from schemas.names import MAX_MODEL_CHARACTERS, is_model_name
 from schemas.records import OrderBy, Vector
 from schemas.where import EVERYTHING, Where, parse_where
-from schemas.wire.body import Refusal, note_cap
+from schemas.wire.body import Body, Refusal, note_cap
 from schemas.wire.json_in import check_named_once, decode
 
 TRUTH = {"true": True, "1": True, "false": False, "0": False}
@@ -46,6 +46,12 @@ class Filter(fields.Field[Where]):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> Where:
         return parse_where(value)
+
+
+class Filtered(Body):
+    """The base of bodies that ask collections: only documents that match `where` are asked."""
+
+    where = Filter(load_default=EVERYTHING)
 
 
 class FilterText(fields.Field[Where | None]):

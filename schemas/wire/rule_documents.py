@@ -8,10 +8,9 @@ from typing import Any
 from marshmallow import fields, post_load, validate
 
 from schemas.contracts.rule_documents import MAX_CHUNKS, IngestionResult, RAGContext, RetrieveRequest, RuleDocument
-from schemas.where import EVERYTHING
 from schemas.wire.body import Body
 from schemas.wire.checked_fields import CollectionName, Flag, Share, Words
-from schemas.wire.fields import Count, Filter, MetadataObject, Text
+from schemas.wire.fields import Count, Filtered, MetadataObject, Text
 from schemas.wire.search import AskingCollections, collections_receipt
 
 MAX_DOCUMENTS = 1_000
@@ -19,12 +18,11 @@ MAX_DOCUMENTS = 1_000
 Json = dict[str, Any]
 
 
-class Retrieve(AskingCollections):
+class Retrieve(AskingCollections, Filtered):
     query = Text(required=True)
     context_key = Words(required=True, validate=validate.Length(max=1_000))
     max_chunks = Count(least=1, most=MAX_CHUNKS, load_default=None)
     min_relevance = Share(load_default=None)
-    where = Filter(load_default=EVERYTHING)
 
     @post_load
     def _to_request(self, loaded: Json, **_: Any) -> dict[str, RetrieveRequest]:

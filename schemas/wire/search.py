@@ -28,10 +28,9 @@ from schemas.contracts.search import (
 from schemas.names import asked_collections
 from schemas.records import Group, SearchPlan
 from schemas.ways import FUSIONS
-from schemas.where import EVERYTHING
 from schemas.wire.body import Body
 from schemas.wire.checked_fields import Share
-from schemas.wire.fields import Choice, Count, Filter, Names, Text
+from schemas.wire.fields import Choice, Count, Filtered, Names, Text
 from schemas.wire.storage.query import Gather
 
 MAX_EXPLAINED = 100
@@ -80,12 +79,11 @@ class AskingCollections(Body):
         return {name: value for name, value in loaded.items() if name != "collection"} | {"collections": names}
 
 
-class Search(AskingCollections):
+class Search(AskingCollections, Filtered):
     query = Text(required=True, error_messages={"required": "is required"})
     limit = Count(least=1, most=MAX_RESULTS, load_default=DEFAULT_RESULTS)
     oracles = Names(load_default=None)
     weights = Weights(load_default=dict)
-    where = Filter(load_default=EVERYTHING)
     explain = Explained(load_default=False)
     gather = fields.Nested(Gather, load_default=None)
     fusion = Choice(FUSIONS, load_default=None)

@@ -26,7 +26,7 @@ from schemas.contracts.text_documents import (
 from schemas.errors import InvalidInputError
 from schemas.wire.body import Body, ExactBody
 from schemas.wire.checked_fields import CollectionName, Share, Words
-from schemas.wire.fields import Count, MetadataObject, Text
+from schemas.wire.fields import Count, Filtered, MetadataObject, Text
 from schemas.wire.search import AskingCollections, collections_receipt
 
 MAX_TAGS = 100
@@ -79,7 +79,7 @@ class Ingest(ExactBody):
         return {"document": RagDocument(**loaded)}
 
 
-class FiltersObject(Body):
+class FiltersObject(ExactBody):
     source = Words(load_default=None)
     tags = Tags(load_default=())
 
@@ -88,7 +88,7 @@ class FiltersObject(Body):
         return Filters(**loaded)
 
 
-class RagSearch(AskingCollections):
+class RagSearch(AskingCollections, Filtered):
     query = Words(required=True, validate=validate.Length(max=MAX_QUERY_CHARACTERS))
     top_k = Count(data_key="topK", least=1, most=MAX_TOP_K, load_default=DEFAULT_TOP_K)
     min_score = Share(data_key="minScore", load_default=0.0)

@@ -4,11 +4,12 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from providers.base import ProviderContext
+from providers.base import ProviderContext, SupportsMetadataFiltering
 from providers.outbound import deadlines
 from registry.collector import Collector, Thresholds
 from registry.embedding.cache import EmbeddingCache
@@ -19,7 +20,7 @@ from schemas.access.callers import Caller, Kind, Scope, acting_as, carried
 from schemas.connections import Connection
 from schemas.contracts.collect import CollectRequest, SelectedCollection
 from schemas.errors import UnavailableError
-from schemas.where import EVERYTHING, parse_where
+from schemas.where import EVERYTHING, all_of, parse_where
 from tests.support.live import PATIENCE_SECONDS
 from tests.support.logs import logs_of
 from tests.support.raw_server import raw_server, silent
@@ -51,13 +52,19 @@ def statuses(collected):
     return [each.status for each in collected.receipt.collections]
 
 
-def test_the_filter_of_a_caller_reaches_every_connection_and_its_search_is_for_the_caller(world, collector):
+def test_the_filters_of_caller_and_request_reach_every_connection_and_its_search_is_for_the_caller(
+    world, collector, connections
+):
     world.add("docs", 0.5)
-    where = parse_where({"team": "red"})
-    with acting_as(Caller("k", "k", Kind.KEY, frozenset({Scope.READ}), where=where)):
-        collector.collect(request("docs"))
+    red, new, long = (parse_where({name: 1}) for name in ("red", "new", "long"))
+    asked = request("docs", where=new)
+    asked = replace(asked, collections=(replace(asked.collections[0], where=long),))
+    assert statuses(collector.collect(asked)) == ["failed"]  # by a provider that does not filter
+    SupportsMetadataFiltering.register(type(connections.open("local", "rag")))
+    with acting_as(Caller("k", "k", Kind.KEY, frozenset({Scope.READ}), where=red)):
+        collector.collect(asked)
     collector.collect(request("docs"))
-    assert world.filters == [where, EVERYTHING]
+    assert world.filters == [all_of(red, new, long), EVERYTHING]
     # The search begins in a thread that has found the collection or embedded the question.
     names = [f"c{number}" for number in range(5)]
     for name in names:

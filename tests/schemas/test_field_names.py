@@ -74,7 +74,7 @@ def test_a_field_that_is_asked_in_another_way_here_is_refused_with_that_way(unkn
 @pytest.mark.parametrize(
     ("schema", "given"),
     [
-        (PAGE_ARGUMENTS, {"where": "{}", "wher": "{}"}),
+        (PAGE_ARGUMENTS, {"limit": "1", "limi": "2"}),
         (QUERY, {"top_k": 3, "limit": 3}),
         (QUERY, {"topic": "backups"}),
         (CHAT, {"mode": "fast", "user": "u-1"}),

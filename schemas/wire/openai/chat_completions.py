@@ -15,7 +15,7 @@ from schemas.where import EVERYTHING
 from schemas.wire.body import Body
 from schemas.wire.chat import KNOWN_OPTIONS, MAX_MESSAGES, chat_answer
 from schemas.wire.checked_fields import Flag
-from schemas.wire.fields import Count, ModelName
+from schemas.wire.fields import Count, Filtered, ModelName
 from schemas.wire.openai.filters import Filters
 from schemas.wire.openai.store_search import Ranking
 
@@ -102,7 +102,7 @@ class ResponseFormat(fields.Field[None]):
             raise ValidationError("must be of the type 'text'")
 
 
-class ChatCompletion(Body):
+class ChatCompletion(Filtered):
     model = ModelName(required=True)
     messages = fields.List(OneMessage(), required=True, validate=validate.Length(min=1, max=MAX_MESSAGES))
     stream = Flag(load_default=False)
@@ -127,7 +127,8 @@ class ChatCompletion(Body):
         request = ChatRequest(
             tuple(loaded["messages"]),
             options=_options(original, loaded["max_completion_tokens"]),
-            use_rag=stores is not None or tool is not None,
+            use_rag=stores is not None or tool is not None or loaded["where"] != EVERYTHING,
+            where=loaded["where"],
             is_kept=False,
         )
         return {

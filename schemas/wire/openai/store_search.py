@@ -13,7 +13,7 @@ from schemas.contracts.search import MAX_WEIGHT, FusedResult
 from schemas.where import EVERYTHING
 from schemas.wire.body import Body
 from schemas.wire.checked_fields import Flag, Share
-from schemas.wire.fields import Choice, Count, Number
+from schemas.wire.fields import Choice, Count, Filtered, Number
 from schemas.wire.openai.attributes import attributes_of
 from schemas.wire.openai.filters import Filters
 
@@ -59,7 +59,7 @@ class RankingOptions(Ranking):
     hybrid_search = fields.Nested(HybridSearch, load_default=None)
 
 
-class StoreSearch(Body):
+class StoreSearch(Filtered):
     queries = Queries(required=True, data_key="query")
     max_num_results = Count(least=1, most=MOST_RESULTS, load_default=DEFAULT_RESULTS)
     filters = Filters(load_default=EVERYTHING)

@@ -18,6 +18,7 @@ from schemas.wire.fields import (
     Count,
     Embedding,
     Filter,
+    Filtered,
     FilterText,
     Include,
     Names,
@@ -75,14 +76,13 @@ class Gather(_Rule):
         return GatherSpec(**loaded)
 
 
-class OneQuery(Body):
+class OneQuery(Filtered):
     """One question: what is nearest to a vector, or to documents that it names."""
 
     query_embedding = Embedding(load_default=None)
     ids = fields.Raw(load_default=None)
     query = Text(load_default=None)
     top_k = Count(least=1, most=MAX_TOP_K, capped=True, load_default=DEFAULT_TOP_K)
-    where = Filter(load_default=EVERYTHING)
     max_distance = Number(load_default=None)
     include = Include(load_default=())
     gather = fields.Nested(Gather, load_default=None)
@@ -159,13 +159,12 @@ def check_words(query: str) -> None:
         raise ValidationError(f"must have {MAX_PHRASE_WORDS} words at most between quotation marks")
 
 
-class TextSearch(Body):
+class TextSearch(Filtered):
     query = Text(
         required=True,
         validate=check_words,
         error_messages={"required": "is required"},
     )
-    where = Filter(load_default=EVERYTHING)
     top_k = Count(least=1, most=MAX_TOP_K, capped=True, load_default=DEFAULT_TOP_K)
 
 

@@ -26,7 +26,7 @@ class TestTransport:
         fields = given["properties"]
         assert given["required"] == ["query"]
         contracts = {"query", "limit", "category", "sessionId", "contentType", "game", "agent", "collections"}
-        assert set(fields) == contracts | {"min_relevance"}
+        assert set(fields) == contracts | {"min_relevance", "where"}
         assert (fields["query"]["minLength"], fields["query"]["maxLength"]) == (1, 1000)
         assert (fields["limit"]["minimum"], fields["limit"]["maximum"], fields["limit"]["default"]) == (1, 20, 5)
         assert fields["category"]["enum"] == ["strategy", "bugfix", "architecture", "casino"]

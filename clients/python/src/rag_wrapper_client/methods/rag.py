@@ -48,6 +48,7 @@ class Chat(TypedDict, total=False):
     rag_filters: RagFilters
     min_relevance: float
     collections: str | Sequence[str]
+    where: Mapping[str, Any]
     shared: bool
 
 
@@ -133,6 +134,7 @@ class RagMethods:
         min_relevance: float | None = None,
         filters: RagFilters | None = None,
         collections: str | Sequence[str] | None = None,
+        where: Mapping[str, Any] | None = None,
     ) -> Exchange[RagSearchAnswer]:
         """Return the chunks that fit a question, by meaning and by words, best first."""
         body = given(
@@ -142,6 +144,7 @@ class RagMethods:
                 "min_relevance": min_relevance,
                 "filters": filters,
                 "collections": _listed(collections),
+                "where": where,
             }
         )
         return ask(read("/api/rag/search", body))

@@ -20,6 +20,7 @@ class SelectedCollection(TypedDict):
     name: str
     embedding_connection: NotRequired[str]
     embedding_model: NotRequired[str]
+    where: NotRequired[Mapping[str, Any]]
 
 
 class RerankedText(TypedDict):
@@ -91,6 +92,7 @@ class SearchMethods:
         match_threshold: float | None = None,
         partial_threshold: float | None = None,
         query_text: str | None = None,
+        where: Mapping[str, Any] | None = None,
     ) -> Exchange[CollectAnswer]:
         """Collect what collections of several connections have on a message of a conversation."""
         body = given(
@@ -104,6 +106,7 @@ class SearchMethods:
                 "match_threshold": match_threshold,
                 "partial_threshold": partial_threshold,
                 "queryText": query_text,
+                "where": where,
             }
         )
         return ask(read("/api/collect", body))
