@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import Blueprint, make_response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import may, wire
 from interfaces.console.facets import facets_of, narrowed
 from interfaces.console.forms import filter_of, number_of
 from interfaces.console.receipts import PLANS, receipts_of
-from interfaces.console.wire import named
+from interfaces.console.wire import RefusedError, encoded, named
 from interfaces.passages.shortfalls import shortfalls
 from interfaces.passages.words import words_of
+from schemas.errors import NotFoundError
 
 blueprint = Blueprint("ask", __name__)
 
 SHOWN, MOST_SHOWN = 10, 100
+CHAT_UNAVAILABLE = "chat_unavailable"
 MOST_JUDGED = 1_000
 AROUND = {"by": "section_id", "order_by": ["chunk_index"], "before": 2, "after": 2}
 """The window of passages around each hit."""
@@ -45,6 +47,7 @@ def search() -> str:
         "collections": collections,
         "explains": explains,
         "can_chat": may("chat"),
+        "can_connect": may("connect"),
         "words": words_of(question),
     }
     if not question:
@@ -79,18 +82,52 @@ def search() -> str:
     )
 
 
-@blueprint.post("/answer")
+@blueprint.route("/answer", methods=["GET", "POST"])
 def answer() -> Response | str:
-    """Return the chat model's answer as a whole, for browsers without scripts."""
-    question = request.form.get("q", "").strip()
-    chosen = [each for each in request.form.getlist("collection") if each]
+    """Return the chat model's answer as a whole, below what was said before, for browsers without scripts. Asking costs
+    something, so a form sends the question, with the token that the search has not."""
+    question = request.values.get("q", "").strip()
+    chosen = [each for each in request.values.getlist("collection") if each]
     if not question:
         return redirect(url_for("ask.search"), 303)
-    turn = wire().post("/api/chat", named((("message", question), ("useRag", True), ("collections", chosen))))
-    cited = {each["number"]: each["id"] for each in turn.get("citations", ()) if each["valid"]}
-    return render_template(
-        "answer.html", question=question, chosen=chosen, turn=turn, words=words_of(question), cited=cited
+    where, conversation = filter_of(request.values.get("where", "")), request.values.get("conversation", "")
+    page: Json = {
+        "question": question,
+        "chosen": chosen,
+        "where": where,
+        "conversation": conversation,
+        "earlier": _messages(conversation),
+        "can_connect": may("connect"),
+    }
+    if request.method != "POST":
+        return render_template("answer.html", **page)
+    body = named(
+        (
+            ("message", question),
+            ("useRag", True),
+            ("collections", chosen),
+            ("where", where),
+            ("conversationId", conversation),
+        )
     )
+    try:
+        turn = wire().post("/api/chat", body)
+    except RefusedError as error:
+        if error.code != CHAT_UNAVAILABLE:
+            raise
+        return make_response(render_template("answer.html", **page, refusal=error.message), error.status)
+    page["conversation"] = turn["data"]["conversationId"]
+    cited = {each["number"]: each["id"] for each in turn.get("citations", ()) if each["valid"]}
+    return render_template("answer.html", **page, turn=turn, words=words_of(question), cited=cited)
+
+
+def _messages(conversation: str) -> list[Json]:
+    """Return what was said in a conversation, nothing of one that is no more."""
+    try:
+        found: list[Json] = wire().get(encoded("api", "chat", conversation), aside=True)["messages"]
+    except (NotFoundError, RefusedError):
+        return []
+    return found
 
 
 def _judged(question: str) -> dict[tuple[str, str], Json]:

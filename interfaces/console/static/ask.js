@@ -1,65 +1,110 @@
-// The answer of the chat model as it comes, with citations that lead to their passages.
+// The answers of the chat model as they come, one conversation on a page, with citations that lead to their passages.
 
 import { element, page, post } from "./console.js";
 import { events } from "./events.js";
 
 const form = document.querySelector("#ask");
 const shown = document.querySelector("#chat");
+const turns = shown.querySelector(".turns");
 
 document.querySelector("#answer")?.addEventListener("click", (event) => {
   event.preventDefault();
   const question = form.elements.q.value.trim();
-  if (question) answer(question, new FormData(form).getAll("collection"));
+  if (question) answer(question);
 });
 
 let running = null;
+let conversation = null;
 
-async function answer(question, collections) {
-  running?.abort();
+async function answer(question) {
+  if (running) {
+    running.abort();
+    turns.lastElementChild.remove(); // what breaks off is not remembered
+  }
   running = new AbortController();
   const { signal } = running;
-  const text = shown.querySelector(".text");
-  const status = shown.querySelector(".status");
-  const sources = shown.querySelector(".sources");
-  shown.hidden = false;
-  document.querySelector("#found")?.setAttribute("hidden", "");
-  text.replaceChildren();
-  sources.replaceChildren();
-  status.textContent = "Reading the documents …";
+  const asked = said();
+  const turn = begun(question, asked);
+  const text = turn.querySelector(".text");
+  const status = turn.querySelector(".status");
   try {
-    const body = { message: question, useRag: true, stream: true };
-    if (collections.length) body.collections = collections;
+    const body = { message: question, useRag: true, stream: true, ...asked };
+    if (conversation) body.conversationId = conversation;
     const response = await post("/api/chat", body, { signal });
-    if (!response.ok) {
-      const told = await response.json().catch(() => ({}));
-      throw new Error(told.message ?? `The service answered ${response.status}`);
-    }
-    let said = "";
+    if (!response.ok) throw refusal(await response.json().catch(() => ({})), response.status);
+    let words = "";
     for await (const event of events(response.body)) {
-      if (event.error) throw new Error(event.message ?? event.error);
+      if (event.error) throw refusal(event);
       if (event.delta) {
-        said += event.delta;
-        text.textContent = said;
+        words += event.delta;
+        show(text, words);
         status.textContent = "Answering …";
       }
-      if (event.done) finish(event, text, sources, status);
+      if (event.done) finish(event, question, turn);
     }
   } catch (error) {
     if (signal.aborted) return;
     status.textContent = error.message;
     status.setAttribute("role", "alert");
+    const connections = turn.querySelector(".connections");
+    if (connections) connections.hidden = error.code !== "chat_unavailable";
   }
+  running = null;
 }
 
-function finish(turn, text, sources, status) {
-  const message = turn.data?.message ?? text.textContent;
+/** Return which collections and documents are asked, as the form says. */
+function said() {
+  const fields = new FormData(form);
+  const asked = {};
+  if (fields.has("collection")) asked.collections = fields.getAll("collection");
+  if (fields.has("where")) asked.where = JSON.parse(fields.get("where"));
+  return asked;
+}
+
+function refusal(told, status) {
+  return Object.assign(new Error(told.message ?? told.error ?? `The service answered ${status}`), { code: told.code });
+}
+
+function begun(question, asked) {
+  const turn = document.querySelector("#turn").content.firstElementChild.cloneNode(true);
+  turn.querySelector(".question").textContent = question;
+  turn.querySelector(".status").textContent = "Reading the documents …";
+  const query = new URLSearchParams({ q: question });
+  for (const each of asked.collections ?? []) query.append("collection", each);
+  if (asked.where) query.set("where", JSON.stringify(asked.where));
+  turn.querySelector(".passages").href = page(`/ask?${query}`);
+  turns.append(turn);
+  shown.hidden = false;
+  document.querySelector("#found")?.setAttribute("hidden", "");
+  turn.scrollIntoView({ block: "nearest" });
+  return turn;
+}
+
+function finish(turn, question, place) {
+  conversation = turn.data.conversationId;
+  const searched = turn.receipt?.query_text;
+  if (searched && searched !== question) {
+    place.querySelector(".searched").textContent = `Searched for: ${searched}`;
+    place.querySelector(".searched").hidden = false;
+  }
+  const prefix = `source-${turns.children.length}`;
   const known = new Map(turn.citations.map((each) => [each.number, each]));
-  text.replaceChildren(...cited(message, known));
-  sources.replaceChildren(...turn.ragSources.map((each, index) => source(each, index + 1, known.get(index + 1))));
-  status.textContent = turn.ragSources.length ? `${turn.ragSources.length} sources` : "Nothing in the documents fits.";
+  show(place.querySelector(".text"), ...cited(turn.data.message, known, prefix));
+  const sources = turn.ragSources.map((each, index) => source(each, `${prefix}-${index + 1}`, known.get(index + 1)));
+  place.querySelector(".sources").replaceChildren(...sources);
+  const count = sources.length === 1 ? "1 source" : `${sources.length} sources`;
+  place.querySelector(".status").textContent = sources.length ? count : "Nothing in the documents fits.";
+  form.elements.q.value = "";
+  form.elements.q.placeholder = "Ask on";
+  shown.after(form);
 }
 
-function source(found, number, citation) {
+function show(text, ...parts) {
+  text.replaceChildren(...parts);
+  text.closest(".answer").hidden = false;
+}
+
+function source(found, id, citation) {
   const collection = encodeURIComponent(found.collection);
   // A citation names the passage, an uncited source its document.
   const address = citation?.valid
@@ -68,18 +113,18 @@ function source(found, number, citation) {
   const share = found.relevance === null ? "" : ` ${Math.round(found.relevance * 100)} %`;
   return element(
     "li",
-    { id: `source-${number}` },
+    { id },
     element("a", { href: page(address) }, found.source),
     element("span", { class: "small text-body-secondary" }, share),
     element("p", { class: "passage" }, found.text),
   );
 }
 
-function cited(message, known) {
+function cited(message, known, prefix) {
   return message.split(/(\[\d{1,3}\])/).map((piece) => {
     const number = Number(piece.match(/^\[(\d+)\]$/)?.[1]);
     if (!known.has(number)) return piece;
     if (!known.get(number).valid) return element("span", { class: "text-danger", title: "There is no such source" }, piece);
-    return element("a", { href: `#source-${number}` }, piece);
+    return element("a", { href: `#${prefix}-${number}` }, piece);
   });
 }

@@ -262,3 +262,22 @@ def test_a_connection_whose_provider_is_gone_says_so_and_can_be_deleted(app, adm
     assert admin.get(path).status_code == 200
     assert admin.post(path).status_code == 303
     assert client.get(f"/api/connections/{name}").status_code == 404
+
+
+def test_answers_go_on_from_what_was_said_by_the_connection_that_is_used(admin, signed_in, made, client, models):
+    name, of = made("llm", "openai", {"url": f"{models.url}/v1", "model": "another"}), "/new-connection/llm/openai"
+    assert "Use for answers" not in signed_in(scopes=["connect"]).read("/connections").text
+    for use in ("1", "0", "1"):
+        assert admin.post(f"/connections/{name}/answers", of="/connections", answers=use).status_code == 303
+        assert client.get(f"/api/connections/{name}").json["chat_model"] is (use == "1")
+    assert "Answers questions" in admin.read("/connections").text
+    assert inputs(admin.read("/answer", q="How long?"))["q"]["value"] == "How long?"
+    conversation = ""
+    for question in ("How long?", "And then?"):
+        page = Reader(admin.post("/answer", of=of, q=question, conversation=conversation).text)
+        conversation = inputs(page)["conversation"]["value"]
+    assert page.text.index("How long?") < page.text.index("And then?", page.text.index("How long?"))
+    assert client.put(f"/api/connections/{name}", json={"config": {"url": "${NO_SUCH_URL}"}}).status_code == 200
+    answer = admin.post("/answer", of=of, q="How long?")
+    alert = answer.text.partition('role="alert"')[2]
+    assert (answer.status_code, 'href="/console/connections"' in alert) == (503, True)

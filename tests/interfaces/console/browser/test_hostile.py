@@ -90,7 +90,7 @@ def test_an_answer_of_a_model_comes_out_as_text(admin_tab, models):
     models.script.append(as_events({"choices": [{"delta": {"content": MARKUP}}]}, "[DONE]"))
     page = admin_tab.open("/ask?q=How+long+are+backups+kept%3F&collection=rag-documents")
     page.get_by_role("button", name="Answer").click()
-    page.locator("#chat .status", has_text="sources").wait_for()
+    page.locator("#chat .status", has_text="source").wait_for()
     assert "{{7777*7}}" in page.locator("#chat .text").inner_text()
     assert page.evaluate("window.harmed") is None
     assert page.locator("img[src=x], script:not([src])").count() == 0

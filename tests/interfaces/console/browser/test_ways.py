@@ -134,9 +134,13 @@ def test_a_file_is_dropped_found_and_answered_from(admin_tab, models, tmp_path):
     )
     page.get_by_role("button", name="Answer").click()
     expect(page.locator("#chat .text")).to_contain_text("drift apart [1].")
-    page.locator("#chat").get_by_role("link", name="[1]").click()
-    expect(page).to_have_url(re.compile("#source-1$"))
-    page.locator("#source-1").get_by_role("link").click()
+    page.get_by_label("Question").fill("And their pups?")
+    page.get_by_role("button", name="Answer").click()
+    expect(page.locator("#chat .question")).to_have_text(["Why does an otter hold hands?", "And their pups?"])
+    expect(page.locator("#chat .status").last).to_contain_text(re.compile("source|Nothing"))
+    page.locator("#chat article").first.get_by_role("link", name="[1]").click()
+    expect(page).to_have_url(re.compile("#source-1-1$"))
+    page.locator("#source-1-1").get_by_role("link").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Otters")
 
 
