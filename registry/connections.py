@@ -134,10 +134,10 @@ class Connections:
     def chat_model(self) -> str | None:
         """Return the id of the connection that answers: the marked one, else that of the settings, None without any."""
         marked, is_stored = self._stored.marked()
-        given = self._given.get(marked)
-        if is_stored if given is None else given.kind == CHAT_TYPE:
+        if is_stored and marked not in self._given:
             return marked
-        return CHAT if CHAT in self._given else None
+        given = (self._given.get(each) for each in (marked, CHAT))
+        return next((each.id for each in given if each is not None and each.kind == CHAT_TYPE), None)
 
     def of_service(self) -> dict[str, Connection]:
         """Return the models that the service itself uses, by the names that health reports give them."""
@@ -156,8 +156,8 @@ class Connections:
             return connection_id, "gone"
 
     def create(self, connection: Connection, *, shared: bool = False) -> Connection:
-        """Store a new connection of the caller's. The first chat model that an administrator makes is the one that
-        answers, where the settings describe none.
+        """Store a new connection of the caller's. A chat model that an administrator makes is the one that answers,
+        where there is none.
 
         Raises ConflictError when the id is taken, also by a connection that the caller does not see, InvalidInputError
         when it is not valid, and ScopeMissingError for a folder that only an administrator may choose.
@@ -167,9 +167,9 @@ class Connections:
         connection = replace(connection, config=self.as_meant(connection, connection.config))
         check_connection(connection, self.registry, self.placeholders, typed=self.takes_typed)
         self.check_folders(connection, current())
-        marks_first = connection.kind == CHAT_TYPE and current().is_admin and CHAT not in self._given
+        is_marked = connection.kind == CHAT_TYPE and current().is_admin and self.chat_model() is None
         made = replace(connection, of=current().asker.made(shared=shared))
-        return self._stored.add(made, self._sealed, marks_first=marks_first)
+        return self._stored.add(made, self._sealed, is_marked=is_marked)
 
     def change(
         self,

@@ -114,10 +114,10 @@ class StoredConnections:
         connection: Connection,
         seal: Callable[[Connection], Connection] = lambda connection: connection,
         *,
-        marks_first: bool = False,
+        is_marked: bool = False,
     ) -> Connection:
-        """Store what `seal` returns for a connection, and return it with its generation. With `marks_first` it becomes
-        the chat model where none is marked.
+        """Store what `seal` returns for a connection, and return it with its generation. `is_marked` makes it the
+        chat model.
 
         Like `change`, `seal` runs while nobody else can write. Raises ConflictError when the id is taken or
         its owner has `MAX_STORED` already, DiskFloorError, and what `seal` raises.
@@ -134,9 +134,7 @@ class StoredConnections:
                     limit=MAX_STORED,
                 )
             kept = replace(seal(connection), generation=uuid.uuid4().hex)
-            _mark(transaction, connection.id, False)  # one that was left by a connection that is declared no more
-            if marks_first and transaction.row("SELECT 1 FROM chosen_connections WHERE type = ?", (CHAT_TYPE,)) is None:
-                _mark(transaction, connection.id, True)
+            _mark(transaction, connection.id, is_marked)  # a mark may be left of one that is declared no more
             _insert(transaction, kept)
             return kept
 

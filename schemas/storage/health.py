@@ -83,7 +83,7 @@ class BreakerHealth:
 
 @dataclass(frozen=True, slots=True)
 class ModelHealth:
-    """A model of the settings, by its name in the report. `report` is None when it was not looked at yet."""
+    """A model of the service, by its name in the report. `report` is None when it was not looked at yet."""
 
     name: str
     report: HealthReport | None

@@ -438,3 +438,5 @@ def test_an_administrator_chooses_what_answers_everybody(open_folders, database)
         assert undeclared.chat_model() is None
         undeclared.create(chatty("declared"))
         assert undeclared.chat_model() is None
+    undeclared.create(chatty("new"))
+    assert undeclared.chat_model() == "new"
