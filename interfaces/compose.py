@@ -78,6 +78,7 @@ from retrieval.context.layer import ContextLayer
 from retrieval.documents.originals import Originals
 from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.documents.text_document_store import RagStore
+from retrieval.jobs.known_files import KnownFiles
 from retrieval.reembedding import Reembedder
 from retrieval.rules.pipeline import RAGPipeline
 from retrieval.search.answer_cache import AnswerCache
@@ -318,6 +319,7 @@ def open_layers(
         pipeline=RAGPipeline(texts, search, retrieval),
         rag_store=store,
         documents=stored,
+        known_files=KnownFiles(texts, retrieval, max_file_bytes=_max_file_mb(service, retrieval) << 20),
         jobs=job_parts.jobs,
         uploads=job_parts.uploads,
         job_runner=job_parts.runner,
@@ -334,6 +336,11 @@ def open_layers(
         warm_up=warm_up,
         settings=settings,
     )
+
+
+def _max_file_mb(service: Service, settings: RetrievalSettings) -> int:
+    """Return how large a file of an upload may be, whose body has other parts, too."""
+    return min(settings.upload_file_mb, max(1, service.settings.max_body_mb - 1))
 
 
 def collection_choice(corpus: Corpus, connections: Connections, settings: RetrievalSettings) -> CollectionChoice:

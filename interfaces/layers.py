@@ -21,6 +21,7 @@ from retrieval.chat.answering import Chat
 from retrieval.context.layer import ContextLayer
 from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.documents.text_document_store import RagStore
+from retrieval.jobs.known_files import KnownFiles
 from retrieval.jobs.runner import JobRunner
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.jobs.uploads import Uploads
@@ -55,6 +56,7 @@ class Layers:
     pipeline: RAGPipeline
     rag_store: RagStore
     documents: StoredDocuments
+    known_files: KnownFiles
     jobs: StoredJobs
     uploads: Uploads
     job_runner: JobRunner

@@ -14,7 +14,7 @@ from retrieval.jobs.uploads import Upload
 from retrieval.reading import KINDS
 from schemas.contracts.jobs import MAX_FILES, Uploaded
 from schemas.errors import InvalidInputError, PayloadTooLargeError
-from schemas.wire.jobs import UPLOAD_ARGUMENTS, uploaded, wanted
+from schemas.wire.jobs import COMPARISON, UPLOAD_ARGUMENTS, compared, uploaded, wanted
 from schemas.wire.stored_documents import (
     ONE_STORED,
     STORED_PAGE,
@@ -26,7 +26,7 @@ from schemas.wire.stored_documents import (
 from schemas.wire.text_documents import COLLECTION_ARGUMENTS
 from wrapper.web.bodies import ANY_MEDIA_TYPE, MULTIPART, json_response
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import arguments, arguments_beside, store, write_options
+from wrapper.web.request_parts import arguments, arguments_beside, body, store, write_options
 from wrapper.web.responses import respond
 from wrapper.web.route_table import declare
 
@@ -64,6 +64,14 @@ def upload() -> Response:
         )
         arriving.take_back(written.outcome)
     return respond(written, uploaded, 202)
+
+
+@blueprint.post("/compare")
+@declare(Lane.READ, body=COMPARISON)
+def compare_files() -> Response:
+    asked = body()
+    collection = asked["collection"] or layers().rag_store.collection
+    return json_response(compared(layers().known_files.compare(collection, asked["files"], asked["metadata"])))
 
 
 @blueprint.get("")

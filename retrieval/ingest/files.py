@@ -1,4 +1,4 @@
-"""Files as documents, in one way whether they are loaded, watched or uploaded: `source_document`."""
+"""Files as documents, in one way however they came: `source_document`."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ CONTENT_TYPE = "contentType"
 class GivenFile:
     """A file to be stored, with what was given for it.
 
-    `source` identifies the document: `<folder>/<path below it>` with `/`, or the name it was uploaded under. `earlier`
-    is its source in releases before 0.3, where that was another. `metadata` and `tags` are beside those that the file
-    itself has.
+    `source` identifies the document: the name it was uploaded under, such as `<folder>/<path below it>` with `/`.
+    `metadata` and `tags` are beside those that the file itself has.
     """
 
     source: str
@@ -44,7 +43,6 @@ class GivenFile:
     kind: Kind
     metadata: Metadata = field(default_factory=dict)
     tags: Sequence[str] = ()
-    earlier: str = ""
 
     @cached_property
     def digest(self) -> str:
@@ -68,7 +66,7 @@ class GivenFile:
     @property
     def where(self) -> Where:
         """Select all that is stored of this document, however it came."""
-        return same_file(self.source, self.earlier)
+        return same_file(self.source)
 
     @property
     def fingerprint(self) -> str:

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable
 from uuid import UUID, uuid5
 
-from schemas.where import And, Equals, Exists, In, Not, Or, Where
+from schemas.where import In, Where
 
 _IDS = UUID("6f2ac9a4-51a5-5d0e-8b0f-1f3c0f6a9e57")  # must never change: stored ids are made from it
 REPEATED_NAME = "repeated_name"
@@ -53,23 +53,19 @@ def text_document_id(source: str, path: str) -> str:
     return hashlib.md5(f"{source}:{path}".encode(), usedforsecurity=False).hexdigest()
 
 
-def same_file(source: str, earlier: str = "") -> Where:
-    """Select the chunks of a file's document: as a file, and as a text that was sent with its source and path.
-
-    `earlier` is the name under which releases before 0.3 loaded it; they stored no `kind`.
-    """
+def file_ids(source: str) -> tuple[str, ...]:
+    """Return the ids under which a file's document may be stored: as a file, by whatever release, and as a text that
+    was sent with its source and path."""
     folder, slash, path = source.partition("/")
     texts = (text_document_id(folder, path), text_document_id(folder, f"/{path}")) if slash else ()
-    ids = dict.fromkeys((document_id(source), *_ids_before(source), *texts))
-    where = In("document_id", tuple(ids))
-    if earlier in ("", source):
-        return where
-    return Or((where, And((Equals("document_id", document_id(earlier)), Not(Exists("kind"))))))
+    # Releases before 0.3 knew each spelling of a name as a name of its own.
+    spelt = (str(uuid5(_IDS, unicodedata.normalize(form, source))) for form in ("NFC", "NFD"))
+    return tuple(dict.fromkeys((document_id(source), *spelt, *texts)))
 
 
-def _ids_before(source: str) -> tuple[str, ...]:
-    """Return the ids that releases before 0.3 made, which knew each spelling of a name as a name of its own."""
-    return tuple(str(uuid5(_IDS, unicodedata.normalize(form, source))) for form in ("NFC", "NFD"))
+def same_file(source: str) -> Where:
+    """Select the chunks of a file's document, however it came."""
+    return In("document_id", file_ids(source))
 
 
 def same_text(source: str, path: str) -> Where:

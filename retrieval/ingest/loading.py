@@ -124,21 +124,21 @@ class _Loader:
         if file.kind.is_records:
             self._load_records(file, source, earlier, advance)
         else:
-            self._load_document(file, source, earlier, advance)
+            self._load_document(file, source, advance)
         self.report.sources += self.report.chunks > chunks_before
 
-    def _load_document(self, file: SourceFile, source: str, earlier: str, advance: Callable[[int], None]) -> None:
+    def _load_document(self, file: SourceFile, source: str, advance: Callable[[int], None]) -> None:
         try:
             done = ingest_file(
                 self._writer,
-                GivenFile(source, file.read(self._max_file_mb), file.kind, earlier=earlier),
+                GivenFile(source, file.read(self._max_file_mb), file.kind),
                 reader=self._reader,
                 chunking=self._chunking,
                 advance=lambda part: advance(int(part * file.size_bytes)),
             )
         except NOT_EMBEDDED as error:
             if error.code == EMPTY:
-                where = same_file(source, earlier)
+                where = same_file(source)
                 self.report.deleted += len(self._writer.stored(where))
                 self._writer.delete(where)
             self._refuse(source, None, error.message, error.code)

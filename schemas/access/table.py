@@ -151,6 +151,7 @@ ROUTES: Mapping[str, Access] = {
     "GET /api/chat/{conversation_id}": Access(CHAT),
     "DELETE /api/chat/{conversation_id}": Access(CHAT),
     "POST /api/documents": Access(WRITE, Names.UPLOADED),
+    "POST /api/documents/compare": Access(READ, Names.DEFAULT),
     "GET /api/documents": Access(READ, Names.QUERY_CHOSEN),
     "GET /api/documents/{document_id}": Access(READ, Names.QUERY),
     "DELETE /api/documents/{document_id}": Access(WRITE, Names.QUERY),

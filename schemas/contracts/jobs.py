@@ -150,6 +150,26 @@ class FileAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class FileToCompare:
+    """A file that may be stored already: the name that an upload would have, and the SHA-256 of its bytes."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(slots=True)
+class ComparedFiles:
+    """The names of files that are not in the collection, those of files that are stored otherwise, and the number of
+    the others. An upload may have files of `max_file_bytes`."""
+
+    collection: str
+    max_file_bytes: int
+    missing: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    unchanged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Uploaded:
     """The answer to an upload, in values that an idempotency key keeps."""
 

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 import orjson
-from marshmallow import ValidationError
+from marshmallow import ValidationError, fields, post_load, validate
 
-from schemas.contracts.jobs import INGEST, ON_CONFLICT, REPLACE, STATUSES, Job, JobFile, Uploaded, Wanted
+from schemas.contracts.jobs import (
+    INGEST,
+    ON_CONFLICT,
+    REPLACE,
+    STATUSES,
+    ComparedFiles,
+    FileToCompare,
+    Job,
+    JobFile,
+    Uploaded,
+    Wanted,
+)
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
-from schemas.wire.body import Body
+from schemas.wire.body import Body, ExactBody
 from schemas.wire.checked_fields import CollectionName, ownership
-from schemas.wire.fields import Choice, Count, Names, Text, TruthText
+from schemas.wire.fields import Choice, Count, MetadataObject, Names, Text, TruthText
 from schemas.wire.json_in import decode
 from schemas.wire.text_documents import MAX_TAGS
 
 MAX_JOBS_PAGE, JOBS_PAGE_SIZE = 100, 20
+MAX_COMPARED = 10_000
+"""The most files that are compared at once."""
 
 Json = dict[str, Any]
 
@@ -55,13 +69,30 @@ class UploadArguments(Body):
     shared = TruthText(load_default=False)
 
 
+class FileOfComparison(ExactBody):
+    name = Text(required=True, validate=validate.Length(min=1))
+    sha256 = Text(required=True, validate=validate.Regexp(r"[0-9a-f]{64}\Z", error="must be 64 hexadecimal digits"))
+
+    @post_load
+    def _to_file(self, loaded: Json, **_: Any) -> FileToCompare:
+        return FileToCompare(**loaded)
+
+
+class Comparison(ExactBody):
+    """Files that an upload with this metadata into this collection might have."""
+
+    collection = CollectionName(load_default=None)
+    metadata = MetadataObject(load_default=dict)
+    files = fields.List(fields.Nested(FileOfComparison), required=True, validate=validate.Length(max=MAX_COMPARED))
+
+
 class JobsPage(Body):
     status = Choice(STATUSES, load_default=None)
     limit = Count(least=1, most=MAX_JOBS_PAGE, capped=True, in_text=True, load_default=JOBS_PAGE_SIZE)
     cursor = Text(load_default=None)
 
 
-UPLOAD_ARGUMENTS, JOBS_PAGE = UploadArguments(), JobsPage()
+UPLOAD_ARGUMENTS, COMPARISON, JOBS_PAGE = UploadArguments(), Comparison(), JobsPage()
 
 
 def wanted(asked: Json, usual_collection: str) -> Wanted:
@@ -78,6 +109,10 @@ def wanted(asked: Json, usual_collection: str) -> Wanted:
 def uploaded(done: Uploaded) -> Json:
     files = [{name: value for name, value in each.items() if value is not None} for each in done.files]
     return {"job": {"id": done.job_id, "status": done.status}, "files": files}
+
+
+def compared(result: ComparedFiles) -> Json:
+    return asdict(result)
 
 
 def jobs_page(jobs: Iterable[Job], next_cursor: str | None) -> Json:

@@ -65,6 +65,7 @@ BODIES: dict[str, Any] = {
     "POST /api/rag/retrieve": {"query": "door", "context_key": "k", "collection": NAME, "min_relevance": 0},
     "POST /api/chat": {"messages": [{"role": "user", "content": "door"}], "useRag": True, "collections": [NAME]},
     "POST /api/documents": SENTENCE.encode(),
+    "POST /api/documents/compare": {"collection": NAME, "files": []},
     "POST /api/judgements": {"question": "door", "collection": NAME, "document_id": "open", "grade": 1},
     "POST /api/bench": {"collection": NAME},
     "POST /api/collect": {"userMessage": "door", "selectedCollections": [SELECTED]},

@@ -217,6 +217,7 @@ class Walk:
         assert (await self.ask("job", job["id"]))["files"] == job["files"]
         assert job["id"] in [each["id"] for each in await all_of(self.client.jobs(status="done"))]
         assert (await self.ask("cancel_job", job["id"]))["status"] == "done"
+        assert (await self.ask("compare_files", {name: "0" * 64}))["changed"] == [name]
         (found,) = await all_of(self.client.stored_documents(source=name))
         assert (await self.ask("stored_document", found["id"]))["chunks"] == 1
         assert (await self.ask("stored_document_with_chunks", found["id"]))["chunks"][0]["chunk_index"] == 0

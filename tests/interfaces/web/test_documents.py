@@ -1,5 +1,6 @@
 """`/api/documents` and `/api/jobs` over HTTP."""
 
+import hashlib
 import io
 import json
 
@@ -69,6 +70,27 @@ def sent(app):
             metadata='{"team": "x", "tags": 3, "$or": 1}',
         ),
     )
+
+
+def test_files_are_compared_with_what_is_stored(client, collection, finished):
+    def compared(*files, **more):
+        named = [{"name": name, "sha256": hashlib.sha256(content).hexdigest()} for name, content in files]
+        answer = client.post("/api/documents/compare", json={"collection": collection, "files": named, **more})
+        return [answer.json[name] for name in ("missing", "changed", "unchanged")]
+
+    guide, long = ("docs/u\u0308.md", b"# Guide"), ("docs/long.md", b"# A\n\nOf one.\n\n# B\n\nOf two.\n")
+    assert compared(guide, long) == [[guide[0], long[0]], [], 0]
+    finished(client.post(f"/api/documents?collection={collection}", data=form(guide, long)))
+    changed = ("docs/long.md", b"# A")
+    assert compared(guide, long, ("new.md", b"x")) == [["new.md"], [], 2]
+    assert compared(guide, changed) == [[], [changed[0]], 1]
+    assert compared(guide, metadata={"folder": "docs"}) == [[], [guide[0]], 0]
+    second = {"where": {"$and": [{"source": long[0]}, {"chunk_index": 1}]}}
+    assert client.delete(f"/collections/{collection}/documents", json=second).json["count"] == 1
+    assert compared(guide, long) == [[], [long[0]], 1]
+    refused = client.post("/api/documents/compare", json={"files": [{"name": "a", "sha256": "x"}]})
+    assert (refused.status_code, refused.json["details"]["field"]) == (400, "files.0.sha256")
+    client.delete(f"/collections/{collection}")
 
 
 @pytest.fixture(scope="module")

@@ -189,36 +189,6 @@ def test_what_is_given_with_a_file_is_kept_and_a_change_of_it_is_one(ways):
 class TestUpgrade:
     """What 0.2.0 stored: ids of the path alone by `load`, chunks of 512 tokens in another collection by `watch`."""
 
-    def stored_by_load(self, ways, client, source):
-        """Store the file as 0.2.0's `load` did, in its one chunk for each section."""
-        own = document_id(source)
-        about = {"source": source, "title": "Guide", "section": "", "section_id": source, "document_id": own}
-        documents = [
-            {
-                "id": f"{own}-{n}",
-                "text": f"old {n}",
-                "embedding": vector,
-                "metadata": {"chunk_index": n, "start_line": 1},
-            }
-            for n, vector in enumerate(ways._embedding.embed(["one", "two"]).tolist())
-        ]
-        for each in documents:
-            each["metadata"] |= about
-        documents[0]["metadata"] |= {"hash": "0" * 64, "chunk_count": 2}
-        answer = client.post(f"/collections/{COLLECTION}/documents", json={"documents": documents})
-        assert answer.status_code == 201, answer.json
-
-    @pytest.mark.parametrize("prefix", [None, "v1-"])
-    def test_loading_again_leaves_no_duplicates(self, ways, client, prefix):
-        ways.ingested("unrelated")  # makes the collection
-        client.delete(f"/api/rag/documents/{text_document_id(ways.name, 'unrelated')}")
-        self.stored_by_load(ways, client, f"{prefix or ''}{PATH}")
-        report = ways.loaded(source_prefix=prefix)
-        assert (report.created, report.deleted) == (2, 2)
-        where = {"document_id": document_id(f"{prefix or ''}{PATH}")}
-        assert client.post(f"/collections/{COLLECTION}/documents/search", json={"where": where}).json["total"] == 0
-        assert not ways.loaded(source_prefix=prefix).changed
-
     def test_a_file_of_that_name_that_was_stored_since_is_another_document(self, ways, client):
         ways.loaded(source_prefix="")
         ways.loaded()

@@ -25,7 +25,6 @@ def test_ids_depend_on_document_and_position_alone_and_a_file_is_also_the_text_o
     assert chunk_id(document_id("guide.md"), 1) == "5fd6d967-f447-505c-b413-8e65f6f878cb"
     texts = (text_document_id("docs", "a/b.md"), text_document_id("docs", "/a/b.md"))
     assert same_file("docs/a/b.md") == In("document_id", (document_id("docs/a/b.md"), *texts))
-    assert same_file("b.md", earlier="b.md") == In("document_id", (document_id("b.md"),))
 
 
 def test_a_heading_is_read_once_and_the_name_of_a_file_is_none():

@@ -72,6 +72,7 @@ export const EVERY_ROUTE: Record<string, (client: RagWrapper) => Promise<Answer<
   "POST /mcp": (client) => client.request("POST", "/mcp", { body: {} as never }),
   "GET /api/documents": (client) => client.request("GET", "/api/documents"),
   "POST /api/documents": (client) => client.request("POST", "/api/documents", { body: new Uint8Array() }),
+  "POST /api/documents/compare": (client) => client.request("POST", "/api/documents/compare", { body: {} as never }),
   "GET /api/documents/{id}": (client) => client.request("GET", "/api/documents/{id}", { path: { "id": "nowhere" as never } }),
   "DELETE /api/documents/{id}": (client) => client.request("DELETE", "/api/documents/{id}", { path: { "id": "nowhere" as never } }),
   "GET /api/documents/{id}/original": (client) => client.request("GET", "/api/documents/{id}/original", { path: { "id": "nowhere" as never } }),

@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from rag_wrapper_client.errors import TimedOutError
-from rag_wrapper_client.exchanges import Exchange, Wait, ask, at, change, get, repeatable, write
+from rag_wrapper_client.exchanges import Exchange, Wait, ask, at, change, get, given, read, repeatable, write
 from rag_wrapper_client.forms import UploadedFile, form
 from rag_wrapper_client.operations import listing, operation, streamed
 from rag_wrapper_client.pages import Listing, paged
 from rag_wrapper_client.streams import ByteDecoder, Opening
 from rag_wrapper_client.wire.files import (
+    CompareFilesAnswer,
     DeleteStoredDocumentAnswer,
     DocumentWithChunks,
     ForgetWatcherAnswer,
@@ -55,6 +56,19 @@ class FileMethods:
             shared=shared,
         )
         return ask(replace(request, body=form(files)))
+
+    @operation
+    def compare_files(
+        self,
+        files: Mapping[str, str],
+        *,
+        collection: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Exchange[CompareFilesAnswer]:
+        """Ask which files, given as the SHA-256 of each by name, an upload with this metadata would store or change."""
+        named = [{"name": name, "sha256": sha256} for name, sha256 in files.items()]
+        body = given({"files": named, "collection": collection, "metadata": metadata})
+        return ask(read("/api/documents/compare", body))
 
     @listing
     def stored_documents(

@@ -7,6 +7,15 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 
+class CompareFilesAnswer(TypedDict):
+    collection: str
+    max_file_bytes: int
+    missing: list[str]
+    changed: list[str]
+    unchanged: int
+    warnings: NotRequired[list[str]]
+
+
 class DeleteStoredDocumentAnswer(TypedDict):
     status: Literal["deleted"]
     id: str
