@@ -24,6 +24,7 @@ COMMANDS = {  # name → (module:attribute, line in the list of commands)
     "documents": ("interfaces.commands.listings:documents", "List the documents of text collections."),
     "status": ("interfaces.commands.listings:status", "Say how the service and its parts are."),
     "load": ("interfaces.commands.load:load", "Load files and folders into a collection."),
+    "delete": ("interfaces.commands.load:delete", "Delete documents by their source."),
     "watch": ("interfaces.commands.watch:watch", "Keep folders in sync with a collection."),
     "export": ("interfaces.commands.export_import:export", "Write collections into a folder."),
     "audit": ("interfaces.commands.access.audit:audit", "Show who did what and when."),

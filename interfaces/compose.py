@@ -131,11 +131,8 @@ def create_app(
     *,
     oidc_settings: OidcSettings | None = None,
     tracing_settings: TracingSettings | None = None,
-    serves: bool = True,
 ) -> Flask:
     """Return the storage proxy and everything above it as one WSGI application.
-
-    One that `serves` leaves its address in the data directory for others to find.
 
     Raises ConfigurationError when a setting, a configured model or a declared connection cannot be used, or another
     service owns the data.
@@ -146,7 +143,7 @@ def create_app(
     access = access or read_access_settings()
     oidc_settings = oidc_settings or read_oidc_settings()
     check_models(registry_settings)
-    app = wrapper.create_app(settings, access, serves=serves)
+    app = wrapper.create_app(settings, access)
     service: Service = app.extensions["rag.service"]
     try:
         network = way_out(registry_settings, service.own_servers)

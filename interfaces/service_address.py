@@ -24,6 +24,16 @@ def configured_url() -> str:
     return service_url(os.environ)
 
 
+def asked_url() -> str:
+    """Return the URL of the service that commands ask: that of the data directory, if it runs, else the configured
+    one."""
+    return running_service(data_directory()) or configured_url()
+
+
+def data_directory() -> Path:
+    return Path(os.environ.get("RAG_DATA_DIR") or "data")
+
+
 def running_service(data_dir: Path) -> str | None:
     """Return the URL of the service that owns a data directory, None when nobody owns it or the owner serves
     nothing."""
@@ -58,7 +68,7 @@ def _own_certificate(url: str, data_dir: Path | None) -> str | None:
         return os.environ["RAG_TLS_CERT"]
     from wrapper.engine.data_directory_lock import serving_certificate
 
-    data_dir = data_dir or Path(os.environ.get("RAG_DATA_DIR") or "data")
+    data_dir = data_dir or data_directory()
     return serving_certificate(data_dir) if url == running_service(data_dir) else None
 
 

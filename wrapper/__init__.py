@@ -13,14 +13,12 @@ if TYPE_CHECKING:
     from schemas.settings import AccessSettings, WrapperSettings
 
 
-def create_app(
-    settings: WrapperSettings | None = None, access: AccessSettings | None = None, *, serves: bool = True
-) -> Flask:
+def create_app(settings: WrapperSettings | None = None, access: AccessSettings | None = None) -> Flask:
     """Return the WSGI application (see `wrapper.app`). It is imported late because the engine's keeper must stay
     small."""
     from wrapper import app
 
-    return app.create_app(settings, access, serves=serves)
+    return app.create_app(settings, access)
 
 
 def import_all() -> None:

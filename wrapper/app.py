@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import replace
 
 import structlog
 from flask import Flask, Response, current_app, g, request
@@ -13,7 +12,7 @@ from flask_cors import CORS
 
 from schemas.access.credentials_in_text import without_credentials
 from schemas.host_patterns import OriginPattern
-from schemas.settings import OPEN, AccessSettings, WrapperSettings, read_access_settings, read_wrapper_settings
+from schemas.settings import AccessSettings, WrapperSettings, read_access_settings, read_wrapper_settings
 from wrapper.access.authentication import Authentication
 from wrapper.access.configured_key import settings_cleaner
 from wrapper.access.daily_use import DailyUse
@@ -66,19 +65,13 @@ EXPOSED_HEADERS = [
 ]
 
 
-def create_app(
-    settings: WrapperSettings | None = None, access: AccessSettings | None = None, *, serves: bool = True
-) -> Flask:
+def create_app(settings: WrapperSettings | None = None, access: AccessSettings | None = None) -> Flask:
     """Return the storage proxy as a WSGI application, with its catalogue open and its engine started.
 
-    One that `serves` leaves its address in the data directory for others to find; one that does not is for its owner
-    alone, and asks for no keys.
     Raises ConfigurationError when a setting is wrong or another service owns the data directory.
     """
     settings = settings or read_wrapper_settings()
     access = access or read_access_settings()
-    if not serves:
-        access = replace(access, access=OPEN)
     logs.configure(settings.log_level, settings.log_format)
     app = Flask("wrapper", static_folder=None)
     app.json = OrjsonProvider(app)
@@ -112,7 +105,7 @@ def create_app(
         service_routes,
         access_routes,
     )
-    app.extensions["rag.service"] = service = open_service(settings, access, serves=serves)
+    app.extensions["rag.service"] = service = open_service(settings, access)
     app.extensions["rag.access"] = open_access(service, access)
     app.extensions["rag.clean"] = clean = settings_cleaner(access)
     if clean is not without_credentials:  # every line is cleaned of what that cuts out already

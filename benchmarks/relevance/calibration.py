@@ -23,14 +23,15 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from interfaces.commands.work.loading import embedding_connection
+from interfaces.commands.work.embedding import embedding_connection
 from providers.calibration import LogisticCurve
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.bench.query_set import read_query_set
 from retrieval.ingest.drafts import Draft, draft_of_record, drafts_of, text_to_embed
 from retrieval.ingest.files import GivenFile, source_document
 from retrieval.ingest.profiles import chunking_of
-from retrieval.ingest.sources import SourceError, find_sources, read_records
+from retrieval.ingest.sources import SourceError, read_records
+from retrieval.ingest.walk import walk
 from retrieval.reading import DocumentReader
 from retrieval.search.relevance import CANDIDATES, share_of_words
 from schemas.records import Vector
@@ -90,7 +91,7 @@ def main() -> None:
 
 def documentation(embedding: EmbeddingProvider) -> TextCollection:
     """Return the project's documentation, split and read by the model as `rag-wrapper load docs` does."""
-    found = find_sources(DOCUMENTATION)
+    found = walk(DOCUMENTATION)
     chunking = chunking_of(RetrievalSettings(), embedding)
     drafts: list[Draft] = []
     with DocumentReader() as reader:
@@ -101,7 +102,7 @@ def documentation(embedding: EmbeddingProvider) -> TextCollection:
 
 
 def read_collection(folder: Path, embedding: EmbeddingProvider) -> TextCollection:
-    [file] = find_sources(read_query_set(folder).corpus).files
+    [file] = walk(read_query_set(folder).corpus).files
     records = [record for record in read_records(file, "") if not isinstance(record, SourceError)]
     drafts = [draft for record in records if (draft := draft_of_record(record, "", "", model=embedding.model))]
     return _collection(folder.name, drafts, embedding)

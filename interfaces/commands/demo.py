@@ -33,7 +33,7 @@ from providers.rag_wrapper.client import WrapperClient
 from retrieval.ingest.drafts import Draft, drafts_of
 from retrieval.ingest.files import GivenFile, source_document
 from retrieval.ingest.profiles import chunking_of
-from retrieval.ingest.sources import find_sources
+from retrieval.ingest.walk import walk
 from retrieval.reading import DocumentReader
 from schemas.errors import RagError
 from schemas.plurals import counted
@@ -177,21 +177,20 @@ def expected_documents(folder: Path, embedding: EmbeddingProvider) -> list[Draft
     """Return what loading `folder` must store, in its order."""
     chunking = chunking_of(RetrievalSettings(), embedding)
     with DocumentReader() as reader:
-        given = (
-            GivenFile(f"{folder.name}/{each.path_below}", each.path, each.kind) for each in find_sources(folder).files
-        )
+        given = (GivenFile(f"{folder.name}/{each.path_below}", each.path, each.kind) for each in walk(folder).files)
         documents = [source_document(each, reader=reader, chunking=chunking) for each in given]
     return [draft for document in documents for draft in drafts_of(document, _MODEL)[0]]
 
 
 def load_twice(service: ScratchService, folder: Path, expected: list[Draft], console: Console) -> None:
     """Run `rag-wrapper load` as a user types it, twice; the second time nothing is left to do."""
-    found = find_sources(folder)
-    extent = f"{counted(len(expected), 'chunk')} from {counted(len(found.files), 'file')}"
+    found = walk(folder)
+    files = counted(len(found.files), "file")
+    stored = f"{files}, {counted(len(expected), 'new chunk')}: {len(found.files)} created"
     passed_over = f", {len(found.passed_over)} passed over" if found.passed_over else ""
-    for outcome in (f"{COLLECTION}: {extent}: {len(expected)} created", f"nothing changed: {extent} are already there"):
+    for outcome in (f"{COLLECTION}: {stored}", f"nothing changed: {files} are already there"):
         said = outcome + passed_over
-        arguments = ("load", str(folder), "--collection", COLLECTION, "--full-speed")
+        arguments = ("load", str(folder), "--collection", COLLECTION)
         console.print(
             f"$ rag-wrapper {' '.join(arguments)}", style="bold", markup=False, highlight=False, soft_wrap=True
         )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from urllib.parse import quote
 
 import click
 
-from interfaces.terminal.asking import asking, one_of_two
+from interfaces.commands.options import asking
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
@@ -22,20 +21,19 @@ UNWELL = 1
 @click.command()
 @click.option("--database", metavar="NAME", help="The collections of this database, TENANT/NAME.")
 @asking
-def collections(database: str | None, url: str | None, data_dir: Path | None, as_json: bool) -> None:
+def collections(database: str | None, url: str, as_json: bool) -> None:
     """List the collections: name, number of documents, dimension, metric, embedding model.
 
     In a pipe the columns are separated by tabs and have no header. --json prints the answer of GET /collections.
 
     Exit code: 0, or 2 if they could not be listed.
     """
-    one_of_two(url, data_dir)
     from interfaces.terminal.listing import show_collections
     from interfaces.terminal.screen import Screen
     from interfaces.terminal.services import service_to_ask
 
     screen = Screen()
-    with service_to_ask(url, data_dir) as service, service.reading():
+    with service_to_ask(url) as service, service.reading():
         content = service.get(
             "/collections" if database is None else f"/collections?database={quote(database, safe='')}"
         )
@@ -58,8 +56,7 @@ def documents(
     tag: str | None,
     kind: str | None,
     limit: int,
-    url: str | None,
-    data_dir: Path | None,
+    url: str,
     as_json: bool,
 ) -> None:
     """List the documents of the text collections: source, kind, title, chunks, tags, time of the last change.
@@ -68,17 +65,18 @@ def documents(
 
     Exit code: 0, or 2 if they could not be listed.
     """
-    one_of_two(url, data_dir)
-    from interfaces.terminal.listing import documents_page, show_documents
-    from interfaces.terminal.screen import Screen, as_json_text
+    from interfaces.terminal.listing import show_documents
+    from interfaces.terminal.screen import Screen
     from interfaces.terminal.services import service_to_ask
 
     screen = Screen()
-    with service_to_ask(url, data_dir) as service, service.reading():
-        page = documents_page(service, collection=collection, source=source, tag=tag, kind=kind, limit=limit)
+    with service_to_ask(url) as service, service.reading():
+        asked = {"collection": collection, "source": source, "tag": tag, "kind": kind, "limit": limit}
+        content = service.get("/api/documents", **asked)
         if as_json:
-            screen.raw(as_json_text(page))
+            screen.raw(content)
             return
+        page = json.loads(content)
         show_documents(screen, page["documents"])
         if page["total"] > len(page["documents"]):
             click.echo(f"{len(page['documents'])} of {page['total']} documents; --limit shows more", err=True)
@@ -87,23 +85,22 @@ def documents(
 @click.command()
 @asking
 @click.pass_context
-def status(ctx: click.Context, url: str | None, data_dir: Path | None, as_json: bool) -> None:
+def status(ctx: click.Context, url: str, as_json: bool) -> None:
     """Say how the service and its parts are: engine, catalogue, models, indexes, disk, watched folders and jobs.
 
-    --json prints {service, runs, health, watchers, jobs}.
+    --json prints {service, health, watchers, jobs}.
 
-    Exit code: 0 if the service is healthy or degraded, or none runs; 1 if it is unhealthy, 2 if nothing answers.
+    Exit code: 0 if the service is healthy or degraded; 1 if it is unhealthy, 2 if nothing answers.
     """
-    one_of_two(url, data_dir)
     from interfaces.terminal.report import report_of, show_report
     from interfaces.terminal.screen import Screen, as_json_text
     from interfaces.terminal.services import service_to_ask
 
     screen = Screen()
-    with service_to_ask(url, data_dir) as service, service.reading():
+    with service_to_ask(url) as service, service.reading():
         report = report_of(service)
         if as_json:
             screen.raw(as_json_text(report))
         else:
             show_report(screen, report)
-    ctx.exit(UNWELL if report["runs"] and report["health"]["status"] == "unhealthy" else 0)
+    ctx.exit(UNWELL if report["health"]["status"] == "unhealthy" else 0)

@@ -1,4 +1,4 @@
-"""`rag-wrapper load`: bring a collection up to date with files, through the running service."""
+"""`rag-wrapper load` and `delete`: bring files into the running service, and take documents out of it."""
 
 from __future__ import annotations
 
@@ -8,57 +8,25 @@ from typing import Any
 import click
 
 from interfaces.commands.options import url_option
-from retrieval.ingest.bounds import MAX_FILE_MB, MAX_NAMED
-from schemas.ways import CHUNKINGS
+from retrieval.ingest.bounds import MAX_NAMED
+
+collection_option = click.option(
+    "--collection", metavar="NAME", help="Collection of the documents.  [default: the one where the service is asked]"
+)
 
 
 @click.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
-@click.option(
-    "--collection",
-    metavar="NAME",
-    help="Collection to fill; created when missing.  [default: $RAG_DOCUMENTS_COLLECTION, where questions are asked]",
-)
-@click.option(
-    "--connection",
-    type=click.Choice(["default"]),
-    default="default",
-    show_default=True,
-    help="Embedding connection: default is the one that the options and variables below describe.",
-)
-@click.option(
-    "--embedding-provider",
-    envvar="RAG_EMBEDDING_PROVIDER",
-    default="minilm",
-    metavar="NAME",
-    help="minilm (on this machine), openai (and all that speak its protocol) or ollama.",
-    show_default=True,
-    show_envvar=True,
-)
-@click.option("--embedding-url", envvar="RAG_EMBEDDING_URL", metavar="URL", show_envvar=True, help="Its address.")
-@click.option("--embedding-model", envvar="RAG_EMBEDDING_MODEL", metavar="NAME", show_envvar=True, help="Its model.")
+@collection_option
 @url_option
 @click.option(
     "--source-prefix",
     metavar="TEXT",
     help="Name in front of each source's path, instead of the folder's own; an empty one means none.",
 )
-@click.option(
-    "--profile",
-    type=click.Choice(CHUNKINGS),
-    show_default="$RAG_CHUNKING",
-    help="How files are split: sections cuts at every heading, whole keeps a document in one piece as long as it fits, "
-    "windows makes overlapping pieces of similar length.",
-)
-@click.option(
-    "--max-tokens",
-    type=click.IntRange(min=16),
-    help="Longest chunk; by default what the embedding model reads at once for sections, and as the settings say for "
-    "the others.",
-)
-@click.option("--max-file-mb", type=click.IntRange(min=1), default=MAX_FILE_MB, show_default=True, help="Largest file.")
 @click.option("--follow-links", is_flag=True, help="Load what symbolic links lead to, even outside of the folder.")
-@click.option("--full-speed", is_flag=True, help="Do not give way to other processes of this machine.")
+@click.option("--prune", is_flag=True, help="Delete the documents of the folder whose files are no longer there.")
+@click.option("--allow-empty", is_flag=True, help="With --prune: believe that the folder has no files.")
 @click.option(
     "--verbose",
     is_flag=True,
@@ -66,17 +34,31 @@ from schemas.ways import CHUNKINGS
 )
 @click.pass_context
 def load(ctx: click.Context, **given: Any) -> None:
-    """Load PATH, a file or a folder, into a collection of the running service.
+    """Load PATH, a file or a folder, into a collection of the running service, which reads, splits and embeds.
 
     Each file is one document, whose source is the name of its folder followed by its path; a JSONL line {id, title,
-    text, metadata, embedding} is one, too, and a folder with corpus.jsonl is a BEIR data set. Loading again reads,
-    embeds and stores only what changed. The load gives way to other processes, so that questions are not delayed.
+    text, metadata, embedding} is one, too, and a folder with corpus.jsonl is a BEIR data set. Loading again uploads
+    only what changed.
 
-    The key of an embedding service is read from RAG_EMBEDDING_API_KEY.
-
-    Exit code: 0 if everything is loaded, but for what is named as passed over; 1 if some inputs could not be loaded, 2
+    Exit code: 0 if everything is loaded, but for what is named as passed over; 1 if some files could not be loaded, 2
     if nothing could be done or the service failed.
     """
     from interfaces.commands.work.loading import load
 
     load(ctx, **given)
+
+
+@click.command()
+@click.argument("sources", nargs=-1, metavar="[SOURCE]…")
+@click.option("--below", "prefix", metavar="PREFIX", help="Delete all documents whose source begins so, as 'docs/'.")
+@collection_option
+@url_option
+@click.pass_context
+def delete(ctx: click.Context, **given: Any) -> None:
+    """Delete the documents of these sources, as `documents` lists them: docs/guide.md.
+
+    Exit code: 0 if all are deleted, 1 if some were not stored, 2 if nothing could be done.
+    """
+    from interfaces.commands.work.loading import delete
+
+    delete(ctx, **given)

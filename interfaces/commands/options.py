@@ -1,31 +1,55 @@
-"""The option for the service's URL, and how commands that talk to the running service log and show what they do."""
+"""The options of commands that talk to the running service, and how these log and show what they do."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from interfaces.service_address import configured_url, network_to
+from interfaces.service_address import asked_url, network_to
+from retrieval.ingest.bounds import MAX_NAMED
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from providers.rag_wrapper.client import WrapperClient
 
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
 url_option = click.option(
     "--url",
-    default=configured_url,
+    default=asked_url,
     metavar="URL",
-    show_default="http://$RAG_HOST:$RAG_PORT, else http://127.0.0.1:5006",
+    show_default="that of the data directory, else http://$RAG_HOST:$RAG_PORT, else http://127.0.0.1:5006",
     help="URL of the service.",
 )
+
+collection_option = click.option(
+    "--collection",
+    "collections",
+    metavar="NAME",
+    multiple=True,
+    help="Collection to ask, by its name or as prefix*; may be repeated.  [default: all text collections]",
+)
+min_relevance_option = click.option(
+    "--min-relevance",
+    type=click.FloatRange(0, 1),
+    help="Leave out what is less relevant, from 0 to 1.  [default: what suits the embedding model]",
+)
+
+
+def asking(command: FunctionT) -> FunctionT:
+    """Give a command `url` and `as_json`."""
+    wrapped: Any = url_option(
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")(command)
+    )
+    return cast(FunctionT, wrapped)
 
 
 class JsonObject(click.ParamType):
@@ -98,6 +122,14 @@ def log_to_stderr(level: int) -> None:
 def printable(line: str) -> str:
     """Return a line without what would make a terminal do something: names of files come from strangers."""
     return "".join(each if each.isprintable() else "\ufffd" for each in line)
+
+
+def show_lines(lines: Sequence[str], most: int = MAX_NAMED) -> None:
+    """Write the first lines to stderr, and how many there are besides."""
+    for line in lines[:most]:
+        click.echo(printable(line), err=True)
+    if len(lines) > most:
+        click.echo(f"… and {len(lines) - most} more", err=True)
 
 
 def documents_progress() -> Progress:

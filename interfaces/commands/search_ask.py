@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from interfaces.commands.options import where_option
-from interfaces.terminal.asking import asking, collection_option, min_relevance_option, one_of_two
+from interfaces.commands.options import asking, collection_option, min_relevance_option, where_option
 
 if TYPE_CHECKING:
     from interfaces.terminal.screen import Screen
-    from interfaces.terminal.services import AskedService
+    from interfaces.terminal.services import RunningService
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
@@ -71,8 +69,7 @@ def search(
     rerank: str | None,
     explain: bool,
     full: bool,
-    url: str | None,
-    data_dir: Path | None,
+    url: str,
     as_json: bool,
 ) -> None:
     """Show what fits QUESTION best: where it stands, how relevant it is, and the passage.
@@ -81,7 +78,6 @@ def search(
 
     Exit code: 0 if something fits, 1 if nothing does, 2 if the question could not be asked.
     """
-    one_of_two(url, data_dir)
     from interfaces.terminal.explaining import about_the_search, without_smoothing
     from interfaces.terminal.screen import Screen
     from interfaces.terminal.services import service_to_ask
@@ -99,7 +95,7 @@ def search(
         gather={**AROUND, "before": context, "after": context} if context else None,
     )
     screen = Screen()
-    with service_to_ask(url, data_dir) as service, service.reading():
+    with service_to_ask(url) as service, service.reading():
         content = service.post("/api/search", body)
         answer = json.loads(content)
         if as_json:
@@ -142,8 +138,7 @@ def ask(
     where: Json | None,
     connection: str | None,
     model: str | None,
-    url: str | None,
-    data_dir: Path | None,
+    url: str,
     as_json: bool,
 ) -> None:
     """Answer QUESTION by the chat model, as it says it, with the numbered sources that it was given.
@@ -153,7 +148,6 @@ def ask(
     Exit code: 0 if there is an answer with sources, 1 if nothing relevant was found, 2 if the question could not be
     asked or the answer broke off.
     """
-    one_of_two(url, data_dir)
     from interfaces.terminal.screen import Screen
     from interfaces.terminal.services import service_to_ask
     from schemas.errors import UnavailableError
@@ -161,7 +155,7 @@ def ask(
     shared = _given(collections=list(collections) or None, min_relevance=min_relevance, where=where)
     body = _given(message=question, useRag=True, ragTopK=top_k, connection=connection, model=model, **shared)
     screen = Screen()
-    with service_to_ask(url, data_dir) as service, service.reading():
+    with service_to_ask(url) as service, service.reading():
         try:
             found = _asked(screen, service, body, as_json=as_json)
         except UnavailableError as error:
@@ -173,7 +167,7 @@ def ask(
     ctx.exit(0 if found else NOTHING)
 
 
-def _asked(screen: Screen, service: AskedService, body: Json, *, as_json: bool) -> bool:
+def _asked(screen: Screen, service: RunningService, body: Json, *, as_json: bool) -> bool:
     """Show the model's answer. Return whether there were sources."""
     from interfaces.terminal.answers import answer_of, show_sources
     from interfaces.terminal.screen import as_json_text
@@ -205,7 +199,7 @@ def _asked(screen: Screen, service: AskedService, body: Json, *, as_json: bool) 
     return bool(turn["ragSources"])
 
 
-def _without_model(screen: Screen, service: AskedService, body: Json, *, as_json: bool) -> bool:
+def _without_model(screen: Screen, service: RunningService, body: Json, *, as_json: bool) -> bool:
     """Show the passages that a model would have been given. Return whether there are any."""
     from interfaces.passages.words import words_of
     from interfaces.terminal.answers import answer_of_passages

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from interfaces.commands.options import url_option
-from retrieval.ingest.bounds import MAX_FILE_MB
 
 
 @click.command()
@@ -20,22 +19,14 @@ from retrieval.ingest.bounds import MAX_FILE_MB
     type=click.Path(exists=True, file_okay=False, path_type=Path),
 )
 @click.option("--name", metavar="NAME", help="Another name for the folder than its own; only for a single folder.")
-@click.option("--collection", metavar="NAME", help="Collection to fill.  [default: $RAG_DOCUMENTS_COLLECTION]")
+@click.option("--collection", metavar="NAME", help="Collection to fill.  [default: the one where the service is asked]")
 @click.option(
     "--debounce-seconds",
-    type=click.FloatRange(min=0.01, max=3600),
+    type=click.FloatRange(min=0.01, max=30),
     default=1.0,
     show_default=True,
     help="Seconds without further changes after which changes are indexed.",
 )
-@click.option(
-    "--max-file-mb",
-    type=click.IntRange(min=1),
-    default=MAX_FILE_MB,
-    show_default=True,
-    help="Larger files are not indexed.",
-)
-@click.option("--max-file-kb", type=click.IntRange(min=1), help="The same in kilobytes.")
 @click.option("--allow-empty", is_flag=True, help="Believe that a folder is empty although documents of it are stored.")
 @click.option(
     "--shared", is_flag=True, help="Let others see the watcher in the service's list, not only whoever asks here."
@@ -47,14 +38,12 @@ def watch(ctx: click.Context, **given: Any) -> None:
     """Keep the documents and the code in each DIR in sync with a collection of the running service: new, changed and
     deleted files, until it is stopped.
 
-    Each file is one document, and its `source` is the name of DIR followed by its path. Text that is stored already is
-    not embedded again. Hidden files, symbolic links, and the files of version control and editors are passed over, and
-    JSONL, which is for `load`. Embeddings are made in this process, with the variables that the service reads too
-    (RAG_EMBEDDING_…).
+    Each file is one document, and its `source` is the name of DIR followed by its path; the service reads, splits and
+    embeds it as one that is loaded. What `load` passes over is passed over, too, and JSONL, which is for `load`.
 
     Exit code: 0 if it was stopped or, with --once, everything is up to date; 1 if, with --once, some files could not be
     indexed; 2 if nothing could be done or, with --once, the service failed.
     """
-    from interfaces.commands.work.watching import watch
+    from interfaces.commands.work.watching import watch_folders
 
-    watch(ctx, **given)
+    watch_folders(ctx, **given)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from interfaces.passages.places import place_of, source_of
-from interfaces.terminal.services import AskedService
+from interfaces.terminal.services import RunningService
 from schemas.ways import SCORES, SMOOTHED
 
 MOST = 100
@@ -15,7 +15,7 @@ MOST = 100
 Json = Mapping[str, Any]
 
 
-def without_smoothing(service: AskedService, answer: Json, body: Json) -> Sequence[Json]:
+def without_smoothing(service: RunningService, answer: Json, body: Json) -> Sequence[Json]:
     """Return the candidates of an answered question as they would be ranked without smoothing."""
     fusion = answer["receipt"]["fusion"]
     again = {name: value for name, value in body.items() if name not in ("gather", "explain")}

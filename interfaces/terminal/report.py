@@ -9,9 +9,8 @@ from typing import Any
 from rich.style import Style
 from rich.text import Text
 
-from interfaces.terminal.listing import is_missing_route
 from interfaces.terminal.screen import Screen, in_one_line
-from interfaces.terminal.services import AskedService
+from interfaces.terminal.services import RunningService
 from schemas.access.callers import Scope
 from schemas.errors import RagError, ScopeMissingError
 from schemas.plurals import counted
@@ -22,11 +21,10 @@ OPEN_JOBS = ("running", "queued")
 Json = Mapping[str, Any]
 
 
-def report_of(service: AskedService) -> dict[str, Any]:
-    """Return `{service, runs, health, watchers, jobs}`; watchers and jobs are None where the service shows none."""
+def report_of(service: RunningService) -> dict[str, Any]:
+    """Return `{service, health, watchers, jobs}`; watchers and jobs are None where the service shows none."""
     return {
         "service": service.address,
-        "runs": service.runs,
         "health": service.health(),
         "watchers": _shown(_watchers, service),
         "jobs": _shown(_open_jobs, service),
@@ -43,10 +41,7 @@ def show_report(screen: Screen, report: Json) -> None:
 
 def _lines(report: Json) -> Iterator[tuple[str, str]]:
     health = report["health"]
-    if report["runs"]:
-        yield "service", f"{health['status']}, version {health['version']}, at {report['service']}"
-    else:
-        yield "service", f"none runs; this is the data directory {report['service']}"
+    yield "service", f"{health['status']}, version {health['version']}, at {report['service']}"
     if "engine" in health:
         yield from _parts(report)
     else:
@@ -63,15 +58,13 @@ def _lines(report: Json) -> Iterator[tuple[str, str]]:
 def _parts(report: Json) -> Iterator[tuple[str, str]]:
     """Yield the lines of what administrators alone are told."""
     health = report["health"]
-    if report["runs"]:
-        yield "engine", _engine(health["engine"])
+    yield "engine", _engine(health["engine"])
     catalog = health["catalog"]
     yield "catalogue", f"{catalog['kind']}, {catalog['status']}{_because(catalog.get('message'))}"
     yield "collections", str(health["collections_count"])
-    if report["runs"]:
-        for name in ("embedding", "chat"):
-            if name in health:
-                yield f"{name}", _model(health[name])
+    for name in ("embedding", "chat"):
+        if name in health:
+            yield f"{name}", _model(health[name])
     yield from _indexes(report)
     disk = health["disk"]
     floor = f"writes stop below {disk['floor_mb']:,} MB{_because(disk.get('message'))}"
@@ -94,30 +87,28 @@ def _indexes(report: Json) -> Iterator[tuple[str, str]]:
     if indexes is not None:
         lag = health["index_lag"]
         waiting = f"{counted(lag, 'write')} waiting" if lag else "no write waits"
-        # Without a service there is no engine that would have them.
-        ready = f"{indexes['ready']} ready, " if report["runs"] else ""
-        yield "indexes", f"{ready}{waiting}"
+        yield "indexes", f"{indexes['ready']} ready, {waiting}"
         for each in indexes["rebuilding"]:
             yield "index", f"{each['collection']} is being rebuilt{_because(each.get('reason'))}"
         for each in indexes["faulty"]:
             yield "index", f"{each['collection']} is faulty{_because(each['fault'])}"
 
 
-def _watchers(service: AskedService) -> list[Json]:
+def _watchers(service: RunningService) -> list[Json]:
     found: list[Json] = json.loads(service.get("/api/watchers"))["watchers"]
     return found
 
 
-def _open_jobs(service: AskedService) -> list[Json]:
+def _open_jobs(service: RunningService) -> list[Json]:
     return [each for status in OPEN_JOBS for each in json.loads(service.get("/api/jobs", status=status))["jobs"]]
 
 
-def _shown(look: Callable[[AskedService], list[Json]], service: AskedService) -> list[Json] | None:
-    """Return what a look finds, None when the service lacks its route or does not show it to this key."""
+def _shown(look: Callable[[RunningService], list[Json]], service: RunningService) -> list[Json] | None:
+    """Return what a look finds, None when the service does not show it to this key."""
     try:
         return look(service)
     except RagError as error:
-        if error.code != ScopeMissingError.code and not is_missing_route(error):
+        if error.code != ScopeMissingError.code:
             raise
         return None
 

@@ -202,12 +202,19 @@ class JsonClient:
         payload = None if body is None else orjson.dumps(body)
         return self._dialect.parsed(self._attempted(partial(send, payload), last))
 
-    def call_with_lines(
-        self, method: str, path: str, lines: Iterable[bytes], *, params: dict[str, Any] | None = None
+    def call_with_content(
+        self,
+        method: str,
+        path: str,
+        content: bytes,
+        media_type: str,
+        *,
+        params: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
     ) -> Any:
-        """Do the same with NDJSON, given as lines that end in a line break."""
-        headers = {"Content-Type": "application/x-ndjson"}
-        return self._dialect.parsed(self._repeated(method, path, b"".join(lines), params=params, headers=headers))
+        """Do the same with a body of another media type."""
+        headers = {**(headers or {}), "Content-Type": media_type}
+        return self._dialect.parsed(self._repeated(method, path, content, params=params, headers=headers))
 
     def send(self, method: str, path: str, payload: bytes | None) -> bytes:
         """Send a JSON text and return the bytes of the answer. Raise what `call` raises."""

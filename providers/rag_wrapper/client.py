@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import quote
@@ -179,7 +179,41 @@ class WrapperClient:
         """Store documents given as the lines of an export: all, or those before the first bad line. Raises
         ConflictError when the collection records another model than `embedding_model`."""
         params = _given(embedding_model=embedding_model)
-        return self._service.call_with_lines("POST", _collection(name, "import"), lines, params=params)
+        path, content = _collection(name, "import"), b"".join(lines)
+        return self._service.call_with_content("POST", path, content, "application/x-ndjson", params=params)
+
+    def compare_files(self, files: Mapping[str, str], *, collection: str | None, metadata: Metadata) -> Body:
+        """Return which files, given as the SHA-256 of each by name, are `missing` and which `changed`, the
+        `collection`, and `max_file_bytes`."""
+        named = [{"name": name, "sha256": sha256} for name, sha256 in files.items()]
+        body = {"files": named, "metadata": metadata, **_given(collection=collection)}
+        return self._service.call("POST", "/api/documents/compare", body)
+
+    def upload(self, files: Mapping[str, bytes], *, collection: str, metadata: Metadata, idempotency_key: str) -> Body:
+        """Send files, which a job stores under their names; return its `job` and the `files` as they were taken."""
+        boundary = uuid.uuid4().hex
+        parts = [
+            f"--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename*=UTF-8''{quote(name, safe='')}"
+            "\r\nContent-Type: application/octet-stream\r\n\r\n".encode()
+            + content
+            + b"\r\n"
+            for name, content in files.items()
+        ]
+        return self._service.call_with_content(
+            *("POST", "/api/documents", b"".join((*parts, f"--{boundary}--\r\n".encode()))),
+            f"multipart/form-data; boundary={boundary}",
+            params={"collection": collection, "metadata": _text(metadata)},
+            headers={"Idempotency-Key": idempotency_key},
+        )
+
+    def job(self, job_id: str) -> Body:
+        """Return how far a job is, file by file."""
+        return self._service.call("GET", f"/api/jobs/{quote(job_id, safe='')}")
+
+    def delete_stored(self, document_id: str, collection: str) -> Body:
+        """Delete a document with its chunks and its original. Raises NotFoundError when there is none."""
+        path = f"/api/documents/{quote(document_id, safe='')}"
+        return self._service.call("DELETE", path, params={"collection": collection})
 
     def call_tool(self, name: str, arguments: Body) -> Body:
         """Return the raw result of a tool of the context layer."""

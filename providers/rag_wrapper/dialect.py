@@ -140,7 +140,12 @@ class WrapperDialect(Dialect):
         if (fault := tls_fault(error)) is not None:
             return ConfigurationError(f"{self.service} {fault}", error_type="network")
         error_type = "timeout" if isinstance(error, requests.ConnectTimeout) else "network"
-        return UnavailableError(f"{self.service} cannot be reached", error_type=error_type)
+        sentence = f"{self.service} cannot be reached"
+        if not self._service_id:
+            sentence = (
+                f"No service answers at {self._place}: start one with 'rag-wrapper serve', or name another by --url"
+            )
+        return UnavailableError(sentence, error_type=error_type)
 
     def oversized(self) -> RagError:
         sentence = f"{self.service} answered more than {self.max_answer_bytes} bytes"

@@ -34,7 +34,7 @@ def folder(tmp_path):
 
 
 def test_files_are_loaded_searched_and_exported_with_a_key(keyed, run, folder, tmp_path):
-    loaded = run("mine", "load", folder, "--collection", "mine-library", "--full-speed")
+    loaded = run("mine", "load", folder, "--collection", "mine-library")
     assert loaded.returncode == 0, loaded.stderr
     found = run("mine", "search", "How long may I keep a book?", "--json")
     assert found.returncode == 0, found.stderr

@@ -62,7 +62,7 @@ def reader(url: str, folder: Path, proxies: Mapping[str, str] | None = None) -> 
     """Return a function that runs a command in a folder as a reader would, and returns its output.
 
     Commands that name the documented address ask the service at `url`, and those that name one of `proxies` ask that
-    proxy. Loads do not give way to the tests that run beside them. Skips the test when there is no curl.
+    proxy. Skips the test when there is no curl.
     """
     if shutil.which("curl") is None:
         pytest.skip("the examples are curl commands, and there is no curl here")
@@ -73,7 +73,6 @@ def reader(url: str, folder: Path, proxies: Mapping[str, str] | None = None) -> 
         script = command.replace(".venv/bin/", "")
         for documented, actual in {DOCUMENTED_ADDRESS: url, **(proxies or {})}.items():
             script = script.replace(documented, actual)
-        script = script.replace("rag-wrapper load ", "rag-wrapper load --full-speed ")
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
             cwd=folder,

@@ -12,7 +12,7 @@ _SPEAKS_OF_THE_NETWORK = re.compile(r"\b(?:http|urllib|socket|ssl)\b")
 NETWORK = ("http.client", "http.server", "urllib.request", "socket", "ssl")
 NETWORK_USERS = {
     "interfaces.commands.scratch_service": {"socket": "finds a free port"},
-    "interfaces.commands.work.watching": {"socket": "names the watcher after its machine"},
+    "interfaces.commands.work.folder_watch": {"socket": "names the watcher after its machine"},
     "providers.contract_tests.samples": {"socket": "finds an address at which nobody listens"},
     "providers.contract_tests.stub_server": {"http.server": "answers as a failing service does"},
     "providers.outbound.http_sessions": {

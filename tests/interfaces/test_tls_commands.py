@@ -44,7 +44,7 @@ def run(service, *arguments, cwd=None, **settings):
 
 
 def test_the_service_of_a_data_directory_of_the_settings_and_of_its_name_is_found_and_known(service):
-    code, shown, _ = run(service, "collections", "--data-dir", str(service.data_dir), "--json")
+    code, shown, _ = run(service, "collections", "--json", RAG_DATA_DIR=str(service.data_dir))
     assert (code, json.loads(shown)["collections"]) == (0, [])
     code, shown, failed = run(service, "check", RAG_PORT=str(service.port), RAG_TLS_CERT="cert.pem")
     assert (code, shown) == (0, "0 of 0 indexes are well\n"), failed

@@ -50,7 +50,7 @@ def reports(service, folder):
     assert answer.status_code == 202, answer.text
     job = f"{service.url}/api/jobs/{answer.json()['job']['id']}"
     reports = {
-        "loaded": run("load", "--collection", "loaded", "--verbose", "--full-speed"),
+        "loaded": run("load", "--collection", "loaded", "--verbose"),
         "watched": run("watch", "--once", "--collection", "watched"),
     }
     eventually(lambda: requests.get(job, timeout=PATIENCE_SECONDS).json()["status"] == "done")

@@ -147,7 +147,7 @@ def test_each_hostile_file_of_an_upload_is_one_error(service, folder, refused, h
 def test_each_hostile_file_of_a_load_is_one_error(service, folder, environ, refused, harmless, nothing_left):
     settings = {name: None for name in os.environ if name.startswith("RAG_")}
     settings |= {f"RAG_{name.upper()}": str(value) for name, value in environ.items()}
-    arguments = ["load", str(folder), "--collection", "loaded", "--full-speed", "--verbose", "--url", service.url]
+    arguments = ["load", str(folder), "--collection", "loaded", "--verbose", "--url", service.url]
     result = CliRunner(env=settings).invoke(main, arguments)
     assert result.exit_code == 1, result.output
     lines = [line.partition(": ") for line in result.stderr.splitlines()]

@@ -1,6 +1,7 @@
 """Run the whole service in this process, and ask it slowly."""
 
 import io
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flask import Flask
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 from interfaces.commands.scratch_service import processes_in
 from interfaces.compose import create_app
@@ -62,6 +64,25 @@ def running_app(
     finally:
         service.close()
     eventually(lambda: not processes_in(data_dir))
+
+
+class _Quiet(WSGIRequestHandler):
+    def log(self, *_: object) -> None:
+        """Write nothing."""
+
+
+@contextmanager
+def served(app: Flask, port: int = 0) -> Iterator[str]:
+    """Answer requests over HTTP by an app of this process for the length of the block, and give its URL."""
+    server = make_server("127.0.0.1", port, app, threaded=True, request_handler=_Quiet)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 class HeldBody(io.RawIOBase):

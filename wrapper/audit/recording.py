@@ -33,14 +33,13 @@ REVOCATION = ("DELETE", "/api/keys/{id}")
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The facts of a request. `route` is its path as in openapi.yaml, `scope` what that route needs; None means that
-    nobody needs a key for it. One that is made `by_command`, without a service, has no key either."""
+    nobody needs a key for it."""
 
     method: str
     route: str
     scope: Scope | None
     address: str | None = None
     request_id: str | None = None
-    by_command: bool = False
 
 
 class Recorder:
@@ -186,7 +185,7 @@ def _event(asked: Asked, noted: Noted, caller: Caller | None, status: int, *, cu
         method=asked.method,
         route=asked.route,
         status=status,
-        key_id=None if asked.by_command else noted.key_id if caller is None or is_user else caller.id,
+        key_id=noted.key_id if caller is None or is_user else caller.id,
         user=caller.id if caller is not None and is_user else None,
         scope=None if scope is None else scope.value,
         collection=noted.collection if _is_known(noted, caller) else None,  # strangers put no names into it

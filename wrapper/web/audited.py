@@ -28,8 +28,6 @@ from wrapper.web.client_addresses import TrustedProxies, client_address
 from wrapper.web.route_table import RouteTable
 
 NO_ROUTE = "unknown"
-BY_COMMAND = "rag.command"
-"""What the WSGI environment of a request has that a command makes in its own process."""
 OF_ONE_COLLECTION = "/collections/{name}"
 _PARAMETER = re.compile(r"<(?:[^:<>]+:)?(\w+)>")
 _SHORT_NAMES = {"document_id": "id", "connection_id": "id", "job_id": "id", "key_id": "id", "backup_id": "id"}
@@ -49,7 +47,6 @@ def begin(request_id: str) -> None:
         needs if isinstance(needs, Scope) else None,
         client_address(request.environ, proxies) or None,
         request_id,
-        by_command=BY_COMMAND in request.environ,
     )
     if route.startswith(OF_ONE_COLLECTION):
         _note_collection((request.view_args or {})["name"])

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from interfaces.commands.options import config_option
-from interfaces.terminal.asking import one_of_two
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
@@ -47,7 +46,8 @@ def audit(
 
     Exit code: 0, or 2 if the log could not be read.
     """
-    one_of_two(url, data_dir)
+    if url is not None and data_dir is not None:
+        raise click.UsageError("Give --url or --data-dir, not both.")
     from interfaces.terminal.screen import Screen, as_json_text
 
     if url is not None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import click
 
-from interfaces.commands.options import JsonObject, config_option
+from interfaces.commands.options import JsonObject, config_option, url_option
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
@@ -29,11 +28,8 @@ files afterwards."""
     metavar="ID",
     help="Erase what belongs to a user: the id of an API key, or user: and the name of a user.",
 )
-@click.option("--url", metavar="URL", help="URL of the service.  [default: as for search]")
-@click.option(
-    "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="The data directory.  [default: $RAG_DATA_DIR]"
-)
 @config_option
+@url_option
 @click.option("--json", "as_json", is_flag=True, help="Print the receipt as one JSON object and nothing else.")
 def erase(
     collection: str | None,
@@ -41,13 +37,12 @@ def erase(
     document: str | None,
     everything: bool,
     user: str | None,
-    url: str | None,
-    data_dir: Path | None,
+    url: str,
     as_json: bool,
 ) -> None:
     """Erase documents, or what belongs to a user, from every table and file, and print a receipt.
 
-    The running service does it, or this command on the data directory when none runs. The engine is restarted once.
+    The running service does it. The engine is restarted once.
     An erasure that was interrupted is gone on with by the same command. See "Erasure" in the guide to operations.
 
     Exit code: 0 with a receipt, 2 when something is left or nothing was done.
@@ -60,7 +55,7 @@ def erase(
         raise click.UsageError("Say --collection with --where or --document, or --user alone.")
     given = {"collection": collection, "where": where, "document": document, "user": user, "all": everything}
     patience = LIMIT_SECONDS + MARGIN_SECONDS
-    with service_to_ask(url, data_dir, timeout_seconds=patience) as service, service.reading():
+    with service_to_ask(url, timeout_seconds=patience) as service, service.reading():
         answer = service.post("/api/erase", {name: each for name, each in given.items() if each not in (None, False)})
         receipt = json.loads(answer)["receipt"]
         screen = Screen()

@@ -1,167 +1,149 @@
-"""The work of `rag-wrapper load`, and the embedding connection of commands that embed."""
+"""The work of `rag-wrapper load` and `rag-wrapper delete`."""
 
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from interfaces.commands.options import log_to_stderr, printable
-from interfaces.commands.priority import give_way
-from interfaces.service_address import network_to
-from interfaces.service_key import service_key
-from providers.base import ProviderContext
-from providers.embeddings.base import EmbeddingProvider
-from providers.rag_wrapper.dialect import PATIENT
-from providers.rag_wrapper.provider import RagWrapperProvider
-from registry.provider_discovery import discover
-from registry.provider_registry import ProviderRegistry
+from interfaces.commands.options import documents_progress, log_to_stderr, printable, show_lines
+from interfaces.commands.work.uploading import (
+    CREATED,
+    PASSED_OVER,
+    UNCHANGED,
+    UPDATED,
+    Outcome,
+    Uploader,
+    below,
+    clients_at,
+    stored_documents,
+)
 from retrieval.ingest.bounds import MAX_NAMED
-from retrieval.ingest.loading import LoadProgress, LoadReport
-from retrieval.ingest.loading import load as load_files
-from retrieval.ingest.profiles import chunking_of
-from retrieval.reading import DocumentReader, ReadingLimits
-from schemas.configuration import tidied
+from retrieval.ingest.identity import one_spelling
+from retrieval.ingest.walk import Found, walk
+from schemas.contracts.jobs import FAILED
+from schemas.errors import InvalidInputError
+from schemas.names import check_collection_name
 from schemas.plurals import counted
-from schemas.settings import read_registry_settings, read_retrieval_settings
 
 
 def load(
     ctx: click.Context,
     path: Path,
     collection: str | None,
-    connection: str,
-    embedding_provider: str,
-    embedding_url: str | None,
-    embedding_model: str | None,
     url: str,
     source_prefix: str | None,
-    profile: str | None,
-    max_tokens: int | None,
-    max_file_mb: int,
     follow_links: bool,
-    full_speed: bool,
+    prune: bool,
+    allow_empty: bool,
     verbose: bool,
 ) -> None:
-    """Load what `path` names. The options are those of the command; the embedding connection is what they describe."""
+    """Load what `path` names. The options are those of the command."""
     log_to_stderr(logging.WARNING)
-    if not full_speed:
-        give_way()
-    settings = read_retrieval_settings()
-    target = settings.documents_collection if collection is None else collection
-    embedding = {
-        "url": embedding_url,
-        "model": embedding_model,
-        "api_key": os.environ.get("RAG_EMBEDDING_API_KEY") or None,
-    }
-    with (
-        _service(url) as provider,
-        embedding_connection(embedding_provider, embedding) as embed,
-        DocumentReader(ReadingLimits.of(settings)) as reader,
-        _progress_bar() as bar,
-    ):
-        report = load_files(
-            path,
-            provider=provider,
-            collection=target,
-            embedding=embed,
-            chunking=chunking_of(settings, embed, profile=profile, max_tokens=max_tokens),
-            reader=reader,
-            on_progress=bar,
-            source_prefix=source_prefix,
-            max_file_mb=max_file_mb,
-            follow_links=follow_links,
-        )
-    _name(report.warnings, len(report.warnings) if verbose else MAX_NAMED)
-    _name([f"passed over: {each}" for each in report.passed_over], len(report.passed_over) if verbose else MAX_NAMED)
-    _name([str(each) for each in report.errors], len(report.errors) if verbose else MAX_NAMED)
-    click.echo(summary(target, report))
-    ctx.exit(1 if report.errors else 0)
+    if collection is not None:
+        check_collection_name(collection, field="collection")
+    found = walk(path, follow_links=follow_links)
+    folder = found.folder if source_prefix is None else source_prefix.rstrip("/")
+    if prune and (path.is_file() or not folder):
+        raise click.UsageError("--prune is for a folder whose documents have its name in front.")
+    if not found.files and not found.errors and not (prune and allow_empty):
+        raise InvalidInputError(_nothing_in(path, found, prune=prune))
+    before = f"{folder}/" if folder else ""
+    with clients_at(url) as clients, _going_on_there(), _progress() as tell:
+        uploader = Uploader(clients, collection=collection, tell=tell, say=_say)
+        outcome = uploader.bring({f"{before}{each.path_below}": each for each in found.files})
+        for each in found.passed_over:
+            outcome.refuse(f"{before}{each.path}", each.code, each.reason)
+            outcome.became[f"{before}{each.path}"] = PASSED_OVER
+        for error in found.errors:
+            outcome.refuse(f"{before}{error.source}", error.code, error.message)
+        deleted = _prune(uploader, before, outcome, found) if prune else 0
+    for lines in (outcome.warnings, _named(outcome, PASSED_OVER), _named(outcome, FAILED)):
+        show_lines(lines, len(lines) if verbose else MAX_NAMED)
+    click.echo(summary(outcome, deleted))
+    ctx.exit(1 if outcome.count(FAILED) else 0)
 
 
-def embedding_connection(provider: str, config: dict[str, str | None]) -> EmbeddingProvider:
-    """Open the connection that the variables describe. A provider on this machine does not need all of them."""
-    registry = discover(ProviderRegistry())
-    known = registry.provider("embedding", provider).connection_schema()["properties"]
-    given = {name: value for name, value in config.items() if name in known}
-    context = ProviderContext(network=network_to(config.get("url") or ""))
-    return cast(EmbeddingProvider, registry.connect("embedding", provider, given, context))
+def delete(ctx: click.Context, sources: Sequence[str], prefix: str | None, collection: str | None, url: str) -> None:
+    """Delete the documents of these sources, and those whose source begins with the prefix."""
+    if bool(sources) == (prefix is not None):
+        raise click.UsageError("Say which documents: by SOURCE, or by --below PREFIX.")
+    if prefix == "":
+        raise click.UsageError("--below needs the beginning of a source.")
+    if collection is not None:
+        check_collection_name(collection, field="collection")
+    with clients_at(url) as clients:
+        uploader = Uploader(clients, collection=collection)
+        with uploader.client.reading():
+            target = uploader.client.compare_files({}, collection=collection, metadata={})["collection"]
+        where = below(one_spelling(prefix)) if prefix else {"source": {"$in": [one_spelling(each) for each in sources]}}
+        found = stored_documents(uploader.client, target, where)
+        deleted = sum(uploader.delete(document, target) for document in found)
+    missing = [each for each in sources if one_spelling(each) not in found.values()]
+    for each in missing:
+        click.echo(printable(f"{each}: is not stored"), err=True)
+    click.echo(f"{target}: {counted(deleted, 'document')} deleted")
+    ctx.exit(1 if missing or not found else 0)
 
 
-def configured_embedding() -> EmbeddingProvider:
-    """Open the connection that the service's own variables describe. Raises ConfigurationError when it cannot be
-    used."""
-    settings = read_registry_settings()
-    config = {
-        "url": settings.embedding_url or None,
-        "model": settings.embedding_model or None,
-        "api_key": os.environ.get("RAG_EMBEDDING_API_KEY") or None,
-    }
-    return embedding_connection(settings.embedding_provider, config)
-
-
-def _name(lines: Sequence[str], most: int) -> None:
-    for line in lines[:most]:
-        click.echo(printable(line), err=True)
-    if len(lines) > most:
-        click.echo(f"… and {len(lines) - most} more", err=True)
-
-
-def summary(collection: str, report: LoadReport) -> str:
+def summary(outcome: Outcome, deleted: int) -> str:
     """Return the load in one line: what is stored, what was done for that, what is missing."""
-    extent = f"{counted(report.chunks, 'chunk')} from {counted(report.sources, 'file')}"
-    deeds = [
-        f"{count} {word}"
-        for word in ("created", "updated", "unchanged", "deleted", "skipped")
-        if (count := getattr(report, word))
-    ]
-    if report.passed_over:
-        deeds.append(f"{len(report.passed_over)} passed over")
-    if report.errors:
-        deeds.append(f"{len(report.errors)} failed")
-    if not report.indexed:
-        deeds.append("the index is still catching up")
-    if not report.changed and not report.errors:
-        passed_over = f", {len(report.passed_over)} passed over" if report.passed_over else ""
-        return f"nothing changed: {extent} {'is' if report.chunks == 1 else 'are'} already there{passed_over}"
-    return f"{collection}: {extent}: {', '.join(deeds) or 'nothing to store'}"
+    stored = sum(outcome.count(word) for word in (CREATED, UPDATED, UNCHANGED))
+    passed_over = f", {outcome.count(PASSED_OVER)} passed over" if outcome.count(PASSED_OVER) else ""
+    if stored == outcome.count(UNCHANGED) and not deleted and not outcome.count(FAILED):
+        return f"nothing changed: {counted(stored, 'file')} {'is' if stored == 1 else 'are'} already there{passed_over}"
+    deeds = [f"{count} {word}" for word in (CREATED, UPDATED, UNCHANGED) if (count := outcome.count(word))]
+    deeds += [f"{deleted} deleted"] if deleted else []
+    failed = f", {outcome.count(FAILED)} failed" if outcome.count(FAILED) else ""
+    chunks = f", {counted(outcome.chunks, 'new chunk')}" if outcome.chunks else ""
+    done = ", ".join(deeds) or "nothing stored"
+    return f"{outcome.collection}: {counted(stored, 'file')}{chunks}: {done}{passed_over}{failed}"
 
 
-class _Bar:
-    """A bar that shows the progress of a load and is called with each step of it."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._task = progress.add_task("", total=None, chunks=0)
-
-    def __call__(self, at: LoadProgress) -> None:
-        done = at.done_bytes if at.total_bytes else 1
-        total = at.total_bytes or 1
-        self._progress.update(self._task, description=at.source, completed=done, total=total, chunks=at.chunks)
+def _prune(uploader: Uploader, before: str, outcome: Outcome, found: Found) -> int:
+    """Delete what is stored of the folder and not in it any more; what is below a folder that cannot be listed may
+    still be there. Return how many documents."""
+    there = {one_spelling(f"{before}{each.path_below}") for each in found.files}
+    unsure = tuple(one_spelling(f"{before}{each.source}") for each in found.errors)
+    stored = stored_documents(uploader.client, outcome.collection, below(one_spelling(before)))
+    gone = [document for document, source in stored.items() if source not in there and not source.startswith(unsure)]
+    return sum(uploader.delete(document, outcome.collection) for document in gone)
 
 
-def _service(url: str) -> RagWrapperProvider:
-    network = network_to(url)
-    config = tidied({"url": url, "api_key": service_key(url, network)})
-    return RagWrapperProvider(config, ProviderContext(network=network), place=url, retry=PATIENT)
+def _nothing_in(path: Path, found: Found, *, prune: bool) -> str:
+    named = "".join(f"\n{each}" for each in found.passed_over[:MAX_NAMED])
+    otherwise = "; --allow-empty deletes all that is stored of it" if prune else ""
+    return f"'{path}' contains no files that can be loaded{otherwise}{named}"
+
+
+def _named(outcome: Outcome, word: str) -> list[str]:
+    mark = "passed over: " if word == PASSED_OVER else ""
+    return [f"{mark}{name}: {outcome.reasons[name]}" for name, became in outcome.became.items() if became == word]
+
+
+def _say(sentence: str) -> None:
+    click.echo(printable(sentence), err=True)
 
 
 @contextmanager
-def _progress_bar() -> Iterator[_Bar]:
-    console = Console(stderr=True)
-    columns = (
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TextColumn("{task.fields[chunks]} chunks"),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}", markup=False),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        yield _Bar(progress)
+def _going_on_there() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        _say("Interrupted: what was uploaded goes on in the service, and loading again does the rest")
+        raise
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int, int], None]]:
+    """Give the function that shows a bar, on a terminal only."""
+    with documents_progress() as progress:
+        task = progress.add_task("", total=None)
+
+        def tell(done: int, total: int, chunks: int) -> None:
+            progress.update(task, completed=done, total=total or 1, description=f"files, {chunks} chunks stored")
+
+        yield tell

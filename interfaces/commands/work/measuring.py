@@ -33,9 +33,9 @@ from registry.stored_connections import StoredConnections
 from retrieval.bench.query_set import Query, QuerySet, read_query_set
 from retrieval.bench.running import Ask, Bench, Missed, Plan, Run
 from retrieval.chat.passages import ChatPassages
-from retrieval.ingest.loading import load
-from retrieval.ingest.profiles import chunking_of
-from retrieval.reading import DocumentReader
+from retrieval.ingest.collection_writer import CollectionWriter
+from retrieval.ingest.loading import RecordLoader
+from retrieval.ingest.walk import walk
 from retrieval.search.asking import UnknownOracleError
 from retrieval.search.corpus import Corpus
 from retrieval.search.engine import SearchEngine
@@ -44,7 +44,7 @@ from schemas.access.owners import NOBODY_KNOWN
 from schemas.connections import Connection
 from schemas.contracts.chat import ChatRequest, Message
 from schemas.errors import InvalidInputError
-from schemas.settings import RetrievalSettings, read_registry_settings, read_retrieval_settings
+from schemas.settings import read_registry_settings, read_retrieval_settings
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.sqlite.database import SQLiteDatabase
 
@@ -148,15 +148,14 @@ def _load(query_set: QuerySet, collection: str, connections: Connections) -> Non
     with documents_progress() as progress:
         task = progress.add_task("loading", total=None)
         embedding = cast(EmbeddingProvider, connections.open("default", "embedding"))
-        report = load(
-            query_set.corpus,
-            provider=cast(RagProvider, connections.open("local", "rag")),
-            collection=collection,
-            embedding=embedding,
-            chunking=chunking_of(RetrievalSettings(), embedding),
-            reader=DocumentReader(),
-            on_progress=lambda at: progress.update(task, completed=at.done_bytes, total=at.total_bytes),
-        )
+        provider = cast(RagProvider, connections.open("local", "rag"))
+        loader = RecordLoader(CollectionWriter(provider, collection, lambda info: embedding))
+        found = walk(query_set.corpus)
+        [corpus] = found.files
+        progress.update(task, total=corpus.size_bytes)
+        source = f"{found.folder}/{corpus.path_below}"
+        loader.load(corpus, source, corpus.path_below, lambda at: progress.update(task, completed=at))
+        report = loader.report
     if report.errors:
         first = report.errors[0]
         raise InvalidInputError(f"{len(report.errors)} documents cannot be loaded; the first is {first}")

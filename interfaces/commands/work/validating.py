@@ -11,7 +11,7 @@ import click
 import orjson
 
 from interfaces.commands.options import log_to_stderr
-from interfaces.commands.work.loading import configured_embedding
+from interfaces.commands.work.embedding import configured_embedding
 from interfaces.service_address import network_to
 from interfaces.service_key import service_key
 from providers.rag_wrapper.client import WrapperClient

@@ -12,13 +12,10 @@ from interfaces.commands import scratch_service as scratch
 from interfaces.commands.demo import COLLECTION, Demo, WrongAnswerError, copy_documentation, expected_documents
 from providers.embeddings.minilm import MiniLMProvider
 from retrieval.ingest.drafts import text_to_embed
-from retrieval.ingest.loading import load
-from retrieval.ingest.profiles import chunking_of
-from retrieval.reading import DocumentReader
 from schemas.errors import ConfigurationError, UnavailableError
-from schemas.settings import RetrievalSettings
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.retrieval.model_store import ModelProvider, ModelStore
+from tests.retrieval.stored_folder import store_folder
 from tests.support.live import PATIENCE_SECONDS
 
 MODEL = "all-MiniLM-L6-v2"
@@ -71,15 +68,7 @@ def folder(tmp_path):
 def store(folder):
     store = AnsweringStore()
     provider = ModelProvider(store)
-    embedding = LetterEmbedding(MODEL)
-    load(
-        folder,
-        provider=provider,
-        collection=COLLECTION,
-        embedding=embedding,
-        chunking=chunking_of(RetrievalSettings(), embedding),
-        reader=DocumentReader(),
-    )
+    store_folder(folder, provider, LetterEmbedding(MODEL), collection=COLLECTION)
     return store
 
 

@@ -1,143 +1,236 @@
-"""The command as a process of its own, as a user runs it, against stub services. What a load stores is tested with
-`retrieval.ingest.loading`."""
+"""`rag-wrapper load` and `delete`, asked of a service in this process."""
 
 import os
 import pty
+import signal
 import subprocess
-import sys
+import uuid
 from contextlib import suppress
 
 import pytest
+from click.testing import CliRunner
 
+from interfaces.cli import main
+from interfaces.commands.work import uploading
 from interfaces.service_address import service_url
+from retrieval.jobs.stored_jobs import Limits
 from tests.interfaces.conftest import environ
-from tests.retrieval.stub_service import StubService, running
-from tests.support.commands import RUN_MAIN, run_command
-from tests.support.live import PATIENCE_SECONDS
+from tests.support.apps import served
+from tests.support.commands import RUN_MAIN
+from tests.support.live import PATIENCE_SECONDS, eventually
 
 GUIDE = "# Guide\n\nHow to start.\n\n## Install\n\nPut it there.\n"
 
 
-@pytest.fixture
-def service():
-    with running(StubService()) as service:
-        yield service
+@pytest.fixture(scope="module")
+def url(app):
+    with served(app) as url:
+        yield url
 
 
 @pytest.fixture
-def settings(service):
-    return {
-        "embedding_provider": "openai",
-        "embedding_url": service.url + "/v1",
-        "embedding_model": "letters-1",
-        "embedding_api_key": "the-key",
-        "port": service.url.rsplit(":", 1)[1],
-    }
+def root(tmp_path):
+    """A folder with a name that no other test uses."""
+    root = tmp_path / f"docs {uuid.uuid4().hex[:8]}"
+    root.mkdir()
+    return root
 
 
 @pytest.fixture
-def load(settings):
-    return lambda *arguments, **more: run_command("load", *arguments, **settings, **more)
+def run(url, collection, client):
+    """`run(command, …)`: (exit code, output, lines on stderr) of a command for the collection of the test."""
+
+    def run(command, *arguments):
+        result = CliRunner().invoke(main, [command, *map(str, arguments), "--collection", collection, "--url", url])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result.exit_code, result.stdout.removeprefix(f"{collection}: "), result.stderr.splitlines()
+
+    yield run
+    client.delete(f"/collections/{collection}")
 
 
-def test_loading_twice_says_what_was_done_and_then_that_nothing_changed(load, service, tmp_path):
-    (tmp_path / "guide.md").write_text(GUIDE)
-    (tmp_path / "note.txt").write_text("A note.")
-    first = load(tmp_path, "--collection", "docs")
-    assert (first.returncode, first.stderr) == (0, "")
-    assert first.stdout == "docs: 3 chunks from 2 files: 3 created\n"
-    again = load(tmp_path, "--collection", "docs", "--connection", "default")
-    assert (again.returncode, again.stderr) == (0, "")
-    assert again.stdout == "nothing changed: 3 chunks from 2 files are already there\n"
-    metadata = service.store.collection("docs")["metadata"]
-    assert (metadata["embedding_provider"], metadata["embedding_model"]) == ("openai", "letters-1")
-    embeddings = [request for request in service.requests if request["path"] == "/v1/embeddings"]
-    assert {request["headers"]["Authorization"] for request in embeddings} == {"Bearer the-key"}
-    other = load(tmp_path, "--collection", "docs", "--embedding-model", "letters-2")
-    assert (other.returncode, other.stderr.count("\n"), "letters-2" in other.stderr) == (2, 1, True)
+@pytest.fixture
+def sources(client, collection):
+    """`sources()`: the source of each document, once for each."""
+
+    def sources():
+        page = client.get("/api/documents", query_string={"collection": collection, "limit": 1000}).json
+        return sorted(each["source"] for each in page["documents"])
+
+    return sources
 
 
-@pytest.mark.slow
-def test_options_and_settings_say_where_files_go_and_how_they_are_split(load, service, tmp_path):
-    (tmp_path / "guide.md").write_text(GUIDE + "More of it. " * 20)
-    for arguments, more, collection, chunks in (
-        ((), {}, "rag-documents", 2),
-        ((), {"chunking": "Whole", "documents_collection": "whole"}, "whole", 1),
-        (("--collection", "sections", "--profile", "sections"), {"chunking": "whole"}, "sections", 2),
-        (("--collection", "short", "--profile", "windows", "--max-tokens", 16), {}, "short", 8),
-    ):
-        done = load(tmp_path, *arguments, **more)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert len(service.store.stored[collection]) == chunks, collection
+def test_a_folder_is_loaded_and_then_only_what_differs(run, root, sources, client, collection):
+    (root / "guide.md").write_text(GUIDE)
+    (root / "below").mkdir()
+    (root / "below" / 'say "hi" ü.txt').write_text("A note.")
+    assert run("load", root) == (0, "2 files, 3 new chunks: 2 created\n", [])
+    assert sources() == [f'{root.name}/below/say "hi" ü.txt', f"{root.name}/guide.md"]
+    before = client.get(f"/collections/{collection}").json["revision"]
+    assert run("load", root) == (0, "nothing changed: 2 files are already there\n", [])
+    assert client.get(f"/collections/{collection}").json["revision"] == before
+    (root / "guide.md").write_text("# Guide\n")
+    (root / "new.md").write_text("New.")
+    assert run("load", root) == (0, "3 files, 2 new chunks: 1 created, 1 updated, 1 unchanged\n", [])
+    assert run("load", root / "new.md")[1] == "nothing changed: 1 file is already there\n"
+    assert run("load", root / "new.md", "--source-prefix", "")[1] == "1 file, 1 new chunk: 1 created\n"
+    assert "new.md" in sources()
 
 
-def test_what_is_in_error_or_passed_over_is_named_and_only_errors_are_exit_code_1(load, tmp_path):
-    (tmp_path / "guide.md").write_text(GUIDE)
-    (tmp_path / ".hidden.md").write_text("hidden")
-    (tmp_path / "red\x1b[31m\n.png").write_bytes(b"x")
-    done = load(tmp_path, "--collection", "docs")
-    assert (done.returncode, done.stdout) == (0, "docs: 2 chunks from 1 file: 2 created, 2 passed over\n")
-    hidden, picture = done.stderr.splitlines()
-    assert hidden.startswith(f"passed over: {tmp_path.name}/.hidden.md: ")
-    assert picture.startswith(f"passed over: {tmp_path.name}/red\ufffd[31m\ufffd.png: ")
-    (tmp_path / "b.jsonl").write_text('{"text": "good"}\nbad\n')
-    with (tmp_path / "large.md").open("wb") as file:
-        file.truncate(2 * 1024 * 1024)
-    done = load(tmp_path, "--collection", "docs", "--max-file-mb", 1)
-    assert done.returncode == 1
-    assert done.stdout == "docs: 3 chunks from 2 files: 1 created, 2 unchanged, 2 passed over, 2 failed\n"
-    named = {line.partition(": ")[0] for line in done.stderr.splitlines()}
-    assert named >= {f"{tmp_path.name}/large.md", f"{tmp_path.name}/b.jsonl:2"}
+def test_what_fails_or_is_passed_over_is_named_and_only_failures_are_exit_code_1(run, root, sources, monkeypatch):
+    (root / "guide.md").write_text(GUIDE)
+    (root / ".hidden.md").write_text("hidden")
+    (root / "node_modules").mkdir()
+    (root / "red\x1b[31m\n.png").write_bytes(b"x")
+    (root / "empty.md").write_text("")
+    code, said, named = run("load", root)
+    assert (code, said) == (0, "1 file, 2 new chunks: 1 created, 4 passed over\n")
+    assert sorted(named) == [
+        f"passed over: {root.name}/.hidden.md: is hidden",
+        f"passed over: {root.name}/empty.md: is empty",
+        f"passed over: {root.name}/node_modules/: is of a package manager, a compiler or an editor",
+        f"passed over: {root.name}/red\ufffd[31m\ufffd.png: is of no kind that can be read",
+    ]
+    (root / "bad.txt").write_bytes(b"\x01")
+    (root / "large.md").touch()
+    os.truncate(root / "large.md", 65 << 20)
+    code, said, named = run("load", root)
+    assert (code, said) == (1, "1 file: 1 unchanged, 4 passed over, 2 failed\n")
+    assert f"{root.name}/bad.txt: is not a text: it contains control characters" in named
+    limit = "is larger than 64 MB, which the service takes at most (RAG_UPLOAD_FILE_MB)"
+    assert f"{root.name}/large.md: {limit}" in named
+    (root / "guide.md").write_text("")
+    assert run("load", root)[0] == 1
+    assert sources() == [], "a file that was emptied is none any more"
 
 
-@pytest.mark.parametrize(("name", "returncode"), [("b.jsonl", 1), ("pictures", 0)])
-def test_of_many_the_first_are_named_and_all_when_asked(load, tmp_path, name, returncode):
-    (tmp_path / "guide.md").write_text(GUIDE)
-    if name == "b.jsonl":
-        (tmp_path / name).write_text("bad\n" * 60)
-    for number in range(60 if name == "pictures" else 0):
-        (tmp_path / f"{number}.png").write_bytes(b"x")
-    few, all_of_them = load(tmp_path), load(tmp_path, "--verbose")
-    assert (few.returncode, all_of_them.returncode) == (returncode, returncode)
-    assert [len(each.stderr.splitlines()) for each in (few, all_of_them)] == [51, 60]
+def test_of_many_the_first_are_named_and_all_when_asked(run, root):
+    (root / "guide.md").write_text(GUIDE)
+    for number in range(60):
+        (root / f"{number}.png").write_bytes(b"x")
+    assert [len(run("load", root, *options)[2]) for options in ((), ("--verbose",))] == [51, 60]
 
 
-def test_a_load_gives_way_unless_at_full_speed(tmp_path):
-    probe = "import os; from interfaces.commands.priority import give_way as g; g(); print(os.nice(0))"
-    shown = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    assert int(shown.stdout) == min(19, os.nice(0) + 10)
+def test_prune_deletes_what_is_gone_from_the_folder_alone(run, root, sources):
+    for name in ("a.md", "b.md", "c.md"):
+        (root / name).write_text(name)
+    assert run("load", root)[0] == 0
+    assert run("load", root / "a.md", "--source-prefix", "elsewhere")[0] == 0
+    assert run("load", root / "a.md", "--source-prefix", f"{root.name}0")[0] == 0
+    (root / "a.md").unlink()
+    assert run("load", root)[1] == "nothing changed: 2 files are already there\n"
+    assert run("load", root, "--prune")[1] == "2 files: 2 unchanged, 1 deleted\n"
+    for each in root.iterdir():
+        each.unlink()
+    code, _, named = run("load", root, "--prune")
+    assert (code, "--allow-empty deletes all that is stored of it" in named[-1], len(sources())) == (2, True, 4)
+    assert run("load", root, "--prune", "--allow-empty")[1] == "0 files: 2 deleted\n"
+    assert sources() == [f"{root.name}0/a.md", "elsewhere/a.md"]
+    assert run("load", root, "--prune", "--source-prefix", "")[0] == 2
 
 
-@pytest.mark.slow
+def test_documents_are_deleted_by_their_source_or_all_below_a_prefix(run, root, sources):
+    for name in ("a.md", "b.md", "cafe\u0301.md"):
+        (root / name).write_text(name)
+    assert run("load", root)[0] == 0
+    code, said, named = run("delete", f"{root.name}/a.md", f"{root.name}/none.md")
+    assert (code, said, named) == (1, "1 document deleted\n", [f"{root.name}/none.md: is not stored"])
+    assert run("delete", f"{root.name}/cafe\u0301.md") == (0, "1 document deleted\n", [])
+    assert sources() == [f"{root.name}/b.md"]
+    assert run("delete", "--below", f"{root.name}/")[:2] == (0, "1 document deleted\n")
+    assert sources() == []
+    for arguments in ((), ("a.md", "--below", "a"), ("--below", "")):
+        assert run("delete", *arguments)[0] == 2
+
+
+def test_many_files_go_in_several_jobs_and_wait_for_room(run, root, sources, app, monkeypatch):
+    monkeypatch.setattr(uploading, "JOB_FILES", 2)
+    monkeypatch.setattr(uploading, "ROOM_SECONDS", 0.05)
+    for number in range(9):
+        (root / f"{number}.md").write_text(f"Number {number}.")
+    jobs = app.extensions["rag.layers"].jobs
+    with monkeypatch.context() as full:
+        full.setattr(jobs, "_limits", Limits(jobs=1, spool_bytes=1 << 30))
+        assert run("load", root)[1] == "9 files, 9 new chunks: 9 created\n"
+    assert len(sources()) == 9
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--url", "http://127.0.0.1:1"], "http://127.0.0.1:1"),
-        (["--collection", "x"], "Collection name"),
-        (["--embedding-provider", "psychic"], "'psychic'"),
-        (["--embedding-url", "http://127.0.0.1:1/v1"], "embedding service"),
-        (["--connection", "mine"], "--connection"),
-        (["--max-tokens", "3"], "--max-tokens"),
-        (["missing"], "missing"),
-        (["empty"], "empty"),
+        (["missing"], "Path 'missing' does not exist"),
+        (["empty"], "contains no files that can be loaded"),
+        (["empty/a.png"], "is of no kind that can be read"),
+        (["docs", "--collection", "x"], "Collection name"),
+        (["docs", "--url", "ftp://127.0.0.1"], "http"),
+        (["docs", "--embedding-model", "bge-m3"], "No such option '--embedding-model'"),
+        (["docs", "--profile", "whole"], "No such option '--profile'"),
+        (["docs/a.md", "--prune"], "--prune is for a folder"),
     ],
+    ids=str,
 )
-def test_a_failure_is_one_sentence_and_exit_code_2(load, tmp_path, arguments, named):
-    (tmp_path / "guide.md").write_text(GUIDE)
+def test_a_failure_is_one_sentence_and_exit_code_2(tmp_path, monkeypatch, url, arguments, named):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("a")
     (tmp_path / "empty").mkdir()
-    options = {"--collection": "docs"} | (dict([arguments]) if len(arguments) == 2 else {})
-    done = load(tmp_path / arguments[0] if len(arguments) == 1 else tmp_path, *sum(options.items(), ()))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[-1].startswith("Error: ")
-    assert named in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
+    (tmp_path / "empty" / "a.png").write_bytes(b"x")
+    asked = [] if "--url" in arguments else ["--url", url]
+    done = CliRunner().invoke(main, ["load", *arguments, *asked])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert named in done.stderr
+    assert done.stderr.count("Error: ") == 1
 
 
-def test_progress_is_drawn_on_a_terminal_only_and_off_stdout(settings, tmp_path):
-    (tmp_path / "guide.md").write_text(GUIDE)
+@pytest.mark.slow
+def test_ctrl_c_leaves_what_was_uploaded_to_the_service_and_loading_again_does_the_rest(
+    url, root, run, sources, collection, app, monkeypatch
+):
+    for number in range(5):
+        (root / f"{number}.md").write_text(f"Number {number}.")
+    work = app.extensions["rag.layers"].job_runner._work
+    begin = work.run
+
+    def wait_until_interrupted(due):
+        eventually(lambda: process.poll() is not None)
+        return begin(due)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(work, "run", wait_until_interrupted)
+        line = [*RUN_MAIN, "load", str(root), "--collection", collection, "--url", url]
+        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ(), text=True)
+        eventually(lambda: collection in app.test_client().get("/api/jobs").text or process.poll() is not None)
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (process.returncode, out) == (130, "")
+    assert said == "Interrupted: what was uploaded goes on in the service, and loading again does the rest\n"
+    assert run("load", root)[0] == 0
+    assert len(sources()) == 5
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_and_repeated_each_file_is_there_once(url, root, run, sources, collection):
+    for number in range(30):
+        (root / f"{number}.md").write_text(f"# Number {number}\n\nOf it.\n")
+    line = [*RUN_MAIN, "load", str(root), "--collection", collection, "--url", url]
+    for moment in range(4):
+        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environ())
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.3 * (moment + 1))
+        process.kill()
+        process.wait()
+    others = [subprocess.Popen(line, stdout=subprocess.DEVNULL, env=environ()) for _ in range(2)]
+    assert [each.wait(PATIENCE_SECONDS) for each in others] == [0, 0]
+    assert run("load", root)[1] == "nothing changed: 30 files are already there\n"
+    assert len(sources()) == len(set(sources())) == 30
+
+
+@pytest.mark.slow
+def test_progress_is_drawn_on_a_terminal_only_and_off_stdout(url, root, collection, client):
+    (root / "guide.md").write_text(GUIDE)
     leader, follower = pty.openpty()
-    command = (*RUN_MAIN, "load", str(tmp_path), "--collection", "docs")
-    shown = environ(**settings) | {"TERM": "xterm", "COLUMNS": "100"}
+    command = (*RUN_MAIN, "load", str(root), "--collection", collection, "--url", url)
+    shown = environ() | {"TERM": "xterm", "COLUMNS": "100"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, env=shown)
     os.close(follower)
     drawn = b""
@@ -146,9 +239,10 @@ def test_progress_is_drawn_on_a_terminal_only_and_off_stdout(settings, tmp_path)
             drawn += part
     os.close(leader)
     said, _ = process.communicate(timeout=PATIENCE_SECONDS)
-    assert said == b"docs: 2 chunks from 1 file: 2 created\n"
-    assert b"100%" in drawn
-    assert b"2 chunks" in drawn
+    assert said.decode() == f"{collection}: 1 file, 2 new chunks: 1 created\n"
+    assert b"1/1" in drawn
+    assert b"2 chunks stored" in drawn
+    client.delete(f"/collections/{collection}")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""The command as a process of its own, as a user runs it, with real file events, against the live service."""
+"""`rag-wrapper watch`, with real file events, asked of a service in this process."""
 
 import signal
 import subprocess
+import threading
 import uuid
 from contextlib import contextmanager
 
@@ -9,9 +10,20 @@ import pytest
 from click.testing import CliRunner
 
 from interfaces.cli import main
+from interfaces.commands.work import folder_watch
+from interfaces.commands.work.folder_watch import Watch
+from interfaces.commands.work.uploading import clients_at
+from schemas.errors import ConflictError
 from tests.interfaces.conftest import environ
-from tests.support.commands import RUN_MAIN, run_command
-from tests.support.live import PATIENCE_SECONDS, eventually
+from tests.support.apps import served
+from tests.support.commands import RUN_MAIN
+from tests.support.live import PATIENCE_SECONDS, eventually, free_port
+
+
+@pytest.fixture(scope="module")
+def url(app):
+    with served(app) as url:
+        yield url
 
 
 @pytest.fixture
@@ -23,96 +35,110 @@ def root(tmp_path):
 
 
 @pytest.fixture
-def settings(models_up, collection):
-    return {
-        "embedding_provider": "openai",
-        "embedding_url": f"{models_up.url}/v1",
-        "embedding_model": "stub",
-        "documents_collection": collection,
-    }
+def run(url, collection, client):
+    """`run(folder, …)`: (exit code, output, lines on stderr) of one round."""
+
+    def run(*arguments):
+        line = ["watch", *map(str, arguments), "--once", "--collection", collection, "--url", url]
+        result = CliRunner().invoke(main, line)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result.exit_code, result.stdout, result.stderr.splitlines()
+
+    yield run
+    client.delete(f"/collections/{collection}")
 
 
 @pytest.fixture
-def run(live, settings):
-    return lambda *arguments: run_command("watch", *arguments, "--url", live.url, **settings)
-
-
-@pytest.fixture
-def watching(settings, session, live, tmp_path):
-    """`with watching(folder) as status:` runs it for the length of the block, after which it must exit with 0.
-
-    `status()` returns what the service knows of it.
-    """
-
-    @contextmanager
-    def watching(folder, *options):
-        line = [*RUN_MAIN, "watch", str(folder), "--debounce-seconds", "0.3", *options, "--url", live.url]
-        log = tmp_path / "watch.log"
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                line, env=environ(**settings) | {"PYTHONFAULTHANDLER": "1"}, stdout=output, stderr=output
-            )
-
-        def status():
-            answer = session.get(f"{live.url}/api/watchers/{folder.name}")
-            assert process.poll() is None or answer.json()["state"] == "stopped", log.read_text()
-            return answer.json() if answer.status_code == 200 else {"state": None}
-
-        try:
-            yield status
-            process.send_signal(signal.SIGTERM)
-            try:
-                code = process.wait(PATIENCE_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGABRT)  # faulthandler says where it hangs
-                code = process.wait(PATIENCE_SECONDS)
-            assert code == 0, log.read_text()
-        finally:
-            process.kill()
-            process.wait()
-
-    return watching
-
-
-@pytest.fixture
-def stored(session, live, collection):
+def stored(client, collection):
     """`stored()`: the texts in the collection by path."""
 
     def stored():
-        answer = session.get(f"{live.url}/collections/{collection}/documents", params={"limit": 1000})
-        if answer.status_code == 404:
-            return {}
-        return {each["metadata"]["path"]: each["text"] for each in answer.json()["documents"]}
+        answer = client.get(f"/collections/{collection}/documents", query_string={"limit": 1000})
+        return {each["metadata"]["path"]: each["text"] for each in answer.json.get("documents", ())}
 
     return stored
 
 
-def test_once_brings_in_step_and_says_what_was_done(run, root, models_up, stored):
+@pytest.fixture
+def watching(url, collection, client):
+    """`with watching(folder) as status:` watches it for the length of the block; `status()` is what the service knows
+    of it."""
+
+    @contextmanager
+    def watching(folder, at=url):
+        stop, failures = threading.Event(), []
+
+        def keep():
+            try:
+                watch.run(0.05)
+            except ConflictError as error:
+                failures.append(error)
+            finally:
+                watch.end()
+
+        with clients_at(at) as clients:
+            options = {"collection": collection, "shared": False, "may_be_empty": False}
+            watch = Watch(folder, folder.name, clients, stop=stop, **options)
+            thread = threading.Thread(target=keep)
+            thread.start()
+            try:
+                yield lambda: client.get(f"/api/watchers/{folder.name}").json
+            finally:
+                stop.set()
+                thread.join()
+        assert not failures
+
+    yield watching
+    client.delete(f"/collections/{collection}")
+
+
+def test_once_brings_in_step_and_says_what_was_done(run, root, stored):
     (root / "guide.md").write_text("# Guide\n\nHow to start.\n")
     (root / "with space").mkdir()
     (root / "with space" / "main.py").write_text("print('hello')\n")
-    first = run(root, "--once")
-    assert (first.returncode, first.stdout, first.stderr) == (0, f"{root.name}: 2 files: 2 indexed\n", "")
+    assert run(root) == (0, f"{root.name}: 2 files: 2 indexed\n", [])
     assert set(stored()) == {"guide.md", "with space/main.py"}
-    embedded = len(models_up.requests)
     (root / "bad.txt").write_bytes(b"\x01")
     (root / "with space" / "main.py").unlink()
-    second = run(root, "--once")
-    assert (second.returncode, second.stdout) == (1, f"{root.name}: 2 files: 1 deleted, 1 failed\n")
-    assert second.stderr == f"{root.name}/bad.txt: is not a text: it contains control characters\n"
-    assert len(models_up.requests) == embedded
+    named = f"{root.name}/bad.txt: is not a text: it contains control characters"
+    assert run(root) == (1, f"{root.name}: 2 files: 1 deleted, 1 failed\n", [named])
     assert list(stored()) == ["guide.md"]
     (root / "bad.txt").unlink()
     (root / "picture.png").write_bytes(b"x")
-    third = run(root, "--once")
-    assert (third.returncode, third.stdout) == (0, f"{root.name}: 1 file: nothing changed, 1 passed over\n")
-    assert third.stderr == f"passed over: {root.name}/picture.png: is of no kind that can be read\n"
+    named = f"passed over: {root.name}/picture.png: is of no kind that can be read"
+    assert run(root) == (0, f"{root.name}: 1 file: nothing changed, 1 passed over\n", [named])
     (root / "guide.md").unlink()
-    (root / "picture.png").unlink()
-    refused = run(root, "--once")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "nothing is deleted unless an empty folder is allowed" in refused.stderr
+    code, said, named = run(root)
+    assert (code, said, "nothing is deleted unless an empty folder is allowed" in named[0]) == (2, "", True)
     assert list(stored()) == ["guide.md"]
+    assert run(root, "--allow-empty")[1] == f"{root.name}: 0 files: 1 deleted, 1 passed over\n"
+
+
+def test_what_was_only_loaded_is_watched_from_then_on_and_what_others_stored_stays(run, root, stored, url, collection):
+    (root / "a.md").write_text("a")
+    (root / "b.md").write_text("b")
+    load = ["load", str(root), "--collection", collection, "--url", url]
+    assert CliRunner().invoke(main, load).exit_code == 0
+    (root / "b.md").unlink()
+    assert run(root)[1] == f"{root.name}: 1 file: 1 indexed\n"
+    assert set(stored()) == {"a.md", "b.md"}, "it was not watched when its file went"
+    assert run(root)[1] == f"{root.name}: 1 file: nothing changed\n"
+    assert CliRunner().invoke(main, load).stdout == "nothing changed: 1 file is already there\n"
+    (root / "c.md").write_text("c")
+    (root / "a.md").unlink()
+    assert run(root)[1] == f"{root.name}: 1 file: 1 indexed, 1 deleted\n"
+    assert set(stored()) == {"b.md", "c.md"}
+
+
+def test_several_folders_are_watched_each_under_a_name(run, root, tmp_path, stored, client):
+    other = tmp_path / f"other-{uuid.uuid4().hex[:8]}"
+    other.mkdir()
+    for folder in (root, other):
+        (folder / f"{folder.name[:5]}.md").write_text("x")
+    assert run(root, other, "--shared")[:2] == (0, f"{root.name}: 1 file: 1 indexed\n{other.name}: 1 file: 1 indexed\n")
+    assert set(stored()) == {"notes.md", "other.md"}
+    report = client.get(f"/api/watchers/{root.name}").json
+    assert (report["state"], report["shared"], report["files"], report["indexed"]) == ("stopped", True, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +149,7 @@ def test_once_brings_in_step_and_says_what_was_done(run, root, models_up, stored
         ([".", "."], "Error: Two folders are called "),
         ([".", "--name", "a/b"], "Error: A folder cannot be called 'a/b': "),
         ([".", "--collection", "x"], "Error: Collection name must be"),
+        ([".", "--max-file-mb", "3"], "Error: No such option '--max-file-mb'"),
     ],
 )
 def test_a_failure_is_one_sentence_and_exit_code_2(arguments, sentence):
@@ -131,10 +158,10 @@ def test_a_failure_is_one_sentence_and_exit_code_2(arguments, sentence):
     assert result.stderr.splitlines()[-1].startswith(sentence)
 
 
-def test_file_events_are_followed(watching, root, models_up, stored):
+def test_file_events_are_followed(watching, root, stored):
     (root / "first.md").write_text("first")
     with watching(root) as status:
-        eventually(lambda: status()["state"] == "watching")
+        eventually(lambda: status().get("state") == "watching")
         assert stored() == {"first.md": "first"}
         with (root / "log.txt").open("w") as file:
             for number in range(20):
@@ -148,19 +175,45 @@ def test_file_events_are_followed(watching, root, models_up, stored):
         eventually(lambda: "below/later.py" in stored())
         (root / "below").rename(root / "moved")
         (root / "first.md").unlink()
-        moved = {"log.txt", "moved/new.py", "moved/later.py"}
-        eventually(lambda: set(stored()) == moved)
-        # Reports are spaced, so the latest one may date from the middle of the changes for a while.
-        told = eventually(lambda: (found := status())["deleted"] == 3 and not found["pending"] and found)
-        assert (told["indexed"], told["files"]) == (6, 3)
-        assert told["last_change"] > told["started_at"]
-    assert status()["state"] == "stopped"
-    assert sum("line 19" in text for request in models_up.requests for text in request.body["input"]) == 1
+        eventually(lambda: set(stored()) == {"log.txt", "moved/new.py", "moved/later.py"})
+    report = status()
+    assert (report["state"], report["files"], report["deleted"], report["failed"]) == ("stopped", 3, 3, 0)
+    assert report["last_change"] > report["started_at"]
 
 
-def test_a_second_process_for_the_same_folder_ends(watching, run, root, models_up):
-    with watching(root) as status:
-        eventually(lambda: status()["state"] == "watching")
-        other = run(root, "--once")
-        assert (other.returncode, other.stdout) == (2, "")
-        assert f"Watcher '{root.name}' is running as " in other.stderr
+def test_a_service_that_is_away_is_waited_for_and_a_folder_that_is_replaced_deletes_nothing(
+    watching, app, root, stored, monkeypatch
+):
+    monkeypatch.setattr(folder_watch, "FIRST_PAUSE_SECONDS", 0.05)
+    (root / "a.md").write_text("a")
+    port = free_port()
+    with watching(root, at=f"http://127.0.0.1:{port}") as status:
+        with served(app, port):
+            eventually(lambda: set(stored()) == {"a.md"})
+            eventually(lambda: status().get("state") == "watching")
+        (root / "b.md").write_text("b")
+        with served(app, port):
+            eventually(lambda: set(stored()) == {"a.md", "b.md"})
+            away = root.rename(root.parent / "away")
+            eventually(lambda: status().get("state") == "retrying")
+            assert set(stored()) == {"a.md", "b.md"}
+            away.rename(root)
+            eventually(lambda: status().get("state") == "watching")
+            (root / "b.md").unlink()
+            eventually(lambda: set(stored()) == {"a.md"})
+
+
+@pytest.mark.slow
+def test_a_second_watch_of_the_name_ends_and_a_signal_ends_the_first(run, root, client, url, collection):
+    line = [*RUN_MAIN, "watch", str(root), "--collection", collection, "--url", url]
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environ())
+    try:
+        eventually(lambda: client.get(f"/api/watchers/{root.name}").json.get("state") == "watching")
+        code, _, named = run(root)
+        assert (code, f"Watcher '{root.name}' is running as " in named[-1]) == (2, True)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert client.get(f"/api/watchers/{root.name}").json["state"] == "stopped"

@@ -1,30 +1,22 @@
 """Commands that ask, asked of an app in this process."""
 
 import json
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from interfaces.cli import main
-from interfaces.terminal import services
+from tests.support.apps import served
 from tests.support.live import eventually
 
 
-class Borrowed(services.DataDirectory):
-    """An app that others use, too."""
-
-    def close(self):
-        """Leave it open."""
-
-
 @pytest.fixture
-def run(app, monkeypatch):
-    """`run(command, …, on=app)`: the result of a command that has the app for its data directory."""
+def run(app):
+    """`run(command, …, on=app)`: the result of a command that asks the app."""
 
     def run(*arguments, on=app):
-        monkeypatch.setattr(services, "_chosen", lambda *_: Borrowed(on, Path("data")))
-        result = CliRunner().invoke(main, [str(each) for each in arguments])
+        with served(on) as url:
+            result = CliRunner().invoke(main, [*map(str, arguments), "--url", url])
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return result
 

@@ -1,5 +1,4 @@
-"""`rag-wrapper collections`, `documents` and `status`; and that commands answer alike from a service and from its data
-directory alone. The same output on terminals of all kinds, in pipes that close and when Ctrl-C is pressed."""
+"""`rag-wrapper collections`, `documents` and `status`. The same output on terminals of all kinds, in pipes that close and when Ctrl-C is pressed."""
 
 import json
 import os
@@ -12,15 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from interfaces.cli import main
-from interfaces.terminal import services
 from providers.contract_tests.stub_server import serving
-from schemas.errors import ConfigurationError
-from tests.support.commands import RUN_MAIN, run_command
-from tests.support.live import PATIENCE_SECONDS, eventually, start_service
-
-ASKED = (("search", "when do backups run?", "--json"), ("documents",))
-UNHURRIED = {"retrieve_seconds": 100}
-"""A busy machine may take long to load the model; an oracle that is late is missing in an answer."""
+from tests.support.commands import RUN_MAIN
+from tests.support.live import PATIENCE_SECONDS, eventually
 
 
 @pytest.fixture
@@ -55,55 +48,29 @@ def test_documents_are_listed_and_filtered(run, stored):
 def test_the_status_says_how_all_parts_are(run, app):
     result = run("status")
     assert result.exit_code == 0
-    assert re.match(r"service +none runs; this is the data directory data\n", result.stdout)
-    assert {"catalogue", "collections", "disk"} <= {line.split()[0] for line in result.stdout.splitlines()}
+    assert re.match(r"service +healthy, version \S+ at http", result.stdout)
+    assert {"engine", "catalogue", "collections", "disk"} <= {line.split()[0] for line in result.stdout.splitlines()}
     report = json.loads(run("status", "--json").stdout)
-    assert set(report) == {"service", "runs", "health", "watchers", "jobs"}
+    assert set(report) == {"service", "health", "watchers", "jobs"}
     assert report["jobs"] is not None
 
 
 @pytest.mark.parametrize("command", ["collections", "documents", "status"])
-def test_what_cannot_be_reached_is_one_sentence(command, tmp_path):
-    for options in (("--url", "http://127.0.0.1:1"), ("--data-dir", str(tmp_path / "nothing"))):
-        result = CliRunner().invoke(main, [command, *options])
-        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-        assert result.stderr.startswith("Error: ")
-    assert not (tmp_path / "nothing").exists()
+def test_what_cannot_be_reached_is_one_sentence(command):
+    result = CliRunner().invoke(main, [command, "--url", "http://127.0.0.1:1"])
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert result.stderr.startswith("Error: ")
 
 
-def test_without_a_service_and_data_the_sentence_names_both(tmp_path, monkeypatch):
-    monkeypatch.setenv("RAG_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("RAG_PORT", "1")
-    with (
-        pytest.raises(ConfigurationError, match=r"No service answers at http://127\.0\.0\.1:1, and no data is in"),
-        services.service_to_ask(None, None),
-    ):
-        pass
-
-
-def shown(command, data_dir):
-    done = run_command(*command, "--data-dir", data_dir, **UNHURRIED)
-    if "--json" not in command:
-        return done.returncode, done.stdout, done.stderr
-    answer = json.loads(done.stdout)
-    for oracle in answer["receipt"]["oracles"].values():
-        oracle.pop("latency_ms", None)
-    return done.returncode, answer, done.stderr
-
-
-def test_a_service_and_its_data_directory_answer_alike(tmp_path, processes):
-    service = start_service(tmp_path, workers=1, **UNHURRIED)
-    try:
-        body = {"source": "wiki", "path": "/b", "title": "Backups", "text": "Backups run every night."}
-        with service.session() as session:
-            assert session.post(f"{service.url}/api/rag/ingest", json=body).status_code == 200
-        served = [shown(command, service.data_dir) for command in ASKED]
-        assert "healthy, version" in shown(("status",), service.data_dir)[1]
-    finally:
-        service.stop()
-    alone = [shown(command, service.data_dir) for command in ASKED]
-    assert alone == served
-    assert [each[0] for each in alone] == [0] * len(ASKED)
+@pytest.mark.parametrize("command", ["collections", "load", "watch", "delete", "check"])
+def test_without_a_service_the_sentence_says_how_to_start_one(command, tmp_path):
+    (tmp_path / "a.md").write_text("a")
+    named = {"load": [tmp_path], "watch": [tmp_path, "--once"], "delete": ["a.md"], "check": ["docs"]}.get(command, [])
+    environ = {"RAG_DATA_DIR": str(tmp_path / "data"), "RAG_PORT": "1"}
+    result = CliRunner().invoke(main, [command, *map(str, named)], env=environ)
+    sentence = "start one with 'rag-wrapper serve', or name another by --url"
+    assert (result.exit_code, result.stderr) == (2, f"Error: No service answers at http://127.0.0.1:1: {sentence}\n")
+    assert not (tmp_path / "data").exists()
 
 
 HIT = {
@@ -210,7 +177,7 @@ def test_a_pipe_that_closes_ends_the_command_without_a_word(service):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [("search", "x"), ("documents",), ("load", __file__)])
+@pytest.mark.parametrize("command", [("search", "x"), ("documents",)])
 def test_ctrl_c_ends_the_command_without_a_word(service, command):
     service.answer = None
     process = subprocess.Popen(

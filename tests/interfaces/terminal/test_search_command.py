@@ -135,7 +135,6 @@ def test_long_passages_are_cut_around_the_words_and_shown_whole_if_wanted(run, u
         (("--oracle", "nobody"), "There is no oracle 'nobody'"),
         (("--rerank", "nobody"), "nobody"),
         (("--rerank", "\udcff"), "Invalid value for '--rerank': the text is not valid UTF-8"),
-        (("--url", "http://127.0.0.1:1", "--data-dir", "x"), "Give --url or --data-dir, not both."),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else None,
 )

@@ -1,21 +1,18 @@
-"""One document is one document, however it came: loaded, watched, uploaded, or sent as a text."""
+"""One document is one document, however it came: as a file, or sent as a text."""
 
 import hashlib
 import json
 import uuid
-from itertools import pairwise
 
 import pytest
 
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.files import GivenFile, ingest_file
 from retrieval.ingest.identity import document_id, text_document_id
-from retrieval.ingest.loading import load
+from retrieval.ingest.loading import RecordLoader
 from retrieval.ingest.profiles import chunking_of
+from retrieval.ingest.walk import walk
 from retrieval.reading import DocumentReader, kind_of
-from retrieval.watching.events import is_ignored
-from retrieval.watching.folder import Folder
-from retrieval.watching.syncing import FolderSync
 from schemas.access.callers import ANYBODY, acting_as
 from schemas.contracts.rule_documents import RuleDocument
 from schemas.settings import RetrievalSettings
@@ -27,7 +24,7 @@ PATH = "below/guide.md"
 
 @pytest.fixture(autouse=True)
 def _acting():
-    """Loading and watching work beside the service, for whoever runs them."""
+    """What is stored here is stored beside the service, for whoever runs it."""
     with acting_as(ANYBODY):
         yield
 
@@ -52,30 +49,6 @@ class Ways:
     def writer(self, collection=COLLECTION):
         return CollectionWriter(self._provider, collection, lambda info: self._embedding)
 
-    def loaded(self, path=None, **options):
-        return load(
-            path or self.root,
-            provider=self._provider,
-            collection=COLLECTION,
-            embedding=self._embedding,
-            chunking=self._chunking,
-            reader=self._reader,
-            **options,
-        )
-
-    def watched(self, former=None):
-        sync = FolderSync(
-            Folder(self.root, self.name, is_ignored=is_ignored, max_file_bytes=1_000_000),
-            self.writer,
-            reader=self._reader,
-            chunking=self._chunking,
-            open_former=None if former is None else lambda: self.writer(former),
-        )
-        sync.read_stored()
-        sync.look()
-        sync.work()
-        return sync
-
     def uploaded(self, **given):
         content = (self.root / PATH).read_bytes()
         file = GivenFile(f"{self.name}/{PATH}", content, kind_of(PATH), **given)
@@ -89,8 +62,7 @@ class Ways:
 
     def chunks(self, collection=COLLECTION):
         """Return the stored chunks of the file, whatever their spelling of its name."""
-        sources = [self.name, f"{self.name}/{PATH}", PATH, PATH.rpartition("/")[2]]
-        where = {"$or": [{"source": {"$in": sources}}, {"folder": self.name}]}
+        where = {"source": {"$in": [self.name, f"{self.name}/{PATH}"]}}
         answer = self._client.post(f"/collections/{collection}/documents/search", json={"where": where, "limit": 1000})
         return sorted(answer.json["documents"], key=lambda each: each["metadata"]["chunk_index"])
 
@@ -109,28 +81,28 @@ def ways(app, client, tmp_path):
     return Ways(app.extensions["rag.layers"], client, root).write(GUIDE)
 
 
-WAYS = ["loaded", "watched", "uploaded", "ingested"]
-EACH_BEHIND_EACH = [0, 1, 2, 3, 0, 2, 0, 3, 2, 1, 3, 1, 0]
+WAYS = ["uploaded", "ingested"]
 
 
-@pytest.mark.parametrize("first", range(4), ids=WAYS)
+@pytest.mark.parametrize("first", range(2), ids=WAYS)
 def test_in_whatever_order_it_comes_there_is_one_document(ways, first):
-    """Each way follows each other one, and begins."""
-    order = [WAYS[(first + each) % 4] for each in EACH_BEHIND_EACH]
-    assert len(set(pairwise(order))) == 12
-    for way in order:
+    for way in (WAYS[first], WAYS[1 - first], WAYS[first]):
         getattr(ways, way)()
         own = text_document_id(ways.name, PATH) if way == "ingested" else ways.as_file
         assert ways.documents() == {own}
         assert all("author:" not in each["text"] for each in ways.chunks())
-        first = ways.chunks()[0]["metadata"]
-        assert (first["tags"], first["author"], first["kind"]) == (["setup", "first"], "Ada", "markdown")
+        first_chunk = ways.chunks()[0]["metadata"]
+        assert (first_chunk["tags"], first_chunk["author"], first_chunk["kind"]) == (
+            ["setup", "first"],
+            "Ada",
+            "markdown",
+        )
 
 
 @pytest.mark.parametrize("path", [PATH, f"/{PATH}"])
 def test_a_text_is_the_file_with_or_without_a_slash_before_its_path(ways, path):
     ways.ingested(path)
-    ways.loaded()
+    ways.uploaded()
     assert ways.documents() == {ways.as_file}
     ways.ingested(path)
     assert ways.documents() == {text_document_id(ways.name, path)}
@@ -143,35 +115,12 @@ def test_a_changed_file_replaces_what_another_way_stored(ways):
         assert [each["text"] for each in ways.chunks()] == [f"# Version {number}"]
 
 
-def test_the_same_bytes_are_unchanged_by_every_way_of_files(ways):
-    assert ways.loaded().created == 2
+def test_the_same_bytes_are_unchanged(ways):
+    assert ways.uploaded().created == 2
     stored = ways.chunks()
     assert stored[0]["metadata"]["hash"] == hashlib.sha256(GUIDE.encode()).hexdigest()
     assert ways.uploaded().status == "unchanged"
-    assert (ways.loaded().unchanged, ways.loaded().changed) == (2, False)
     assert ways.chunks() == stored
-    ways.watched()
-    assert {each["metadata"]["folder"] for each in ways.chunks()} == {ways.name}
-    watched = ways.chunks()
-    assert (ways.uploaded().status, ways.loaded().changed, ways.watched().indexed) == ("unchanged", False, 0)
-    assert ways.chunks() == watched
-
-
-def test_a_file_that_was_loaded_and_then_watched_is_deleted_with_the_file(ways):
-    (ways.root / "other.md").write_text("Other.")
-    ways.loaded()
-    ways.watched()
-    (ways.root / PATH).unlink()
-    assert ways.watched().deleted == 1
-    assert [each["metadata"]["path"] for each in ways.chunks()] == ["other.md"]
-
-
-def test_watching_deletes_nothing_that_was_only_loaded(ways):
-    ways.loaded()
-    (ways.root / PATH).unlink()
-    (ways.root / "other.md").write_text("Other.")
-    assert ways.watched().deleted == 0
-    assert ways.as_file in ways.documents()
 
 
 def test_what_is_given_with_a_file_is_kept_and_a_change_of_it_is_one(ways):
@@ -180,43 +129,10 @@ def test_what_is_given_with_a_file_is_kept_and_a_change_of_it_is_one(ways):
     first = ways.chunks()[0]["metadata"]
     assert (first["tags"], first["team"]) == (["urgent", "setup", "first"], "ops")
     assert ways.uploaded(**given).status == "unchanged"
-    assert ways.loaded().unchanged == 2
+    assert ways.uploaded().status == "unchanged"
     assert ways.uploaded(metadata={"team": "dev"}).status == "updated"
     first = ways.chunks()[0]["metadata"]
     assert (first["tags"], first["team"]) == (["setup", "first"], "dev")
-
-
-class TestUpgrade:
-    """What 0.2.0 stored: ids of the path alone by `load`, chunks of 512 tokens in another collection by `watch`."""
-
-    def test_a_file_of_that_name_that_was_stored_since_is_another_document(self, ways, client):
-        ways.loaded(source_prefix="")
-        ways.loaded()
-        assert ways.documents() == {ways.as_file, document_id(PATH)}
-        client.delete(f"/collections/{COLLECTION}/documents", json={"where": {"document_id": document_id(PATH)}})
-
-    def test_a_watched_folder_moves(self, ways, client, collection):
-        ways.watched()
-        in_new, other = ways.chunks(), ways.root / "other.md"
-        other.write_text("Other.")
-        in_old = {**in_new[0]["metadata"], "hash": "0" * 64}
-        for name in ("kind", "chunking", "given"):
-            del in_old[name]
-        gone = {**in_old, "path": "gone.md", "document_id": document_id(f"{ways.name}/gone.md")}
-        vector = ways._embedding.embed(["old"])[0].tolist()
-        client.post("/collections", json={"name": collection, "metadata": {"embedding_model": "all-MiniLM-L6-v2"}})
-        documents = [
-            {"id": f"{number}", "text": "old", "embedding": vector, "metadata": metadata}
-            for number, metadata in enumerate((in_old, gone, {"document_id": "of-others", "source": "a session"}))
-        ]
-        answer = client.post(f"/collections/{collection}/documents", json={"documents": documents})
-        assert answer.status_code == 201, answer.json
-        sync = ways.watched(former=collection)
-        assert (sync.indexed, sync.deleted, sync.pending, sync.failed) == (1, 1, 0, {})
-        left = client.post(f"/collections/{collection}/documents/search", json={}).json["documents"]
-        assert [each["metadata"]["document_id"] for each in left] == ["of-others"]
-        assert {each["metadata"]["path"] for each in ways.chunks()} == {PATH, "other.md"}
-        assert ways.watched(former=collection).indexed == 0
 
 
 def test_each_line_of_a_file_of_records_is_listed_shown_and_deleted(ways, client):
@@ -226,8 +142,9 @@ def test_each_line_of_a_file_of_records_is_listed_shown_and_deleted(ways, client
     lines[1]["metadata"] |= {"created_at": 1999, "hash": ["x"], "chunk_index": 7}
     (ways.root / "records.jsonl").write_text("\n".join(map(json.dumps, lines)))
     before = client.get("/api/rag/metrics").json["documents"]
-    ways.loaded()
-    assert client.get("/api/rag/metrics").json["documents"] == before + 3
+    [file] = walk(ways.root / "records.jsonl").files
+    RecordLoader(ways.writer()).load(file, f"{ways.name}/records.jsonl", "records.jsonl", lambda at: None)
+    assert client.get("/api/rag/metrics").json["documents"] == before + 2
     asked = {"source": f"{ways.name}/records.jsonl"}
     page = client.get("/api/documents", query_string=asked).json
     assert [(each["id"], each["title"], each["chunks"]) for each in page["documents"]] == [
@@ -258,30 +175,25 @@ def stored(client, name):
 
 
 @pytest.mark.slow
-def test_a_client_a_program_and_a_load_make_the_same_chunks(app_of_models, collection, tmp_path):
+def test_a_client_a_program_and_a_file_make_the_same_chunks(app_of_models, collection):
     app = app_of_models(chats=False)
     client = app.test_client()
-    names = [f"{collection}-{caller}" for caller in ("http", "program", "load")]
+    names = [f"{collection}-{caller}" for caller in ("http", "program", "file")]
     layers = app.extensions["rag.layers"]
-    (tmp_path / "guide.md").write_text(LONG_GUIDE)
 
     document = {"filename": "guide.md", "content": LONG_GUIDE, "metadata": RULES}
     answer = client.post("/api/rag/documents:batch", json={"documents": [document], "collection": names[0]})
     assert (answer.status_code, answer.json["documents_failed"]) == (200, 0)
     layers.pipeline.ingest([RuleDocument("guide.md", LONG_GUIDE, RULES)], collection=names[1])
     embedding = layers.connections.open("default", "embedding")
+    writer = CollectionWriter(layers.connections.open("local", "rag"), names[2], lambda info: embedding)
     with DocumentReader() as reader:
-        report = load(
-            tmp_path,
-            provider=layers.connections.open("local", "rag"),
-            collection=names[2],
-            embedding=embedding,
-            chunking=chunking_of(RetrievalSettings(), embedding, profile="whole"),
-            reader=reader,
-            source_prefix="",
+        file = GivenFile("guide.md", LONG_GUIDE.encode(), kind_of("guide.md"))
+        done = ingest_file(
+            writer, file, reader=reader, chunking=chunking_of(RetrievalSettings(), embedding, profile="whole")
         )
 
-    http, program, loaded = (stored(client, name) for name in names)
-    assert http == program == loaded
-    assert len(http) == report.chunks > 2
+    http, program, uploaded = (stored(client, name) for name in names)
+    assert http == program == uploaded
+    assert len(http) == done.chunks > 2
     assert {each[3] for each in http} == {document_id("guide.md")}

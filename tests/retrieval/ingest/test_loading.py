@@ -11,15 +11,14 @@ from retrieval.ingest.collection_writer import ATTEMPTS, CollectionWriter
 from retrieval.ingest.drafts import SourceDocument, text_to_embed
 from retrieval.ingest.identity import document_id
 from retrieval.ingest.ingestion import ingest_document
-from retrieval.ingest.loading import load
 from retrieval.ingest.profiles import chunking_of
-from retrieval.reading import DocumentReader
 from schemas.contracts.rule_documents import EmbeddingFailureError
 from schemas.errors import ConflictError, InvalidInputError, UnavailableError
 from schemas.settings import RetrievalSettings
 from schemas.storage.reembedding import ReembeddedMeanwhileError
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.retrieval.model_store import ModelProvider, ModelStore
+from tests.retrieval.stored_folder import store_folder
 
 GUIDE = "# Guide\n\nHow to start.\n\n## Install\n\nPut it there.\n\n## Use\n\nDo that.\n"
 
@@ -41,27 +40,17 @@ def folder(tmp_path):
     return write
 
 
-def run(path, store, embed=None, *, profile=None, max_tokens=None, **options):
-    embed = embed or LetterEmbedding()
-    chunking = chunking_of(RetrievalSettings(), embed, profile=profile, max_tokens=max_tokens)
-    with DocumentReader() as reader:
-        return load(
-            path,
-            provider=ModelProvider(store),
-            embedding=embed,
-            chunking=chunking,
-            reader=reader,
-            **{"collection": "docs", **options},
-        )
+def run(path, store, embed=None, **options):
+    return store_folder(path, ModelProvider(store), embed or LetterEmbedding(), **options)
 
 
 def counts(report):
-    return report.created, report.updated, report.unchanged, report.deleted
+    return report.created, report.updated, report.unchanged
 
 
 def test_markdown_becomes_chunks_that_say_where_they_are_from_in_a_collection_that_knows_its_model(folder, store):
     report = run(folder(guide_md=GUIDE, sub__note_txt="A note."), store)
-    assert (report.sources, report.chunks, counts(report), report.errors) == (2, 4, (4, 0, 0, 0), [])
+    assert (report.chunks, counts(report), report.errors) == (4, (4, 0, 0), [])
     install = next(store.documents("docs", {"section": "Guide > Install"}))
     assert install["text"] == "## Install\n\nPut it there."
     assert {key: value for key, value in install["metadata"].items() if key not in ("content_hash", "updated_at")} == {
@@ -96,8 +85,7 @@ def test_a_second_run_changes_and_embeds_nothing_and_what_others_add_to_it_is_no
         document["metadata"]["reviewed"] = True
     before, writes, embed = dict(store.stored["docs"]), list(store.calls), LetterEmbedding()
     report = run(path, store, embed)
-    assert counts(report) == (0, 0, 6, 0)
-    assert not report.changed
+    assert counts(report) == (0, 0, 6)
     assert embed.embedded == []
     assert store.calls == writes
     assert store.stored["docs"] == before
@@ -107,7 +95,7 @@ def test_of_a_changed_file_only_new_words_are_embedded_and_a_text_that_only_move
     run(folder(guide_md=GUIDE, note_txt="A note."), store)
     embed = LetterEmbedding()
     report = run(folder(guide_md=GUIDE.replace("## Install\n\nPut it there.", "## Set up\n\nNow.")), store, embed)
-    assert counts(report) == (0, 1, 3, 0)
+    assert counts(report) == (0, 1, 3)
     assert embed.embedded == ["Guide > Set up\n\n## Set up\n\nNow."]
     sections = [document["metadata"]["section"] for document in store.documents("docs", {"source": "docs/guide.md"})]
     assert sorted(sections) == ["Guide", "Guide > Set up", "Guide > Use"]
@@ -134,11 +122,11 @@ def test_a_files_name_is_its_title_and_a_text_that_was_embedded_with_it_is_embed
     stored["metadata"]["content_hash"] = "another"
     stored["embedding"] = LetterEmbedding().embed(["note\n\nA note."])[0].tolist()
     embed = LetterEmbedding()
-    assert counts(run(path, store, embed)) == (0, 1, 0, 0)
+    assert counts(run(path, store, embed)) == (0, 1, 0)
     assert embed.embedded == ["A note."]
     stored = store.stored["docs"][stored["id"]]
     assert stored["embedding"] == LetterEmbedding().embed(["A note."])[0].tolist()
-    assert counts(run(path, store)) == (0, 0, 1, 0)
+    assert counts(run(path, store)) == (0, 0, 1)
 
 
 def test_another_model_is_refused_with_both_names_before_embedding_and_so_is_another_dimension(folder, store):
@@ -153,14 +141,12 @@ def test_another_model_is_refused_with_both_names_before_embedding_and_so_is_ano
     store.add_documents("narrow", [{"id": "x", "text": "x", "metadata": {}, "embedding": [1.0, 2.0]}])
     with pytest.raises(ConflictError, match="holds embeddings of 2 dimensions, 'letters-1' makes 26: re-embed it"):
         run(path, store, collection="narrow")
-    with pytest.raises(InvalidInputError, match="Collection name"):
-        run(folder(guide_md=GUIDE), store, collection="x")
 
 
 def test_a_record_is_one_document_under_its_own_id_and_cannot_claim_another_files_source(folder, store):
     record = {"_id": "d1", "title": "A title", "text": "word " * 900, "metadata": {"n": 1}}
     report = run(folder(corpus_jsonl=[record], queries_jsonl=[{"_id": "q1", "text": "question"}]), store)
-    assert (report.sources, counts(report)) == (1, (1, 0, 0, 0))
+    assert counts(report) == (1, 0, 0)
     (document,) = store.documents("docs")
     assert (document["id"], document["text"]) == ("d1", record["text"])
     assert document["metadata"].items() >= {"n": 1, "title": "A title", "source": "docs/corpus.jsonl"}.items()
@@ -175,7 +161,7 @@ def test_changed_records_are_replaced_and_lost_metadata_is_lost_and_repeated_or_
     run(folder(data_jsonl=[{"id": "a", "text": "one", "metadata": {"old": 1}}, {"id": "b", "text": "two"}]), store)
     embed = LetterEmbedding()
     report = run(folder(data_jsonl=[{"id": "a", "text": "one"}, {"id": "b", "text": "two!"}]), store, embed)
-    assert counts(report) == (0, 2, 0, 0)
+    assert counts(report) == (0, 2, 0)
     assert embed.embedded == ["two!"]
     assert "old" not in store.stored["docs"]["a"]["metadata"]
     report = run(folder(more_jsonl=[{"text": "a"}, {"text": "a"}, {"text": " "}, {"text": "", "title": "T"}]), store)
@@ -185,12 +171,12 @@ def test_changed_records_are_replaced_and_lost_metadata_is_lost_and_repeated_or_
 def test_own_embeddings_are_stored_as_they_are_and_no_model_is_claimed(folder, store):
     path = folder(data_jsonl=[{"id": "a", "text": "one", "embedding": [1, 2]}])
     embed = LetterEmbedding()
-    assert counts(run(path, store, embed)) == (1, 0, 0, 0)
-    assert counts(run(path, store, LetterEmbedding("letters-2"))) == (0, 0, 1, 0)
+    assert counts(run(path, store, embed)) == (1, 0, 0)
+    assert counts(run(path, store, LetterEmbedding("letters-2"))) == (0, 0, 1)
     assert embed.embedded == []
     assert store.stored["docs"]["a"]["embedding"] == [1, 2]
     assert "embedding_model" not in store.collection("docs")["metadata"]
-    assert counts(run(folder(data_jsonl=[{"id": "a", "text": "one", "embedding": [1, 3]}]), store)) == (0, 1, 0, 0)
+    assert counts(run(folder(data_jsonl=[{"id": "a", "text": "one", "embedding": [1, 3]}]), store)) == (0, 1, 0)
 
 
 def test_bad_lines_and_documents_are_reported_and_the_rest_is_stored(folder, store):
@@ -203,52 +189,6 @@ def test_bad_lines_and_documents_are_reported_and_the_rest_is_stored(folder, sto
     assert [error.line for error in report.errors] == [121, 131, 241]
     assert report.errors[2].message == "id 'd3' was already used by docs/data.jsonl:4"
     assert report.created == len(store.stored["docs"]) == 247
-
-
-def swapped_while_loading(path, store, name, swap):
-    """Load a folder in which a file or folder is exchanged as soon as the first file is stored."""
-    steps = iter([lambda: (path / name).rename(path.parent / "away"), lambda: swap(path / name)])
-
-    def exchange(progress):
-        for step in steps:
-            step()
-
-    return run(path, store, on_progress=exchange)
-
-
-@pytest.mark.parametrize("name", ["b.md", "b.jsonl"])
-def test_a_link_that_takes_the_place_of_a_file_is_not_followed(folder, store, tmp_path, name):
-    (tmp_path / "secret").write_text('{"text": "secret"}')
-    path = folder(a_md="text", **{name.replace(".", "_"): '{"text": "own"}'})
-    report = swapped_while_loading(path, store, name, lambda place: place.symlink_to(tmp_path / "secret"))
-    assert [str(each) for each in report.passed_over] == [f"docs/{name}: is a symbolic link"]
-    assert ([each["text"] for each in store.documents("docs")], report.errors) == (["text"], [])
-
-
-def test_large_sources_are_written_in_batches_and_progress_rises_to_all_bytes(folder, store):
-    lines = [{"id": str(number), "text": f"text {number}"} for number in range(250)]
-    path = folder(data_jsonl=lines, long_md="# A\n\n" + "Some words here.\n\n" * 4000, empty_md="")
-    seen = []
-    run(path, store, on_progress=seen.append)
-    assert store.calls.count("add_documents") == 3 + 1
-    done = [progress.done_bytes for progress in seen]
-    assert done == sorted(done)
-    assert done[-1] == seen[-1].total_bytes == sum(file.stat().st_size for file in path.iterdir())
-    assert seen[-1].chunks == len(store.stored["docs"])
-
-
-def test_an_emptied_file_leaves_no_chunks_and_the_prefix_keeps_folders_of_equal_names_apart(folder, store):
-    path = folder(readme_md=GUIDE)
-    run(path, store, source_prefix="one/")
-    run(path, store, source_prefix="two/")
-    sources = {document["metadata"]["source"] for document in store.documents("docs")}
-    assert sources == {"one/readme.md", "two/readme.md"}
-    assert len(store.stored["docs"]) == 6
-    report = run(folder(readme_md="\n", note_txt="A note."), store, source_prefix="two/")
-    assert (counts(report), report.errors) == ((1, 0, 0, 3), [])
-    assert [(each.path, each.code) for each in report.passed_over] == [("two/readme.md", "empty")]
-    sources = {document["metadata"]["source"] for document in store.documents("docs")}
-    assert sources == {"one/readme.md", "two/note.txt"}
 
 
 class Picky(LetterEmbedding):

@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def _prepare(service: LiveService) -> None:
-    load = command("load", str(PROJECT / "docs"), "--url", service.url, "--full-speed")
+    load = command("load", str(PROJECT / "docs"), "--url", service.url)
     subprocess.run(load, check=True, capture_output=True)
     requests.post(f"{service.url}/api/backups", json={}, timeout=60).raise_for_status()
     hits = requests.post(f"{service.url}/api/search", json={"query": "What survives kill -9?"}, timeout=60).json()

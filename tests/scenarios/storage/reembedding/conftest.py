@@ -3,9 +3,8 @@
 import uuid
 
 import pytest
-from werkzeug.serving import make_server
 
-from tests.interfaces.conftest import serving
+from tests.support.apps import served
 from tests.support.live import eventually
 from tests.support.model_server import vector
 
@@ -106,5 +105,5 @@ def name(client):
 @pytest.fixture
 def url(app):
     """Where the service is asked over HTTP."""
-    with serving(make_server("127.0.0.1", 0, app, threaded=True)) as server:
-        yield f"http://127.0.0.1:{server.port}"
+    with served(app) as url:
+        yield url

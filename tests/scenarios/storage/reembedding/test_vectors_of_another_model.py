@@ -10,13 +10,7 @@ from providers.rag_wrapper.provider import RagWrapperProvider
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.drafts import Draft
 from retrieval.ingest.identity import document_id
-from retrieval.ingest.loading import load
-from retrieval.ingest.profiles import chunking_of
-from retrieval.reading import DocumentReader
-from retrieval.watching.watched_documents import stored_files
 from schemas.access.callers import SERVICE, acting_as
-from schemas.errors import ConflictError
-from schemas.settings import RetrievalSettings
 from schemas.where import Equals
 from tests.retrieval.letter_embedding import LetterEmbedding
 from tests.scenarios.storage.reembedding.conftest import (
@@ -114,38 +108,6 @@ def test_any_write_of_a_vector_that_is_said_to_be_of_another_model_is_refused(cl
     assert answer("").status_code in (200, 201, 202)
 
 
-@pytest.mark.parametrize("is_recorded", [True, False])
-def test_a_load_by_the_old_model_ends_where_the_collection_was_switched(
-    url, client, filled, connection, tmp_path, is_recorded
-):
-    name, switches = filled(DIMENSION), []
-    if not is_recorded:
-        client.put(f"/collections/{name}/metadata", json={"metadata": {}})
-    for file in ("a.md", "b.md"):
-        (tmp_path / file).write_text(f"Words of {file}.")
-
-    def switch(progress):
-        if progress.source.endswith("b.md") and not switches:
-            switches.append(reembed(client, name, connection=connection))
-            complete(client, name)
-
-    older = LetterEmbedding("older", dimension=DIMENSION)
-    with RagWrapperProvider({"url": url}) as provider, DocumentReader() as reader:
-        chunking = chunking_of(RetrievalSettings(), older)
-        with pytest.raises(ConflictError, match="was embedded with 'newer', not with 'older'"):
-            load(
-                tmp_path,
-                provider=provider,
-                collection=name,
-                embedding=older,
-                chunking=chunking,
-                reader=reader,
-                on_progress=switch,
-            )
-    assert client.get(f"/collections/{name}").json["count"] == 6
-    assert all_are_embedded_by_the_stub(client, name)
-
-
 @pytest.fixture(params=["local", "of another service"])
 def provider(request, app):
     """The collections as a writer in this process has them, and as one in another process has."""
@@ -183,13 +145,8 @@ def test_what_is_embedded_already_keeps_its_vector_when_the_collection_is_switch
     assert new["embedding"] == models["older"].embed(["New words"])[0].tolist()
 
 
-@pytest.mark.parametrize(
-    "read",
-    [lambda writer: writer.stored(Equals("folder", "docs")), lambda writer: stored_files(writer, "docs")],
-    ids=["of an upload", "of a watched folder"],
-)
 def test_what_is_stored_is_read_again_where_the_collection_is_switched_between_two_pages(
-    provider, client, filled, connection, monkeypatch, read
+    provider, client, filled, connection, monkeypatch
 ):
     monkeypatch.setattr(base, "MAX_PAGE", PAGE)
     name, switches = filled(DIMENSION), []
@@ -216,5 +173,5 @@ def test_what_is_stored_is_read_again_where_the_collection_is_switched_between_t
         return found
 
     monkeypatch.setattr(type(provider), "documents", switching)
-    assert len(read(writer)) == PAGE + 1
+    assert len(writer.stored(Equals("folder", "docs"))) == PAGE + 1
     assert (len(switches), writer.embedding.model) == (1, "newer")

@@ -1,0 +1,265 @@
+"""A watched folder: rounds over it, each of which uploads what changed and deletes what is gone."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Generator
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+from watchfiles import Change, watch
+
+from interfaces.commands.work.uploading import CREATED, PASSED_OVER, UPDATED, Uploader, stored_documents
+from providers.rag_wrapper.client import WrapperClient
+from retrieval.clock import utc_now, z_time
+from retrieval.ingest.identity import document_id, file_ids, one_spelling
+from retrieval.ingest.walk import is_ignored, walk
+from schemas.contracts import watchers
+from schemas.contracts.jobs import FAILED
+from schemas.contracts.watchers import MAX_FAILURES, MAX_TEXT_CHARACTERS, FailedFile, WatcherReport
+from schemas.errors import ConflictError, RagError, UnavailableError
+from schemas.wire.watchers import report_body
+
+log = structlog.get_logger(__name__)
+
+FOLDER = "folder"
+"""Metadata of watched files: the name of the folder, which says that deleting a file there deletes its document."""
+RESCAN_SECONDS = 600.0
+"""Seconds after which everything is compared again: the system drops events when there are too many, and a disk of
+another machine may send none."""
+HEARTBEAT_SECONDS = 10.0
+"""Seconds between reports; several fit into the time after which a watcher counts as lost."""
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 30.0
+LONGEST_BURST = 10
+"""Changes that never end are dealt with after this many times the quiet that would end them."""
+IS_RUNNING = "watcher_is_running"
+DENIED = frozenset({"authentication", "authorization"})
+"""The types of errors that say that the service does not know who asks, or does not let them."""
+
+
+class StoppedError(Exception):
+    """The watch was asked to end."""
+
+
+class Watch:
+    """Keeps one folder in sync; for one thread, which ends when `stop` is set."""
+
+    def __init__(
+        self,
+        root: Path,
+        name: str,
+        clients: tuple[WrapperClient, WrapperClient],
+        *,
+        collection: str | None,
+        shared: bool,
+        may_be_empty: bool,
+        stop: threading.Event,
+    ) -> None:
+        self.name = name
+        self._root = root.resolve()
+        self._client, self._once = clients
+        self._may_be_empty = may_be_empty
+        self._stop = stop
+        self._uploader = Uploader(
+            clients,
+            collection=collection,
+            metadata={FOLDER: name},
+            tell=lambda done, total, chunks: self._tell(pending=total - done),
+            say=lambda sentence: log.warning("waiting", folder=name, reason=sentence),
+            sleep=self._sleep,
+        )
+        self._not_stored: dict[str, tuple[str, str]] = {}
+        self._folders: list[str] = []
+        self._settled: dict[str, tuple[int, ...]] = {}
+        self._stored: dict[str, str] = {}
+        instance = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self.report = WatcherReport(instance, watchers.SCANNING, collection or "", z_time(utc_now()), shared=shared)
+        self._reported_at = 0.0
+        self._reported = watchers.STOPPED
+
+    def begin(self) -> None:
+        """Find out where files go, and take the name. Raises ConflictError while another instance has it."""
+        answer = self._client.compare_files({}, collection=self.report.collection or None, metadata={})
+        with self._client.reading():
+            self.report = replace(self.report, collection=answer["collection"])
+        self._send()
+
+    def round(self, *, whole: bool = True) -> None:
+        """Bring the collection in step with the folder: with all of it, or with what changed since the last round.
+
+        Raises UnavailableError when the folder cannot be listed or is empty and may not be, and what the service
+        raises.
+        """
+        self._tell(state=watchers.SCANNING)
+        found = walk(self._root)
+        files = {self._source(each.path_below): each for each in found.files if not each.kind.is_records}
+        self._folders = found.folders
+        if whole:
+            self._settled.clear()
+            stored = stored_documents(self._client, self.report.collection, {FOLDER: self.name})
+            # Documents of others that give the same folder have other ids.
+            self._stored = {source: document for document, source in stored.items() if document in file_ids(source)}
+        there = {one_spelling(name) for name in files}
+        unsure = tuple(one_spelling(self._source(each.source)) for each in found.errors)
+        gone = [each for each in self._stored if one_spelling(each) not in there and not each.startswith(unsure)]
+        if gone and not files and not self._may_be_empty:
+            sentence = f"The folder {self._root} has no files to index, but {len(gone)} of it are stored"
+            raise UnavailableError(f"{sentence}: nothing is deleted unless an empty folder is allowed")
+        differing = {name: each for name, each in files.items() if self._settled.get(name) != each.signature}
+        self._tell(files=len(files), pending=len(differing) + len(gone))
+        outcome = self._uploader.bring(differing)
+        for name, became in outcome.became.items():
+            self._settled[name] = files[name].signature
+            if became in (CREATED, UPDATED):
+                log.info("indexed", file=name)
+            elif became == FAILED and self._not_stored.get(name) != (FAILED, outcome.reasons[name]):
+                log.warning("a file is not indexed", file=name, reason=outcome.reasons[name])
+            if became not in (FAILED, PASSED_OVER):
+                self._stored.setdefault(name, document_id(name))
+        for warning in outcome.warnings:
+            log.warning("a file was read with a warning", warning=warning)
+        deleted = sum(self._delete(each) for each in gone)
+        self._settled = {name: signature for name, signature in self._settled.items() if name in files}
+        # Of files that have not changed since, it is as before.
+        known = {name: why for name, why in self._not_stored.items() if name in files and name not in outcome.became}
+        known |= {name: (outcome.became[name], reason) for name, reason in outcome.reasons.items()}
+        known |= {self._source(each.source): (FAILED, each.message) for each in found.errors}
+        known |= {self._source(each.path): (PASSED_OVER, each.reason) for each in found.passed_over}
+        self._not_stored = known
+        indexed = outcome.count(CREATED) + outcome.count(UPDATED)
+        self._tell(
+            state=watchers.WATCHING,
+            pending=0,
+            failed=len(self.reasons(FAILED)),
+            failures=self._first_of(FAILED),
+            skipped=len(self.reasons(PASSED_OVER)),
+            passed_over=self._first_of(PASSED_OVER),
+            indexed=self.report.indexed + indexed,
+            deleted=self.report.deleted + deleted,
+            last_change=z_time(utc_now()) if indexed or deleted else self.report.last_change,
+            failing_since=None,
+            reason=None,
+        )
+
+    def run(self, quiet_seconds: float) -> None:
+        """Keep the collection in step until `stop` is set; what fails is tried again with pauses, and told once.
+
+        Raises ConflictError when another instance has the name, and what the service says when it refuses the first
+        report for lack of rights.
+        """
+        pause_seconds, other_at, has_begun = FIRST_PAUSE_SECONDS, None, False
+        while not self._stop.is_set():
+            try:
+                if not has_begun:
+                    self.begin()
+                    has_begun = True
+                self._follow(quiet_seconds)
+            except StoppedError:
+                return
+            except RagError as error:
+                reported_at = error.details.get("reported_at")
+                # A killed instance holds the name until it counts as lost; one that reports again is alive.
+                if error.code == IS_RUNNING and (has_begun or other_at not in (None, reported_at)):
+                    raise
+                if not has_begun and error.details.get("error_type") in DENIED:
+                    raise
+                other_at = reported_at
+                reason, since = error.message[:MAX_TEXT_CHARACTERS], self.report.failing_since
+                if self.report.reason != reason:
+                    log.warning("not in sync, which is tried again", folder=self.name, reason=reason)
+                if since is None:
+                    pause_seconds, since = FIRST_PAUSE_SECONDS, z_time(utc_now())
+                self._tell(state=watchers.RETRYING, failing_since=since, reason=reason)
+                self._stop.wait(pause_seconds)
+                pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
+
+    def end(self) -> None:
+        """Send the last report, which frees the name."""
+        self.report = replace(self.report, state=watchers.STOPPED)
+        if self._reported != watchers.STOPPED:
+            with suppress(RagError):
+                self._send()
+
+    def _follow(self, quiet_seconds: float) -> None:
+        """Deal with all of the folder, and then with its changes, until all of it is due again."""
+        whole, due = True, 0.0
+        while whole or time.monotonic() < due:
+            self._folders = walk(self._root).folders
+            with closing(self._changes(quiet_seconds)) as changes:
+                try:
+                    next(changes, None)  # from now on the system listens, so that no change is missed
+                except (OSError, RuntimeError) as error:
+                    self.round()  # as often as that is tried
+                    raise UnavailableError(f"Changes of {self._root} cannot be heard of: {error}") from error
+                listened = self._folders
+                self.round(whole=whole)
+                if whole:
+                    log.info("in sync", folder=self.name, files=self.report.files, failed=self.report.failed)
+                    whole, due = False, time.monotonic() + RESCAN_SECONDS
+                while self._folders == listened and time.monotonic() < due:
+                    if next(changes, None):
+                        self.round(whole=False)
+                    elif self._stop.is_set():
+                        raise StoppedError
+                    self._tell()
+
+    def _changes(self, quiet_seconds: float) -> Generator[set[tuple[Change, str]], None, None]:
+        """Yield what has changed, after some quiet, and nothing from time to time. Folders are listened to one by one,
+        because the library would also enter those that are passed over, and follow symbolic links out."""
+        quiet_ms = round(quiet_seconds * 1e3)
+        return watch(
+            *(self._root / each for each in self._folders),
+            recursive=False,
+            watch_filter=lambda change, path: path == str(self._root) or not is_ignored(Path(path).name),
+            debounce=LONGEST_BURST * quiet_ms,
+            step=quiet_ms,
+            stop_event=self._stop,
+            rust_timeout=quiet_ms,
+            yield_on_timeout=True,
+            ignore_permission_denied=True,
+        )
+
+    def reasons(self, word: str) -> dict[str, str]:
+        """Return why files are not stored as they are, by name: those that `failed`, or were `passed over`."""
+        return {name: reason for name, (became, reason) in sorted(self._not_stored.items()) if became == word}
+
+    def _first_of(self, word: str) -> tuple[FailedFile, ...]:
+        return tuple(
+            FailedFile(name.removeprefix(f"{self.name}/")[-MAX_TEXT_CHARACTERS:], reason[:MAX_TEXT_CHARACTERS])
+            for name, reason in list(self.reasons(word).items())[:MAX_FAILURES]
+        )
+
+    def _source(self, path_below: str) -> str:
+        return f"{self.name}/{path_below}"
+
+    def _delete(self, source: str) -> bool:
+        log.info("deleted", file=source)
+        return self._uploader.delete(self._stored.pop(source), self.report.collection)
+
+    def _sleep(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise StoppedError
+
+    def _tell(self, **changes: object) -> None:
+        """Change the report, and send it now and then: at once when the state is another one."""
+        self.report = replace(self.report, **changes)  # type: ignore[arg-type]
+        is_due = time.monotonic() - self._reported_at >= HEARTBEAT_SECONDS or self.report.state != self._reported
+        if self._reported == watchers.STOPPED or not is_due:
+            return
+        try:
+            self._send()
+        except ConflictError:
+            raise
+        except RagError as error:  # others follow
+            self._reported_at = time.monotonic()
+            log.debug("a report did not arrive", reason=error.message)
+
+    def _send(self) -> None:
+        self._once.report_watcher(self.name, report_body(self.report))
+        self._reported_at, self._reported = time.monotonic(), self.report.state

@@ -1,0 +1,127 @@
+import os
+
+import pytest
+
+from retrieval.ingest.walk import walk
+from schemas.errors import InvalidInputError, UnavailableError
+from tests.support.rights import as_anybody
+
+
+def write(folder, files):
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+def test_a_folder_is_read_recursively_in_order_and_what_is_passed_over_is_named(tmp_path):
+    names = ["b.md", "a/z.MARKDOWN", "a/y.txt", "c.rst", "d.jsonl", "README", "e.pdf"]
+    ignored = [".git/x.md", ".hidden.md", "f.xyz", "a/.x/f.md", "a/node_modules/x.md", "b.md~", "c.pyc"]
+    write(tmp_path / "docs", dict.fromkeys([*names, *ignored], "text"))
+    (tmp_path / "docs" / "program").write_bytes(b"\x7fELF\0\0")
+    os.mkfifo(tmp_path / "docs" / "pipe")
+    found = walk(tmp_path / "docs")
+    assert found.folder == "docs"
+    assert [(file.path_below, file.kind.name) for file in found.files] == [
+        ("README", "text"),
+        ("a/y.txt", "text"),
+        ("a/z.MARKDOWN", "markdown"),
+        ("b.md", "markdown"),
+        ("c.rst", "rst"),
+        ("d.jsonl", "jsonl"),
+        ("e.pdf", "pdf"),
+    ]
+    assert {file.size_bytes for file in found.files} == {4}
+    assert {(each.path, each.code) for each in found.passed_over} == {
+        (".git/", "hidden"),
+        (".hidden.md", "hidden"),
+        ("a/node_modules/", "of_tools"),
+        ("b.md~", "of_tools"),
+        ("c.pyc", "of_tools"),
+        ("a/.x/", "hidden"),
+        ("f.xyz", "unsupported_kind"),
+        ("pipe", "not_a_file"),
+        ("program", "unsupported_kind"),
+    }
+    assert (found.errors, found.folders) == ([], ["", "a/"])
+    alone = walk(tmp_path / "docs/a/y.txt")
+    assert (alone.folder, [file.path_below for file in alone.files]) == ("a", ["y.txt"])
+
+
+def test_what_cannot_be_looked_at_is_an_error(tmp_path):
+    write(tmp_path, {"a.md": "text", "below/b.md": "text", "README": "text"})
+    for name in ("below", "README"):
+        (tmp_path / name).chmod(0)
+    with as_anybody():
+        found = walk(tmp_path)
+        with pytest.raises(UnavailableError, match="cannot be listed: Permission denied"):
+            walk(tmp_path / "below")
+    (tmp_path / "below").chmod(0o700)
+    assert [str(error) for error in found.errors] == [
+        "README: cannot be read: Permission denied",
+        "below/: cannot be listed: Permission denied",
+    ]
+    assert [file.path_below for file in found.files] == ["a.md"]
+
+
+def test_only_the_corpus_of_a_beir_folder_is_read(tmp_path):
+    write(tmp_path, {"x/corpus.jsonl": "", "x/queries.jsonl": "", "x/qrels/test.jsonl": "", "y/queries.jsonl": ""})
+    assert [file.path_below for file in walk(tmp_path).files] == ["x/corpus.jsonl", "y/queries.jsonl"]
+    assert {(each.path, each.code) for each in walk(tmp_path).passed_over} == {
+        ("x/queries.jsonl", "beir"),
+        ("x/qrels/", "beir"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("missing", "does not exist"),
+        ("pipe", "is neither a file nor a folder"),
+        ("a.xyz", "is of no kind that can be read"),
+    ],
+)
+def test_nothing_to_load_says_why(tmp_path, name, sentence):
+    write(tmp_path, {"a.xyz": "x"})
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidInputError, match=sentence):
+        walk(tmp_path / name)
+
+
+def test_links_are_followed_only_when_asked_for_and_loops_end(tmp_path):
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    for each in (outside, folder):
+        each.mkdir()
+    (outside / "secret.md").write_text("secret")
+    (folder / "own.md").write_text("own")
+    (folder / "file.md").symlink_to(outside / "secret.md")
+    (folder / "there").symlink_to(outside)
+    (folder / "loop").symlink_to(folder)
+    (folder / "zero.md").symlink_to("/dev/zero")
+    found = walk(folder)
+    assert [each.path_below for each in found.files] == ["own.md"]
+    passed_over = {"file.md": "link", "loop": "link", "there": "link", "zero.md": "not_a_file"}
+    assert {each.path: each.code for each in found.passed_over} == passed_over
+    followed = walk(folder, follow_links=True)
+    assert [each.path_below for each in followed.files] == ["file.md", "own.md", "there/secret.md"]
+    assert [(each.path, each.code) for each in followed.passed_over] == [("loop/", "link"), ("zero.md", "not_a_file")]
+
+
+def test_of_two_names_that_are_one_the_second_is_an_error_and_so_is_one_that_is_not_utf_8(tmp_path):
+    names = ["cafe\u0301.txt", "caf\u00e9.txt", "u\u0308/a.md", "\u00fc/a.md", "\u00fc/b.md"]
+    write(tmp_path, {name: name for name in names})
+    found = walk(tmp_path)
+    assert [file.path_below for file in found.files] == [names[0], names[2], names[4]]
+    assert [(each.source, each.code) for each in found.errors] == [(name, "repeated_name") for name in names[1:4:2]]
+    assert "has the name of another file" in str(found.errors[0])
+    strange = tmp_path / "strange"
+    folder = strange / os.fsdecode(b"\xff")
+    folder.mkdir(parents=True)
+    (strange / os.fsdecode(b"r\xe9sum\xe9.md")).write_text("# Summary")
+    (folder / "below.md").write_text("# Below")
+    (strange / "own.md").write_text("# Own")
+    found = walk(strange)
+    assert [each.path_below for each in found.files] == ["own.md"]
+    named = ["r?sum?.md: has a name that is not UTF-8", "?/: has a name that is not UTF-8"]
+    assert sorted(map(str, found.errors)) == sorted(named)
