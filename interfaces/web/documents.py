@@ -71,6 +71,7 @@ def upload() -> Response:
 def compare_files() -> Response:
     asked = body()
     collection = asked["collection"] or layers().rag_store.collection
+    store().reach.check_adding(collection)
     return json_response(compared(layers().known_files.compare(collection, asked["files"], asked["metadata"])))
 
 

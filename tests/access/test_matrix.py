@@ -41,8 +41,8 @@ UNDONE = [each for each in ROUTES if each not in (*DESTROYS, DELETED_BY_CHROMA)]
 REFUSALS = ("collection_forbidden", "reset_disabled")
 NAME_NONE = (Names.NOWHERE, Names.ID, Names.MADE_IN_DATABASE, Names.LISTED, Names.TOOL, Names.CONTRACT, Names.BODY_NAME)
 NAME_OWN = (Names.CHOSEN, Names.QUERY_CHOSEN, Names.KNOWLEDGE, Names.STORES)
-ADDS = ("POST /api/rag/documents:batch", "POST /api/documents")
-"""Routes that make the collection they are about where there is none."""
+ADDS = ("POST /api/rag/documents:batch", "POST /api/documents", "POST /api/documents/compare")
+"""Routes that make the collection they are about where there is none, or are asked before that."""
 CONTRACTS = ("rag-documents", "rag-rules", "rag-context")
 
 

@@ -320,6 +320,10 @@ ROUTES: dict[str, Callable[[Asking], tuple[str, Any]]] = {
         "/api/rag/retrieve",
         {"json": _question(ask) | {"context_key": "k", "min_relevance": ask.draw(st.sampled_from((0, 0.2)))}},
     ),
+    "POST /api/documents/compare": lambda ask: (
+        "/api/documents/compare",
+        {"json": {"collection": TEXTS, "files": [{"name": f"wiki/{n}", "sha256": "0" * 64} for n in range(1, 6)]}},
+    ),
     "GET /api/documents": lambda ask: (
         "/api/documents",
         {"query_string": ask.draw(st.sampled_from(({}, {"limit": 2}, {"tag": "t"}, {"collection": TEXTS})))},
