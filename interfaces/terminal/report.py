@@ -48,7 +48,7 @@ def _lines(report: Json) -> Iterator[tuple[str, str]]:
         yield "more", f"for keys with the scope {Scope.ADMIN}"
     for each in report["watchers"] or ():
         failed = f", {each['failed']} failed" if each["failed"] else ""
-        told = f"{counted(each['files'], 'file')}, {each['pending']} pending{failed}"
+        told = f"{counted(each['files'], 'file')}, {each['stored']} stored{failed}"
         yield "watcher", f"{each['name']}: {each['state']}, {told}, into {each['collection']}{_because(each['reason'])}"
     for each in report["jobs"] or ():
         done = each["progress"]

@@ -146,14 +146,11 @@ class Watchers:
             changed = 0
             for owner, name, stored in rows:
                 told = orjson.loads(stored)
-                kept = {
-                    field: [each for each in told.get(field, ()) if not _is_of(target, each["path"])]
-                    for field in ("failures", "passed_over")
-                }
+                kept = [each for each in told["failures"] if not _is_of(target, each["path"])]
                 if owner == target.owner:
                     transaction.run("DELETE FROM watchers WHERE owner = ? AND name = ?", (owner, name))
-                elif any(len(kept[field]) < len(told.get(field, ())) for field in kept):
-                    after = orjson.dumps({**told, **kept}).decode()
+                elif len(kept) < len(told["failures"]) or told.get("passed_over"):  # of an earlier release
+                    after = orjson.dumps({**told, "failures": kept, "passed_over": []}).decode()
                     transaction.run("UPDATE watchers SET report = ? WHERE owner = ? AND name = ?", (after, owner, name))
                 else:
                     continue
@@ -171,8 +168,7 @@ class Watchers:
 
     def _known(self, owner: str, audience: str, name: str, reported_at_ms: int, stored: str) -> KnownWatcher:
         told = orjson.loads(stored)
-        for field in ("failures", "passed_over"):  # the second one is not in reports of releases before 0.3
-            told[field] = tuple(of_fields(FailedFile, each) for each in told.get(field, ()))
+        told["failures"] = tuple(of_fields(FailedFile, each) for each in told["failures"])
         report = of_fields(WatcherReport, told)
         is_late = self._clock() - reported_at_ms / 1e3 > LOST_AFTER_SECONDS
         state = LOST if is_late and report.state != STOPPED else report.state

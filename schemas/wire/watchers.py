@@ -42,34 +42,25 @@ class Report(Body):
     instance = Text(required=True, validate=validate.Length(min=1, max=MAX_INSTANCE_CHARACTERS))
     state = Text(required=True, validate=validate.OneOf(STATES))
     collection = Text(required=True, validate=validate.Length(min=1, max=512))
-    started_at = Text(required=True, validate=_is_time)
     files = Count(least=0, most=_MOST, load_default=0)
-    pending = Count(least=0, most=_MOST, load_default=0)
-    indexed = Count(least=0, most=_MOST, load_default=0)
-    deleted = Count(least=0, most=_MOST, load_default=0)
+    stored = Count(least=0, most=_MOST, load_default=0)
     failed = Count(least=0, most=_MOST, load_default=0)
     failures = fields.List(fields.Nested(Failed), load_default=(), validate=validate.Length(max=MAX_FAILURES))
-    skipped = Count(least=0, most=_MOST, load_default=0)
-    passed_over = fields.List(fields.Nested(Failed), load_default=(), validate=validate.Length(max=MAX_FAILURES))
-    last_change = Text(load_default=None, validate=_is_time)
-    failing_since = Text(load_default=None, validate=_is_time)
+    at = Text(load_default=None, validate=_is_time)
+    next = Text(load_default=None, validate=_is_time)
     reason = Text(load_default=None, validate=_sentence)
     shared = Flag(load_default=False)
 
     @post_load
     def _to_report(self, loaded: Json, **_: Any) -> dict[str, WatcherReport]:
-        named = {name: tuple(loaded[name]) for name in ("failures", "passed_over")}
-        return {"report": WatcherReport(**{**loaded, **named})}
+        return {"report": WatcherReport(**{**loaded, "failures": tuple(loaded["failures"])})}
 
 
 WATCHER_REPORT = Report()
 
 
 def report_body(report: WatcherReport) -> Json:
-    told = asdict(report)
-    if not report.shared:
-        del told["shared"]  # services of earlier releases do not know it
-    return told
+    return asdict(report)
 
 
 def known_watchers(watchers: Iterable[KnownWatcher]) -> Json:

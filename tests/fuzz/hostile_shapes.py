@@ -241,7 +241,7 @@ SHAPES: dict[str, Shape] = {
     "a chat's options": lambda n: _post("/api/chat", {"message": "x", "options": {f"o{each}": 1 for each in range(n // 10)}}),
     "a conversation's id": lambda n: _post("/api/chat", {"message": "x", "conversationId": "/" * n}),
     "a watcher's failures": lambda n: _post("/api/watchers/hostile", {
-        "instance": "i", "state": "watching", "collection": COLLECTION, "started_at": "2026-11-22T08:30:00Z",
+        "instance": "i", "state": "watching", "collection": COLLECTION,
         "failures": [{"path": "p", "reason": "r"}] * (n // 32),
     }, "PUT"),
     "a query of MCP": lambda n: _call("rag_query", query="why " * (n // 4)),

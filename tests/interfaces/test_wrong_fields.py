@@ -14,7 +14,7 @@ NO_MODELS = ["", " ", "x" * 257, "line\nbreak", 7]
 NO_NUMBERS = ["", "-1", "x", "1.5", str(2**31)]
 TEXT = {"id": "a", "text": "a"}
 SELECTED = {"service": "local", "name": "docs"}
-REPORT = {"instance": "a:1", "state": "watching", "collection": "docs", "started_at": "2026-11-22T08:30:00Z"}
+REPORT = {"instance": "a:1", "state": "watching", "collection": "docs"}
 EQUAL = {"type": "eq", "key": "n", "value": 1}
 FAILURE = {"path": "a", "reason": "b"}
 
@@ -88,9 +88,9 @@ WRONG = {
     "PUT /api/watchers/never": {
         "instance": ["", None],
         "state": ["lost"],
-        "started_at": ["yesterday", "2026-11-22T08:30:00Z\n"],
+        "at": ["yesterday", "2026-11-22T08:30:00Z\n"],
         "files": [-1],
-        "pending": ["3"],
+        "stored": ["3"],
         "failures.1.path": [Changes(failures=[FAILURE, {"path": 3, "reason": "b"}])],
         "failures": [[FAILURE] * 21],
         "reason": ["x" * 1_001],

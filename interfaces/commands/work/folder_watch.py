@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Generator
 from contextlib import closing, suppress
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import structlog
@@ -20,9 +21,16 @@ from providers.rag_wrapper.client import WrapperClient
 from retrieval.clock import utc_now, z_time
 from retrieval.ingest.identity import document_id, file_ids, one_spelling
 from retrieval.ingest.walk import is_ignored, walk
-from schemas.contracts import watchers
 from schemas.contracts.jobs import FAILED
-from schemas.contracts.watchers import MAX_FAILURES, MAX_TEXT_CHARACTERS, FailedFile, WatcherReport
+from schemas.contracts.watchers import (
+    MAX_FAILURES,
+    MAX_TEXT_CHARACTERS,
+    RETRYING,
+    STOPPED,
+    WATCHING,
+    FailedFile,
+    WatcherReport,
+)
 from schemas.errors import ConflictError, RagError, UnavailableError
 from schemas.wire.watchers import report_body
 
@@ -70,7 +78,7 @@ class Watch:
             clients,
             collection=collection,
             metadata={FOLDER: name},
-            tell=lambda done, total, chunks: self._tell(pending=total - done),
+            tell=lambda done, total, chunks: self._tell(),
             say=lambda sentence: log.warning("waiting", folder=name, reason=sentence),
             sleep=self._sleep,
         )
@@ -79,9 +87,10 @@ class Watch:
         self._settled: dict[str, tuple[int, ...]] = {}
         self._stored: dict[str, str] = {}
         instance = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-        self.report = WatcherReport(instance, watchers.SCANNING, collection or "", z_time(utc_now()), shared=shared)
+        self.report = WatcherReport(instance, WATCHING, collection or "", shared=shared)
+        self.indexed = self.deleted = 0
         self._reported_at = 0.0
-        self._reported = watchers.STOPPED
+        self._has_name = False
 
     def begin(self) -> None:
         """Find out where files go, and take the name. Raises ConflictError while another instance has it."""
@@ -96,7 +105,6 @@ class Watch:
         Raises UnavailableError when the folder cannot be listed or is empty and may not be, and what the service
         raises.
         """
-        self._tell(state=watchers.SCANNING)
         found = walk(self._root)
         files = {self._source(each.path_below): each for each in found.files if not each.kind.is_records}
         self._folders = found.folders
@@ -112,7 +120,7 @@ class Watch:
             sentence = f"The folder {self._root} has no files to index, but {len(gone)} of it are stored"
             raise UnavailableError(f"{sentence}: nothing is deleted unless an empty folder is allowed")
         differing = {name: each for name, each in files.items() if self._settled.get(name) != each.signature}
-        self._tell(files=len(files), pending=len(differing) + len(gone))
+        self._tell(files=len(files))
         outcome = self._uploader.bring(differing)
         for name, became in outcome.became.items():
             self._settled[name] = files[name].signature
@@ -124,7 +132,7 @@ class Watch:
                 self._stored.setdefault(name, document_id(name))
         for warning in outcome.warnings:
             log.warning("a file was read with a warning", warning=warning)
-        deleted = sum(self._delete(each) for each in gone)
+        self.deleted += sum(self._delete(each) for each in gone)
         self._settled = {name: signature for name, signature in self._settled.items() if name in files}
         # Of files that have not changed since, it is as before.
         known = {name: why for name, why in self._not_stored.items() if name in files and name not in outcome.became}
@@ -132,20 +140,22 @@ class Watch:
         known |= {self._source(each.source): (FAILED, each.message) for each in found.errors}
         known |= {self._source(each.path): (PASSED_OVER, each.reason) for each in found.passed_over}
         self._not_stored = known
-        indexed = outcome.count(CREATED) + outcome.count(UPDATED)
-        self._tell(
-            state=watchers.WATCHING,
-            pending=0,
-            failed=len(self.reasons(FAILED)),
-            failures=self._first_of(FAILED),
-            skipped=len(self.reasons(PASSED_OVER)),
-            passed_over=self._first_of(PASSED_OVER),
-            indexed=self.report.indexed + indexed,
-            deleted=self.report.deleted + deleted,
-            last_change=z_time(utc_now()) if indexed or deleted else self.report.last_change,
-            failing_since=None,
+        failed = self.reasons(FAILED)
+        self.indexed += outcome.count(CREATED) + outcome.count(UPDATED)
+        self.report = replace(
+            self.report,
+            state=WATCHING,
+            stored=len(files.keys() - known.keys()),
+            failed=len(failed),
+            failures=tuple(
+                FailedFile(name.removeprefix(f"{self.name}/")[-MAX_TEXT_CHARACTERS:], reason[:MAX_TEXT_CHARACTERS])
+                for name, reason in list(failed.items())[:MAX_FAILURES]
+            ),
+            at=z_time(utc_now()),
+            next=z_time(utc_now() + timedelta(seconds=RESCAN_SECONDS)) if whole else self.report.next,
             reason=None,
         )
+        self._send_now()
 
     def run(self, quiet_seconds: float) -> None:
         """Keep the collection in step until `stop` is set; what fails is tried again with pauses, and told once.
@@ -170,21 +180,22 @@ class Watch:
                 if not has_begun and error.details.get("error_type") in DENIED:
                     raise
                 other_at = reported_at
-                reason, since = error.message[:MAX_TEXT_CHARACTERS], self.report.failing_since
+                reason = error.message[:MAX_TEXT_CHARACTERS]
+                if self.report.state != RETRYING:
+                    pause_seconds = FIRST_PAUSE_SECONDS
                 if self.report.reason != reason:
                     log.warning("not in sync, which is tried again", folder=self.name, reason=reason)
-                if since is None:
-                    pause_seconds, since = FIRST_PAUSE_SECONDS, z_time(utc_now())
-                self._tell(state=watchers.RETRYING, failing_since=since, reason=reason)
+                following = z_time(utc_now() + timedelta(seconds=pause_seconds))
+                self.report = replace(self.report, state=RETRYING, reason=reason, next=following)
+                self._send_now()
                 self._stop.wait(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
 
     def end(self) -> None:
         """Send the last report, which frees the name."""
-        self.report = replace(self.report, state=watchers.STOPPED)
-        if self._reported != watchers.STOPPED:
-            with suppress(RagError):
-                self._send()
+        self.report = replace(self.report, state=STOPPED, next=None)
+        with suppress(ConflictError):
+            self._send_now()
 
     def _follow(self, quiet_seconds: float) -> None:
         """Deal with all of the folder, and then with its changes, until all of it is due again."""
@@ -229,12 +240,6 @@ class Watch:
         """Return why files are not stored as they are, by name: those that `failed`, or were `passed over`."""
         return {name: reason for name, (became, reason) in sorted(self._not_stored.items()) if became == word}
 
-    def _first_of(self, word: str) -> tuple[FailedFile, ...]:
-        return tuple(
-            FailedFile(name.removeprefix(f"{self.name}/")[-MAX_TEXT_CHARACTERS:], reason[:MAX_TEXT_CHARACTERS])
-            for name, reason in list(self.reasons(word).items())[:MAX_FAILURES]
-        )
-
     def _source(self, path_below: str) -> str:
         return f"{self.name}/{path_below}"
 
@@ -247,19 +252,22 @@ class Watch:
             raise StoppedError
 
     def _tell(self, **changes: object) -> None:
-        """Change the report, and send it now and then: at once when the state is another one."""
+        """Change the report, and send it now and then."""
         self.report = replace(self.report, **changes)  # type: ignore[arg-type]
-        is_due = time.monotonic() - self._reported_at >= HEARTBEAT_SECONDS or self.report.state != self._reported
-        if self._reported == watchers.STOPPED or not is_due:
-            return
+        if time.monotonic() - self._reported_at >= HEARTBEAT_SECONDS:
+            self._send_now()
+
+    def _send_now(self) -> None:
+        """Send the report, once the name is taken; one that does not arrive is followed by others."""
         try:
-            self._send()
+            if self._has_name:
+                self._send()
         except ConflictError:
             raise
-        except RagError as error:  # others follow
+        except RagError as error:
             self._reported_at = time.monotonic()
             log.debug("a report did not arrive", reason=error.message)
 
     def _send(self) -> None:
         self._once.report_watcher(self.name, report_body(self.report))
-        self._reported_at, self._reported = time.monotonic(), self.report.state
+        self._reported_at, self._has_name = time.monotonic(), True

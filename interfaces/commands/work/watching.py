@@ -15,7 +15,7 @@ from interfaces.commands.options import log_to_stderr, show_lines
 from interfaces.commands.work.folder_watch import StoppedError, Watch
 from interfaces.commands.work.uploading import PASSED_OVER, clients_at
 from schemas.contracts.jobs import FAILED
-from schemas.contracts.watchers import MAX_NAME_CHARACTERS, WatcherReport, is_watcher_name
+from schemas.contracts.watchers import MAX_NAME_CHARACTERS, is_watcher_name
 from schemas.names import check_collection_name
 from schemas.plurals import counted
 
@@ -58,11 +58,12 @@ def watch_folders(
         _run_all(watches, debounce_seconds, stop)
 
 
-def summary(name: str, report: WatcherReport) -> str:
+def summary(watch: Watch) -> str:
     """Return a line that says what was done."""
-    deeds = [f"{count} {word}" for word in ("indexed", "deleted", "failed") if (count := getattr(report, word))]
-    passed_over = f", {report.skipped} passed over" if report.skipped else ""
-    return f"{name}: {counted(report.files, 'file')}: {', '.join(deeds) or 'nothing changed'}{passed_over}"
+    counts = {"indexed": watch.indexed, "deleted": watch.deleted, "failed": watch.report.failed}
+    deeds = [f"{count} {word}" for word, count in counts.items() if count]
+    passed_over = f", {count} passed over" if (count := len(watch.reasons(PASSED_OVER))) else ""
+    return f"{watch.name}: {counted(watch.report.files, 'file')}: {', '.join(deeds) or 'nothing changed'}{passed_over}"
 
 
 def _run_once(ctx: click.Context, watches: Sequence[Watch]) -> None:
@@ -74,7 +75,7 @@ def _run_once(ctx: click.Context, watches: Sequence[Watch]) -> None:
             raise KeyboardInterrupt from None
         finally:
             each.end()
-        click.echo(summary(each.name, each.report))
+        click.echo(summary(each))
         show_lines([f"passed over: {name}: {reason}" for name, reason in each.reasons(PASSED_OVER).items()])
         show_lines([f"{name}: {reason}" for name, reason in each.reasons(FAILED).items()])
     ctx.exit(1 if any(each.reasons(FAILED) for each in watches) else 0)

@@ -224,7 +224,6 @@ class Walk:
         assert b"".join(await all_of(self.client.original(found["id"]))) == b"# Title\n\nWords of a file.\n"
         assert (await self.ask("delete_stored_document", found["id"]))["status"] == "deleted"
         report = {"instance": "1", "state": "watching", "collection": "rag-documents"}
-        report["started_at"] = "2026-01-01T00:00:00Z"
         assert (await self.ask("report_watcher", self.name, report))["state"] == "watching"
         assert (await self.ask("watcher", self.name))["name"] == self.name
         assert self.name in [each["name"] for each in (await self.ask("watchers"))["watchers"]]

@@ -108,7 +108,7 @@ def test_a_model_decides_on_topics_only_for_who_may_chat_and_as_often_as_they_ma
 
 
 ADMIN_KEY = "the-key-of-an-administrator"
-REPORT = {"instance": "one:1", "state": "watching", "collection": "docs", "started_at": "2026-11-22T08:30:00Z"}
+REPORT = {"instance": "one:1", "state": "watching", "collection": "docs"}
 CONNECTION = {"type": "rag", "provider": "local", "config": {}}
 KEY = {"name": "another", "scopes": ["read"]}
 

@@ -20,7 +20,7 @@ from tests.support.live import eventually
 
 ADMIN_KEY = "the-key-of-an-administrator"
 SCOPES = frozenset({Scope.WRITE, Scope.CHAT, Scope.CONNECT})
-REPORT = {"instance": "one:1", "state": "watching", "collection": "docs", "started_at": "2026-11-22T08:30:00Z"}
+REPORT = {"instance": "one:1", "state": "watching", "collection": "docs"}
 HIDDEN, FORBIDDEN, ALLOWED = 404, 403, 200
 
 

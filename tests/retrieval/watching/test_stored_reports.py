@@ -23,7 +23,6 @@ REPORT = WatcherReport(
     "one:1",
     WATCHING,
     "rag-context",
-    "2026-11-22T08:30:00Z",
     files=3,
     failed=1,
     failures=(FailedFile("a\0.txt", "is not UTF-8"),),

@@ -163,7 +163,7 @@ def _live_as(app, collection, owner, word):
         layers.notes.note(f"I am {word}.", session.id, asker=asker)
         layers.chat.answer(ChatRequest((Message("user", f"I am {word}."),)), asker=asker)
         layers.conversations.follow(f"{word}talk", CollectRequest(f"I am {word}.", "", "", ()), owner=asker.owner)
-        report = WatcherReport("a", "watching", collection, "2026-01-01T00:00:00Z", failures=(FailedFile(word, word),))
+        report = WatcherReport("a", "watching", collection, failures=(FailedFile(word, word),))
         layers.watchers.report(f"{word}folder", report, asker=asker)
         job.take(f"{word}.md", "text/markdown", [f"I am {word}.".encode()])
         job.finish(Wanted(collection), asker=asker)
@@ -218,7 +218,7 @@ def test_a_read_that_keeps_the_old_state_is_told(app, client, collection, word, 
     assert files_with(app, word) == []
 
 
-def test_the_command_erases_beside_two_workers_and_without_a_service(tmp_path, processes, word, other):
+def test_the_command_erases_beside_two_workers(tmp_path, processes, word, other):
     with live_service(tmp_path, workers=2, write_wait_seconds=20) as service, service.session() as session:
         for name, words in (("alpha", (word, other)), ("beta", (f"{word}x", other))):
             made = session.post(f"{service.url}/collections", json={"name": name})
@@ -245,19 +245,20 @@ def test_the_command_erases_beside_two_workers_and_without_a_service(tmp_path, p
             assert word not in session.post(f"{service.url}/collections/alpha/query", json=query).text
             words = {"query": word}
             assert not session.post(f"{service.url}/collections/alpha/text-search", json=words).json()["results"]
-    data_dir = service.data_dir
-    # Without a service: the directory's own, and what is not there is no receipt.
-    erased = run_command("erase", "--collection", "beta", "--document", f"{word}x3", "--json", data_dir=data_dir)
-    assert erased.returncode == 0, erased.stderr
-    assert json.loads(erased.stdout)["receipt"]["chunks"] == 1
-    missing = run_command("erase", "--collection", "gamma", "--document", "a", data_dir=data_dir)
-    assert (missing.returncode, missing.stdout) == (2, "")
-    rest = run_command("erase", "--collection", "beta", "--where", json.dumps({"of": f"{word}x"}), data_dir=data_dir)
-    assert rest.returncode == 0, rest.stderr
+        data_dir = service.data_dir  # by which its service is found
+        erased = run_command("erase", "--collection", "beta", "--document", f"{word}x3", "--json", data_dir=data_dir)
+        assert erased.returncode == 0, erased.stderr
+        assert json.loads(erased.stdout)["receipt"]["chunks"] == 1
+        missing = run_command("erase", "--collection", "gamma", "--document", "a", data_dir=data_dir)
+        assert (missing.returncode, missing.stdout) == (2, "")
+        rest = run_command(
+            "erase", "--collection", "beta", "--where", json.dumps({"of": f"{word}x"}), data_dir=data_dir
+        )
+        assert rest.returncode == 0, rest.stderr
     assert files_holding(data_dir, word) == []
     recorded = [each for each in lines_of(data_dir / "audit") if each["route"] == "/api/erase"]
     who = [(each["key_id"], each["address"]) for each in recorded]
-    assert who == [("open", "127.0.0.1"), (None, None), (None, None), (None, None)]
+    assert who == [("open", "127.0.0.1")] * 4
     assert [(each["collection"], each["count"], each["status"]) for each in recorded] == [
         ("alpha", 30, 200),
         ("beta", 1, 200),

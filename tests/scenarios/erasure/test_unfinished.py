@@ -129,7 +129,7 @@ def test_what_a_user_made_after_an_unfinished_erasure_stays(app, client, folder,
     layers, user = app.extensions["rag.layers"], asker(word)
 
     def report(watcher):
-        told = WatcherReport("a", "watching", collection, "2026-01-01T00:00:00Z")
+        told = WatcherReport("a", "watching", collection)
         layers.watchers.report(watcher, told, asker=user)
 
     with acting_as(ANYBODY):

@@ -148,21 +148,16 @@ class Watcher(TypedDict):
     name: str
     owner: str
     shared: bool
-    state: Literal["scanning", "watching", "retrying", "stopped", "lost"]
+    state: Literal["watching", "retrying", "stopped", "lost"]
     reported_at: str
     instance: str
     collection: str
-    started_at: str
     files: int
-    pending: int
-    indexed: int
-    deleted: int
+    stored: int
     failed: int
     failures: list[WatcherFailure]
-    skipped: int
-    passed_over: list[WatcherPassedOverItem]
-    last_change: str | None
-    failing_since: str | None
+    at: str | None
+    next: str | None
     reason: str | None
     warnings: NotRequired[list[str]]
 
@@ -172,35 +167,20 @@ class WatcherFailure(TypedDict):
     reason: str
 
 
-class WatcherPassedOverItem(TypedDict):
-    path: str
-    reason: str
-
-
 class WatcherReport(TypedDict):
     instance: str
-    state: Literal["scanning", "watching", "retrying", "stopped"]
+    state: Literal["watching", "retrying", "stopped"]
     collection: str
-    started_at: str
     files: NotRequired[int | None]
-    pending: NotRequired[int | None]
-    indexed: NotRequired[int | None]
-    deleted: NotRequired[int | None]
+    stored: NotRequired[int | None]
     failed: NotRequired[int | None]
     failures: NotRequired[list[WatcherReportFailure] | None]
-    skipped: NotRequired[int | None]
-    passed_over: NotRequired[list[WatcherReportPassedOverItem] | None]
-    last_change: NotRequired[str | None]
-    failing_since: NotRequired[str | None]
+    at: NotRequired[str | None]
+    next: NotRequired[str | None]
     reason: NotRequired[str | None]
     shared: NotRequired[bool | None]
 
 
 class WatcherReportFailure(TypedDict):
-    path: str
-    reason: str
-
-
-class WatcherReportPassedOverItem(TypedDict):
     path: str
     reason: str
