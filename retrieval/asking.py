@@ -43,7 +43,7 @@ def ask_within(
     Nothing is raised, neither here nor by what is returned. Several may be begun before the first is waited for.
     """
     until = time.monotonic() + seconds
-    too_late = UnavailableError(f"No answer within {seconds:g} s")
+    too_late = UnavailableError(f"No answer within {seconds:.3g} s")
 
     def run() -> Outcome[T]:
         began = time.perf_counter()

@@ -6,25 +6,17 @@ While the breaker is open, nothing is found at once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotInTimeError
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import partial
 
 import structlog
 
+from retrieval.asking import ask_within
 from retrieval.context.breaker import CircuitBreaker, Pass
 from schemas.contracts.context import ContextQuery
 from schemas.contracts.search import SearchAnswer
-from schemas.errors import (
-    AccessError,
-    ClientGoneError,
-    CollectionNotFoundError,
-    InvalidInputError,
-    RagError,
-    UnavailableError,
-)
-from schemas.storage.read_limits import awaited
+from schemas.errors import AccessError, ClientGoneError, CollectionNotFoundError, InvalidInputError, RagError
 
 log = structlog.get_logger(__name__)
 
@@ -72,90 +64,44 @@ class FallbackChain:
         vector_seconds: float,
         text_seconds: float,
     ) -> None:
-        self._levels = (
-            _Level("by vector", by_vector, vector_seconds),
-            _Level("by text", by_text, text_seconds),
-        )
-        self._count: _Level[None, int] = _Level("counting", lambda _: total_indexed(), COUNT_SECONDS)
+        self._levels = ((VECTOR, by_vector, vector_seconds), (TEXT, by_text, text_seconds))
+        self._total_indexed = total_indexed
         self._breaker = breaker
+        # Each has threads of its own, so that one that hangs blocks no other.
+        self._pools = {
+            level: ThreadPoolExecutor(PARALLEL, thread_name_prefix=f"context level {level}")
+            for level in (VECTOR, TEXT, BREAKER_OPEN)
+        }
 
     def close(self) -> None:
         """Wait until no search is under way, so that the collections can be closed."""
-        for level in (*self._levels, self._count):
-            level.close()
+        for pool in self._pools.values():
+            pool.shutdown(cancel_futures=True)
 
     def search(self, asked: ContextQuery) -> Outcome:
         entered = self._breaker.enter()
         if entered is None:
-            return Outcome(BREAKER_OPEN, total_indexed=self._total_indexed())
-        by_vector, by_text = self._levels
-        try:
-            found = by_vector.ask(asked)
-        except CollectionNotFoundError:
-            self._told_nothing(entered)
-            raise
-        except RagError as error:
-            log.warning("no search by vector, so one by words", reason=error.message)
-            is_callers = isinstance(error, FAULTS_OF_CALLERS)
-        else:
-            self._breaker.succeeded()
-            return Outcome(VECTOR, found, found.receipt.indexed)
-        try:
-            found = by_text.ask(asked)
-        except CollectionNotFoundError:
-            self._told_nothing(entered)
-            raise
-        except RagError as error:
-            log.warning("no search by words either", reason=error.message)
-            if is_callers or isinstance(error, FAULTS_OF_CALLERS):
+            counted = ask_within(COUNT_SECONDS, self._pools[BREAKER_OPEN].submit, self._total_indexed)()
+            return Outcome(BREAKER_OPEN, total_indexed=counted.value or 0)
+        errors: list[RagError] = []
+        for level, ask, seconds in self._levels:
+            outcome = ask_within(seconds, self._pools[level].submit, partial(ask, asked))()
+            if outcome.error is None:
+                if level == VECTOR or entered.is_probe:
+                    self._breaker.succeeded()
+                found = outcome.get()
+                return Outcome(level, found, found.receipt.indexed)
+            if isinstance(outcome.error, CollectionNotFoundError):
                 self._told_nothing(entered)
-            else:
-                self._breaker.failed()
-            return Outcome(EMPTY, error=error.message)
-        if entered.is_probe:
-            self._breaker.succeeded()
-        return Outcome(TEXT, found, found.receipt.indexed)
+                raise outcome.error
+            log.warning("a level of the search failed", level=level, reason=outcome.error.message)
+            errors.append(outcome.error)
+        if any(isinstance(error, FAULTS_OF_CALLERS) for error in errors):
+            self._told_nothing(entered)
+        else:
+            self._breaker.failed()
+        return Outcome(EMPTY, error=errors[-1].message)
 
     def _told_nothing(self, entered: Pass) -> None:
         if entered.is_probe:
             self._breaker.give_back(entered)
-
-    def _total_indexed(self) -> int:
-        try:
-            return self._count.ask(None)
-        except RagError:
-            return 0
-
-
-AskedT = TypeVar("AskedT")
-T = TypeVar("T")
-
-
-class _Level(Generic[AskedT, T]):
-    """A way to search in threads of its own, so that one that hangs blocks no other."""
-
-    def __init__(self, name: str, search: Callable[[AskedT], T], limit_seconds: float) -> None:
-        self._name = name
-        self._search = search
-        self._limit_seconds = limit_seconds
-        self._pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix=f"search {name}")
-
-    def close(self) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    def ask(self, asked: AskedT) -> T:
-        """Return what the search finds. Raises RagError, whatever happens."""
-        try:
-            answer: Future[T] = self._pool.submit(awaited(self._search), asked)
-        except RuntimeError as error:
-            raise UnavailableError("The service stops") from error
-        try:
-            return answer.result(self._limit_seconds)
-        except NotInTimeError as error:
-            answer.cancel()
-            raise UnavailableError(f"No answer within {self._limit_seconds:g} s") from error
-        except RagError:
-            raise
-        except Exception as error:
-            log.exception("a search failed in a way of its own", level=self._name)
-            raise UnavailableError("The search failed for a reason that is in the log") from error

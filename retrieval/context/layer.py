@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 from providers.base import SupportsTextSearch
+from retrieval.clock import milliseconds_since
 from retrieval.context.breaker import CircuitBreaker
 from retrieval.context.health import ContextHealth, Probe
-from retrieval.context.indexing import ContextIndex
+from retrieval.context.items import document_id_of, to_source
 from retrieval.context.search_metrics import SearchMetrics
 from retrieval.context.searching import ContextSearch
-from retrieval.context.stats import ContextStatistics
+from retrieval.ingest.identity import chunk_id
 from retrieval.search.engine import SearchEngine
 from retrieval.text_collections import TextCollections
 from schemas.access.callers import current
@@ -29,6 +31,13 @@ from schemas.contracts.context import (
 from schemas.settings import RetrievalSettings
 from schemas.shared_database import Database
 
+HOUR_SECONDS = 3_600.0
+RANGES_SECONDS: Mapping[TimeRange, float] = {
+    "1h": HOUR_SECONDS,
+    "24h": 24 * HOUR_SECONDS,
+    "7d": 168 * HOUR_SECONDS,
+    "30d": 720 * HOUR_SECONDS,
+}
 PROBE_SPARE_SECONDS = 2.0
 """The seconds that a search which probes for the circuit breaker may take beyond those of its levels."""
 
@@ -68,16 +77,22 @@ class ContextLayer:
             self._indexed_documents,
             self.breaker,
         )
-        self._index = ContextIndex(texts, settings.context_collection)
-        self._statistics = ContextStatistics(self._metrics, self._indexed_documents)
+        self._collection = settings.context_collection
 
     def search(self, asked: ContextQuery) -> ContextAnswer:
         """Answer a search, whatever is down. Raises as `ContextSearch.search` does."""
         return self._search.search(asked)
 
     def index(self, document: ContextDocument) -> IndexedText:
-        """Store a text. Raises as `ContextIndex.index` does."""
-        return self._index.index(document)
+        """Split, embed and store a text as a whole, and return what was stored.
+
+        Raises what `TextCollections.ingest` raises; nothing is stored then.
+        """
+        began = time.perf_counter()
+        done = self._texts.ingest(self._collection, lambda embedding: to_source(document, embedding))
+        stored_as = document_id_of(document)
+        chunk_ids = [chunk_id(stored_as, index) for index in range(done.chunks)]
+        return IndexedText(stored_as, chunk_ids, milliseconds_since(began))
 
     def health(self) -> ContextHealthReport:
         """Ask after all parts, and never raise."""
@@ -85,7 +100,18 @@ class ContextLayer:
 
     def stats(self, asked: TimeRange) -> ContextStats:
         """Return the caller's statistics of a time range. Raises UnavailableError when the database does not answer."""
-        return self._statistics.report(asked, asker=current().asker)
+        found = self._metrics.statistics(RANGES_SECONDS[asked], asker=current().asker)
+        return ContextStats(
+            asked,
+            total_documents=self._indexed_documents(),
+            total_queries=found.queries,
+            average_latency_ms=round(found.average_latency_ms, 3),
+            p95_latency_ms=found.p95_latency_ms,
+            p99_latency_ms=found.p99_latency_ms,
+            cache_hit_rate=found.cache_hit_rate,
+            fallback_rate=found.fallback_rate,
+            queries_by_agent=found.queries_by_agent,
+        )
 
     def close(self) -> None:
         self._search.close()

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotInTimeError
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-import structlog
-
-from providers.outbound import deadlines
 from registry.embedding.queries import EmbeddingMismatchError
+from retrieval.asking import ask_within
 from retrieval.search.choosing import Chosen
 from retrieval.search.corpus import OpenCorpus
+from retrieval.search.fusion import key_of
 from retrieval.search.oracles.base import Oracle
-from retrieval.search.plan import Outcome, Plan
-from schemas.contracts.search import MAX_WEIGHT, OracleAnswer, SearchRequest
+from retrieval.search.plan import OracleOutcome, Plan
+from schemas.contracts.search import (
+    FAILED,
+    MAX_WEIGHT,
+    OK,
+    UNAVAILABLE,
+    OracleAnswer,
+    OracleReceipt,
+    SearchRequest,
+)
 from schemas.errors import InvalidInputError, RagError, TooManyRequestsError, TooSlowError, UnavailableError
 from schemas.names import matches_pattern
 from schemas.observing import spans
-from schemas.storage import read_limits
-
-log = structlog.get_logger(__name__)
 
 PARALLEL = 48
 """The number of questions that one oracle of one worker answers at a time, over all requests: as many as the lanes let
@@ -44,12 +49,11 @@ class SearchFailedError(UnavailableError):
 
 class Oracles:
     """The oracles of a service, usable by several threads. `weights` are those of requests that give none, where they
-    are not 1; `clock` returns seconds."""
+    are not 1."""
 
-    def __init__(self, oracles: Sequence[Oracle], weights: Mapping[str, float], clock: Callable[[], float]) -> None:
+    def __init__(self, oracles: Sequence[Oracle], weights: Mapping[str, float]) -> None:
         self._oracles = {oracle.name: oracle for oracle in oracles}
         self._weights = weights
-        self._clock = clock
         # Each has threads of its own: an oracle that hangs keeps nobody from asking the others.
         self._pools = {name: ThreadPoolExecutor(PARALLEL, thread_name_prefix=name) for name in self._oracles}
 
@@ -103,55 +107,40 @@ class Oracles:
             if named is None or not oracle.own_collections or _names_one_of(named, oracle.own_collections)
         ]
 
-    def ask(self, plan: Plan) -> dict[str, Outcome]:
+    def ask(self, plan: Plan) -> dict[str, OracleOutcome]:
         """Return the outcome of asking each oracle of a plan; those that take longer than it allows have failed."""
-        ask = read_limits.awaited(self._ask_one)
-        asked = {name: self._pools[name].submit(ask, self._oracles[name], plan) for name in plan.asked}
-        return {name: self._outcome(answer, plan) for name, answer in asked.items()}
+        seconds = plan.until - time.monotonic()
+        asked = {
+            name: ask_within(seconds, self._pools[name].submit, partial(_ask, self._oracles[name], plan))
+            for name in plan.asked
+        }
+        return {name: outcome() for name, outcome in asked.items()}
 
-    def asked_by_none(self, chosen: Chosen, outcomes: Mapping[str, Outcome]) -> dict[str, str]:
+    def asked_by_none(self, chosen: Chosen, outcomes: Mapping[str, OracleOutcome]) -> dict[str, str]:
         """Return the collections that no oracle could ask, each with a reason."""
         answers = [
-            outcome.answer
+            outcome
             for name, outcome in outcomes.items()
-            if outcome.answer is not None and not self._oracles[name].own_collections
+            if (outcome.value or outcome.error) and not self._oracles[name].own_collections
         ]
         if not answers:
             return {each.name: "no oracle that searches it was asked" for each in chosen.asked}
         found = {}
         for collection in chosen.asked:
-            reasons = [_reason(answer, collection.name) for answer in answers]
+            reasons = [_reason(outcome, collection.name) for outcome in answers]
             if all(reasons):
                 found[collection.name] = str(reasons[0])
         return found
 
-    def _ask_one(self, oracle: Oracle, plan: Plan) -> Outcome:
-        began = self._clock()
-        answer: OracleAnswer | RagError | None = None
-        try:
-            # Set in this thread, so that the oracle's requests to other services end when nobody waits for them.
-            left_seconds = max(0.0, plan.until - began)
-            with (
-                deadlines.within(left_seconds),
-                read_limits.within(left_seconds),
-                spans.span("oracle", oracle=oracle.name),
-            ):
-                if oracle.is_available(plan.question.corpus):
-                    answer = oracle.query(plan.question, plan.fetched)
-        except RagError as error:
-            answer = error
-        except Exception:
-            log.exception("an oracle failed", oracle=oracle.name)
-            answer = UnavailableError("The oracle failed for a reason that is in the log")
-        return Outcome(answer, round((self._clock() - began) * 1e3, 2))
 
-    def _outcome(self, answer: Future[Outcome], plan: Plan) -> Outcome:
-        try:
-            return answer.result(max(0.0, plan.until - self._clock()))
-        except NotInTimeError:
-            answer.cancel()
-            sentence = f"No answer within {plan.limit_seconds:g} s"
-            return Outcome(UnavailableError(sentence), round(plan.limit_seconds * 1e3, 2))
+def receipt_of(outcome: OracleOutcome) -> OracleReceipt:
+    """Return the record of how an oracle was asked."""
+    if outcome.error is not None:
+        return OracleReceipt(FAILED, 0, outcome.milliseconds, error=outcome.error.message)
+    if outcome.value is None:
+        return OracleReceipt(UNAVAILABLE, 0, outcome.milliseconds)
+    answer, documents = outcome.value, {key_of(each) for each in outcome.value.results}
+    return OracleReceipt(OK, len(documents), outcome.milliseconds, left_out=answer.left_out, plans=answer.plans)
 
 
 def failure_of(failed: Mapping[str, RagError]) -> RagError:
@@ -171,9 +160,16 @@ def failure_of(failed: Mapping[str, RagError]) -> RagError:
     return error
 
 
-def _reason(answer: OracleAnswer | RagError, collection: str) -> str | None:
-    """Return why the oracle with this answer did not ask the collection, None when it did."""
-    return answer.message if isinstance(answer, RagError) else answer.left_out.get(collection)
+def _ask(oracle: Oracle, plan: Plan) -> OracleAnswer | None:
+    with spans.span("oracle", oracle=oracle.name):
+        return oracle.query(plan.question, plan.fetched) if oracle.is_available(plan.question.corpus) else None
+
+
+def _reason(outcome: OracleOutcome, collection: str) -> str | None:
+    """Return why the oracle with this outcome did not ask the collection, None when it did."""
+    if outcome.error is not None:
+        return outcome.error.message
+    return None if outcome.value is None else outcome.value.left_out.get(collection)
 
 
 def _names_one_of(named: Sequence[str], collections: Sequence[str]) -> bool:

@@ -16,7 +16,7 @@ import structlog
 
 from registry.embedding.queries import AskedEmbeddings
 from retrieval.search.answer_cache import AnswerCache
-from retrieval.search.asking import Oracles, failure_of
+from retrieval.search.asking import Oracles, failure_of, receipt_of
 from retrieval.search.choosing import Chosen, CollectionChoice
 from retrieval.search.explaining import Explainer
 from retrieval.search.gathering import gather_groups
@@ -66,10 +66,9 @@ class SearchEngine:
         cache: AnswerCache | None = None,
         min_relevance: float | None = None,
         weights: Mapping[str, float] = UNWEIGHTED,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._oracles = Oracles(oracles, weights, clock)
-        self._ranker = Ranker(self._oracles.measures, reranking, rrf_k=rrf_k, min_relevance=min_relevance, clock=clock)
+        self._oracles = Oracles(oracles, weights)
+        self._ranker = Ranker(self._oracles.measures, reranking, rrf_k=rrf_k, min_relevance=min_relevance)
         self._choice = choice
         self._rrf_k = rrf_k
         self._fetch_multiplier = fetch_multiplier
@@ -79,7 +78,6 @@ class SearchEngine:
         self._embed = embed
         self._reranking = reranking
         self._cache = cache
-        self._clock = clock
 
     def close(self) -> None:
         self._oracles.close()
@@ -120,7 +118,7 @@ class SearchEngine:
         reranker = None if request.rerank is None else self._reranking.connection_of(request.rerank, field="rerank")
         chosen = self._collections_of(request)
         limit_seconds = self._limit_seconds if request.limit_seconds is None else request.limit_seconds
-        until = self._clock() + limit_seconds
+        until = time.monotonic() + limit_seconds
         question = Question(
             request.query,
             chosen.corpus,
@@ -131,7 +129,7 @@ class SearchEngine:
             self._embed(request.query),
         )
         fetched = min(MAX_FETCHED, max(self._fetch_min, request.limit * self._fetch_multiplier))
-        return Plan(request, question, chosen, weights, reranker, fetched, limit_seconds, until)
+        return Plan(request, question, chosen, weights, reranker, fetched, until)
 
     def _services(self, plan: Plan) -> list[str]:
         """Return the connections to other services that are asked."""
@@ -187,7 +185,7 @@ class SearchEngine:
         own = [name for oracle in plan.asked for name in self._oracles.own_collections(oracle)]
         notes = [each.name for each in plan.chosen.corpus.existing(own) if each.count != 0]
         return SearchReceipt(
-            oracles={name: outcome.receipt for name, outcome in found.outcomes.items()},
+            oracles={name: receipt_of(outcome) for name, outcome in found.outcomes.items()},
             rrf_k=self._rrf_k,
             fetch_multiplier=self._fetch_multiplier,
             fetched=plan.fetched,

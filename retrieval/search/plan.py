@@ -5,27 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from retrieval.asking import Outcome
 from retrieval.search.choosing import Chosen
 from retrieval.search.fusion import passage_of
 from retrieval.search.oracles.base import Question
-from schemas.contracts.search import (
-    FAILED,
-    OK,
-    UNAVAILABLE,
-    FusedResult,
-    OracleAnswer,
-    OracleReceipt,
-    OracleResult,
-    RerankReceipt,
-    SearchRequest,
-)
+from schemas.contracts.search import FusedResult, OracleAnswer, OracleResult, RerankReceipt, SearchRequest
 from schemas.errors import RagError
+
+OracleOutcome = Outcome[OracleAnswer | None]
+"""The outcome of asking one oracle, without a value when it was not available."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How a request is answered: which oracles are asked for `fetched` passages each, with what weights, of which
-    collections, until when by the engine's clock, and which connection reranks."""
+    collections, until when by the monotonic clock, and which connection reranks."""
 
     request: SearchRequest
     question: Question
@@ -33,7 +27,6 @@ class Plan:
     weights: Mapping[str, float]
     reranker: str | None
     fetched: int
-    limit_seconds: float
     until: float
 
     @property
@@ -42,31 +35,13 @@ class Plan:
         return [name for name, weight in self.weights.items() if weight > 0]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The outcome of asking one oracle. `answer` is None when it was not available."""
-
-    answer: OracleAnswer | RagError | None
-    latency_ms: float
-
-    @property
-    def receipt(self) -> OracleReceipt:
-        answer, latency_ms = self.answer, self.latency_ms
-        if answer is None:
-            return OracleReceipt(UNAVAILABLE, 0, latency_ms)
-        if isinstance(answer, RagError):
-            return OracleReceipt(FAILED, 0, latency_ms, error=answer.message)
-        documents = {(result.doc_id, result.collection) for result in answer.results}
-        return OracleReceipt(OK, len(documents), latency_ms, left_out=answer.left_out, plans=answer.plans)
-
-
 @dataclass(slots=True)
 class Found:
     """What has been found for a question so far: what each oracle said, which collections none of them could ask, all
     candidates in order, best first, those of them that are relevant enough, how that was found out, and how many hits
     of a document there may be."""
 
-    outcomes: Mapping[str, Outcome]
+    outcomes: Mapping[str, OracleOutcome]
     not_asked: Mapping[str, str]
     fusion: str
     candidates: list[FusedResult] = field(default_factory=list)
@@ -79,13 +54,11 @@ class Found:
     @property
     def rankings(self) -> dict[str, Sequence[OracleResult]]:
         """The results of the oracles that answered."""
-        return {
-            name: each.answer.results for name, each in self.outcomes.items() if isinstance(each.answer, OracleAnswer)
-        }
+        return {name: each.value.results for name, each in self.outcomes.items() if each.value is not None}
 
     @property
     def failed(self) -> dict[str, RagError]:
-        return {name: each.answer for name, each in self.outcomes.items() if isinstance(each.answer, RagError)}
+        return {name: each.error for name, each in self.outcomes.items() if each.error is not None}
 
     def reorder(self, best: Sequence[FusedResult]) -> None:
         """Put the first passing candidates in another order, `best`."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 
 import structlog
 
@@ -35,13 +36,11 @@ class Ranker:
         *,
         rrf_k: int,
         min_relevance: float | None,
-        clock: Callable[[], float],
     ) -> None:
         self._measures = measures
         self._reranking = reranking
         self._rrf_k = rrf_k
         self._min_relevance = min_relevance
-        self._clock = clock
         self._words = WordSimilarity()
 
     def rank(self, plan: Plan, found: Found) -> None:
@@ -61,7 +60,7 @@ class Ranker:
         )
         fused = fusion.results()
         first, rest = fused[:FIRST], fused[FIRST:]
-        with deadlines.within(max(0.0, plan.until - self._clock())):
+        with deadlines.within(max(0.0, plan.until - time.monotonic())):
             asked = self._embeddings_of(plan, first)
             vectors = PassageVectors(question.corpus, rankings.values(), asked)
             if found.fusion == SMOOTHED:
@@ -83,7 +82,7 @@ class Ranker:
             found.min_relevance = threshold.least
         if plan.reranker is not None:
             best, found.reranked = self._reranking.reordered(
-                plan.reranker, request.query, found.passing, plan.until - self._clock()
+                plan.reranker, request.query, found.passing, plan.until - time.monotonic()
             )
             found.reorder(best)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import TimeoutError as NotInTimeError
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from providers.rerank.base import RerankProvider, UnusableScoreError
 from registry.connection_threads import ConnectionThreads
 from registry.connections import Connections
 from registry.embedding.metering import Metered, unmetered
+from retrieval.asking import ask_within
 from retrieval.failures import embedding_errors
 from retrieval.ingest.drafts import text_with_heading
 from retrieval.search.smoothing import SMOOTHED, WordSimilarity, cosines, smoothed
@@ -25,7 +26,7 @@ from schemas.access.callers import check_acting
 from schemas.access.turns import waiting_for
 from schemas.contracts.rerank import RerankAnswer, RerankDocument, Reranked, RerankRequest
 from schemas.contracts.search import FAILED, OK, FusedResult, RerankReceipt
-from schemas.errors import RagError, UnauthorizedError, UnavailableError
+from schemas.errors import RagError, UnauthorizedError
 from schemas.records import Vector
 
 log = structlog.get_logger(__name__)
@@ -155,22 +156,10 @@ class Reranking:
 
         def ask() -> list[float]:
             check_acting()  # before a model is told of documents: finding them, and this turn, may have taken long
-            # Set in this thread, so that the request ends when nobody waits for it.
-            with deadlines.within(until - time.monotonic()), deadlines.few_calls():
+            with deadlines.few_calls():
                 return self.scores(connection, query, texts)
 
-        until = time.monotonic() + max(0.0, within_seconds)
-        asked = self._threads.submit(connection, ask)
-        try:
-            return asked.result(max(0.0, within_seconds))
-        except NotInTimeError:
-            asked.cancel()
-            raise UnavailableError("The reranking service gave no order in the time that was left") from None
-        except RagError:
-            raise
-        except Exception as error:
-            log.exception("a reranking connection failed", connection=connection)
-            raise UnavailableError("The reranking failed for a reason that is in the log") from error
+        return ask_within(max(0.0, within_seconds), partial(self._threads.submit, connection), ask)().get()
 
 
 def _milliseconds_since(began: float) -> float:
