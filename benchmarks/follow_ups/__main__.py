@@ -3,8 +3,9 @@
     python -m benchmarks.follow_ups [--part all|fitting|held-out]
 
 `passages.yaml` is stored in a service of its own with the built-in model, and `cases.yaml` is asked of `/api/search`,
-once by the rule of topics and once as written to stand alone. *Found* is in the first three. *Dragged along* is the
-passage of the earlier subject that comes up after a change of subject and not for the question alone.
+once by the text that a conversation searches with and once as written to stand alone. *Found* is in the first three.
+*Dragged along* is the passage of the earlier subject that comes up after a change of subject and not for the question
+alone.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from rich.table import Table
 
 from benchmarks.clients import Connection, request
 from interfaces.commands.scratch_service import scratch_service
-from registry.topics.query_text import choose_query_text
-from registry.topics.topic import TopicByRule
+from registry.topics.topic import searched_text
 
 FOLDER = Path(__file__).parent
 FIRST = 3
@@ -71,19 +71,11 @@ def measure(call: Call, cases: Iterable[dict[str, Any]] = CASES) -> list[Outcome
 
     outcomes = []
     for case in cases:
-        text = searched(*case["before"], case["says"])
+        _, text = searched_text([*case["before"], case["says"]])
         by_topic, alone = found(text), found(case["alone"])
         dragged = case.get("not") in by_topic and case["not"] not in alone
         outcomes.append(Outcome(case, text, case["finds"] in by_topic, case["finds"] in alone, dragged))
     return outcomes
-
-
-def searched(*messages: str) -> str:
-    """Return the text that is searched for the last message of a conversation."""
-    rule, before, topic = TopicByRule(), "", ""
-    for message in messages:
-        before, topic = topic, rule.next_topic(topic, message)
-    return choose_query_text(messages[-1], topic, before)[1]
 
 
 def ratio(outcomes: Iterable[Outcome]) -> float:

@@ -14,14 +14,14 @@ letters are as much as a word elsewhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import yaml
 
 from providers.chat.base import ChatProvider
-from registry.topics.query_text import normalized
+from registry.topics.query_text import Strategy, choose_query_text, normalized
 from schemas.contracts.chat import Message
 from schemas.words.splitting import MARKS, is_spaceless, script_parts, split
 from schemas.words.stop_words import SPACELESS_STOP_WORDS, stop_words_of
@@ -130,6 +130,19 @@ def _words(message: str) -> tuple[list[str], Callable[[str], bool]]:
         return word in _POINTING or word.startswith(_SPACELESS_EMPTY) or is_stop_word(word)
 
     return words, is_empty
+
+
+def searched_text(messages: Sequence[str]) -> tuple[Strategy, str]:
+    """Return how the text was chosen to search with for the last of a user's messages, and the text.
+
+    A message that begins the conversation, or a new subject, is searched as it is; a follow-up as the topic that the
+    messages have accumulated.
+    """
+    keeper, message = TopicByRule(), messages[-1]
+    before = topic = ""
+    for each in messages:
+        before, topic = topic, keeper.next_topic(topic, each)
+    return choose_query_text(message, topic, "" if topic == keeper.next_topic("", message) else before)
 
 
 class TopicByChat:

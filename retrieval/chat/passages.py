@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from registry.topics.query_text import Strategy, choose_query_text
-from registry.topics.topic import TopicByRule
+from registry.topics.topic import searched_text
 from retrieval.documents.stored_documents import to_where
 from retrieval.documents.text_document_store import similar_chunk
 from retrieval.search.by_meaning import BY_MEANING, search_by_meaning
@@ -61,13 +60,3 @@ class ChatPassages:
         chunks = [similar_chunk(each) for each in answer.results]
         known = [each.relevance for each in chunks if each.relevance is not None]
         return Passages(chunks, max(known, default=None), ChatSearch(strategy.value, text, answer.receipt))
-
-
-def searched_text(messages: Sequence[str]) -> tuple[Strategy, str]:
-    """Return how the text was chosen to search with for the last of a user's messages, and the text: a message that
-    begins the conversation, or a new subject, as it is, and a follow-up as the topic that the messages accumulated."""
-    keeper, message = TopicByRule(), messages[-1]
-    before = topic = ""
-    for each in messages:
-        before, topic = topic, keeper.next_topic(topic, each)
-    return choose_query_text(message, topic, "" if topic == keeper.next_topic("", message) else before)
