@@ -142,4 +142,7 @@ def documents_progress() -> Progress:
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
+per_document_option = click.option(
+    "--max-per-document", type=click.IntRange(1, 100), help="The most passages of one document.  [default: 3]"
+)
 where_option = click.option("--where", type=JsonObject(), help="""Filter by metadata, for example '{"kind": "pdf"}'.""")

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interfaces.commands.options import asking, collection_option, min_relevance_option, where_option
+from interfaces.commands.options import (
+    asking,
+    collection_option,
+    min_relevance_option,
+    per_document_option,
+    where_option,
+)
 
 if TYPE_CHECKING:
     from interfaces.terminal.screen import Screen
@@ -38,9 +44,7 @@ class BrokenOffError(click.ClickException):
 @click.command()
 @click.argument("question")
 @collection_option
-@click.option(
-    "--top-k", type=click.IntRange(1, MOST), default=10, show_default=True, help="The most documents to show."
-)
+@click.option("--top-k", type=click.IntRange(1, MOST), default=10, show_default=True, help="The most passages to show.")
 @click.option(
     "--context",
     type=click.IntRange(0, MOST),
@@ -49,6 +53,7 @@ class BrokenOffError(click.ClickException):
 )
 @min_relevance_option
 @where_option
+@per_document_option
 @click.option("--oracle", "oracles", metavar="NAME", multiple=True, help="Ask only semantic, lexical or persona.")
 @click.option("--fusion", type=click.Choice(FUSIONS), help="How the answers of the oracles become one.")
 @click.option("--rerank", metavar="CONNECTION", help="Have a reranking model put the first 100 in its own order.")
@@ -64,6 +69,7 @@ def search(
     context: int,
     min_relevance: float | None,
     where: Json | None,
+    max_per_document: int | None,
     oracles: tuple[str, ...],
     fusion: str | None,
     rerank: str | None,
@@ -88,6 +94,7 @@ def search(
         collections=list(collections) or None,
         min_relevance=min_relevance,
         where=where,
+        max_per_document=max_per_document,
         oracles=list(oracles) or None,
         fusion=fusion,
         rerank=rerank,
@@ -125,6 +132,10 @@ def search(
 )
 @min_relevance_option
 @where_option
+@per_document_option
+@click.option(
+    "--conversation", metavar="ID", help="Go on with this conversation, which begins with its first question."
+)
 @click.option("--connection", metavar="ID", help="Connection that answers.  [default: the service's chat model]")
 @click.option("--model", metavar="NAME", help="Chat model.  [default: that of the connection]")
 @asking
@@ -136,6 +147,8 @@ def ask(
     top_k: int,
     min_relevance: float | None,
     where: Json | None,
+    max_per_document: int | None,
+    conversation: str | None,
     connection: str | None,
     model: str | None,
     url: str,
@@ -152,8 +165,14 @@ def ask(
     from interfaces.terminal.services import service_to_ask
     from schemas.errors import UnavailableError
 
-    shared = _given(collections=list(collections) or None, min_relevance=min_relevance, where=where)
-    body = _given(message=question, useRag=True, ragTopK=top_k, connection=connection, model=model, **shared)
+    shared = _given(
+        collections=list(collections) or None,
+        min_relevance=min_relevance,
+        where=where,
+        max_per_document=max_per_document,
+    )
+    chosen = _given(conversationId=conversation, connection=connection, model=model)
+    body = {"message": question, "useRag": True, "ragTopK": top_k, **chosen, **shared}
     screen = Screen()
     with service_to_ask(url) as service, service.reading():
         try:
@@ -195,6 +214,9 @@ def _asked(screen: Screen, service: RunningService, body: Json, *, as_json: bool
         raise BrokenOffError(f"The answer broke off: {error.message}") from error
     screen.show()
     _warn(turn)
+    asked = turn.get("receipt", {}).get("query_text", body["message"])
+    if asked != body["message"]:
+        screen.show_faint(f"Searched for: {asked}")
     show_sources(screen, turn)
     return bool(turn["ragSources"])
 
