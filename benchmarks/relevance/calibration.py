@@ -30,7 +30,8 @@ from retrieval.bench.query_set import read_query_set
 from retrieval.ingest.drafts import Draft, draft_of_record, drafts_of, text_to_embed
 from retrieval.ingest.files import GivenFile, source_document
 from retrieval.ingest.profiles import chunking_of
-from retrieval.ingest.sources import SourceError, read_records
+from retrieval.ingest.records import Record, read_records
+from retrieval.ingest.sources import read_records
 from retrieval.ingest.walk import walk
 from retrieval.reading import DocumentReader
 from retrieval.search.relevance import CANDIDATES, share_of_words
@@ -102,8 +103,8 @@ def documentation(embedding: EmbeddingProvider) -> TextCollection:
 
 
 def read_collection(folder: Path, embedding: EmbeddingProvider) -> TextCollection:
-    [file] = walk(read_query_set(folder).corpus).files
-    records = [record for record in read_records(file, "") if not isinstance(record, SourceError)]
+    with read_query_set(folder).corpus.open("rb") as lines:
+        records = [record for record in read_records(lines) if isinstance(record, Record)]
     drafts = [draft for record in records if (draft := draft_of_record(record, "", "", model=embedding.model))]
     return _collection(folder.name, drafts, embedding)
 

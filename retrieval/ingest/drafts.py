@@ -12,7 +12,7 @@ import orjson
 
 from retrieval.chunking import Chunk, SplitDocument
 from retrieval.ingest.identity import chunk_id, record_id
-from retrieval.ingest.sources import Record
+from retrieval.ingest.records import Record
 from retrieval.reading.read_document import Mark
 from schemas.metadata import set_apart
 from schemas.records import Document, Metadata, Vector

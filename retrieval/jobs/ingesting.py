@@ -17,6 +17,7 @@ from providers.embeddings.base import EmbeddingProvider
 from providers.outbound import deadlines
 from retrieval.chunking import SplitDocument, Syntax
 from retrieval.documents.originals import Originals
+from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.drafts import SourceDocument
 from retrieval.ingest.embedding_texts import Embed, TextFailedError, embed_or_name
 from retrieval.ingest.files import GivenFile, source_document, unchanged
@@ -26,11 +27,12 @@ from retrieval.ingest.ingestion import ingest_document
 from retrieval.ingest.profiles import Chunking, chunking_of, windows_within
 from retrieval.ingest.sources import SNIFFED_BYTES
 from retrieval.jobs.background_helper import HELPER_ENDED
+from retrieval.jobs.record_files import RecordFile, count_lines
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.jobs.vector_cache import VectorCache
 from retrieval.reading import DocumentReader, Kind, UnreadableError, kind_of, kind_of_content
-from retrieval.reading.read_document import UNREADABLE, UNSUPPORTED_KIND
+from retrieval.reading.read_document import EMPTY, UNREADABLE, UNSUPPORTED_KIND
 from retrieval.text_collections import TextCollections
 from schemas.access.callers import Caller, acting_as
 from schemas.connections import CollectionInfo
@@ -251,11 +253,15 @@ class JobWork:
         told = file.attachment
         metadata = wanted.metadata if told is None else told.metadata
         given = GivenFile(file.source, path, _kind(file, path), metadata=metadata, tags=wanted.tags)
-        progress.tell(status=READING, document_id=document_id(given.source))
+        is_records = given.kind.is_records and told is None
+        progress.tell(status=READING, document_id=None if is_records else document_id(given.source))
         writer = self._texts.writer(
             *(wanted.collection, partial(self._vectors, job, progress), collection_id),
             create=partial(self._create, job, file),
         )
+        if is_records:
+            self._ingest_records(job, progress, writer, given)
+            return
         if wanted.on_conflict == SKIP and any(True for _ in writer.documents(given.where)):
             progress.end(UNCHANGED, warnings=("A document of this name is stored already, and stays as it is",))
             return
@@ -280,6 +286,33 @@ class JobWork:
         # Unchanged files too: a process that was killed may have stored one without recording it.
         self._record.stored(job, 0 if status == UNCHANGED else done.chunks)
         progress.end(status, chunks=done.chunks, chunks_done=done.chunks, warnings=tuple(done.warnings))
+
+    def _ingest_records(self, job: Job, progress: _Progress, writer: CollectionWriter, given: GivenFile) -> None:
+        """Store the records of a file as a document each, and tell the outcome."""
+        path, size_bytes = self._spool.path(job.id, progress.file.number), given.size_bytes
+        work = RecordFile(
+            writer,
+            given,
+            keeps=job.wanted.on_conflict == SKIP,
+            check=partial(self._check, job),
+            wrote=partial(self._vector_cache.forget, (job.id, progress.file.number)),
+            advance=lambda done_bytes: progress.advance(done_bytes / size_bytes),
+        )
+        progress.tell(status=EMBEDDING, chunks=count_lines(path))
+        try:
+            with path.open("rb") as lines:
+                work.store(lines)
+        finally:  # also of a file that breaks off
+            if work.done.written:
+                self._record.stored(job, work.done.written)
+        done = work.done
+        if done.records:
+            status = DONE if done.written else UNCHANGED
+            progress.end(status, chunks=done.records, chunks_done=done.records, warnings=done.warnings)
+        elif done.bad_lines:
+            raise UnreadableError(f"has no line that can be stored; {done.warnings[0]}")
+        else:
+            raise UnreadableError("contains no text", code=EMPTY)
 
     def _vectors(self, job: Job, progress: _Progress, embedding: EmbeddingProvider, texts: list[str]) -> Vector:
         ask = partial(embed_or_name, self._embed, embedding, check=partial(self._check, job))

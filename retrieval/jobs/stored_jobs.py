@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import orjson
 
 from retrieval.jobs.job_rows import JOB, STEPS, UNFINISHED, file_row, forget, seen_job, to_job
+from retrieval.jobs.record_files import MAX_NAMED
 from schemas.access.owners import OPEN, Asker
 from schemas.contracts.jobs import (
     CANCELLED,
@@ -35,8 +36,8 @@ from schemas.contracts.jobs import (
 from schemas.sealed_cursors import opened, sealed
 from schemas.shared_database import Database, Transaction
 
-MAX_WARNINGS = 20
-"""The most warnings of a file that are kept."""
+MAX_WARNINGS = MAX_NAMED + 1
+"""The most warnings of a file that are kept: of records as many as are named, and how many more there are."""
 DAY_SECONDS = 86_400
 LISTING, NUMBER_BYTES = "jobs", 8
 """What cursors of pages of jobs are sealed for, and the length of the job's number in them."""

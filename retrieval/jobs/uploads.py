@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import asdict, replace
 from functools import partial
@@ -15,7 +16,7 @@ from retrieval.ingest.identity import document_id
 from retrieval.jobs.file_names import checked_name, shown_name
 from retrieval.jobs.spool import Incoming, Spool
 from retrieval.jobs.stored_jobs import UNFINISHED, StoredJobs
-from retrieval.reading import kind_of
+from retrieval.reading import Kind, kind_of
 from schemas.access.owners import Asker
 from schemas.contracts.jobs import (
     MAX_FILES,
@@ -144,8 +145,10 @@ class Upload:
             raise PayloadTooLargeError(sentence, code="too_many_files", limit=MAX_FILES)
         try:
             name = checked_name(file_name)
-            self._check_kind(name, media_type)
-            self._incoming.add(name, media_type, self._within_room(pieces), max_bytes=self._max_file_bytes)
+            kind = self._checked_kind(name, media_type)
+            # Records are read one by one, so that only the room bounds them.
+            most = sys.maxsize if kind is not None and kind.is_records else self._max_file_bytes
+            self._incoming.add(name, media_type, self._within_room(pieces), max_bytes=most)
         except RefusedFileError as error:
             self.files.append(FileAnswer(shown_name(file_name), REFUSED, error.code, error.message))
         else:
@@ -187,18 +190,16 @@ class Upload:
             self._jobs.discard(self._incoming.job_id)
             self._incoming.drop()
 
-    def _check_kind(self, name: str, media_type: str) -> None:
+    def _checked_kind(self, name: str, media_type: str) -> Kind | None:
         if any(each.name == name for each in self._incoming.files):
             raise RefusedFileError(
                 "The same name is in this upload twice: the first one is taken", code="repeated_name"
             )
         kind = kind_of(name, media_type)
-        if kind is not None and kind.is_records:
-            sentence = f"is {kind.label}: each line is a document of its own"
-            raise RefusedFileError(sentence, code="unsupported_kind")
         # What has no suffix is told by its first bytes, when it is read.
         if kind is None and (suffix := PurePosixPath(name).suffix):
             raise RefusedFileError(f"is of a kind that cannot be read ({suffix})", code="unsupported_kind")
+        return kind
 
     def _within_room(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         for piece in pieces:

@@ -56,7 +56,7 @@ def leaves_nothing(app, client):
 
 @pytest.fixture(scope="module")
 def sent(app):
-    """The answer to a form of seven files."""
+    """The answer to a form of six files."""
     return app.test_client().post(
         "/api/documents?collection=sent-by-a-form&tags=ops,%20night",
         data=form(
@@ -66,7 +66,6 @@ def sent(app):
             ("../up.md", b"x"),
             ("empty.md", b""),
             ("notes/ü.txt", b"the same name"),
-            ("rows.jsonl", b"{}"),
             metadata='{"team": "x", "tags": 3, "$or": 1}',
         ),
     )
@@ -109,7 +108,6 @@ def test_each_file_is_taken_or_refused_with_the_reason_and_the_job_counts_what_w
         ("../up.md", "refused", "invalid_name"),
         ("empty.md", "refused", "empty"),
         ("notes/ü.txt", "refused", "repeated_name"),
-        ("rows.jsonl", "refused", "unsupported_kind"),
     ]
     job = finished(sent)
     assert (job["status"], job["collection"]) == ("done", "sent-by-a-form")

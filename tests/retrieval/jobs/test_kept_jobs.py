@@ -107,10 +107,10 @@ def test_what_is_told_of_a_file_is_kept(open_jobs):
     add(jobs, "one", "a.txt", "b.txt")
     job = take(jobs)
     first = told(job, status="embedding", chunks=7, chunks_done=3, pages=2, document_id="d")
-    second = told(job, 1, status="failed", code="empty", message="contains no text", warnings=("w",) * 30)
+    second = told(job, 1, status="failed", code="empty", message="contains no text", warnings=("w",) * 130)
     for each in (first, second):
         jobs.tell("one", each)
-    assert open_jobs().one("one", asker=Asker()).files == (first, replace(second, warnings=("w",) * 20))
+    assert open_jobs().one("one", asker=Asker()).files == (first, replace(second, warnings=("w",) * 101))
     assert jobs.one("one", asker=Asker()).files_done == 1
 
 

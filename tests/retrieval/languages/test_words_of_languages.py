@@ -16,8 +16,7 @@ import pytest
 from retrieval.bench.quality import mean, quality
 from retrieval.bench.query_set import read_query_set
 from retrieval.ingest.drafts import draft_of_record
-from retrieval.ingest.sources import read_records
-from retrieval.ingest.walk import walk
+from retrieval.ingest.records import read_records
 from schemas.records import DocumentBatch
 from schemas.where import EVERYTHING
 from tests.support.catalogues import one_database
@@ -80,8 +79,8 @@ def test_titles_and_stop_words_keep_what_a_text_search_finds(tmp_path):
     """Without both it is 0.463; docs/quality.md has the rest of the table. `make bench-quality` measures the fused search,
     for which embedding the set takes longer than all tests of this folder."""
     queries = read_query_set(CRANFIELD)
-    [file] = walk(queries.corpus).files
-    drafts = [draft for record in read_records(file, "") if (draft := draft_of_record(record, "", "", model="none"))]
+    with queries.corpus.open("rb") as lines:
+        drafts = [draft for each in read_records(lines) if (draft := draft_of_record(each, "", "", model="none"))]
     columns = ([getattr(draft, name) for draft in drafts] for name in ("id", "text", "metadata"))
     with corpus_of(Catalog(SQLiteDatabase(tmp_path / "catalog.sqlite")), *columns) as corpus:
         found = [quality(found_in(corpus, query, limit=10), query.judgements) for query in queries.queries]
