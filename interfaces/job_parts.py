@@ -16,7 +16,7 @@ from retrieval.ingest.profiles import Chunking
 from retrieval.jobs.attached_files import AttachedFiles
 from retrieval.jobs.background_helper import EMBED_SECONDS, BackgroundHelper
 from retrieval.jobs.ingesting import JobWork
-from retrieval.jobs.runner import JobRunner, ServiceCalls
+from retrieval.jobs.runner import JobRunner
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import Limits, StoredJobs
 from retrieval.jobs.uploads import Uploads
@@ -91,7 +91,7 @@ def open_jobs(
 ) -> JobParts:
     """Return the parts of a service; nothing runs until the runner is started, which calls `also_tidy` now and then."""
     data_dir = service.settings.data_dir
-    spool, stopping, calls = Spool(data_dir), threading.Event(), ServiceCalls()
+    spool, stopping = Spool(data_dir), threading.Event()
     jobs = StoredJobs(service.catalog, spool.home, Limits(settings.jobs_waiting, settings.upload_spool_mb << 20))
     limits = ReadingLimits.of(settings)
     reader = DocumentReader(limits, nice=NICE)
@@ -101,7 +101,7 @@ def open_jobs(
     def embed(connection: EmbeddingProvider, texts: list[str]) -> Vector:
         if _is_local(connection):
             return background.embed(connection, texts)
-        with calls.call(), deadlines.within(EMBED_SECONDS):
+        with deadlines.within(EMBED_SECONDS):
             return connection.embed(texts)
 
     def split(chunking: Chunking, syntax: Syntax, text: str) -> SplitDocument:
@@ -132,7 +132,6 @@ def open_jobs(
     )
     runner = JobRunner(
         *(jobs, spool, work),
-        calls=calls,
         connections_of=texts.versions_of,
         reader=reader,
         helpers=(background, splitting),

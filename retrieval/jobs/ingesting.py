@@ -290,12 +290,17 @@ class JobWork:
     def _ingest_records(self, job: Job, progress: _Progress, writer: CollectionWriter, given: GivenFile) -> None:
         """Store the records of a file as a document each, and tell the outcome."""
         path, size_bytes = self._spool.path(job.id, progress.file.number), given.size_bytes
+
+        def wrote() -> None:
+            self._vector_cache.forget((job.id, progress.file.number))
+            self._jobs.goes_on(job.id, progress.file.number)
+
         work = RecordFile(
             writer,
             given,
             keeps=job.wanted.on_conflict == SKIP,
             check=partial(self._check, job),
-            wrote=partial(self._vector_cache.forget, (job.id, progress.file.number)),
+            wrote=wrote,
             advance=lambda done_bytes: progress.advance(done_bytes / size_bytes),
         )
         progress.tell(status=EMBEDDING, chunks=count_lines(path))

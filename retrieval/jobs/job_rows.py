@@ -53,6 +53,7 @@ STEPS = (
         "CREATE INDEX job_files_of_place ON job_files (place)",
         "CREATE INDEX job_files_by_code ON job_files (code)",
     ),
+    ("CREATE INDEX job_files_in_turn ON job_files (job_id, tries, begun, number)",),
 )
 JOB = "SELECT id, status, created_at_ms, finished_at_ms, wanted, number, owner, audience FROM jobs"
 _COLUMNS = (

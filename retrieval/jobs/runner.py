@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from weakref import WeakKeyDictionary
 
 import structlog
 
@@ -30,21 +28,14 @@ LOOK_SECONDS = 0.5
 RETRY_SECONDS = 5.0
 TIDY_SECONDS = 3600.0
 STOP_SECONDS = 5.0
-MAX_FILES, MAX_OF_OWNER = 8, 4
-"""The most files that are worked on at the same time, and the most of one owner. What hangs is not counted, since it
-waits for another service for long; nor, among everybody's, is what is of a job that was cancelled meanwhile."""
-MAX_OF_CONNECTION, MAX_OF_BOTH = 4, 2
-"""The most files of one connection that are worked on or hang, and of one owner on one connection."""
-MAX_THREADS, MAX_BUSY = 128, 32
-"""The most threads, and the most of them that do not hang, with those of cancelled jobs."""
-HANGING_ROOM = MAX_THREADS // 4
-"""An owner is given another thread while more are free than they have, so that there is always one for somebody else;
-than this for each file that hangs at the same connection, which so loses two at most; and than `MAX_FILES`, which are
-left to connections that answered, where this one did not yet."""
+OF_CONNECTION, OF_OWNER = 4, 2
+"""The most files of one connection that are under way, and the most of them of one owner: one is read beside another
+that is embedded, and neither a long file nor a text that hangs holds up another owner's."""
+MAX_THREADS = 64
+"""The most files under way. An owner is given another one while more threads are free than they have, so that there is
+always one for somebody else."""
 MAX_TURNS = 1_000
 """Of so many owners it is remembered when their turn was."""
-SLOW_SECONDS = 5.0
-"""The time after which the work on a file holds up no other one of its connection any more, and a call hangs."""
 Version = tuple[str, str]
 """The id of a connection, and what is another one each time that it was changed."""
 EVERYBODY: Version = ("", "")
@@ -53,42 +44,24 @@ EVERYBODY: Version = ("", "")
 ConnectionsOf = Callable[[Collection[Place]], Mapping[Place, Version]]
 
 
-class ServiceCalls:
-    """Since when threads wait for other services; safe for use by several of them. `clock` returns seconds."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._since: WeakKeyDictionary[threading.Thread, float] = WeakKeyDictionary()
-
-    @contextmanager
-    def call(self) -> Iterator[None]:
-        """Wait for another service in the block. Where that fails, the next call is the same wait."""
-        me = threading.current_thread()
-        self._since.setdefault(me, self._clock())
-        yield
-        del self._since[me]
-
-    def hangs(self, thread: threading.Thread) -> bool:
-        """Return whether a thread has waited for an answer for long."""
-        return self._since.get(thread, math.inf) <= self._clock() - SLOW_SECONDS
-
-
 @dataclass(eq=False, slots=True)
 class _UnderWay:
-    """The work on a file. It `is_unwanted` when its job was cancelled, or the file was taken out of it, and when it
-    hangs at a connection that is not the same any more: what it asks of services is then cut off."""
+    """The work on a file. It `is_unwanted` when its job was cancelled, the file was taken out of it, or its connection
+    is not the same any more: what it asks of services is then cut off."""
 
     connection: Version
     file: DueFile
-    began_at: float
     is_unwanted: bool = False
     thread: threading.Thread = field(init=False)
 
+    @property
+    def whose(self) -> str:
+        return _whose(self.file)
+
 
 class JobRunner:
-    """Works on the jobs of a data directory, when no other process does: on one file at a time of each connection that
-    embeds, and on another one beside those that take long, so that none waits for another one's service or text; and
-    for their owners in turn. `calls` are those of `work` to other services.
+    """Works on the jobs of a data directory, when no other process does: on some files of each connection that embeds
+    at a time, for their owners in turn.
 
     `connections_of` returns the connections that embed the documents of collections. A connection that fails for all
     texts is left alone for a while, longer each time, and then tried with a file of whoever was served longest ago.
@@ -101,7 +74,6 @@ class JobRunner:
         spool: Spool,
         work: JobWork,
         *,
-        calls: ServiceCalls,
         connections_of: ConnectionsOf,
         reader: DocumentReader,
         helpers: Sequence[BackgroundHelper],
@@ -112,7 +84,6 @@ class JobRunner:
         self._jobs = jobs
         self._spool = spool
         self._work = work
-        self._calls = calls
         self._connections_of = connections_of
         self._reader = reader
         self._helpers = helpers
@@ -120,15 +91,11 @@ class JobRunner:
         self._tidy = tidy
         self._clock = clock
         self._tidied_at = float("-inf")
-        self._called, self._has_ended = threading.Event(), threading.Event()
+        self._called = threading.Event()
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
         self._lock = threading.Lock()
         self._under_way: list[_UnderWay] = []
         self._failures: dict[Version | Place, tuple[int, float]] = {}  # how many in a row, and until when it rests
-        self._answered: set[Version | Place] = set()  # without those that failed since
-        self._due: list[DueFile] = []
-        self._connections: Mapping[Place, Version] = {}
-        self._looked_at = float("-inf")
         self._served: list[str] = []  # the last one last
 
     def start(self) -> None:
@@ -156,7 +123,7 @@ class JobRunner:
         # The others wait for a parser or a service, and end with this process: that is no end of theirs.
         for work in self._now_under_way():
             with suppress(RagError):
-                self._jobs.interrupted(work.file)
+                self._jobs.goes_on(work.file.job_id, work.file.number)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -179,95 +146,75 @@ class JobRunner:
             self._spool.sweep(self._jobs.waiting)
             with acting_as(SERVICE):
                 self._tidy()
-        self._begin_what_can()
+        while not self._stopping.is_set() and self._begin_what_is_due():
+            pass
         if not self._now_under_way():
             for each in self._helpers:
                 each.rest()
 
-    def _begin_what_can(self) -> None:
-        """Begin with a file of each connection that is free and does not rest, for who was served longest ago.
-
-        What is due is asked for once in a while, and when the work on a file has ended and nothing of that can be
-        begun: it takes longer the more jobs wait.
-        """
+    def _begin_what_is_due(self) -> bool:
+        """Begin what may be of the next files of all jobs, and return whether there was any. Stop what is unwanted."""
         under_way = self._now_under_way()
-        if self._clock() - self._looked_at < LOOK_SECONDS and (
-            self._begin_some(fresh=False) or (under_way and not self._has_ended.is_set())
-        ):
-            return
-        self._has_ended.clear()
-        self._looked_at = self._clock()
-        self._due = []
         due = self._jobs.due([(each.file.job_id, each.file.number) for each in under_way])
         places = {each.place for each in (*due, *(work.file for work in under_way))}
         with acting_as(SERVICE):
-            self._connections = self._connections_of(places) if places else {}
-        self._find_unwanted(under_way)
-        self._due = due
-        self._begin_some(fresh=True)
-
-    def _find_unwanted(self, under_way: Sequence[_UnderWay]) -> None:
+            connections = self._connections_of(places) if places else {}
         waiting = self._jobs.waiting({each.file.job_id for each in under_way})
         for each in under_way:
-            is_elsewhere = self._connections[each.file.place] != each.connection
             each.is_unwanted |= (
                 each.file.job_id not in waiting
                 or not self._jobs.is_unfinished(each.file.job_id, each.file.number)
-                or (is_elsewhere and self._calls.hangs(each.thread))
+                or connections[each.file.place] != each.connection
+            )
+        has_begun = False
+        while (file := self._next(due, connections)) is not None:
+            self._begin(file, connections[file.place])
+            due.remove(file)
+            has_begun = True
+        return has_begun
+
+    def _next(self, due: Sequence[DueFile], connections: Mapping[Place, Version]) -> DueFile | None:
+        """Return the file to begin with now, None where none may be begun: of whoever has the fewest under way, and was
+        served longest ago."""
+        under_way = self._now_under_way()
+        of_owner = Counter(each.whose for each in under_way)
+        wanted = [each for each in under_way if not each.is_unwanted]
+        of_connection = Counter(each.connection for each in wanted)
+        of_both = Counter((each.connection, each.whose) for each in wanted)
+        turns = {whose: turn for turn, whose in enumerate(self._served)}
+        has_suspect = any(each.file.is_suspect for each in under_way)
+
+        def may_begin(file: DueFile) -> bool:
+            whose, connection = _whose(file), connections[file.place]
+            return (
+                of_owner[whose] < MAX_THREADS - len(under_way)
+                # One file finds out whether a connection embeds again.
+                and of_connection[connection] < (1 if connection in self._failures else OF_CONNECTION)
+                and of_both[connection, whose] < OF_OWNER
+                and not (file.is_suspect and has_suspect)
+                and not any(self._rests(each) for each in (connection, file.place, EVERYBODY))
             )
 
-    def _begin_some(self, *, fresh: bool) -> bool:
-        """Begin with what can be begun of what is due, and return whether there was any. Who has a file under way gets
-        another one after all others, so only where it is `fresh` what is due. Of theirs, those of connections that
-        have none under way come first, and that answered."""
-        if self._rests(EVERYBODY):
-            return False
-        begun = []
-        busy = Counter(_whose(each.file) for each in self._now_under_way() if not each.is_unwanted)
-        held = {each.connection for each in self._now_under_way()}
-        turns = {whose: turn for turn, whose in enumerate(self._served)}
+        def turn(file: DueFile) -> tuple[int, int]:
+            whose = _whose(file)
+            return of_owner[whose], turns.get(whose, -1)
 
-        def turn(file: DueFile) -> tuple[int, int, bool, bool]:
-            whose, connection = _whose(file), self._connections[file.place]
-            return busy[whose], turns.get(whose, -1), connection in held, connection not in self._answered
+        return min(filter(may_begin, due), key=turn, default=None)
 
-        for file in sorted(self._due, key=turn):
-            whose, connection = _whose(file), self._connections[file.place]
-            if (busy[whose] and not fresh) or self._rests(connection) or self._rests(file.place):
-                continue
+    def _begin(self, file: DueFile, connection: Version) -> None:
+        work = _UnderWay(connection, file)
+        work.thread = threading.Thread(target=self._work_on, args=(work,), name=f"jobs {connection[0]}", daemon=True)
+        with self._lock:
+            if self._stopping.is_set():
+                return
+            self._under_way.append(work)
+        try:
+            work.thread.start()
+        except RuntimeError:  # no room for a thread now
             with self._lock:
-                if not self._is_free(connection, whose) or self._stopping.is_set():
-                    continue
-                work = _UnderWay(connection, file, self._clock())
-                work.thread = threading.Thread(
-                    target=self._work_on, args=(work,), name=f"jobs {connection[0]}", daemon=True
-                )
-                self._under_way.append(work)
-            try:
-                work.thread.start()
-            except RuntimeError:  # no room for a thread now
-                with self._lock:
-                    self._under_way.remove(work)
-                raise
-            begun.append(file)
-            self._served = [*(each for each in self._served if each != whose), whose][-MAX_TURNS:]
-        self._due = [each for each in self._due if each not in begun]
-        return bool(begun)
-
-    def _is_free(self, connection: Version, whose: str) -> bool:
-        own = [each for each in self._under_way if _whose(each.file) == whose]
-        alike = [each for each in self._under_way if each.connection == connection and not each.is_unwanted]
-        busy = [each for each in self._under_way if not self._calls.hangs(each.thread)]
-        taken = len(self._under_way) + MAX_FILES * (connection not in self._answered)
-        return (
-            MAX_THREADS - taken > len(own) + HANGING_ROOM * sum(each not in busy for each in alike)
-            and len(busy) < MAX_BUSY
-            and sum(not each.is_unwanted for each in busy) < MAX_FILES
-            and sum(each in busy for each in own) < MAX_OF_OWNER
-            and len(alike) < MAX_OF_CONNECTION
-            and sum(each in own for each in alike) < MAX_OF_BOTH
-            and all(each.began_at <= self._clock() - SLOW_SECONDS for each in alike)
-        )
+                self._under_way.remove(work)
+            raise
+        self._served = [*(each for each in self._served if each != work.whose), work.whose][-MAX_TURNS:]
 
     def _work_on(self, work: _UnderWay) -> None:
         file, outcome, seconds = work.file, Outcome.SERVICE_FAILS, 0.0
@@ -289,7 +236,6 @@ class JobRunner:
                 log.warning("the files of a job stay for now", job=file.job_id, reason=error.message)
             with self._lock:
                 self._under_way.remove(work)
-            self._has_ended.set()
             self._called.set()
 
     def _note(self, work: _UnderWay, outcome: Outcome, seconds: float) -> None:
@@ -299,9 +245,7 @@ class JobRunner:
             if outcome is Outcome.STORED:
                 for each in of.values():
                     self._failures.pop(each, None)
-                self._answered.add(work.connection)
             elif (who := of.get(outcome)) is not None and not self._rests(who):  # else it is the same failure
-                self._answered.discard(who)
                 failures = self._failures.get(who, (0, 0.0))[0]
                 pause_seconds = max(seconds, PAUSES_SECONDS[min(failures, len(PAUSES_SECONDS) - 1)])
                 is_longer = outcome is not Outcome.COLLECTION_WAITS

@@ -46,9 +46,10 @@ _DUE = (
     f"(SELECT f.number FROM job_files f WHERE f.job_id = j.id AND f.{_UNFINISHED} AND f.due_at_ms <= ?{{others}} "
     "AND NOT EXISTS (SELECT 1 FROM job_files e JOIN jobs k ON k.id = e.job_id WHERE e.place = f.place "
     f"AND e.{_UNFINISHED} AND k.status IN (?, ?) AND k.home = j.home AND k.number < j.number) "
-    "ORDER BY f.tries, f.number LIMIT 1)"
+    "ORDER BY f.tries, f.begun, f.number LIMIT 1)"
 )
-"""The number of the file of a job that is due, waits for no earlier one of the same document and was tried least."""
+"""The number of the file of a job that is due and waits for no earlier one of the same document: the first of those
+that were tried least, and at which the service ended least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ class StoredJobs:
         now_ms = round(self._clock() * 1e3)
         with self._database.read() as transaction:
             rows = transaction.rows(
-                "SELECT d.id, d.owner, d.wanted, d.due, d.unfinished, t.collection_id "
+                "SELECT d.id, d.owner, d.wanted, d.due, d.unfinished, t.collection_id, t.begun "
                 "FROM (SELECT j.id, j.owner, j.wanted, j.number, "
                 f"{_DUE.format(others=others)} AS due, "
                 f"EXISTS (SELECT 1 FROM job_files f WHERE f.job_id = j.id AND f.{_UNFINISHED}) AS unfinished "
@@ -204,8 +205,8 @@ class StoredJobs:
             if not row[4]:  # its process was killed before it said so
                 self.finish(row[0])
         return [
-            DueFile(job_id, int(number), owner, orjson.loads(wanted)["collection"], collection_id)
-            for job_id, owner, wanted, number, _, collection_id in rows
+            DueFile(job_id, int(number), owner, orjson.loads(wanted)["collection"], collection_id, begun > 0)
+            for job_id, owner, wanted, number, _, collection_id, begun in rows
             if number is not None
         ]
 
@@ -225,12 +226,10 @@ class StoredJobs:
 
         return self._database.freely.commit(operation)
 
-    def interrupted(self, due: DueFile) -> None:
-        """Have the work on a file not count as begun that ends with the process, although nothing is wrong with it."""
-        key = (due.job_id, due.number)
-        self._database.freely.commit(
-            lambda transaction: transaction.run("UPDATE job_files SET begun = 0 WHERE job_id = ? AND number = ?", key)
-        )
+    def goes_on(self, job_id: str, number: int) -> None:
+        """Have the work on a file not count as begun: if it ends with the process, nothing is wrong with the file."""
+        sql = "UPDATE job_files SET begun = 0 WHERE job_id = ? AND number = ?"
+        self._database.freely.commit_quickly(lambda transaction: transaction.run(sql, (job_id, number)))
 
     def put_aside(self, job_id: str, file: JobFile, *, seconds: float = 0.0) -> None:
         """Have a file, as far as it is, wait for so long before it is worked on again. The work on it has ended in

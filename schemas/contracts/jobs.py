@@ -33,13 +33,15 @@ Place = tuple[str | None, str]
 @dataclass(frozen=True, slots=True)
 class DueFile:
     """A file that may be worked on now: whose it is, its number in its job, and the collection that it goes into, by
-    the name that it had; its id is None while it does not exist."""
+    the name that it had; its id is None while it does not exist. It `is_suspect` when the service ended the last time
+    that it was worked on, perhaps by it."""
 
     job_id: str
     number: int
     owner: str
     collection: str
     collection_id: str | None = None
+    is_suspect: bool = False
 
     @property
     def place(self) -> Place:

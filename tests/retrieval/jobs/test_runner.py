@@ -1,5 +1,6 @@
 """Which files are worked on at the same time, in which order, and what is left alone for a while."""
 
+import threading
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -7,35 +8,35 @@ import pytest
 
 from providers.outbound import deadlines
 from retrieval.jobs import runner as running
-from retrieval.jobs.runner import JobRunner, ServiceCalls
+from retrieval.jobs.background_helper import HELPER_ENDED
+from retrieval.jobs.runner import JobRunner
 from retrieval.reading import DocumentReader
 from schemas.access.owners import Asker
-from schemas.errors import BusyError, UnavailableError
+from schemas.errors import BusyError, InvalidInputError, UnavailableError
 from tests.support.live import eventually
 
 
 @pytest.fixture
 def runner(parts):
     """`runner` works on `parts`, by the time in `now`. Each collection has a connection of its own, which is another one
-    when it is in `changed`; texts with HANG hang while they are wanted. `seen` are the files that were embedded, by the
-    first word of each."""
-    parts.seconds, parts.seen, parts.tidied, parts.changed = 0.0, [], [], set()
+    when it is in `changed`; texts with HANG hang while they are wanted, and those with a word of `errors` fail, also where it is their collection. `seen`
+    are the files that were embedded, by the first word of each."""
+    parts.seconds, parts.seen, parts.tidied, parts.changed, parts.errors = 0.0, [], [], set(), {}
 
     def embed(connection, texts):
         parts.seen.append(texts[0].split()[0])
         if "HANG" in texts[0]:
-            with parts.calls.call():
-                while deadlines.seconds_left() and not parts.stopping.wait(running.LOOK_SECONDS):
-                    pass
-                raise UnavailableError("It was cut off")
-        if parts.down:
-            raise UnavailableError("Nobody is there")
+            while deadlines.seconds_left() and not parts.stopping.wait(running.LOOK_SECONDS):
+                pass
+            raise UnavailableError("It was cut off")
+        for word, error in parts.errors.items():
+            if word in f"{texts[0]} {threading.current_thread().name}":
+                raise error()
         return connection.embed(texts)
 
-    parts.embed, parts.down, parts.calls = embed, False, ServiceCalls(lambda: parts.seconds)
+    parts.embed = embed
     runner = JobRunner(
         *(parts.jobs, parts.spool, parts.work),
-        calls=parts.calls,
         connections_of=lambda places: {each: (each[1], str(each[1] in parts.changed)) for each in places},
         reader=DocumentReader(),
         helpers=[SimpleNamespace(rest=lambda: None, close=lambda: None)],
@@ -55,72 +56,88 @@ def status(parts, job_id):
     return parts.jobs.one(job_id, asker=Asker(sees_all=True)).status
 
 
-def test_texts_that_hang_hold_up_no_file_of_another_owner_for_long(parts, runner):
+def test_texts_that_hang_hold_up_no_file_of_another_owner(parts, runner):
     held = parts.upload(*((f"{number}.md", "HANG") for number in range(9)), owner="ada")
     others = [parts.upload(*files(owner, 1, 2), owner=owner) for owner in ("bob", "eve")]
     runner.start()
-    eventually(lambda: len(parts.seen) == 1)
-    parts.seconds += running.SLOW_SECONDS
     eventually(lambda: {status(parts, each) for each in others} == {"done"})
-    eventually(lambda: parts.seen.count("HANG") == running.MAX_OF_BOTH)
-    parts.seconds += running.SLOW_SECONDS
+    eventually(lambda: parts.seen.count("HANG") == running.OF_OWNER)
     last = parts.upload(*files("last", 1), owner="bob")
     eventually(lambda: status(parts, last) == "done")
-    assert (status(parts, held), parts.seen.count("HANG")) == ("running", running.MAX_OF_BOTH)
+    assert (status(parts, held), parts.seen.count("HANG")) == ("running", running.OF_OWNER)
 
 
 @pytest.mark.parametrize("owners", [["ada", "eve"], [""]])
-def test_connections_that_hang_hold_up_no_others_and_end_with_their_jobs(parts, runner, owners, monkeypatch):
-    monkeypatch.setattr(running, "MAX_THREADS", 64)
-    monkeypatch.setattr(running, "HANGING_ROOM", 16)
-    hung, both = [f"{parts.collection}-{number}" for number in range(28)], (("a.md", "HANG"), ("b.md", "HANG"))
+def test_connections_that_hang_hold_up_no_others_and_end_with_their_jobs(parts, runner, owners):
+    hung, both = [f"{parts.collection}-{number}" for number in range(6)], (("a.md", "HANG"), ("b.md", "HANG"))
     jobs = [parts.upload(*both, into=each, owner=owners[at % len(owners)]) for at, each in enumerate(hung)]
     runner.start()
-
-    def goes_on():
-        parts.seconds += running.SLOW_SECONDS
-        runner.call()
-        return {each.connection[0] for each in runner._now_under_way()} == {*hung}
-
-    eventually(lambda: len(parts.seen) == (running.MAX_OF_OWNER * len(owners) if owners[0] else running.MAX_FILES))
-    eventually(lambda: goes_on() and parts.seconds >= 20 * running.SLOW_SECONDS)
-    assert len(parts.seen) < running.MAX_THREADS - running.MAX_FILES
+    eventually(lambda: len(parts.seen) == 2 * len(hung))
     last = [parts.upload(*files(f"{each}last", 1), owner=each) for each in ("bob", *owners)]
-    eventually(lambda: (goes_on(), {status(parts, each) for each in last})[1] == {"done"})
+    eventually(lambda: {status(parts, each) for each in last} == {"done"})
     parts.seconds += running.TIDY_SECONDS
     eventually(lambda: len(parts.tidied) == 2)
     parts.changed.add(hung[-1])
-    again = len(parts.seen) + 1
-    eventually(lambda: goes_on() and len(parts.seen) >= again)
+    again = len(parts.seen) + 2
+    eventually(lambda: len(parts.seen) == again)
     for each in jobs:
         parts.jobs.cancel(each, asker=Asker(sees_all=True))
-    eventually(lambda: (goes_on(), not runner._now_under_way())[1])
+    eventually(lambda: not runner._now_under_way())
     assert runner._failures == {}
 
 
 def test_an_owner_whose_connections_hang_and_a_collection_that_takes_no_writes_hold_up_nobody_else(
     parts, runner, monkeypatch
 ):
-    monkeypatch.setattr(running, "MAX_THREADS", 20)
+    monkeypatch.setattr(running, "MAX_THREADS", 12)
     parts.record.check = lambda job: parts.refuse() if job.wanted.collection == "busy" else None
     parts.refuse = Mock(side_effect=BusyError("The index lags", collection="busy"))
     for number in range(16):
         parts.upload(("a.md", "HANG"), into=f"{parts.collection}-{number}", owner="ada")
     parts.upload(*files("eve", 1, 2), into="busy", owner="eve")
     runner.start()
-
-    def goes_on():
-        parts.seconds += running.SLOW_SECONDS
-        return True
-
-    eventually(lambda: goes_on() and parts.seconds > 200)
+    eventually(lambda: (len(parts.seen), *runner._failures) == (6, (None, "busy")))
     last = parts.upload(*files("bob", 1, 2), owner="bob")
-    eventually(lambda: goes_on() and status(parts, last) == "done")
+    eventually(lambda: status(parts, last) == "done")
     assert (len(parts.seen), *runner._failures) == (6 + 2, (None, "busy"))
 
 
+@pytest.mark.slow
+def test_files_that_fail_in_any_way_hold_up_none_beside_them(parts, runner, monkeypatch):
+    parts.errors = {
+        "REFUSED": lambda: InvalidInputError("is refused"),
+        "KILLS": lambda: UnavailableError("The process ended", code=HELPER_ENDED),
+        "jobs limited": lambda: UnavailableError("429", error_type="rate_limit", retry_after_seconds=60),
+        "jobs down": lambda: UnavailableError("Nobody is there"),
+    }
+    read = parts.work._reader.read
+
+    def hang_at_pdfs(content, kind, *, name):
+        return parts.stopping.wait() if kind.name == "pdf" else read(content, kind, name=name)
+
+    monkeypatch.setattr(parts.work._reader, "read", hang_at_pdfs)
+    bad = ("hangs.pdf", b"%PDF-"), ("kills.md", "KILLS"), ("refused.md", "REFUSED")
+    waiting = [parts.upload(("a.md", "words"), into=into, owner="ada") for into in ("limited", "down")]
+    job = parts.upload(*bad, *files("ada", *range(50)), owner="ada")
+    runner.start()
+    eventually(lambda: [each.status for each in parts.jobs.one(job, asker=Asker("ada")).files[3:]] == ["done"] * 50)
+    told = [(each.status, each.code, each.tries) for each in parts.jobs.one(job, asker=Asker("ada")).files[:3]]
+    assert told == [("reading", None, 0), ("queued", "text_not_embedded", 1), ("failed", "invalid_input", 0)]
+    assert {status(parts, each) for each in waiting} == {"running"}
+    assert {connection for connection, _ in runner._failures} == {"limited", "down"}
+
+
+def test_of_files_at_which_the_service_ended_one_is_worked_on_at_a_time(parts, runner):
+    job_id = parts.upload(("a.md", "HANG"), ("b.md", "HANG"), ("c.md", "good"))
+    for taken in ([], [(job_id, 0)]):  # by a process that is killed then
+        parts.jobs.begin(parts.jobs.due(taken)[0])
+    runner.start()
+    eventually(lambda: sorted(parts.seen) == ["HANG", "good"])
+
+
 @pytest.mark.parametrize("has_owners", [True, False])
-def test_owners_or_where_there_are_none_jobs_take_turns_file_by_file(parts, runner, has_owners):
+def test_owners_or_where_there_are_none_jobs_take_turns_file_by_file(parts, runner, has_owners, monkeypatch):
+    monkeypatch.setattr(running, "OF_CONNECTION", 1)
     names = {"ada": (1, 2, 3), "bob": (1, 2, 3), "eve": (1,)}
     jobs = [parts.upload(*files(name, *some), owner=name * has_owners) for name, some in names.items()]
     runner.start()
@@ -128,8 +145,9 @@ def test_owners_or_where_there_are_none_jobs_take_turns_file_by_file(parts, runn
     assert parts.seen == ["ada1", "bob1", "eve1", "ada2", "bob2", "ada3", "bob3"]
 
 
-def test_a_connection_that_embeds_nothing_is_left_alone_longer_each_time_and_its_files_wait(parts, runner):
-    parts.down = True
+def test_a_connection_that_embeds_nothing_is_left_alone_longer_each_time_and_its_files_wait(parts, runner, monkeypatch):
+    monkeypatch.setattr(running, "OF_CONNECTION", 1)
+    parts.errors = {"": lambda: UnavailableError("Nobody is there")}
     parts.upload(*files("ada", 1), owner="ada")
     job = parts.upload(*files("bob", 1, 2), owner="bob")
     runner.start()
@@ -140,7 +158,7 @@ def test_a_connection_that_embeds_nothing_is_left_alone_longer_each_time_and_its
         assert parts.seen[-2] == ("bob2", "ada1", "bob1", "ada1")[-tries], "of whom was served longest ago"
         parts.seconds += seconds
         parts.now += seconds
-    parts.down = False
+    parts.errors = {}
     eventually(lambda: runner._failures == {})
     parts.now += 10
     eventually(lambda: status(parts, job) == "done")
