@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from flask import Blueprint, Response
 
 from interfaces.openai import stored_files
@@ -12,7 +10,6 @@ from interfaces.openai.store_files import POLL_AFTER, POLL_AFTER_MS
 from interfaces.openai.stores import active_collection_of, collection_of, store_id
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
-from retrieval.jobs.attached_files import AttachedFile
 from schemas.contracts import jobs
 from schemas.contracts.jobs import Job, JobNotFoundError
 from schemas.contracts.vector_stores import CANCELLED, COMPLETED, FAILED, IN_PROGRESS, FileBatch
@@ -88,12 +85,12 @@ def _place_of(job: Job, file_id: str, field: str) -> stored_files.Place:
     """Return the place of a file in a batch, also of one that was detached within the last hour. Raises
     InvalidInputError."""
     for each in job.files:
-        if each.attachment is not None and each.attachment.file_id == file_id:
-            return stored_files.UNSTORED, 0, each.number
+        if each.file_id == file_id:
+            return stored_files.UNSTORED, job.number, each.number
     number = layers().kept.facts.passed(job.id, file_id)
     if number is None:
         raise InvalidInputError(f"{field} is the id of no file of the batch", code="invalid_cursor", field=field)
-    return stored_files.UNSTORED, 0, int(number)
+    return stored_files.UNSTORED, job.number, int(number)
 
 
 def _job(collection: Collection, batch_id: str) -> Job:
@@ -102,22 +99,20 @@ def _job(collection: Collection, batch_id: str) -> Job:
         job = layers().jobs.one(batch_id.removeprefix(PREFIX), asker=current_request.asker())
     except JobNotFoundError:
         job = None
-    told = None if job is None or not batch_id.startswith(PREFIX) else job.files[0].attachment
-    if job is None or told is None or told.collection_id != collection.id:
+    first = None if job is None or not batch_id.startswith(PREFIX) else job.files[0]
+    if job is None or first is None or first.file_id is None or first.collection_id != collection.id:
         sentence = f"Batch '{batch_id[:100]}' of vector store '{store_id(collection)}' not found"
         raise NotFoundError(sentence, code="batch_not_found")
     return job
 
 
 def _batch(collection: Collection, job: Job) -> FileBatch:
-    created_at_ms = round(datetime.fromisoformat(job.created_at).timestamp() * 1e3)
-    files = [AttachedFile(job.id, 0, job.status, created_at_ms, each) for each in job.files]
     return FileBatch(
         id=PREFIX + job.id,
         store_id=store_id(collection),
         status=STATUSES[job.status],
-        created_at_ms=created_at_ms,
-        files=[stored_files.of_job(collection, each) for each in files],
+        created_at_ms=stored_files.milliseconds(job.created_at),
+        files=[stored_files.of_job(collection, job, each) for each in job.files],
     )
 
 

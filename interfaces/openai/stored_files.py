@@ -13,10 +13,10 @@ from interfaces.openai.stores import store_id
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from retrieval.ingest.drafts import FIRST_CHUNKS, WHOLE
-from retrieval.jobs.attached_files import AttachedFile
 from retrieval.kept_files.attaching import FILE_ID
 from retrieval.kept_files.kept_files import ID, file_of
 from schemas.contracts import jobs
+from schemas.contracts.jobs import Job, JobFile
 from schemas.contracts.vector_stores import (
     CANCELLED,
     COMPLETED,
@@ -64,14 +64,15 @@ def page(
 def one(collection: Collection, file_id: str) -> StoreFile:
     """Return a file of a store. Raises StoreFileNotFoundError."""
     last = layers().kept.attached.last(collection.id, file_id, asker=current_request.asker())
+    told = None if last is None else of_job(collection, last, last.files[0])
     document = None
-    if last is None or status_of(last)[0] in (COMPLETED, CANCELLED):  # what is cancelled leaves what is stored
+    if told is None or told.status in (COMPLETED, CANCELLED):  # what is cancelled leaves what is stored
         document = document_of(collection, file_id)
     if document is not None:
         return of_document(collection, document)
-    if last is None or is_stored(last):
+    if told is None or told.status == COMPLETED:
         raise StoreFileNotFoundError(file_id, store_id(collection))
-    return of_job(collection, last)
+    return told
 
 
 def counts(collection: Collection) -> FileCounts:
@@ -114,7 +115,7 @@ def of_document(collection: Collection, document: Document) -> StoreFile:
         id=_id_of(document),
         store_id=store_id(collection),
         status=COMPLETED,
-        created_at_ms=0 if is_whole else _milliseconds(told.get("created_at")),
+        created_at_ms=0 if is_whole else milliseconds(told.get("created_at")),
         usage_bytes=size_bytes,
         attributes=attributes_of(told, is_attached=is_attached),
         windows=None if is_whole else _windows(told),
@@ -122,40 +123,32 @@ def of_document(collection: Collection, document: Document) -> StoreFile:
     )
 
 
-def of_job(collection: Collection, attached: AttachedFile) -> StoreFile:
-    """Return a file as its job tells of it."""
-    file = attached.file
-    told = file.attachment
-    assert told is not None
-    status, code, message = status_of(attached)
+def of_job(collection: Collection, job: Job, file: JobFile) -> StoreFile:
+    """Return a kept file as its job tells of it."""
+    assert file.file_id is not None
+    status, code, message = status_of(job, file)
+    told = {name: value for name, value in file.metadata.items() if name != FILE_ID}
     return StoreFile(
-        id=told.file_id,
+        id=file.file_id,
         store_id=store_id(collection),
         status=status,
-        created_at_ms=attached.created_at_ms,
+        created_at_ms=milliseconds(job.created_at),
         usage_bytes=file.size_bytes if status == COMPLETED else 0,
-        attributes=attributes_of(
-            {name: value for name, value in told.metadata.items() if name != FILE_ID}, is_attached=True
-        ),
-        windows=None if told.max_tokens is None else (told.max_tokens, told.overlap_tokens),
+        attributes=attributes_of(told, is_attached=True),
+        windows=file.windows,
         code=code,
         message=message,
-        place=(UNSTORED, attached.job_number, file.number),
+        place=(UNSTORED, job.number, file.number),
     )
 
 
-def is_stored(attached: AttachedFile) -> bool:
-    return status_of(attached)[0] == COMPLETED
-
-
-def status_of(attached: AttachedFile) -> tuple[str, str | None, str | None]:
+def status_of(job: Job, file: JobFile) -> tuple[str, str | None, str | None]:
     """Return (the status of a file by its job; the code and sentence of its failure)."""
-    file = attached.file
     if file.status in (jobs.DONE, jobs.UNCHANGED):
         return (COMPLETED, None, None) if file.chunks else (FAILED, "empty", NO_TEXT)
     if file.status == jobs.FAILED:
         return FAILED, file.code, file.message
-    return IN_PROGRESS if attached.is_unfinished else CANCELLED, None, None
+    return (IN_PROGRESS if job.status in jobs.WAITING else CANCELLED), None, None
 
 
 def pass_by(collection: Collection, file: StoreFile) -> None:
@@ -197,7 +190,7 @@ def _documents(
 def _unstored(collection: Collection) -> list[StoreFile]:
     """Return the files that are on their way or failed, in the order of their places."""
     attached = layers().kept.attached.unstored(collection.id, asker=current_request.asker())
-    found = sorted((of_job(collection, each) for each in attached), key=lambda each: each.place)
+    found = sorted((of_job(collection, each, each.files[0]) for each in attached), key=lambda each: each.place)
     stored = _stored_among(collection, [each.id for each in found if each.status == CANCELLED])
     return [each for each in found if each.id not in stored]
 
@@ -239,7 +232,7 @@ def _windows(metadata: Metadata) -> tuple[int, int] | None:
     return None if told is None else (int(told[1]), int(told[2]))
 
 
-def _milliseconds(told: object) -> int:
+def milliseconds(told: object) -> int:
     """Return an ISO 8601 time in milliseconds since the epoch, 0 for what is none."""
     try:
         return round(datetime.fromisoformat(str(told)).timestamp() * 1e3)

@@ -6,36 +6,14 @@ What is stored is not told here, but by the collection itself, whatever became o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from retrieval.jobs.job_rows import FILE_OF_JOB, UNFINISHED, forget, to_file
+from retrieval.jobs.job_rows import FILE_COLUMNS, JOB_COLUMNS, forget, to_job
 from schemas.access.owners import Asker
-from schemas.contracts.jobs import DONE, UNCHANGED, WAITING, JobFile
+from schemas.contracts.jobs import DONE, UNCHANGED, Job
 from schemas.shared_database import Database, Transaction
 
-_LAST = (
-    "FROM job_files f JOIN jobs j ON j.id = f.job_id JOIN (SELECT g.file_id AS file_id, MAX(k.number) AS latest "
-    "FROM job_files g JOIN jobs k ON k.id = g.job_id WHERE g.collection_id = ?{of_file} GROUP BY g.file_id) l "
-    "ON l.file_id = f.file_id AND l.latest = j.number WHERE f.collection_id = ? AND {seen}"
-)
-"""The last job of each file of a collection. It is looked for once, however often a file was attached."""
 _STORED = f"(f.status IN ('{DONE}', '{UNCHANGED}') AND f.chunks > 0)"
-
-
-@dataclass(frozen=True, slots=True)
-class AttachedFile:
-    """A file of a job that is attached to a collection. `job_number` is the place of the job among all."""
-
-    job_id: str
-    job_number: int
-    job_status: str
-    created_at_ms: int
-    file: JobFile
-
-    @property
-    def is_unfinished(self) -> bool:
-        return self.job_status in WAITING and self.file.status in UNFINISHED
 
 
 class AttachedFiles:
@@ -44,13 +22,14 @@ class AttachedFiles:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def unstored(self, collection_id: str, *, asker: Asker) -> list[AttachedFile]:
-        """Return the files of a collection whose last job has not stored them, in the order in which they were
-        attached, as far as the asker sees the jobs."""
+    def unstored(self, collection_id: str, *, asker: Asker) -> list[Job]:
+        """Return the last job of each file of a collection that has not stored it, with this file alone, in the order
+        in which they were attached, as far as the asker sees the jobs."""
         return self._last(collection_id, None, f"NOT {_STORED}", asker)
 
-    def last(self, collection_id: str, file_id: str, *, asker: Asker) -> AttachedFile | None:
-        """Return how the last job of a file stands that the asker sees, None when it is forgotten."""
+    def last(self, collection_id: str, file_id: str, *, asker: Asker) -> Job | None:
+        """Return the last job of a file, with this file alone, None when it is forgotten or the asker does not see
+        it."""
         found = self._last(collection_id, file_id, "1 = 1", asker)
         return found[0] if found else None
 
@@ -85,15 +64,25 @@ class AttachedFiles:
 
         self._database.freely.commit(operation)
 
-    def _last(self, collection_id: str, file_id: str | None, condition: str, asker: Asker) -> list[AttachedFile]:
+    def _last(self, collection_id: str, file_id: str | None, condition: str, asker: Asker) -> list[Job]:
         seen, owners = asker.seen()
         of_file, named = ("", ()) if file_id is None else (" AND g.file_id = ?", (file_id,))
+        columns = [*(f"j.{name}" for name in JOB_COLUMNS), *(f"f.{name}" for name in FILE_COLUMNS)]
         with self._database.read() as transaction:
+            # The last job of each file is looked for once, however often the file was attached.
             rows = transaction.rows(
-                f"{FILE_OF_JOB} {_LAST.format(seen=seen, of_file=of_file)} AND {condition} ORDER BY j.number, f.number",
+                f"SELECT {', '.join(columns)} FROM job_files f JOIN jobs j ON j.id = f.job_id "
+                "JOIN (SELECT g.file_id AS file_id, MAX(k.number) AS latest FROM job_files g "
+                f"JOIN jobs k ON k.id = g.job_id WHERE g.collection_id = ?{of_file} GROUP BY g.file_id) l "
+                "ON l.file_id = f.file_id AND l.latest = j.number "
+                f"WHERE f.collection_id = ? AND {seen} AND {condition} ORDER BY j.number, f.number",
                 (collection_id, *named, collection_id, *owners),
             )
-        return [AttachedFile(row[0], row[1], row[2], row[3], to_file(row[4:])) for row in rows]
+        jobs = len(JOB_COLUMNS)
+        return [
+            to_job(dict(zip(JOB_COLUMNS, row[:jobs], strict=True)), [dict(zip(FILE_COLUMNS, row[jobs:], strict=True))])
+            for row in rows
+        ]
 
 
 def _take_out(transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -174,7 +174,7 @@ class JobWork:
         progress = _Progress(self._jobs, job.id, file, self._clock)
         try:
             self._check(job)
-            still = partial(self._caller_of, job, self._jobs.owner_of(job.id))
+            still = partial(self._caller_of, job, job.of.owner)
             with acting_as(still(), still):
                 self._ingest_where_it_is(job, progress)
             if progress.has_gained:
@@ -229,8 +229,7 @@ class JobWork:
     def _place(self, job: Job, file: JobFile, name: str) -> tuple[str | None, str]:
         """Return the id of the collection that a file goes into, None while there is none, and what it is called that
         was called `name`."""
-        told = file.attachment  # which is gone from the database once it is taken back
-        collection_id = self._jobs.collection_id(job.id, file.number) if told is None else told.collection_id
+        collection_id = file.collection_id or self._jobs.collection_id(job.id, file.number)
         if collection_id is None and (found := self._texts.id_of(name)) is not None:
             self._jobs.follow(job.id, found)
             collection_id = self._jobs.collection_id(job.id, file.number)
@@ -250,10 +249,9 @@ class JobWork:
         wanted, file = job.wanted, progress.file
         self._record.check(job)
         path = self._spool.path(job.id, file.number)
-        told = file.attachment
-        metadata = wanted.metadata if told is None else told.metadata
+        metadata = {**wanted.metadata, **file.metadata}
         given = GivenFile(file.source, path, _kind(file, path), metadata=metadata, tags=wanted.tags)
-        is_records = given.kind.is_records and told is None
+        is_records = given.kind.is_records and file.file_id is None  # a kept file is one document, or none
         progress.tell(status=READING, document_id=None if is_records else document_id(given.source))
         writer = self._texts.writer(
             *(wanted.collection, partial(self._vectors, job, progress), collection_id),
@@ -266,8 +264,8 @@ class JobWork:
             progress.end(UNCHANGED, warnings=("A document of this name is stored already, and stays as it is",))
             return
         chunking = chunking_of(self._settings, writer.embedding)
-        if told is not None and told.max_tokens is not None:
-            chunking = windows_within(chunking, told.max_tokens, told.overlap_tokens)
+        if file.windows is not None:
+            chunking = windows_within(chunking, *file.windows)
         done = unchanged(writer, given, chunking)
         if done is None:
             document = source_document(given, reader=self._reader, chunking=chunking)
@@ -275,7 +273,7 @@ class JobWork:
                 document = replace(document, split=partial(self._split, chunking, given.kind.syntax))
             self._check(job)
             done = ingest_document(writer, progress.watched(document), advance=progress.advance)
-        if told is not None and not self._jobs.is_unfinished(job.id, file.number):
+        if file.file_id is not None and not self._jobs.is_unfinished(job.id, file.number):
             # Taken back meanwhile, and what was stored by then is deleted already.
             writer.delete(given.where)
             raise StoppedError

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,17 +13,7 @@ import orjson
 from retrieval.clock import z_time
 from retrieval.ingest.identity import document_id
 from schemas.access.owners import AUDIENCE_COLUMN, Asker, Ownership
-from schemas.contracts.jobs import (
-    EMBEDDING,
-    QUEUED,
-    READING,
-    Attachment,
-    Job,
-    JobFile,
-    JobNotFoundError,
-    SpooledFile,
-    Wanted,
-)
+from schemas.contracts.jobs import QUEUED, Job, JobFile, JobNotFoundError, SpooledFile, Wanted
 from schemas.shared_database import Transaction, of_fields
 
 STEPS = (
@@ -54,53 +46,88 @@ STEPS = (
         "CREATE INDEX job_files_by_code ON job_files (code)",
     ),
     ("CREATE INDEX job_files_in_turn ON job_files (job_id, tries, begun, number)",),
+    (
+        "ALTER TABLE job_files ADD COLUMN source {text}",
+        "ALTER TABLE job_files ADD COLUMN metadata {text} NOT NULL DEFAULT '{{}}'",
+        "ALTER TABLE job_files ADD COLUMN max_tokens INTEGER",
+        "ALTER TABLE job_files ADD COLUMN overlap_tokens INTEGER NOT NULL DEFAULT 0",
+        "UPDATE job_files SET source = name WHERE attachment IS NULL",
+    ),
 )
-JOB = "SELECT id, status, created_at_ms, finished_at_ms, wanted, number, owner, audience FROM jobs"
-_COLUMNS = (
-    *("number", "name", "media_type", "size_bytes", "status", "document_id", "chunks", "chunks_done", "pages"),
-    *("warnings", "code", "message", "attachment", "tries"),
-)
-FILE = f"SELECT {', '.join(_COLUMNS)} FROM job_files"
-FILE_OF_JOB = f"SELECT j.id, j.number, j.status, j.created_at_ms, {', '.join(f'f.{name}' for name in _COLUMNS)}"
-UNFINISHED = (QUEUED, READING, EMBEDDING)
+JOB_COLUMNS = ("id", "number", "status", "created_at_ms", "finished_at_ms", "wanted", "owner", "audience")
+FILE_COLUMNS = tuple(each.name for each in fields(JobFile))
+Row = dict[str, Any]
+"""The columns of a row by their names."""
+
+
+def rows_of(
+    transaction: Transaction, table: str, columns: Sequence[str], condition: str, parameters: Sequence[Any] = ()
+) -> list[Row]:
+    """Return these columns of the rows of a table; `condition` is the rest of the statement, from WHERE on."""
+    found = transaction.rows(f"SELECT {', '.join(columns)} FROM {table} {condition}", parameters)
+    return [dict(zip(columns, row, strict=True)) for row in found]
+
+
+def insert(transaction: Transaction, table: str, row: Row) -> None:
+    places = ", ".join("?" * len(row))
+    transaction.run(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", tuple(row.values()))
+
+
+def unfold_attachments(transaction: Transaction) -> None:
+    """Give what earlier releases said of a kept file in one value columns of its own."""
+    for row in rows_of(transaction, "job_files", ("job_id", "number", "attachment"), "WHERE attachment IS NOT NULL"):
+        told = orjson.loads(row["attachment"])
+        transaction.run(
+            "UPDATE job_files SET attachment = NULL, source = ?, metadata = ?, max_tokens = ?, overlap_tokens = ? "
+            "WHERE job_id = ? AND number = ?",
+            (
+                *(told["source"], orjson.dumps(told.get("metadata") or {}).decode(), told.get("max_tokens")),
+                *(told.get("overlap_tokens") or 0, row["job_id"], row["number"]),
+            ),
+        )
 
 
 def seen_job(transaction: Transaction, job_id: str, asker: Asker) -> Job:
     seen, parameters = asker.seen()
-    row = transaction.row(f"{JOB} WHERE id = ? AND {seen}", (job_id, *parameters))
-    if row is None:
+    found = rows_of(transaction, "jobs", JOB_COLUMNS, f"WHERE id = ? AND {seen}", (job_id, *parameters))
+    if not found:
         raise JobNotFoundError(job_id)
-    return to_job(transaction, row)
+    return with_files(transaction, found[0])
 
 
-def to_job(transaction: Transaction, row: tuple[Any, ...], number: int | None = None) -> Job:
+def with_files(transaction: Transaction, job: Row, number: int | None = None) -> Job:
     """Return the job of a row with all of its files, or only with that of this number."""
-    job_id, status, created_at_ms, finished_at_ms, wanted, _, owner, audience = row
-    told = orjson.loads(wanted)
-    one, parameters = ("", (job_id,)) if number is None else (" AND number = ?", (job_id, number))
-    files = transaction.rows(f"{FILE} WHERE job_id = ?{one} ORDER BY number", parameters)
+    one, parameters = ("", ()) if number is None else (" AND number = ?", (number,))
+    condition = f"WHERE job_id = ?{one} ORDER BY number"
+    return to_job(job, rows_of(transaction, "job_files", FILE_COLUMNS, condition, (job["id"], *parameters)))
+
+
+def to_job(job: Row, files: Iterable[Row]) -> Job:
+    told = orjson.loads(job["wanted"])
+    finished_at_ms = job["finished_at_ms"]
     return Job(
-        id=job_id,
-        status=status,
-        created_at=to_time(created_at_ms),
+        id=job["id"],
+        number=int(job["number"]),
+        status=job["status"],
+        created_at=to_time(job["created_at_ms"]),
         finished_at=None if finished_at_ms is None else to_time(finished_at_ms),
         wanted=of_fields(Wanted, {**told, "tags": tuple(told.get("tags") or ())}),
-        files=tuple(to_file(each) for each in files),
-        of=Ownership(owner, audience),
+        files=tuple(map(to_file, files)),
+        of=Ownership(job["owner"], job["audience"]),
     )
 
 
-def to_file(row: tuple[Any, ...]) -> JobFile:
-    attachment = None if row[12] is None else of_fields(Attachment, orjson.loads(row[12]))
-    return JobFile(*(*row[:9], tuple(orjson.loads(row[9])), *row[10:12], attachment, row[13]))
+def to_file(row: Row) -> JobFile:
+    told = {"warnings": tuple(orjson.loads(row["warnings"])), "metadata": orjson.loads(row["metadata"])}
+    return JobFile(**row | told)
 
 
-def file_row(job_id: str, file: SpooledFile, collection: str, collection_id: str | None) -> dict[str, Any]:
-    """Return the columns of a file that waits to go into a collection, whose id is None while it does not exist, or
-    where it was attached. `place` tells which document it becomes: of two files of one document the earlier one goes
-    first."""
-    told = file.attachment
-    source, where = (file.name, collection) if told is None else (told.source, told.collection_id)
+def file_row(job_id: str, file: SpooledFile, collection: str, collection_id: str | None) -> Row:
+    """Return the columns of a file that waits to go into a collection, whose id is None while it does not exist.
+    `place` tells which document it becomes: of two files of one document the earlier one goes first."""
+    source = file.source or file.name
+    where = collection if file.file_id is None else collection_id
+    max_tokens, overlap_tokens = file.windows or (None, 0)
     return {
         "job_id": job_id,
         "number": file.number,
@@ -111,9 +138,12 @@ def file_row(job_id: str, file: SpooledFile, collection: str, collection_id: str
         "chunks_done": 0,
         "warnings": "[]",
         "begun": 0,
-        "collection_id": collection_id if told is None else told.collection_id,
-        "file_id": None if told is None else told.file_id,
-        "attachment": None if told is None else orjson.dumps(told).decode(),
+        "collection_id": collection_id,
+        "file_id": file.file_id,
+        "source": source,
+        "metadata": orjson.dumps(file.metadata).decode(),
+        "max_tokens": max_tokens,
+        "overlap_tokens": overlap_tokens,
         "place": hashlib.sha256(f"{where}\0{document_id(source)}".encode()).hexdigest()[:40],
     }
 

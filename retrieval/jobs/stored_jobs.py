@@ -8,7 +8,17 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from retrieval.jobs.job_rows import JOB, STEPS, UNFINISHED, file_row, forget, seen_job, to_job
+from retrieval.jobs.job_rows import (
+    JOB_COLUMNS,
+    STEPS,
+    file_row,
+    forget,
+    insert,
+    rows_of,
+    seen_job,
+    unfold_attachments,
+    with_files,
+)
 from retrieval.jobs.record_files import MAX_NAMED
 from schemas.access.owners import OPEN, Asker
 from schemas.contracts.jobs import (
@@ -21,12 +31,12 @@ from schemas.contracts.jobs import (
     RUNNING,
     TEXT_FAILED,
     UNCHANGED,
+    UNFINISHED,
     WAITING,
     DueFile,
     Job,
     JobCounts,
     JobFile,
-    JobNotFoundError,
     JobsFullError,
     OwnJobsFullError,
     Room,
@@ -82,6 +92,10 @@ class StoredJobs:
         self._limits = limits
         self._clock = clock
         database.open_part("jobs", STEPS)
+        with database.read() as transaction:
+            is_folded = transaction.row("SELECT 1 FROM job_files WHERE attachment IS NOT NULL LIMIT 1") is not None
+        if is_folded:
+            database.freely.commit(unfold_attachments)
 
     def room(self, *, asker: Asker) -> Room:
         """Return how many bytes of files may still wait. Raises JobsFullError and OwnJobsFullError when no job may."""
@@ -107,16 +121,10 @@ class StoredJobs:
             self._room(transaction, of.owner).take(sum(each.size_bytes for each in files))
             row = transaction.row("SELECT MAX(number) FROM jobs")
             number = 0 if row is None or row[0] is None else int(row[0]) + 1
-            transaction.run(
-                "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (job_id, number, of.owner, self._home, told, QUEUED, now_ms, None, of.audience),
-            )
+            job = {"id": job_id, "number": number, "owner": of.owner, "audience": of.audience, "home": self._home}
+            insert(transaction, "jobs", job | {"wanted": told, "status": QUEUED, "created_at_ms": now_ms})
             for each in files:
-                columns = file_row(job_id, each, wanted.collection, collection_id)
-                values = ", ".join("?" * len(columns))
-                transaction.run(
-                    f"INSERT INTO job_files ({', '.join(columns)}) VALUES ({values})", tuple(columns.values())
-                )
+                insert(transaction, "job_files", file_row(job_id, each, wanted.collection, collection_id))
 
         self._database.commit(operation)
 
@@ -124,11 +132,6 @@ class StoredJobs:
         """Return a job. Raises JobNotFoundError when the asker sees none of that id."""
         with self._database.read() as transaction:
             return seen_job(transaction, job_id, asker)
-
-    def owner_of(self, job_id: str) -> str:
-        """Return to whom a job belongs. Raises JobNotFoundError when there is none of that id."""
-        with self._database.read() as transaction:
-            return _owner(transaction, job_id)
 
     def collection_id(self, job_id: str, number: int) -> str | None:
         """Return the id of the collection that a file goes into, None while that does not exist."""
@@ -155,14 +158,14 @@ class StoredJobs:
         with self._database.read() as transaction:
             before = [] if cursor is None else [int.from_bytes(opened(transaction, LISTING, cursor))]
             conditions += ["number < ?"] * len(before)
-            rows = transaction.rows(
-                f"{JOB} WHERE {' AND '.join(conditions)} ORDER BY number DESC LIMIT ?",
+            rows = rows_of(
+                *(transaction, "jobs", JOB_COLUMNS, f"WHERE {' AND '.join(conditions)} ORDER BY number DESC LIMIT ?"),
                 (*parameters, *before, limit + 1),
             )
-            jobs = [to_job(transaction, row) for row in rows[:limit]]
+            jobs = [with_files(transaction, row) for row in rows[:limit]]
             if len(rows) <= limit:
                 return jobs, None
-            return jobs, sealed(transaction, LISTING, int(rows[limit - 1][5]).to_bytes(NUMBER_BYTES))
+            return jobs, sealed(transaction, LISTING, jobs[-1].number.to_bytes(NUMBER_BYTES))
 
     def cancel(self, job_id: str, *, asker: Asker) -> tuple[Job, bool]:
         """Cancel a job that has not ended, and return it and whether nothing of it was under way. What it has stored
@@ -193,22 +196,21 @@ class StoredJobs:
         now_ms = round(self._clock() * 1e3)
         with self._database.read() as transaction:
             rows = transaction.rows(
-                "SELECT d.id, d.owner, d.wanted, d.due, d.unfinished, t.collection_id, t.begun "
-                "FROM (SELECT j.id, j.owner, j.wanted, j.number, "
-                f"{_DUE.format(others=others)} AS due, "
-                f"EXISTS (SELECT 1 FROM job_files f WHERE f.job_id = j.id AND f.{_UNFINISHED}) AS unfinished "
+                "SELECT d.id, d.owner, d.wanted, d.due, t.collection_id, t.begun, "
+                f"EXISTS (SELECT 1 FROM job_files f WHERE f.job_id = d.id AND f.{_UNFINISHED}) "
+                f"FROM (SELECT j.id, j.owner, j.wanted, j.number, {_DUE.format(others=others)} AS due "
                 "FROM jobs j WHERE j.home = ? AND j.status IN (?, ?)) d "
                 "LEFT JOIN job_files t ON t.job_id = d.id AND t.number = d.due ORDER BY t.tries, d.number",
                 (now_ms, *(each for file in under_way for each in file), *WAITING, self._home, *WAITING),
             )
-        for row in rows:
-            if not row[4]:  # its process was killed before it said so
-                self.finish(row[0])
-        return [
-            DueFile(job_id, int(number), owner, orjson.loads(wanted)["collection"], collection_id, begun > 0)
-            for job_id, owner, wanted, number, _, collection_id, begun in rows
-            if number is not None
-        ]
+        due = []
+        for job_id, owner, wanted, number, collection_id, begun, is_unfinished in rows:
+            if number is not None:
+                collection = orjson.loads(wanted)["collection"]
+                due.append(DueFile(job_id, int(number), owner, collection, collection_id, begun > 0))
+            elif not is_unfinished:  # its process was killed before it said so
+                self.finish(job_id)
+        return due
 
     def begin(self, due: DueFile) -> tuple[Job, int] | None:
         """Begin the work on a file. Return its job, with this file alone, and how often the work on it has begun since
@@ -216,13 +218,15 @@ class StoredJobs:
         key = (due.job_id, due.number)
 
         def operation(transaction: Transaction) -> tuple[Job, int] | None:
-            row = transaction.row(f"{JOB} WHERE id = ? AND status IN (?, ?)", (due.job_id, *WAITING))
+            jobs = rows_of(
+                transaction, "jobs", JOB_COLUMNS, "WHERE id = ? AND status IN (?, ?)", (due.job_id, *WAITING)
+            )
             begun = transaction.row("SELECT begun FROM job_files WHERE job_id = ? AND number = ?", key)
-            if row is None or begun is None:
+            if not jobs or begun is None:
                 return None
             transaction.run("UPDATE jobs SET status = ? WHERE id = ?", (RUNNING, due.job_id))
             transaction.run("UPDATE job_files SET begun = begun + 1 WHERE job_id = ? AND number = ?", key)
-            return to_job(transaction, (row[0], RUNNING, *row[2:]), due.number), int(begun[0]) + 1
+            return with_files(transaction, jobs[0] | {"status": RUNNING}, due.number), int(begun[0]) + 1
 
         return self._database.freely.commit(operation)
 
@@ -292,7 +296,7 @@ class StoredJobs:
     def files_of(self, is_meant: Callable[[Wanted, JobFile], bool]) -> list[tuple[str, JobFile]]:
         """Return (id of the job, file) for all files that are meant. Those of jobs that have ended do not wait."""
         with self._database.read() as transaction:
-            jobs = [to_job(transaction, row) for row in transaction.rows(JOB)]
+            jobs = [with_files(transaction, each) for each in rows_of(transaction, "jobs", JOB_COLUMNS, "")]
         return [
             (
                 job.id,
@@ -327,8 +331,8 @@ class StoredJobs:
     def waiting_files(self) -> list[tuple[Job, JobFile]]:
         """Return (job, file) for all files of jobs that have not ended."""
         with self._database.read() as transaction:
-            rows = transaction.rows(f"{JOB} WHERE status IN (?, ?)", WAITING)
-            jobs = [to_job(transaction, row) for row in rows]
+            rows = rows_of(transaction, "jobs", JOB_COLUMNS, "WHERE status IN (?, ?)", WAITING)
+            jobs = [with_files(transaction, each) for each in rows]
         return [(job, each) for job in jobs for each in job.files]
 
     def erase_files(self, is_meant: Callable[[Wanted, JobFile], bool]) -> int:
@@ -336,8 +340,8 @@ class StoredJobs:
 
         def operation(transaction: Transaction) -> int:
             erased = 0
-            for row in transaction.rows(JOB):
-                job = to_job(transaction, row)
+            for row in rows_of(transaction, "jobs", JOB_COLUMNS, ""):
+                job = with_files(transaction, row)
                 doomed = [
                     each.number
                     for each in job.files
@@ -412,10 +416,3 @@ class StoredJobs:
         )
         assert row is not None
         return int(row[0]), int(row[1])
-
-
-def _owner(transaction: Transaction, job_id: str) -> str:
-    row = transaction.row("SELECT owner FROM jobs WHERE id = ?", (job_id,))
-    if row is None:
-        raise JobNotFoundError(job_id)
-    return str(row[0])

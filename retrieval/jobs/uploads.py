@@ -15,13 +15,14 @@ import orjson
 from retrieval.ingest.identity import document_id
 from retrieval.jobs.file_names import checked_name, shown_name
 from retrieval.jobs.spool import Incoming, Spool
-from retrieval.jobs.stored_jobs import UNFINISHED, StoredJobs
+from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading import Kind, kind_of
 from schemas.access.owners import Asker
 from schemas.contracts.jobs import (
     MAX_FILES,
     QUEUED,
     REFUSED,
+    UNFINISHED,
     FileAnswer,
     Job,
     JobFile,

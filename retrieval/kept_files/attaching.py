@@ -8,8 +8,8 @@ from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.kept_files.kept_files import KeptFiles, source_of
 from schemas.access.owners import Asker
-from schemas.contracts.jobs import Attachment, Job, SpooledFile, Wanted
-from schemas.contracts.kept_files import KeptFile, KeptFileNotFoundError
+from schemas.contracts.jobs import Job, SpooledFile, Wanted
+from schemas.contracts.kept_files import KeptFileNotFoundError
 from schemas.contracts.vector_stores import FileToAttach
 
 FILE_ID = "file_id"
@@ -35,20 +35,21 @@ class Attaching:
         files = self._files.named(list(of_files), asker=asker)
         with self._spool.begin() as incoming:
             for file in files:
-                told = _attachment(collection_id, file, of_files[file.id])
-                spooled = SpooledFile(0, file.name, file.media_type, file.size_bytes, file.sha256, told)
+                asked = of_files[file.id]
+                spooled = SpooledFile(
+                    *(0, file.name, file.media_type, file.size_bytes, file.sha256),
+                    file_id=file.id,
+                    source=source_of(file),
+                    metadata={**asked.attributes, FILE_ID: file.id},
+                    windows=asked.windows,
+                )
                 try:
                     incoming.link(self._files.content(file), spooled)
                 except FileNotFoundError:  # deleted meanwhile
                     raise KeptFileNotFoundError(file.id) from None
             incoming.sync()
-            self._jobs.create(incoming.job_id, Wanted(collection), incoming.files, asker=asker)
+            job = incoming.job_id, Wanted(collection), incoming.files
+            self._jobs.create(*job, asker=asker, collection_id=collection_id)
             incoming.keep()
         self._queued()
         return self._jobs.one(incoming.job_id, asker=asker)
-
-
-def _attachment(collection_id: str, file: KeptFile, wanted: FileToAttach) -> Attachment:
-    most, shared = wanted.windows or (None, 0)
-    metadata = {**wanted.attributes, FILE_ID: file.id}
-    return Attachment(file.id, collection_id, source_of(file), metadata, most, shared)

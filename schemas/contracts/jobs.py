@@ -14,6 +14,8 @@ QUEUED, RUNNING, DONE, FAILED, CANCELLED = STATUSES = ("queued", "running", "don
 """The states of a job. One is `failed` when none of its files could be stored, and `done` when at least one is."""
 READING, EMBEDDING, UNCHANGED = "reading", "embedding", "unchanged"
 FILE_STATUSES = (QUEUED, READING, EMBEDDING, DONE, UNCHANGED, FAILED)
+UNFINISHED = (QUEUED, READING, EMBEDDING)
+"""The states of a file that has not ended."""
 WAITING = (QUEUED, RUNNING)
 """The states of a job that has not ended."""
 REFUSED = "refused"
@@ -117,28 +119,22 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Attachment:
-    """What is said of a kept file that becomes a document of the collection with this id, and of no later one of its
-    name: the document's source and metadata and, if they are not the usual ones, how long its windows are."""
-
-    file_id: str
-    collection_id: str
-    source: str
-    metadata: Metadata = field(default_factory=dict)
-    max_tokens: int | None = None
-    overlap_tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class SpooledFile:
-    """A file that lies on the disk and waits for its job. `number` is its place in the job, from 0."""
+    """A file that lies on the disk and waits for its job. `number` is its place in the job, from 0.
+
+    What is said of a kept file (`file_id`) on its way into a collection is said of it alone: its document's source and
+    metadata and, if they are not the usual ones, how long windows are and what they share, in tokens.
+    """
 
     number: int
     name: str
     media_type: str
     size_bytes: int
     sha256: str
-    attachment: Attachment | None = None
+    file_id: str | None = None
+    source: str = ""
+    metadata: Metadata = field(default_factory=dict)
+    windows: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +180,20 @@ class Uploaded:
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """A file of a job and how far it is. `chunks_done` counts the chunks that are embedded, and `tries` those that
-    ended in a failure which may pass."""
+    """A file of a job and how far it is; the fields are the columns of its row.
+
+    `source` is that of the document which it becomes, and `metadata` those that it is given beside the job's; `file_id`
+    is that of a kept file, whose windows may have a length of their own; `collection_id` is None while the collection
+    does not exist. `chunks_done` counts the chunks that are embedded, and `tries` those that ended in a failure which
+    may pass.
+    """
 
     number: int
     name: str
     media_type: str
     size_bytes: int
     status: str
+    source: str
     document_id: str | None = None
     chunks: int | None = None
     chunks_done: int = 0
@@ -199,20 +201,25 @@ class JobFile:
     warnings: tuple[str, ...] = ()
     code: str | None = None
     message: str | None = None
-    attachment: Attachment | None = None
     tries: int = 0
+    file_id: str | None = None
+    collection_id: str | None = None
+    metadata: Metadata = field(default_factory=dict)
+    max_tokens: int | None = None
+    overlap_tokens: int = 0
 
     @property
-    def source(self) -> str:
-        """The source of the document that the file becomes."""
-        return self.name if self.attachment is None else self.attachment.source
+    def windows(self) -> tuple[int, int] | None:
+        return None if self.max_tokens is None else (self.max_tokens, self.overlap_tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job with its files in the order of the upload. Times are ISO 8601 in UTC."""
+    """A job with its files in the order of the upload, or some of them. `number` is its place among all jobs. Times are
+    ISO 8601 in UTC."""
 
     id: str
+    number: int
     status: str
     created_at: str
     finished_at: str | None

@@ -80,7 +80,7 @@ def test_nothing_is_written_through_a_view(app, key):
 
 
 def test_a_job_of_an_owner_whom_nobody_knows_and_one_that_is_gone_work_for_nobody(app):
-    job = Job("j", "queued", "2026-01-01T00:00:00.000Z", None, Wanted("team-b-docs"), ())
+    job = Job("j", 0, "queued", "2026-01-01T00:00:00.000Z", None, Wanted("team-b-docs"), ())
     with pytest.raises(UnauthorizedError):
         caller_of_job(app.extensions["rag.access"], job, "within")
     assert caller_of_job(app.extensions["rag.access"], job, "user:ada").collections == ("team-b-docs",)

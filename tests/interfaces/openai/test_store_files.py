@@ -9,7 +9,7 @@ import pytest
 
 from retrieval.jobs.stored_jobs import StoredJobs
 from schemas.access.owners import Asker
-from schemas.contracts.jobs import Attachment, SpooledFile, Wanted
+from schemas.contracts.jobs import SpooledFile, Wanted
 from tests.support.live import eventually
 
 BACKUPS, COFFEE = "# Backups\n\nThey are kept for thirty days.", "The coffee machine is cleaned every Friday."
@@ -152,9 +152,9 @@ def test_cancelling_leaves_a_file_that_is_stored_already_as_it_was(app, client, 
     collection_id = client.get(f"/collections/{name}").json["id"]
     # Of another data directory, so that nobody works on the job before it is cancelled.
     jobs, job_id = StoredJobs(app.extensions["rag.service"].catalog, "elsewhere"), uuid.uuid4().hex
-    told = [Attachment(each, collection_id, f"{each}/x.md", {"v": 2}) for each in (file_id, other_id)]
-    files = [SpooledFile(number, "x.md", "text/markdown", 9, "", each) for number, each in enumerate(told)]
-    jobs.create(job_id, Wanted(name), files, asker=Asker())
+    told = [(each, f"{each}/x.md", {"v": 2}) for each in (file_id, other_id)]
+    files = [SpooledFile(number, "x.md", "text/markdown", 9, "", *each) for number, each in enumerate(told)]
+    jobs.create(job_id, Wanted(name), files, asker=Asker(), collection_id=collection_id)
     assert client.get(f"{store}/files/{file_id}").json["status"] == "in_progress"
     assert client.post(f"{store}/file_batches/vsfb_{job_id}/cancel").json["status"] == "cancelled"
     place = f"{store}/files/{file_id}"
@@ -185,8 +185,11 @@ def test_pages_hold_stored_and_failed_files_once_each(client, keep, store, batch
     ids = [keep(f"{number}.md", f"Number {number}") for number in range(4)] + [keep("x.exe", "MZ"), keep("y.exe", "MZ")]
     made = batch(ids)
     assert made["file_counts"] == {"in_progress": 0, "completed": 4, "failed": 2, "cancelled": 0, "total": 6}
-    for order, expected in (("asc", ids), ("desc", ids[::-1])):
-        for place in (f"{store}/files", f"{store}/file_batches/{made['id']}/files"):
+    places = f"{store}/files", f"{store}/file_batches/{made['id']}/files"
+    stored = [each["id"] for each in client.get(f"{places[0]}?order=asc").json["data"]]
+    assert (sorted(stored[:4]), stored[4:]) == (ids[:4], ids[4:]), "two were stored at a time"
+    for order, step in (("asc", 1), ("desc", -1)):
+        for place, expected in zip(places, (stored[::step], ids[::step]), strict=True):
             seen, after = [], ""
             while after is not None:
                 page = client.get(f"{place}?order={order}&limit=2{after}").json
@@ -216,7 +219,7 @@ def test_a_loop_may_delete_what_it_lists(client, keep, store, batch, order, of_b
         seen += [each["id"] for each in page.json["data"]]
         assert client.delete(f"/v1/files/{seen[-1]}" if wholly else f"{store}/files/{seen[-1]}").status_code == 200
         query["after"] = page.json["last_id"] if page.json["has_more"] else None
-    assert seen == (ids if order == "asc" else ids[::-1])
+    assert sorted(seen) == ids
     assert client.get(store).json["file_counts"]["total"] == 0
 
 

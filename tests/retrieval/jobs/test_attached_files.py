@@ -1,7 +1,6 @@
 """Kept files on their way into a collection, and what becomes of them when clients change their minds."""
 
 import hashlib
-from dataclasses import replace
 
 import pytest
 
@@ -9,7 +8,7 @@ from retrieval.ingest.collection_writer import text_collection_metadata
 from retrieval.jobs.attached_files import AttachedFiles
 from retrieval.jobs.ingesting import StoppedError
 from schemas.access.owners import Asker
-from schemas.contracts.jobs import Attachment, JobNotFoundError, SpooledFile, Wanted
+from schemas.contracts.jobs import WAITING, JobNotFoundError, SpooledFile, Wanted
 
 ANYBODY, NOBODY = Asker(), Asker("nobody", reach="nothing")
 
@@ -28,16 +27,17 @@ def attached(parts, app, tmp_path):
             for name, text in texts.items():
                 kept = tmp_path / f"{name}.kept"
                 kept.write_text(text)
-                told = Attachment(f"file-{name}", collection_id or parts.collection_id, f"file-{name}/{name}.md")
+                told = f"file-{name}", f"file-{name}/{name}.md"
                 digest = hashlib.sha256(text.encode()).hexdigest()
-                arriving.link(kept, SpooledFile(7, f"{name}.md", "text/markdown", len(text), digest, told))
-            parts.jobs.create(arriving.job_id, Wanted(parts.collection), arriving.files, asker=asker)
+                arriving.link(kept, SpooledFile(7, f"{name}.md", "text/markdown", len(text), digest, *told))
+            job = arriving.job_id, Wanted(parts.collection), arriving.files
+            parts.jobs.create(*job, asker=asker, collection_id=collection_id or parts.collection_id)
             arriving.keep()
         return arriving.job_id
 
     def unstored():
         found = parts.files.unstored(parts.collection_id, asker=ANYBODY)
-        return [(each.file.attachment.file_id, each.is_unfinished, each.file.status) for each in found]
+        return [(file.file_id, each.status in WAITING, file.status) for each in found for file in each.files]
 
     parts.attach, parts.unstored = attach, unstored
     return parts
@@ -53,7 +53,7 @@ def test_what_is_stored_is_not_told_any_more_and_the_last_job_of_a_file_counts(a
     assert attached.files.unstored(attached.collection_id, asker=NOBODY) == []
     attached.run()
     assert attached.unstored() == [("file-b", False, "failed")]
-    assert attached.files.last(attached.collection_id, "file-a", asker=ANYBODY).file.status == "done"
+    assert attached.files.last(attached.collection_id, "file-a", asker=ANYBODY).files[0].status == "done"
     assert count(attached) == 1
     attached.attach(b="Other words.")
     assert attached.unstored() == [("file-b", True, "queued")]
@@ -68,7 +68,7 @@ def test_a_file_is_where_its_last_job_is_whoever_attached_it_before(attached):
     assert attached.unstored() == [("file-b", True, "queued")]
     assert attached.files.last(attached.collection_id, "file-a", asker=ANYBODY) is None
     latest = attached.files.last(attached.collection_id, "file-a", asker=NOBODY)
-    assert latest.file.size_bytes == len("Some words.")
+    assert latest.files[0].size_bytes == len("Some words.")
     assert attached.files.last(attached.collection_id, "file-c", asker=ANYBODY) is None
 
 
@@ -128,5 +128,4 @@ def test_where_a_disk_has_no_other_names_a_copy_is_taken(attached, tmp_path, mon
     job_id = attached.attach(a="Some words.")
     assert attached.spool.path(job_id, 0).read_text() == "Some words."
     file = attached.jobs.one(job_id, asker=ANYBODY).files[0]
-    assert replace(file, attachment=None).name == "a.md"
-    assert file.attachment.file_id == "file-a"
+    assert (file.name, file.file_id) == ("a.md", "file-a")
