@@ -150,13 +150,14 @@ def open_jobs(
     )
 
 
-def caller_of_job(authentication: Authentication, job: Job, owner: str) -> Caller:
+def caller_of_job(authentication: Authentication, job: Job) -> Caller:
     """Return for whom a job works: for a key with the rights that it has now, for a user in the job's collection, which
     was theirs when the files arrived.
 
     Raises UnauthorizedError when no key of the owner counts any more, and for an owner of another kind,
     ScopeMissingError when the key may not write any more, and CollectionForbiddenError when it may not write there.
     """
+    owner = job.of.owner
     if owner.startswith(KEY_OWNER):
         caller = authentication.caller_of_owner(owner.removeprefix(KEY_OWNER))
         if not caller.may(Scope.WRITE):

@@ -74,7 +74,7 @@ MAX_BEGINNINGS = 10
 LONG_CHARACTERS = 50_000
 """The length from which a text is split beside the questions."""
 
-CallerOf = Callable[[Job, str], Caller]
+CallerOf = Callable[[Job], Caller]
 Split = Callable[[Chunking, Syntax, str], SplitDocument]
 
 
@@ -107,8 +107,7 @@ class JobWork:
     """Works on files of jobs, in several threads at a time.
 
     `embed` makes vectors and `split` splits long texts, both beside the questions; `record` is told of each file.
-    `caller_of` returns for whom a job with that owner works, and raises AccessError when the owner may not write any
-    more; it is asked before each call of `embed` and before each write. `stopping` is set when the service ends; what
+    `caller_of` returns for whom a job works, and raises AccessError when its owner may not write any more; it is asked before each call of `embed` and before each write. `stopping` is set when the service ends; what
     is under way is then left to the next start. `clock` returns seconds.
     """
 
@@ -174,7 +173,7 @@ class JobWork:
         progress = _Progress(self._jobs, job.id, file, self._clock)
         try:
             self._check(job)
-            still = partial(self._caller_of, job, job.of.owner)
+            still = partial(self._caller_of, job)
             with acting_as(still(), still):
                 self._ingest_where_it_is(job, progress)
             if progress.has_gained:

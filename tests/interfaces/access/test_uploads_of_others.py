@@ -8,7 +8,8 @@ import pytest
 
 from interfaces.job_parts import caller_of_job
 from schemas.access.callers import Limits, Scope
-from schemas.contracts.jobs import Job, JobNotFoundError, Wanted
+from schemas.access.owners import Ownership
+from schemas.contracts.jobs import Job, Wanted
 from schemas.errors import UnauthorizedError
 from schemas.settings import RetrievalSettings
 from tests.interfaces.access.conftest import app_with_keys, headers_of
@@ -79,13 +80,14 @@ def test_nothing_is_written_through_a_view(app, key):
     assert client.get("/collections/team-a-docs", headers=headers).status_code == 200
 
 
-def test_a_job_of_an_owner_whom_nobody_knows_and_one_that_is_gone_work_for_nobody(app):
-    job = Job("j", 0, "queued", "2026-01-01T00:00:00.000Z", None, Wanted("team-b-docs"), ())
+def test_a_job_of_an_owner_whom_nobody_knows_works_for_nobody(app):
+    def caller_of(owner):
+        told = "2026-01-01T00:00:00.000Z", None, Wanted("team-b-docs"), ()
+        return caller_of_job(app.extensions["rag.access"], Job("j", 0, "queued", *told, Ownership(owner)))
+
     with pytest.raises(UnauthorizedError):
-        caller_of_job(app.extensions["rag.access"], job, "within")
-    assert caller_of_job(app.extensions["rag.access"], job, "user:ada").collections == ("team-b-docs",)
-    with pytest.raises(JobNotFoundError):
-        app.extensions["rag.layers"].jobs.owner_of("gone")
+        caller_of("within")
+    assert caller_of("user:ada").collections == ("team-b-docs",)
 
 
 def test_a_kept_file_is_its_senders_alone_and_goes_into_their_stores_alone(app, key):

@@ -55,7 +55,7 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
         split=lambda chunking, syntax, text: made.split(chunking, syntax, text),
         stopping=made.stopping,
         record=made.record,
-        caller_of=lambda job, owner: made.caller_of(),
+        caller_of=lambda job: made.caller_of(),
     )
 
     def upload(*files, into=collection, owner="", **wanted):
