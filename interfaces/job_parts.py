@@ -16,7 +16,7 @@ from retrieval.ingest.profiles import Chunking
 from retrieval.jobs.attached_files import AttachedFiles
 from retrieval.jobs.background_helper import EMBED_SECONDS, BackgroundHelper
 from retrieval.jobs.ingesting import JobWork
-from retrieval.jobs.runner import JobRunner
+from retrieval.jobs.runner import OF_CONNECTION, JobRunner
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import Limits, StoredJobs
 from retrieval.jobs.uploads import Uploads
@@ -94,7 +94,7 @@ def open_jobs(
     spool, stopping = Spool(data_dir), threading.Event()
     jobs = StoredJobs(service.catalog, spool.home, Limits(settings.jobs_waiting, settings.upload_spool_mb << 20))
     limits = ReadingLimits.of(settings)
-    reader = DocumentReader(limits, nice=NICE)
+    reader = DocumentReader(limits, nice=NICE, processes=OF_CONNECTION)
     # Two, so that what is split for services and what the model of this machine embeds do not wait for one another.
     background, splitting = BackgroundHelper(data_dir, limits), BackgroundHelper(data_dir, limits)
 
@@ -133,8 +133,7 @@ def open_jobs(
     runner = JobRunner(
         *(jobs, spool, work),
         connections_of=texts.versions_of,
-        reader=reader,
-        helpers=(background, splitting),
+        workers=(background, splitting, reader),
         stopping=stopping,
         tidy=tidy,
     )

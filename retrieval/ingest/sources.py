@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
-import orjson
+from typing import BinaryIO
 
 from retrieval.ingest.regular_files import open_regular
 from retrieval.reading import Kind, UnreadableError
 from schemas.errors import InvalidInputError
-from schemas.records import Metadata, Vector
-from schemas.wire.json_in import decode
 
 SNIFFED_BYTES = 64 * 1024 * 1024
 """How much of a file without a suffix tells its kind: an archive's table of contents is at its end."""

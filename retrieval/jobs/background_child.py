@@ -1,10 +1,10 @@
 """`python -m retrieval.jobs.background_child`: splits and embeds texts at a low priority, with a model of its own.
 
-It reads messages from its standard input and writes answers to its standard output: eight bytes with the length, then
-the content. The first message is the connection, `{"provider": …, "config": …}`; the others are tasks. The answer to
-`{"embed": [text, …]}` is `{"shape": […]}` and, as a message of their own, the float32 numbers; that to `{"split": text,
-"syntax": …, "chunking": {…}}` is `{"chunks": [[…], …], "warnings": […]}`; to a task that failed it is `{"error": {…}}`.
-The process ends when its standard input does, and when nobody reads its answers any more.
+It reads questions from its standard input and writes answers to its standard output (`retrieval.workers.messages`).
+The first message is the connection, `{"provider": …, "config": …}`. The answer to `{"embed": [text, …]}` is
+`{"shape": […]}` and the float32 numbers; that to `{"split": text, "syntax": …, "chunking": {…}}` is `{"chunks":
+[[…], …], "warnings": […]}`; to a question that failed it is `{"error": {…}}`. The process ends when its standard input
+does, and when nobody reads its answers any more.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 from dataclasses import astuple
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import orjson
@@ -26,9 +26,9 @@ from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
 from retrieval.chunking import Syntax
 from retrieval.ingest.profiles import Chunking
+from retrieval.workers.messages import read_message, write_messages
 from schemas.errors import RagError
 
-LENGTH_BYTES = 8
 NICE = 10
 """The niceness of the process: where questions keep all cores busy it has a tenth of one. At a lower priority it would
 have next to nothing, and a busy neighbour on the machine would keep uploads waiting for ever."""
@@ -45,16 +45,15 @@ def main() -> None:
     threading.Thread(target=_end_with_reader, args=(answers.fileno(),), name="reader", daemon=True).start()
     connection = orjson.loads(opening)
     embedding: EmbeddingProvider | None = None
-    while (message := read_message(questions)) is not None:
+    while (message := read_message(questions)) is not None and read_message(questions) is not None:
         task = orjson.loads(message)
         try:
             embedding = embedding or _connect(connection)
-            parts = _embedded(embedding, task) if "embed" in task else _split(embedding, task)
+            answer = _embedded(embedding, task) if "embed" in task else (_split(embedding, task), b"")
         except RagError as error:
-            parts = [_told(error)]
+            answer = _told(error), b""
         try:
-            for part in parts:
-                write_message(answers, part)
+            write_messages(answers, *answer)
         except BrokenPipeError:
             # Whoever asked is gone. The usual end would write the rest once more, and fail aloud.
             os._exit(0)
@@ -68,32 +67,17 @@ def _end_with_reader(answers: int) -> None:
     os._exit(0)
 
 
-def read_message(file: IO[bytes]) -> bytes | None:
-    """Return the next message, None at the end of the file."""
-    head = file.read(LENGTH_BYTES)
-    if len(head) < LENGTH_BYTES:
-        return None
-    length = int.from_bytes(head, "big")
-    content = file.read(length)
-    return content if len(content) == length else None
-
-
-def write_message(file: IO[bytes], content: bytes) -> None:
-    file.write(len(content).to_bytes(LENGTH_BYTES, "big") + content)
-    file.flush()
-
-
-def _embedded(embedding: EmbeddingProvider, task: dict[str, Any]) -> list[bytes]:
+def _embedded(embedding: EmbeddingProvider, task: dict[str, Any]) -> tuple[bytes, bytes]:
     vectors = np.ascontiguousarray(embedding.embed(task["embed"]), dtype="<f4")
-    return [orjson.dumps({"shape": vectors.shape}), vectors.tobytes()]
+    return orjson.dumps({"shape": vectors.shape}), vectors.tobytes()
 
 
-def _split(embedding: EmbeddingProvider, task: dict[str, Any]) -> list[bytes]:
+def _split(embedding: EmbeddingProvider, task: dict[str, Any]) -> bytes:
     told = task["chunking"]
     chunking = Chunking(**{**told, "levels": tuple(told["levels"])}, embedding=embedding)
     split = chunking.splitter(Syntax(task["syntax"]))(task["split"])
     chunks = [astuple(each) for each in split.chunks]
-    return [orjson.dumps({"chunks": chunks, "warnings": list(split.warnings)})]
+    return orjson.dumps({"chunks": chunks, "warnings": list(split.warnings)})
 
 
 def _told(error: RagError) -> bytes:

@@ -26,7 +26,6 @@ from retrieval.ingest.ingestion import UNCHANGED as STORED_ALREADY
 from retrieval.ingest.ingestion import ingest_document
 from retrieval.ingest.profiles import Chunking, chunking_of, windows_within
 from retrieval.ingest.sources import SNIFFED_BYTES
-from retrieval.jobs.background_helper import HELPER_ENDED
 from retrieval.jobs.record_files import RecordFile, count_lines
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
@@ -34,6 +33,7 @@ from retrieval.jobs.vector_cache import VectorCache
 from retrieval.reading import DocumentReader, Kind, UnreadableError, kind_of, kind_of_content
 from retrieval.reading.read_document import EMPTY, UNREADABLE, UNSUPPORTED_KIND
 from retrieval.text_collections import TextCollections
+from retrieval.workers.worker_process import WorkerEndedError
 from schemas.access.callers import Caller, acting_as
 from schemas.connections import CollectionInfo
 from schemas.contracts.jobs import (
@@ -107,8 +107,9 @@ class JobWork:
     """Works on files of jobs, in several threads at a time.
 
     `embed` makes vectors and `split` splits long texts, both beside the questions; `record` is told of each file.
-    `caller_of` returns for whom a job works, and raises AccessError when its owner may not write any more; it is asked before each call of `embed` and before each write. `stopping` is set when the service ends; what
-    is under way is then left to the next start. `clock` returns seconds.
+    `caller_of` returns for whom a job works, and raises AccessError when its owner may not write any more; it is asked
+    before each call of `embed` and before each write. `stopping` is set when the service ends; what is under way is
+    then left to the next start. `clock` returns seconds.
     """
 
     def __init__(
@@ -377,7 +378,7 @@ def _left_alone(error: RagError, cause: RagError) -> tuple[Outcome, float]:
         return Outcome.CONNECTION_FAILS, min(cause.retry_after_seconds or 0, PAUSES_SECONDS[-1])
     if "collection" in cause.details:
         return Outcome.COLLECTION_WAITS, COLLECTION_SECONDS
-    return (Outcome.NOTHING if cause.code == HELPER_ENDED else Outcome.SERVICE_FAILS), 0.0
+    return (Outcome.NOTHING if isinstance(cause, WorkerEndedError) else Outcome.SERVICE_FAILS), 0.0
 
 
 def _kind(file: JobFile, path: Path) -> Kind:

@@ -8,15 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import structlog
 
 from providers.outbound import deadlines
-from retrieval.jobs.background_helper import BackgroundHelper
 from retrieval.jobs.ingesting import PAUSES_SECONDS, JobWork, Outcome, StoppedError
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
-from retrieval.reading import DocumentReader
 from schemas.access.callers import SERVICE, acting_as
 from schemas.contracts.jobs import DueFile, Place
 from schemas.errors import RagError
@@ -42,6 +41,14 @@ EVERYBODY: Version = ("", "")
 """Stands for all connections where a failure is none of the embedding, nor of a collection."""
 
 ConnectionsOf = Callable[[Collection[Place]], Mapping[Place, Version]]
+
+
+class Worker(Protocol):
+    """What works for jobs in other processes, which end when they were not needed for a while, and at once."""
+
+    def rest(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -75,8 +82,7 @@ class JobRunner:
         work: JobWork,
         *,
         connections_of: ConnectionsOf,
-        reader: DocumentReader,
-        helpers: Sequence[BackgroundHelper],
+        workers: Sequence[Worker],
         stopping: threading.Event,
         tidy: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
@@ -85,8 +91,7 @@ class JobRunner:
         self._spool = spool
         self._work = work
         self._connections_of = connections_of
-        self._reader = reader
-        self._helpers = helpers
+        self._workers = workers
         self._stopping = stopping
         self._tidy = tidy
         self._clock = clock
@@ -109,7 +114,7 @@ class JobRunner:
         """End the work and the processes that help with it; what is under way goes on after the next start."""
         self._stopping.set()
         self._called.set()
-        for each in self._helpers:
+        for each in self._workers:
             each.close()
         until = time.monotonic() + STOP_SECONDS
         threads = [self._thread, *(each.thread for each in self._now_under_way())]
@@ -117,10 +122,9 @@ class JobRunner:
             if thread.is_alive():
                 thread.join(max(0.0, until - time.monotonic()))
         if not any(thread.is_alive() for thread in threads):
-            self._reader.close()
             self._spool.give_up_lead()
             return
-        # The others wait for a parser or a service, and end with this process: that is no end of theirs.
+        # The others wait for a service, and end with this process: that is no end of theirs.
         for work in self._now_under_way():
             with suppress(RagError):
                 self._jobs.goes_on(work.file.job_id, work.file.number)
@@ -149,7 +153,7 @@ class JobRunner:
         while not self._stopping.is_set() and self._begin_what_is_due():
             pass
         if not self._now_under_way():
-            for each in self._helpers:
+            for each in self._workers:
                 each.rest()
 
     def _begin_what_is_due(self) -> bool:

@@ -1,8 +1,8 @@
 """`python -m retrieval.parsing.child`: parses files, each in a fork of its own that is confined before it sees a byte.
 
-It reads questions from its standard input and writes the answers to its standard output, one after the other. A
-question is a line of JSON (`Question`) and the bytes of the file; an answer is eight bytes with its length and JSON:
-`{"parsed": {…}}` or `{"code": …, "message": …}`. This process itself never parses anything: it imports the parsers,
+It reads questions from its standard input and writes the answers to its standard output, one after the other
+(`retrieval.workers.messages`). A question is a `Question` and the bytes of the file; an answer is `{"parsed": {…}}` or
+`{"code": …, "message": …}`, and no bytes. This process itself never parses anything: it imports the parsers,
 forks, and watches the clock. It ends when its standard input does, and its fork with it.
 """
 
@@ -34,6 +34,7 @@ from retrieval.parsing.parsed import (
     Parsed,
     ParseError,
 )
+from retrieval.workers.messages import read_message, write_messages
 
 PARSERS = {
     "pdf": "pdf_pages:parse",
@@ -70,7 +71,6 @@ class Question:
     """What to parse, and the most that it may take. wall_seconds: of time on the clock, for a machine that is busy."""
 
     kind: str
-    size: int
     seconds: float
     wall_seconds: float
     memory_mb: int
@@ -83,14 +83,8 @@ def main() -> None:
     os.nice(options.parse_args().nice)
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
-    while line := questions.readline():
-        question = Question(**json.loads(line))
-        content = questions.read(question.size)
-        if len(content) < question.size:
-            return
-        answer = _answer(question, content)
-        answers.write(len(answer).to_bytes(8, "big") + answer)
-        answers.flush()
+    while (told := read_message(questions)) is not None and (content := read_message(questions)) is not None:
+        write_messages(answers, _answer(Question(**json.loads(told)), content), b"")
 
 
 def _answer(question: Question, content: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from queue import LifoQueue
 from typing import Any, Self
 
 from retrieval.parsing.child import Question
@@ -11,8 +12,9 @@ from retrieval.parsing.parsed import EMPTY, TOO_LARGE, UNSUPPORTED_KIND, ParseEr
 from retrieval.parsing.text_encodings import decoded, without_surrogates
 from retrieval.reading.front_matter import split_front_matter
 from retrieval.reading.kinds import Kind, is_pdf
-from retrieval.reading.parsing_process import ParsingProcess
+from retrieval.reading.parsing_process import parse, parsing_process
 from retrieval.reading.read_document import Mark, ReadDocument, UnreadableError
+from retrieval.workers.worker_process import WorkerProcess
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
 from schemas.settings import RetrievalSettings
@@ -47,15 +49,18 @@ class ReadingLimits:
 
 
 class DocumentReader:
-    """Reads files one after the other; threads wait for their turn.
+    """Reads files; safe for use by several threads.
 
-    What needs a library is parsed in a process of its own, which starts with the first such file. `nice` is added to
-    its niceness.
+    What needs a library is parsed in a process of its own, which starts with the first such file, and in one of several
+    `processes` where others are under way. `nice` is added to their niceness.
     """
 
-    def __init__(self, limits: ReadingLimits = ReadingLimits(), *, nice: int = 0) -> None:
+    def __init__(self, limits: ReadingLimits = ReadingLimits(), *, nice: int = 0, processes: int = 1) -> None:
         self._limits = limits
-        self._process = ParsingProcess(nice)
+        self._processes = [parsing_process(nice) for _ in range(processes)]
+        self._free: LifoQueue[WorkerProcess] = LifoQueue()  # so that no more are started than are needed
+        for each in reversed(self._processes):
+            self._free.put(each)
 
     def read(self, content: bytes | Path, kind: Kind, *, name: str) -> ReadDocument:
         """Return the text of a file, given its bytes or its place. Its `name` is no title of a file that has one.
@@ -75,8 +80,14 @@ class DocumentReader:
         return document if document.title != PurePath(name).name else _without_title(document)
 
     def close(self) -> None:
-        """End the process that parses. The reader can be used again."""
-        self._process.close()
+        """End the processes that parse, at once."""
+        for each in self._processes:
+            each.close()
+
+    def rest(self) -> None:
+        """End the processes that were not needed for a while."""
+        for each in self._processes:
+            each.rest()
 
     def __enter__(self) -> Self:
         return self
@@ -102,8 +113,11 @@ class DocumentReader:
         limits = self._limits
         size = len(content)
         allowed = limits.seconds_for(size), limits.wall_seconds_for(size), limits.memory_mb, limits.output_mb
-        question = Question(kind.name, size, *allowed)
-        answer = self._process.ask(question, content)
+        process = self._free.get()
+        try:
+            answer = parse(process, Question(kind.name, *allowed), content)
+        finally:
+            self._free.put(process)
         if "parsed" not in answer:
             raise ParseError(answer["message"], answer["code"])
         return _document(answer["parsed"], kind)

@@ -239,7 +239,8 @@ def test_pages_go_through_collections_in_order_and_skip_nothing(client, collecti
         if cursor is None:
             break
         assert len(page["documents"]) == 2
-    assert seen == [(name, f"{number}.md") for name in names for number in range(3)]
+    assert [name for name, _ in seen] == [name for name in names for _ in range(3)]
+    assert {*seen} == {(name, f"{number}.md") for name in names for number in range(3)}
     assert client.get("/api/documents", query_string=asked | {"tag": "b"}).json["total"] == 3
     assert client.get("/api/documents", query_string=asked | {"source": "1.md"}).json["total"] == 3
     assert client.get("/api/documents", query_string=asked | {"kind": "pdf"}).json["documents"] == []

@@ -12,9 +12,9 @@ from retrieval.ingest.collection_writer import text_collection_metadata
 from retrieval.ingest.files import GivenFile, ingest_file
 from retrieval.ingest.profiles import chunking_of
 from retrieval.jobs import ingesting
-from retrieval.jobs.background_helper import HelperTimeoutError
 from retrieval.jobs.ingesting import Outcome, StoppedError
 from retrieval.reading import DocumentReader, kind_named
+from retrieval.workers.worker_process import WorkerTimeoutError
 from schemas.access.callers import ANYBODY, Scope, current
 from schemas.access.owners import Asker
 from schemas.errors import (
@@ -157,7 +157,7 @@ def test_each_file_that_is_stored_or_found_unchanged_is_recorded_and_one_that_ca
 ):
     monkeypatch.setattr(ingesting, "PAUSES_SECONDS", (0, 0))
     monkeypatch.setattr(ingesting, "COLLECTION_SECONDS", 0)
-    refusals, embedded = [HelperTimeoutError("It hung"), BusyError("It lags", collection="c")], []
+    refusals, embedded = [WorkerTimeoutError("It hung"), BusyError("It lags", collection="c")], []
     refusals.append(AuditUnwritableError("no room"))
 
     def check(job):

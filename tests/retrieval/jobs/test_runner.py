@@ -8,9 +8,8 @@ import pytest
 
 from providers.outbound import deadlines
 from retrieval.jobs import runner as running
-from retrieval.jobs.background_helper import HELPER_ENDED
 from retrieval.jobs.runner import JobRunner
-from retrieval.reading import DocumentReader
+from retrieval.workers.worker_process import WorkerEndedError
 from schemas.access.owners import Asker
 from schemas.errors import BusyError, InvalidInputError, UnavailableError
 from tests.support.live import eventually
@@ -38,8 +37,7 @@ def runner(parts):
     runner = JobRunner(
         *(parts.jobs, parts.spool, parts.work),
         connections_of=lambda places: {each: (each[1], str(each[1] in parts.changed)) for each in places},
-        reader=DocumentReader(),
-        helpers=[SimpleNamespace(rest=lambda: None, close=lambda: None)],
+        workers=[SimpleNamespace(rest=lambda: None, close=lambda: None)],
         stopping=parts.stopping,
         tidy=lambda: parts.tidied.append(parts.seconds),
         clock=lambda: parts.seconds,
@@ -106,7 +104,7 @@ def test_an_owner_whose_connections_hang_and_a_collection_that_takes_no_writes_h
 def test_files_that_fail_in_any_way_hold_up_none_beside_them(parts, runner, monkeypatch):
     parts.errors = {
         "REFUSED": lambda: InvalidInputError("is refused"),
-        "KILLS": lambda: UnavailableError("The process ended", code=HELPER_ENDED),
+        "KILLS": lambda: WorkerEndedError("The process ended"),
         "jobs limited": lambda: UnavailableError("429", error_type="rate_limit", retry_after_seconds=60),
         "jobs down": lambda: UnavailableError("Nobody is there"),
     }

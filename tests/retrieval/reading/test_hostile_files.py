@@ -331,7 +331,7 @@ def read(own_reader):
 
 
 def pid_of(own_reader):
-    return own_reader._process._process.pid
+    return own_reader._processes[0].pid
 
 
 def test_one_process_reads_many_files_is_started_again_knows_no_environment_and_ends_with_its_reader(
@@ -346,17 +346,17 @@ def test_one_process_reads_many_files_is_started_again_knows_no_environment_and_
     read(own_reader)
     assert pid_of(own_reader) == pid != killed
     assert b"secret" not in Path(f"/proc/{pid}/environ").read_bytes()
-    process = own_reader._process._process
     own_reader.close()
-    assert process.returncode is not None
-    assert read(own_reader) == made.PIPE_TABLE + "\n"
+    assert not alive(pid)
+    with pytest.raises(UnreadableError, match="ended"):
+        read(own_reader)
 
 
 @pytest.mark.slow
 def test_the_process_ends_with_whoever_started_it():
     script = (
         "import os, sys\nfrom retrieval.reading import DocumentReader, kind_named\nreader = DocumentReader()\n"
-        "reader.read(b'a,b', kind_named('csv'), name='a')\nprint(reader._process._process.pid, flush=True)\n"
+        "reader.read(b'a,b', kind_named('csv'), name='a')\nprint(reader._processes[0].pid, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=PROJECT)
@@ -369,7 +369,7 @@ def test_nothing_is_said_of_a_file_whose_fork_somebody_else_ends():
     with open(reader), subprocess.Popen(["sleep", "infinity"]) as fork:
         fork.kill()
         with pytest.raises(SystemExit):
-            child._watch(fork.pid, reader, reader, child.Question("csv", 0, 60, 60, 1_000_000, 1))
+            child._watch(fork.pid, reader, reader, child.Question("csv", 60, 60, 1_000_000, 1))
 
 
 def test_a_fork_of_the_service_has_a_process_of_its_own(own_reader):
