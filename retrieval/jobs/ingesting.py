@@ -177,8 +177,6 @@ class JobWork:
             still = partial(self._caller_of, job)
             with acting_as(still(), still):
                 self._ingest_where_it_is(job, progress)
-            if progress.has_gained:
-                self._vector_cache.passed((job.id, file.number), at_once=not file.tries)
             return Outcome.STORED, 0.0
         except StoppedError:
             raise
@@ -319,7 +317,8 @@ class JobWork:
 
     def _vectors(self, job: Job, progress: _Progress, embedding: EmbeddingProvider, texts: list[str]) -> Vector:
         ask = partial(embed_or_name, self._embed, embedding, check=partial(self._check, job))
-        return self._vector_cache.embed((job.id, progress.file.number), embedding, texts, ask, progress.gain)
+        key, tries = (job.id, progress.file.number), progress.file.tries
+        return self._vector_cache.embed(key, embedding, texts, ask, progress.gain, tries=tries)
 
     def _check(self, job: Job) -> None:
         # No time is left where the work is unwanted, or what it asked was cut off for that.
@@ -373,7 +372,7 @@ class _Progress:
 def _left_alone(error: RagError, cause: RagError) -> tuple[Outcome, float]:
     """Return what is to be left alone after a failure which may pass, and for how many seconds at least."""
     if isinstance(error, EmbeddingFailureError):
-        if isinstance(error, TextFailedError) and not cause.is_of_any_text:
+        if isinstance(error, TextFailedError):
             return Outcome.NOTHING, 0.0
         return Outcome.CONNECTION_FAILS, min(cause.retry_after_seconds or 0, PAUSES_SECONDS[-1])
     if "collection" in cause.details:

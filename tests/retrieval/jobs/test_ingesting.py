@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from providers.outbound.call_sizes import PROBE
 from retrieval.documents.originals import Originals
 from retrieval.ingest import identity
 from retrieval.ingest.collection_writer import text_collection_metadata
@@ -390,37 +389,14 @@ def test_a_text_that_fails_alone_delays_its_own_file_only_which_fails_after_two_
     assert len(parts.calls) == 1 + 2 + 7, "the batch, probes, and parts down to the text alone"
 
 
-@pytest.mark.parametrize(
-    ("error_type", "others", "is_limit", "status", "sizes"),
-    [
-        ("rate_limit", 1, False, "failed", [32, 8, 2, 1]),
-        ("network", 1, False, "failed", [32, 8, 2, 1]),
-        ("rate_limit", 0, False, "failed", [32, 32, 32, 8, 2, 1, 1, 1]),
-        ("rate_limit", 1, True, "queued", [32] * 7),
-    ],
-)
-def test_a_text_after_which_any_fails_for_a_while_is_looked_for_in_ever_fewer_while_others_pass_at_once(
-    parts, error_type, others, is_limit, status, sizes
-):
-    rests = set()
-
-    def fails(texts):
-        if "BAD" in str(texts) or (is_limit and parts.calls.count(texts) == 1):
-            rests.add(parts.now)
-        elif texts != [PROBE] or parts.now not in rests:
-            return None
-        return UnavailableError("Not now", error_type=error_type)
-
-    embeds(parts, fails)
-    job_id = parts.upload(("bad.md", LONG.replace("Words of part 44", "BAD of part 44")))
-    for number in range(8):
-        for _ in range(others):
-            parts.upload((f"{number}.md", f"# Other {number}"))
+def test_a_service_that_takes_few_texts_at_a_time_is_asked_for_ever_fewer(parts):
+    embeds(parts, lambda texts: UnavailableError("429", error_type="rate_limit") if len(texts) > 2 else None)
+    job_id = parts.upload(("long.md", LONG))
+    for _ in range(4):
         parts.run()
         parts.now += 60
-    [file] = parts.jobs.one(job_id, asker=Asker()).files
-    assert (file.status, "Chunk 45 (" in file.message) == (status, status == "failed")
-    assert [len(texts) for texts in parts.calls if "BAD" in str(texts)] == sizes
+    assert [each.status for each in parts.jobs.one(job_id, asker=Asker()).files] == ["done"]
+    assert list(map(len, parts.calls)) == [32, 32, 8, *[2] * 50]
 
 
 def test_a_size_at_which_the_service_fails_is_halved_and_what_passes_stored(parts):
