@@ -31,6 +31,7 @@ from retrieval.ingest.drafts import Draft, draft_of_record, drafts_of, text_to_e
 from retrieval.ingest.files import GivenFile, source_document
 from retrieval.ingest.profiles import chunking_of
 from retrieval.ingest.records import Record, read_records
+from retrieval.ingest.walk import walk
 from retrieval.reading import DocumentReader
 from retrieval.search.relevance import CANDIDATES, share_of_words
 from schemas.records import Vector

@@ -103,8 +103,12 @@ class Uploads:
 
 
 def _is_of(target: Target, wanted: Wanted, file: JobFile) -> bool:
-    document = file.document_id or document_id(file.source)
-    return wanted.collection == target.collection and document in target.document_ids
+    if wanted.collection != target.collection:
+        return False
+    kind = kind_of(file.name, file.media_type)
+    if kind is not None and kind.is_records and file.file_id is None:  # any document may be among its lines
+        return file.status in UNFINISHED or bool(file.warnings)
+    return (file.document_id or document_id(file.source)) in target.document_ids
 
 
 class Upload:

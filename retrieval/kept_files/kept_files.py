@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from retrieval.ingest.identity import document_id
 from retrieval.jobs.file_names import checked_name
+from retrieval.jobs.job_rows import insert, rows_of
 from retrieval.jobs.spool import Incoming, Spool
 from schemas.access.owners import AUDIENCE_COLUMN, OWNER_COLUMN, Asker, Ownership
 from schemas.contracts.jobs import RefusedFileError, SpooledFile
@@ -37,13 +38,10 @@ FOLDER = "files"
 ID = re.compile(rf"{PREFIX}[0-9a-f]{{32}}")
 TIME_DIGITS = 12
 """The digits of an id that tell the milliseconds at which it was made."""
-_FILE = (
-    "SELECT id, name, purpose, media_type, size_bytes, sha256, created_at_ms, expires_at_ms, owner, audience "
-    "FROM kept_files"
-)
-_INSERT = (
-    "INSERT INTO kept_files (id, name, purpose, media_type, size_bytes, sha256, created_at_ms, expires_at_ms, owner, "
-    "audience) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_TABLE = "kept_files"
+_COLUMNS = (
+    *("id", "name", "purpose", "media_type", "size_bytes", "sha256", "created_at_ms", "expires_at_ms"),
+    *("owner", "audience"),
 )
 
 
@@ -99,8 +97,8 @@ class KeptFiles:
             condition, parameters = f"{condition} AND id {'<' if newest_first else '>'} ?", (*parameters, after)
         order = "DESC" if newest_first else "ASC"
         with self._database.read() as transaction:
-            rows = transaction.rows(f"{_FILE} WHERE {condition} ORDER BY id {order} LIMIT ?", (*parameters, limit + 1))
-        return [_file(row) for row in rows[:limit]], len(rows) > limit
+            found = self._files(transaction, f"WHERE {condition} ORDER BY id {order} LIMIT ?", (*parameters, limit + 1))
+        return found[:limit], len(found) > limit
 
     def content(self, file: KeptFile) -> Path:
         """Return where the bytes of a file lie. Raises KeptFileNotFoundError when that is not here, but in the data
@@ -134,7 +132,7 @@ class KeptFiles:
         """Remove the files of an erased user, and those that erased documents were made of. Return their number."""
 
         def operation(transaction: Transaction) -> list[str]:
-            doomed = [each.id for each in self._all(transaction) if _is_of(target, each)]
+            doomed = [each.id for each in self._files(transaction) if _is_of(target, each)]
             for file_id in doomed:
                 transaction.run("DELETE FROM kept_files WHERE id = ?", (file_id,))
             return doomed
@@ -147,7 +145,7 @@ class KeptFiles:
     def holders(self, target: Target, files: Set[Path]) -> dict[Path, str]:
         """Return those of the files that are kept and not of the target, each with its name."""
         with self._database.read() as transaction:
-            known = self._all(transaction)
+            known = self._files(transaction)
         return {
             path: f"file '{each.id}'"
             for each in known
@@ -165,10 +163,7 @@ class KeptFiles:
             expires_at_ms=expires_at_ms,
             of=of,
         )
-        row = (
-            *(file.id, file.name, purpose, file.media_type, file.size_bytes, file.sha256),
-            *(now_ms, expires_at_ms, of.owner, of.audience),
-        )
+        row = {name: getattr(file, name) for name in _COLUMNS[:-2]} | {"owner": of.owner, "audience": of.audience}
 
         def operation(transaction: Transaction) -> None:
             held = transaction.row(
@@ -186,25 +181,26 @@ class KeptFiles:
                     left=max(0, left),
                     added=file.size_bytes,
                 )
-            transaction.run(_INSERT, row)
+            insert(transaction, _TABLE, row)
 
         self._database.commit(operation)
         return file
 
     def _owned(self, transaction: Transaction, file_id: str, asker: Asker) -> KeptFile:
         condition, parameters = self._mine(asker)
-        row = transaction.row(f"{_FILE} WHERE id = ? AND {condition}", (file_id, *parameters))
-        if row is None:
+        found = self._files(transaction, f"WHERE id = ? AND {condition}", (file_id, *parameters))
+        if not found:
             raise KeptFileNotFoundError(file_id)
-        return _file(row)
+        return found[0]
 
     def _mine(self, asker: Asker) -> tuple[str, tuple[Any, ...]]:
         """Return (a condition for files of the asker's that have not expired, its parameters)."""
         seen, owners = asker.seen()
         return f"{seen} AND (expires_at_ms IS NULL OR expires_at_ms > ?)", (*owners, self._now_ms())
 
-    def _all(self, transaction: Transaction) -> list[KeptFile]:
-        return [_file(row) for row in transaction.rows(_FILE)]
+    def _files(self, transaction: Transaction, condition: str = "", parameters: Sequence[Any] = ()) -> list[KeptFile]:
+        rows = rows_of(transaction, _TABLE, _COLUMNS, condition, parameters)
+        return [KeptFile(of=Ownership(row.pop("owner"), row.pop("audience")), **row) for row in rows]
 
     def _known(self, names: Collection[str]) -> set[str]:
         with self._database.read() as transaction:
@@ -283,9 +279,3 @@ def _is_of(target: Target, file: KeptFile) -> bool:
     if target.owner is not None and file.of.owner == target.owner:
         return True
     return document_id(source_of(file)) in target.document_ids
-
-
-def _file(row: tuple[Any, ...]) -> KeptFile:
-    file_id, name, purpose, media_type, size_bytes, sha256, created_at_ms, expires_at_ms, owner, audience = row
-    told = (file_id, name, purpose, media_type, size_bytes, sha256, created_at_ms, expires_at_ms)
-    return KeptFile(*told, Ownership(owner, audience))
