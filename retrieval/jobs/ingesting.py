@@ -322,7 +322,7 @@ class JobWork:
 
     def _check(self, job: Job) -> None:
         # No time is left where the work is unwanted, or what it asked was cut off for that.
-        if self._stopping.is_set() or not deadlines.seconds_left() or not self._jobs.is_running(job.id):
+        if self._stopping.is_set() or not deadlines.seconds_left() or not self._jobs.waiting([job.id]):
             raise StoppedError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import orjson
 
@@ -249,12 +249,6 @@ class StoredJobs:
 
         self._database.freely.commit(operation)
 
-    def is_running(self, job_id: str) -> bool:
-        """Return False once the job is cancelled."""
-        with self._database.read() as transaction:
-            row = transaction.row("SELECT status FROM jobs WHERE id = ?", (job_id,))
-        return row is not None and row[0] == RUNNING
-
     def is_unfinished(self, job_id: str, number: int) -> bool:
         """Return False once the file is through or taken out of its job, or the job is forgotten."""
         with self._database.read() as transaction:
@@ -293,19 +287,11 @@ class StoredJobs:
             rows = transaction.rows("SELECT id FROM jobs WHERE status IN (?, ?)", WAITING)
         return {row[0] for row in rows} & set(job_ids)
 
-    def files_of(self, is_meant: Callable[[Wanted, JobFile], bool]) -> list[tuple[str, JobFile]]:
-        """Return (id of the job, file) for all files that are meant. Those of jobs that have ended do not wait."""
+    def files(self) -> list[tuple[Job, JobFile]]:
+        """Return (job, file) for all files of all jobs."""
         with self._database.read() as transaction:
             jobs = [with_files(transaction, each) for each in rows_of(transaction, "jobs", JOB_COLUMNS, "")]
-        return [
-            (
-                job.id,
-                each if job.status in WAITING or each.status not in UNFINISHED else replace(each, status=job.status),
-            )
-            for job in jobs
-            for each in job.files
-            if is_meant(job.wanted, each)
-        ]
+        return [(job, each) for job in jobs for each in job.files]
 
     def counts(self) -> JobCounts:
         """Return how many jobs of everybody there are."""
@@ -328,13 +314,6 @@ class StoredJobs:
             )
         return [orjson.loads(wanted)["collection"] for (wanted,) in rows]
 
-    def waiting_files(self) -> list[tuple[Job, JobFile]]:
-        """Return (job, file) for all files of jobs that have not ended."""
-        with self._database.read() as transaction:
-            rows = rows_of(transaction, "jobs", JOB_COLUMNS, "WHERE status IN (?, ?)", WAITING)
-            jobs = [with_files(transaction, each) for each in rows]
-        return [(job, each) for job in jobs for each in job.files]
-
     def erase_files(self, is_meant: Callable[[Wanted, JobFile], bool]) -> int:
         """Forget the files that are meant and do not wait, and jobs that have no others. Return the number of files."""
 
@@ -342,11 +321,7 @@ class StoredJobs:
             erased = 0
             for row in rows_of(transaction, "jobs", JOB_COLUMNS, ""):
                 job = with_files(transaction, row)
-                doomed = [
-                    each.number
-                    for each in job.files
-                    if is_meant(job.wanted, each) and not (job.status in WAITING and each.status in UNFINISHED)
-                ]
+                doomed = [each.number for each in job.files if is_meant(job.wanted, each) and not job.waits_for(each)]
                 for number in doomed:
                     transaction.run("DELETE FROM job_files WHERE job_id = ? AND number = ?", (job.id, number))
                 if doomed and len(doomed) == len(job.files):
@@ -372,10 +347,6 @@ class StoredJobs:
             return erased
 
         return self._database.freely.commit(operation)
-
-    def discard(self, job_id: str) -> None:
-        """Forget a job that was never told to anybody."""
-        self._database.freely.commit(lambda transaction: forget(transaction, "id = ?", job_id))
 
     def forget_ended(self, older_than_days: float) -> None:
         """Forget the jobs that ended so long ago."""

@@ -23,6 +23,7 @@ from schemas.contracts.jobs import (
     QUEUED,
     REFUSED,
     UNFINISHED,
+    WAITING,
     FileAnswer,
     Job,
     JobFile,
@@ -75,18 +76,19 @@ class Uploads:
             target = replace(target, job_ids=frozenset(self._jobs.of_owner(target.owner)))
         if target.collection is None:
             return target
-        files = self._jobs.files_of(partial(_is_of, target))
-        waiting = next((job_id for job_id, file in files if file.status in UNFINISHED), None)
-        if waiting is not None:
-            raise UploadWaitingError(waiting)
+        files = [(job, file) for job, file in self._jobs.files() if _is_of(target, job.wanted, file)]
+        for job, file in files:
+            if job.waits_for(file):
+                raise UploadWaitingError(job.id)
         return replace(target, file_names=frozenset(file.name for _, file in files))
 
     def holders(self, target: Target, files: Set[Path]) -> dict[Path, str]:
         """Return those of the files that wait and are not of the target, each with the name of its job."""
         return {
             path: f"upload job '{job.id}'"
-            for job, file in self._jobs.waiting_files()
-            if (path := self._spool.path(job.id, file.number)) in files
+            for job, file in self._jobs.files()
+            if job.status in WAITING
+            and (path := self._spool.path(job.id, file.number)) in files
             and job.id not in target.job_ids
             and not _is_of(target, job.wanted, file)
         }
@@ -192,7 +194,7 @@ class Upload:
     def take_back(self, answered: object) -> None:
         """Discard this job when another request with the same key was answered first."""
         if isinstance(answered, Uploaded) and answered.job_id != self._incoming.job_id and self._incoming.is_kept:
-            self._jobs.discard(self._incoming.job_id)
+            self._jobs.erase([self._incoming.job_id])
             self._incoming.drop()
 
     def _checked_kind(self, name: str, media_type: str) -> Kind | None:

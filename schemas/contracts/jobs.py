@@ -231,3 +231,7 @@ class Job:
     def files_done(self) -> int:
         """The number of files that need nothing more, stored or not."""
         return sum(each.status in (DONE, UNCHANGED, FAILED) for each in self.files)
+
+    def waits_for(self, file: JobFile) -> bool:
+        """Return whether one of its files has not ended, nor the job before it."""
+        return self.status in WAITING and file.status in UNFINISHED

@@ -141,12 +141,11 @@ def test_a_file_is_embedded_and_stored_for_the_caller_of_then(parts):
     assert len(callers) == 1 + 1 + 4 + 1
 
 
-def test_a_job_that_is_erased_as_a_file_begins_stores_nothing(parts, monkeypatch):
+def test_a_job_that_is_erased_as_a_file_begins_stores_nothing(parts):
     job_id = parts.upload(("a.txt", "Late."))
-    [due] = parts.jobs.due()
-    monkeypatch.setattr(parts.jobs, "is_running", lambda job_id: True)
-    parts.jobs.discard(job_id)
-    assert parts.work.run(due)[0] is Outcome.NOTHING
+    parts.caller_of = lambda: (parts.jobs.erase([job_id]), ANYBODY)[1]
+    with pytest.raises(StoppedError):
+        parts.run()
     assert parts.texts.corpus.open().existing([parts.collection]) == []
     assert parts.record.stored_chunks == []
 

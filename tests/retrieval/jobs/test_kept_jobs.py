@@ -123,7 +123,7 @@ def test_a_job_stays_with_the_directory_that_has_its_files_and_a_discarded_one_w
     assert there.due() == []
     assert there.one("mine", asker=Asker()).status == "queued"
     assert take(here).id == "mine"
-    here.discard("mine")
+    here.erase(["mine"])
     assert here.due() == []
     assert here.page(asker=Asker(), limit=3) == ([], None)
 
@@ -162,7 +162,7 @@ def test_a_cancelled_job_does_not_run_stays_cancelled_and_its_files_are_no_longe
     add(jobs, "runs")
     assert take(jobs).id == "waits"
     job, was_waiting = jobs.cancel("waits", asker=Asker())
-    assert (job.status, was_waiting, jobs.is_running("waits")) == ("cancelled", True, False)
+    assert (job.status, was_waiting, jobs.waiting(["waits"])) == ("cancelled", True, set())
     jobs.finish("waits")
     assert jobs.one("waits", asker=Asker()).status == "cancelled"
     assert jobs.cancel("runs", asker=Asker())[1]
@@ -186,7 +186,7 @@ def test_owners_do_not_see_each_others_jobs_and_a_cursor_tells_no_number(open_jo
             ask("mine", asker=Asker("bob"))
     assert jobs.page(asker=Asker("bob"), limit=5) == ([], None)
     assert jobs.one("mine", asker=Asker("ada")).status == "queued"
-    jobs.discard("mine")
+    jobs.erase(["mine"])
     for number in range(12):
         add(jobs, f"job-{number}", owner="ada" if number % 2 else "bob")
     cursors = [jobs.page(asker=Asker("ada"), limit=limit)[1] for limit in range(1, 6)]

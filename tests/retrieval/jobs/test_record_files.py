@@ -8,8 +8,10 @@ import pytest
 from retrieval.ingest.identity import record_id
 from retrieval.jobs import record_files
 from retrieval.jobs.ingesting import StoppedError
+from retrieval.jobs.uploads import Uploads
 from schemas.access.owners import Asker
 from schemas.errors import InvalidInputError, UnavailableError
+from schemas.storage.erasure import Target, UploadWaitingError
 
 
 def lines(*records):
@@ -120,3 +122,13 @@ def test_what_was_stored_before_the_work_broke_off_is_not_embedded_again(parts, 
     else:
         assert (file.status, file.chunks, len(stored(parts)), file.warnings) == ("done", 90, 90, ())
         assert parts.batches == ([20, 10] if how == "stop" else [20, 20, 10])
+
+
+def test_no_document_is_erased_while_records_wait_that_may_be_its(parts):
+    uploads = Uploads(parts.jobs, parts.spool, max_file_bytes=9, id_of=parts.texts.id_of)
+    target = Target(collection=parts.collection, document_ids=frozenset({"d0"}))
+    parts.upload(("data.jsonl", lines({"id": "d1", "text": "one"}, "{")))
+    with pytest.raises(UploadWaitingError):
+        uploads.named(target)
+    parts.run()
+    assert uploads.erase(uploads.named(target)) == 1, "since warnings tell words"
