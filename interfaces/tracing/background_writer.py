@@ -11,7 +11,7 @@ import structlog
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-MOST_AT_ONCE = 500
+MOST_AT_ONCE = 1_000
 
 
 class BackgroundWriter(Generic[T]):

@@ -20,8 +20,8 @@ from retrieval.search.asking import Oracles, failure_of, receipt_of
 from retrieval.search.choosing import Chosen, CollectionChoice
 from retrieval.search.explaining import Explainer
 from retrieval.search.gathering import gather_groups
+from retrieval.search.hits import hits_of
 from retrieval.search.oracles.base import COSINE, Oracle, Question
-from retrieval.search.passages import hits_of
 from retrieval.search.plan import Found, Plan
 from retrieval.search.ranking import Ranker
 from retrieval.search.reranking import Reranking

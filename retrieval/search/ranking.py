@@ -10,9 +10,9 @@ import structlog
 from providers.outbound import deadlines
 from registry.embedding.queries import QueryEmbedding
 from retrieval.search.fusion import Fusion, key_of, passage_of
+from retrieval.search.hits import MAX_JOINED
 from retrieval.search.judging import PassageVectors, Threshold, smooth, with_relevance
 from retrieval.search.oracles.base import COSINE
-from retrieval.search.passages import MAX_JOINED
 from retrieval.search.plan import Found, Plan
 from retrieval.search.relevance import AllWords, WordsFound
 from retrieval.search.reranking import RERANKED, Reranking

@@ -20,6 +20,7 @@ from registry.stored_connections import ConnectionNotFoundError, StoredConnectio
 from schemas.access.callers import ANYBODY, SERVICE, Caller, Kind, Scope, acting_as, as_service
 from schemas.connections import Connection, InvalidConfigurationError
 from schemas.errors import ConfigurationError, ConflictError, InvalidInputError, ScopeMissingError, UnavailableError
+from schemas.storage.erasure import Target
 from schemas.where import EVERYTHING
 from schemas.wire.connecting import connections as spelt
 
@@ -430,7 +431,7 @@ def test_an_administrator_chooses_what_answers_everybody(open_folders, database)
     for caller in (ANA, BOB):  # what reads everybody's questions
         with acting_as(caller), pytest.raises(ScopeMissingError):
             connections.change("anas", config={"url": "http://127.0.0.1:10/v1"})
-    assert connections.erase_of("ana") == 1
+    assert connections._stored.erase(Target(owner="ana", is_private=True)) == 1
     assert connections.chat_model() is None
     connections.change("declared", chat_model=True)
     undeclared = open_folders(given=[])

@@ -1,31 +1,36 @@
 """Store the files of a folder as the service does, without one."""
 
+from types import SimpleNamespace
+
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.embedding_texts import NOT_EMBEDDED
 from retrieval.ingest.files import GivenFile, ingest_file
-from retrieval.ingest.loading import RecordLoader
 from retrieval.ingest.profiles import chunking_of
 from retrieval.ingest.sources import SourceError
 from retrieval.ingest.walk import walk
+from retrieval.jobs.record_files import RecordFile
 from retrieval.reading import DocumentReader
 from schemas.settings import RetrievalSettings
 
 
 def store_folder(path, provider, embedding, *, collection="docs"):
-    """Return the report of storing all files."""
+    """Return the report of storing all files; what is made of records counts as created."""
     found = walk(path)
     chunking = chunking_of(RetrievalSettings(), embedding)
-    loader = RecordLoader(CollectionWriter(provider, collection, lambda info: embedding))
-    report = loader.report
+    writer = CollectionWriter(provider, collection, lambda info: embedding)
+    report = SimpleNamespace(chunks=0, created=0, updated=0, unchanged=0, errors=[])
     with DocumentReader() as reader:
         for each in found.files:
             source = f"{found.folder}/{each.path_below}"
+            file = GivenFile(source, each.path, each.kind)
             if each.kind.is_records:
-                loader.load(each, source, each.path_below, lambda at: None)
+                done = store_records(writer, file)
+                report.created += done.written
+                report.unchanged += done.records - done.written
+                report.errors += [SourceError(source, *line) for line in done.named]
                 continue
             try:
-                file = GivenFile(source, each.path, each.kind)
-                done = ingest_file(loader._writer, file, reader=reader, chunking=chunking)
+                done = ingest_file(writer, file, reader=reader, chunking=chunking)
             except NOT_EMBEDDED as error:
                 report.errors.append(SourceError(source, None, error.message, error.code))
             else:
@@ -34,3 +39,13 @@ def store_folder(path, provider, embedding, *, collection="docs"):
                 report.updated += done.updated
                 report.unchanged += done.unchanged
     return report
+
+
+def store_records(writer, file):
+    """Return what became of the lines of a file of records."""
+    work = RecordFile(
+        writer, file, keeps=False, check=lambda: None, wrote=lambda: None, advance=lambda read_bytes: None
+    )
+    with file.content.open("rb") as lines:
+        work.store(lines)
+    return work.done

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import click
 
@@ -17,9 +17,9 @@ from interfaces.built_in_connections import built_in_connections
 from interfaces.commands.options import documents_progress, log_to_stderr
 from interfaces.commands.scratch_service import scratch_service
 from interfaces.commands.work import bench_report
+from interfaces.commands.work.uploading import Uploader, clients_at
 from interfaces.compose import chat_passages, collection_choice, search_engine, search_oracles
-from providers.base import ProviderContext, RagProvider
-from providers.embeddings.base import EmbeddingProvider
+from providers.base import ProviderContext
 from providers.outbound.addresses import ConnectPolicy
 from providers.outbound.network import Network
 from providers.outbound.trust import Trust
@@ -33,8 +33,6 @@ from registry.stored_connections import StoredConnections
 from retrieval.bench.query_set import Query, QuerySet, read_query_set
 from retrieval.bench.running import Ask, Bench, Missed, Plan, Run
 from retrieval.chat.passages import ChatPassages
-from retrieval.ingest.collection_writer import CollectionWriter
-from retrieval.ingest.loading import RecordLoader
 from retrieval.ingest.walk import walk
 from retrieval.search.asking import UnknownOracleError
 from retrieval.search.corpus import Corpus
@@ -86,10 +84,10 @@ def bench(
     )
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rag-wrapper-bench-")))
-        service_url = url or stack.enter_context(scratch_service(scratch)).url
+        service_url = url or stack.enter_context(scratch_service(scratch, **_embedding_variables())).url
         connections = stack.enter_context(_connections(scratch, service_url))
         if not no_load:
-            _load(query_set, collection, connections)
+            _load(query_set, collection, service_url)
         # Nothing is kept: each query is measured with its embedding.
         embeddings = stack.enter_context(closing(QueryEmbeddings(connections, EmbeddingCache(ttl_seconds=0))))
         choice = collection_choice(Corpus(connections), connections, settings)
@@ -114,6 +112,13 @@ def bench(
             f"An oracle could not answer {failures} queries: the figures are of what the others found.", err=True
         )
     ctx.exit(1 if failures else 0)
+
+
+def _embedding_variables() -> dict[str, Any]:
+    """Return what has a service embed as the variables of this process say, and take a corpus of any size."""
+    given = {name.removeprefix("RAG_").lower(): text for name, text in os.environ.items()}
+    own = {name: text for name, text in given.items() if name.startswith("embedding_")}
+    return {**own, "upload_file_mb": "100000", "upload_spool_mb": "100000"}
 
 
 @contextmanager
@@ -144,21 +149,18 @@ def _connections(scratch: Path, url: str) -> Iterator[Connections]:
         catalog.close()
 
 
-def _load(query_set: QuerySet, collection: str, connections: Connections) -> None:
-    with documents_progress() as progress:
+def _load(query_set: QuerySet, collection: str, url: str) -> None:
+    with documents_progress() as progress, clients_at(url) as clients:
         task = progress.add_task("loading", total=None)
-        embedding = cast(EmbeddingProvider, connections.open("default", "embedding"))
-        provider = cast(RagProvider, connections.open("local", "rag"))
-        loader = RecordLoader(CollectionWriter(provider, collection, lambda info: embedding))
+
+        def tell(done: int, total: int, chunks: int) -> None:
+            progress.update(task, completed=done, total=total, description=f"loading, {chunks} documents")
+
         found = walk(query_set.corpus)
-        [corpus] = found.files
-        progress.update(task, total=corpus.size_bytes)
-        source = f"{found.folder}/{corpus.path_below}"
-        loader.load(corpus, source, corpus.path_below, lambda at: progress.update(task, completed=at))
-        report = loader.report
-    if report.errors:
-        first = report.errors[0]
-        raise InvalidInputError(f"{len(report.errors)} documents cannot be loaded; the first is {first}")
+        files = {f"{found.folder}/{each.path_below}": each for each in found.files}
+        outcome = Uploader(clients, collection=collection, tell=tell).bring(files)
+    for reason in (*outcome.reasons.values(), *outcome.warnings):
+        raise InvalidInputError(f"Not all documents can be loaded: {reason}")
 
 
 def _ask(passages: ChatPassages) -> Ask:

@@ -2,16 +2,14 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from interfaces.cli import main
-from interfaces.terminal import services
 from tests.interfaces.console.conftest import Reader, Visitor
-from tests.interfaces.terminal.conftest import Borrowed
 from tests.interfaces.web.test_rerank import mcp
+from tests.support.apps import served
 
 FORM = "/new-connection/llm/openai"
 """A page with a form."""
@@ -75,10 +73,10 @@ def ask(app, client, name, monkeypatch):
             answer = visitor.get("/ask", **fields) if is_search else visitor.post("/answer", of=FORM, **fields)
             return re.sub("<[^>]+>", "", answer.text)
         else:
-            monkeypatch.setattr(services, "_chosen", lambda *_: Borrowed(app, Path("data")))
             options = [part for key, each in written(asked).items() for part in (f"--{key}", each)]
             command = [place, QUESTION, "--collection", name, "--min-relevance", "0", "--json", *options]
-            return CliRunner().invoke(main, command).output
+            with served(app) as url:
+                return CliRunner().invoke(main, [*command, "--url", url]).output
         return answer.get_data(as_text=True)
 
     return ask

@@ -9,13 +9,12 @@ import pytest
 from retrieval.ingest.collection_writer import CollectionWriter
 from retrieval.ingest.files import GivenFile, ingest_file
 from retrieval.ingest.identity import document_id, text_document_id
-from retrieval.ingest.loading import RecordLoader
 from retrieval.ingest.profiles import chunking_of
-from retrieval.ingest.walk import walk
 from retrieval.reading import DocumentReader, kind_of
 from schemas.access.callers import ANYBODY, acting_as
 from schemas.contracts.rule_documents import RuleDocument
 from schemas.settings import RetrievalSettings
+from tests.retrieval.stored_folder import store_records
 
 COLLECTION = "rag-documents"
 GUIDE = "---\ntags: [setup, first]\nauthor: Ada\n---\n# Guide\n\nHow to start.\n\n## Install\n\nPut it there.\n"
@@ -142,8 +141,8 @@ def test_each_line_of_a_file_of_records_is_listed_shown_and_deleted(ways, client
     lines[1]["metadata"] |= {"created_at": 1999, "hash": ["x"], "chunk_index": 7}
     (ways.root / "records.jsonl").write_text("\n".join(map(json.dumps, lines)))
     before = client.get("/api/rag/metrics").json["documents"]
-    [file] = walk(ways.root / "records.jsonl").files
-    RecordLoader(ways.writer()).load(file, f"{ways.name}/records.jsonl", "records.jsonl", lambda at: None)
+    path = ways.root / "records.jsonl"
+    store_records(ways.writer(), GivenFile(f"{ways.name}/records.jsonl", path, kind_of(path.name)))
     assert client.get("/api/rag/metrics").json["documents"] == before + 2
     asked = {"source": f"{ways.name}/records.jsonl"}
     page = client.get("/api/documents", query_string=asked).json

@@ -5,7 +5,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from registry.placeholders.secret_hosts import SecretHosts
-from registry.stored_connections import OF_ONE, STEPS, StoredConnections
+from registry.stored_connections import STEPS, StoredConnections
 from registry.typed_secrets.sealing import Destination
 from schemas.connections import Connection, InvalidConfigurationError
 from schemas.errors import ConfigurationError, InvalidInputError
@@ -171,7 +171,7 @@ def test_connections_of_an_earlier_release_go_on_as_they_are(database, worker, k
     """The table as the release before made it, with its version, gets the new column when it is opened."""
 
     def earlier(transaction):
-        for table in ("connections", *OF_ONE):
+        for table in ("connections", "connection_looks", "chosen_connections"):
             transaction.run(f"DROP TABLE IF EXISTS {table}")
         transaction.run("DELETE FROM part_versions WHERE part = 'connections'")
 

@@ -15,8 +15,6 @@ def write(folder, files):
     return folder
 
 
-
-
 @pytest.fixture
 def root(tmp_path):
     folder = tmp_path / "docs"

@@ -3,7 +3,7 @@ passages."""
 
 import pytest
 
-from retrieval.search.passages import MAX_JOINED, hits_of
+from retrieval.search.hits import MAX_JOINED, hits_of
 from schemas.contracts.search import FusedResult, SearchRequest
 from tests.retrieval.search.conftest import BOOKS, Measured
 
