@@ -130,8 +130,8 @@ class Watch:
                 log.warning("a file is not indexed", file=name, reason=outcome.reasons[name])
             if became not in (FAILED, PASSED_OVER):
                 self._stored.setdefault(name, document_id(name))
-        for warning in outcome.warnings:
-            log.warning("a file was read with a warning", warning=warning)
+        for name, warnings in outcome.warnings.items():
+            log.warning("a file was read with warnings", file=name, warnings=warnings)
         self.deleted += sum(self._delete(each) for each in gone)
         self._settled = {name: signature for name, signature in self._settled.items() if name in files}
         # Of files that have not changed since, it is as before.

@@ -54,17 +54,21 @@ def load(
     before = f"{folder}/" if folder else ""
     with clients_at(url) as clients, _going_on_there(), _progress() as tell:
         uploader = Uploader(clients, collection=collection, tell=tell, say=_say)
-        outcome = uploader.bring({f"{before}{each.path_below}": each for each in found.files})
+        files = {f"{before}{each.path_below}": each for each in found.files}
+        outcome = uploader.bring(files)
         for each in found.passed_over:
             outcome.refuse(f"{before}{each.path}", each.code, each.reason)
             outcome.became[f"{before}{each.path}"] = PASSED_OVER
         for error in found.errors:
             outcome.refuse(f"{before}{error.source}", error.code, error.message)
         deleted = _prune(uploader, before, outcome, found) if prune else 0
-    for lines in (outcome.warnings, _named(outcome, PASSED_OVER), _named(outcome, FAILED)):
+    warnings = [f"{name}: {each}" for name, some in outcome.warnings.items() for each in some]
+    for lines in (warnings, _named(outcome, PASSED_OVER), _named(outcome, FAILED)):
         show_lines(lines, len(lines) if verbose else MAX_NAMED)
     click.echo(summary(outcome, deleted))
-    ctx.exit(1 if outcome.count(FAILED) else 0)
+    # Of records, each warning is of a line that could not be stored.
+    has_bad_lines = any(files[name].kind.is_records for name in outcome.warnings)
+    ctx.exit(1 if outcome.count(FAILED) or has_bad_lines else 0)
 
 
 def delete(ctx: click.Context, sources: Sequence[str], prefix: str | None, collection: str | None, url: str) -> None:

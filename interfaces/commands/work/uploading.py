@@ -52,7 +52,7 @@ class Outcome:
     chunks: int = 0
     became: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    warnings: dict[str, list[str]] = field(default_factory=dict)
 
     def count(self, word: str) -> int:
         return Counter(self.became.values())[word]
@@ -239,7 +239,8 @@ class Uploader:
                 self.delete(document_id(name), outcome.collection)
         else:
             outcome.refuse(name, InvalidInputError.code, "was not stored, because its job was cancelled")
-        outcome.warnings += [f"{name}: {each}" for each in file.get("warnings", ())]
+        if file.get("warnings"):
+            outcome.warnings[name] = file["warnings"]
 
     def _tell_all(self, outcome: Outcome, total: int) -> None:
         self._tell(len(outcome.became) + self._under_way, total, outcome.chunks)
