@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from interfaces.commands.options import url_option
-from retrieval.ingest.bounds import MAX_NAMED
+from interfaces.commands.options import MAX_NAMED, url_option
 
 collection_option = click.option(
     "--collection", metavar="NAME", help="Collection of the documents.  [default: the one where the service is asked]"

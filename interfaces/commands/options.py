@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from interfaces.service_address import asked_url, network_to
-from retrieval.ingest.bounds import MAX_NAMED
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
     from providers.rag_wrapper.client import WrapperClient
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+MAX_NAMED = 50
+"""How many files that were passed over, and how many that failed, are named one by one."""
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 

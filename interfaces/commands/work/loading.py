@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from interfaces.commands.options import documents_progress, log_to_stderr, printable, show_lines
+from interfaces.commands.options import MAX_NAMED, documents_progress, log_to_stderr, printable, show_lines
 from interfaces.commands.work.uploading import (
     CREATED,
     PASSED_OVER,
@@ -21,7 +21,6 @@ from interfaces.commands.work.uploading import (
     clients_at,
     stored_documents,
 )
-from retrieval.ingest.bounds import MAX_NAMED
 from retrieval.ingest.identity import one_spelling
 from retrieval.ingest.walk import Found, walk
 from schemas.contracts.jobs import FAILED
