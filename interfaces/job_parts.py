@@ -16,7 +16,7 @@ from retrieval.ingest.profiles import Chunking
 from retrieval.jobs.attached_files import AttachedFiles
 from retrieval.jobs.background_helper import EMBED_SECONDS, BackgroundHelper
 from retrieval.jobs.ingesting import JobWork
-from retrieval.jobs.runner import OF_CONNECTION, JobRunner
+from retrieval.jobs.runner import JobRunner
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import Limits, StoredJobs
 from retrieval.jobs.uploads import Uploads
@@ -37,8 +37,9 @@ from wrapper.audit.noted import Noted
 from wrapper.audit.recording import JOB, Asked, Recorder
 from wrapper.service import Service
 
-NICE = 10
-"""The niceness of the process that parses files of jobs."""
+NICE, PARSERS = 10, 2
+"""The niceness of the processes that parse files of jobs, and how many there are: a file that takes one long holds up no
+other. Each may take as much memory as the settings say."""
 CREATED = 201
 _STORING = Asked("POST", JOB, Scope.WRITE)
 
@@ -94,7 +95,7 @@ def open_jobs(
     spool, stopping = Spool(data_dir), threading.Event()
     jobs = StoredJobs(service.catalog, spool.home, Limits(settings.jobs_waiting, settings.upload_spool_mb << 20))
     limits = ReadingLimits.of(settings)
-    reader = DocumentReader(limits, nice=NICE, processes=OF_CONNECTION)
+    reader = DocumentReader(limits, nice=NICE, processes=PARSERS)
     # Two, so that what is split for services and what the model of this machine embeds do not wait for one another.
     background, splitting = BackgroundHelper(data_dir, limits), BackgroundHelper(data_dir, limits)
 
