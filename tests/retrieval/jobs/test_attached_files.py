@@ -81,9 +81,9 @@ def test_a_file_that_is_taken_back_is_passed_over_and_those_of_a_collection_that
     assert [each.name for each in attached.run().files] == ["b.md"]
     assert count(attached) == 1
     attached.files.take_back("file-b", asker=ANYBODY)
-    lost_id = attached.attach(a="Some words.")
+    lost_id, uploaded = attached.attach(a="Some words."), attached.upload(("b.md", "Other words."))
     attached.files.forget_collection(attached.collection_id)
-    assert attached.unstored() == attached.jobs.due() == []
+    assert (attached.unstored(), [each.job_id for each in attached.jobs.due()]) == ([], [uploaded])
     for each in (job_id, lost_id):
         with pytest.raises(JobNotFoundError):
             attached.jobs.one(each, asker=ANYBODY)
@@ -109,15 +109,6 @@ def test_a_later_collection_of_the_same_name_gets_nothing_nor_does_one_that_goes
     [file] = attached.run().files
     assert (file.status, file.code) == ("failed", "collection_not_found")
     assert not attached.store.collections_named([attached.collection])
-
-
-def test_files_of_a_collection_that_is_gone_are_forgotten(attached):
-    job_id, uploaded = attached.attach(a="Some words."), attached.upload(("b.md", "Other words."))
-    attached.files.forget_collection(attached.collection_id)
-    assert attached.unstored() == []
-    assert [each.job_id for each in attached.jobs.due()] == [uploaded]
-    with pytest.raises(JobNotFoundError):
-        attached.jobs.one(job_id, asker=ANYBODY)
 
 
 def test_where_a_disk_has_no_other_names_a_copy_is_taken(attached, tmp_path, monkeypatch):

@@ -398,13 +398,6 @@ def test_a_service_that_takes_few_texts_at_a_time_is_asked_for_ever_fewer(parts)
     assert list(map(len, parts.calls)) == [32, 32, 8, *[2] * 50]
 
 
-def test_a_size_at_which_the_service_fails_is_halved_and_what_passes_stored(parts):
-    embeds(parts, lambda texts: UnavailableError("Too much") if len(texts) > 10 else None)
-    [file] = parts.ingest(("long.md", LONG)).files
-    assert (file.status, file.chunks) == ("done", 100)
-    assert list(map(len, parts.calls)) == [32, 1, 16, 8, 8, 8, 8] * 3 + [4]
-
-
 def test_a_text_that_is_refused_or_whose_vector_has_no_direction_is_named_at_once(parts):
     bad = ("bad.md", LONG.replace("Words of part 44", "BAD of part 44"))
     embeds(parts, lambda texts: InvalidInputError("is refused", index=12) if "BAD" in str(texts) else None)
