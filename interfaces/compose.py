@@ -297,8 +297,6 @@ def open_layers(
         kept_files=job_parts.kept.files,
         documents=stored,
         originals=originals,
-        watchers=known_watchers,
-        answers=answers,
         question_vectors=question_vectors,
     )
     return Layers(

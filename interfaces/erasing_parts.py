@@ -13,8 +13,6 @@ from retrieval.erasing.erasure import Erasure
 from retrieval.erasing.pending import PendingErasures
 from retrieval.jobs.uploads import Uploads
 from retrieval.kept_files.kept_files import KeptFiles
-from retrieval.search.answer_cache import AnswerCache
-from retrieval.watching.stored_reports import Watchers
 from schemas.access.api_keys import KEY_OWNER, KeyNotFoundError
 from schemas.access.callers import as_service
 from schemas.access.owners import USER_OWNER
@@ -67,8 +65,6 @@ def open_erasure(
     kept_files: KeptFiles,
     documents: StoredDocuments,
     originals: Originals,
-    watchers: Watchers,
-    answers: AnswerCache,
     question_vectors: VectorFiles,
 ) -> Erasing:
     """Return what erases in this service: the places of all parts of its catalogue, opened before, and these."""
@@ -78,8 +74,6 @@ def open_erasure(
         Place("originals", "removed", originals.erase),
         Place("jobs and uploads", "removed", uploads.erase),
         Place("kept files", "removed, those that an erased document was made of as a whole", kept_files.erase),
-        Place("watchers", "left out of the reports", watchers.erase),
-        Place("kept answers", "all removed", lambda _: answers.clear()),
         Place("embeddings of questions", "all removed", lambda _: question_vectors.clear()),
     ]
 

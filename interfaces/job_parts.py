@@ -38,8 +38,8 @@ from wrapper.audit.recording import JOB, Asked, Recorder
 from wrapper.service import Service
 
 NICE, PARSERS = 10, 2
-"""The niceness of the processes that parse files of jobs, and how many there are: a file that takes one long holds up no
-other. Each may take as much memory as the settings say."""
+"""The niceness of the processes that parse files of jobs, and how many there are: a file that takes one long holds up
+no other. Each may take as much memory as the settings say."""
 CREATED = 201
 _STORING = Asked("POST", JOB, Scope.WRITE)
 

@@ -23,7 +23,7 @@ from schemas.access.callers import current_view
 from schemas.connections import CollectionInfo
 from schemas.contracts.search import FusedResult, Provenance
 from schemas.errors import CollectionNotFoundError, RagError
-from schemas.shared_database import Database, Transaction
+from schemas.shared_database import Database, Place, Transaction
 from schemas.storage.erasure_count import UNKNOWN, check_nothing_erased, count_erasure, erasures
 
 log = structlog.get_logger(__name__)
@@ -59,7 +59,8 @@ class AnswerCache:
         self._database = database
         self._ttl_seconds = ttl_seconds
         self._clock = clock
-        database.open_part("kept answers", STEPS)
+        place = Place("kept answers", "all removed", lambda _: self.clear())
+        database.open_part("kept answers", STEPS, place)
 
     def find(
         self, asked: Sequence[Any], corpus: OpenCorpus, collections: Sequence[CollectionInfo]

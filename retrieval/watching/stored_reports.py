@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-
-import orjson
+from typing import Any
 
 from retrieval.clock import z_time
 from schemas.access.owners import AUDIENCE_COLUMN, Asker, Ownership, check_meant, ownership_of
@@ -22,8 +21,9 @@ from schemas.contracts.watchers import (
     is_watcher_name,
 )
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError
-from schemas.shared_database import Database, Transaction, of_fields
+from schemas.shared_database import Database, Place, Transaction, of_fields
 from schemas.storage.erasure import Target
+from schemas.storage.small_tables import Part, Table, having, seen_by
 
 STEPS = (
     (
@@ -44,7 +44,18 @@ STEPS = (
 )
 MAX_WATCHERS = 1_000
 """The most watchers that one owner may have, those that have stopped included."""
-_COLUMNS = "SELECT owner, audience, name, reported_at_ms, report FROM watchers"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    owner: str
+    audience: str
+    name: str
+    reported_at_ms: int
+    report: dict[str, Any]
+
+
+WATCHERS = Table("watchers", _Row, order="name, owner", json=("report",))
 
 
 class WatcherNotFoundError(NotFoundError):
@@ -54,16 +65,12 @@ class WatcherNotFoundError(NotFoundError):
         super().__init__(f"Watcher '{name}' not found", watcher=name)
 
 
-class Watchers:
-    """The known watchers; safe for use by several threads.
-
-    The names of each owner are separate. `clock` returns seconds since the epoch.
-    """
+class Watchers(Part):
+    """The known watchers, the names of each owner separate."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
-        self._database = database
-        self._clock = clock
-        database.open_part("watchers", STEPS)
+        place = Place("watchers", "left out of the reports", self.erase)
+        super().__init__(database, "watchers", STEPS, place, clock=clock)
 
     def report(self, name: str, report: WatcherReport, *, asker: Asker) -> KnownWatcher:
         """Store a report of a watcher of the asker's.
@@ -77,7 +84,7 @@ class Watchers:
                 code="invalid_name",
                 field="name",
             )
-        now_ms, stored = round(self._clock() * 1e3), orjson.dumps(asdict(report)).decode()
+        now_ms = self._now_ms()
 
         def operation(transaction: Transaction) -> KnownWatcher:
             before = self._find(transaction, name, asker, asker.owner)
@@ -89,28 +96,29 @@ class Watchers:
                     instance=before.report.instance,
                     reported_at=before.reported_at,
                 )
-            if before is None:
-                _check_room(transaction, asker)
-            transaction.run("DELETE FROM watchers WHERE owner = ? AND name = ?", (asker.owner, name))
+            if before is None and WATCHERS.count(transaction, having(owner=asker.owner)) >= MAX_WATCHERS:
+                raise ConflictError(
+                    f"You have {MAX_WATCHERS:,} watchers already, which is as many as one may have: forget one first",
+                    code="too_many_watchers",
+                    limit=MAX_WATCHERS,
+                )
             of = asker.made(shared=report.shared)
-            values = (of.owner, name, now_ms, stored, of.audience)
-            transaction.run("INSERT INTO watchers VALUES (?, ?, ?, ?, ?)", values)
-            return self._known(of.owner, of.audience, name, now_ms, stored)
+            row = _Row(of.owner, of.audience, name, now_ms, asdict(report))
+            key = {"owner": of.owner, "name": name}
+            WATCHERS.put(transaction, key, audience=of.audience, reported_at_ms=now_ms, report=row.report)
+            return self._known(row)
 
         return self._database.commit_quickly(operation)
 
     def all(self, *, asker: Asker) -> list[KnownWatcher]:
         """Return the watchers that the asker sees, sorted by name and owner."""
-        condition, parameters = asker.seen()
         with self._database.read() as transaction:
-            rows = transaction.rows(f"{_COLUMNS} WHERE {condition} ORDER BY name, owner", parameters)
-        return [self._known(*row) for row in rows]
+            return [self._known(row) for row in WATCHERS.rows(transaction, seen_by(asker))]
 
     def of_all(self) -> list[KnownWatcher]:
         """Return everybody's watchers."""
         with self._database.read() as transaction:
-            rows = transaction.rows(_COLUMNS)
-        return [self._known(*row) for row in rows]
+            return [self._known(row) for row in WATCHERS.rows(transaction)]
 
     def one(self, name: str, *, asker: Asker, of_owner: str | None = None) -> KnownWatcher:
         """Return the watcher of that name which `ownership_of` finds. Raises WatcherNotFoundError."""
@@ -131,7 +139,7 @@ class Watchers:
             if found is None:
                 raise WatcherNotFoundError(name)
             check_meant(asker, found.of, of_owner, f"Watcher '{name}'")
-            transaction.run("DELETE FROM watchers WHERE owner = ? AND name = ?", (found.of.owner, name))
+            WATCHERS.delete(transaction, having(owner=found.of.owner, name=name))
 
         self._database.freely.commit(operation)
 
@@ -142,16 +150,14 @@ class Watchers:
         """
 
         def operation(transaction: Transaction) -> int:
-            rows = transaction.rows("SELECT owner, name, report FROM watchers")
             changed = 0
-            for owner, name, stored in rows:
-                told = orjson.loads(stored)
+            for row in WATCHERS.rows(transaction):
+                mine, told = having(owner=row.owner, name=row.name), row.report
                 kept = [each for each in told["failures"] if not _is_of(target, each["path"])]
-                if owner == target.owner:
-                    transaction.run("DELETE FROM watchers WHERE owner = ? AND name = ?", (owner, name))
+                if row.owner == target.owner:
+                    WATCHERS.delete(transaction, mine)
                 elif len(kept) < len(told["failures"]) or told.get("passed_over"):  # of an earlier release
-                    after = orjson.dumps({**told, "failures": kept, "passed_over": []}).decode()
-                    transaction.run("UPDATE watchers SET report = ? WHERE owner = ? AND name = ?", (after, owner, name))
+                    WATCHERS.update(transaction, mine, report={**told, "failures": kept, "passed_over": []})
                 else:
                     continue
                 changed += 1
@@ -163,27 +169,16 @@ class Watchers:
         if not is_watcher_name(name):
             return None
         of = ownership_of(transaction, "watchers", "name", name, asker, of_owner)
-        row = None if of is None else transaction.row(f"{_COLUMNS} WHERE owner = ? AND name = ?", (of.owner, name))
-        return None if row is None else self._known(*row)
+        row = None if of is None else WATCHERS.first(transaction, having(owner=of.owner, name=name))
+        return None if row is None else self._known(row)
 
-    def _known(self, owner: str, audience: str, name: str, reported_at_ms: int, stored: str) -> KnownWatcher:
-        told = orjson.loads(stored)
-        told["failures"] = tuple(of_fields(FailedFile, each) for each in told["failures"])
-        report = of_fields(WatcherReport, told)
-        is_late = self._clock() - reported_at_ms / 1e3 > LOST_AFTER_SECONDS
+    def _known(self, row: _Row) -> KnownWatcher:
+        failures = tuple(of_fields(FailedFile, each) for each in row.report["failures"])
+        report = of_fields(WatcherReport, {**row.report, "failures": failures})
+        is_late = self._clock() - row.reported_at_ms / 1e3 > LOST_AFTER_SECONDS
         state = LOST if is_late and report.state != STOPPED else report.state
-        reported_at = z_time(datetime.fromtimestamp(reported_at_ms / 1e3, UTC))
-        return KnownWatcher(name, Ownership(owner, audience), state, reported_at, report)
-
-
-def _check_room(transaction: Transaction, asker: Asker) -> None:
-    row = transaction.row("SELECT count(*) FROM watchers WHERE owner = ?", (asker.owner,))
-    if row is not None and row[0] >= MAX_WATCHERS:
-        raise ConflictError(
-            f"You have {row[0]:,} watchers already, which is as many as one may have: forget one first",
-            code="too_many_watchers",
-            limit=MAX_WATCHERS,
-        )
+        reported_at = z_time(datetime.fromtimestamp(row.reported_at_ms / 1e3, UTC))
+        return KnownWatcher(row.name, Ownership(row.owner, row.audience), state, reported_at, report)
 
 
 def _is_of(target: Target, path: str) -> bool:
