@@ -31,7 +31,7 @@ from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.jobs.vector_cache import VectorCache
 from retrieval.reading import DocumentReader, Kind, UnreadableError, kind_of, kind_of_content
-from retrieval.reading.read_document import EMPTY, UNREADABLE, UNSUPPORTED_KIND
+from retrieval.reading.read_document import UNREADABLE, UNSUPPORTED_KIND
 from retrieval.text_collections import TextCollections
 from retrieval.workers.worker_process import WorkerEndedError
 from schemas.access.callers import Caller, acting_as
@@ -142,9 +142,10 @@ class JobWork:
         self._clock = clock
         self._vector_cache = VectorCache()
 
-    def run(self, due: DueFile) -> tuple[Outcome, float]:
+    def run(self, due: DueFile, embeds: Callable[[], object] = lambda: None) -> tuple[Outcome, float]:
         """Store a file, tell why it failed, or put it aside when the failure may pass, and end its job with the last.
-        Return the outcome, and for how many seconds what fails is to be left alone at least.
+        Return the outcome, and for how many seconds what fails is to be left alone at least. `embeds` is called when
+        its connection has embedded some of it.
 
         Raises StoppedError, and RagError when the database does not answer.
         """
@@ -159,7 +160,7 @@ class JobWork:
             told = Outcome.NOTHING, 0.0
         else:
             try:
-                told = self._store(job, file)
+                told = self._store(job, _Progress(self._jobs, job.id, file, self._clock, embeds))
             except StoppedError:
                 self._jobs.put_aside(job.id, file)
                 self._vector_cache.forget((job.id, file.number))
@@ -170,8 +171,7 @@ class JobWork:
             self._vector_cache.forget((job.id, file.number))
         return told
 
-    def _store(self, job: Job, file: JobFile) -> tuple[Outcome, float]:
-        progress = _Progress(self._jobs, job.id, file, self._clock)
+    def _store(self, job: Job, progress: _Progress) -> tuple[Outcome, float]:
         try:
             self._check(job)
             still = partial(self._caller_of, job)
@@ -185,7 +185,7 @@ class JobWork:
             return self._failed(job, progress, error)
         except Exception:
             self._check(job)
-            log.exception("a file of a job failed in a way nobody expected", job=job.id, file=file.name)
+            log.exception("a file of a job failed in a way nobody expected", job=job.id, file=progress.file.name)
             progress.end(FAILED, code=RagError.code, message="Internal error")
             return Outcome.NOTHING, 0.0
 
@@ -306,14 +306,8 @@ class JobWork:
         finally:  # also of a file that breaks off
             if work.done.written:
                 self._record.stored(job, work.done.written)
-        done = work.done
-        if done.records:
-            status = DONE if done.written else UNCHANGED
-            progress.end(status, chunks=done.records, chunks_done=done.records, warnings=done.warnings)
-        elif done.bad_lines:
-            raise UnreadableError(f"has no line that can be stored; {done.warnings[0]}")
-        else:
-            raise UnreadableError("contains no text", code=EMPTY)
+        done, status = work.done, DONE if work.done.written else UNCHANGED
+        progress.end(status, chunks=done.records, chunks_done=done.records, warnings=done.warnings)
 
     def _vectors(self, job: Job, progress: _Progress, embedding: EmbeddingProvider, texts: list[str]) -> Vector:
         ask = partial(embed_or_name, self._embed, embedding, check=partial(self._check, job))
@@ -327,11 +321,14 @@ class JobWork:
 
 
 class _Progress:
-    """How far one file is; what changes often is told to the database once a second. Why the last try failed
-    stays until this one has ended."""
+    """How far one file is; what changes often is told to the database once a second. Why the last try failed stays
+    until this one has ended."""
 
-    def __init__(self, jobs: StoredJobs, job_id: str, file: JobFile, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, jobs: StoredJobs, job_id: str, file: JobFile, clock: Callable[[], float], embeds: Callable[[], object]
+    ) -> None:
         self.file = file
+        self._embeds = embeds
         self._jobs = jobs
         self._job_id = job_id
         self._clock = clock
@@ -341,6 +338,7 @@ class _Progress:
     def gain(self) -> None:
         """Note that this try has embedded what none before it had."""
         self.has_gained = True
+        self._embeds()
 
     def tell(self, **changes: Any) -> None:
         self.file = replace(self.file, **changes)

@@ -19,6 +19,8 @@ from retrieval.ingest.embedding_texts import NOT_EMBEDDED, TextNotEmbeddedError
 from retrieval.ingest.files import GivenFile, merged_tags
 from retrieval.ingest.identity import record_id
 from retrieval.ingest.records import BadLine, Record, read_records
+from retrieval.reading import UnreadableError
+from retrieval.reading.read_document import EMPTY
 from schemas.errors import InvalidInputError
 
 PIECE_BYTES = 1 << 20
@@ -88,7 +90,8 @@ class RecordFile:
         that cannot be embedded while others can, is refused and does not stop the rest. A record without an id that is
         there twice counts once.
 
-        Raises what the writer raises when the embedding service or the store fails.
+        Raises UnreadableError when there is none, and what the writer raises when the embedding service or the store
+        fails.
         """
         # The ids that are used so far, in a file of SQLite's own as soon as they are many.
         with closing(sqlite3.connect("")) as used:
@@ -99,6 +102,10 @@ class RecordFile:
                     if isinstance(each, BadLine):
                         self.done.refuse(each.line, each.message)
                 self._advance(lines.tell())
+        if not self.done.records:
+            if self.done.bad_lines:
+                raise UnreadableError(f"has no line that can be stored; {self.done.warnings[0]}")
+            raise UnreadableError("contains no text", code=EMPTY)
 
     def _is_first(self, record: Record, used: sqlite3.Connection) -> bool:
         draft = self._draft(record)

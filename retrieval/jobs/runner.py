@@ -186,7 +186,7 @@ class JobRunner:
         of_connection = Counter(each.connection for each in wanted)
         of_both = Counter((each.connection, each.whose) for each in wanted)
         turns = {whose: turn for turn, whose in enumerate(self._served)}
-        has_suspect = any(each.file.is_suspect for each in under_way)
+        suspected = {each.connection for each in under_way if each.file.is_suspect}
 
         def may_begin(file: DueFile) -> bool:
             whose, connection = _whose(file), connections[file.place]
@@ -195,7 +195,7 @@ class JobRunner:
                 # One file finds out whether a connection embeds again.
                 and of_connection[connection] < (1 if connection in self._failures else OF_CONNECTION)
                 and of_both[connection, whose] < OF_OWNER
-                and not (file.is_suspect and has_suspect)
+                and not (file.is_suspect and connection in suspected)
                 and not any(self._rests(each) for each in (connection, file.place, EVERYBODY))
             )
 
@@ -224,7 +224,7 @@ class JobRunner:
         file, outcome, seconds = work.file, Outcome.SERVICE_FAILS, 0.0
         try:
             with deadlines.while_wanted(lambda: work.is_unwanted):
-                outcome, seconds = self._work.run(file)
+                outcome, seconds = self._work.run(file, embeds=lambda: self._embeds(work.connection))
         except StoppedError:
             outcome = Outcome.NOTHING
         except RagError as error:
@@ -240,6 +240,13 @@ class JobRunner:
                 log.warning("the files of a job stay for now", job=file.job_id, reason=error.message)
             with self._lock:
                 self._under_way.remove(work)
+            self._called.set()
+
+    def _embeds(self, connection: Version) -> None:
+        """Note that a connection answers, before the file is through with which that was found out."""
+        with self._lock:
+            has_failed = self._failures.pop(connection, None) is not None
+        if has_failed:
             self._called.set()
 
     def _note(self, work: _UnderWay, outcome: Outcome, seconds: float) -> None:

@@ -40,7 +40,7 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
     made.texts = TextCollections(connections, choice_of(collection))
     made.originals = Originals(tmp_path / "originals", keeps=True)
     made.documents = StoredDocuments(made.texts, made.originals)
-    made.batches = []
+    made.batches, made.job_ids = [], []
     made.record = Record()
     made.caller_of = lambda: ANYBODY
     made.split = lambda chunking, syntax, text: chunking.splitter(syntax)(text)
@@ -63,7 +63,8 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
         with uploads.begin(asker=Asker(owner)) as arriving:
             for name, content in files:
                 arriving.take(name, "", [content if isinstance(content, bytes) else content.encode()])
-            return arriving.finish(Wanted(into, **wanted), asker=Asker(owner)).job_id
+            made.job_ids.append(arriving.finish(Wanted(into, **wanted), asker=Asker(owner)).job_id)
+        return made.job_ids[-1]
 
     def run():
         """Work on what is due, and return the newest job."""
@@ -83,5 +84,6 @@ def parts(app, connections, choice_of, embeddings, collection, tmp_path):
     made.upload, made.run, made.ingest = upload, run, ingest
     made.collection, made.while_embedding = collection, while_embedding
     yield made
+    made.jobs.erase(made.job_ids)
     for each in made.texts.corpus.open().existing([collection, f"{collection}-2"]):
         app.extensions["rag.service"].store.delete_collection(each.name)
