@@ -12,9 +12,6 @@ from retrieval.ingest.regular_files import open_regular
 from retrieval.reading import Kind, UnreadableError
 from schemas.errors import InvalidInputError
 
-SNIFFED_BYTES = 64 * 1024 * 1024
-"""How much of a file without a suffix tells its kind: an archive's table of contents is at its end."""
-
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from retrieval.ingest.identity import IS_REPEATED, REPEATED_NAME, repeated_names
 from retrieval.ingest.regular_files import LINK, NOT_A_FILE
-from retrieval.ingest.sources import SNIFFED_BYTES, SourceError, SourceFile, opened_below, unreadable
-from retrieval.reading import Kind, UnreadableError, kind_of, kind_of_content
+from retrieval.ingest.sources import SourceError, SourceFile, opened_below, unreadable
+from retrieval.reading import UnreadableError, kind_of_file
 from retrieval.reading.read_document import UNREADABLE, UNSUPPORTED_KIND
 from schemas.errors import InvalidInputError, UnavailableError
 
@@ -21,8 +22,6 @@ _OF_TOOLS = re.compile(
 """Names of what package managers, compilers and editors leave behind; most of it is hidden anyway."""
 _BEIR_CORPUS = "corpus.jsonl"
 _BEIR_OTHERS = {"queries.jsonl", "qrels"}  # questions and judgements, not documents
-_ARCHIVE_START = b"PK\x03\x04"
-_FIRST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,7 @@ def _shown(name: str) -> str:
 
 def _add(path: Path, path_below: str, follows_links: bool, found: Found) -> None:
     try:
-        kind = _kind(path, path_below, follows_links)
+        kind = kind_of_file(path.name, partial(opened_below, path, path_below, follows_links))
         with unreadable():
             stat = os.stat(path)
     except UnreadableError as error:
@@ -142,17 +141,3 @@ def _add(path: Path, path_below: str, follows_links: bool, found: Found) -> None
     else:
         signature = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
         found.files.append(SourceFile(path, path_below, kind, stat.st_size, follows_links, signature))
-
-
-def _kind(path: Path, path_below: str, follows_links: bool) -> Kind:
-    """Return the kind of a file: by its suffix, without one by its content. Raises UnreadableError without a kind."""
-    kind = kind_of(path.name)
-    if kind is None and not path.suffix:
-        with opened_below(path, path_below, follows_links) as opened, unreadable():
-            content = opened.read(_FIRST_BYTES)
-            if content.startswith(_ARCHIVE_START):  # whose table of contents is at its end
-                content += opened.read(SNIFFED_BYTES)
-        kind = kind_of_content(content)
-    if kind is None:
-        raise UnreadableError("is of no kind that can be read", code=UNSUPPORTED_KIND)
-    return kind

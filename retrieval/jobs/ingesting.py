@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
 from functools import partial
-from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 import structlog
@@ -25,13 +24,12 @@ from retrieval.ingest.identity import document_id
 from retrieval.ingest.ingestion import UNCHANGED as STORED_ALREADY
 from retrieval.ingest.ingestion import ingest_document
 from retrieval.ingest.profiles import Chunking, chunking_of, windows_within
-from retrieval.ingest.sources import SNIFFED_BYTES
 from retrieval.jobs.record_files import RecordFile, count_lines
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.jobs.vector_cache import VectorCache
-from retrieval.reading import DocumentReader, Kind, UnreadableError, kind_of, kind_of_content
-from retrieval.reading.read_document import UNREADABLE, UNSUPPORTED_KIND
+from retrieval.reading import DocumentReader, kind_of_file
+from retrieval.reading.read_document import UNREADABLE
 from retrieval.text_collections import TextCollections
 from retrieval.workers.worker_process import WorkerEndedError
 from schemas.access.callers import Caller, acting_as
@@ -248,7 +246,8 @@ class JobWork:
         self._record.check(job)
         path = self._spool.path(job.id, file.number)
         metadata = {**wanted.metadata, **file.metadata}
-        given = GivenFile(file.source, path, _kind(file, path), metadata=metadata, tags=wanted.tags)
+        kind = kind_of_file(file.name, lambda: path.open("rb"), file.media_type)
+        given = GivenFile(file.source, path, kind, metadata=metadata, tags=wanted.tags)
         is_records = given.kind.is_records and file.file_id is None  # a kept file is one document, or none
         progress.tell(status=READING, document_id=None if is_records else document_id(given.source))
         writer = self._texts.writer(
@@ -376,22 +375,3 @@ def _left_alone(error: RagError, cause: RagError) -> tuple[Outcome, float]:
     if "collection" in cause.details:
         return Outcome.COLLECTION_WAITS, COLLECTION_SECONDS
     return (Outcome.NOTHING if isinstance(cause, WorkerEndedError) else Outcome.SERVICE_FAILS), 0.0
-
-
-def _kind(file: JobFile, path: Path) -> Kind:
-    """Return the kind of a file by its name and media type or, without a suffix, by its content. Raises UnreadableError
-    for others."""
-    kind = kind_of(file.name, file.media_type)
-    if kind is None and not PurePosixPath(file.name).suffix:
-        kind = kind_of_content(_start(path))
-    if kind is None:
-        raise UnreadableError("is of a kind that cannot be read", code=UNSUPPORTED_KIND)
-    return kind
-
-
-def _start(path: Path) -> bytes:
-    try:
-        with path.open("rb") as opened:
-            return opened.read(SNIFFED_BYTES)
-    except OSError as error:
-        raise UnreadableError(f"cannot be read: {error.strerror}") from error

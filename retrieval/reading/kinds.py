@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import BinaryIO
 
 from retrieval.chunking import Syntax
+from retrieval.reading.read_document import UNSUPPORTED_KIND, UnreadableError
 
 _CODE_NAMES = """
     py pyi js mjs cjs jsx ts tsx vue svelte css scss less java kt kts scala groovy cs fs vb go rs swift zig dart
@@ -16,6 +19,9 @@ _CODE_NAMES = """
 """
 _OFFICE = "application/vnd.openxmlformats-officedocument."
 _SNIFFED_BYTES = 4096
+_FIRST_BYTES, _ARCHIVE_BYTES = 1 << 16, 64 << 20
+"""How much of a file without a suffix tells its kind, and how much more of an archive."""
+_ARCHIVE_START = b"PK\x03\x04"
 _PDF_START = b"%PDF-"
 
 
@@ -130,12 +136,32 @@ def kind_of(name: str, media_type: str | None = None) -> Kind | None:
     return _BY_NAME["text"] if essence.startswith("text/") and not suffix else None
 
 
-def kind_of_content(content: bytes) -> Kind | None:
+def kind_of_file(name: str, opened: Callable[[], BinaryIO], media_type: str | None = None) -> Kind:
+    """Return the kind of a file by its name and media type or, without a suffix, by its content.
+
+    Raises UnreadableError for another kind, and what `opened` raises.
+    """
+    kind = kind_of(name, media_type)
+    if kind is None and not PurePosixPath(name).suffix:
+        try:
+            with opened() as file:
+                content = file.read(_FIRST_BYTES)
+                if content.startswith(_ARCHIVE_START):  # whose table of contents is at its end
+                    content += file.read(_ARCHIVE_BYTES)
+        except OSError as error:
+            raise UnreadableError(f"cannot be read: {error.strerror}") from error
+        kind = _kind_of_content(content)
+    if kind is None:
+        raise UnreadableError("is of no kind that can be read", code=UNSUPPORTED_KIND)
+    return kind
+
+
+def _kind_of_content(content: bytes) -> Kind | None:
     """Return the kind that a file without a suffix has by its first bytes (an archive: by its members)."""
     if is_pdf(content):
         return _BY_NAME["pdf"]
     start = content[:_SNIFFED_BYTES].lstrip()
-    if start.startswith(b"PK\x03\x04"):
+    if start.startswith(_ARCHIVE_START):
         return _kind_of_archive(content)
     beginning = start.removeprefix(b"\xef\xbb\xbf")[:512].lower()
     if beginning.startswith((b"<!doctype html", b"<html")) or (

@@ -1,9 +1,12 @@
 """What reading makes of a file of each kind: headings, tables, marks, titles and metadata."""
 
+from functools import partial
+from io import BytesIO
+
 import pytest
 
 from retrieval.chunking import MarkdownDocument, Syntax
-from retrieval.reading import KINDS, DocumentReader, Mark, kind_named, kind_of, kind_of_content
+from retrieval.reading import KINDS, DocumentReader, Mark, kind_named, kind_of, kind_of_file
 from tests.support.documents import samples as made
 from tests.support.documents.samples import HEADINGS, HIGH, LOW, PIPE_TABLE
 
@@ -163,7 +166,7 @@ def test_only_texts_have_lines_of_their_own_and_front_matter_moves_none(read):
 
 @pytest.mark.parametrize("kind", ["pdf", "html", "docx", "pptx", "xlsx", "odt", "ods", "odp", "epub", "ipynb", "text"])
 def test_a_file_without_a_suffix_is_known_by_its_content(kind):
-    assert kind_of_content(SAMPLES[kind][1]).name == kind
+    assert kind_of_file("nameless", partial(BytesIO, SAMPLES[kind][1])).name == kind
 
 
 @pytest.mark.parametrize(
