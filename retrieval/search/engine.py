@@ -6,9 +6,9 @@ The contract *search* calls this "Parallel Query Execution". Whatever answers a 
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -104,7 +104,8 @@ class SearchEngine:
         cached, began_at = self._cached(plan)
         if cached is not None:
             return cached
-        with waiting_for(lambda: self._services(plan)):
+        with waiting_for(partial(self._services, plan)):
+            plan = plan.begun()
             found = self._ask(plan)
             self._ranker.rank(plan, found)
             return self._answer(plan, found, began_at)
@@ -118,18 +119,16 @@ class SearchEngine:
         reranker = None if request.rerank is None else self._reranking.connection_of(request.rerank, field="rerank")
         chosen = self._collections_of(request)
         limit_seconds = self._limit_seconds if request.limit_seconds is None else request.limit_seconds
-        until = time.monotonic() + limit_seconds
         question = Question(
             request.query,
             chosen.corpus,
             chosen.asked,
             request.where,
-            until - limit_seconds / 5,
-            request.asker,
-            self._embed(request.query),
+            asker=request.asker,
+            embeddings=self._embed(request.query),
         )
         fetched = min(MAX_FETCHED, max(self._fetch_min, request.limit * self._fetch_multiplier))
-        return Plan(request, question, chosen, weights, reranker, fetched, until)
+        return Plan(request, question, chosen, weights, reranker, fetched, limit_seconds)
 
     def _services(self, plan: Plan) -> list[str]:
         """Return the connections to other services that are asked."""

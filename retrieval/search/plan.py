@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from retrieval.asking import Outcome
 from retrieval.search.choosing import Chosen
@@ -19,7 +21,8 @@ OracleOutcome = Outcome[OracleAnswer | None]
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How a request is answered: which oracles are asked for `fetched` passages each, with what weights, of which
-    collections, until when by the monotonic clock, and which connection reranks."""
+    collections, how long and, once that has begun, `until` when by the monotonic clock, and which connection reranks.
+    """
 
     request: SearchRequest
     question: Question
@@ -27,7 +30,13 @@ class Plan:
     weights: Mapping[str, float]
     reranker: str | None
     fetched: int
-    until: float
+    limit_seconds: float
+    until: float = math.inf
+
+    def begun(self) -> Plan:
+        """Return the plan with its time running from now. The last fifth of it is for ranking."""
+        until = time.monotonic() + self.limit_seconds
+        return replace(self, until=until, question=replace(self.question, until=until - self.limit_seconds / 5))
 
     @property
     def asked(self) -> list[str]:
