@@ -114,6 +114,8 @@ def search(
                 _say_nothing(screen, answer["receipt"])
             if not explain:
                 _say_shortfalls(answer["receipt"], min_relevance)
+            if held_back := answer["receipt"].get("held_back"):
+                screen.show_faint(f"{held_back} more of these documents; --max-per-document shows them")
             for line in about_the_search(answer, plain) if plain is not None else ():
                 screen.show_faint(line)
         found = bool(answer["results"])

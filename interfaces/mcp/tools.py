@@ -63,7 +63,7 @@ def _query(layers: Layers, asked: Json) -> SearchAnswer:
         fusion=asked.get("fusion"),
         min_relevance=asked.get("min_relevance"),
         rerank=asked.get("rerank"),
-        max_per_document=asked["max_per_document"],
+        max_per_document=asked.get("max_per_document"),
         asker=current_request.asker(),
     )
     return layers.search.search(request)

@@ -61,7 +61,7 @@ _CORRECTING = re.compile(rf"{_CLAUSE}(?:{_phrases('correcting')}\W*)+")
 _CONTINUING = re.compile(rf"(?i)^\W*(?:{_phrases('continuing')}\W*)+")
 _DETAILING = re.compile(rf"(?i)^\W*{_phrases('detailing')}")
 _NEGATED = re.compile(rf"(?i)\b{_phrases('negating')}([^,.;:!?]*)")
-_POINTING, _LIGHT = frozenset(_listed("pointing")), frozenset(_listed("light"))
+_POINTING, _LIGHT, _POLITE = (frozenset(_listed(name)) for name in ("pointing", "light", "polite"))
 _SPACELESS_POINTING = tuple(word for word in _listed("pointing") if is_spaceless(word))
 _SPACELESS_EMPTY = (*_SPACELESS_POINTING, *SPACELESS_STOP_WORDS)
 # Endings and particles are in hiragana in Japanese, and part of the word in Korean.
@@ -127,7 +127,7 @@ def _words(message: str) -> tuple[list[str], Callable[[str], bool]]:
     is_stop_word = stop_words_of(words)
 
     def is_empty(word: str) -> bool:
-        return word in _POINTING or word.startswith(_SPACELESS_EMPTY) or is_stop_word(word)
+        return word in _POINTING or word in _POLITE or word.startswith(_SPACELESS_EMPTY) or is_stop_word(word)
 
     return words, is_empty
 

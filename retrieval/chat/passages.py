@@ -53,10 +53,10 @@ class ChatPassages:
             asker=asker,
         )
         if self._by_meaning:
-            wanted = replace(wanted, oracles=BY_MEANING, max_per_document=None, joins=False)
+            wanted = replace(wanted, oracles=BY_MEANING, by_passage=True, joins=False)
             answer = search_by_meaning(self._engine, wanted)
         else:
             answer = self._engine.search(wanted)
         chunks = [similar_chunk(each) for each in answer.results]
         known = [each.relevance for each in chunks if each.relevance is not None]
-        return Passages(chunks, max(known, default=None), ChatSearch(strategy.value, text, answer.receipt))
+        return Passages(chunks, max(known, default=None), ChatSearch(strategy.value, wanted.query, answer.receipt))

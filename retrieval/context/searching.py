@@ -126,7 +126,7 @@ def _request(asked: ContextQuery, oracles: tuple[str, ...], seconds: float) -> S
         oracles=oracles,
         collections=asked.collections,
         where=to_where(asked),
-        max_per_document=None,
+        by_passage=True,
         joins=False,
         limit_seconds=seconds,
     )

@@ -90,7 +90,7 @@ class RagStore:
             collections=None if collections is None else tuple(collections),
             where=all_of(to_where(filters), where),
             min_relevance=self.least_relevance(min_relevance),
-            max_per_document=None,
+            by_passage=True,
             joins=False,
         )
         answer = search_by_meaning(self._search, request)

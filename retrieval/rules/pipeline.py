@@ -161,7 +161,7 @@ class RAGPipeline:
             collections=request.collections,
             where=request.where,
             min_relevance=least,
-            max_per_document=None,
+            by_passage=True,
             joins=False,
             cached_for=f"rules {request.context_key}",
         )

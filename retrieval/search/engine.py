@@ -138,7 +138,7 @@ class SearchEngine:
 
     def _cached(self, plan: Plan) -> tuple[SearchAnswer | None, int]:
         """Return the cached answer to a request that wants one, and the count of erasures before another is made."""
-        if plan.request.cached_for is None or self._cache is None:
+        if not plan.is_cacheable or self._cache is None:
             return None, UNKNOWN
         cached, began_at = self._cache.find(self._cache_key(plan), plan.chosen.corpus, plan.chosen.asked)
         if cached is None:
@@ -150,7 +150,7 @@ class SearchEngine:
         request = plan.request
         return [
             *(request.cached_for, request.query, request.limit, dict(plan.weights), to_json(request.where) or None),
-            *(request.fusion, request.min_relevance, request.max_per_document, plan.reranker),
+            *(request.fusion, request.min_relevance, request.max_per_document, request.by_passage, plan.reranker),
             self._choice.models_of(plan.chosen.asked),
         ]
 
@@ -166,21 +166,23 @@ class SearchEngine:
 
     def _answer(self, plan: Plan, found: Found, began_at: int) -> SearchAnswer:
         request, corpus = plan.request, plan.chosen.corpus
-        results = hits_of(found.passing, request.limit, found.max_per_document, joins=request.joins)
-        receipt = self._receipt(plan, found)
+        results, held_back = hits_of(found.passing, request.limit, found.max_per_document, joins=request.joins)
+        receipt = self._receipt(plan, found, held_back)
         log.info("search", oracles={name: each.status for name, each in receipt.oracles.items()}, results=len(results))
         is_whole = not found.not_asked and not any(each.left_out for each in receipt.oracles.values())
-        if request.cached_for is not None and self._cache is not None and is_whole and not found.failed:
+        if plan.is_cacheable and self._cache is not None and is_whole and not found.failed:
             kept = self._cache.keep(self._cache_key(plan), corpus, plan.chosen.asked, results, since=began_at)
             return SearchAnswer(kept.results, receipt, id=kept.id)
         explanations = None
         if request.explain:
-            explainer = Explainer(corpus, plan.question, receipt, found.candidates, found.passing, results)
+            explainer = Explainer(
+                corpus, plan.question, receipt, found.candidates, found.passing, results, request.limit
+            )
             explanations = explainer.of(request.explain) if isinstance(request.explain, tuple) else explainer.cut()
         groups = None if request.gather is None else gather_groups(corpus, results, request.gather)
         return SearchAnswer(results, receipt, groups, explanations, str(uuid.uuid4()))
 
-    def _receipt(self, plan: Plan, found: Found) -> SearchReceipt:
+    def _receipt(self, plan: Plan, found: Found, held_back: int = 0) -> SearchReceipt:
         own = [name for oracle in plan.asked for name in self._oracles.own_collections(oracle)]
         notes = [each.name for each in plan.chosen.corpus.existing(own) if each.count != 0]
         return SearchReceipt(
@@ -194,6 +196,8 @@ class SearchEngine:
             compared_by=found.compared_by,
             min_relevance=found.min_relevance,
             below_min_relevance=len(found.candidates) - len(found.passing),
+            max_per_document=found.max_per_document,
+            held_back=held_back,
             rerank=found.reranked,
             indexed=sum(each.count or 0 for each in plan.chosen.asked),
             embedding_latency_ms=None if plan.question.embeddings is None else plan.question.embeddings.latency_ms,

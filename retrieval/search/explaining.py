@@ -25,7 +25,7 @@ class Explainer:
     """Explains one search.
 
     `candidates` are all passages, best first; `relevant` are those of them that are relevant enough, and `hits` those
-    that were given.
+    that were given, at most `limit`.
     """
 
     corpus: OpenCorpus
@@ -34,42 +34,47 @@ class Explainer:
     candidates: Sequence[FusedResult]
     relevant: Sequence[FusedResult]
     hits: Sequence[FusedResult]
+    limit: int
 
     def cut(self) -> list[Explanation]:
         """Return an explanation of each document that was not given."""
         given = {key_of(hit) for hit in self.hits}
-        return [
-            self._candidate(rank, best) for key, (rank, best) in self._best_of_documents().items() if key not in given
-        ]
+        return [self._candidate(rank, best) for rank, best in self._best_of_documents() if key_of(best) not in given]
 
-    def of(self, doc_ids: Sequence[str]) -> list[Explanation]:
-        """Return explanations of these documents, found or not.
+    def of(self, ids: Sequence[str]) -> list[Explanation]:
+        """Return explanations of these documents or passages, found or not.
 
-        A document that was found in several collections has one for each of them.
+        What was found in several collections has one for each of them.
         """
         best = self._best_of_documents()
+        ranks = {key_of(each): rank for rank, each in best}
         explanations: list[Explanation] = []
-        for doc_id in dict.fromkeys(doc_ids):
-            found = [self._candidate(rank, each) for rank, each in best.values() if each.doc_id == doc_id]
-            explanations += found or [self._missing(doc_id)]
+        for each_id in dict.fromkeys(ids):
+            found = [self._candidate(rank, each) for rank, each in best if each.doc_id == each_id] or [
+                self._candidate(ranks[key_of(each)], each) for each in self.candidates if each.chunk_id == each_id
+            ]
+            explanations += found or [self._missing(each_id)]
         return explanations
 
-    def _best_of_documents(self) -> dict[DocumentKey, tuple[int, FusedResult]]:
-        """Return the best passage of each document, and its rank among documents."""
-        best: dict[DocumentKey, tuple[int, FusedResult]] = {}
+    def _best_of_documents(self) -> list[tuple[int, FusedResult]]:
+        """Return the best passage of each document with its rank among documents, best first."""
+        best: dict[DocumentKey, FusedResult] = {}
         for each in self.candidates:
-            best.setdefault(key_of(each), (len(best) + 1, each))
-        return best
+            best.setdefault(key_of(each), each)
+        return list(enumerate(best.values(), start=1))
 
     def _candidate(self, rank: int, candidate: FusedResult) -> Explanation:
-        if any(key_of(hit) == key_of(candidate) for hit in self.hits):
+        mine = [hit for hit in self.hits if key_of(hit) == key_of(candidate)]
+        most = self.receipt.max_per_document
+        if any(candidate.chunk_id in (hit.chunk_id, *hit.chunk_ids) for hit in mine):
             reason = "among the results"
-        elif candidate in self.relevant:
-            documents = len(self._best_of_documents())
-            reason = f"cut: rank {rank} of {documents}, the limit is {len(self.hits)}"
-        else:
-            least = self.receipt.min_relevance
+        elif candidate.relevance is not None and candidate not in self.relevant:
+            least = self.receipt.min_relevance or 0.0
             reason = f"left out: rank {rank}, but its relevance {candidate.relevance:.2f} is below {least:.2f}"
+        elif most is not None and len(mine) >= most:
+            reason = f"cut: rank {rank}, {most} hits of its document are among the results"
+        else:
+            reason = f"cut: rank {rank} of {len(self._best_of_documents())}, the limit is {self.limit}"
         verdicts = {
             name: OracleVerdict(candidate.provenance[name])
             if name in candidate.provenance

@@ -66,7 +66,7 @@ class Fusion:
         self._shares = {oracle: weights.get(oracle, 1.0) for oracle in rankings}
         self._unit = unit
         self._units = {oracle: _firsts(found, unit) for oracle, found in rankings.items()}
-        self._scales = _scales({name: list(found.values())[:SCORED] for name, found in self._units.items()}, measures)
+        self._scales = _scales({name: list(found)[:SCORED] for name, found in rankings.items()}, measures)
 
     def results(self) -> list[FusedResult]:
         """Return all documents, best first; equal ones are sorted by id.

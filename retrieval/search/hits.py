@@ -31,13 +31,17 @@ class _Hit:
         )
 
 
-def hits_of(ranked: Sequence[FusedResult], limit: int, most: int | None, *, joins: bool) -> list[FusedResult]:
-    """Return the first `limit` hits of ranked passages, at most `most` of a document.
+def hits_of(
+    ranked: Sequence[FusedResult], limit: int, most: int | None, *, joins: bool
+) -> tuple[list[FusedResult], int]:
+    """Return (the first `limit` hits of ranked passages, at most `most` of a document; how many passages that kept from
+    being hits).
 
     If it `joins`, a passage that touches the passages of a hit becomes a part of it, up to `MAX_JOINED` of them.
     """
     hits: list[_Hit] = []
     of_document: Counter[DocumentKey] = Counter()
+    held_back = 0
     for passage in ranked:
         touched = [hit for hit in hits if hit.touches(passage)] if joins else []
         if touched and _join(hits, touched, passage):
@@ -47,7 +51,9 @@ def hits_of(ranked: Sequence[FusedResult], limit: int, most: int | None, *, join
         elif most is None or of_document[key_of(passage)] < most:
             hits.append(_Hit([passage]))
             of_document[key_of(passage)] += 1
-    return [_joined(hit.passages) for hit in hits]
+        else:
+            held_back += 1
+    return [_joined(hit.passages) for hit in hits], held_back
 
 
 def _join(hits: list[_Hit], touched: Sequence[_Hit], passage: FusedResult) -> bool:
@@ -80,7 +86,7 @@ def _joined(passages: Sequence[FusedResult]) -> FusedResult:
 
 def _extent(first: Metadata, last: Metadata) -> Metadata:
     """Return where neighbours begin and end in their document."""
-    extent: Metadata = {name: first[name] for name in ("page", "start_line") if name in first}
+    extent: Metadata = {name: first[name] for name in ("section", "section_id", "page", "start_line") if name in first}
     last_page = last.get("last_page", last.get("page"))
     return extent if last_page in (None, first.get("page")) else {**extent, "last_page": last_page}
 

@@ -33,6 +33,12 @@ class Plan:
     limit_seconds: float
     until: float = math.inf
 
+    @property
+    def is_cacheable(self) -> bool:
+        """Whether the answer may be cached: what is said beside its passages, and what was joined, would be lost."""
+        request = self.request
+        return request.cached_for is not None and not (request.joins or request.explain or request.gather)
+
     def begun(self) -> Plan:
         """Return the plan with its time running from now. The last fifth of it is for ranking."""
         until = time.monotonic() + self.limit_seconds

@@ -10,15 +10,14 @@ import structlog
 from providers.outbound import deadlines
 from registry.embedding.queries import QueryEmbedding
 from retrieval.search.fusion import Fusion, key_of, passage_of
-from retrieval.search.hits import MAX_JOINED
 from retrieval.search.judging import PassageVectors, Threshold, smooth, with_relevance
 from retrieval.search.oracles.base import COSINE
 from retrieval.search.plan import Found, Plan
 from retrieval.search.relevance import AllWords, WordsFound
 from retrieval.search.reranking import RERANKED, Reranking
-from retrieval.search.smoothing import SMOOTHED as FIRST
+from retrieval.search.smoothing import SMOOTHED as SMOOTHED_FIRST
 from retrieval.search.smoothing import WordSimilarity
-from schemas.contracts.search import FusedResult, SearchRequest
+from schemas.contracts.search import MAX_PER_DOCUMENT, FusedResult, SearchRequest
 from schemas.errors import RagError
 from schemas.ways import RRF, SMOOTHED
 
@@ -44,47 +43,56 @@ class Ranker:
         self._words = WordSimilarity()
 
     def rank(self, plan: Plan, found: Found) -> None:
-        """Fuse what the oracles found, smooth the scores of the first documents if asked to, put their further passages
-        beside them, judge their relevance where it can be told, and have the best reranked."""
-        request, question, rankings = plan.request, plan.question, found.rankings
-        by_ranks = found.fusion == RRF
-        documents = {key_of(each) for results in rankings.values() for each in results}
-        most = found.max_per_document = request.max_per_document if len(documents) > 1 else None
-        fusion = Fusion(
-            rankings,
+        """Order what the oracles found, judge its relevance where that can be told, and have the best reranked."""
+        with deadlines.within(max(0.0, plan.until - time.monotonic())):
+            fusion = self._fusion(plan, found)
+            fused = fusion.results()
+            asked = self._embeddings_of(plan, fused[:SMOOTHED_FIRST])
+            vectors = PassageVectors(plan.question.corpus, found.rankings.values(), asked)
+            found.candidates = found.passing = self._in_order(fusion, fused, vectors, plan, found)
+            if asked:
+                nearest = next((each for name, each in found.rankings.items() if self._measures[name] == COSINE), fused)
+                words = WordsFound.of(plan.question.text, nearest)
+                threshold = self._threshold(plan.request, asked)
+                found.candidates = with_relevance(found.candidates, vectors, asked, words)
+                found.passing = [each for each in found.candidates if threshold.passes(each)]
+                found.min_relevance = threshold.least
+        found.max_per_document = self._most_of_document(plan.request, found)
+        if plan.reranker is not None:
+            best, found.reranked = self._reranking.reordered(
+                plan.reranker, plan.request.query, found.passing, plan.until - time.monotonic()
+            )
+            found.reorder(best)
+
+    def _fusion(self, plan: Plan, found: Found) -> Fusion:
+        documents = {key_of(each) for results in found.rankings.values() for each in results}
+        is_by_passage = plan.request.by_passage or len(documents) == 1
+        return Fusion(
+            found.rankings,
             fusion=found.fusion,
             k=self._rrf_k,
             weights=plan.weights,
             measures=self._measures,
-            unit=passage_of if most is None else key_of,
+            unit=passage_of if is_by_passage else key_of,
         )
-        fused = fusion.results()
-        first, rest = fused[:FIRST], fused[FIRST:]
-        with deadlines.within(max(0.0, plan.until - time.monotonic())):
-            asked = self._embeddings_of(plan, first)
-            vectors = PassageVectors(question.corpus, rankings.values(), asked)
-            if found.fusion == SMOOTHED:
-                first, found.compared_by = smooth(first, vectors.of(first), question.corpus, self._words)
-            if most is not None:
-                # Further ones could not come before those that are asked for.
-                shown = max(request.limit, RERANKED if plan.reranker else 0)
-                others = [other for each in first[:shown] for other in fusion.others(each)[: MAX_JOINED * most - 1]]
-                # Of equal ones the best passage of a document comes before further ones of another.
-                first = sorted([*first, *others], key=lambda each: -(each.rrf_score if by_ranks else each.score))
-            if asked:
-                nearest = next((each for name, each in rankings.items() if self._measures[name] == COSINE), None)
-                words = WordsFound.of(question.text, fused if nearest is None else nearest)
-                first = with_relevance(first, vectors, asked, words)
-        found.candidates = found.passing = [*first, *rest]
-        if asked:
-            threshold = self._threshold(request, asked)
-            found.passing = [each for each in found.candidates if threshold.passes(each)]
-            found.min_relevance = threshold.least
-        if plan.reranker is not None:
-            best, found.reranked = self._reranking.reordered(
-                plan.reranker, request.query, found.passing, plan.until - time.monotonic()
-            )
-            found.reorder(best)
+
+    def _in_order(
+        self, fusion: Fusion, fused: list[FusedResult], vectors: PassageVectors, plan: Plan, found: Found
+    ) -> list[FusedResult]:
+        """Return all candidates, best first: the first documents smoothed if asked to, with further passages of those
+        that may be hits. Of equal ones the best passage of a document comes before further ones of another."""
+        first, rest = fused[:SMOOTHED_FIRST], fused[SMOOTHED_FIRST:]
+        if found.fusion == SMOOTHED:
+            first, found.compared_by = smooth(first, vectors.of(first), plan.question.corpus, self._words)
+        shown = max(plan.request.limit, RERANKED if plan.reranker else 0)
+        others = [other for each in first[:shown] for other in fusion.others(each)]
+        by_ranks = found.fusion == RRF
+        return [*sorted([*first, *others], key=lambda each: -(each.rrf_score if by_ranks else each.score)), *rest]
+
+    def _most_of_document(self, request: SearchRequest, found: Found) -> int | None:
+        if request.by_passage or request.max_per_document is not None:
+            return request.max_per_document
+        return MAX_PER_DOCUMENT if len({key_of(each) for each in found.passing}) > 1 else None
 
     def _embeddings_of(self, plan: Plan, first: Sequence[FusedResult]) -> dict[str, QueryEmbedding]:
         """Return the embedded question by collection, as far as a model could read it. Where no oracle wanted it, it is

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from schemas.access.owners import Ownership
-from schemas.contracts.search import MAX_PER_DOCUMENT, SearchReceipt
+from schemas.contracts.search import SearchReceipt
 from schemas.contracts.text_documents import DEFAULT_TOP_K, Filters, SimilarChunk
 from schemas.records import Metadata
 from schemas.where import EVERYTHING, Where
@@ -52,7 +52,7 @@ class ChatRequest:
     where: Where = EVERYTHING
     is_kept: bool = True
     rerank: str | None = None
-    max_per_document: int = MAX_PER_DOCUMENT
+    max_per_document: int | None = None
 
 
 PLACES = ("section", "page", "last_page", "sheet", "slide", "start_line")

@@ -64,10 +64,11 @@ class SearchRequest:
     a hit that has all words of the question is not left out. `rerank` is a connection that puts the best hits in
     another order.
 
-    Of one document there are at most `max_per_document` hits, unless no other was found. With None each passage counts
-    as a document of its own. Passages that are neighbours are one hit if the request `joins` them. An answer is given
-    within `limit_seconds`, by default the service's. With `cached_for` the same question has the same answer for some
-    minutes, as long as the collections stay the same, among all requests that say the same there.
+    Of one document there are at most `max_per_document` hits; with None as many as `MAX_PER_DOCUMENT`, unless no other
+    document has any. `by_passage` each passage counts as a document of its own. Neighbours are one hit if the request
+    `joins` them. An answer is given within `limit_seconds`, by default the service's. With `cached_for`
+    the same question has the same answer for some minutes, as long as the collections stay the same, among all requests
+    that say the same there.
     """
 
     query: str
@@ -82,7 +83,8 @@ class SearchRequest:
     fusion: str | None = None
     min_relevance: float | None = None
     rerank: str | None = None
-    max_per_document: int | None = MAX_PER_DOCUMENT
+    max_per_document: int | None = None
+    by_passage: bool = False
     joins: bool = True
     limit_seconds: float | None = None
     cached_for: str | None = None
@@ -242,8 +244,9 @@ class SearchReceipt:
 
     `compared_by` says what candidates were compared by to smooth their scores, None when they were not smoothed.
     `min_relevance` is None when no hit's relevance was known; `below_min_relevance` counts the candidates left out by
-    it. `rerank` is None unless a connection was asked for another order. `indexed` counts the passages of all
-    collections that were asked, and `embedding_latency_ms` is None when the question was not embedded.
+    it. `max_per_document` is None where hits of one document were not counted, and `held_back` counts the passages that
+    it kept from being hits. `rerank` is None unless a connection was asked for another order. `indexed` counts the
+    passages of all collections that were asked, and `embedding_latency_ms` is None when the question was not embedded.
     """
 
     oracles: Mapping[str, OracleReceipt]
@@ -257,6 +260,8 @@ class SearchReceipt:
     min_relevance: float | None = None
     below_min_relevance: int = 0
     rerank: RerankReceipt | None = None
+    max_per_document: int | None = None
+    held_back: int = 0
     indexed: int = 0
     embedding_latency_ms: float | None = None
 

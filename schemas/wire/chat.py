@@ -20,7 +20,6 @@ from schemas.contracts.chat import (
     Message,
     StoredMessage,
 )
-from schemas.contracts.search import MAX_PER_DOCUMENT
 from schemas.contracts.text_documents import DEFAULT_TOP_K, MAX_TOP_K, Filters
 from schemas.errors import InvalidInputError
 from schemas.metadata import check_metadata
@@ -98,7 +97,7 @@ class Chat(AskingCollections, Filtered):
     rag_filters = fields.Nested(FiltersObject, data_key="ragFilters", load_default=Filters)
     min_relevance = Share(load_default=None)
     rerank = Text(load_default=None)
-    max_per_document = Count(least=1, most=MAX_RESULTS, load_default=MAX_PER_DOCUMENT)
+    max_per_document = Count(least=1, most=MAX_RESULTS, load_default=None)
     stream = Flag(load_default=False)
     shared = Flag(load_default=None)
 

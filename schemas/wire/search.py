@@ -12,7 +12,6 @@ from schemas.connections import CollectionInfo
 from schemas.contracts.search import (
     ASKED,
     LEFT_OUT,
-    MAX_PER_DOCUMENT,
     CollectionsReceipt,
     Explanation,
     FusedResult,
@@ -89,7 +88,7 @@ class Search(AskingCollections, Filtered):
     fusion = Choice(FUSIONS, load_default=None)
     min_relevance = Share(load_default=None)
     rerank = Text(load_default=None)
-    max_per_document = Count(least=1, most=MAX_RESULTS, load_default=MAX_PER_DOCUMENT)
+    max_per_document = Count(least=1, most=MAX_RESULTS, load_default=None)
 
     @post_load
     def _to_request(self, loaded: Json, **_: Any) -> dict[str, SearchRequest]:
@@ -139,6 +138,8 @@ def search_receipt(receipt: SearchReceipt, *, with_plans: bool = False) -> Json:
         told["compared_by"] = receipt.compared_by
     if receipt.min_relevance is not None:
         told |= {"min_relevance": receipt.min_relevance, "below_min_relevance": receipt.below_min_relevance}
+    if receipt.max_per_document is not None:
+        told |= {"max_per_document": receipt.max_per_document, "held_back": receipt.held_back}
     if receipt.rerank is not None:
         told["rerank"] = _rerank(receipt.rerank)
     return {

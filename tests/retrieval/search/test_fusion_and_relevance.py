@@ -97,7 +97,7 @@ def test_a_document_shows_the_chunk_that_counted_most_and_has_its_rank():
     assert fuse({"lexical": lexical, "semantic": semantic}, weights={"lexical": 9.0})[0].chunk_id == "by words"
     chunks = [result("a", score=0.9, chunk="a1"), result("b", score=0.5), result("a", score=0.1, chunk="a2")]
     first, second = fuse({"semantic": chunks}, fusion="scores")
-    assert (first.chunk_id, first.score, second.doc_id, second.score) == ("a1", 1.0, "b", 0.0)
+    assert (first.chunk_id, first.score, second.doc_id, second.score) == ("a1", 1.0, "b", 0.5)
 
 
 def test_ranks_of_the_chunks_of_a_document_count_from_1_too():

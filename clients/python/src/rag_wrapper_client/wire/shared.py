@@ -58,6 +58,8 @@ class SearchReceipt(TypedDict):
     compared_by: NotRequired[Literal["vectors and words", "words"]]
     min_relevance: NotRequired[float]
     below_min_relevance: NotRequired[int]
+    max_per_document: NotRequired[int]
+    held_back: NotRequired[int]
     rerank: NotRequired[SearchReceiptRerank]
     oracles: dict[str, SearchReceiptOracle]
     rrf_k: int
