@@ -49,7 +49,7 @@ def load(ctx: click.Context, **given: Any) -> None:
 
 @click.command()
 @click.argument("sources", nargs=-1, metavar="[SOURCE]…")
-@click.option("--below", "prefix", metavar="PREFIX", help="Delete all documents whose source begins so, as 'docs/'.")
+@click.option("--below", "prefix", metavar="FOLDER", help="Delete all documents of a folder, as 'docs' or 'docs/old'.")
 @collection_option
 @url_option
 @click.pass_context

@@ -15,7 +15,7 @@ from schemas.where import In, Where
 
 _IDS = UUID("6f2ac9a4-51a5-5d0e-8b0f-1f3c0f6a9e57")  # must never change: stored ids are made from it
 REPEATED_NAME = "repeated_name"
-IS_REPEATED = "has the name of another file, with its letters composed in another way: only that one is taken"
+IS_REPEATED = "has the name of another file, written in another way: only that one is taken"
 """Continues a sentence after a path that `repeated_names` returns."""
 
 
@@ -32,10 +32,17 @@ def one_spelling(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
+def stored_name(path: str) -> str:
+    """Return the name under which a file is stored that has this path: composed, its parts without blanks around them
+    and joined by `/`."""
+    parts = (part.strip() for part in one_spelling(path).strip().replace("\\", "/").split("/"))
+    return "/".join(part for part in parts if part not in ("", "."))
+
+
 def repeated_names(paths: Iterable[str]) -> set[str]:
     """Return the paths that name the same document as one before them, though they are spelled otherwise."""
     first: dict[str, str] = {}
-    return {path for path in paths if first.setdefault(one_spelling(path), path) != path}
+    return {path for path in paths if first.setdefault(stored_name(path), path) != path}
 
 
 def chunk_id(document: str, chunk_index: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from retrieval.ingest.identity import stored_name
 from schemas.contracts.jobs import RefusedFileError
 
 INVALID_NAME = "invalid_name"
@@ -26,12 +27,12 @@ def checked_name(given: str) -> str:
         raise _refused("has characters that cannot be shown")
     if name.startswith("/") or _DRIVE.match(name):
         raise _refused("is an absolute path: give it relative to a folder")
-    parts = [part.strip() for part in name.split("/") if part.strip() not in ("", ".")]
-    if not parts:
+    name = stored_name(name)
+    if not name:
         raise _refused("is blank")
-    if ".." in parts:
+    if ".." in name.split("/"):
         raise _refused("leads out of its folder")
-    return "/".join(parts)
+    return name
 
 
 def shown_name(given: str) -> str:

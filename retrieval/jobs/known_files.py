@@ -8,13 +8,12 @@ from itertools import chain
 from providers.base import SupportsMetadataFiltering
 from retrieval.ingest.collection_writer import batches
 from retrieval.ingest.files import fingerprint_of
-from retrieval.ingest.identity import file_ids
+from retrieval.ingest.identity import file_ids, stored_name
 from retrieval.ingest.ingestion import is_same_file
 from retrieval.ingest.profiles import chunking_of
-from retrieval.jobs.file_names import checked_name
 from retrieval.text_collections import TextCollections
 from schemas.bounds import MAX_PAGE
-from schemas.contracts.jobs import ComparedFiles, FileToCompare, RefusedFileError
+from schemas.contracts.jobs import ComparedFiles, FileToCompare
 from schemas.errors import CollectionNotFoundError
 from schemas.records import Metadata
 from schemas.settings import RetrievalSettings
@@ -58,7 +57,7 @@ class KnownFiles:
             ids = tuple(id for name in names for id in ids_of[name])
             return reads.documents(collection, In("document_id", ids), limit=1).total
 
-        ids_of = {each.name: file_ids(_stored_name(each.name)) for each in files}
+        ids_of = {each.name: file_ids(stored_name(each.name)) for each in files}
         whole = And((In("document_id", tuple(chain(*ids_of.values()))), Equals("chunk_index", 0)))
         page = reads.documents(collection, whole, limit=MAX_PAGE)
         first_of = {each.metadata["document_id"]: each.metadata for each in page.documents}
@@ -77,11 +76,3 @@ class KnownFiles:
             result.changed += broken
             result.unchanged -= len(broken)
         result.unchanged += len(chunks_of)
-
-
-def _stored_name(name: str) -> str:
-    """Return the name that an upload makes of a name; one that it would refuse stays as it is."""
-    try:
-        return checked_name(name)
-    except RefusedFileError:
-        return name

@@ -16,10 +16,10 @@ from pathlib import Path
 import structlog
 from watchfiles import Change, watch
 
-from interfaces.commands.work.uploading import CREATED, PASSED_OVER, UPDATED, Uploader, stored_documents
+from interfaces.commands.work.uploading import CREATED, PASSED_OVER, UPDATED, Uploader, gone_from, stored_documents
 from providers.rag_wrapper.client import WrapperClient
 from retrieval.clock import utc_now, z_time
-from retrieval.ingest.identity import document_id, file_ids, one_spelling
+from retrieval.ingest.identity import document_id, file_ids, stored_name
 from retrieval.ingest.walk import is_ignored, walk
 from schemas.contracts.jobs import FAILED
 from schemas.contracts.watchers import (
@@ -113,9 +113,7 @@ class Watch:
             stored = stored_documents(self._client, self.report.collection, {FOLDER: self.name})
             # Documents of others that give the same folder have other ids.
             self._stored = {source: document for document, source in stored.items() if document in file_ids(source)}
-        there = {one_spelling(name) for name in files}
-        unsure = tuple(one_spelling(self._source(each.source)) for each in found.errors)
-        gone = [each for each in self._stored if one_spelling(each) not in there and not each.startswith(unsure)]
+        gone = gone_from(found, self._stored, f"{self.name}/")
         if gone and not files and not self._may_be_empty:
             sentence = f"The folder {self._root} has no files to index, but {len(gone)} of it are stored"
             raise UnavailableError(f"{sentence}: nothing is deleted unless an empty folder is allowed")
@@ -241,7 +239,7 @@ class Watch:
         return {name: reason for name, (became, reason) in sorted(self._not_stored.items()) if became == word}
 
     def _source(self, path_below: str) -> str:
-        return f"{self.name}/{path_below}"
+        return stored_name(f"{self.name}/{path_below}")
 
     def _delete(self, source: str) -> bool:
         log.info("deleted", file=source)

@@ -19,9 +19,10 @@ from interfaces.commands.work.uploading import (
     Uploader,
     below,
     clients_at,
+    gone_from,
     stored_documents,
 )
-from retrieval.ingest.identity import one_spelling
+from retrieval.ingest.identity import stored_name
 from retrieval.ingest.walk import Found, walk
 from schemas.contracts.jobs import FAILED
 from schemas.errors import InvalidInputError
@@ -45,22 +46,23 @@ def load(
     if collection is not None:
         check_collection_name(collection, field="collection")
     found = walk(path, follow_links=follow_links)
-    folder = found.folder if source_prefix is None else source_prefix.rstrip("/")
+    folder = stored_name(found.folder if source_prefix is None else source_prefix)
     if prune and (path.is_file() or not folder):
         raise click.UsageError("--prune is for a folder whose documents have its name in front.")
-    if not found.files and not found.errors and not (prune and allow_empty):
+    if not found.files and (prune or not found.errors) and not (prune and allow_empty):
         raise InvalidInputError(_nothing_in(path, found, prune=prune))
     before = f"{folder}/" if folder else ""
     with clients_at(url) as clients, _going_on_there(), _progress() as tell:
         uploader = Uploader(clients, collection=collection, tell=tell, say=_say)
-        files = {f"{before}{each.path_below}": each for each in found.files}
+        files = {stored_name(f"{before}{each.path_below}"): each for each in found.files}
         outcome = uploader.bring(files)
         for each in found.passed_over:
             outcome.refuse(f"{before}{each.path}", each.code, each.reason)
             outcome.became[f"{before}{each.path}"] = PASSED_OVER
         for error in found.errors:
-            outcome.refuse(f"{before}{error.source}", error.code, error.message)
-        deleted = _prune(uploader, before, outcome, found) if prune else 0
+            name = f"{before}{error.source}"
+            outcome.refuse(f"{name} (another)" if name in files else name, error.code, error.message)
+        deleted = _prune(uploader, before, outcome, found, allow_empty=allow_empty) if prune else 0
     warnings = [f"{name}: {each}" for name, some in outcome.warnings.items() for each in some]
     for lines in (warnings, _named(outcome, PASSED_OVER), _named(outcome, FAILED)):
         show_lines(lines, len(lines) if verbose else MAX_NAMED)
@@ -74,18 +76,19 @@ def delete(ctx: click.Context, sources: Sequence[str], prefix: str | None, colle
     """Delete the documents of these sources, and those whose source begins with the prefix."""
     if bool(sources) == (prefix is not None):
         raise click.UsageError("Say which documents: by SOURCE, or by --below PREFIX.")
-    if prefix == "":
-        raise click.UsageError("--below needs the beginning of a source.")
+    if prefix is not None and not stored_name(prefix):
+        raise click.UsageError("--below needs the name of a folder.")
     if collection is not None:
         check_collection_name(collection, field="collection")
     with clients_at(url) as clients:
         uploader = Uploader(clients, collection=collection)
         with uploader.client.reading():
             target = uploader.client.compare_files({}, collection=collection, metadata={})["collection"]
-        where = below(one_spelling(prefix)) if prefix else {"source": {"$in": [one_spelling(each) for each in sources]}}
+        names = [stored_name(each) for each in sources]
+        where = below(f"{stored_name(prefix)}/") if prefix else {"source": {"$in": names}}
         found = stored_documents(uploader.client, target, where)
         deleted = sum(uploader.delete(document, target) for document in found)
-    missing = [each for each in sources if one_spelling(each) not in found.values()]
+    missing = [each for each in sources if stored_name(each) not in found.values()]
     for each in missing:
         click.echo(printable(f"{each}: is not stored"), err=True)
     click.echo(f"{target}: {counted(deleted, 'document')} deleted")
@@ -96,7 +99,7 @@ def summary(outcome: Outcome, deleted: int) -> str:
     """Return the load in one line: what is stored, what was done for that, what is missing."""
     stored = sum(outcome.count(word) for word in (CREATED, UPDATED, UNCHANGED))
     passed_over = f", {outcome.count(PASSED_OVER)} passed over" if outcome.count(PASSED_OVER) else ""
-    if stored == outcome.count(UNCHANGED) and not deleted and not outcome.count(FAILED):
+    if stored == outcome.count(UNCHANGED) > 0 and not deleted and not outcome.count(FAILED):
         return f"nothing changed: {counted(stored, 'file')} {'is' if stored == 1 else 'are'} already there{passed_over}"
     deeds = [f"{count} {word}" for word in (CREATED, UPDATED, UNCHANGED) if (count := outcome.count(word))]
     deeds += [f"{deleted} deleted"] if deleted else []
@@ -106,14 +109,17 @@ def summary(outcome: Outcome, deleted: int) -> str:
     return f"{outcome.collection}: {counted(stored, 'file')}{chunks}: {done}{passed_over}{failed}"
 
 
-def _prune(uploader: Uploader, before: str, outcome: Outcome, found: Found) -> int:
-    """Delete what is stored of the folder and not in it any more; what is below a folder that cannot be listed may
-    still be there. Return how many documents."""
-    there = {one_spelling(f"{before}{each.path_below}") for each in found.files}
-    unsure = tuple(one_spelling(f"{before}{each.source}") for each in found.errors)
-    stored = stored_documents(uploader.client, outcome.collection, below(one_spelling(before)))
-    gone = [document for document, source in stored.items() if source not in there and not source.startswith(unsure)]
-    return sum(uploader.delete(document, outcome.collection) for document in gone)
+def _prune(uploader: Uploader, before: str, outcome: Outcome, found: Found, *, allow_empty: bool) -> int:
+    """Delete what is stored of the folder and not in it any more, and return how many documents. Raises
+    InvalidInputError where that would be all that was stored: then it is another folder of that name."""
+    stored = stored_documents(uploader.client, outcome.collection, below(before))
+    gone = gone_from(found, stored.values(), before)
+    documents = [document for document, source in stored.items() if source in gone]
+    new = {name for name, became in outcome.became.items() if became == CREATED}
+    if documents and not allow_empty and gone.union(new).issuperset(stored.values()):
+        sentence = f"None of the {counted(len(documents), 'document')} stored below '{before}' is in this folder"
+        raise InvalidInputError(f"{sentence}: is it another one of that name? --allow-empty deletes them")
+    return sum(uploader.delete(document, outcome.collection) for document in documents)
 
 
 def _nothing_in(path: Path, found: Found, *, prune: bool) -> str:

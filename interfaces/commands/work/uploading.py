@@ -7,9 +7,10 @@ import hashlib
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from interfaces.service_address import network_to
@@ -17,9 +18,10 @@ from interfaces.service_key import service_key
 from providers.rag_wrapper.client import WrapperClient
 from providers.rag_wrapper.dialect import LONGEST_WAIT_SECONDS, ONCE, PATIENT
 from retrieval.ingest.collection_writer import batches
-from retrieval.ingest.identity import document_id
+from retrieval.ingest.identity import document_id, one_spelling, stored_name
 from retrieval.ingest.regular_files import LINK, NOT_A_FILE
 from retrieval.ingest.sources import SourceFile
+from retrieval.ingest.walk import Found
 from retrieval.reading import UnreadableError
 from retrieval.reading.read_document import EMPTY, TOO_LARGE, UNSUPPORTED_KIND
 from schemas.contracts.jobs import DONE, FAILED, REFUSED, WAITING, JobsFullError, OwnJobsFullError
@@ -101,7 +103,7 @@ class Uploader:
         self._jobs: dict[str, list[str]] = {}
         self._pause = FIRST_POLL_SECONDS
         self._under_way = 0
-        self._has_said = False
+        self._said: set[str] = set()
 
     def bring(self, files: Mapping[str, SourceFile]) -> Outcome:
         """Have each file, given by its name, stored as it is. Raises RagError when the service fails or refuses; what
@@ -112,9 +114,9 @@ class Uploader:
             outcome, most_bytes = Outcome(limits["collection"]), int(limits["max_file_bytes"])
         known = self._compare(files, most_bytes, outcome)
         for some in _in_jobs(known, files, min(JOB_BYTES, most_bytes)):
-            while len(self._jobs) >= OPEN_JOBS:
-                self._follow(known, outcome)
-            if contents := self._read(some, files, most_bytes, outcome):
+            for contents in self._parts(some, files, most_bytes, outcome):
+                while len(self._jobs) >= OPEN_JOBS:
+                    self._follow(known, outcome)
                 self._send(contents, known, outcome)
             self._tell_all(outcome, len(files))
         while self._jobs:
@@ -136,6 +138,9 @@ class Uploader:
         for some in batches(files, COMPARED_AT_ONCE):
             digests: dict[str, str] = {}
             for name in some:
+                if files[name].kind.is_records:  # of which the service tells by its lines what has changed
+                    known[name] = CREATED
+                    continue
                 try:
                     digests[name] = self._digest(name, files[name], most_bytes)
                 except UnreadableError as error:
@@ -156,6 +161,22 @@ class Uploader:
             self._digests[name] = file.signature, digest
         return digest
 
+    def _parts(
+        self, names: Sequence[str], files: Mapping[str, SourceFile], most_bytes: int, outcome: Outcome
+    ) -> Iterator[Mapping[str, bytes]]:
+        """Yield what is uploaded as one job: the files together or, of a large file of records, some of its lines."""
+        if len(names) > 1 or not files[names[0]].kind.is_records:
+            if contents := self._read(names, files, most_bytes, outcome):
+                yield contents
+            return
+        [name] = names
+        try:
+            with files[name].open() as opened:
+                while lines := opened.readlines(JOB_BYTES):
+                    yield {name: b"".join(lines)}
+        except UnreadableError as error:
+            outcome.refuse(name, error.code, error.message)
+
     def _read(
         self, names: Iterable[str], files: Mapping[str, SourceFile], most_bytes: int, outcome: Outcome
     ) -> dict[str, bytes]:
@@ -172,13 +193,16 @@ class Uploader:
 
     def _send(self, contents: Mapping[str, bytes], known: Mapping[str, str], outcome: Outcome) -> None:
         """Upload files as one job, when there is room for them."""
-        key, attempt = uuid.uuid4().hex, 0
+        upload = partial(
+            self._once.upload,
+            contents,
+            collection=outcome.collection,
+            metadata=self._metadata,
+            idempotency_key=uuid.uuid4().hex,
+        )
         while True:
-            attempt += 1
             try:
-                answer = self._once.upload(
-                    contents, collection=outcome.collection, metadata=self._metadata, idempotency_key=key
-                )
+                answer = self._patiently(upload)
                 break
             except RagError as error:
                 if error.code == "no_file_taken":
@@ -186,8 +210,6 @@ class Uploader:
                     break
                 if _is_full(error) and (self._jobs or not isinstance(error, DiskFloorError)):
                     self._wait_for_room(error, known, outcome)
-                elif isinstance(error, UnavailableError) and attempt < ATTEMPTS:
-                    self._sleep(FIRST_POLL_SECONDS * 4**attempt)
                 else:
                     raise
         with self.client.reading():
@@ -198,12 +220,31 @@ class Uploader:
                 if each["status"] == REFUSED:
                     self._settle(name, {**each, "status": FAILED}, known, outcome)
 
+    def _patiently(self, call: Callable[[], Json]) -> Json:
+        """Return what a call returns, tried again for some seconds while the service does not answer, as when it is
+        started anew."""
+        for attempt in range(1, ATTEMPTS):
+            try:
+                return call()
+            except UnavailableError as error:
+                if _is_full(error):
+                    raise
+                self._sleep(FIRST_POLL_SECONDS * 4**attempt)
+        return call()
+
+    def _say_why(self, files: Iterable[Json]) -> None:
+        """Say once why files wait that were tried."""
+        for message in {each["message"] for each in files if each.get("message") and each["status"] != FAILED}:
+            if message not in self._said:
+                self._said.add(message)
+                self._say(f"Files wait and are tried again: {message}")
+
     def _wait_for_room(self, error: RagError, known: Mapping[str, str], outcome: Outcome) -> None:
         if self._jobs:
             self._follow(known, outcome)
             return
-        if not self._has_said:
-            self._has_said = True
+        if error.message not in self._said:
+            self._said.add(error.message)
             self._say(f"The service takes no more files for now, which is waited for: {error.message}")
         self._sleep(ROOM_SECONDS)
 
@@ -213,11 +254,12 @@ class Uploader:
         before, self._under_way, has_ended = self._under_way, 0, False
         for job_id, names in list(self._jobs.items()):
             try:
-                job = self.client.job(job_id)
+                job = self._patiently(partial(self.client.job, job_id))
             except NotFoundError:
                 job = {"status": "gone", "files": [{"status": "gone"}] * len(names)}
             with self.client.reading():
                 if job["status"] in WAITING:
+                    self._say_why(job["files"])
                     self._under_way += sum(each["status"] in (DONE, STORED_ALREADY, FAILED) for each in job["files"])
                     continue
                 for name, each in zip(names, job["files"], strict=True):
@@ -229,10 +271,11 @@ class Uploader:
 
     def _settle(self, name: str, file: Json, known: Mapping[str, str], outcome: Outcome) -> None:
         if file["status"] == DONE:
-            outcome.became[name] = known[name]
+            if outcome.became.get(name) != FAILED:  # of another part of it
+                outcome.became[name] = known[name]
             outcome.chunks += file.get("chunks", 0)
         elif file["status"] == STORED_ALREADY:
-            outcome.became[name] = UNCHANGED
+            outcome.became.setdefault(name, UNCHANGED)
         elif file["status"] == FAILED:
             outcome.refuse(name, file["code"], file["message"])
             if outcome.became[name] == PASSED_OVER and known[name] == UPDATED:
@@ -240,7 +283,7 @@ class Uploader:
         else:
             outcome.refuse(name, InvalidInputError.code, "was not stored, because its job was cancelled")
         if file.get("warnings"):
-            outcome.warnings[name] = file["warnings"]
+            outcome.warnings[name] = [*outcome.warnings.get(name, ()), *file["warnings"]]
 
     def _tell_all(self, outcome: Outcome, total: int) -> None:
         self._tell(len(outcome.became) + self._under_way, total, outcome.chunks)
@@ -257,10 +300,20 @@ def stored_documents(client: WrapperClient, collection: str, where: Json) -> dic
     return found
 
 
-def below(prefix: str) -> Json:
-    """Return the filter of the documents whose source begins so; in an order by characters they stand together."""
-    following = prefix[:-1] + chr(ord(prefix[-1]) + 1)
-    return {"$and": [{"source": {"$gte": prefix}}, {"source": {"$lt": following}}]}
+def below(folder: str) -> Json:
+    """Return the filter of the documents whose source begins with `folder`, which ends with `/`; in an order by
+    characters they stand together."""
+    return {"$and": [{"source": {"$gte": folder}}, {"source": {"$lt": f"{folder[:-1]}0"}}]}
+
+
+def gone_from(found: Found, stored: Iterable[str], before: str) -> set[str]:
+    """Return those of the stored sources whose files are not in the folder any more; `before` stands before the paths
+    of its files. What is below a folder that cannot be listed, and what cannot be looked at, may still be there."""
+    there = {stored_name(f"{before}{each.path_below}") for each in found.files}
+    unsure = [(stored_name(f"{before}{each.source}"), each.source.endswith("/")) for each in found.errors]
+    there |= {name for name, is_folder in unsure if not is_folder}
+    folders = tuple(f"{name}/" for name, is_folder in unsure if is_folder)
+    return {each for each in stored if one_spelling(each) not in there and not each.startswith(folders)}
 
 
 def _in_jobs(names: Iterable[str], files: Mapping[str, SourceFile], most_bytes: int) -> Iterator[list[str]]:

@@ -267,3 +267,30 @@ def test_lines_of_jsonl_are_documents(run, root, sources):
     assert any("line 3: is not JSON" in each for each in named), named
     assert sources() == [f"{root.name}/corpus.jsonl"] * 2
     assert run("delete", f"{root.name}/corpus.jsonl") == (0, "2 documents deleted\n", [])
+
+
+def test_names_are_those_that_the_service_gives_and_another_folder_of_a_name_deletes_nothing(
+    run, root, tmp_path, sources
+):
+    """Blanks around the parts of a name, and the other slash, are none of it: what has the same name is one file."""
+    (root / "sub ").mkdir()
+    names = [" lead.txt", "sub /in.txt", "back\\slash.txt"]
+    for name in (*names, "lead.txt"):
+        (root / name).write_text(name)
+    stored = sorted(f"{root.name}/{name}" for name in ("lead.txt", "sub/in.txt", "back/slash.txt"))
+    for said in ("3 files, 3 new chunks: 3 created, 1 failed\n", "3 files: 3 unchanged, 1 failed\n"):
+        assert run("load", root, "--prune")[:2] == (1, said)
+        assert sources() == stored
+    other = tmp_path / "other" / root.name
+    other.mkdir(parents=True)
+    (other / "z.md").write_text("Z.")
+    code, _, [said] = run("load", other, "--prune")
+    assert (code, "is it another one of that name?" in said) == (2, True)
+    assert set(stored) < set(sources())
+
+
+def test_a_large_file_of_records_is_sent_in_parts(run, root, sources, monkeypatch):
+    monkeypatch.setattr(uploading, "JOB_BYTES", 100)
+    (root / "a.jsonl").write_text("".join(f'{{"id": "r{n}", "text": "Record {n} of oats."}}\n' for n in range(12)))
+    assert run("load", root)[:2] == (0, "1 file, 12 new chunks: 1 created\n")
+    assert len(sources()) == 12
