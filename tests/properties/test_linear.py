@@ -39,6 +39,7 @@ COMPARED_WHOLE = {
     "registry.placeholders.secret_hosts._RULE",
     "retrieval.collection_files._FILE",
     "retrieval.documents.originals._ORIGINAL",
+    "retrieval.ingest.walk._OF_TOOLS",
     "retrieval.parsing.pdf_pages._NO_TITLE",
     "retrieval.quoting._SOURCE_LINE",
     "schemas.names._PREFIX",

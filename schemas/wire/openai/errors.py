@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.errors import RagError, SlowClientError, TooManyRequestsError, UnauthorizedError
+from schemas.errors import CollectionNotFoundError, RagError, SlowClientError, TooManyRequestsError, UnauthorizedError
 from schemas.wire.error_bodies import own_fields
 
 Json = dict[str, Any]
@@ -20,7 +20,8 @@ def error_body(error: RagError, status: int) -> Json:
     """Spell an error as `{error: {message, type, param, code}}`, beside our own `code` and `details`."""
     kind = KINDS.get(status) or ("invalid_request_error" if status < 500 else "server_error")
     param = error.details.get("field")
-    param = "vector_store_ids" if param == "collections" else param  # by the name that clients of the protocol use
+    if isinstance(error, CollectionNotFoundError) and param == "collections":
+        param = "vector_store_ids"  # by the name that clients of the protocol use
     said = {"message": error.message, "type": kind, "param": param, "code": _code(error)}
     return {"error": said, **own_fields(error)}
 
