@@ -20,7 +20,7 @@ OTHER_NUMBERS = {"wrapper/web/line_streams.py": ["500"]}
 """Numbers that look like statuses but count something else."""
 IN_COMMANDS_ONLY = {
     *("backup_exists", "damaged_backup", "newer_backup", "unencrypted_backup", "wrong_backup_key"),
-    *("file_gone", "folder_unavailable", "link", "not_a_file", "not_empty", "not_movable"),
+    *("link", "not_a_file", "not_empty", "not_movable"),
     *("other_catalogue_kind", "wrong_answer"),
 }
 

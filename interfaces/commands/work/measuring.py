@@ -115,10 +115,9 @@ def bench(
 
 
 def _embedding_variables() -> dict[str, Any]:
-    """Return what has a service embed as the variables of this process say, and take a corpus of any size."""
+    """Return what has a service embed as the variables of this process say."""
     given = {name.removeprefix("RAG_").lower(): text for name, text in os.environ.items()}
-    own = {name: text for name, text in given.items() if name.startswith("embedding_")}
-    return {**own, "upload_file_mb": "100000", "upload_spool_mb": "100000"}
+    return {name: text for name, text in given.items() if name.startswith("embedding_")}
 
 
 @contextmanager
