@@ -38,7 +38,6 @@ from schemas.contracts.jobs import (
     DONE,
     EMBEDDING,
     FAILED,
-    READING,
     SKIP,
     UNCHANGED,
     DueFile,
@@ -249,7 +248,8 @@ class JobWork:
         kind = kind_of_file(file.name, lambda: path.open("rb"), file.media_type)
         given = GivenFile(file.source, path, kind, metadata=metadata, tags=wanted.tags)
         is_records = given.kind.is_records and file.file_id is None  # a kept file is one document, or none
-        progress.tell(status=READING, document_id=None if is_records else document_id(given.source))
+        if not is_records:
+            progress.file = replace(progress.file, document_id=document_id(given.source))
         writer = self._texts.writer(
             *(wanted.collection, partial(self._vectors, job, progress), collection_id),
             create=partial(self._create, job, file),

@@ -157,7 +157,8 @@ class JobRunner:
                 each.rest()
 
     def _begin_what_is_due(self) -> bool:
-        """Begin what may be of the next files of all jobs, and return whether there was any. Stop what is unwanted."""
+        """Begin what may be of the next files of all jobs, and return whether another one of these jobs may begin. Stop
+        what is unwanted."""
         under_way = self._now_under_way()
         due = self._jobs.due([(each.file.job_id, each.file.number) for each in under_way])
         places = {each.place for each in (*due, *(work.file for work in under_way))}
@@ -170,12 +171,12 @@ class JobRunner:
                 or not self._jobs.is_unfinished(each.file.job_id, each.file.number)
                 or connections[each.file.place] != each.connection
             )
-        has_begun = False
+        begun = []
         while (file := self._next(due, connections)) is not None:
             self._begin(file, connections[file.place])
             due.remove(file)
-            has_begun = True
-        return has_begun
+            begun.append(file)
+        return self._next(begun, connections) is not None
 
     def _next(self, due: Sequence[DueFile], connections: Mapping[Place, Version]) -> DueFile | None:
         """Return the file to begin with now, None where none may be begun: of whoever has the fewest under way, and was

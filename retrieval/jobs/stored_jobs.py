@@ -225,10 +225,12 @@ class StoredJobs:
             if not jobs or begun is None:
                 return None
             transaction.run("UPDATE jobs SET status = ? WHERE id = ?", (RUNNING, due.job_id))
-            transaction.run("UPDATE job_files SET begun = begun + 1 WHERE job_id = ? AND number = ?", key)
+            transaction.run(
+                "UPDATE job_files SET status = ?, begun = begun + 1 WHERE job_id = ? AND number = ?", (READING, *key)
+            )
             return with_files(transaction, jobs[0] | {"status": RUNNING}, due.number), int(begun[0]) + 1
 
-        return self._database.freely.commit(operation)
+        return self._database.freely.commit_quickly(operation)
 
     def goes_on(self, job_id: str, number: int) -> None:
         """Have the work on a file not count as begun: if it ends with the process, nothing is wrong with the file."""
@@ -284,8 +286,8 @@ class StoredJobs:
     def waiting(self, job_ids: Collection[str]) -> set[str]:
         """Return those of the jobs that have not ended."""
         with self._database.read() as transaction:
-            rows = transaction.rows("SELECT id FROM jobs WHERE status IN (?, ?)", WAITING)
-        return {row[0] for row in rows} & set(job_ids)
+            sql = f"SELECT id FROM jobs WHERE id IN (NULL{', ?' * len(job_ids)}) AND status IN (?, ?)"
+            return {row[0] for row in transaction.rows(sql, (*job_ids, *WAITING))}
 
     def files(self) -> list[tuple[Job, JobFile]]:
         """Return (job, file) for all files of all jobs."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -52,9 +52,8 @@ class VectorCache:
             digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in batch]
             missing = {digest: text for digest, text in zip(digests, batch, strict=True) if digest not in known}
             if missing:
-                known.update(zip(missing, ask([*missing.values()]), strict=True))
+                self._keep(known, zip(missing, ask([*missing.values()]), strict=True))
                 gained()
-                self._forget_what_is_too_much()
             parts += [known[digest] for digest in digests]
         return np.stack(parts)
 
@@ -70,9 +69,10 @@ class VectorCache:
             self._files[file] = embedding, known
             return known
 
-    def _forget_what_is_too_much(self) -> None:
-        """Forget files until there is room, those first that were begun longest ago."""
+    def _keep(self, known: Known, vectors: Iterable[tuple[bytes, Vector]]) -> None:
+        """Keep vectors of a file, and forget files until there is room, those first that were begun longest ago."""
         with self._lock:
+            known.update(vectors)
             while sum(map(_size_bytes, self._files.values())) > self._max_bytes:
                 self._files.popitem(last=False)
 

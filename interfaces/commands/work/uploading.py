@@ -37,7 +37,7 @@ JOB_FILES, JOB_BYTES = 100, 16 << 20
 """The bounds of an upload, unless a single file is larger."""
 OPEN_JOBS = 4
 """The most jobs that are under way: enough for the service to be busy, and few enough to leave room for others."""
-FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.1, 2.0
+FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.1, 1.0
 ROOM_SECONDS = 5.0
 """How long to wait when the service has no room, and no job of this client that could make some."""
 ATTEMPTS = 5
@@ -251,7 +251,7 @@ class Uploader:
     def _follow(self, known: Mapping[str, str], outcome: Outcome) -> None:
         """Wait a little, and note what has become of the jobs under way."""
         self._sleep(self._pause)
-        before, self._under_way, has_ended = self._under_way, 0, False
+        self._under_way, has_ended = 0, False
         for job_id, names in list(self._jobs.items()):
             try:
                 job = self._patiently(partial(self.client.job, job_id))
@@ -266,8 +266,7 @@ class Uploader:
                     self._settle(name, each, known, outcome)
             del self._jobs[job_id]
             has_ended = True
-        has_moved = has_ended or self._under_way != before
-        self._pause = FIRST_POLL_SECONDS if has_moved else min(2 * self._pause, LONGEST_POLL_SECONDS)
+        self._pause = FIRST_POLL_SECONDS if has_ended else min(2 * self._pause, LONGEST_POLL_SECONDS)
 
     def _settle(self, name: str, file: Json, known: Mapping[str, str], outcome: Outcome) -> None:
         if file["status"] == DONE:

@@ -110,7 +110,7 @@ def test_the_next_file_of_each_job_is_due_unless_it_is_under_way_put_aside_or_be
     assert due(("first", 1)) == [("second", 1), ("first", 0)], "what was tried least comes first"
     again = jobs.due([("first", 1)])[1]
     [file], begun = jobs.begin(again)[0].files, jobs.begin(again)[1]
-    assert (file.number, file.status, file.tries, file.code, begun) == (0, "queued", 1, "c", 2)
+    assert (file.number, file.status, file.tries, file.code, begun) == (0, "reading", 1, "c", 2)
     for number in (0, 1):
         jobs.tell("first", told(jobs.one("first", asker=Asker()), number, status="done"))
     assert due() == [("second", 0)]
@@ -162,7 +162,7 @@ def test_a_cancelled_job_does_not_run_stays_cancelled_and_its_files_are_no_longe
     add(jobs, "runs")
     assert take(jobs).id == "waits"
     job, was_waiting = jobs.cancel("waits", asker=Asker())
-    assert (job.status, was_waiting, jobs.waiting(["waits"])) == ("cancelled", True, set())
+    assert (job.status, was_waiting, jobs.waiting(["waits"])) == ("cancelled", False, set())
     jobs.finish("waits")
     assert jobs.one("waits", asker=Asker()).status == "cancelled"
     assert jobs.cancel("runs", asker=Asker())[1]
