@@ -38,6 +38,8 @@ log = structlog.get_logger(__name__)
 MODELS: Mapping[str, type[Graph]] = {"all-MiniLM-L6-v2": Graph, "all-MiniLM-L6-v2-int8": Int8Graph}
 # Tokens of one run, padding included: speed per text is flat from here up, memory is not.
 MAX_BATCH_TOKENS = 2048
+RUN_TOKENS = 12
+"""What a run costs beside its tokens, in tokens: texts share one where that saves more than their padding takes."""
 # A longer text is read in windows; this many hold a chunk of 8,192 tokens, the longest that contract *rules* makes.
 MAX_WINDOWS = 33
 WINDOW_TOKENS = MAX_TOKENS - 2  # without [CLS] and [SEP], which each window gets
@@ -193,13 +195,15 @@ def _load_model(model_dir: Path, graph: type[Graph], threads: int | None) -> _Lo
 
 
 def batches_by_length(lengths: list[int], max_tokens: int) -> Iterator[list[int]]:
-    """Group positions so that texts of similar length share a run and padding costs little.
+    """Group positions so that texts of similar length share a run and padding costs less than runs of their own.
 
     Shortest first; a batch holds at most `max_tokens` with its padding, but always at least one text.
     """
     batch: list[int] = []
     for position in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and (len(batch) + 1) * lengths[position] > max_tokens:
+        length = lengths[position]
+        padding = len(batch) * (length - lengths[batch[-1]]) if batch else 0
+        if batch and (padding > RUN_TOKENS or (len(batch) + 1) * length > max_tokens):
             yield batch
             batch = []
         batch.append(position)

@@ -88,5 +88,5 @@ def _frugal(connection: EmbeddingProvider) -> dict[str, object]:
     """Return the configuration with few threads, where it says how many there are."""
     if "threads" not in connection.connection_schema().get("properties", {}):
         return connection.config
-    most = min(MAX_THREADS, max(1, (os.cpu_count() or 1) // 2))
+    most = min(MAX_THREADS, os.cpu_count() or 1)
     return {**connection.config, "threads": min(most, connection.config.get("threads", most))}

@@ -128,6 +128,7 @@ def test_batches_hold_texts_of_like_length_within_the_bound_and_a_row_of_zeros_h
     lengths = [200, 3, 256, 4, 5, 199]
     batches = list(batches_by_length(lengths, max_tokens=512))
     assert batches == [[1, 3, 4], [5, 0], [2]]
+    assert list(batches_by_length([3, 9, 9, 100], max_tokens=512)) == [[0, 1, 2], [3]], "padding costs more than a run"
     assert list(batches_by_length([9, 9], max_tokens=1)) == [[0], [1]]
     assert list(batches_by_length([], max_tokens=1)) == []
     words = np.array([[0.0, 0.0], [-2.0, 1.0]], dtype=np.float32)
