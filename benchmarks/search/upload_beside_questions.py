@@ -1,10 +1,11 @@
 """Compare the time of searches while nothing else happens with their time while a long document is uploaded.
 
-    python -m benchmarks.search.upload_beside_questions [--pages 500] [--clients 1]
+    python -m benchmarks.search.upload_beside_questions [--pages 500] [--clients 1] [--file FILE | --folder FOLDER]
 
 Clients ask `/api/search` one question after the other, each of them new, so that it is embedded. They ask of a quiet
 service first, and then from the upload of a document until its job is done. The document is Markdown of as many words
-as a PDF of `--pages` pages has, or the file given with `--file`. The ratio is that of the 95th percentiles.
+as a PDF of `--pages` pages has, or the file given with `--file`; a folder is loaded by `rag-wrapper load`. The ratio is
+that of the 95th percentiles.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 import argparse
 import random
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -38,9 +41,11 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=500)
     parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--file", type=Path, help="upload this file instead")
+    parser.add_argument("--folder", type=Path, help="load this folder instead")
     asked = parser.parse_args()
     name = asked.file.name if asked.file else "long.md"
     content = asked.file.read_bytes() if asked.file else "\n\n".join(_pages(asked.pages, seed=1)).encode()
+    title = str(asked.folder) if asked.folder else f"{name}, {len(content) / 1e6:.1f} MB"
     with tempfile.TemporaryDirectory() as directory, scratch_service(Path(directory)) as service:
         _job(service, "known.md", "\n\n".join(_pages(50, seed=2)).encode())
         questions = _questions()
@@ -48,11 +53,12 @@ def main() -> None:
             _ask(requests.Session(), service, next(questions))
         until = time.monotonic() + QUIET_SECONDS
         quiet = _measure(service, questions, asked.clients, lambda: time.monotonic() < until)
-        working = threading.Thread(target=_job, args=(service, name, content))
+        way = (_load, service, asked.folder) if asked.folder else (_job, service, name, content)
+        working = threading.Thread(target=way[0], args=way[1:])
         working.start()
         beside = _measure(service, questions, asked.clients, working.is_alive)
         working.join()
-    _show(f"{name}, {len(content) / 1e6:.1f} MB, {asked.clients} clients", quiet, beside)
+    _show(f"{title}, {asked.clients} clients", quiet, beside)
 
 
 def _measure(
@@ -88,6 +94,13 @@ def _job(service: ScratchService, name: str, content: bytes) -> None:
         time.sleep(LOOK_SECONDS)
     assert job["status"] == "done", job
     print(f"{name}: {job['files'][0]['chunks']} chunks, {job['created_at']} to {job['finished_at']}")
+
+
+def _load(service: ScratchService, folder: Path) -> None:
+    began = time.monotonic()
+    command = [Path(sys.executable).with_name("rag-wrapper"), "load", "--url", service.url, str(folder)]
+    subprocess.run(command, check=True)
+    print(f"loaded in {time.monotonic() - began:.0f} s")
 
 
 def _show(title: str, quiet: list[float], beside: list[float]) -> None:
