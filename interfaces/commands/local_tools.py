@@ -38,6 +38,7 @@ class LocalTools:
     def close(self) -> None:
         with self._opening:
             self._close()
+            self._close = lambda: None
 
     def _tool(self, name: str) -> Tool[Any]:
         return described_tool(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import gc
+import os
+import signal
+import threading
+from typing import Any
 
 import click
 
@@ -25,9 +28,7 @@ def mcp(url: str | None) -> None:
 
     Exit code: 0, or 2 if nothing could be served or the service refuses the key.
     """
-    from interfaces.mcp.handshake import begin, end_on_signals, outlive_signals
-
-    end_on_signals()  # from now on: a service may be slow to say whether the key is right
+    _at_signals(lambda *_: os._exit(0))  # from now on: a service may be slow to say whether the key is right
     import structlog
 
     from interfaces.service_address import network_to, running_service
@@ -53,18 +54,12 @@ def mcp(url: str | None) -> None:
         key = service_key(url, network)
         check_key(url, network, key)
         log.info("serving MCP", service=url)
-    begun = begin(0, 1)
-    # Imported after that, so that what is wrong is reported, and a client answered, at once. Hardly anything that an
-    # import makes is garbage.
-    gc.disable()
+    # Imported after that, so that what is wrong is reported at once.
     import anyio
 
     from interfaces.commands.local_tools import LocalTools
-    from interfaces.mcp.server import tool_server
-    from interfaces.mcp.stdio import serve_stdio
+    from interfaces.mcp.server import serve_stdio, tool_server
     from schemas.access.callers import ANYBODY, acting_as
-    from wrapper.access.configured_key import settings_cleaner
-    from wrapper.serving.freed_memory import keep_for_good
 
     local = LocalTools(settings, registry, retrieval, access)
     if url is None:
@@ -73,12 +68,22 @@ def mcp(url: str | None) -> None:
         from interfaces.mcp.relay import relay_server
 
         server = relay_server(url, network, key)
-    keep_for_good()
+
+    def end() -> None:
+        local.close()
+        os._exit(0)  # the library's thread reads on until a line comes
+
+    _at_signals(lambda *_: threading.Thread(target=end).start())
     try:
         # Who may read the directory may read all that is in it.
         with acting_as(ANYBODY):
-            clean, most_bytes = settings_cleaner(access), settings.max_body_mb << 20
-            anyio.run(lambda: serve_stdio(server, begun, clean=clean, max_line_bytes=most_bytes))
+            anyio.run(serve_stdio, server)
     finally:
         local.close()
-        outlive_signals()
+        # A handler would not do: the interpreter goes back to the default before it is gone.
+        _at_signals(signal.SIG_IGN)
+
+
+def _at_signals(handler: Any) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handler)

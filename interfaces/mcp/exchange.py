@@ -8,14 +8,19 @@ from typing import Any
 
 import anyio
 import mcp_types as types
+import orjson
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
 
-from interfaces.mcp.messages import Refused, read_message
+from schemas.access.credentials_in_text import Cleaner, cleaned
 from schemas.errors import InvalidInputError, RagError
+from schemas.metadata import is_deeper_than
+from schemas.wire.json_in import decode
 from wrapper.web.error_statuses import STATUS
 
-CALL = "tools/call"
+MAX_DEPTH = 200
+"""The most levels of a message: the library reads no more over HTTP."""
 Headers = list[tuple[str, str]]
 JSON_HEADERS: Headers = [("Content-Type", "application/json")]
 GIVEN = ((b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream"))
@@ -32,13 +37,16 @@ def exchange(
     A message that calls a tool is told to `expect` before: the tool's name and its arguments, unchecked.
     """
     try:
-        message = read_message(body)
-    except Refused as refused:
-        content = refused.answer.model_dump_json(by_alias=True, exclude_unset=True).encode()
-        return STATUS[InvalidInputError], JSON_HEADERS, content
-    called = _called(message)
-    if called is not None:
-        expect(*called)
+        message = _read_message(body)
+    except MCPError as refused:
+        # Without an id, because what was not understood may be the id (JSON-RPC 2.0, section 5).
+        answer = {"jsonrpc": "2.0", "id": None, "error": {"code": refused.code, "message": refused.message}}
+        return STATUS[InvalidInputError], JSON_HEADERS, orjson.dumps(answer)
+    if isinstance(message, types.JSONRPCRequest) and message.method == "tools/call":
+        asked = message.params or {}
+        name, arguments = asked.get("name"), asked.get("arguments") or {}
+        if isinstance(name, str) and isinstance(arguments, dict):
+            expect(name, arguments)
     of_mcp = [
         (name.lower().encode("latin-1"), text.encode("latin-1"))
         for name, text in headers.items()
@@ -47,13 +55,28 @@ def exchange(
     return anyio.run(_exchange, server, [*GIVEN, *of_mcp], body)
 
 
-def _called(message: types.JSONRPCMessage) -> tuple[str, dict[str, Any]] | None:
-    """Return the name and the arguments of the tool that a message calls, None when it calls none."""
-    if not isinstance(message, types.JSONRPCRequest) or message.method != CALL:
-        return None
-    asked = message.params or {}
-    name, arguments = asked.get("name"), asked.get("arguments") or {}
-    return (name, arguments) if isinstance(name, str) and isinstance(arguments, dict) else None
+def _read_message(content: bytes) -> types.JSONRPCMessage:
+    """Return the message that `content` holds. Raises MCPError when it is not a message."""
+    try:
+        decoded = decode(content)
+    except orjson.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise MCPError(types.PARSE_ERROR, f"The message is not valid JSON: {error.msg} at {where}") from None
+    except InvalidInputError as error:
+        code = types.PARSE_ERROR if error.code == "invalid_json" else types.INVALID_REQUEST
+        raise MCPError(code, error.message) from None
+    if isinstance(decoded, list):
+        raise MCPError(types.INVALID_REQUEST, "Batches are not supported: send one message at a time")
+    try:
+        message = types.jsonrpc_message_adapter.validate_python(decoded, by_name=False)
+    except ValueError:
+        raise MCPError(types.INVALID_REQUEST, "The message is not a JSON-RPC 2.0 request or notification") from None
+    if isinstance(message, types.JSONRPCNotification) and "id" in decoded:
+        # The library would take a request with an invalid id for a notification, and never answer it.
+        raise MCPError(types.INVALID_REQUEST, "The id of a request must be a string or an integer")
+    if is_deeper_than(decoded, MAX_DEPTH):
+        raise MCPError(types.INVALID_REQUEST, f"The message is nested deeper than {MAX_DEPTH} levels")
+    return message
 
 
 async def _exchange(server: Server[Any], headers: list[tuple[bytes, bytes]], body: bytes) -> tuple[int, Headers, bytes]:
@@ -87,3 +110,21 @@ async def _exchange(server: Server[Any], headers: list[tuple[bytes, bytes]], bod
     async with manager.run():
         await manager.handle_request(scope, receive, send)
     return status, answered, bytes(content)
+
+
+def cleaned_answer(content: bytes, clean: Cleaner) -> bytes:
+    """Return an answer with keys and tokens cut out of what it says of errors, which repeats what somebody sent.
+
+    The library makes some errors by itself. Results of tools are left as they are, and so is the id.
+    """
+    if b'"error"' not in content and b'"isError"' not in content:
+        return content
+    answer = orjson.loads(content)
+    result = answer.get("result")
+    if "error" in answer:
+        answer["error"] = cleaned(answer["error"], clean)
+    elif isinstance(result, dict) and result.get("isError"):
+        answer["result"] = cleaned(result, clean)
+    else:
+        return content
+    return orjson.dumps(answer)

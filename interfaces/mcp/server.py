@@ -9,10 +9,11 @@ import anyio.to_thread
 import mcp_types as types
 import structlog
 from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
-from interfaces.mcp.handshake import INSTRUCTIONS, NAME, TITLE
 from interfaces.mcp.texts import readable
+from schemas.access.credentials_in_text import without_credentials
 from schemas.errors import RagError
 from schemas.release import release
 
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from interfaces.tool import Tool
 
 log = structlog.get_logger(__name__)
+
+INSTRUCTIONS = """\
+A knowledge base of documents, rules and notes. Ask rag_query with a question or the words you look for; results \
+are fused from search by meaning, by words and in the notes of earlier sessions. rag_context gives the rules and facts \
+on a topic as one text, or an overview without a topic. rag_gather reads the whole section or document around a \
+result, when an excerpt is not enough. Where session tools are offered, start a session with session_start, keep what \
+you learn with session_note, replacing notes that are no longer true, and end it with session_end."""
 
 T = TypeVar("T")
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -65,14 +73,14 @@ def server_of(
         try:
             return await run(list_tools)
         except RagError as error:
-            raise MCPError(types.INTERNAL_ERROR, error.message) from error
+            raise MCPError(types.INTERNAL_ERROR, without_credentials(error.message)) from error
 
     async def call(_: Any, asked: types.CallToolRequestParams) -> types.CallToolResult:
         try:
             return await run(lambda: call_tool(asked))
         except RagError as error:
             log.info("a tool refused", tool=asked.name, code=error.code)
-            return _failure(error.message)
+            return _failure(without_credentials(error.message))
         except MCPError:
             raise
         except Exception:
@@ -80,13 +88,23 @@ def server_of(
             return _failure("The tool failed for a reason that is in the log")
 
     return Server(
-        NAME,
+        "rag-wrapper",
         version=release(),
-        title=TITLE,
+        title="RAG knowledge base",
         instructions=INSTRUCTIONS,
         on_list_tools=list_all,
         on_call_tool=call,
     )
+
+
+async def serve_stdio(server: Server[Any]) -> None:
+    """Serve on standard input and output until the input ends. Whatever else writes to standard output is redirected to
+    standard error meanwhile."""
+    try:
+        async with stdio_server() as (read_stream, write_stream):
+            await server.run(read_stream, write_stream, server.create_initialization_options())
+    except* OSError:  # the client has closed its end
+        log.info("the client is gone")
 
 
 def described(tool: Tool[Any]) -> types.Tool:

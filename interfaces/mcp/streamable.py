@@ -73,8 +73,7 @@ class Endpoint:
 def mcp() -> Response:
     endpoint: Endpoint = current_app.extensions["rag.mcp"]
     # Imported late: the import takes a second, which a service without MCP clients should not pay.
-    from interfaces.mcp.exchange import exchange
-    from interfaces.mcp.messages import cleaned_answer
+    from interfaces.mcp.exchange import cleaned_answer, exchange
 
     status, headers, content = exchange(endpoint.server, dict(request.headers), read_body(), endpoint.take_place)
     return Response(cleaned_answer(content, endpoint.clean), status, headers)

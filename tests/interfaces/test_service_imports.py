@@ -46,8 +46,7 @@ os.write(1, json.dumps([sorted(imported), sorted(made)]).encode())
 LISTING = """
 import sys
 from interfaces.commands.local_tools import LocalTools
-from interfaces.mcp.server import described, tool_server
-from interfaces.mcp.stdio import serve_stdio
+from interfaces.mcp.server import described, serve_stdio, tool_server
 from schemas.settings import AccessSettings, RegistrySettings, RetrievalSettings, WrapperSettings
 tools = LocalTools(WrapperSettings(), RegistrySettings(), RetrievalSettings(), AccessSettings())
 tool_server(tools)
