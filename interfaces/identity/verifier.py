@@ -9,17 +9,20 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import jwt
 from cachetools import TLRUCache
 
 from interfaces.identity.claims import ClaimsTable
-from interfaces.identity.issuer_keys import ALGORITHMS, IssuerKeys
+from interfaces.identity.issuer_keys import IssuerKeys
 from schemas.access.callers import SKEW_SECONDS, Caller, Kind, Scope
 from schemas.access.owners import USER_OWNER
 from schemas.errors import UnauthorizedError
 from schemas.names import MAX_PATTERNS
 
+ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
+"""The algorithms that are ever accepted: those with a private key that only the provider has."""
 MAX_TOKEN_CHARACTERS = 16_384
 REMEMBERED_SECONDS = 60
 """How long a token is accepted without another check, which is also how long one outlives its key."""
@@ -45,7 +48,8 @@ HASHED = "sha256-"
 
 
 class Verifier:
-    """Checks tokens of one issuer, for all threads of a process. `clock` is seconds since the epoch."""
+    """The identity provider as routes and authentication know it: it checks tokens of one issuer, for all threads of a
+    process. `clock` is seconds since the epoch."""
 
     def __init__(
         self,
@@ -56,10 +60,12 @@ class Verifier:
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._issuer = issuer
+        self.issuer = issuer
+        self.table = table
+        self.resource = next(filter(_is_url, audiences), None)
+        """The URL that clients name as the resource their token is for, None when no audience is a URL."""
         self._audiences = audiences
         self._keys = keys
-        self._table = table
         self._clock = clock
         self._jwt = jwt.PyJWT()
         self._remembered: TLRUCache[bytes, Caller] = TLRUCache(MAX_REMEMBERED, _until, timer=clock)
@@ -96,7 +102,7 @@ class Verifier:
                 token,
                 key,
                 algorithms=[algorithm],
-                issuer=self._issuer,
+                issuer=self.issuer,
                 audience=self._audiences,
                 options=OPTIONS,  # type: ignore[arg-type]
             )
@@ -127,7 +133,7 @@ class Verifier:
         if not subject:
             raise _refused("names no subject", claim="sub")
         user = USER_OWNER + _short(subject)
-        scopes, collections = self._table.scopes_of(claims), self._table.collections_of(claims)
+        scopes, collections = self.table.scopes_of(claims), self.table.collections_of(claims)
         if collections is not None:
             if len(collections) > MAX_PATTERNS:
                 raise _refused(f"gives more than {MAX_PATTERNS:,} collections: a beginning of names stands for many")
@@ -192,6 +198,14 @@ def _name(claims: Mapping[str, Any]) -> str:
         if isinstance(name, str) and (shown := "".join(c for c in name if c.isprintable()).strip()):
             return shown[:MAX_NAME_CHARACTERS]
     return ""
+
+
+def _is_url(audience: str) -> bool:
+    try:
+        parts = urlsplit(audience)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query and not parts.fragment
 
 
 def _until(token: bytes, caller: Caller, now: float) -> float:

@@ -3,11 +3,10 @@ themselves."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, Request, Response, current_app, request
 
-from interfaces.identity.opening import Identity
 from schemas.access.callers import Scope
 from schemas.errors import NotFoundError, RagError, UnauthorizedError
 from wrapper.web.bodies import json_response
@@ -15,8 +14,11 @@ from wrapper.web.error_statuses import SCOPE_MISSING
 from wrapper.web.lanes import Lane
 from wrapper.web.route_table import declare
 
+if TYPE_CHECKING:
+    from interfaces.identity.verifier import Verifier
+
 IDENTITY = "rag.identity"
-"""Where the application keeps its `Identity`, None when it has no users."""
+"""Where the application keeps its `Verifier`, None when it has no users."""
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 MCP = "/mcp"
 OF_MCP = WELL_KNOWN + MCP
@@ -38,7 +40,7 @@ def protected_mcp() -> Response:
     return json_response(metadata(_identity(), request.host_url.rstrip("/") + MCP))
 
 
-def metadata(identity: Identity, asked: str) -> dict[str, Any]:
+def metadata(identity: Verifier, asked: str) -> dict[str, Any]:
     """Return what a client has to know to get a token for the resource, which is named by the URL it was asked by
     unless the settings name it."""
     offered = identity.table.offered()
@@ -54,7 +56,7 @@ def metadata(identity: Identity, asked: str) -> dict[str, Any]:
 def challenge(refused: Request, error: RagError | None = None) -> str:
     """Return the `WWW-Authenticate` of a refusal: what is wrong with the token, if there was one, and where the way to
     a token is described."""
-    identity: Identity | None = current_app.extensions.get(IDENTITY)
+    identity: Verifier | None = current_app.extensions.get(IDENTITY)
     if identity is None:
         return "Bearer"
     said = {"resource_metadata": f"{_base(identity, refused)}{OF_MCP if refused.path == MCP else WELL_KNOWN}"}
@@ -65,20 +67,20 @@ def challenge(refused: Request, error: RagError | None = None) -> str:
     return f"Bearer {', '.join(f'{name}={_quoted(value)}' for name, value in said.items())}"
 
 
-def _identity() -> Identity:
-    identity: Identity | None = current_app.extensions.get(IDENTITY)
+def _identity() -> Verifier:
+    identity: Verifier | None = current_app.extensions.get(IDENTITY)
     if identity is None:
         raise NotFoundError("This service has no identity provider (RAG_OIDC_ISSUER)", code="route_not_found")
     return identity
 
 
-def _base(identity: Identity, asked: Request) -> str:
+def _base(identity: Verifier, asked: Request) -> str:
     """Return the URL below which clients find this service: that of the settings, which knows of a path that a proxy
     puts in front, or the one that was asked."""
     return (identity.resource or asked.host_url).rstrip("/").removesuffix(MCP)
 
 
-def _scope(identity: Identity, scope: object) -> dict[str, str]:
+def _scope(identity: Verifier, scope: object) -> dict[str, str]:
     wanted = identity.table.asked_for(Scope(scope)) if isinstance(scope, str) and scope in list(Scope) else None
     return {} if wanted is None else {"scope": wanted}
 
