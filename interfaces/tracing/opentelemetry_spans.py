@@ -6,20 +6,19 @@ This module alone imports OpenTelemetry, and is imported only where traces are w
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import structlog
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client import Counter
 
-from interfaces.tracing.background_writer import BackgroundWriter
 from providers.outbound.http_sessions import answer_within
 from providers.outbound.network import Network
 from schemas.errors import RagError
@@ -46,13 +45,13 @@ class Tracing:
     """Traces the requests of one process."""
 
     def __init__(self, settings: TracingSettings, headers: Mapping[str, str], network: Network) -> None:
-        self._exporting = _Exporting(settings, headers, network)
+        self._sending = _Sending(settings, headers, network)
         ours = Resource.create({"service.name": "rag-wrapper", "service.version": release()})
         # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say otherwise.
         resource = ours.merge(OTELResourceDetector().detect())
-        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._provider.add_span_processor(self._exporting)
-        self._tracer = self._provider.get_tracer("rag-wrapper", release())
+        provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        provider.add_span_processor(self._sending)
+        self._tracer = provider.get_tracer("rag-wrapper", release())
 
     def begin(self, method: str, route: str, traceparent: str) -> _Span:
         """Return the span of a request, a part of the trace that its caller names."""
@@ -63,7 +62,7 @@ class Tracing:
 
     def close(self) -> None:
         """Send what waits, for a few seconds at most."""
-        self._exporting.shutdown()
+        self._sending.close()
 
 
 class _Span:
@@ -103,37 +102,41 @@ class _Span:
         self._span.end()
 
 
-class _Exporting(SpanProcessor):
+class _Sending(BatchSpanProcessor):
     """Sends spans that have ended, by a thread of its own."""
 
     def __init__(self, settings: TracingSettings, headers: Mapping[str, str], network: Network) -> None:
-        self._exporter = OTLPSpanExporter(
-            settings.url, headers=dict(headers), timeout=EXPORT_SECONDS, session=network.session(settings.url)
-        )
-        self._closing = threading.Event()
-        self._writer: BackgroundWriter[ReadableSpan] = BackgroundWriter(
-            "tracing", self._export, most_waiting=MOST_WAITING
-        )
+        session = network.session(settings.url)
+        self._room = threading.Semaphore(MOST_WAITING)
+        exporter = _Exporter(settings.url, headers=dict(headers), timeout=EXPORT_SECONDS, session=session)
+        exporter.room = self._room
+        super().__init__(exporter, MOST_WAITING, PAUSE_SECONDS * 1e3, MOST_WAITING)
 
     def on_end(self, span: ReadableSpan) -> None:
-        if span.context is not None and span.context.trace_flags.sampled and not self._writer.put(span):
+        is_sampled = span.context is not None and span.context.trace_flags.sampled
+        if is_sampled and not self._room.acquire(blocking=False):
             DROPPED.inc()
+        else:
+            super().on_end(span)
 
-    def shutdown(self) -> None:
-        self._closing.set()
-        self._writer.flush(EXPORT_SECONDS)
-        self._exporter.shutdown()
-        self._writer.close()
+    def close(self) -> None:
+        closing = threading.Thread(target=self.shutdown, daemon=True)
+        closing.start()
+        closing.join(EXPORT_SECONDS)
 
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        return self._writer.flush(timeout_millis / 1e3)
 
-    def _export(self, batch: list[ReadableSpan]) -> None:
-        taken = False
+class _Exporter(OTLPSpanExporter):
+    """Counts what the collector takes and what is lost, and makes room for as much."""
+
+    room: threading.Semaphore
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = SpanExportResult.FAILURE
         try:
             with answer_within(EXPORT_SECONDS):
-                taken = self._exporter.export(batch) is SpanExportResult.SUCCESS
+                result = super().export(spans)
         except Exception as error:
-            log.warning("spans are lost", reason=type(error).__name__, spans=len(batch))
-        (EXPORTED if taken else DROPPED).inc(len(batch))
-        self._closing.wait(PAUSE_SECONDS)
+            log.warning("spans are lost", reason=type(error).__name__, spans=len(spans))
+        (EXPORTED if result is SpanExportResult.SUCCESS else DROPPED).inc(len(spans))
+        self.room.release(len(spans))
+        return result
