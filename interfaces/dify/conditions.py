@@ -12,11 +12,12 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+
+import orjson
 
 from schemas.contracts.dify import Condition
 from schemas.errors import InvalidInputError
-from schemas.where import EVERYTHING, And, Contains, Exists, In, Not, Or, Ordered, Scalar, Where, all_of
+from schemas.where import EVERYTHING, And, Contains, Exists, In, Not, Or, Ordered, Scalar, Where, all_of, any_of
 
 MOST_VALUES = 10_000
 """The most values of a field that are looked at, those in lists apart."""
@@ -37,12 +38,9 @@ TEXT_HOLDS: dict[str, Callable[[str, str], bool]] = {
 ORDERS = {">": "$gt", "<": "$lt", "≥": "$gte", "≤": "$lte"}
 NEGATIONS = {"not contains": "contains", "is not": "is", "not in": "in", "≠": "=", "empty": "not empty"}
 
-
-class Values(Protocol):
-    """The distinct values of a field in the collections that are asked."""
-
-    def __call__(self, field: str, where: Where, most: int) -> list[Scalar]:
-        """Return those among the documents that match, elements of lists too, at most `most` and one more."""
+Values = Callable[[str, Where, int], list[Scalar]]
+"""Returns the distinct values, elements of lists too, that a field has among the documents that match: at most as many
+as are asked for, and one more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,48 +52,45 @@ class ConditionFilters:
     def where(self, conditions: Iterable[Condition], *, any_holds: bool) -> Where:
         """Return the filter that all conditions make, or any of them. Raises InvalidInputError for a value that an
         operator cannot compare, and for a field of too many values for an operator that looks at each."""
-        parts = tuple(self._at(place, each) for place, each in enumerate(conditions))
+        parts = [self._of(place, each) for place, each in enumerate(conditions)]
         if not parts:
             return EVERYTHING
-        where = Or(parts) if any_holds and len(parts) > 1 else all_of(*parts)
+        where = any_of(*parts) if any_holds else all_of(*parts)
         if _leaves(where) > 2 * MOST_ELEMENTS:
             raise _unusable("the conditions name too many values of lists")
         return where
 
-    def _at(self, place: int, condition: Condition) -> Where:
+    def _of(self, place: int, condition: Condition) -> Where:
+        positive = NEGATIONS.get(condition.operator, condition.operator)
         try:
-            return self._of(condition)
+            where = any_of(*(self._holds(name, positive, condition.values) for name in condition.names))
         except InvalidInputError as error:
-            field = f"metadata_condition.conditions.{place}.value"
-            raise InvalidInputError(error.message, code=error.code, **{**error.details, "field": field}) from None
-
-    def _of(self, condition: Condition) -> Where:
-        positive = NEGATIONS.get(condition.operator)
-        if positive is None:
-            return _any(self._holds(name, condition.operator, condition.values) for name in condition.names)
-        return Not(_any(self._holds(name, positive, condition.values) for name in condition.names))
+            error.details["field"] = f"metadata_condition.conditions.{place}.value"
+            raise
+        return where if positive == condition.operator else Not(where)
 
     def _holds(self, field: str, operator: str, given: tuple[Scalar, ...]) -> Where:
+        if operator in (*ORDERS, "before", "after") and len(given) != 1:
+            raise _unusable(f"{operator} takes one value")
         match operator:
             case "is" | "in":
-                return _has_one_of(field, tuple(each for value in given for each in _readings(value)))
+                return _has_one_of(field, [each for value in given for each in _readings(value)])
             case "=":
-                return _has_one_of(field, tuple(_number(value, "= or ≠") for value in given))
+                return _has_one_of(field, [_number(value, "= or ≠") for value in given])
             case ">" | "<" | "≥" | "≤":
-                return Ordered(field, ORDERS[operator], _number(_single(given, operator), operator))
+                return Ordered(field, ORDERS[operator], _number(given[0], operator))
             case "before" | "after":
-                return self._in_time(field, operator, _moment(_single(given, operator), operator))
+                return self._in_time(field, operator, _moment(given[0], operator))
             case "not empty":
-                return self._not_empty(field)
-            case _:
-                return self._text_holds(field, TEXT_HOLDS[operator], [_text(value) for value in given])
+                alone = And((_has_scalar(field), Not(In(field, ("",)))))
+                return any_of(alone, *self._in_lists(field, lambda each: each != ""))
+        holds, texts = TEXT_HOLDS[operator], [_text(each) for each in given]
 
-    def _text_holds(self, field: str, holds: Callable[[str, str], bool], given: list[str]) -> Where:
         def is_meant(value: Scalar) -> bool:
-            return any(holds(_text(value), each) for each in given)
+            return any(holds(_text(value), each) for each in texts)
 
-        own = In(field, tuple(filter(is_meant, self._scalars(field, _has_scalar(field)))))
-        return _any([own, *(Contains(field, each) for each in self._elements(field) if is_meant(each))])
+        scalars = self._listed(field, _has_scalar(field), MOST_VALUES)
+        return any_of(In(field, tuple(filter(is_meant, scalars))), *self._in_lists(field, is_meant))
 
     def _in_time(self, field: str, operator: str, moment: datetime) -> Where:
         """Return the filter for numbers, which are seconds since the epoch, and for texts in ISO 8601.
@@ -104,40 +99,23 @@ class ConditionFilters:
         texts is that of times, but for those within a day of the moment, whose zones count.
         """
         is_before = operator == "before"
-        seconds = Ordered(field, "$lt" if is_before else "$gt", moment.timestamp())
-        early, late = ((moment + shift).date().isoformat() for shift in (-DAY, 2 * DAY))
+        parts: list[Where] = [Ordered(field, "$lt" if is_before else "$gt", moment.timestamp())]
         texts = self.values(field, Ordered(field, "$gte", ""), MOST_VALUES)
-        beyond: Where = In(field, ())
         if len(texts) > MOST_VALUES:
-            texts = self._scalars(field, And((Ordered(field, "$gte", early), Ordered(field, "$lt", late))))
-            beyond = And(
-                (Ordered(field, "$gte", "0"), Ordered(field, "$lt", early))
-                if is_before
-                else (Ordered(field, "$gte", late), Ordered(field, "$lt", BEHIND_DIGITS))
-            )
+            early, late = ((moment + shift).date().isoformat() for shift in (-DAY, 2 * DAY))
+            texts = self._listed(field, _between(field, early, late), MOST_VALUES)
+            parts.append(_between(field, "0", early) if is_before else _between(field, late, BEHIND_DIGITS))
         instants = {each: at for each in texts if isinstance(each, str) and (at := _instant(each)) is not None}
-        meant = tuple(each for each, at in instants.items() if (at < moment if is_before else at > moment))
-        return Or((seconds, beyond, In(field, meant)))
+        meant = [each for each, at in instants.items() if (at < moment if is_before else at > moment)]
+        return any_of(*parts, In(field, tuple(meant)))
 
-    def _not_empty(self, field: str) -> Where:
-        return _any(
-            [
-                Ordered(field, "$gt", ""),
-                Ordered(field, "$gte", LEAST_NUMBER),
-                In(field, (True, False)),
-                *(Contains(field, each) for each in self._elements(field)),
-            ]
-        )
-
-    def _scalars(self, field: str, where: Where) -> list[Scalar]:
-        return self._checked(field, self.values(field, where, MOST_VALUES))
-
-    def _elements(self, field: str) -> list[Scalar]:
-        """Return the elements of the lists that the field holds."""
+    def _in_lists(self, field: str, is_meant: Callable[[Scalar], bool]) -> list[Where]:
+        """Return the filters for the elements that are meant, of lists that the field holds."""
         in_lists = And((Exists(field), Not(_has_scalar(field))))
-        return self._checked(field, self.values(field, in_lists, MOST_ELEMENTS), MOST_ELEMENTS)
+        return [Contains(field, each) for each in self._listed(field, in_lists, MOST_ELEMENTS) if is_meant(each)]
 
-    def _checked(self, field: str, found: list[Scalar], most: int = MOST_VALUES) -> list[Scalar]:
+    def _listed(self, field: str, where: Where, most: int) -> list[Scalar]:
+        found = self.values(field, where, most)
         if len(found) > most:
             raise InvalidInputError(
                 f"'{field}' has more than {most:,} values, too many for this operator, which looks at each",
@@ -148,80 +126,64 @@ class ConditionFilters:
         return found
 
 
-def _any(parts: Iterable[Where]) -> Where:
-    united = tuple(parts)
-    return united[0] if len(united) == 1 else Or(united)
-
-
 def _leaves(where: Where) -> int:
     match where:
         case And(parts) | Or(parts):
-            return sum(_leaves(part) for part in parts)
+            return sum(map(_leaves, parts))
         case Not(part):
             return _leaves(part)
-        case _:
-            return 1
+    return 1
 
 
 def _has_scalar(field: str) -> Where:
     return Or((Ordered(field, "$gte", ""), Ordered(field, "$gte", LEAST_NUMBER), In(field, (True, False))))
 
 
-def _has_one_of(field: str, values: tuple[Scalar, ...]) -> Where:
+def _between(field: str, least: str, end: str) -> Where:
+    return And((Ordered(field, "$gte", least), Ordered(field, "$lt", end)))
+
+
+def _has_one_of(field: str, values: Iterable[Scalar]) -> Where:
     """Return the filter for a field that holds one of the values, alone or in a list."""
     distinct = tuple({(type(each), each): each for each in values}.values())
-    return Or((In(field, distinct), *(Contains(field, each) for each in distinct)))
+    return any_of(In(field, distinct), *(Contains(field, each) for each in distinct))
 
 
 def _readings(value: Scalar) -> list[Scalar]:
     """Return all values that are written like this one: Dify writes most as texts."""
     text = _text(value)
-    readings: list[Scalar] = [text]
-    if text in ("true", "false"):
-        readings.append(text == "true")
-    number = _as_number(text)
-    if number is not None and _text(number) == text:
-        readings.append(number)
-    return readings
+    read = _read(text)
+    return [text, *([read] if isinstance(read, int | float) and _text(read) == text else [])]
 
 
 def _text(value: Scalar) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _as_number(text: str) -> int | float | None:
-    if not text.isascii() or "_" in text:  # which Python reads in numbers
+def _read(text: str) -> object:
+    """Return the value that a text is as JSON, None for any other text."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
         return None
-    for kind in (int, float):
-        try:
-            number = kind(text)
-        except ValueError:
-            continue
-        is_stored = -(2**63) <= number < 2**64 if kind is int else abs(number) <= -LEAST_NUMBER
-        return number if is_stored else None
-    return None
 
 
 def _number(value: Scalar, operator: str) -> int | float:
-    number = None if isinstance(value, bool) else _as_number(_text(value))
-    if number is None:
+    number = _read(value) if isinstance(value, str) else value
+    if isinstance(number, bool) or not isinstance(number, int | float):
         raise _unusable(f"{operator} compares numbers of at most 64 bits, not '{_text(value)[:100]}'")
     return number
 
 
 def _moment(value: Scalar, operator: str) -> datetime:
     text = _text(value).strip()
-    is_date = isinstance(value, bool) or (isinstance(value, str) and DATE.fullmatch(text))
-    number = None if is_date else _as_number(text)
+    number = None if DATE.fullmatch(text) and isinstance(value, str) else _read(text)
     try:
-        found = _instant(text) if number is None else datetime.fromtimestamp(number, UTC)
-        if found is not None:
-            _ = found - DAY, found + 2 * DAY
+        is_number = isinstance(number, int | float) and not isinstance(number, bool)
+        found = datetime.fromtimestamp(float(text), UTC) if is_number else _instant(text)
     except (ValueError, OverflowError, OSError):
         found = None
-    if found is None:
+    if found is None or not 1 < found.year < 9999:  # within a day of which there is a time, too
         raise _unusable(f"{operator} takes seconds since 1970 or a time in ISO 8601, not '{_text(value)[:100]}'")
     return found
 
@@ -233,12 +195,6 @@ def _instant(text: str) -> datetime | None:
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-
-
-def _single(given: tuple[Scalar, ...], operator: str) -> Scalar:
-    if len(given) != 1:
-        raise _unusable(f"{operator} takes one value")
-    return given[0]
 
 
 def _unusable(sentence: str) -> InvalidInputError:

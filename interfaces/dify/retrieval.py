@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import structlog
 from flask import Blueprint, Response, request
 
@@ -67,18 +65,10 @@ def _conditions(asked: Retrieval) -> Where:
     if not asked.conditions:
         return EVERYTHING
     names = tuple(each.name for each in layers().choice.choose(asked.knowledge).asked)
-    return ConditionFilters(_Values(names)).where(asked.conditions, any_holds=asked.any_holds)
 
-
-@dataclass(frozen=True, slots=True)
-class _Values:
-    """The values that a field has in the collections of these names, as the caller sees them."""
-
-    collections: tuple[str, ...]
-
-    def __call__(self, field: str, where: Where, most: int) -> list[Scalar]:
+    def values(field: str, where: Where, most: int) -> list[Scalar]:
         found: dict[tuple[type, Scalar], Scalar] = {}
-        for name in self.collections:
+        for name in names:
             try:
                 facets, _, _ = store().facets(name, [field], where, limit=most + 1)
             except CollectionNotFoundError:  # deleted meanwhile
@@ -87,3 +77,5 @@ class _Values:
             if len(found) > most:
                 break
         return list(found.values())
+
+    return ConditionFilters(values).where(asked.conditions, any_holds=asked.any_holds)
