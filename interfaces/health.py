@@ -9,20 +9,17 @@ from typing import TypeVar
 
 from interfaces.layers import Layers
 from registry.embedding.queries import connection_of
-from registry.health import HealthWatch
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading.parsing_process import not_confined
 from schemas.access.callers import SERVICE, acting_as
-from schemas.connections import DEGRADED, HEALTHY, UNHEALTHY, Connection, HealthReport
-from schemas.errors import RagError, UnavailableError
-from schemas.storage.health import ENGINE_READY, BreakerHealth, ModelHealth, Notice, Part
+from schemas.connections import DEGRADED, UNHEALTHY, Connection, HealthReport
+from schemas.errors import RagError
+from schemas.storage.health import BreakerHealth, ModelHealth, Notice, Part
 from wrapper.service import Service
 
 R = TypeVar("R", HealthReport, HealthReport | None)
 
 DEFAULT = "default"
-FRESH_SECONDS = 2.0
-"""The number of seconds for which a health report is reused."""
 PAID_LOOKS = 10
 """The number of looks of which only one asks a model that takes a key, as long as the model answers."""
 MODELS = ("embedding", "chat", "rerank")
@@ -89,19 +86,3 @@ def _failed_texts(jobs: StoredJobs) -> Notice:
 
 def _files(number: int) -> str:
     return f"{number} files" if number > 1 else "a file"
-
-
-def check_storage(service: Service) -> None:
-    """Raise UnavailableError, saying why, when searches by vector do not work as they should."""
-    health = service.storage_health()
-    if health.engine.status != ENGINE_READY:
-        raise UnavailableError(f"The vector engine is {health.engine.status}: searches are slower meanwhile")
-    if health.status != HEALTHY:
-        raise UnavailableError(f"The storage is {health.status}, as GET /health tells: searches are slower meanwhile")
-
-
-def check_model(health: HealthWatch, connection: Connection) -> None:
-    """Raise UnavailableError when the service of a model is not well."""
-    report = health.of(connection)
-    if report.status == UNHEALTHY:
-        raise UnavailableError(report.message)

@@ -2,77 +2,188 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import cast
 
-from interfaces.erasing_parts import Erasing
-from interfaces.job_parts import KeptParts
-from interfaces.tool import Tool
+from interfaces import model_metrics
+from interfaces.context_tools import context_tools
+from interfaces.given_connections import built_in_connections, declared_connections, operators_placeholders
+from interfaces.job_parts import open_jobs
+from interfaces.model_checks import own_calibrations
+from interfaces.secrets_warnings import warn_of_free_secrets, warn_of_other_keys
+from providers.base import ProviderContext
+from providers.chat.base import ChatProvider
+from providers.outbound.network import Network
 from registry.candidates import Candidates
-from registry.collector import Collector
+from registry.collector import Collector, Thresholds
 from registry.connections import Connections
+from registry.embedding.cache import EmbeddingCache
 from registry.embedding.queries import QueryEmbeddings
+from registry.embedding.shared_files import VectorFiles
 from registry.health import HealthWatch
+from registry.placeholders.resolving import SERVICE_KEYS, Placeholders
+from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
+from registry.stored_call_sizes import StoredCallSizes
+from registry.stored_connections import StoredConnections
+from registry.stored_looks import StoredLooks
 from registry.topics.conversations import Conversations
-from retrieval.bench.measuring import QualityParts
+from registry.topics.topic import TopicByChat, TopicByRule
+from registry.typed_secrets.sealing import Seal
+from retrieval.bench.measuring import open_quality
 from retrieval.chat.answering import Chat
+from retrieval.chat.history import ChatHistory
+from retrieval.chat.passages import ChatPassages
 from retrieval.context.layer import ContextLayer
+from retrieval.documents.originals import Originals
 from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.documents.text_document_store import RagStore
+from retrieval.erasing.erasure import Erasure
+from retrieval.erasing.pending import PendingErasures
 from retrieval.jobs.known_files import KnownFiles
-from retrieval.jobs.runner import JobRunner
-from retrieval.jobs.stored_jobs import StoredJobs
-from retrieval.jobs.uploads import Uploads
 from retrieval.reembedding import Reembedder
 from retrieval.rules.pipeline import RAGPipeline
+from retrieval.search.answer_cache import AnswerCache
 from retrieval.search.choosing import CollectionChoice
 from retrieval.search.corpus import Corpus
 from retrieval.search.engine import SearchEngine
+from retrieval.search.oracles.lexical import LexicalOracle
+from retrieval.search.oracles.persona import PersonaOracle, seen_notes
+from retrieval.search.oracles.semantic import SemanticOracle
 from retrieval.search.reranking import Reranking
 from retrieval.sessions.notes import Notes
 from retrieval.sessions.project_context import ContextWriter
+from retrieval.sessions.sessions import Sessions
+from retrieval.text_collections import TextCollections
 from retrieval.warm_up import WarmUp
 from retrieval.watching.stored_reports import Watchers
-from schemas.settings import RegistrySettings
+from schemas.access.callers import as_service
+from schemas.connections import HEALTHY, UNHEALTHY, Connection
+from schemas.errors import UnavailableError
+from schemas.settings import AccessSettings, RegistrySettings, RetrievalSettings
+from schemas.shared_database import Place
+from schemas.storage.health import ENGINE_READY
+from wrapper.access.authentication import Authentication
+from wrapper.access.daily_use import DailyUse
+from wrapper.secret_key import KEY_FILE, secret_keys
+from wrapper.service import Service
+
+FRESH_SECONDS = 2.0
+"""The number of seconds for which a health report is reused."""
+ERASURE_LOCK, ERASURES_UNDER_WAY = "erasure.lock", "erasures-under-way"
 
 
-@dataclass(kw_only=True)
 class Layers:
-    """The layers of one process, built once by the composition root and closed with the service."""
+    """The layers of one process, built once and closed with the service.
 
-    registry: ProviderRegistry
-    connections: Connections
-    candidates: Candidates
-    health: HealthWatch
-    collector: Collector
-    conversations: Conversations | None
-    embeddings: QueryEmbeddings
-    corpus: Corpus
-    choice: CollectionChoice
-    search: SearchEngine
-    reranking: Reranking
-    pipeline: RAGPipeline
-    rag_store: RagStore
-    documents: StoredDocuments
-    known_files: KnownFiles
-    jobs: StoredJobs
-    uploads: Uploads
-    job_runner: JobRunner
-    reembedder: Reembedder
-    kept: KeptParts
-    chat: Chat
-    notes: Notes
-    project_context: ContextWriter
-    context: ContextLayer
-    tools: Mapping[str, Tool[Any]]
-    """The context tools by name, in the order in which they are listed."""
-    watchers: Watchers
-    erasure: Erasing
-    quality: QualityParts
-    warm_up: WarmUp
-    settings: RegistrySettings
+    Raises ConfigurationError when a declared connection cannot be used.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        authentication: Authentication,
+        network: Network,
+        settings: RegistrySettings,
+        retrieval: RetrievalSettings,
+        access: AccessSettings,
+    ) -> None:
+        catalog, data_dir = service.catalog, service.settings.data_dir
+        self.settings = settings
+        self.registry = discover(ProviderRegistry())
+        self.connections = _connections(self.registry, service, network, settings, access)
+        self.candidates = Candidates(self.connections, test_seconds=settings.connect_test_seconds)
+        self.health = HealthWatch(
+            self.connections,
+            StoredLooks(catalog),
+            limit_seconds=settings.health_seconds,
+            fresh_seconds=FRESH_SECONDS,
+        )
+        ttl_seconds = settings.embedding_cache_seconds
+        question_vectors = VectorFiles(data_dir / "query-embeddings", ttl_seconds=ttl_seconds)
+        cache = EmbeddingCache(question_vectors, ttl_seconds=ttl_seconds, told=model_metrics.count_question)
+        metered = model_metrics.EmbeddingMeter(DailyUse(catalog))
+        self.embeddings = QueryEmbeddings(self.connections, cache, metered)
+        self.collector = Collector(
+            self.connections,
+            self.embeddings,
+            thresholds=Thresholds(settings.match_threshold, settings.partial_threshold),
+            limit_seconds=settings.collect_seconds,
+            log_queries=retrieval.log_queries,
+        )
+        self.conversations = self._conversations(service)
+        self.corpus = Corpus(self.connections)
+        self.choice = collection_choice(self.corpus, self.connections, retrieval)
+        self.warm_up = WarmUp(data_dir / "embeds-texts")
+        oracles = search_oracles(self.embeddings, retrieval, about_to_embed=self.warm_up.needed)
+        semantic, lexical, _ = oracles
+        texts = TextCollections(
+            self.connections,
+            self.choice,
+            about_to_embed=self.warm_up.needed,
+            min_relevance=retrieval.min_relevance,
+            metered=metered,
+        )
+        self.warm_up.begin(as_service(texts.hold_something), as_service(lambda: texts.embedding().warm_up()))
+        answers = AnswerCache(catalog, ttl_seconds=retrieval.cache_ttl_seconds)
+        self.reranking = Reranking(self.connections, metered=metered)
+        self.search = search_engine(oracles, self.choice, self.reranking, retrieval, answers)
+        originals = Originals(data_dir / "originals", keeps=retrieval.keep_originals)
+        self.documents = StoredDocuments(texts, originals)
+        self.rag_store = RagStore(texts, self.search, self.documents, retrieval)
+        self.pipeline = RAGPipeline(texts, self.search, retrieval)
+        # Of an upload, whose body has other parts, too.
+        max_file_mb = min(retrieval.upload_file_mb, max(1, service.settings.max_body_mb - 1))
+        self.known_files = KnownFiles(texts, retrieval, max_file_bytes=max_file_mb << 20)
+        history = ChatHistory(catalog)
+        job_parts = open_jobs(
+            *(service, authentication, texts, self.documents, originals, retrieval),
+            also_tidy=lambda: history.forget_older(retrieval.chat_days),
+        )
+        self.jobs, self.uploads, self.job_runner = job_parts.jobs, job_parts.uploads, job_parts.runner
+        self.kept = job_parts.kept
+        self.reembedder = Reembedder(
+            service.store.reembeddings, self.connections, self.embeddings, job_parts.background
+        )
+        passages = chat_passages(self.search, retrieval)
+        self.chat = Chat(self.connections, passages, history, says_so=retrieval.chat_says_so)
+        service.callers_store.reach.keep_apart(retrieval.notes_collection, lambda caller: seen_notes(caller.asker))
+        self.notes = Notes(texts, Sessions(catalog), retrieval.notes_collection)
+        self.project_context = ContextWriter(self.search, self.choice, self.notes, retrieval)
+        self.context = ContextLayer(
+            texts,
+            self.search,
+            catalog,
+            retrieval,
+            vector_store=lambda: _check_storage(service),
+            models=lambda: {
+                name: partial(self._check_model, model) for name, model in self.connections.of_service().items()
+            },
+        )
+        self.tools = context_tools(self.context, retrieval)
+        """The context tools by name, in the order in which they are listed."""
+        self.watchers = Watchers(catalog)
+        self.quality = open_quality(
+            catalog, self.search, self.documents, (semantic.name, lexical.name), retrieval.fusion
+        )
+        self.erasure = Erasure(
+            service.erasure(),
+            PendingErasures(data_dir / ERASURES_UNDER_WAY),
+            [
+                *catalog.places,  # those of all parts that were opened until here
+                Place(
+                    *("originals", "removed", originals.erase),
+                    holders=lambda _, files: as_service(self.documents.holders)(files),
+                ),
+                Place("jobs and uploads", "removed", self.uploads.erase, holders=self.uploads.holders),
+                Place("embeddings of questions", "all removed", lambda _: question_vectors.clear()),
+            ],
+            named=self.uploads.named,
+            lock_file=data_dir / ERASURE_LOCK,
+        )
 
     def start(self) -> None:
         """Begin with the work that nobody waits for."""
@@ -91,3 +202,109 @@ class Layers:
         self.embeddings.close()
         self.health.close()
         self.connections.close()
+
+    def _conversations(self, service: Service) -> Conversations | None:
+        """Return the store of conversations, None when clients keep their topics themselves."""
+
+        def by_model() -> TopicByChat:
+            return TopicByChat(cast(ChatProvider, self.connections.open_chat()[1]))
+
+        # Opened in any case, so that erasures find the topics of earlier starts.
+        kept = Conversations(service.catalog, by_model if self.settings.topic == "chat" else TopicByRule)
+        return None if self.settings.topic == "off" else kept
+
+    def _check_model(self, connection: Connection) -> None:
+        """Raise UnavailableError when the service of a model is not well."""
+        report = self.health.of(connection)
+        if report.status == UNHEALTHY:
+            raise UnavailableError(report.message)
+
+
+def _connections(
+    registry: ProviderRegistry,
+    service: Service,
+    network: Network,
+    settings: RegistrySettings,
+    access: AccessSettings,
+) -> Connections:
+    data_dir = service.settings.data_dir
+    own_paths = (access.api_key_file, service.settings.tls_key, service.settings.backup_key_file)
+    own_files = [data_dir / KEY_FILE, *map(Path, filter(None, own_paths))]
+    placeholders = operators_placeholders(settings, own_files)
+    warn_of_free_secrets(settings, placeholders)
+    context = ProviderContext(
+        network=network,
+        storage=service.callers_store,
+        service_id=service.id,
+        call_sizes=StoredCallSizes(service.catalog),
+        data_dir=data_dir,
+        calibrations=own_calibrations(settings),
+    )
+    seal, stored = Seal(secret_keys(data_dir, access)), StoredConnections(service.catalog)
+    warn_of_other_keys(stored, seal)
+    return Connections(
+        registry,
+        stored,
+        placeholders,
+        context,
+        given=[*built_in_connections(settings), *declared_connections(registry, placeholders)],
+        own_placeholders=Placeholders(os.environ, SERVICE_KEYS, (), own=frozenset()),
+        seal=seal,
+    )
+
+
+def _check_storage(service: Service) -> None:
+    """Raise UnavailableError, saying why, when searches by vector do not work as they should."""
+    health = service.storage_health()
+    if health.engine.status != ENGINE_READY:
+        raise UnavailableError(f"The vector engine is {health.engine.status}: searches are slower meanwhile")
+    if health.status != HEALTHY:
+        raise UnavailableError(f"The storage is {health.status}, as GET /health tells: searches are slower meanwhile")
+
+
+def collection_choice(corpus: Corpus, connections: Connections, settings: RetrievalSettings) -> CollectionChoice:
+    """Return the rule by which these settings choose the collections of a question."""
+    return CollectionChoice(
+        corpus,
+        connections,
+        own=settings.own_collections,
+        notes=settings.notes_collection,
+        most=settings.search_collections,
+    )
+
+
+def search_oracles(
+    embeddings: QueryEmbeddings, settings: RetrievalSettings, about_to_embed: Callable[[], None] = lambda: None
+) -> tuple[SemanticOracle, LexicalOracle, PersonaOracle]:
+    """Return the oracles of these settings, in the order in which answers name them."""
+    semantic = SemanticOracle(embeddings, about_to_embed=about_to_embed)
+    return semantic, LexicalOracle(), PersonaOracle(embeddings, settings.notes_collection)
+
+
+def search_engine(
+    oracles: tuple[SemanticOracle, LexicalOracle, PersonaOracle],
+    choice: CollectionChoice,
+    reranking: Reranking,
+    settings: RetrievalSettings,
+    cache: AnswerCache | None = None,
+) -> SearchEngine:
+    """Return the search engine of these settings."""
+    semantic, *_ = oracles
+    return SearchEngine(
+        oracles,
+        choice,
+        rrf_k=settings.rrf_k,
+        fetch_multiplier=settings.fetch_multiplier,
+        fetch_min=settings.fetch_min,
+        limit_seconds=settings.retrieve_seconds,
+        fusion=settings.fusion,
+        embed=semantic.asked,
+        reranking=reranking,
+        cache=cache,
+        min_relevance=settings.min_relevance,
+    )
+
+
+def chat_passages(engine: SearchEngine, settings: RetrievalSettings) -> ChatPassages:
+    """Return what finds the passages of a chat by these settings."""
+    return ChatPassages(engine, only_relevant=settings.chat_says_so, by_meaning=settings.chat_by_meaning)

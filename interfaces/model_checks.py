@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from interfaces.built_in_connections import LOCAL_MODEL, built_in_connections
+from interfaces.given_connections import LOCAL_MODEL, built_in_connections
 from providers.base import Provider
 from providers.calibration import Calibration, read_calibration
 from providers.outbound.api_keys import checked_key

@@ -89,7 +89,7 @@ def look_before_start() -> Findings:
             found.warnings += found.check(lambda: check_tracing(tracing, Network(policy))) or []
         found.warnings += model_warnings(registry)
         if found.check(read_declared_connections):
-            from interfaces.declared_connections import check_declared_connections
+            from interfaces.given_connections import check_declared_connections
 
             found.check(check_declared_connections)
     from retrieval.reading.parsing_process import not_confined

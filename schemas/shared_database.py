@@ -3,11 +3,12 @@ by the names of their fields."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -30,7 +31,8 @@ class Place:
 
     With `adds_documents` what is there of a user makes documents of theirs, so it goes before these are looked for.
     With `fills_late` something may come there, after it was removed, of what was asked before: so it is removed once
-    more at the end. Elsewhere that would take what clients have sent since.
+    more at the end. Elsewhere that would take what clients have sent since. `holders` returns those files that are of
+    something else than a target here, each with the name of that.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Place:
     erase: Callable[[Any], int]
     adds_documents: bool = False
     fills_late: bool = False
+    holders: Callable[[Any, Set[Path]], Mapping[Path, str]] = lambda target, files: {}
 
 
 class Database(Protocol):

@@ -56,7 +56,8 @@ class LocalTools:
 
     def _open(self) -> Mapping[str, Tool[Any]]:
         # Imported late: together these modules take longer to import than the first answer may take.
-        from interfaces.compose import open_layers, way_out
+        from interfaces.compose import way_out
+        from interfaces.layers import Layers
         from interfaces.mcp.tools import mcp_tools
         from interfaces.recorded_tools import recorded_tools
         from wrapper.access.authentication import Authentication
@@ -71,7 +72,7 @@ class LocalTools:
         try:
             authentication = Authentication(AccessSettings(OPEN), self._settings.host, StoredKeys(service.catalog))
             network = way_out(self._registry, service.own_servers)
-            layers = open_layers(service, authentication, network, self._registry, self._retrieval, self._access)
+            layers = Layers(service, authentication, network, self._registry, self._retrieval, self._access)
         except BaseException:
             service.close()
             raise

@@ -7,11 +7,14 @@ from dataclasses import replace
 from flask import Blueprint, Response
 
 from interfaces.web.current_request import layers
-from schemas.access.api_keys import KEY_OWNER
+from schemas.access.api_keys import KEY_OWNER, KeyNotFoundError
+from schemas.access.owners import USER_OWNER
+from schemas.errors import InvalidInputError
 from schemas.storage.erasure import ErasureUnfinishedError
 from schemas.wire.storage.erasure import ERASURE, erasure_receipt
 from wrapper.audit.noted import note_collection, note_count, note_subject
 from wrapper.web.bodies import json_response
+from wrapper.web.callers import authentication
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import body
 from wrapper.web.route_table import declare
@@ -25,15 +28,37 @@ def erase() -> Response:
     request = body()["request"]
     if request.collection is not None:
         note_collection(request.collection)
-    erasing = layers().erasure
     if request.user is not None:
-        owner = erasing.owner_of(request.user)
+        owner = _owner_of(request.user)
         note_subject(owner.removeprefix(KEY_OWNER))
         request = replace(request, user=owner)
     try:
-        receipt = erasing.erasure.erase(request)
+        receipt = layers().erasure.erase(request)
     except ErasureUnfinishedError as error:
         note_count(error.documents)
         raise
     note_count(receipt.documents)
     return json_response(erasure_receipt(receipt))
+
+
+def _owner_of(named: str) -> str:
+    """Return the owner that is meant: by a user's name, or by the id of a key, which stands for all keys that came of
+    the same one by rotation.
+
+    Raises KeyNotFoundError, and InvalidInputError for the text of a key: that is a secret.
+    """
+    if named.startswith(USER_OWNER) and named != USER_OWNER:
+        return named
+    key_id = named.removeprefix(KEY_OWNER).removeprefix("rw_")
+    if not key_id.isalnum():
+        meant = (
+            "the id of a key and not the key itself"
+            if "_" in key_id
+            else "the id of a key, or user: and the name of a user"
+        )
+        raise InvalidInputError(f"user must be {meant}", code="invalid_field", field="user")
+    try:
+        return KEY_OWNER + authentication().stored.one(key_id).owner
+    except KeyNotFoundError as error:
+        error.details["field"] = "user"
+        raise

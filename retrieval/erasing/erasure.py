@@ -69,8 +69,7 @@ class Storage(Protocol):
 class Erasure:
     """Carries out one erasure at a time; usable by several threads and processes.
 
-    `named` adds the names by which uploads know a target, and raises when one is about to store it again. `holders`
-    returns those files that are of something else than a target, each with the name of that.
+    `named` adds the names by which uploads know a target, and raises when one is about to store it again.
     """
 
     def __init__(
@@ -80,7 +79,6 @@ class Erasure:
         places: Sequence[Place],
         *,
         named: Callable[[Target], Target],
-        holders: Callable[[Target, Set[Path]], Mapping[Path, str]],
         lock_file: Path,
         limit_seconds: float = LIMIT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
@@ -90,7 +88,6 @@ class Erasure:
         self._pending = pending
         self._places = places
         self._named = named
-        self._holders = holders
         self._lock_file = lock_file
         self._limit_seconds = limit_seconds
         self._clock = clock
@@ -221,6 +218,9 @@ class Erasure:
             left |= found
             also_in += elsewhere
         return left, list(dict.fromkeys(also_in))
+
+    def _holders(self, target: Target, files: Set[Path]) -> dict[Path, str]:
+        return {file: name for place in self._places for file, name in place.holders(target, files).items()}
 
     def _is_left(self, erasure: Matched, behind: Mapping[str, str]) -> bool:
         """Return whether something is left of an earlier erasure, which the log then tells."""

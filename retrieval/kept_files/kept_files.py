@@ -21,7 +21,7 @@ from schemas.access.owners import AUDIENCE_COLUMN, OWNER_COLUMN, Asker, Ownershi
 from schemas.contracts.jobs import RefusedFileError, SpooledFile
 from schemas.contracts.kept_files import PREFIX, KeptFile, KeptFileNotFoundError
 from schemas.errors import InvalidInputError, PayloadTooLargeError, QuotaError
-from schemas.shared_database import Database, Transaction
+from schemas.shared_database import Database, Place, Transaction
 from schemas.storage.erasure import Target
 
 STEPS = (
@@ -65,7 +65,8 @@ class KeptFiles:
         self._max_file_bytes = max_file_bytes
         self._max_owner_bytes = max_owner_bytes
         self._clock = clock
-        database.open_part("kept_files", STEPS)
+        done = "removed, those that an erased document was made of as a whole"
+        database.open_part("kept_files", STEPS, Place("kept files", done, self.erase, holders=self.holders))
 
     def begin(self) -> ArrivingFile:
         """Begin to take a file."""

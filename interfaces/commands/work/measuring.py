@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
-from interfaces.built_in_connections import built_in_connections
 from interfaces.commands.options import documents_progress, log_to_stderr
 from interfaces.commands.scratch_service import scratch_service
 from interfaces.commands.work import bench_report
 from interfaces.commands.work.uploading import Uploader, clients_at
-from interfaces.compose import chat_passages, collection_choice, search_engine, search_oracles
+from interfaces.given_connections import built_in_connections
+from interfaces.layers import chat_passages, collection_choice, search_engine, search_oracles
 from providers.base import ProviderContext
 from providers.outbound.addresses import ConnectPolicy
 from providers.outbound.network import Network
