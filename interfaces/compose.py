@@ -19,7 +19,6 @@ from interfaces.model_checks import check_models
 from interfaces.tracing.wanted import open_tracing
 from interfaces.web import (
     chat,
-    collect,
     connections,
     documents,
     erasure,
@@ -27,6 +26,7 @@ from interfaces.web import (
     jobs,
     protected_resource,
     quality,
+    reembedding,
     rule_documents,
     search,
     settings_in_force,
@@ -34,7 +34,6 @@ from interfaces.web import (
     tools,
     watchers,
 )
-from interfaces.web.models import reembedding, rerank
 from providers.outbound import deadlines
 from providers.outbound.addresses import ConnectPolicy
 from providers.outbound.network import Network, OffLimits
@@ -124,7 +123,7 @@ def create_app(
         mcp_tools(layers), may_write=retrieval_settings.mcp_write, clean=app.extensions["rag.clean"]
     )
     route_table.register(
-        *(app, connections, collect, search, rerank, rule_documents, text_documents, documents, jobs, chat, tools),
+        *(app, connections, search, rule_documents, text_documents, documents, jobs, chat, tools),
         *(watchers, erasure, quality, mcp_http, protected_resource, settings_in_force, guide, reembedding),
     )
     mount_faces(app)

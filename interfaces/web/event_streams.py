@@ -36,42 +36,34 @@ def event_stream(
     What fails before the first part is raised, so that it is answered with its status; what fails later becomes the
     last event. The parts are closed when the client has all of them, and when it has left.
     """
-    first = next(parts)
-    events = _events(first, parts, spell, spell_error, is_unwanted, client_watch(), end)
-    response = Response(events, mimetype=EVENT_STREAM)
+    first, has_left = next(parts), client_watch()
+
+    def events() -> Iterator[bytes]:
+        with closing(parts):
+            try:
+                yield _event(spell(first))
+                for part in parts:
+                    yield _event(spell(part))
+                if end:
+                    yield end
+            except RagError as error:
+                if has_left():  # which ended the parts; the answer is cut, and not one that failed
+                    raise BrokenPipeError(errno.EPIPE, "The client has left") from None
+                if not is_unwanted():
+                    cause = repr(error.__cause__)
+                    log.warning("an answer broke off", code=error.code, reason=error.message, cause=cause)
+                yield _event(spell_error(error))
+            except Exception as error:
+                log.exception("unexpected failure", error=repr(error))
+                yield _event(spell_error(RagError("Internal server error")))
+
+    response = Response(events(), mimetype=EVENT_STREAM)
     response.call_on_close(parts.close)  # because the first event may never be asked for
     # Proxies may hold answers back until they are whole; nginx is told so in particular.
     response.headers.update({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
     limit_seconds = deadlines.seconds_left() + LAST_EVENT_SECONDS
     finish_within(limit_seconds, lambda: log.warning("an answer was cut: its reader was too slow"))
     return response
-
-
-def _events(
-    first: Part,
-    parts: Generator[Part],
-    spell: Callable[[Part], dict[str, Any]],
-    spell_error: Spelling,
-    is_unwanted: Callable[[], bool],
-    has_left: Callable[[], bool],
-    end: bytes,
-) -> Iterator[bytes]:
-    with closing(parts):
-        try:
-            yield _event(spell(first))
-            for part in parts:
-                yield _event(spell(part))
-            if end:
-                yield end
-        except RagError as error:
-            if has_left():  # which ended the parts; the answer is cut, and not one that failed
-                raise BrokenPipeError(errno.EPIPE, "The client has left") from None
-            if not is_unwanted():
-                log.warning("an answer broke off", code=error.code, reason=error.message, cause=repr(error.__cause__))
-            yield _event(spell_error(error))
-        except Exception as error:
-            log.exception("unexpected failure", error=repr(error))
-            yield _event(spell_error(RagError("Internal server error")))
 
 
 def _event(value: dict[str, Any]) -> bytes:

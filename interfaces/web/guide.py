@@ -32,19 +32,10 @@ def without_slash() -> Response:
     return Response(status=308, headers={"Location": "guide/"})
 
 
-@blueprint.get("/docs/guide/")
-@declare(Lane.READ)
-def start() -> Response:
-    return _sent("")
-
-
+@blueprint.get("/docs/guide/", defaults={"file": ""})
 @blueprint.get("/docs/guide/<path:file>")
 @declare(Lane.READ)
-def file(file: str) -> Response:
-    return _sent(file)
-
-
-def _sent(name: str) -> Response:
+def page(file: str) -> Response:
     """Answer a file of the site; a name that ends with a slash is that of a page.
 
     Raises NotFoundError when there is no such file, or no site at all.
@@ -55,10 +46,10 @@ def _sent(name: str) -> Response:
             "This service was installed without its guide: `make docs` builds it before an installation",
             code="guide_not_built",
         )
-    is_page = not name or name.endswith("/")
-    path = safe_join(os.fspath(folder), f"{name}{START}" if is_page else name)
+    is_page = not file or file.endswith("/")
+    path = safe_join(os.fspath(folder), f"{file}{START}" if is_page else file)
     if path is None or not os.path.isfile(path):
-        raise NotFoundError(f"The guide has no such page: {name}", code="file_not_found")
+        raise NotFoundError(f"The guide has no such page: {file}", code="file_not_found")
     response = Response(Path(path).read_bytes(), mimetype=mimetypes.guess_type(path)[0] or "application/octet-stream")
     # By content, so that all services that were installed with the same site give the same.
     response.add_etag()

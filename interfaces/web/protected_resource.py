@@ -3,7 +3,7 @@ themselves."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flask import Blueprint, Request, Response, current_app, request
 
@@ -28,29 +28,25 @@ MISSING = "key_missing"
 blueprint = Blueprint("protected_resource", __name__)
 
 
-@blueprint.get(WELL_KNOWN)
+@blueprint.get(WELL_KNOWN, defaults={"below": ""})
+@blueprint.get(OF_MCP, defaults={"below": MCP})
 @declare(Lane.LIFE, own_rules=True, exact=True)
-def protected_resource() -> Response:
-    return json_response(metadata(_identity(), request.host_url.rstrip("/")))
-
-
-@blueprint.get(OF_MCP)
-@declare(Lane.LIFE, own_rules=True, exact=True)
-def protected_mcp() -> Response:
-    return json_response(metadata(_identity(), request.host_url.rstrip("/") + MCP))
-
-
-def metadata(identity: Verifier, asked: str) -> dict[str, Any]:
-    """Return what a client has to know to get a token for the resource, which is named by the URL it was asked by
+def protected_resource(below: str) -> Response:
+    """Tell a client what it has to know to get a token for the resource, which is named by the URL it was asked by
     unless the settings name it."""
+    identity: Verifier | None = current_app.extensions.get(IDENTITY)
+    if identity is None:
+        raise NotFoundError("This service has no identity provider (RAG_OIDC_ISSUER)", code="route_not_found")
     offered = identity.table.offered()
-    return {
-        "resource": identity.resource or asked,
-        "authorization_servers": [identity.issuer],
-        "bearer_methods_supported": ["header"],
-        "resource_name": "rag-wrapper",
-        **({"scopes_supported": list(offered)} if offered else {}),
-    }
+    return json_response(
+        {
+            "resource": identity.resource or request.host_url.rstrip("/") + below,
+            "authorization_servers": [identity.issuer],
+            "bearer_methods_supported": ["header"],
+            "resource_name": "rag-wrapper",
+            **({"scopes_supported": list(offered)} if offered else {}),
+        }
+    )
 
 
 def challenge(refused: Request, error: RagError | None = None) -> str:
@@ -59,25 +55,14 @@ def challenge(refused: Request, error: RagError | None = None) -> str:
     identity: Verifier | None = current_app.extensions.get(IDENTITY)
     if identity is None:
         return "Bearer"
-    said = {"resource_metadata": f"{_base(identity, refused)}{OF_MCP if refused.path == MCP else WELL_KNOWN}"}
+    # The URL of the settings knows of a path that a proxy puts in front.
+    base = (identity.resource or refused.host_url).rstrip("/").removesuffix(MCP)
+    said = {"resource_metadata": base + (OF_MCP if refused.path == MCP else WELL_KNOWN)}
     if isinstance(error, UnauthorizedError) and error.code != MISSING:
         said |= {"error": INVALID_TOKEN, "error_description": error.message}
     elif error is not None and error.code == SCOPE_MISSING:
         said |= {"error": INSUFFICIENT_SCOPE, **_scope(identity, error.details.get("scope"))}
     return f"Bearer {', '.join(f'{name}={_quoted(value)}' for name, value in said.items())}"
-
-
-def _identity() -> Verifier:
-    identity: Verifier | None = current_app.extensions.get(IDENTITY)
-    if identity is None:
-        raise NotFoundError("This service has no identity provider (RAG_OIDC_ISSUER)", code="route_not_found")
-    return identity
-
-
-def _base(identity: Verifier, asked: Request) -> str:
-    """Return the URL below which clients find this service: that of the settings, which knows of a path that a proxy
-    puts in front, or the one that was asked."""
-    return (identity.resource or asked.host_url).rstrip("/").removesuffix(MCP)
 
 
 def _scope(identity: Verifier, scope: object) -> dict[str, str]:

@@ -1,1 +1,0 @@
-"""What models do for those who name one: bring passages into an order, and give a collection other vectors."""
