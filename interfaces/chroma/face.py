@@ -19,11 +19,13 @@ from schemas.records import Collection
 from schemas.wire.chroma.errors import error_body
 from schemas.wire.chroma.records import OF_DELETION
 from wrapper.scoped_store import ScopedStore
+from wrapper.web.audited import note_outcome
 from wrapper.web.bodies import ANY_MEDIA_TYPE, FORM, JSON, decode_json, read_body
 from wrapper.web.error_statuses import UNSUPPORTED_IS_NOT_BUILT, ErrorFace
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import store
 from wrapper.web.route_table import declare
+from wrapper.writing import Written
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -103,3 +105,9 @@ def check_same(found: Collection, met: Collection) -> None:
     """Raise CollectionNotFoundError when a name has led to another collection than the one that was found."""
     if met.id != found.id:
         raise CollectionNotFoundError(found.id)
+
+
+def noted(written: Written[T]) -> T:
+    """Return the outcome of a write, noted for the audit log."""
+    note_outcome(written.outcome, replayed=written.replayed)
+    return written.outcome

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
 
-import structlog
 from flask import Blueprint, Response, g, request
 
-from interfaces.chroma.face import DATABASE, body_of, check_same, chroma_route, collection_of, on_collection
+from interfaces.chroma.face import DATABASE, body_of, check_same, chroma_route, collection_of, noted, on_collection
 from schemas.errors import DocumentNotFoundError
 from schemas.records import Collection, DocumentChanges, Match
 from schemas.storage.outcomes import WriteOutcome
@@ -32,14 +30,11 @@ from schemas.wire.chroma.records import (
 from schemas.wire.json_in import check_named_once
 from wrapper.scoped_store import ScopedStore
 from wrapper.stores.record_store import Reading
-from wrapper.web.audited import note_outcome
 from wrapper.web.bodies import JSON, encode, finish_parsing, json_response, read_body
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import write_options
 from wrapper.web.responses import stream_snapshot
 from wrapper.writing import Written
-
-log = structlog.get_logger(__name__)
 
 blueprint = Blueprint("chroma_records", __name__)
 
@@ -49,25 +44,24 @@ AT_ONCE = 1_000
 CUT = "an answer to a client of Chroma was cut: its reader took longer than RAG_EXPORT_SECONDS"
 
 
-@blueprint.post(f"{COLLECTION}/add")
+@blueprint.post(f"{COLLECTION}/add", defaults={"adds": True, "merges": False})
+@blueprint.post(f"{COLLECTION}/upsert", defaults={"adds": True, "merges": True})
+@blueprint.post(f"{COLLECTION}/update", defaults={"adds": False, "merges": True})
 @chroma_route(Lane.WRITE)
-def add(tenant: str, database: str, collection_id: str) -> Response:
-    _write(tenant, database, collection_id, adds=True, merges=False)
-    return json_response({}, 201)
+def write(tenant: str, database: str, collection_id: str, adds: bool, merges: bool) -> Response:
+    content = read_body()
+    changes: DocumentChanges = changes_of(body_of(content), needs_embeddings=adds, merges=merges)
+    finish_parsing()
 
+    def written(own: ScopedStore, found: Collection) -> Written[WriteOutcome]:
+        options = replace(write_options(content), collection_id=found.id)
+        return own.records.merge(found.name, changes, options, adds=adds, merges=merges)
 
-@blueprint.post(f"{COLLECTION}/upsert")
-@chroma_route(Lane.WRITE)
-def upsert(tenant: str, database: str, collection_id: str) -> Response:
-    _write(tenant, database, collection_id, adds=True, merges=True)
-    return json_response({})
-
-
-@blueprint.post(f"{COLLECTION}/update")
-@chroma_route(Lane.WRITE)
-def update(tenant: str, database: str, collection_id: str) -> Response:
-    _write(tenant, database, collection_id, adds=False, merges=True)
-    return json_response({})
+    if changes.ids:
+        noted(on_collection(tenant, database, collection_id, written))
+    else:
+        collection_of(tenant, database, collection_id)
+    return json_response({}, 200 if merges else 201)
 
 
 @blueprint.post(f"{COLLECTION}/delete")
@@ -93,9 +87,7 @@ def delete(tenant: str, database: str, collection_id: str) -> Response:
         # What has been written since, and matches no more, stays.
         return own.delete_documents(found.name, options, where=all_of(where, HasId(ids)))
 
-    written = on_collection(tenant, database, collection_id, deleted)
-    _noted(written)
-    return json_response(deleted_answer(written.outcome))
+    return json_response(deleted_answer(noted(on_collection(tenant, database, collection_id, deleted))))
 
 
 @blueprint.get(f"{COLLECTION}/count")
@@ -118,7 +110,8 @@ def get(tenant: str, database: str, collection_id: str) -> Response:
             )
             check_same(found, collection)
             if reading.number > AT_ONCE:
-                return _stream(found.name, reading, wanted.include, snapshot.pop_all())
+                kept = snapshot.pop_all()
+                return stream_snapshot(_parts(reading, wanted.include, kept), kept, CUT, found.name, JSON)
             documents = [each for block in reading.read(EMBEDDINGS in wanted.include) for each in block]
         return json_response(get_answer(documents, wanted.include))
 
@@ -130,9 +123,8 @@ def get(tenant: str, database: str, collection_id: str) -> Response:
 def query(tenant: str, database: str, collection_id: str) -> Response:
     asked = query_of(body_of(read_body()))
     finish_parsing()
-    include = asked.selection.include
     answers = on_collection(tenant, database, collection_id, lambda own, found: _nearest(own, found, asked))
-    return json_response(query_answer(answers, include))
+    return json_response(query_answer(answers, asked.selection.include))
 
 
 def _nearest(own: ScopedStore, found: Collection, asked: Query) -> list[list[Match]]:
@@ -168,28 +160,6 @@ def _check_there(own: ScopedStore, found: Collection, ids: list[str]) -> None:
             raise DocumentNotFoundError(found.name, each)
 
 
-def _write(tenant: str, database: str, collection_id: str, *, adds: bool, merges: bool) -> None:
-    content = read_body()
-    changes: DocumentChanges = changes_of(body_of(content), needs_embeddings=adds, merges=merges)
-    finish_parsing()
-    if not changes.ids:
-        collection_of(tenant, database, collection_id)
-        return
-
-    def written(own: ScopedStore, found: Collection) -> Written[WriteOutcome]:
-        options = replace(write_options(content), collection_id=found.id)
-        return own.records.merge(found.name, changes, options, adds=adds, merges=merges)
-
-    _noted(on_collection(tenant, database, collection_id, written))
-
-
-def _stream(name: str, reading: Reading, include: tuple[str, ...], snapshot: ExitStack) -> Response:
-    def parts() -> Iterator[bytes]:
-        with snapshot:
-            yield from get_stream(reading.read, include, encode)
-
-    return stream_snapshot(parts(), snapshot, CUT, name, JSON)
-
-
-def _noted(written: Written[Any]) -> None:
-    note_outcome(written.outcome, replayed=written.replayed)
+def _parts(reading: Reading, include: tuple[str, ...], snapshot: ExitStack) -> Iterator[bytes]:
+    with snapshot:
+        yield from get_stream(reading.read, include, encode)

@@ -13,8 +13,8 @@ from schemas.settings import OPEN, AccessSettings, RegistrySettings, RetrievalSe
 
 
 class LocalTools:
-    """Returns the tools when called, by several threads too. Nothing is started and the directory is not claimed until
-    one of them runs, which raises ConfigurationError when a setting is wrong or another process owns the directory."""
+    """Has the tools, for several threads. Nothing is started and the directory is not claimed until one of them runs,
+    which raises ConfigurationError when a setting is wrong or another process owns the directory."""
 
     def __init__(
         self,
@@ -28,12 +28,9 @@ class LocalTools:
         self._retrieval = retrieval
         self._access = access
         self._opening = Lock()
-        self._tools = {name: self._tool(name) for name in TOOLS}
+        self.tools: Mapping[str, Tool[Any]] = {name: self._tool(name) for name in TOOLS}
         self._opened: Mapping[str, Tool[Any]] | None = None
         self._close = lambda: None
-
-    def __call__(self) -> Mapping[str, Tool[Any]]:
-        return self._tools
 
     def close(self) -> None:
         with self._opening:

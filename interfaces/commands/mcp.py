@@ -63,7 +63,7 @@ def mcp(url: str | None) -> None:
 
     local = LocalTools(settings, registry, retrieval, access)
     if url is None:
-        server = tool_server(local)
+        server = tool_server(local.tools)
     else:
         from interfaces.mcp.relay import relay_server
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from interfaces.chroma import about_server, collections_of_database, namespaces, records
+from interfaces.chroma import about_server, collections_of_database, records
 from interfaces.chroma import face as chroma
 from interfaces.dify import retrieval as dify
 from interfaces.openai import (
@@ -28,7 +28,7 @@ def mount_faces(app: Flask) -> None:
         speak(app, face)
     app.url_map.converters["store_file_id"] = store_files.StoreFileId
     app.url_map.converters["store_content_id"] = store_files.StoreFileContentId
-    of_chroma = (about_server, namespaces, collections_of_database, records)
+    of_chroma = (about_server, collections_of_database, records)
     of_stores = (vector_stores, stores, store_files, file_batches)
     of_openai = (embeddings, known_models, chat_completions, kept_files, *of_stores)
     route_table.register(app, *of_chroma, dify, *of_openai)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import mcp_types as types
 from mcp.server.lowlevel import Server
@@ -15,6 +15,7 @@ from providers.outbound.json_client import JsonClient
 from providers.outbound.network import Network
 from providers.rag_wrapper.dialect import ONCE, WrapperDialect
 
+Result = TypeVar("Result", bound=types.Result)
 HEADERS = {"MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION, "Accept": "application/json, text/event-stream"}
 
 
@@ -26,23 +27,16 @@ def relay_server(service_url: str, network: Network, api_key: str | None = None)
     service = JsonClient(service_url, dialect, network=network, api_key=api_key, retry=ONCE)
     numbers = count(1)
 
-    def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    def ask(method: str, params: dict[str, Any], kind: type[Result]) -> Result:
         message = {"jsonrpc": "2.0", "id": next(numbers), "method": method, "params": params}
         answer = service.call("POST", "/mcp", message, headers=HEADERS)
         with service.reading():
             if "error" in answer:
                 raise MCPError(answer["error"]["code"], answer["error"]["message"])
-            result: dict[str, Any] = answer["result"]
-            return result
-
-    def list_tools() -> types.ListToolsResult:
-        result = ask("tools/list", {})
-        with service.reading():
-            return types.ListToolsResult.model_validate(result)
+            return kind.model_validate(answer["result"])
 
     def call_tool(asked: types.CallToolRequestParams) -> types.CallToolResult:
-        result = ask("tools/call", {"name": asked.name, "arguments": asked.arguments or {}})
-        with service.reading():
-            return types.CallToolResult.model_validate(result)
+        given = {"name": asked.name, "arguments": asked.arguments or {}}
+        return ask("tools/call", given, types.CallToolResult)
 
-    return server_of(list_tools, call_tool)
+    return server_of(lambda: ask("tools/list", {}, types.ListToolsResult), call_tool)

@@ -31,8 +31,6 @@ you learn with session_note, replacing notes that are no longer true, and end it
 
 T = TypeVar("T")
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
-Tools = Callable[[], "Mapping[str, Tool[Any]]"]
-"""A function that returns the tools. Its first call may take time, and may raise RagError."""
 
 
 async def in_thread(work: Callable[[], T]) -> T:
@@ -45,16 +43,21 @@ async def in_place(work: Callable[[], T]) -> T:
     return work()
 
 
-def tool_server(tools: Tools, *, run: Run = in_thread) -> Server[Any]:
+def tool_server(tools: Mapping[str, Tool[Any]], *, run: Run = in_thread) -> Server[Any]:
     """Return a server of those of these tools that the caller may call."""
 
-    def offered() -> dict[str, Tool[Any]]:
-        return {name: tool for name, tool in tools().items() if tool.is_callers()}
-
     def list_tools() -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[described(tool) for tool in offered().values()])
+        return types.ListToolsResult(tools=[described(tool) for tool in tools.values() if tool.is_callers()])
 
-    return server_of(list_tools, lambda asked: _called(offered(), asked.name, asked.arguments), run=run)
+    def call_tool(asked: types.CallToolRequestParams) -> types.CallToolResult:
+        tool = tools.get(asked.name)
+        if tool is None or not tool.is_callers():
+            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {asked.name}")
+        result = tool(asked.arguments or {})
+        text = types.TextContent(text=readable(tool.name, result))
+        return types.CallToolResult(content=[text], structured_content=result)
+
+    return server_of(list_tools, call_tool, run=run)
 
 
 def server_of(
@@ -124,14 +127,6 @@ def described(tool: Tool[Any]) -> types.Tool:
             open_world_hint=False,
         ),
     )
-
-
-def _called(tools: Mapping[str, Tool[Any]], name: str, arguments: dict[str, Any] | None) -> types.CallToolResult:
-    tool = tools.get(name)
-    if tool is None:
-        raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {name}")
-    result = tool(arguments or {})
-    return types.CallToolResult(content=[types.TextContent(text=readable(name, result))], structured_content=result)
 
 
 def _failure(sentence: str) -> types.CallToolResult:

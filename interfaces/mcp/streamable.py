@@ -45,7 +45,7 @@ class Endpoint:
     def server(self) -> Server[Any]:
         from interfaces.mcp.server import in_place, tool_server
 
-        return tool_server(lambda: self._tools, run=in_place)
+        return tool_server(self._tools, run=in_place)
 
     def take_place(self, tool: str, arguments: dict[str, Any]) -> None:
         """Note the tool that the request calls, and move it to the lane of other services when the tool waits for one.

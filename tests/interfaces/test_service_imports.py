@@ -48,9 +48,9 @@ import sys
 from interfaces.commands.local_tools import LocalTools
 from interfaces.mcp.server import described, serve_stdio, tool_server
 from schemas.settings import AccessSettings, RegistrySettings, RetrievalSettings, WrapperSettings
-tools = LocalTools(WrapperSettings(), RegistrySettings(), RetrievalSettings(), AccessSettings())
+tools = LocalTools(WrapperSettings(), RegistrySettings(), RetrievalSettings(), AccessSettings()).tools
 tool_server(tools)
-assert list(map(described, tools().values()))
+assert list(map(described, tools.values()))
 print(sorted({"flask", "numpy", "requests", "sqlalchemy"} & set(sys.modules)))
 """
 

@@ -130,7 +130,7 @@ def test_a_defect_is_told_in_a_sentence_without_what_it_was():
 
     tool = Tool("rag_query", "Breaks.", {"type": "object"}, {"type": "object"}, fails, dict)
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rag_query", "arguments": {}}}
-    server = tool_server(lambda: {"rag_query": tool})
+    server = tool_server({"rag_query": tool})
     with acting_as(ANYBODY):
         status, _, content = exchange(server, {}, orjson.dumps(message), lambda *called: None)
     result = orjson.loads(content)["result"]

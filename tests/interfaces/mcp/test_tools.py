@@ -26,7 +26,7 @@ def call(stored):
 def test_the_tools_of_a_directory_are_described_before_it_is_opened_as_they_are_after_that(app):
     opened = mcp_tools(app.extensions["rag.layers"])
     settings = (WrapperSettings(), RegistrySettings(), RetrievalSettings(), AccessSettings())
-    before = LocalTools(*settings)()
+    before = LocalTools(*settings).tools
     assert [described(each) for each in before.values()] == [described(each) for each in opened.values()]
 
 
