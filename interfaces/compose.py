@@ -9,9 +9,7 @@ import wrapper
 from interfaces import model_metrics
 from interfaces.console.mounting import mount_console
 from interfaces.faces.registering import mount_faces
-from interfaces.gauges import report_gauges
-from interfaces.health import report_health
-from interfaces.identity.opening import open_identity
+from interfaces.health import report_gauges, report_health
 from interfaces.layers import Layers
 from interfaces.mcp import streamable as mcp_http
 from interfaces.mcp.tools import mcp_tools
@@ -89,10 +87,13 @@ def create_app(
     try:
         network = way_out(registry_settings, service.own_servers)
         app.extensions[TRACER] = open_tracing(tracing_settings or read_tracing_settings(), network, service)
-        identity = open_identity(oidc_settings, network, service.looks)
         authentication: Authentication = app.extensions["rag.access"]
-        authentication.verifier = identity
-        app.extensions[protected_resource.IDENTITY] = identity
+        if oidc_settings.has_users:
+            # Imported late: the library for tokens imports much of cryptography, and most services have no users.
+            from interfaces.identity.verifier import open_identity
+
+            identity = open_identity(oidc_settings, network, service.looks)
+            authentication.verifier = app.extensions[protected_resource.IDENTITY] = identity
         app.extensions["rag.challenge"] = protected_resource.challenge
         layers = Layers(service, authentication, network, registry_settings, retrieval_settings, access)
     except BaseException:

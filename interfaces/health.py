@@ -1,7 +1,10 @@
-"""The parts of health reports that are above the storage: the service's models, and the circuit breaker."""
+"""What stands above the storage in health reports and gauges: models, the circuit breaker, jobs, watchers, keys,
+backups."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -11,10 +14,15 @@ from interfaces.layers import Layers
 from registry.embedding.queries import connection_of
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading.parsing_process import not_confined
+from retrieval.watching.stored_reports import Watchers
 from schemas.access.callers import SERVICE, acting_as
 from schemas.connections import DEGRADED, UNHEALTHY, Connection, HealthReport
+from schemas.contracts.jobs import STATUSES
+from schemas.contracts.watchers import LOST, STATES
 from schemas.errors import RagError
 from schemas.storage.health import BreakerHealth, ModelHealth, Notice, Part
+from wrapper.access.stored_keys import StoredKeys
+from wrapper.observing.gauges import Gauge, of_backups
 from wrapper.service import Service
 
 R = TypeVar("R", HealthReport, HealthReport | None)
@@ -26,6 +34,8 @@ MODELS = ("embedding", "chat", "rerank")
 """The names of the service's models in health reports."""
 TEXTS_FAIL = "Within a day, {} had texts that could not be embedded while others could: GET /api/jobs says which"
 UPLOADS_FAIL = "Short texts are embedded, but {} wait whose texts failed again and again: GET /api/jobs says why"
+BACKUP_SECONDS = 60.0
+"""The interval of the looks at backups, which read a whole folder."""
 TRIES = 2
 """The tries after which no single text of a file that still waits is at fault."""
 
@@ -86,3 +96,43 @@ def _failed_texts(jobs: StoredJobs) -> Notice:
 
 def _files(number: int) -> str:
     return f"{number} files" if number > 1 else "a file"
+
+
+def report_gauges(service: Service, layers: Layers) -> None:
+    """Have all of these in the metrics."""
+    keys = StoredKeys(service.catalog)
+
+    def parts() -> Iterator[Gauge]:
+        yield from _of_jobs(layers.jobs)
+        yield from _of_watchers(layers.watchers)
+        yield from _of_models(layers)
+        yield Gauge("rag_keys", "Keys that have neither ended nor been revoked", keys.valid())
+
+    service.on_gauges("parts", parts)
+    newest, times = service.backups.last_good_at, service.settings.backup_every
+    service.on_gauges("backups", lambda: of_backups(newest, times), every_seconds=BACKUP_SECONDS)
+
+
+def _of_jobs(jobs: StoredJobs) -> Iterator[Gauge]:
+    known = jobs.counts()
+    for status in STATUSES:
+        yield Gauge("rag_jobs", "Jobs that are remembered", known.by_status.get(status, 0), {"status": status})
+    yield Gauge("rag_jobs_chunks_done", "Chunks that the jobs under way have stored", known.chunks_done)
+
+
+def _of_watchers(watchers: Watchers) -> Iterator[Gauge]:
+    known = watchers.of_all()
+    by_state = Counter(each.state for each in known)
+    for state in (*STATES, LOST):
+        yield Gauge("rag_watchers", "Watched folders", by_state.get(state, 0), {"state": state})
+    failed = sum(each.report.failed for each in known)
+    yield Gauge("rag_watcher_failed_files", "Files of watched folders that failed", failed)
+
+
+def _of_models(layers: Layers) -> Iterator[Gauge]:
+    is_open = not layers.context.breaker.is_closed()
+    yield Gauge("rag_circuit_breaker_open", "1 while searches by meaning are left out", float(is_open))
+    for name, connection in layers.connections.of_service().items():
+        report = layers.health.last(connection)
+        if report is not None:
+            yield Gauge("rag_model_up", "1 when the model answers", float(report.status != UNHEALTHY), {"model": name})

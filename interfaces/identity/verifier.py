@@ -14,12 +14,15 @@ from urllib.parse import urlsplit
 import jwt
 from cachetools import TLRUCache
 
-from interfaces.identity.claims import ClaimsTable
-from interfaces.identity.issuer_keys import IssuerKeys
+from interfaces.identity.claims import ClaimsTable, read_claims_table
+from interfaces.identity.issuer_keys import FETCH_SECONDS, PAUSE_SECONDS, IssuerKeys
+from providers.outbound.network import Network
 from schemas.access.callers import SKEW_SECONDS, Caller, Kind, Scope
 from schemas.access.owners import USER_OWNER
 from schemas.errors import UnauthorizedError
 from schemas.names import MAX_PATTERNS
+from schemas.settings import OidcSettings
+from wrapper.background import Looks
 
 ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
 """The algorithms that are ever accepted: those with a private key that only the provider has."""
@@ -45,6 +48,26 @@ OPTIONS = {
 }
 HASHED = "sha256-"
 """The beginning of a subject's name in place of one that is too long, or not printable."""
+
+
+def open_identity(
+    settings: OidcSettings,
+    network: Network,
+    looks: Looks | None = None,
+    *,
+    clock: Callable[[], float] = time.time,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Verifier:
+    """Return the identity provider of the settings.
+
+    Its keys are kept fresh by a look in the background, where there are `looks`, which need not find the provider:
+    the service starts without it. Raises ConfigurationError when the table of claims cannot be used.
+    """
+    table = read_claims_table(settings.oidc_claims)
+    keys = IssuerKeys(settings.oidc_issuer, network, clock=monotonic)
+    if looks is not None:
+        looks.add("identity-provider", keys.keep_fresh, None, every_seconds=PAUSE_SECONDS, limit_seconds=FETCH_SECONDS)
+    return Verifier(settings.oidc_issuer, settings.oidc_audience, keys, table, clock=clock)
 
 
 class Verifier:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from interfaces.identity.verifier import Verifier
 
 IDENTITY = "rag.identity"
-"""Where the application keeps its `Verifier`, None when it has no users."""
+"""Where the application keeps its `Verifier`, if it has users."""
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 MCP = "/mcp"
 OF_MCP = WELL_KNOWN + MCP

@@ -3,7 +3,7 @@
 import pytest
 from flask import Flask, request
 
-from interfaces.identity.opening import open_identity
+from interfaces.identity.verifier import open_identity
 from interfaces.web.protected_resource import IDENTITY, OF_MCP, WELL_KNOWN, blueprint, challenge
 from providers.outbound.network import Network
 from schemas.errors import ForbiddenOriginError, UnauthorizedError

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from interfaces.identity.claims import ClaimsTable, read_claims_table
-from interfaces.identity.opening import open_identity
+from interfaces.identity.verifier import open_identity
 from providers.outbound.network import Network
 from schemas.access.callers import Scope
 from schemas.errors import ConfigurationError
@@ -133,7 +133,6 @@ def test_a_file_that_is_not_there_is_named_and_stops_the_start_where_there_is_an
             read_claims_table(str(path))
         with pytest.raises(ConfigurationError, match="RAG_OIDC_CLAIMS"):
             open_identity(OidcSettings("https://a.example", ("rag",), str(path)), Network())
-    assert open_identity(OidcSettings(), Network()) is None
 
 
 def test_the_keys_are_there_before_the_first_token(issuer):
