@@ -87,7 +87,8 @@ def delete(tenant: str, database: str, collection_id: str) -> Response:
         # What has been written since, and matches no more, stays.
         return own.delete_documents(found.name, options, where=all_of(where, HasId(ids)))
 
-    return json_response(deleted_answer(noted(on_collection(tenant, database, collection_id, deleted))))
+    written = on_collection(tenant, database, collection_id, deleted)
+    return json_response(deleted_answer(noted(written)))
 
 
 @blueprint.get(f"{COLLECTION}/count")
