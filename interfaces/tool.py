@@ -49,7 +49,6 @@ class Tool(Generic[OutcomeT]):
     """The collection that `run` writes to."""
     kept_as: type[OutcomeT] | None = None
     """The class of the outcomes, which idempotency keys keep by their fields. A tool that writes over HTTP has one."""
-    destructive: bool = False
     idempotent: bool = True
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     """Names that narrow the answers of another tool, with where they belong: ignored, this one would be too wide."""

@@ -16,7 +16,6 @@ from schemas.errors import CollectionNotFoundError, InvalidInputError, ResetDisa
 from schemas.field_names import NO_NAMES, Unknown, check_names
 from schemas.names import parts_of_name
 from schemas.records import Collection
-from schemas.storage.outcomes import EarlierAnswer
 from schemas.wire.chroma.errors import error_body
 from schemas.wire.chroma.records import OF_DELETION
 from wrapper.scoped_store import ScopedStore
@@ -108,7 +107,7 @@ def check_same(found: Collection, met: Collection) -> None:
         raise CollectionNotFoundError(found.id)
 
 
-def noted(written: Written[T]) -> T | EarlierAnswer:
+def noted(written: Written[Any]) -> Any:
     """Return the outcome of a write, noted for the audit log."""
     note_outcome(written.outcome, replayed=written.replayed)
     return written.outcome

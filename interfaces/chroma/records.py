@@ -87,8 +87,7 @@ def delete(tenant: str, database: str, collection_id: str) -> Response:
         # What has been written since, and matches no more, stays.
         return own.delete_documents(found.name, options, where=all_of(where, HasId(ids)))
 
-    written = on_collection(tenant, database, collection_id, deleted)
-    return json_response(deleted_answer(noted(written)))
+    return json_response(deleted_answer(noted(on_collection(tenant, database, collection_id, deleted))))
 
 
 @blueprint.get(f"{COLLECTION}/count")

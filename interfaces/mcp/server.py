@@ -122,7 +122,7 @@ def described(tool: Tool[Any]) -> types.Tool:
         annotations=types.ToolAnnotations(
             title=title,
             read_only_hint=tool.read_only,
-            destructive_hint=tool.destructive,
+            destructive_hint=False,
             idempotent_hint=tool.idempotent,
             open_world_hint=False,
         ),
