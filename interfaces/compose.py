@@ -16,10 +16,10 @@ from interfaces.mcp.tools import mcp_tools
 from interfaces.model_checks import check_models
 from interfaces.tracing.wanted import open_tracing
 from interfaces.web import (
+    administration,
     chat,
     connections,
     documents,
-    erasure,
     guide,
     jobs,
     protected_resource,
@@ -27,7 +27,6 @@ from interfaces.web import (
     reembedding,
     rule_documents,
     search,
-    settings_in_force,
     text_documents,
     tools,
     watchers,
@@ -100,13 +99,8 @@ def create_app(
         service.close()
         raise
     app.extensions["rag.layers"] = layers
-    app.extensions[settings_in_force.SETTINGS] = (
-        settings,
-        access,
-        oidc_settings,
-        registry_settings,
-        retrieval_settings,
-    )
+    of_service = (settings, access, oidc_settings, registry_settings, retrieval_settings)
+    app.extensions[administration.SETTINGS] = of_service
     service.on_close(clean_lines(layers.connections.redacted))
     service.on_close(layers.close)
     report_health(service, layers)
@@ -125,7 +119,7 @@ def create_app(
     )
     route_table.register(
         *(app, connections, search, rule_documents, text_documents, documents, jobs, chat, tools),
-        *(watchers, erasure, quality, mcp_http, protected_resource, settings_in_force, guide, reembedding),
+        *(watchers, administration, quality, mcp_http, protected_resource, guide, reembedding),
     )
     mount_faces(app)
     mount_console(app, service.catalog)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import yaml
 
@@ -22,46 +22,40 @@ UNASKED = frozenset({Scope.ADMIN, Scope.CONNECT, Scope.METRICS})
 """The scopes that clients are not invited to ask for: they ask for everything they are offered."""
 
 ClaimPath = tuple[str, ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class ScopeRule:
-    """The claim that gives scopes, and the scopes that each of its values gives."""
-
-    claim: ClaimPath = ("scope",)
-    given: Mapping[str, frozenset[Scope]] = field(
-        default_factory=lambda: {each.value: frozenset({each}) for each in Scope}
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionRule:
-    """The claim that gives collections, and the names or beginnings with `*` that each of its values gives."""
+class Rule(Generic[T]):
+    """The claim that gives something, and what each of its values gives: scopes, or names of collections, or beginnings
+    of names with `*`."""
 
     claim: ClaimPath
-    given: Mapping[str, tuple[str, ...]]
+    given: Mapping[str, tuple[T, ...]]
+
+
+def own_names(claim: ClaimPath = ("scope",)) -> Rule[Scope]:
+    """Return the rule for a claim that has our own names of scopes."""
+    return Rule(claim, {each.value: (each,) for each in Scope})
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimsTable:
     """The rules by which claims become rights. Without a rule for collections every user has all of them."""
 
-    scopes: ScopeRule = field(default_factory=ScopeRule)
-    collections: CollectionRule | None = None
+    scopes: Rule[Scope] = field(default_factory=own_names)
+    collections: Rule[str] | None = None
 
     def scopes_of(self, claims: Mapping[str, Any]) -> frozenset[Scope]:
         """Return the scopes that the claims give, which may be none."""
-        given = self.scopes.given
-        return frozenset().union(*(given.get(each, ()) for each in values(claims, self.scopes.claim)))
+        return frozenset(_given(self.scopes, claims))
 
     def collections_of(self, claims: Mapping[str, Any]) -> tuple[str, ...] | None:
         """Return the names and beginnings of the collections that the claims give: none at all when no value is in the
         table, None for all collections."""
         if self.collections is None:
             return None
-        given = self.collections.given
-        found = (pattern for each in values(claims, self.collections.claim) for pattern in given.get(each, ()))
-        patterns = tuple(dict.fromkeys(found))
+        patterns = tuple(dict.fromkeys(_given(self.collections, claims)))
         return None if "*" in patterns else patterns
 
     def offered(self) -> tuple[str, ...] | None:
@@ -69,7 +63,7 @@ class ClaimsTable:
         into the claim."""
         if self.scopes.claim not in SCOPE_CLAIMS:
             return None
-        return tuple(each for each, scopes in self.scopes.given.items() if not scopes & UNASKED)
+        return tuple(each for each, scopes in self.scopes.given.items() if UNASKED.isdisjoint(scopes))
 
     def asked_for(self, scope: Scope) -> str | None:
         """Return the value that a client asks its provider for to get a scope, the one with the fewest rights; None
@@ -94,6 +88,11 @@ def values(claims: Mapping[str, Any], path: ClaimPath) -> tuple[str, ...]:
     return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
 
 
+def _given(rule: Rule[T], claims: Mapping[str, Any]) -> Iterator[T]:
+    for value in values(claims, rule.claim):
+        yield from rule.given.get(value, ())
+
+
 def read_claims_table(path: str) -> ClaimsTable:
     """Return the table in a file, the usual one when no file is named. Raises ConfigurationError, which says what is
     wrong and where."""
@@ -103,16 +102,13 @@ def read_claims_table(path: str) -> ClaimsTable:
         with Path(path).open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
-            raise _wrong(path, f"has more than {MAX_FILE_BYTES:,} bytes")
-        written = yaml.load(content, Loader=_UniqueKeys)
+            raise InvalidInputError(f"has more than {MAX_FILE_BYTES:,} bytes")
+        return _table(yaml.load(content, Loader=_UniqueKeys))
+    except InvalidInputError as error:
+        raise ConfigurationError(f"RAG_OIDC_CLAIMS: {path} {error.message}") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
-        raise _wrong(path, f"cannot be read: {' '.join(str(error).split())}") from None
-    table = _Reader(path)
-    table.only(written, "", ("scopes", "collections"))
-    return ClaimsTable(
-        table.scope_rule(written["scopes"]) if "scopes" in written else ScopeRule(),
-        table.collection_rule(written["collections"]) if "collections" in written else None,
-    )
+        reason = " ".join(str(error).split())
+        raise ConfigurationError(f"RAG_OIDC_CLAIMS: {path} cannot be read: {reason}") from None
 
 
 class _UniqueKeys(yaml.SafeLoader):
@@ -126,63 +122,59 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-class _Reader:
-    """Reads the parts of one file and says by their names what is wrong with them."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def scope_rule(self, written: Any) -> ScopeRule:
-        self.only(written, "scopes", ("claim", "map"))
-        claim = self._claim(written, "scopes")
-        return ScopeRule(claim) if "map" not in written else ScopeRule(claim, self._map(written, "scopes", _scopes))
-
-    def collection_rule(self, written: Any) -> CollectionRule:
-        self.only(written, "collections", ("claim", "map"))
-        return CollectionRule(self._claim(written, "collections"), self._map(written, "collections", _patterns))
-
-    def only(self, written: Any, place: str, names: tuple[str, ...]) -> None:
-        """Raise ConfigurationError unless a part maps some of these names."""
-        where = f"{place} " if place else ""
-        if not isinstance(written, dict):
-            raise _wrong(self._path, f"{where}must map {' and '.join(names)}")
-        for name in written:
-            if name not in names:
-                raise _wrong(self._path, f"{where}has '{name}', which means nothing: it may have {', '.join(names)}")
-
-    def _claim(self, written: dict[str, Any], place: str) -> ClaimPath:
-        claim = written.get("claim")
-        path = (claim,) if isinstance(claim, str) else tuple(claim) if isinstance(claim, list) else ()
-        if not path or not all(isinstance(each, str) and each for each in path):
-            raise _wrong(self._path, f"{place}.claim must be the name of a claim, or the list of names that lead to it")
-        return path
-
-    def _map(self, written: dict[str, Any], place: str, read: Callable[[list[str]], Iterable[Any]]) -> dict[str, Any]:
-        mapped = written.get("map")
-        if not isinstance(mapped, dict) or not mapped:
-            raise _wrong(self._path, f"{place}.map must map values of the claim to what they give")
-        for value, given in mapped.items():
-            if not isinstance(value, str):
-                raise _wrong(self._path, f"{place}.map has {value!r}, which is no text: put it in quotes")
-            if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
-                raise _wrong(self._path, f"{place}.map.{value} must be a list of texts, as in [read]")
-        try:
-            return {value: read(given) for value, given in mapped.items()}
-        except InvalidInputError as error:
-            raise _wrong(self._path, f"{place}.map: {error.message}") from None
+def _table(written: Any) -> ClaimsTable:
+    """Return the table that is written. Raises InvalidInputError, as all below do: what is wrong, and where."""
+    _check_names(written, "", ("scopes", "collections"))
+    scopes, collections = own_names(), None
+    if "scopes" in written:
+        scopes = _rule(written["scopes"], "scopes", _scopes, own_names)
+    if "collections" in written:
+        collections = _rule(written["collections"], "collections", _patterns)
+    return ClaimsTable(scopes, collections)
 
 
-def _scopes(given: list[str]) -> frozenset[Scope]:
-    known = {each.value for each in Scope}
+def _rule(
+    written: Any,
+    place: str,
+    read: Callable[[list[str]], tuple[T, ...]],
+    without_map: Callable[[ClaimPath], Rule[T]] | None = None,
+) -> Rule[T]:
+    _check_names(written, f"{place} ", ("claim", "map"))
+    claim = written.get("claim")
+    path = (claim,) if isinstance(claim, str) else tuple(claim) if isinstance(claim, list) else ()
+    if not path or not all(isinstance(each, str) and each for each in path):
+        raise InvalidInputError(f"{place}.claim must be the name of a claim, or the list of names that lead to it")
+    if without_map is not None and "map" not in written:
+        return without_map(path)
+    mapped = written.get("map")
+    if not isinstance(mapped, dict) or not mapped:
+        raise InvalidInputError(f"{place}.map must map values of the claim to what they give")
+    for value, given in mapped.items():
+        if not isinstance(value, str):
+            raise InvalidInputError(f"{place}.map has {value!r}, which is no text: put it in quotes")
+        if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+            raise InvalidInputError(f"{place}.map.{value} must be a list of texts, as in [read]")
+    try:
+        return Rule(path, {value: read(given) for value, given in mapped.items()})
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{place}.map: {error.message}") from None
+
+
+def _check_names(written: Any, where: str, names: tuple[str, ...]) -> None:
+    """Raise InvalidInputError unless a part maps some of these names."""
+    if not isinstance(written, dict):
+        raise InvalidInputError(f"{where}must map {' and '.join(names)}")
+    for name in written:
+        if name not in names:
+            raise InvalidInputError(f"{where}has '{name}', which means nothing: it may have {', '.join(names)}")
+
+
+def _scopes(given: list[str]) -> tuple[Scope, ...]:
     for each in given:
-        if each not in known:
+        if each not in list(Scope):
             raise InvalidInputError(f"'{each}' is no scope: there are {', '.join(Scope)}")
-    return frozenset(map(Scope, given))
+    return tuple(map(Scope, given))
 
 
 def _patterns(given: list[str]) -> tuple[str, ...]:
     return asked_collections({"collections": given}) or ()
-
-
-def _wrong(path: str, what: str) -> ConfigurationError:
-    return ConfigurationError(f"RAG_OIDC_CLAIMS: {path} {what}")

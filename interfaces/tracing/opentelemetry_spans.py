@@ -45,12 +45,13 @@ class Tracing:
     """Traces the requests of one process."""
 
     def __init__(self, settings: TracingSettings, headers: Mapping[str, str], network: Network) -> None:
-        self._sending = _Sending(settings, headers, network)
+        sending = _Sending(settings, headers, network)
+        self.close = sending.close
         ours = Resource.create({"service.name": "rag-wrapper", "service.version": release()})
         # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say otherwise.
         resource = ours.merge(OTELResourceDetector().detect())
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        provider.add_span_processor(self._sending)
+        provider.add_span_processor(sending)
         self._tracer = provider.get_tracer("rag-wrapper", release())
 
     def begin(self, method: str, route: str, traceparent: str) -> _Span:
@@ -59,10 +60,6 @@ class Tracing:
         attributes = {"http.request.method": method, "http.route": route}
         begun = self._tracer.start_span(f"{method} {route}", context=above, kind=SpanKind.SERVER, attributes=attributes)
         return _Span(self._tracer, begun)
-
-    def close(self) -> None:
-        """Send what waits, for a few seconds at most."""
-        self._sending.close()
 
 
 class _Span:
@@ -91,8 +88,7 @@ class _Span:
             begun.end()
 
     def note(self, attributes: Mapping[str, Attribute]) -> None:
-        for name, value in attributes.items():
-            self._span.set_attribute(name, value)
+        self._span.set_attributes(attributes)
 
     def end(self, status: int, attributes: Mapping[str, Attribute]) -> None:
         """End the span of a request with the status of its answer."""
@@ -120,6 +116,7 @@ class _Sending(BatchSpanProcessor):
             super().on_end(span)
 
     def close(self) -> None:
+        """Send what waits, for a few seconds at most."""
         closing = threading.Thread(target=self.shutdown, daemon=True)
         closing.start()
         closing.join(EXPORT_SECONDS)

@@ -8,7 +8,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from interfaces.identity.claims import ClaimsTable, CollectionRule
+from interfaces.identity.claims import ClaimsTable, Rule
 from interfaces.identity.verifier import MAX_TOKEN_CHARACTERS
 from schemas.access.callers import Kind, Scope
 from schemas.errors import UnauthorizedError
@@ -250,7 +250,7 @@ def test_a_token_without_a_scope_gives_no_right_and_without_a_match_in_the_table
     for scope in ("", "openid profile", "READ", None, 7, {"read": True}):
         caller = verify(issuer.token(scope=scope))
         assert (caller.id, caller.granted) == ("user:ada", frozenset()), scope
-    verify = verifier_of(ClaimsTable(collections=CollectionRule(("groups",), {"team-a": ("a-*",)}))).verify
+    verify = verifier_of(ClaimsTable(collections=Rule(("groups",), {"team-a": ("a-*",)}))).verify
     assert verify(issuer.token(groups=["team-a", "x"])).collections == ("a-*",)
     for groups in (None, [], ["team-b"], "team-", {"team-a": 1}):
         caller = verify(issuer.token(groups=groups))
@@ -263,7 +263,7 @@ def test_a_token_gives_as_many_collections_as_a_key_may_have(issuer, verifier_of
     groups = [f"team-{each}" for each in range(20)]
     given = {name: tuple(f"{name}-{each}-*" for each in range(20, number, 20)) for name in groups}
     given["all"] = tuple(f"shared-{each}" for each in range(number - sum(map(len, given.values()))))
-    verify = verifier_of(ClaimsTable(collections=CollectionRule(("groups",), given))).verify
+    verify = verifier_of(ClaimsTable(collections=Rule(("groups",), given))).verify
     token = issuer.token(groups=[*groups, "all"])
     if number <= MAX_PATTERNS:
         assert len(verify(token).collections) == number

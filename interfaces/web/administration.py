@@ -1,16 +1,19 @@
-"""`/api/erase`: documents, or what belongs to a user, disappear from every table and file."""
+"""`/api/erase`: documents, or what belongs to a user, disappear from every table and file; `/api/settings`: the
+settings in force, and where each comes from."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, current_app
 
 from interfaces.web.current_request import layers
 from schemas.access.api_keys import KEY_OWNER, KeyNotFoundError
 from schemas.access.owners import USER_OWNER
 from schemas.errors import InvalidInputError
+from schemas.settings.in_force import settings_in_force
 from schemas.storage.erasure import ErasureUnfinishedError
+from schemas.wire.service.settings import settings_answer
 from schemas.wire.storage.erasure import ERASURE, erasure_receipt
 from wrapper.audit.noted import note_collection, note_count, note_subject
 from wrapper.web.bodies import json_response
@@ -19,7 +22,15 @@ from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import body
 from wrapper.web.route_table import declare
 
-blueprint = Blueprint("erasure", __name__, url_prefix="/api")
+blueprint = Blueprint("administration", __name__, url_prefix="/api")
+SETTINGS = "rag.settings"
+"""Under which name the application has its settings."""
+
+
+@blueprint.get("/settings")
+@declare(Lane.LIFE)
+def list_settings() -> Response:
+    return json_response(settings_answer(settings_in_force(current_app.extensions[SETTINGS])))
 
 
 @blueprint.post("/erase")
