@@ -35,7 +35,7 @@ def without_slash() -> Response:
 @blueprint.get("/docs/guide/", defaults={"file": ""})
 @blueprint.get("/docs/guide/<path:file>")
 @declare(Lane.READ)
-def page(file: str) -> Response:
+def file(file: str) -> Response:
     """Answer a file of the site; a name that ends with a slash is that of a page.
 
     Raises NotFoundError when there is no such file, or no site at all.
