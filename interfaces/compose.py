@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import structlog
 from flask import Flask
 
 import wrapper
@@ -57,8 +56,6 @@ from wrapper.service import Service
 from wrapper.web import route_table
 from wrapper.web.lanes import Lanes
 from wrapper.web.measured import TRACER
-
-log = structlog.get_logger(__name__)
 
 
 def create_app(

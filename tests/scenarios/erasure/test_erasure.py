@@ -208,7 +208,7 @@ def test_a_receipt_names_what_else_has_the_same_words(client, collection, word, 
 @pytest.mark.slow
 def test_a_read_that_keeps_the_old_state_is_told(app, client, collection, word, other, monkeypatch):
     store(client, collection, word, other)
-    storage = app.extensions["rag.layers"].erasure.erasure._storage
+    storage = app.extensions["rag.layers"].erasure._storage
     asked = {"collection": collection, "where": {"of": word}}
     with app.extensions["rag.service"].catalog.read() as transaction, monkeypatch.context() as patch:
         patch.setattr(storage, "rewrite_catalogue", lambda *, until: type(storage).rewrite_catalogue(storage, until=0))

@@ -73,7 +73,7 @@ def test_what_is_left_of_a_filter_is_told_to_the_same_one_and_to_its_documents_a
     stray.write_text(words_of(word))
     first = {"collection": collection, "where": {"of": word, "title": f"{word}title"}}
     same = {**first, "where": {"$and": [{"title": f"{word}title"}, {"of": {"$eq": word}}]}, "all": True}
-    storage, renewed = app.extensions["rag.layers"].erasure.erasure._storage, []
+    storage, renewed = app.extensions["rag.layers"].erasure._storage, []
 
     def renew(name, *, until):
         renewed.append(name)
