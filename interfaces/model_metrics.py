@@ -3,7 +3,6 @@ providers, never places."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 from prometheus_client import Counter, Histogram, Summary
@@ -67,8 +66,14 @@ class EmbeddingMeter:
         limited = None if caller is None or caller.limits.embedded_tokens_per_day is None else caller
         if limited is not None:
             self._daily_use.check_tokens(limited)
-        with spans.span("embed", provider=connection.id, texts=len(texts)):
-            vectors = _timed(connection.id, embed)
+        failed = EMBEDDING_ERRORS.labels(connection.id)  # there before the first: a counter grows from 0
+        timed = EMBEDDING_SECONDS.labels(connection.id).time()
+        with (
+            spans.span("embed", provider=connection.id, texts=len(texts)),
+            failed.count_exceptions(BaseException),
+            timed,
+        ):
+            vectors = embed()
         counter = token_counter(connection)
         tokens = sum(map(counter.count, texts))
         EMBEDDED_TEXTS.labels(connection.id).inc(len(texts))
@@ -76,15 +81,3 @@ class EmbeddingMeter:
         if limited is not None:
             self._daily_use.count_tokens(limited, tokens)
         return vectors
-
-
-def _timed(provider: str, embed: Callable[[], Vector]) -> Vector:
-    began = time.perf_counter()
-    failed = EMBEDDING_ERRORS.labels(provider)  # there before the first: a counter grows from 0
-    try:
-        return embed()
-    except BaseException:
-        failed.inc()
-        raise
-    finally:
-        EMBEDDING_SECONDS.labels(provider).observe(time.perf_counter() - began)
