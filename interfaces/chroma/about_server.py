@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from flask import Blueprint, Response
 
@@ -88,20 +87,18 @@ def reset() -> Response:
     return json_response(True)
 
 
-def _refusing(sentence: str) -> Callable[..., Response]:
-    @chroma_route(Lane.STATE, exact=False)
-    def refuse(**path: str) -> Response:
-        raise UnsupportedError(sentence)
-
-    return refuse
+@chroma_route(Lane.STATE, exact=False)
+def refuse(sentence: str, **path: str) -> Response:
+    raise UnsupportedError(sentence)
 
 
 for _method, _path, _sentence in REFUSED:
     blueprint.add_url_rule(
         f"{DATABASE}/collections/<collection_id>/{_path}",
         f"refuse {_method} {_path}",
-        _refusing(_sentence),
+        refuse,
         methods=[_method],
+        defaults={"sentence": _sentence},
     )
 
 

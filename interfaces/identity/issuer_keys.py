@@ -54,17 +54,9 @@ class IssuerKeys:
     use no key without an id.
     """
 
-    def __init__(
-        self,
-        issuer: str,
-        network: Network,
-        *,
-        fetch_seconds: float = FETCH_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, issuer: str, network: Network, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._issuer = issuer
         self._network = network
-        self._fetch_seconds = fetch_seconds
         self._clock = clock
         self._keys: list[dict[str, Any]] = []
         self._algorithms: list[Any] | None = None  # those that the provider lists, if it lists any
@@ -117,7 +109,7 @@ class IssuerKeys:
         """Replace the keys, or keep them and log why."""
         began = self._clock()
         try:
-            with deadlines.within(self._fetch_seconds):
+            with deadlines.within(FETCH_SECONDS):
                 self._keys, self._algorithms = self._fetched()
                 self._fetched_at = began
         except RagError as error:
@@ -156,7 +148,7 @@ class IssuerKeys:
         dialect = IssuerDialect("identity provider", self._issuer)
         dialect.provider = ""  # it is a place
         client = JsonClient(
-            f"{parts.scheme}://{parts.netloc}", dialect, network=self._network, timeout_seconds=self._fetch_seconds
+            f"{parts.scheme}://{parts.netloc}", dialect, network=self._network, timeout_seconds=FETCH_SECONDS
         )
         with closing(client):
             return client.call("GET", parts.path, params=dict(parse_qs(parts.query)))

@@ -50,24 +50,17 @@ HASHED = "sha256-"
 """The beginning of a subject's name in place of one that is too long, or not printable."""
 
 
-def open_identity(
-    settings: OidcSettings,
-    network: Network,
-    looks: Looks | None = None,
-    *,
-    clock: Callable[[], float] = time.time,
-    monotonic: Callable[[], float] = time.monotonic,
-) -> Verifier:
+def open_identity(settings: OidcSettings, network: Network, looks: Looks | None = None) -> Verifier:
     """Return the identity provider of the settings.
 
     Its keys are kept fresh by a look in the background, where there are `looks`, which need not find the provider:
     the service starts without it. Raises ConfigurationError when the table of claims cannot be used.
     """
     table = read_claims_table(settings.oidc_claims)
-    keys = IssuerKeys(settings.oidc_issuer, network, clock=monotonic)
+    keys = IssuerKeys(settings.oidc_issuer, network)
     if looks is not None:
         looks.add("identity-provider", keys.keep_fresh, None, every_seconds=PAUSE_SECONDS, limit_seconds=FETCH_SECONDS)
-    return Verifier(settings.oidc_issuer, settings.oidc_audience, keys, table, clock=clock)
+    return Verifier(settings.oidc_issuer, settings.oidc_audience, keys, table)
 
 
 class Verifier:

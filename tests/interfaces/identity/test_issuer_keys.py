@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from interfaces.identity import issuer_keys
 from interfaces.identity.claims import ClaimsTable
 from interfaces.identity.issuer_keys import MAX_KEYS, MAX_WAITING, IssuerKeys
 from interfaces.identity.verifier import Verifier
@@ -106,8 +107,9 @@ def test_an_issuer_that_was_down_at_the_start_is_found_by_the_next_look(issuer, 
     assert verify(issuer.token()).id == "user:ada"
 
 
-def test_a_hanging_issuer_holds_few_requests_and_those_not_long(issuer, age, clock):
-    keys = IssuerKeys(issuer.url, Network(), fetch_seconds=60.0, clock=age)
+def test_a_hanging_issuer_holds_few_requests_and_those_not_long(issuer, age, clock, monkeypatch):
+    monkeypatch.setattr(issuer_keys, "FETCH_SECONDS", 60.0)
+    keys = IssuerKeys(issuer.url, Network(), clock=age)
     verify = Verifier(issuer.url, (AUDIENCE,), keys, ClaimsTable(), clock=clock).verify
     issuer.behaviour.hold = hold = threading.Event()
     token = issuer.token()
@@ -151,9 +153,10 @@ def test_known_keys_are_found_while_the_issuer_hangs(issuer, verify, keys, age):
     [silent, lambda server, connection: server.drip(connection, [HEAD, b"\r\n", *[b" "] * 10_000])],
     ids=["silent", "dripping"],
 )
-def test_a_fetch_ends_however_slowly_the_issuer_speaks(speak, age):
+def test_a_fetch_ends_however_slowly_the_issuer_speaks(speak, age, monkeypatch):
+    monkeypatch.setattr(issuer_keys, "FETCH_SECONDS", 0.3)
     with raw_server(speak) as server:
-        keys = IssuerKeys(server.url, Network(), fetch_seconds=0.3, clock=age)
+        keys = IssuerKeys(server.url, Network(), clock=age)
         with pytest.raises(UnavailableError):
             keys.find("first", "RS256")
 
