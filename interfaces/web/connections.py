@@ -20,17 +20,6 @@ from schemas.access.turns import waiting_for
 from schemas.connections import KINDS, Connection
 from schemas.errors import InvalidInputError
 from schemas.wire.connecting import connections as wire
-from schemas.wire.connecting.connections import (
-    CANDIDATE,
-    CHANGED_CONNECTION,
-    CONNECTIONS_ARGUMENTS,
-    HEALTH_ARGUMENTS,
-    KIND_ARGUMENTS,
-    NEW_CONNECTION,
-    TRIED_CANDIDATE,
-    TRIED_TYPED_CANDIDATE,
-    TYPED_CANDIDATE,
-)
 from schemas.wire.connecting.env_vars import (
     ENV_VAR_NAMES,
     ENV_VARS_ARGUMENTS,
@@ -66,19 +55,19 @@ def list_providers() -> Response:
 
 
 @blueprint.get("/providers/<provider>")
-@declare(Lane.READ, query=KIND_ARGUMENTS)
+@declare(Lane.READ, query=wire.KIND_ARGUMENTS)
 def show_provider(provider: str) -> Response:
     return json_response(wire.provider(layers().registry.entry(provider, arguments()["kind"]).described()))
 
 
 @blueprint.get("/providers/<provider>/schema")
-@declare(Lane.READ, query=KIND_ARGUMENTS)
+@declare(Lane.READ, query=wire.KIND_ARGUMENTS)
 def show_schema(provider: str) -> Response:
     return json_response(wire.provider_form(layers().registry.form(provider, arguments()["kind"])))
 
 
 @blueprint.post("/validate")
-@declare(Lane.READ, body=CANDIDATE)
+@declare(Lane.READ, body=wire.CANDIDATE)
 def validate() -> Response:
     asked = body()
     wrong, warnings = layers().candidates.judge(Candidate(**asked))
@@ -86,7 +75,7 @@ def validate() -> Response:
 
 
 @blueprint.post("/test")
-@declare(Lane.SERVICE, body=TRIED_CANDIDATE)
+@declare(Lane.SERVICE, body=wire.TRIED_CANDIDATE)
 def test() -> Response:
     return _tried(**body())
 
@@ -95,14 +84,14 @@ def test() -> Response:
 @blueprint.post("/embedding/test", defaults={"kind": "embedding"})
 @blueprint.post("/llm/test", defaults={"kind": "llm"})
 @blueprint.post("/rerank/test", defaults={"kind": "rerank"})
-@declare(Lane.SERVICE, body=TRIED_TYPED_CANDIDATE)
+@declare(Lane.SERVICE, body=wire.TRIED_TYPED_CANDIDATE)
 def test_kind(kind: str) -> Response:
     return _tried(kind=kind, **body())
 
 
 @blueprint.post("/embedding/discovery/models", defaults={"kind": "embedding"})
 @blueprint.post("/llm/discovery/models", defaults={"kind": "llm"})
-@declare(Lane.SERVICE, body=TYPED_CANDIDATE)
+@declare(Lane.SERVICE, body=wire.TYPED_CANDIDATE)
 def discover_models(kind: str) -> Response:
     report = layers().candidates.test(Candidate(kind, **body()), for_models=True)
     if report.models is None:  # which is no list of models, whatever else it is
@@ -134,7 +123,7 @@ def suggest_env_vars() -> Response:
 
 
 @blueprint.get("")
-@declare(Lane.READ, query=CONNECTIONS_ARGUMENTS)
+@declare(Lane.READ, query=wire.CONNECTIONS_ARGUMENTS)
 def list_connections() -> Response:
     connections = layers().connections
     page, next_cursor = connections.page(**arguments())
@@ -142,7 +131,7 @@ def list_connections() -> Response:
 
 
 @blueprint.post("")
-@declare(Lane.WRITE, body=NEW_CONNECTION)
+@declare(Lane.WRITE, body=wire.NEW_CONNECTION)
 def create() -> Response:
     connections, asked = layers().connections, body()
     shared = asked.pop("shared")
@@ -157,7 +146,7 @@ def show(connection_id: str) -> Response:
 
 
 @blueprint.put("/<connection_id:connection_id>")
-@declare(Lane.WRITE, body=CHANGED_CONNECTION)
+@declare(Lane.WRITE, body=wire.CHANGED_CONNECTION)
 def change(connection_id: str) -> Response:
     return json_response(_spelt(layers().connections.change(connection_id, **body())))
 
@@ -170,7 +159,7 @@ def delete(connection_id: str) -> Response:
 
 
 @blueprint.get("/health")
-@declare(Lane.SERVICE, query=HEALTH_ARGUMENTS)
+@declare(Lane.SERVICE, query=wire.HEALTH_ARGUMENTS)
 def health_of_all() -> Response:
     connections, asked = layers().connections, arguments()
     connection_id = asked.pop("connection_id")
