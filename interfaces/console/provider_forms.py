@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,44 +22,6 @@ SPECIAL = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
-    """A field as the page shows it. `value` is the text in the input, never a secret. `stored` says of a secret that is
-    set what it refers to, "" for one that was typed; it is None for one that is not set."""
-
-    told: Json
-    value: str = ""
-    stored: str | None = None
-    errors: Sequence[str] = ()
-    remarks: Sequence[str] = ()
-    variables: Sequence[Json] = ()
-
-    @property
-    def name(self) -> str:
-        return str(self.told["name"])
-
-    @property
-    def hint(self) -> str:
-        """What stands in the empty input: the value that then counts, or an example."""
-        if self.told["default"] is not None:
-            return as_text(self.told["default"])
-        example = self.told["placeholder"]
-        return "" if example is None or self.told["secret"] else f"such as {as_text(example)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    title: str | None
-    inputs: list[Input]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    title: str
-    is_chosen: bool
-    groups: list[Group]
-
-
-@dataclass(frozen=True, slots=True)
 class Said:
     """What somebody has filled in, or what is stored: the configuration, and the choice made."""
 
@@ -67,82 +29,42 @@ class Said:
     choice: str | None = None
 
 
-@dataclass(frozen=True)
-class ProviderForm:
-    """The form of a provider's connections, filled in."""
-
-    told: Json
-    said: Said
-    secrets: Mapping[str, Sequence[str]]
-    errors: Sequence[Json]
-    remarks: Sequence[Json]
-    variables: Mapping[str, Sequence[Json]]
-
-    @property
-    def plain(self) -> list[Group]:
-        """The groups of fields that belong to no choice and that everybody should look at."""
-        return self._groups(self._inputs(choice=None, advanced=False))
-
-    @property
-    def advanced(self) -> list[Group]:
-        return self._groups(self._inputs(choice=None, advanced=True))
-
-    @property
-    def choices(self) -> list[Choice]:
-        titles = [each["title"] for each in self.told["choices"]]
-        return [Choice(title, title == self._chosen, self._groups(self._inputs(choice=title))) for title in titles]
-
-    @property
-    def general_errors(self) -> list[str]:
-        """The faults of the whole, and of fields that the form does not show."""
-        known = {each["name"] for each in self.told["fields"]}
-        return [each["message"] for each in self.errors if name_at(each["pointer"]) not in known]
-
-    @property
-    def is_advanced_wrong(self) -> bool:
-        return any(each.errors for group in self.advanced for each in group.inputs)
-
-    @property
-    def _chosen(self) -> str | None:
-        if self.said.choice is not None or not self.told["choices"]:
-            return self.said.choice
-        given = self.said.config.keys() | self.secrets.keys()
-        fitting = [each for each in self.told["choices"] if given & set(each["fields"])]
-        # The one that is filled in most: a secret alone, which another choice knows too, makes none.
-        missing = [len(set(each["fields"]) - given) for each in fitting]
-        return str(fitting[missing.index(min(missing))]["title"] if fitting else self.told["choices"][0]["title"])
-
-    def _inputs(self, *, choice: str | None, advanced: bool | None = None) -> list[Input]:
-        return [
-            self._input(each)
-            for each in self.told["fields"]
-            if each["choice"] == choice and advanced in (None, each["advanced"])
-        ]
-
-    def _input(self, told: Json) -> Input:
-        name = told["name"]
-        value = self.said.config.get(name)
-        if told["secret"]:
-            # What was typed is not shown again; a placeholder is no secret.
-            value = value if has_placeholder(value) else None
-        elif value is None and told["required"] and told["default"] is not None and not self.said.config:
-            value = told["default"]
-        refers_to = self.secrets.get(name)
-        return Input(
-            told,
-            "" if value is None else as_text(value),
-            None if refers_to is None else ", ".join(refers_to),
-            said_of(name, self.errors),
-            said_of(name, self.remarks),
-            self.variables.get(name, ()),
-        )
-
-    @staticmethod
-    def _groups(inputs: Iterable[Input]) -> list[Group]:
-        groups: dict[str | None, list[Input]] = {}
-        for each in inputs:
-            groups.setdefault(each.told["group"], []).append(each)
-        return [Group(title, groups[title]) for title in sorted(groups, key=lambda title: title is not None)]
+def form_of(
+    told: Json,
+    said: Said,
+    secrets: Mapping[str, Sequence[str]],
+    errors: Sequence[Json],
+    remarks: Sequence[Json],
+    variables: Mapping[str, Sequence[Json]],
+) -> Json:
+    """Return the form of a provider's connections, filled in: inputs by the titles of their groups, those that belong
+    to no choice and that everybody should look at (`plain`), those that most leave alone (`advanced`), and those of
+    each choice; and the faults of the whole, or of fields that the form does not show."""
+    names = {each["name"] for each in told["fields"]}
+    inputs = [
+        {
+            **each,
+            "value": _shown(each, said),
+            # Of a secret that is set, what it refers to: "" for one that was typed.
+            "stored": ", ".join(secrets[each["name"]]) if each["name"] in secrets else None,
+            "hint": _hint(each),
+            "errors": _messages(each["name"], errors),
+            "remarks": _messages(each["name"], remarks),
+            "variables": variables.get(each["name"], ()),
+        }
+        for each in told["fields"]
+    ]
+    chosen = _chosen(told["choices"], said, secrets)
+    return {
+        "plain": _groups([each for each in inputs if each["choice"] is None and not each["advanced"]]),
+        "advanced": _groups([each for each in inputs if each["choice"] is None and each["advanced"]]),
+        "is_advanced_wrong": any(each["errors"] for each in inputs if each["advanced"]),
+        "choices": [
+            (title, title == chosen, _groups([each for each in inputs if each["choice"] == title]))
+            for title in (each["title"] for each in told["choices"])
+        ],
+        "general_errors": [each["message"] for each in errors if _name_at(each["pointer"]) not in names],
+    }
 
 
 def said_in(form: MultiDict[str, str], told: Json) -> Said:
@@ -166,16 +88,6 @@ def said_in(form: MultiDict[str, str], told: Json) -> Said:
     return Said(config, chosen)
 
 
-def name_at(pointer: str) -> str:
-    """Return the name of the field that a JSON Pointer leads to or into, "" for that of the whole."""
-    first = pointer.removeprefix("/").partition("/")[0]
-    return first.replace("~1", "/").replace("~0", "~")
-
-
-def said_of(name: str, faults: Sequence[Json]) -> list[str]:
-    return [each["message"] for each in faults if name_at(each["pointer"]) == name]
-
-
 def masked(config: Json, told: Json) -> Json:
     """Return a configuration as a page may show it: without the secrets that were typed."""
     hidden = {each["name"] for each in told["fields"] if each["secret"]}
@@ -185,7 +97,53 @@ def masked(config: Json, told: Json) -> Json:
     }
 
 
-def as_text(value: Any) -> str:
+def _shown(told: Json, said: Said) -> str:
+    """Return the text in an input, never a secret."""
+    value = said.config.get(told["name"])
+    if told["secret"]:
+        # What was typed is not shown again; a placeholder is no secret.
+        value = value if has_placeholder(value) else None
+    elif value is None and told["required"] and not said.config:
+        value = told["default"]
+    return "" if value is None else _as_text(value)
+
+
+def _hint(told: Json) -> str:
+    """Return what stands in an empty input: the value that then counts, or an example."""
+    if told["default"] is not None:
+        return _as_text(told["default"])
+    example = told["placeholder"]
+    return "" if example is None or told["secret"] else f"such as {_as_text(example)}"
+
+
+def _chosen(choices: Sequence[Json], said: Said, secrets: Mapping[str, Any]) -> str | None:
+    if said.choice is not None or not choices:
+        return said.choice
+    given = said.config.keys() | secrets.keys()
+    fitting = [each for each in choices if given & set(each["fields"])]
+    # The one that is filled in most: a secret alone, which another choice knows too, makes none.
+    return str(min(fitting, key=lambda each: len(set(each["fields"]) - given), default=choices[0])["title"])
+
+
+def _groups(inputs: Sequence[Json]) -> dict[str, list[Json]]:
+    """Return inputs by the titles of their groups, first those of none."""
+    groups: dict[str, list[Json]] = {}
+    for each in sorted(inputs, key=lambda each: each["group"] is not None):
+        groups.setdefault(each["group"] or "", []).append(each)
+    return groups
+
+
+def _messages(name: str, faults: Sequence[Json]) -> list[str]:
+    return [each["message"] for each in faults if _name_at(each["pointer"]) == name]
+
+
+def _name_at(pointer: str) -> str:
+    """Return the name of the field that a JSON Pointer leads to or into, "" for that of the whole."""
+    first = pointer.removeprefix("/").partition("/")[0]
+    return first.replace("~1", "/").replace("~0", "~")
+
+
+def _as_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
@@ -195,19 +153,15 @@ def as_text(value: Any) -> str:
 
 def _value(text: str, told: Json) -> Any:
     if told["type"] == "number":
-        return _number(text)
+        try:
+            found = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return text
+        return found if isinstance(found, int | float) and not isinstance(found, bool) else text
     if told["type"] == "boolean":
         return SPECIAL.get(text, text)
     if told["type"] == "list":
         return [line.strip() for line in text.splitlines() if line.strip()]
     if told["type"] == "select":
-        return next((option for option in told["options"] if as_text(option) == text), text)
+        return next((option for option in told["options"] if _as_text(option) == text), text)
     return text
-
-
-def _number(text: str) -> Any:
-    try:
-        found = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
-    return found if isinstance(found, int | float) and not isinstance(found, bool) else text

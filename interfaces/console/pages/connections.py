@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -10,7 +11,7 @@ from flask import Blueprint, make_response, redirect, render_template, request, 
 from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import may, wire
-from interfaces.console.provider_forms import ProviderForm, Said, masked, said_in
+from interfaces.console.provider_forms import Said, form_of, masked, said_in
 from interfaces.console.wire import RefusedError, WireRequest, encoded
 from schemas.connections import UNHEALTHY
 from schemas.errors import ConflictError, NotFoundError
@@ -138,23 +139,25 @@ def seen(connection: Json) -> str:
 
 
 def _tried(told: Json, said: Said, connection: Json | None = None) -> Response | str:
-    """Show what comes of a test, or the models to choose from, for browsers without scripts."""
-    for_models = request.form.get("do") == "models"
-    path = encoded("api", "connections", told["type"], *(("discovery", "models") if for_models else ("test",)))
+    """Show what comes of a test, the models to choose from, or what is wrong so far. Scripts put parts of such a page in
+    the place of those that are shown."""
+    do = request.form.get("do")
+    if do == "judge":
+        return _page(told, said, connection, errors=_judged(told, said, connection)["errors"])
+    path = encoded("api", "connections", told["type"], *(("discovery", "models") if do == "models" else ("test",)))
     body: Json = {"provider": told["provider"], "config": said.config}
     if connection is not None:
         body["changes"] = connection["id"]
     # The page may show what was asked, but not the secrets in it.
     wire().made.append(WireRequest("POST", path, body={**body, "config": masked(said.config, told)}))
     try:
-        outcome = wire().send(WireRequest("POST", path, body=body), aside=True)
+        outcome = wire().post(path, body, aside=True)
     except RefusedError as error:
         if "stages" not in error.body:
             return _refused(told, said, error, connection)
         outcome = error.body
     wrong = [fault for stage in outcome.get("stages", ()) for fault in stage.get("errors", ())]
-    models = outcome.get("models", ())
-    return _page(told, said, connection, outcome=None if models else outcome, errors=wrong, models=models)
+    return _page(told, said, connection, errors=wrong, outcome=outcome)
 
 
 def _refused(told: Json, said: Said, error: RefusedError, connection: Json | None = None) -> Response:
@@ -169,33 +172,29 @@ def _page(
     said: Said,
     connection: Json | None = None,
     *,
-    errors: list[Json] | None = None,
+    errors: Sequence[Json] = (),
     refusal: str = "",
     outcome: Json | None = None,
-    models: Any = (),
 ) -> str:
     remarks = _judged(told, said, connection)["warnings"] if said.config else []
-    form = ProviderForm(
-        told, said, {} if connection is None else connection["secrets"], errors or [], remarks, _variables(told)
-    )
+    secrets = {} if connection is None else connection["secrets"]
     shown: Json = {}
     if connection is not None:
-        path = encoded("api", "connections", connection["id"])
         # What was filled in before somebody else's change is saved over that only by whoever has read of it.
         was_told = refusal == CHANGED or "seen" not in request.form
         shown["seen"] = seen(connection) if was_told else request.form["seen"]
-        shown["health"] = wire().get(f"{path}/health")
-        shown["collections"] = _collections_behind(connection, shown["health"])
+        if request.form.get("do") != "judge":
+            shown["health"] = wire().get(encoded("api", "connections", connection["id"], "health"))
+            shown["collections"] = _collections_behind(connection, shown["health"])
     return render_template(
         "connection.html",
-        form=form,
+        form=form_of(told, said, secrets, errors, remarks, _variables(told)),
         told=told,
         connection=connection,
         can_change=connection is None or connection["origin"] == STORED,
         kind=KINDS[told["type"]],
         refusal=refusal,
         outcome=outcome,
-        models=models,
         has_models=told["type"] in WITH_MODELS,
         given=request.form,
         **shown,
@@ -208,8 +207,8 @@ def _judged(told: Json, said: Said, connection: Json | None) -> Json:
         body["changes"] = connection["id"]
     try:
         return wire().post(f"{_CONNECTIONS}/validate", body, aside=True)
-    except RefusedError:  # the form's own answer says why
-        return {"warnings": []}
+    except RefusedError as error:
+        return {"errors": [{"pointer": "", "message": error.message}], "warnings": []}
 
 
 def _variables(told: Json) -> dict[str, list[Json]]:

@@ -1,166 +1,61 @@
-// The form of a connection: judged while somebody types, tested stage by stage, with models to choose from.
+// The form of a connection: judged while somebody types, tested, with models to choose from. The page that answers the
+// form says all this; parts of it take the place of those of the page that is shown.
 
-import { element, json, post } from "./console.js";
-import { events } from "./events.js";
+import { fetched, renew } from "./console.js";
 
 const PAUSE_MS = 400;
-const BADGES = { passed: "text-bg-success", failed: "text-bg-danger" };
 const form = document.querySelector("#connection");
-const { type, provider, changes } = form.dataset;
-const fields = [...form.querySelectorAll("[data-field]")];
+const verdict = form.querySelector("#verdict");
 const touched = new Set();
+const latest = {};
 
 let waiting;
-let judging = 0;
-form.addEventListener("input", (event) => {
-  if (event.target.dataset.field) touched.add(event.target.dataset.field);
+form.addEventListener("input", ({ target }) => {
+  if ("field" in target.dataset) touched.add(target.id);
   clearTimeout(waiting);
-  waiting = setTimeout(judge, PAUSE_MS);
+  if (touched.size) waiting = setTimeout(send, PAUSE_MS, "judge");
 });
 
-/** Return the configuration as the service's own reading of the form makes it. */
-function config() {
-  const given = new FormData(form);
-  const found = {};
-  for (const input of fields) {
-    const { field: name, choice, type: kind } = input.dataset;
-    if (choice && given.has("choice") && choice !== given.get("choice")) continue;
-    const isSecret = kind === "password";
-    const text = isSecret ? input.value || given.get(`variable.${name}`) || "" : input.value.trim();
-    if (isSecret && !text && given.get(`remove.${name}`)) found[name] = "";
-    if (text) found[name] = valueOf(text, input);
-  }
-  return found;
+for (const button of form.querySelectorAll("#test, #models")) {
+  button.addEventListener("click", (event) => {
+    event.preventDefault();
+    const said = button.id === "test" ? verdict : form.querySelector("#models-said");
+    said.textContent = button.id === "test" ? "Testing …" : "Asking for the models …";
+    if (button.id === "test") form.querySelector("#stages").replaceChildren();
+    form.querySelector("#tested").hidden = button.id !== "test";
+    send(button.value);
+  });
 }
 
-function valueOf(text, input) {
-  const kind = input.dataset.type;
-  if (kind === "list") return text.split("\n").map((line) => line.trim()).filter(Boolean);
-  if (kind === "select") return "json" in input.selectedOptions[0].dataset ? JSON.parse(text) : text;
-  if (kind === "boolean") return text === "true";
-  if (kind !== "number") return text;
+async function send(what) {
+  const mine = latest[what] = {};
+  const body = new FormData(form);
+  body.set("do", what);
+  let answer;
   try {
-    const value = JSON.parse(text);
-    return typeof value === "number" ? value : text;
-  } catch {
-    return text;
-  }
-}
-
-function candidate() {
-  return { provider, config: config(), changes };
-}
-
-async function judge() {
-  const mine = ++judging;
-  let judged;
-  try {
-    judged = await json(await post("/api/connections/validate", { type, ...candidate() }));
+    answer = await fetched(window.location.href, { method: "POST", body: new URLSearchParams(body) });
+    if (!answer.querySelector("#connection")) throw new Error(answer.querySelector("[role=alert]")?.textContent);
   } catch (error) {
-    judged = { errors: [{ pointer: "", message: error.message }], warnings: [] };
-  }
-  if (mine === judging) show(judged.errors, judged.warnings, (name) => touched.has(name));
-}
-
-/** Say what is wrong beside the fields that are meant; what belongs to none stands above them. */
-function show(errors, remarks, isMeant = () => true) {
-  const names = new Set(fields.map((field) => field.dataset.field));
-  const at = (fault) => fault.pointer.split("/")[1]?.replaceAll("~1", "/").replaceAll("~0", "~") ?? "";
-  for (const field of fields) {
-    const name = field.dataset.field;
-    const wrong = isMeant(name) ? errors.filter((fault) => at(fault) === name) : [];
-    field.classList.toggle("is-invalid", wrong.length > 0);
-    if (wrong.length) field.setAttribute("aria-invalid", "true");
-    else field.removeAttribute("aria-invalid");
-    say(
-      document.querySelector(`#${CSS.escape(`field-${name}-errors`)}`),
-      ...wrong.map((fault) => element("p", { class: "text-danger-emphasis mb-0" }, fault.message)),
-      ...remarks.filter((fault) => at(fault) === name).map((fault) => element("p", { class: "text-warning-emphasis mb-0" }, fault.message)),
-    );
-    if (wrong.length) field.closest("details")?.setAttribute("open", "");
-  }
-  const general = touched.size ? errors.filter((fault) => !names.has(at(fault))) : [];
-  say(document.querySelector("#general"), ...general.map((fault) => element("p", { class: "alert alert-danger" }, fault.message)));
-}
-
-/** Replace what a live region says, unless it says the same already: it would be read again. */
-function say(region, ...said) {
-  if (region.textContent !== said.map((each) => each.textContent).join("")) region.replaceChildren(...said);
-}
-
-let testing;
-form.querySelector("#test").addEventListener("click", async (event) => {
-  event.preventDefault();
-  testing?.abort();
-  testing = new AbortController();
-  const { signal } = testing;
-  const stages = document.querySelector("#stages");
-  const verdict = document.querySelector("#verdict");
-  const behind = document.querySelector("#behind");
-  document.querySelector("#tested").hidden = false;
-  stages.replaceChildren();
-  behind.replaceChildren();
-  verdict.textContent = "Testing …";
-  try {
-    const response = await post(`/api/connections/${type}/test`, { ...candidate(), stream: true }, { signal });
-    if (!response.ok) await json(response);
-    for await (const event of events(response.body)) {
-      if (event.stage) stages.append(stage(event.stage));
-      if (event.stage?.errors) show(event.stage.errors, []);
-      if (event.error && !event.done) throw new Error(event.message ?? event.error);
-      if (event.done) {
-        verdict.textContent = event.success ? `It works, after ${event.duration} ms.` : `${event.message}.`;
-        if (event.collections?.length) behind.replaceChildren(collections(event.collections, event.collectionCount));
-      }
-    }
-  } catch (error) {
-    if (signal.aborted) return;
+    form.querySelector("#tested").hidden = false;
     verdict.textContent = error.message;
-    show(error.body?.details?.errors ?? [], []);
+    return;
   }
-});
-
-function counted(count, noun) {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
-}
-
-function stage(each) {
-  return element(
-    "li",
-    { class: `stage ${each.verdict}` },
-    element("span", { class: `badge ${BADGES[each.verdict] ?? "text-bg-secondary"}` }, each.verdict),
-    " ",
-    element("strong", { class: "text-capitalize" }, each.name),
-    ` ${each.message} `,
-    each.verdict === "skipped" ? "" : element("span", { class: "text-body-secondary small" }, `${each.latency_ms} ms`),
-    each.next_step ? element("p", { class: "mb-0" }, each.next_step) : "",
-  );
-}
-
-function collections(found, count) {
-  const rows = found.map((each) =>
-    element("tr", {}, element("th", { scope: "row" }, each.name), element("td", { class: "text-end" }, String(each.count ?? "–"))),
-  );
-  const head = element("tr", {}, element("th", { scope: "col" }, counted(count, "collection")), element("th", { scope: "col", class: "text-end" }, "Documents"));
-  return element(
-    "div",
-    { class: "table-wide", tabindex: "0", role: "region", "aria-label": "Their names and sizes" },
-    element("table", { class: "table table-sm" }, element("thead", {}, head), element("tbody", {}, ...rows)),
-  );
-}
-
-form.querySelector("#models")?.addEventListener("click", async (event) => {
-  event.preventDefault();
-  const said = document.querySelector("#models-said");
-  said.textContent = "Asking for the models …";
-  try {
-    const { models } = await json(await post(`/api/connections/${type}/discovery/models`, candidate()));
-    const list = document.querySelector("#field-model-list");
-    list.replaceChildren(...models.map((each) => element("option", { value: each.id }, each.description)));
-    said.textContent = models.length ? `${counted(models.length, "model")} to choose from.` : "The service lists no models for this.";
-  } catch (error) {
-    const failed = error.body?.stages?.find((each) => each.verdict === "failed");
-    said.textContent = failed ? `${failed.message}. ${failed.next_step}` : error.message;
-    show(failed?.errors ?? error.body?.details?.errors ?? [], []);
+  if (mine !== latest[what]) return;
+  // Of a field that nobody has touched yet, nothing is wrong while somebody types in another.
+  const isMeant = (field) => what !== "judge" || touched.has(field.id);
+  for (const field of form.querySelectorAll("[data-field]")) {
+    const now = answer.getElementById(field.id);
+    const said = answer.getElementById(`${field.id}-errors`);
+    const isWrong = isMeant(field) && now.hasAttribute("aria-invalid");
+    field.classList.toggle("is-invalid", isWrong);
+    if (isWrong) field.setAttribute("aria-invalid", "true");
+    else field.removeAttribute("aria-invalid");
+    if (!isMeant(field)) for (const each of said.querySelectorAll(".text-danger-emphasis")) each.remove();
+    renew(said);
+    if (isWrong) field.closest("details")?.setAttribute("open", "");
   }
-});
+  for (const name of what === "judge" ? ["general"] : ["general", "stages", "verdict", "behind", "models-said", "field-model-list"]) {
+    renew(answer.getElementById(name));
+  }
+  if (what !== "judge") form.querySelector("#tested").hidden = answer.querySelector("#tested").hidden;
+}

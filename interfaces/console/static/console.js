@@ -5,6 +5,8 @@ export const token = document.querySelector('meta[name="form-token"]').content;
 /** The path below which the service is, empty for the root of its host. */
 export const root = document.querySelector('meta[name="root"]').content;
 
+const POLL_MS = 700;
+
 /** Ask a route of the service. The session's cookie counts with the token of its pages only. */
 export function ask(path, options = {}) {
   const headers = new Headers(options.headers);
@@ -26,6 +28,30 @@ export function post(path, body, options = {}) {
   return ask(path, { ...options, method: "POST", headers, body: JSON.stringify(body) });
 }
 
+/** Return the page that an address answers with, whatever its status. */
+export async function fetched(address, options = {}) {
+  const response = await fetch(address, { ...options, credentials: "same-origin" });
+  return new DOMParser().parseFromString(await response.text(), "text/html");
+}
+
+/** Show in an element what the part of a page with a selector says, anew until that is live no more. Resolves with
+ * whether the page still has that part. */
+export async function follow(shown, address, selector) {
+  for (;;) {
+    const now = (await fetched(address)).querySelector(selector);
+    if (now) shown.replaceChildren(...now.childNodes);
+    if (!now || !("live" in now.dataset)) return now !== null;
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+/** Show what a part of another page says, in the one with the same id. A live region that says the same already stays
+ * as it is: it would be read again. */
+export function renew(part) {
+  const shown = part && document.getElementById(part.id);
+  if (shown && shown.innerHTML !== part.innerHTML) shown.replaceChildren(...part.childNodes);
+}
+
 /** Return the path of a page of the console. */
 export function page(path) {
   return `${root}/console${path}`;
@@ -39,6 +65,11 @@ export function element(name, attributes = {}, ...children) {
   }
   made.append(...children);
   return made;
+}
+
+// What is under way is followed to its end, which has more to show.
+for (const shown of document.querySelectorAll("[data-live]")) {
+  follow(shown, window.location.href, `#${CSS.escape(shown.id)}`).then((isThere) => isThere && window.location.reload());
 }
 
 // Questions before what cannot be undone. Without scripts the page that follows asks.

@@ -1,7 +1,6 @@
 // Files that are dropped or chosen: sent in batches, then followed until they are stored.
 
-import { ask, element, json, page, root, token } from "./console.js";
-import { rows } from "./job_rows.js";
+import { element, follow, page, root, token } from "./console.js";
 
 const BATCH_FILES = 50;
 const BATCH_BYTES = 50_000_000;
@@ -68,19 +67,17 @@ function batches(files) {
 
 async function send(batch) {
   const progress = element("progress", { class: "w-100", max: "1", value: "0", "aria-label": "Sent" });
-  const said = element("p", { class: "small mb-1" }, `${batch.length} ${batch.length === 1 ? "file" : "files"}`);
-  const list = element("div");
-  shown.prepend(element("section", { class: "card card-body mb-2" }, said, progress, list));
+  const said = element("div", { class: "small" }, `${batch.length} ${batch.length === 1 ? "file" : "files"}`, progress);
+  const refused = element("ul", { class: "small list-unstyled text-danger-emphasis mb-0" });
+  shown.prepend(element("section", { class: "card card-body mb-2" }, said, refused));
   try {
     const answer = await upload(batch, (share) => { progress.value = share; });
-    const refused = answer.files.filter((each) => each.status === "refused");
-    if (answer.job) await follow(answer.job.id, said, progress, list, refused);
-    else list.replaceChildren(rows(refused));
+    const faults = answer.files.filter((each) => each.status === "refused");
+    refused.replaceChildren(...faults.map((each) => element("li", {}, `${each.name}: ${each.message}`)));
+    if (answer.job) await follow(said, page(`/documents/jobs/${encodeURIComponent(answer.job.id)}`), "#job");
+    else progress.remove();
   } catch (error) {
-    said.textContent = error.message;
-    said.className = "small mb-1 text-danger-emphasis";
-    said.setAttribute("role", "alert");
-    progress.remove();
+    said.replaceChildren(element("p", { class: "text-danger-emphasis mb-0", role: "alert" }, error.message));
   }
 }
 
@@ -106,19 +103,4 @@ function upload(batch, onProgress) {
     });
     request.send(body);
   });
-}
-
-async function follow(id, said, progress, list, refused) {
-  for (;;) {
-    const job = await json(await ask(`/api/jobs/${encodeURIComponent(id)}`));
-    const { files, files_done: done, chunks, chunks_done: embedded } = job.progress;
-    said.replaceChildren(
-      element("a", { href: page(`/documents/jobs/${encodeURIComponent(id)}`) }, `${done} of ${files} files`),
-      ` · ${embedded} of ${chunks} passages · ${job.status}`,
-    );
-    progress.value = chunks ? embedded / chunks : done / files;
-    list.replaceChildren(rows([...job.files, ...refused], job.collection));
-    if (job.finished_at) return;
-    await new Promise((resolve) => setTimeout(resolve, 700));
-  }
 }

@@ -1,12 +1,14 @@
 """The page of a collection: which fields it counts the values of, and its latest changes; its map as it is without
 scripts: a picture, and a table of the values that colour it."""
 
+import io
 import re
 
 import pytest
 
 from interfaces.console.maps import DRAWN, Map
 from tests.interfaces.console.conftest import ADMIN, Reader
+from tests.support.live import eventually
 
 HEADING = "The latest changes"
 
@@ -252,3 +254,12 @@ def test_numbers_of_few_are_groups_rare_values_are_one_and_a_picture_of_many_poi
     found = Map.of(_projection(list(range(5 * DRAWN + 1)), scale="numbers"))
     assert len(found.points) == DRAWN
     assert {place for _, _, place in found.points} == set(range(8))
+
+
+def test_the_page_of_a_job_tells_of_files_that_nothing_was_read_of(admin, client):
+    files = {"file": (io.BytesIO(b"%PDF-1.7 nothing"), "broken.pdf")}
+    job_id = client.post("/api/documents", data=files).json["job"]["id"]
+    for _ in range(2):
+        page = admin.read(f"/documents/jobs/{job_id}")
+        assert "broken.pdf" in page.text
+        eventually(lambda: client.get(f"/api/jobs/{job_id}").json["finished_at"])
