@@ -139,8 +139,8 @@ def seen(connection: Json) -> str:
 
 
 def _tried(told: Json, said: Said, connection: Json | None = None) -> Response | str:
-    """Show what comes of a test, the models to choose from, or what is wrong so far. Scripts put parts of such a page in
-    the place of those that are shown."""
+    """Show what comes of a test, the models to choose from, or what is wrong so far. Scripts put parts of such a page
+    in the place of those that are shown."""
     do = request.form.get("do")
     if do == "judge":
         return _page(told, said, connection, errors=_judged(told, said, connection)["errors"])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from flask import Blueprint, Response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
 from interfaces.console.current_page import wire
-from interfaces.console.measured import compared, plots_of
 from interfaces.console.wire import RefusedError, WireRequest, encoded
 from schemas.errors import InvalidInputError
 
@@ -17,6 +17,8 @@ blueprint = Blueprint("quality", __name__, url_prefix="/quality")
 JUDGED, MOST_COMPARED, MOST_COLLECTIONS = 200, 4, 200
 FILES = {"queries": "queries.jsonl", "qrels": "qrels/test.tsv"}
 """The files of a query set, by the names of their inputs."""
+SHARES = (("nDCG@10", "ndcg_at_10"), ("Recall@10", "recall_at_10"), ("MRR@10", "mrr"))
+LEAST_CHANGE = 1e-9
 Json = dict[str, Any]
 
 
@@ -133,3 +135,63 @@ def _names(judgements: list[Json]) -> dict[tuple[str, str], str]:
             told = each["metadata"]
             names[collection, str(told["document_id"])] = str(told.get("title") or told.get("source") or each["id"])
     return names
+
+
+def plots_of(benches: Sequence[Json], run: str) -> list[tuple[str, list[Json]]]:
+    """Return figures by their titles: of one measurement those of its runs, of several those of the same run. The
+    `share` of each is the length of its bar, between 0 and 1, and `beyond` that of a lighter one behind it."""
+    if len(benches) == 1:
+        named = [(each["name"], each) for each in benches[0]["runs"]]
+    else:
+        named = [(_moment(bench), each) for bench in benches for each in bench["runs"] if each["name"] == run]
+    if not named:
+        return []
+    slowest = max(each["latency_ms"]["p95"] for _, each in named) or 1.0
+    latencies = [
+        {
+            "title": title,
+            "shown": f"{each['latency_ms']['p50']:.0f} ms, p95 {each['latency_ms']['p95']:.0f} ms",
+            "share": each["latency_ms"]["p50"] / slowest,
+            "beyond": each["latency_ms"]["p95"] / slowest,
+        }
+        for title, each in named
+    ]
+    shares = [
+        (title, [{"title": name, "shown": f"{each[measure]:.3f}", "share": each[measure]} for name, each in named])
+        for title, measure in SHARES
+    ]
+    return [*shares, ("Time of a search, median", latencies)]
+
+
+def compared(benches: Sequence[Json], run: str) -> Json | None:
+    """Return what changed by question, the largest difference first: from the first measurement to the last, or within
+    one from the oracle of meaning alone to all fused. None where there is nothing to compare."""
+    if len(benches) == 1:
+        names = [each["name"] for each in benches[0]["runs"]]
+        other = "semantic" if "semantic" in names and run != "semantic" else (names or [run])[-1]
+        if run not in names or other == run:
+            return None
+        (before, first), (after, last) = ((each, _by_run(benches[0], each)) for each in (other, run))
+    elif benches:
+        (before, first), (after, last) = ((_moment(each), _by_run(each, run)) for each in (benches[0], benches[-1]))
+    else:
+        return None
+    changes = [(question, first[question], last[question]) for question in last if question in first]
+    if not changes:
+        return None
+    return {
+        "before": before,
+        "after": after,
+        "changes": sorted(changes, key=lambda each: (-abs(each[2] - each[1]), each[0])),
+        "better": sum(is_now - was > LEAST_CHANGE for _, was, is_now in changes),
+        "worse": sum(is_now - was < -LEAST_CHANGE for _, was, is_now in changes),
+    }
+
+
+def _by_run(bench: Json, run: str) -> dict[str, float]:
+    """Return nDCG@10 of each question in a run."""
+    return {each["question"]: each["runs"][run]["ndcg_at_10"] for each in bench["questions"] if run in each["runs"]}
+
+
+def _moment(bench: Json) -> str:
+    return f"{bench['collection']}, {bench['created_at'][:16].replace('T', ' ')}"

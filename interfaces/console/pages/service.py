@@ -11,7 +11,6 @@ from werkzeug.wrappers import Response
 from interfaces.console.current_page import wire
 from interfaces.console.forms import number_of
 from interfaces.console.key_forms import LIMITS, KeyForm
-from interfaces.console.traffic import traffic_plots
 from interfaces.console.wire import RefusedError, WireRequest, encoded
 from schemas.access.callers import Scope
 from schemas.errors import ConflictError, InvalidInputError
@@ -79,8 +78,7 @@ def audit() -> str:
 
 @blueprint.get("/traffic")
 def traffic() -> str:
-    minutes = wire().get("/api/service/recent")["minutes"]
-    return render_template("traffic.html", minutes=minutes, plots=traffic_plots(minutes))
+    return render_template("traffic.html", minutes=wire().get("/api/service/recent")["minutes"])
 
 
 @blueprint.route("/backups", methods=["GET", "POST"])

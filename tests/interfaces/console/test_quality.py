@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from interfaces.console.measured import compared, plots_of
+from interfaces.console.pages.quality import compared, plots_of
 from retrieval.bench.query_set import read_query_set
 from schemas.contracts.judgements import MAX_GIVEN_CHARACTERS
 from tests.interfaces.console.conftest import ADMIN
@@ -234,8 +234,8 @@ def _bench(created_at, **by_question):
 def test_differences_come_largest_first_and_only_of_questions_that_both_have():
     benches = [_bench("2026-01-01T00:00", a=0.5, b=1, c=0.2), _bench("2026-01-02T00:00", a=0.6, b=0.1, d=1)]
     found = compared(benches, "fused")
-    assert [(each.question, round(each.difference, 3)) for each in found.changes] == [("b", -0.9), ("a", 0.1)]
-    assert (found.better, found.worse) == (1, 1)
+    assert found["changes"] == [("b", 1, 0.1), ("a", 0.5, 0.6)]
+    assert (found["better"], found["worse"]) == (1, 1)
     assert compared(benches, "nothing") is None
     assert plots_of(benches, "nothing") == []
-    assert [len(each.bars) for each in plots_of(benches, "fused")] == [2, 2, 2, 2]
+    assert [len(figures) for _, figures in plots_of(benches, "fused")] == [2, 2, 2, 2]
