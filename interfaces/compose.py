@@ -6,7 +6,7 @@ from flask import Flask
 
 import wrapper
 from interfaces import model_metrics
-from interfaces.console.mounting import mount_console
+from interfaces.console.app import mount_console
 from interfaces.faces.registering import mount_faces
 from interfaces.health import report_gauges, report_health
 from interfaces.layers import Layers

@@ -1,4 +1,4 @@
-"""The console as a Flask application of its own, which asks the service as any client would."""
+"""The console as a Flask application of its own in front of the service's, which it asks as any client would."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from interfaces.console import forms, shown
 from interfaces.console.assets import Assets
-from interfaces.console.current_page import PUBLIC, form_token, is_signed_in, needs_key
-from interfaces.console.facets import condition_of
-from interfaces.console.front_doors import FAVICON, SCRIPT_NAME, WsgiApp, cookie_name, session_id_of
-from interfaces.console.navigation import pages_of
-from interfaces.console.pages import ask, collection, connections, documents, quality, service, signing_in
+from interfaces.console.current_page import PAGES, PUBLIC, is_signed_in, may
+from interfaces.console.filters import condition_of
+from interfaces.console.front_doors import FAVICON, SCRIPT_NAME, FrontDoors, cookie_name, session_id_of
+from interfaces.console.pages import ask, collection, connections, documents, quality, signing_in
+from interfaces.console.pages import service as service_pages
 from interfaces.console.sessions import SESSION_SECONDS, Session, Sessions, visitor
 from interfaces.console.snippets import snippets_of
 from interfaces.console.wire import ReaderLeftError, RefusedError, Wire
@@ -35,6 +35,7 @@ from schemas.errors import (
     UnauthorizedError,
     UnavailableError,
 )
+from schemas.shared_database import Database
 from wrapper.web.bodies import client_watch, discard_body, leave_body
 from wrapper.web.callers import TOGETHER
 from wrapper.web.error_statuses import status_of
@@ -63,16 +64,15 @@ FILES = ("asset", "mark")
 MARK = "mark.svg"
 
 
-def create_console(wsgi_app: WsgiApp, hosts_and_origins: AllowedHostsAndOrigins, sessions: Sessions) -> Flask:
-    """Return the console's pages, made of what the service's WSGI application answers."""
+def mount_console(service: Flask, database: Database) -> None:
+    """Put the console in front of the service's application, whose answers its pages are made of."""
     app = Flask("interfaces.console", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = app.config["MAX_BODY_BYTES"] = MAX_FORM_BYTES
     app.config["MAX_FORM_MEMORY_SIZE"] = MAX_FORM_BYTES
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
-    app.extensions["console.service"] = wsgi_app
-    app.extensions["console.hosts_and_origins"] = hosts_and_origins
-    app.extensions["console.sessions"] = sessions
-    app.extensions["console.assets"] = assets = Assets()
+    app.extensions["console.service"] = service.wsgi_app
+    app.extensions["console.hosts_and_origins"] = service.extensions["rag.hosts_and_origins"]
+    app.extensions["console.sessions"] = sessions = Sessions(database)
     app.before_request(_begin)
     app.after_request(_end)
     app.register_error_handler(RefusedError, _refused)
@@ -82,18 +82,18 @@ def create_console(wsgi_app: WsgiApp, hosts_and_origins: AllowedHostsAndOrigins,
     app.register_error_handler(Exception, _unexpected)
     app.context_processor(_for_templates)
     shown.init_app(app)
-    app.jinja_env.globals |= {"pages_of": pages_of, "condition": condition_of}
-    app.add_url_rule("/static/<version>/<name>", "asset", _asset)
-    app.add_url_rule(FAVICON, "mark", lambda: _asset(assets.version, MARK))
-    app.jinja_env.globals["asset"] = lambda name: url_for("asset", version=assets.version, name=name)
-    for module in (signing_in, ask, collection, connections, documents, service, quality):
+    assets = Assets()
+    app.jinja_env.globals |= {
+        "pages": PAGES,
+        "may": may,
+        "condition": condition_of,
+        "asset": lambda name: url_for("asset", version=assets.version, name=name),
+    }
+    app.add_url_rule("/static/<version>/<name>", "asset", lambda version, name: assets.response(name, request))
+    app.add_url_rule(FAVICON, "mark", lambda: assets.response(MARK, request))
+    for module in (signing_in, ask, collection, connections, documents, service_pages, quality):
         app.register_blueprint(module.blueprint)
-    return app
-
-
-def _asset(version: str, name: str) -> Response:
-    assets: Assets = current_app.extensions["console.assets"]
-    return assets.response(name, request)
+    service.wsgi_app = FrontDoors(service.wsgi_app, app, sessions)  # type: ignore[method-assign]
 
 
 def _begin() -> AnyResponse | None:
@@ -170,16 +170,19 @@ def set_cookie(response: AnyResponse, session: Session) -> None:
 
 
 def _for_templates() -> dict[str, Any]:
+    session: Session | None = g.get("session")
+
     def snippets() -> list[Any]:
         base_url = request.host_url.rstrip("/") + request.environ.get(SCRIPT_NAME, "")
-        made = g.wire.made if "wire" in g else []
+        needs_key = session is not None and session.key is not None
         found = []
-        for asked in made:
+        for asked in g.wire.made if "wire" in g else ():
             with suppress(RecursionError):  # of a filter that was refused for its depth
-                found.append((asked, snippets_of(asked, base_url, needs_key=needs_key())))
+                found.append((asked, snippets_of(asked, base_url, needs_key=needs_key)))
         return found
 
-    return {"me": g.get("me"), "form_token": form_token(), "requests_made": snippets}
+    # A page that failed before its session was known has no forms.
+    return {"me": g.get("me"), "form_token": session.form_token if session else "", "requests_made": snippets}
 
 
 def _refused(error: RefusedError) -> AnyResponse:

@@ -1,4 +1,4 @@
-"""The page that is being made: who looks at it, and what it asks of the service."""
+"""The page that is being made: who looks at it, which pages they can open, and what it asks of the service."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ from typing import Any, cast
 
 from flask import g
 
-from interfaces.console.navigation import granted
 from interfaces.console.sessions import Session
 from interfaces.console.wire import RefusedError, Wire
-from schemas.access.callers import Scope
+from schemas.access.callers import INCLUDED, Scope
 from schemas.errors import UnauthorizedError
 from wrapper.web.error_statuses import status_of
 
 PUBLIC = frozenset({"signing_in.sign_in", "signing_in.sign_out"})
 """The pages for those who have not signed in."""
+PAGES = (
+    ("Ask", "ask", "ask.search", Scope.READ),
+    ("Collections", "collections", "collections.listed", Scope.READ),
+    ("Documents", "documents", "documents.bring", Scope.READ),
+    ("Quality", "quality", "quality.overview", Scope.READ),
+    ("Connections", "connections", "connections.listed", Scope.CONNECT),
+    ("Service", "service", "service.health", Scope.ADMIN),
+)
+"""The pages in the head of every page: title, blueprint, endpoint, and the scope without which it can show nothing."""
 
 Json = dict[str, Any]
 
@@ -25,11 +33,6 @@ def wire() -> Wire:
 
 def session() -> Session:
     return cast(Session, g.session)
-
-
-def form_token() -> str:
-    """Return the token of this page's forms, empty for a page that failed before its session was known."""
-    return session().form_token if "session" in g else ""
 
 
 def is_signed_in() -> bool:
@@ -44,10 +47,6 @@ def is_signed_in() -> bool:
     return True
 
 
-def needs_key() -> bool:
-    return session().key is not None if "session" in g else False
-
-
 def may(scope: str) -> bool:
-    """Return whether who looks at the page has a scope."""
-    return Scope(scope) in granted(cast(Json, g.me))
+    """Return whether who looks at the page has a scope, by itself or included in another."""
+    return any(scope in INCLUDED[Scope(each)] for each in g.me["scopes"])

@@ -1,14 +1,18 @@
-"""Filters as people build them: conditions that can be added and taken away, and the `where` that they make."""
+"""Filters as people build them: conditions that can be added and taken away, and the `where` that they make. Facets:
+how often each value of a field occurs, to narrow a question or a list by it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
 
 from interfaces.console.forms import json_of
+from interfaces.console.wire import RefusedError, Wire, encoded
 from schemas.errors import InvalidInputError
+from schemas.metadata import UNNAMEABLE
 
 OPERATORS = {
     "$eq": "is",
@@ -22,15 +26,12 @@ OPERATORS = {
     "$contains": "list contains",
     "$exists": "is there",
 }
+FIELDS = ("kind", "source", "tags", "language")
+"""The fields of documents that were read from files and texts."""
+MOST_COLLECTIONS = 5
+"""The collections whose values are counted, at most."""
+MOST_VALUES = 8
 Where = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A part of a filter, in words, and the filter without it (None when nothing is left)."""
-
-    words: str
-    without: Where | None
 
 
 def added(where: Where | None, field: str, operator: str, value: str) -> Where | None:
@@ -50,26 +51,67 @@ def added(where: Where | None, field: str, operator: str, value: str) -> Where |
     if operator == "$exists":
         operand = operand is not False
     condition = {field.strip(): operand if operator == "$eq" and not isinstance(operand, dict) else {operator: operand}}
-    return both(where, condition)
+    return _both(where, condition)
 
 
-def both(where: Where | None, condition: Where) -> Where:
+def narrowed(where: Where | None, condition: str) -> Where:
+    """Return a filter that a document must match besides having a value in a field. Raises InvalidInputError."""
+    said = json_of(condition, "only")
+    if not isinstance(said, list) or len(said) != 2 or not isinstance(said[0], str):
+        raise InvalidInputError("only must be a JSON array of a field and its value", field="only")
+    field, value = said
+    if field.startswith(UNNAMEABLE):
+        raise InvalidInputError(
+            "only must begin with the name of a field that filters know, not an operator", field="only"
+        )
+    return _both(where, _having(field, value))
+
+
+def condition_of(field: str, value: Any) -> str:
+    """Return the text of a query string that `narrowed` reads."""
+    return orjson.dumps([field, value]).decode()
+
+
+def conditions_of(where: Where | None) -> list[tuple[str, Where | None]]:
+    """Return the conditions that must all hold, in words, each with the filter that is left without it (None when
+    nothing is)."""
+    parts = [] if where is None else _parts(where)
+    left = [[other for place, other in enumerate(parts) if place != mine] for mine in range(len(parts))]
+    return [
+        (_words(part), None if not others else others[0] if len(others) == 1 else {"$and": others})
+        for part, others in zip(parts, left, strict=True)
+    ]
+
+
+def facets_of(wire: Wire, collections: Iterable[str], where: Where | None) -> dict[str, list[tuple[Any, int]]]:
+    """Return how often the values of `FIELDS` occur in these collections, most frequent first. A field that has one
+    value tells nothing."""
+    counts: dict[str, Counter[str]] = {field: Counter() for field in FIELDS}
+    for name in list(collections)[:MOST_COLLECTIONS]:
+        try:
+            told = wire.get(
+                encoded("collections", name, "facets"), aside=True, fields=",".join(FIELDS), where=where, limit=50
+            )
+        except RefusedError:  # it may have been deleted meanwhile
+            continue
+        for field in FIELDS:
+            for each in told["facets"][field]["values"]:
+                counts[field][orjson.dumps(each["value"]).decode()] += each["count"]
+    return {
+        field: [(orjson.loads(value), count) for value, count in found.most_common(MOST_VALUES)]
+        for field, found in counts.items()
+        if len(found) > 1
+    }
+
+
+def _both(where: Where | None, condition: Where) -> Where:
     """Return the filter of what matches a condition besides another filter, if there is one."""
     return condition if where is None else {"$and": [*_parts(where), condition]}
 
 
-def having(field: str, value: Any) -> Where:
+def _having(field: str, value: Any) -> Where:
     """Return a filter of the documents that have a value in a field, by itself or in a list, as facets count it."""
     return {"$or": [{field: value}, {field: {"$contains": value}}]}
-
-
-def conditions_of(where: Where | None) -> list[Condition]:
-    """Return the conditions that must all hold, each with the filter that is left without it."""
-    parts = [] if where is None else _parts(where)
-    return [
-        Condition(_words(part), _joined([other for place, other in enumerate(parts) if place != mine]))
-        for mine, part in enumerate(parts)
-    ]
 
 
 def _parts(where: Where) -> list[Where]:
@@ -83,18 +125,12 @@ def _parts(where: Where) -> list[Where]:
     return parts
 
 
-def _joined(parts: list[Where]) -> Where | None:
-    if not parts:
-        return None
-    return parts[0] if len(parts) == 1 else {"$and": parts}
-
-
 def _words(part: Where) -> str:
     ((field, operand),) = part.items()
     match operand:
         case [{**first}, _] if len(first) == 1:
             name, value = str(next(iter(first))), next(iter(first.values()))
-            if part == having(name, value):
+            if part == _having(name, value):
                 return f"{name} has {_spelled(value)}"
     if field.startswith("$"):
         return orjson.dumps(part).decode()

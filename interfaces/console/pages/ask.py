@@ -7,14 +7,14 @@ from typing import Any
 from flask import Blueprint, make_response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
-from interfaces.console.current_page import may, wire
-from interfaces.console.facets import facets_of, narrowed
+from interfaces.console.current_page import wire
+from interfaces.console.filters import facets_of, narrowed
 from interfaces.console.forms import filter_of, number_of
-from interfaces.console.receipts import PLANS, receipts_of
 from interfaces.console.wire import RefusedError, encoded, named
 from interfaces.passages.shortfalls import shortfalls
 from interfaces.passages.words import words_of
 from schemas.errors import NotFoundError
+from schemas.ways import RRF, SCORES, SMOOTHED
 
 blueprint = Blueprint("ask", __name__)
 
@@ -23,7 +23,18 @@ CHAT_UNAVAILABLE = "chat_unavailable"
 MOST_JUDGED = 1_000
 AROUND = {"by": "section_id", "order_by": ["chunk_index"], "before": 2, "after": 2}
 """The window of passages around each hit."""
+PLANS = {
+    "memory": "every vector, from memory",
+    "exact": "every vector that matches",
+    "scan": "every vector that matches, without the index",
+    "index": "the index, then the vectors that it names",
+    "index+filter": "the index, then those of its vectors that match",
+    "empty": "nothing to search",
+}
+"""The plans of a vector query in words."""
+FUSIONS = {RRF: "fused by rank", SCORES: "fused by score", SMOOTHED: "smoothed by neighbours"}
 Json = dict[str, Any]
+Identity = tuple[str | None, str]
 
 
 @blueprint.get("/")
@@ -46,8 +57,6 @@ def search() -> str:
         "where": where,
         "collections": collections,
         "explains": explains,
-        "can_chat": may("chat"),
-        "can_connect": may("connect"),
         "words": words_of(question),
     }
     if not question:
@@ -74,7 +83,7 @@ def search() -> str:
         nearest=nearest,
         shortfalls=shortfalls(answer["receipt"]),
         around=_around(answer),
-        receipts=receipts_of(wire(), answer, body) if explains else {},
+        receipts=_receipts(answer, body) if explains else {},
         plans=PLANS,
         # Counting takes as long as the search, and the reasons want the room.
         facets=[] if explains else facets_of(wire(), asked, where),
@@ -97,7 +106,6 @@ def answer() -> Response | str:
         "where": where,
         "conversation": conversation,
         "earlier": _messages(conversation),
-        "can_connect": may("connect"),
     }
     if request.method != "POST":
         return render_template("answer.html", **page)
@@ -144,3 +152,44 @@ def _around(answer: Json) -> dict[tuple[str, str], Json]:
             if each["hit"]:
                 found[group["collection"], each["id"]] = group
     return found
+
+
+def _receipts(answer: Json, body: Json) -> dict[Identity, list[Json]]:
+    """Return for each result the steps that led to its place: the oracles, the fusion of ranks, that of scores, and the
+    answer as it is. The `share` of each is its score between the ranking's lowest, 0, and highest, 1."""
+    again = {name: value for name, value in body.items() if name not in ("gather", "explain")}
+    again |= {"limit": MOST_SHOWN, "min_relevance": 0}
+    fusion = answer["receipt"]["fusion"]
+    others = {
+        each: _places(wire().post("/api/search", {**again, "fusion": each})["results"], each)
+        for each in (RRF, SCORES)
+        if each != fusion
+    }
+    final = _places(answer["results"], fusion)
+    highest: dict[str, float] = {}
+    for hit in answer["results"]:
+        for name, place in hit["provenance"].items():
+            highest[name] = max(highest.get(name, 0.0), place["score"])
+    return {
+        identity: [
+            *(_step(name, place["rank"], place["score"], highest[name]) for name, place in hit["provenance"].items()),
+            *(places.get(identity, _step(FUSIONS[each])) for each, places in others.items()),
+            final[identity],
+        ]
+        for hit in answer["results"]
+        for identity in [(hit["collection"], hit["doc_id"])]
+    }
+
+
+def _places(results: list[Json], fusion: str) -> dict[Identity, Json]:
+    of_score = "rrf_score" if fusion == RRF else "score"
+    highest = max((each[of_score] for each in results), default=0.0)
+    return {
+        (each["collection"], each["doc_id"]): _step(FUSIONS[fusion], rank, each[of_score], highest)
+        for rank, each in enumerate(results, start=1)
+    }
+
+
+def _step(name: str, rank: int | None = None, score: float | None = None, highest: float = 0.0) -> Json:
+    share = min(max(score / highest, 0.0), 1.0) if score is not None and highest > 0 else 0.0
+    return {"name": name, "rank": rank, "score": score, "share": share}

@@ -10,8 +10,7 @@ from flask import Blueprint, make_response, redirect, render_template, request, 
 from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import may, wire
-from interfaces.console.facets import FIELDS, narrowed
-from interfaces.console.filters import OPERATORS, added, conditions_of
+from interfaces.console.filters import FIELDS, OPERATORS, added, conditions_of, narrowed
 from interfaces.console.forms import filter_of, number_of
 from interfaces.console.maps import SHAPES, Map
 from interfaces.console.shown import Vector
@@ -52,7 +51,6 @@ def listed() -> str:
         collections=answer["collections"],
         prefix=prefix,
         next_cursor=answer.get("next_cursor"),
-        can_manage=may("manage"),
     )
 
 
@@ -94,7 +92,6 @@ def documents(name: str) -> str:
         total=answer["total"],
         next_cursor=answer.get("next_cursor"),
         is_first=is_first,
-        can_write=may("write"),
     )
 
 
@@ -151,7 +148,6 @@ def _page_of(name: str, document_id: str, refusal: str = "") -> str:
         vector=vector,
         neighbours=neighbours,
         group=group,
-        can_write=may("write"),
     )
 
 

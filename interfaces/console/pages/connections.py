@@ -10,7 +10,7 @@ import orjson
 from flask import Blueprint, make_response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
-from interfaces.console.current_page import may, wire
+from interfaces.console.current_page import wire
 from interfaces.console.provider_forms import Said, form_of, masked, said_in
 from interfaces.console.wire import RefusedError, WireRequest, encoded
 from schemas.connections import UNHEALTHY
@@ -42,7 +42,6 @@ def listed() -> str:
         health=health,
         kinds=KINDS,
         deleted=request.args.get("deleted"),
-        may_choose=may("admin"),
     )
 
 

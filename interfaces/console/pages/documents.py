@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
-from interfaces.console.current_page import may, wire
+from interfaces.console.current_page import wire
 from interfaces.console.wire import WireRequest, encoded
 
 blueprint = Blueprint("documents", __name__, url_prefix="/documents")
@@ -32,13 +32,12 @@ def bring() -> str:
         collections=wire().get("/collections", aside=True, limit=200)["collections"],
         jobs=wire().get("/api/jobs", limit=JOBS)["jobs"],
         watchers=wire().get("/api/watchers")["watchers"],
-        can_write=may("write"),
     )
 
 
 @blueprint.get("/jobs/<job_id>")
 def job(job_id: str) -> str:
-    return render_template("job.html", job=wire().get(encoded("api", "jobs", job_id)), can_write=may("write"))
+    return render_template("job.html", job=wire().get(encoded("api", "jobs", job_id)))
 
 
 @blueprint.post("/jobs/<job_id>")
@@ -52,7 +51,7 @@ def document(collection: str) -> str:
     """Show a whole document: what was read from one file, in order."""
     path = encoded("api", "documents", request.args.get("id", ""))
     found = wire().get(path, collection=collection, chunks="true")
-    return render_template("whole_document.html", document=found, can_write=may("write"))
+    return render_template("whole_document.html", document=found)
 
 
 @blueprint.get("/of/<collection>/original")
