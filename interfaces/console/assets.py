@@ -9,8 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,37 +27,24 @@ SMALLEST_COMPRESSED = 1_000
 _OF_DARK_MODE = re.compile(r"\[data-bs-theme=dark\]([^{},]*)\{([^{}]*)\}")
 
 
-@dataclass(frozen=True)
-class Asset:
-    content: bytes
-    media_type: str
-
-    @cached_property
-    def compressed(self) -> bytes:
-        return gzip.compress(self.content, mtime=0)
-
-
 class Assets:
     """The files by name. The version of all of them is part of their paths, because scripts import each other by
     relative names."""
 
     def __init__(self) -> None:
-        self._files = {BOOTSTRAP: Asset(_bootstrap().encode(), TYPES[".css"])}
-        for path in sorted(OWN.iterdir()):
-            if path.suffix in TYPES:
-                self._files[path.name] = Asset(path.read_bytes(), TYPES[path.suffix])
-        digest = hashlib.sha256()
-        for name, asset in self._files.items():
-            digest.update(name.encode() + b"\0" + asset.content)
-        self.version = digest.hexdigest()[:VERSION_CHARACTERS]
+        self._files = {path.name: path.read_bytes() for path in sorted(OWN.iterdir()) if path.suffix in TYPES}
+        self._files[BOOTSTRAP] = _bootstrap().encode()
+        parts = (name.encode() + b"\0" + content for name, content in self._files.items())
+        self.version = hashlib.sha256(b"".join(parts)).hexdigest()[:VERSION_CHARACTERS]
+        self._compressed = cache(lambda name: gzip.compress(self._files[name], mtime=0))
 
     def response(self, name: str, request: Request) -> Response:
         """Return a file. Raises NotFoundError when there is none of that name."""
-        asset = self._files.get(name)
-        if asset is None:
+        content = self._files.get(name)
+        if content is None:
             raise NotFoundError(f"No such file: {name}", code="file_not_found", allowed=sorted(self._files))
-        compresses = len(asset.content) >= SMALLEST_COMPRESSED and "gzip" in request.accept_encodings
-        response = Response(asset.compressed if compresses else asset.content, mimetype=asset.media_type)
+        compresses = len(content) >= SMALLEST_COMPRESSED and "gzip" in request.accept_encodings
+        response = Response(self._compressed(name) if compresses else content, mimetype=TYPES[Path(name).suffix])
         if compresses:
             response.headers["Content-Encoding"] = "gzip"
         response.headers["Vary"] = "Accept-Encoding"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 from flask import Flask
+from jinja2.filters import do_filesizeformat
 
 from interfaces.passages.places import heading_of, percentage, place_of, source_of
 from interfaces.passages.words import excerpt_around
@@ -26,7 +26,6 @@ LONGEST_ADDRESS = 12_000
 twice, and 32 KB at most."""
 BARS = 96
 """The most values of a vector on a page."""
-_UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
 def init_app(app: Flask) -> None:
@@ -45,6 +44,8 @@ def init_app(app: Flask) -> None:
         "moment": moment,
         "shortened": shortened,
         "citations": citations,
+        "bars": bars,
+        "norm": lambda vector: math.hypot(*vector),
     }
     app.jinja_env.globals |= {"longest_shown": LONGEST_SHOWN, "is_askable": is_askable}
 
@@ -114,14 +115,7 @@ def counted(count: int | float | None, thing: str = "") -> str:
 
 def size(count: int | float | None) -> str:
     """Return a number of bytes in the unit that suits it."""
-    if count is None:
-        return "–"
-    value = float(count)
-    for unit in _UNITS:
-        if value < 1_000 or unit == _UNITS[-1]:
-            return f"{value:.0f} {unit}" if unit == _UNITS[0] or value >= 100 else f"{value:.1f} {unit}"
-        value /= 1_000
-    raise AssertionError("unreachable")
+    return "–" if count is None else do_filesizeformat(count)
 
 
 def moment(text: str | None) -> str:
@@ -134,25 +128,10 @@ def moment(text: str | None) -> str:
         return text
 
 
-@dataclass(frozen=True, slots=True)
-class Vector:
-    values: tuple[float, ...]
-
-    @staticmethod
-    def of(embedding: Any) -> Vector | None:
-        return None if not embedding else Vector(tuple(embedding))
-
-    @property
-    def length(self) -> float:
-        """Its Euclidean length."""
-        return math.sqrt(sum(value * value for value in self.values))
-
-    @property
-    def bars(self) -> list[tuple[int, float, float]]:
-        """The first values as bars: (place, top, height) in a plot 40 high whose zero is in the middle."""
-        shown = self.values[:BARS]
-        highest = max((abs(value) for value in shown), default=0.0) or 1.0
-        return [
-            (place, round(20 - max(value, 0) / highest * 20, 2), round(abs(value) / highest * 20, 2))
-            for place, value in enumerate(shown)
-        ]
+def bars(vector: Sequence[float]) -> list[tuple[int, float, float]]:
+    """Return the first values of a vector as bars, (place, top, height), in a plot 40 high with zero in the middle."""
+    highest = max((abs(value) for value in vector[:BARS]), default=0.0) or 1.0
+    return [
+        (place, round(20 - max(value, 0) / highest * 20, 2), round(abs(value) / highest * 20, 2))
+        for place, value in enumerate(vector[:BARS])
+    ]

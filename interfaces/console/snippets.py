@@ -6,7 +6,6 @@ import json
 import pprint
 import re
 import shlex
-from dataclasses import dataclass
 
 from interfaces.console.wire import WireRequest
 
@@ -14,22 +13,13 @@ WIDTH = 100
 _UNSEEN = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
-    title: str
-    text: str
-
-
-def snippets_of(asked: WireRequest, base_url: str, *, needs_key: bool) -> list[Snippet]:
+def snippets_of(asked: WireRequest, base_url: str, *, needs_key: bool) -> list[tuple[str, str]]:
     """Return a request in each language. `base_url` has no slash at its end; the key is read from `RAG_API_KEY`."""
-    return [
-        Snippet("curl", curl(asked, base_url, needs_key=needs_key)),
-        Snippet("Python", python(asked, base_url, needs_key=needs_key)),
-        Snippet("TypeScript", typescript(asked, base_url, needs_key=needs_key)),
-    ]
+    languages = (("curl", _curl), ("Python", _python), ("TypeScript", _typescript))
+    return [(title, spelled(asked, base_url, needs_key)) for title, spelled in languages]
 
 
-def curl(asked: WireRequest, base_url: str, *, needs_key: bool) -> str:
+def _curl(asked: WireRequest, base_url: str, needs_key: bool) -> str:
     words = ["curl -s"]
     if asked.method != ("GET" if asked.body is None else "POST"):
         words.append(f"-X {asked.method}")
@@ -41,7 +31,7 @@ def curl(asked: WireRequest, base_url: str, *, needs_key: bool) -> str:
     return " \\\n  ".join(words) if len(" ".join(words)) > WIDTH else " ".join(words)
 
 
-def python(asked: WireRequest, base_url: str, *, needs_key: bool) -> str:
+def _python(asked: WireRequest, base_url: str, needs_key: bool) -> str:
     arguments = [repr(asked.method), repr(base_url + asked.path)]
     if asked.query:
         arguments.append(f"params={_literal(dict(asked.query))}")
@@ -54,7 +44,7 @@ def python(asked: WireRequest, base_url: str, *, needs_key: bool) -> str:
     return f"{imports}\nanswer = requests.request(\n{listed})\nprint(answer.json())"
 
 
-def typescript(asked: WireRequest, base_url: str, *, needs_key: bool) -> str:
+def _typescript(asked: WireRequest, base_url: str, needs_key: bool) -> str:
     headers = {} if asked.body is None else {'"Content-Type"': '"application/json"'}
     if needs_key:
         headers["Authorization"] = "`Bearer ${process.env.RAG_API_KEY}`"

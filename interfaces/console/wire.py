@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import Context
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -27,6 +28,7 @@ Json = dict[str, Any]
 SUCCESS = range(200, 300)
 KEPT = ("HTTP_HOST", "REMOTE_ADDR", "HTTP_X_FORWARDED_FOR", "wsgi.url_scheme", "HTTP_X_REQUEST_ID", TOGETHER)
 """The parts of the page's own request that its requests of the service take over."""
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +45,11 @@ class WireRequest:
         return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    json: Json
-    etag: str | None
-
-
 class RefusedError(Exception):
     """The service has refused a request of a page."""
 
-    def __init__(self, asked: WireRequest, status: int, body: Json, retry_after: str | None = None) -> None:
+    def __init__(self, status: int, body: Json, retry_after: str | None = None) -> None:
         super().__init__(body.get("message", f"The service answered {status}"))
-        self.asked = asked
         self.status = status
         self.body = body
         self.retry_after = retry_after
@@ -83,11 +78,9 @@ class Wire:
         self.made: list[WireRequest] = []
 
     def get(self, path: str, *, aside: bool = False, **query: Any) -> Json:
-        """Return the answer to a GET. One that is `aside` is not among those that the page shows as its own.
-
-        Raises RefusedError.
-        """
-        return self.send(WireRequest("GET", path, _in_query(query)), aside=aside)
+        """Return the answer to a GET. One that is `aside` is not among those that the page shows as its own. This and
+        all that follow raise RefusedError when the service refuses."""
+        return self.answer("GET", path, query=query, aside=aside)[0]
 
     def report(self, path: str) -> Json:
         """Return the answer to a GET whose status says how the service is, not whether it was answered."""
@@ -98,39 +91,43 @@ class Wire:
                 raise
             return error.body
 
-    def post(self, path: str, body: Any, *, aside: bool = False, **query: Any) -> Json:
-        """Return the answer to a POST. Raises RefusedError."""
-        return self.send(WireRequest("POST", path, _in_query(query), body), aside=aside)
+    def post(self, path: str, body: Any = None, *, aside: bool = False) -> Json:
+        return self.answer("POST", path, body, aside=aside)[0]
 
-    def send(self, asked: WireRequest, *, aside: bool = False, headers: Mapping[str, str] | None = None) -> Json:
-        """Return the JSON of an answer. Raises RefusedError when the service refuses."""
-        return self.answer(asked, aside=aside, headers=headers).json
+    def delete(self, path: str, body: Any = None, **query: Any) -> None:
+        self.answer("DELETE", path, body, query=query)
 
-    def answer(self, asked: WireRequest, *, aside: bool = False, headers: Mapping[str, str] | None = None) -> Answer:
-        """Return an answer with its ETag. Raises RefusedError when the service refuses."""
+    def answer(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, Any] = NOTHING,
+        aside: bool = False,
+        etag: str | None = None,
+    ) -> tuple[Json, str]:
+        """Return the JSON and the ETag of an answer. With an `etag` only what it names is changed."""
+        asked = WireRequest(method, path, _in_query(query), body)
         if not aside:
             self.made.append(asked)
-        content, known = self._asked(asked, headers or {}, buffered=True)
-        body = b"".join(content)
-        return Answer(orjson.loads(body) if body else {}, known.get("ETag"))
+        content, known = self._asked(asked, {} if etag is None else {"HTTP_IF_MATCH": etag}, buffered=True)
+        said = b"".join(content)
+        return orjson.loads(said) if said else {}, known.get("ETag", "")
 
-    def download(self, asked: WireRequest) -> Response:
+    def download(self, path: str, **query: Any) -> Response:
         """Return an answer as a file to save, sent on as it is made: a browser must not show what somebody has stored
-        as if it were a page of this service. Raises RefusedError."""
-        content, known = self._asked(asked, {}, buffered=False)
+        as if it were a page of this service."""
+        content, known = self._asked(WireRequest("GET", path, _in_query(query)), {}, buffered=False)
         response = Response(content, mimetype="application/octet-stream", direct_passthrough=True)
         named = known.get("Content-Disposition", "attachment")
         response.headers["Content-Disposition"] = re.sub("^inline", "attachment", named)
         if "Content-Length" in known:
             response.headers["Content-Length"] = known["Content-Length"]
-        close = getattr(content, "close", None)
-        if close is not None:
-            response.call_on_close(close)
+        response.call_on_close(getattr(content, "close", lambda: None))
         return response
 
-    def _asked(
-        self, asked: WireRequest, headers: Mapping[str, str], *, buffered: bool
-    ) -> tuple[Iterable[bytes], Headers]:
+    def _asked(self, asked: WireRequest, more: dict[str, str], *, buffered: bool) -> tuple[Iterable[bytes], Headers]:
         try:
             payload = None if asked.body is None else orjson.dumps(asked.body)
         except (TypeError, RecursionError):  # surrogates, numbers beyond 64 bits, or too deep
@@ -140,9 +137,8 @@ class Wire:
             method=asked.method,
             data=payload,
             content_type=None if payload is None else "application/json",
-            headers=Headers(dict(headers)),
         )
-        environ = builder.get_environ() | self._environ
+        environ = builder.get_environ() | self._environ | more
         if self._has_left():
             raise ReaderLeftError
         # In a context of its own: the page's request goes on around it.
@@ -150,7 +146,7 @@ class Wire:
             content, said, known = Context().run(run_wsgi_app, self._app, environ, buffered=buffered)
         except AnswerBrokenOffError as error:  # the key has ended while a large answer was made
             told = {"message": error.strerror, "code": error.code}
-            raise RefusedError(asked, status_of(UnauthorizedError), told) from None
+            raise RefusedError(status_of(UnauthorizedError), told) from None
         status = int(said.split()[0])
         if status not in SUCCESS:
             try:
@@ -158,7 +154,7 @@ class Wire:
             finally:
                 getattr(content, "close", lambda: None)()
             told = orjson.loads(body) if body else {}
-            raise RefusedError(asked, status, told if isinstance(told, dict) else {}, known.get("Retry-After"))
+            raise RefusedError(status, told if isinstance(told, dict) else {}, known.get("Retry-After"))
         return content, known
 
 

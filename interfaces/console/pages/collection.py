@@ -13,8 +13,7 @@ from interfaces.console.current_page import may, wire
 from interfaces.console.filters import FIELDS, OPERATORS, added, conditions_of, narrowed
 from interfaces.console.forms import filter_of, number_of
 from interfaces.console.maps import SHAPES, Map
-from interfaces.console.shown import Vector
-from interfaces.console.wire import RefusedError, WireRequest, encoded, named
+from interfaces.console.wire import RefusedError, encoded, named
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError, PreconditionFailedError
 from schemas.metadata import UNNAMEABLE
 from wrapper.web.error_statuses import status_of
@@ -126,11 +125,10 @@ def _page_of(name: str, document_id: str, refusal: str = "") -> str:
     """Return the page of a document, after a refusal with what was filled in."""
     collection = wire().get(encoded("collections", name), aside=True)
     found, _ = _document(name, document_id)
-    shown_seen = seen(found)
-    vector = Vector.of(found.pop("embedding", None))
+    vector = found.pop("embedding", None)
     neighbours: list[Json] = []
-    if vector is not None:
-        body = {"query_embedding": list(vector.values), "top_k": NEIGHBOURS + 1}
+    if vector:
+        body = {"query_embedding": vector, "top_k": NEIGHBOURS + 1}
         # Aside: it would show hundreds of numbers.
         near = wire().post(encoded("collections", name, "query"), body, aside=True)["results"]
         neighbours = [each for each in near if each["id"] != document_id][:NEIGHBOURS]
@@ -142,7 +140,7 @@ def _page_of(name: str, document_id: str, refusal: str = "") -> str:
         "document.html",
         collection=collection,
         document=found,
-        seen=shown_seen,
+        seen=seen(found),
         refusal=refusal,
         said=request.form if refusal else None,
         vector=vector,
@@ -157,7 +155,7 @@ def change(name: str) -> Response:
     document_id = request.args.get("id", "")
     path = encoded("collections", name, "documents")
     if request.form.get("do") == "delete":
-        wire().send(WireRequest("DELETE", path, body={"ids": [document_id]}))
+        wire().delete(path, {"ids": [document_id]})
         return redirect(url_for("collections.documents", name=name), 303)
     try:
         _save(name, document_id)
@@ -179,9 +177,9 @@ def _save(name: str, document_id: str) -> None:
         before, etag = _document(name, document_id)
         if request.form.get("seen") != seen(before):
             raise ConflictError(CHANGED)
-        asked = WireRequest("POST", encoded("collections", name, "documents"), body={"documents": [before | said]})
+        body = {"documents": [before | said]}
         try:
-            wire().answer(asked, headers={"If-Match": etag})
+            wire().answer("POST", encoded("collections", name, "documents"), body, etag=etag)
             return
         except RefusedError as error:  # something of the collection has changed, which need not be this document
             if error.status != status_of(PreconditionFailedError):
@@ -200,9 +198,8 @@ def delete(name: str) -> Response | str:
         etag = request.form.get("etag", "")
         if not (etag.isascii() and etag.isprintable()):
             raise InvalidInputError("etag must be what the page before has given", field="etag")
-        asked = WireRequest("DELETE", path, body={"where": where})
         try:
-            count = wire().answer(asked, headers={"If-Match": etag}).json["count"]
+            count = wire().answer("DELETE", path, {"where": where}, etag=etag)[0]["count"]
         except RefusedError as error:
             if error.status != status_of(PreconditionFailedError):
                 raise
@@ -212,18 +209,18 @@ def delete(name: str) -> Response | str:
 
 
 def _asked_to_delete(name: str, where: Any, *, changed: bool = False) -> str:
-    query = {"where": orjson.dumps(where).decode(), "limit": "5"}
-    answer = wire().answer(WireRequest("GET", encoded("collections", name, "documents"), query))
-    return render_template("delete.html", name=name, where=where, changed=changed, etag=answer.etag, **answer.json)
+    path = encoded("collections", name, "documents")
+    answer, etag = wire().answer("GET", path, query={"where": where, "limit": 5})
+    return render_template("delete.html", name=name, where=where, changed=changed, etag=etag, **answer)
 
 
 def _document(name: str, document_id: str) -> tuple[Json, str]:
     """Return a document with its vector, and the ETag of the collection."""
     body = {"ids": [document_id], "include": ["embedding"]}
-    answer = wire().answer(WireRequest("POST", encoded("collections", name, "documents", "search"), body=body))
-    if not answer.json["documents"]:
+    answer, etag = wire().answer("POST", encoded("collections", name, "documents", "search"), body)
+    if not answer["documents"]:
         raise NotFoundError(f"The collection '{name}' has no document '{document_id}'")
-    return answer.json["documents"][0], answer.etag or ""
+    return answer["documents"][0], etag
 
 
 def seen(document: Json) -> str:

@@ -66,7 +66,7 @@ def new(kind: str, provider: str) -> Response | str:
         "config": said.config,
     }
     try:
-        made = wire().send(WireRequest("POST", _CONNECTIONS, body=body), aside=True)
+        made = wire().post(_CONNECTIONS, body, aside=True)
     except RefusedError as error:
         return _refused(told, said, error)
     return redirect(url_for("connections.show", connection_id=made["id"], saved=1), 303)
@@ -93,9 +93,8 @@ def show(connection_id: str) -> Response | str:
     known = {each["name"] for each in told["fields"]}
     unshown = {name: value for name, value in connection["config"].items() if name not in known}
     body = {**_named(), "config": unshown | said.config}
-    asked = WireRequest("PUT", encoded("api", "connections", connection_id), body=body)
     try:
-        wire().send(asked, aside=True)
+        wire().answer("PUT", encoded("api", "connections", connection_id), body, aside=True)
     except RefusedError as error:
         return _refused(told, said, error, connection)
     return redirect(url_for("connections.show", connection_id=connection_id, saved=1), 303)
@@ -104,8 +103,8 @@ def show(connection_id: str) -> Response | str:
 @blueprint.post("/connections/<connection_id>/answers")
 def choose(connection_id: str) -> Response:
     """Have a connection answer questions, or no longer."""
-    asked = {"chat_model": request.form.get("answers") == "1"}
-    wire().send(WireRequest("PUT", encoded("api", "connections", connection_id), body=asked))
+    chosen = {"chat_model": request.form.get("answers") == "1"}
+    wire().answer("PUT", encoded("api", "connections", connection_id), chosen)
     return redirect(url_for("connections.listed"), 303)
 
 
@@ -114,7 +113,7 @@ def delete(connection_id: str) -> Response | str:
     """Delete a connection, after showing what cannot be reached without it."""
     path = encoded("api", "connections", connection_id)
     if request.method == "POST":
-        wire().send(WireRequest("DELETE", path))
+        wire().delete(path)
         return redirect(url_for("connections.listed", deleted=connection_id), 303)
     connection = wire().get(path)
     health = wire().get(f"{path}/health", aside=True)

@@ -6,7 +6,7 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import wire
-from interfaces.console.wire import WireRequest, encoded
+from interfaces.console.wire import encoded
 
 blueprint = Blueprint("documents", __name__, url_prefix="/documents")
 
@@ -42,7 +42,7 @@ def job(job_id: str) -> str:
 
 @blueprint.post("/jobs/<job_id>")
 def cancel(job_id: str) -> Response:
-    wire().send(WireRequest("DELETE", encoded("api", "jobs", job_id)))
+    wire().delete(encoded("api", "jobs", job_id))
     return redirect(url_for("documents.job", job_id=job_id), 303)
 
 
@@ -58,11 +58,11 @@ def document(collection: str) -> str:
 def original(collection: str) -> Response:
     """Send the file that a document was read from."""
     path = encoded("api", "documents", request.args.get("id", ""), "original")
-    return wire().download(WireRequest("GET", path, {"collection": collection}))
+    return wire().download(path, collection=collection)
 
 
 @blueprint.post("/of/<collection>")
 def delete(collection: str) -> Response:
     path = encoded("api", "documents", request.args.get("id", ""))
-    wire().send(WireRequest("DELETE", path, {"collection": collection}))
+    wire().delete(path, collection=collection)
     return redirect(url_for("documents.bring"), 303)

@@ -9,7 +9,7 @@ from flask import Blueprint, Response, redirect, render_template, request, url_f
 from werkzeug.wrappers import Response as AnyResponse
 
 from interfaces.console.current_page import wire
-from interfaces.console.wire import RefusedError, WireRequest, encoded
+from interfaces.console.wire import RefusedError, encoded
 from schemas.errors import InvalidInputError
 
 blueprint = Blueprint("quality", __name__, url_prefix="/quality")
@@ -44,7 +44,7 @@ def judge() -> AnyResponse:
     """Keep what somebody found relevant, or take it back, and return to where they were."""
     form = request.form
     if form.get("forget"):
-        wire().send(WireRequest("DELETE", encoded("api", "judgements", form["forget"])))
+        wire().delete(encoded("api", "judgements", form["forget"]))
     else:
         body = {name: form.get(name, "") for name in ("question", "collection", "document_id")}
         wire().post("/api/judgements", {**body, "grade": int(form.get("grade") == "1")})
@@ -87,15 +87,14 @@ def measured() -> str:
 
 @blueprint.post("/end/<bench_id>")
 def end(bench_id: str) -> AnyResponse:
-    wire().send(WireRequest("DELETE", encoded("api", "bench", bench_id)))
+    wire().delete(encoded("api", "bench", bench_id))
     return redirect(url_for("quality.overview"), 303)
 
 
 @blueprint.get("/export")
 def export() -> Response:
     """Return the judged questions about a collection as a query set."""
-    query = {"collection": request.args.get("collection", "")}
-    return wire().download(WireRequest("GET", "/api/query-set", query))
+    return wire().download("/api/query-set", collection=request.args.get("collection", ""))
 
 
 def _text_of(name: str) -> str:

@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 from interfaces.console.current_page import wire
 from interfaces.console.forms import number_of
 from interfaces.console.key_forms import LIMITS, KeyForm
-from interfaces.console.wire import RefusedError, WireRequest, encoded
+from interfaces.console.wire import RefusedError, encoded
 from schemas.access.callers import Scope
 from schemas.errors import ConflictError, InvalidInputError
 from wrapper.web.error_statuses import status_of
@@ -38,7 +38,7 @@ def health() -> str:
 def rebuild(name: str) -> Response:
     """Have an index looked at, or rebuilt."""
     what = "rebuild" if request.form.get("do") == "rebuild" else "check"
-    wire().send(WireRequest("POST", encoded("collections", name, "index", what)))
+    wire().post(encoded("collections", name, "index", what))
     return redirect(url_for("service.health"), 303)
 
 
@@ -64,7 +64,7 @@ def change_key(key_id: str) -> Response | str:
         return _changed(key_id)
     if request.form.get("do") != "revoke":
         raise InvalidInputError("do must be save, rotate or revoke", field="do")
-    wire().send(WireRequest("DELETE", path))
+    wire().delete(path)
     return redirect(url_for("service.keys"), 303)
 
 
@@ -92,12 +92,12 @@ def backups() -> Response | str:
 @blueprint.get("/backups/<backup_id>")
 def backup(backup_id: str) -> Response:
     """Send the file of a backup."""
-    return wire().download(WireRequest("GET", encoded("api", "backups", backup_id, "content")))
+    return wire().download(encoded("api", "backups", backup_id, "content"))
 
 
 @blueprint.post("/backups/<backup_id>")
 def delete_backup(backup_id: str) -> Response:
-    wire().send(WireRequest("DELETE", encoded("api", "backups", backup_id)))
+    wire().delete(encoded("api", "backups", backup_id))
     return redirect(url_for("service.backups"), 303)
 
 
@@ -124,7 +124,7 @@ def _changed(key_id: str) -> Response | str:
         return make_response(_key(key_id, refusal=CHANGED), status_of(ConflictError))
     form = KeyForm.said(request.form)
     try:
-        wire().send(WireRequest("PATCH", path, body=form.changed(datetime.now(UTC), before)), aside=True)
+        wire().answer("PATCH", path, form.changed(datetime.now(UTC), before), aside=True)
     except (InvalidInputError, RefusedError) as error:
         status = error.status if isinstance(error, RefusedError) else status_of(InvalidInputError)
         return make_response(_key(key_id, form, error.message), status)

@@ -135,8 +135,8 @@ def test_signing_in_again_ends_the_session_before(app, new_key):
 
 def test_what_is_pasted_obeys_nobody():
     asked = WireRequest("POST", "/api/search", {}, {"query": "x\x7f\x9b\u202e$(id)`id`'\"\n${HOME}"})
-    for each in snippets_of(asked, "http://127.0.0.1", needs_key=True):
-        assert not set("\x7f\x9b\u202e") & set(each.text), each.title
+    for title, text in snippets_of(asked, "http://127.0.0.1", needs_key=True):
+        assert not set("\x7f\x9b\u202e") & set(text), title
 
 
 def test_an_excerpt_has_the_words_and_is_short_however_often_they_come():
