@@ -38,70 +38,56 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """Groups, points (x, y, place of their group) to draw, and for numbers the lowest of each group."""
+    """Groups, the place of each point's group among them as a hexadecimal digit, and some of the points to draw: x, y,
+    and the place of their group."""
 
-    groups: tuple[Group, ...]
-    points: tuple[tuple[float, float, int], ...]
-    bounds: tuple[float, ...] = ()
-
-    @staticmethod
-    def of(projection: Json) -> Map:
-        """Return the map of an answer of the route of projections."""
-        points, scale = projection["points"], projection.get("scale")
-        values: Sequence[Any] = points.get("value", [None] * len(points["ids"]))
-        bounds: tuple[float, ...] = ()
-        if scale == "categories":
-            named = projection["categories"][:MOST_GROUPS]
-            groups = [
-                Group(_spelled(each["value"]), each["count"], f"value-{place}", place % len(SHAPES), each["value"])
-                for place, each in enumerate(named)
-            ]
-            of_points = [None if value is None else value if 0 <= value < len(named) else -1 for value in values]
-        elif scale == "numbers":
-            bounds, titles = _steps([value for value in values if value is not None])
-            of_points = [None if value is None else bisect_right(bounds, value) - 1 for value in values]
-            counts = Counter(of_points)
-            groups = [
-                Group(title, counts[place], f"step-{place * (STEPS - 1) // max(1, len(titles) - 1)}")
-                for place, title in enumerate(titles)
-            ]
-        else:
-            groups, of_points = [], [-1] * len(values)
-        return _with_rest(groups, of_points, points, bounds, projection)
+    groups: list[Group]
+    digits: str
+    points: list[tuple[float, float, int]]
 
 
-def _with_rest(
-    groups: list[Group],
-    of_points: Sequence[int | None],
-    points: Json,
-    bounds: tuple[float, ...],
-    projection: Json,
-) -> Map:
-    counts, named = Counter(of_points), len(groups)
-    is_coloured = projection.get("scale") is not None
-    others = Group("other values", counts[-1], "value-others")
-    if not is_coloured:
-        others = Group("all documents", counts[-1], "value-0")
-    without = Group(f"without {projection.get('field')}", counts[None], "value-none")
-    every = (*groups, others, without)
+def drawn(projection: Json) -> Map:
+    """Return the map of an answer of the route of projections."""
+    points, scale, field = projection["points"], projection.get("scale"), projection.get("field")
+    values: Sequence[Any] = points.get("value", [None] * len(points["ids"]))
+    titles: list[tuple[str, str, int, Any]] = []
+    if scale == "categories":
+        titles = [
+            (_spelled(each["value"]), f"value-{place}", place % len(SHAPES), each["value"])
+            for place, each in enumerate(projection["categories"][:MOST_GROUPS])
+        ]
+        places = [each if each is not None and 0 <= each < len(titles) else -1 for each in values]
+    elif scale == "numbers":
+        bounds, names = _steps([value for value in values if value is not None])
+        last = max(1, len(names) - 1)
+        titles = [(name, f"step-{place * (STEPS - 1) // last}", 0, None) for place, name in enumerate(names)]
+        places = [-1 if value is None else bisect_right(bounds, value) - 1 for value in values]
+    else:
+        places = [-1] * len(values)
+    others, without = len(titles), len(titles) + 1
+    titles.append(("other values", "value-others", 0, None) if scale else ("all documents", "value-0", 0, None))
+    titles.append((f"without {field}", "value-none", 0, None))
+    of_points = [
+        without if scale and value is None else others if place < 0 else place
+        for value, place in zip(values, places, strict=True)
+    ]
+    counts = Counter(of_points)
+    groups = [Group(title, counts[place], *more) for place, (title, *more) in enumerate(titles)]
     step = max(1, len(of_points) / DRAWN)
     chosen = sorted({int(number * step) for number in range(min(DRAWN, len(of_points)))})
-    drawn = tuple(
-        (points["x"][row], points["y"][row], named + 1 if group is None else named if group < 0 else group)
-        for row, group in ((row, of_points[row]) for row in chosen)
-    )
-    return Map(every, drawn, bounds)
+    digits = "".join(f"{place:x}" for place in of_points)
+    return Map(groups, digits, [(points["x"][row], points["y"][row], of_points[row]) for row in chosen])
 
 
-def _steps(numbers: list[float]) -> tuple[tuple[float, ...], list[str]]:
+def _steps(numbers: list[float]) -> tuple[list[float], list[str]]:
     """Return the lowest number and the title of each group: one for each number where they are few."""
     distinct = sorted(set(numbers))
     if len(distinct) <= STEPS:
-        return tuple(distinct), [_spelled(each) for each in distinct]
+        return distinct, [_spelled(each) for each in distinct]
     lowest, highest = distinct[0], distinct[-1]
     bounds = [lowest + (highest - lowest) * step / STEPS for step in range(STEPS)]
     ends = [*bounds[1:], highest]
-    return tuple(bounds), [f"{_spelled(start)} – {_spelled(end)}" for start, end in zip(bounds, ends, strict=True)]
+    return bounds, [f"{_spelled(start)} – {_spelled(end)}" for start, end in zip(bounds, ends, strict=True)]
 
 
 def _spelled(value: Any) -> str:

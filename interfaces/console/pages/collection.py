@@ -12,7 +12,7 @@ from werkzeug.wrappers import Response
 from interfaces.console.current_page import may, wire
 from interfaces.console.filters import FIELDS, OPERATORS, added, conditions_of, narrowed
 from interfaces.console.forms import filter_of, number_of
-from interfaces.console.maps import SHAPES, Map
+from interfaces.console.maps import SHAPES, drawn
 from interfaces.console.wire import RefusedError, encoded, named
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError, PreconditionFailedError
 from schemas.metadata import UNNAMEABLE
@@ -106,7 +106,7 @@ def map_of(name: str) -> str:
         "map.html",
         collection=collection,
         projection=projection,
-        map=Map.of(projection),
+        map=drawn(projection),
         shapes=SHAPES,
         fields=fields if not field or field in fields else [*fields, field],
         field=field,

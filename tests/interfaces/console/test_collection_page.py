@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from interfaces.console.maps import DRAWN, Map
+from interfaces.console.maps import DRAWN, drawn
 from tests.interfaces.console.conftest import ADMIN, Reader
 from tests.support.live import eventually
 
@@ -243,15 +243,15 @@ def _projection(values, **others):
 
 
 def test_numbers_of_few_are_groups_rare_values_are_one_and_a_picture_of_many_points_has_some_of_each_part():
-    found = Map.of(_projection([2021, 2020, 2021, None], scale="numbers"))
+    found = drawn(_projection([2021, 2020, 2021, None], scale="numbers"))
     groups = [(each.title, each.count) for each in found.groups]
     assert groups == [("2020", 1), ("2021", 2), ("other values", 0), ("without f", 1)]
-    assert found.bounds == (2020, 2021)
+    assert found.digits == "1013"
     assert [place for _, _, place in found.points] == [1, 0, 1, 3]
     categories = [{"value": f"v{n}", "count": 1} for n in range(12)]
-    found = Map.of(_projection([*range(12), -1], scale="categories", categories=categories))
+    found = drawn(_projection([*range(12), -1], scale="categories", categories=categories))
     assert [each.count for each in found.groups] == [*[1] * 10, 3, 0]
-    found = Map.of(_projection(list(range(5 * DRAWN + 1)), scale="numbers"))
+    found = drawn(_projection(list(range(5 * DRAWN + 1)), scale="numbers"))
     assert len(found.points) == DRAWN
     assert {place for _, _, place in found.points} == set(range(8))
 
