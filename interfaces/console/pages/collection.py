@@ -38,19 +38,9 @@ Json = dict[str, Any]
 @blueprint.get("")
 def listed() -> str:
     prefix, cursor = request.args.get("prefix", ""), request.args.get("cursor")
-    answer = wire().get(
-        "/collections",
-        prefix=prefix,
-        limit=COLLECTIONS_ON_PAGE,
-        cursor=cursor,
-        include="index" if may("manage") else None,
-    )
-    return render_template(
-        "collections.html",
-        collections=answer["collections"],
-        prefix=prefix,
-        next_cursor=answer.get("next_cursor"),
-    )
+    more = "index" if may("manage") else None
+    answer = wire().get("/collections", prefix=prefix, limit=COLLECTIONS_ON_PAGE, cursor=cursor, include=more)
+    return render_template("collections.html", prefix=prefix, **answer)
 
 
 @blueprint.get("/<name>")
@@ -73,11 +63,11 @@ def documents(name: str) -> str:
         path = encoded("collections", name, "facets")
         told = wire().get(path, fields=",".join(shown), where=where, limit=MOST_VALUES)["facets"]
         facets = {field: each for field, each in told.items() if field in wanted or each["distinct"] > 1}
-    is_first = "cursor" not in request.args
+    is_whole = where is None and not order_by and "cursor" not in request.args
     return render_template(
         "collection.html",
         collection=collection,
-        changes=_latest_changes(name) if is_first and where is None and not order_by else [],
+        changes=_latest_changes(name) if is_whole else [],
         latest_first=LATEST_FIRST,
         index=collection.get("index"),
         where=where,
@@ -87,10 +77,7 @@ def documents(name: str) -> str:
         limit=limit,
         fields=fields,
         facets=facets,
-        documents=answer["documents"],
-        total=answer["total"],
-        next_cursor=answer.get("next_cursor"),
-        is_first=is_first,
+        **answer,
     )
 
 

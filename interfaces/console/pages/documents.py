@@ -15,20 +15,10 @@ JOBS, DOCUMENTS = 20, 25
 
 @blueprint.get("")
 def bring() -> str:
-    documents = wire().get(
-        "/api/documents",
-        limit=DOCUMENTS,
-        cursor=request.args.get("cursor"),
-        source=request.args.get("source"),
-        kind=request.args.get("kind"),
-        tag=request.args.get("tag"),
-    )
+    asked = {name: request.args.get(name) for name in ("cursor", "source", "kind", "tag")}
     return render_template(
         "documents.html",
-        documents=documents["documents"],
-        total=documents["total"],
-        next_cursor=documents["next_cursor"],
-        is_first="cursor" not in request.args,
+        **wire().get("/api/documents", limit=DOCUMENTS, **asked),
         collections=wire().get("/collections", aside=True, limit=200)["collections"],
         jobs=wire().get("/api/jobs", limit=JOBS)["jobs"],
         watchers=wire().get("/api/watchers")["watchers"],
