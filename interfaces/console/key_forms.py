@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from datetime import UTC, date, datetime
+from dataclasses import fields
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -25,91 +24,80 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class KeyForm:
-    """The inputs of a form, as texts."""
+EMPTY: Json = {
+    "name": "",
+    "scopes": [Scope.READ.value],
+    "collections": "",
+    "where": "",
+    "expires_at": "",
+    "limits": {},
+}
+"""What is in the inputs of a form, as texts: here of a new key."""
 
-    name: str = ""
-    scopes: Sequence[str] = (Scope.READ.value,)
-    collections: str = ""
-    where: str = ""
-    expires_at: str = ""
-    limits: Mapping[str, str] = field(default_factory=dict)
 
-    @staticmethod
-    def of(key: Mapping[str, Any]) -> KeyForm:
-        """Return the form of a key as the service describes it."""
-        return KeyForm(
-            key["name"],
-            key["scopes"],
-            ", ".join(key["collections"] or ()),
-            "" if key["where"] is None else orjson.dumps(key["where"]).decode(),
-            key["expires_at"] or "",
-            {name: str(value) for name, value in key["limits"].items()},
-        )
+def form_of(key: Json) -> Json:
+    """Return the form of a key as the service describes it."""
+    return {
+        "name": key["name"],
+        "scopes": key["scopes"],
+        "collections": ", ".join(key["collections"] or ()),
+        "where": "" if key["where"] is None else orjson.dumps(key["where"]).decode(),
+        "expires_at": key["expires_at"] or "",
+        "limits": {name: str(value) for name, value in key["limits"].items()},
+    }
 
-    @staticmethod
-    def said(form: MultiDict[str, str]) -> KeyForm:
-        """Return what somebody has filled in."""
-        return KeyForm(
-            form.get("name", "").strip(),
-            form.getlist("scope"),
-            form.get("collections", "").strip(),
-            form.get("where", "").strip(),
-            form.get("expires_at", "").strip(),
-            {name: said for name in LIMITS if (said := form.get(name, "").strip())},
-        )
 
-    @property
-    def digest(self) -> str:
-        """What tells whether a key is still as somebody has seen it."""
-        texts = [self.name, sorted(self.scopes), self.collections, self.where, self.expires_at, dict(self.limits)]
-        return hashlib.sha256(orjson.dumps(texts, option=orjson.OPT_SORT_KEYS)).hexdigest()
+def said_in(form: MultiDict[str, str]) -> Json:
+    """Return what somebody has filled in."""
+    texts = {name: form.get(name, "").strip() for name in ("name", "collections", "where", "expires_at")}
+    limits = {name: said for name in LIMITS if (said := form.get(name, "").strip())}
+    return {**texts, "scopes": form.getlist("scope"), "limits": limits}
 
-    def new(self, now: datetime) -> Json:
-        """Return the body that makes a key, whose span begins now. Raises InvalidInputError for what cannot be read."""
-        said = self._fields(now)
-        return {**named(said.items()), "where": said["where"]}
 
-    def changed(self, now: datetime, before: KeyForm) -> Json:
-        """Return the body that gives a key what the form says where that is not what it said before: the rest is left
-        as somebody else may change it at the same moment. Raises InvalidInputError for what cannot be read."""
-        said = self._fields(now)
-        said |= {
-            "collections": said["collections"] or [ALL],
-            "where": ALL if said["where"] is None else said["where"],
-            "expires_at": said["expires_at"] or NEVER,
-        }
-        return {name: value for name, value in said.items() if getattr(self, name) != getattr(before, name)}
+def digest_of(form: Json) -> str:
+    """Return what tells whether a key is still as somebody has seen it."""
+    texts = form | {"scopes": sorted(form["scopes"])}
+    return hashlib.sha256(orjson.dumps(texts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
-    def _fields(self, now: datetime) -> Json:
-        return {
-            "name": self.name,
-            "scopes": list(self.scopes),
-            "collections": self._names(),
-            "where": json_of(self.where, "where") if self.where else None,
-            "limits": {name: _number(text, name) for name, text in self.limits.items()},
-            "expires_at": self._end(now),
-        }
 
-    def _names(self) -> list[str]:
-        names = [each.strip() for each in self.collections.split(",") if each.strip()]
-        if self.collections and not names:
-            raise InvalidInputError("collections has commas but no name: leave it empty for all", field="collections")
-        return names
+def new_key(form: Json, now: datetime) -> Json:
+    """Return the body that makes a key, whose span begins now. Raises InvalidInputError for what cannot be read."""
+    said = _read(form, now)
+    return {**named(said.items()), "where": said["where"]}
 
-    def _end(self, now: datetime) -> str:
-        """Return the end as the wire spells it: a span counts from now, and a day begins at midnight UTC."""
-        span = span_of(self.expires_at)
-        try:
-            if span is not None:
-                return (now + span).isoformat()
-            if _DAY.fullmatch(self.expires_at):
-                day = date.fromisoformat(self.expires_at)
-                return datetime(day.year, day.month, day.day, tzinfo=UTC).isoformat()
-        except (ValueError, OverflowError):
-            raise InvalidInputError(f"'{self.expires_at}' is no day, or too far away", field="expires_at") from None
-        return self.expires_at
+
+def changed_key(form: Json, now: datetime, before: Json) -> Json:
+    """Return the body that gives a key what the form says where that is not what it said before: the rest is left as
+    somebody else may change it at the same moment. Raises InvalidInputError for what cannot be read."""
+    said = _read(form, now)
+    said |= {
+        "collections": said["collections"] or [ALL],
+        "where": ALL if said["where"] is None else said["where"],
+        "expires_at": said["expires_at"] or NEVER,
+    }
+    return {name: value for name, value in said.items() if form[name] != before[name]}
+
+
+def _read(form: Json, now: datetime) -> Json:
+    names = [each.strip() for each in form["collections"].split(",") if each.strip()]
+    if form["collections"] and not names:
+        raise InvalidInputError("collections has commas but no name: leave it empty for all", field="collections")
+    return form | {
+        "collections": names,
+        "where": json_of(form["where"], "where") if form["where"] else None,
+        "limits": {name: _number(text, name) for name, text in form["limits"].items()},
+        "expires_at": _end(form["expires_at"], now),
+    }
+
+
+def _end(text: str, now: datetime) -> str:
+    """Return the end as the wire spells it: a span counts from now, and a day begins at midnight UTC."""
+    try:
+        if (span := span_of(text)) is not None:
+            return (now + span).isoformat()
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).isoformat() if _DAY.fullmatch(text) else text
+    except (ValueError, OverflowError):
+        raise InvalidInputError(f"'{text}' is no day, or too far away", field="expires_at") from None
 
 
 def _number(text: str, name: str) -> int | float:

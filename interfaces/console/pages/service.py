@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import wire
 from interfaces.console.forms import number_of
-from interfaces.console.key_forms import LIMITS, KeyForm
+from interfaces.console.key_forms import EMPTY, LIMITS, changed_key, digest_of, form_of, new_key, said_in
 from interfaces.console.wire import RefusedError, encoded
 from schemas.access.callers import Scope
 from schemas.errors import ConflictError, InvalidInputError
@@ -46,7 +46,7 @@ def rebuild(name: str) -> Response:
 def keys() -> str:
     if request.method != "POST":
         return _keys(made=None)
-    return _keys(made=wire().post("/api/keys", KeyForm.said(request.form).new(datetime.now(UTC))))
+    return _keys(made=wire().post("/api/keys", new_key(said_in(request.form), datetime.now(UTC))))
 
 
 @blueprint.get("/keys/<key_id>")
@@ -109,7 +109,7 @@ def settings() -> str:
 def _keys(made: Json | None) -> str:
     """Return the page of keys, with the text of one that was just made."""
     listed = wire().get("/api/keys")["keys"]
-    return render_template("keys.html", keys=listed, made=made, form=KeyForm(), **_OF_KEYS)
+    return render_template("keys.html", keys=listed, made=made, form=EMPTY, **_OF_KEYS)
 
 
 def _changed(key_id: str) -> Response | str:
@@ -117,22 +117,22 @@ def _changed(key_id: str) -> Response | str:
     is not what the form was filled in with."""
     path = encoded("api", "keys", key_id)
     key = wire().get(path, aside=True)
-    before = KeyForm.of(key)
+    before = form_of(key)
     if key["revoked_at"] is not None:
         return make_response(_key(key_id, refusal=REVOKED), status_of(ConflictError))
-    if request.form.get("seen") != before.digest:
+    if request.form.get("seen") != digest_of(before):
         return make_response(_key(key_id, refusal=CHANGED), status_of(ConflictError))
-    form = KeyForm.said(request.form)
+    form = said_in(request.form)
     try:
-        wire().answer("PATCH", path, form.changed(datetime.now(UTC), before), aside=True)
+        wire().answer("PATCH", path, changed_key(form, datetime.now(UTC), before), aside=True)
     except (InvalidInputError, RefusedError) as error:
         status = error.status if isinstance(error, RefusedError) else status_of(InvalidInputError)
         return make_response(_key(key_id, form, error.message), status)
     return redirect(url_for("service.key", key_id=key_id, saved=1), 303)
 
 
-def _key(key_id: str, form: KeyForm | None = None, refusal: str = "") -> str:
+def _key(key_id: str, form: Json | None = None, refusal: str = "") -> str:
     key = wire().get(encoded("api", "keys", key_id))
-    now = KeyForm.of(key)
-    seen = now.digest if form is None else request.form["seen"]
+    now = form_of(key)
+    seen = digest_of(now) if form is None else request.form["seen"]
     return render_template("key.html", key=key, seen=seen, form=form or now, refusal=refusal, **_OF_KEYS)

@@ -1,7 +1,6 @@
 // The answers of the chat model as they come, one conversation on a page, with citations that lead to their passages.
 
 import { element, page, post } from "./console.js";
-import { events } from "./events.js";
 
 const form = document.querySelector("#ask");
 const shown = document.querySelector("#chat");
@@ -59,6 +58,22 @@ function said() {
   if (fields.has("collection")) asked.collections = fields.getAll("collection");
   if (fields.has("where")) asked.where = JSON.parse(fields.get("where"));
   return asked;
+}
+
+/** Yield the JSON of each server-sent event of a response's body. */
+async function* events(stream) {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const parts = (rest + value).split(/\r?\n\r?\n/);
+    rest = parts.pop();
+    for (const part of parts) {
+      const data = part.split(/\r?\n/).filter((line) => line.startsWith("data:")).map((line) => line.slice(5)).join("\n");
+      if (data) yield JSON.parse(data);
+    }
+  }
 }
 
 function refusal(told, status) {
