@@ -17,14 +17,17 @@ import orjson
 from flask import Response
 from werkzeug.datastructures import Headers
 from werkzeug.test import EnvironBuilder, run_wsgi_app
+from werkzeug.wrappers import Response as AnyResponse
 
 from interfaces.console.front_doors import SCRIPT_NAME, WsgiApp
-from schemas.errors import InvalidInputError, NotFoundError, UnauthorizedError, UnavailableError
+from schemas.errors import InvalidInputError, NotFoundError, RagError, UnauthorizedError, UnavailableError
 from wrapper.web.bodies import CLIENT_WATCH
 from wrapper.web.callers import TOGETHER, AnswerBrokenOffError
 from wrapper.web.error_statuses import status_of
 
 Json = dict[str, Any]
+AnyAnswer = AnyResponse | str | tuple[str, int]
+"""What a page is returned as."""
 SUCCESS = range(200, 300)
 KEPT = ("HTTP_HOST", "REMOTE_ADDR", "HTTP_X_FORWARDED_FOR", "wsgi.url_scheme", "HTTP_X_REQUEST_ID", TOGETHER)
 """The parts of the page's own request that its requests of the service take over."""
@@ -56,6 +59,11 @@ class RefusedError(Exception):
         self.message = str(self)
         self.code = str(body.get("code", ""))
         self.details: Json = body.get("details") or {}
+
+
+def refused(error: RefusedError | RagError) -> tuple[str, int]:
+    """Return what a page says of a request that was refused, by the service or before it, and its status."""
+    return error.message, error.status if isinstance(error, RefusedError) else status_of(type(error))
 
 
 class ReaderLeftError(Exception):

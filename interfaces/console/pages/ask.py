@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, make_response, redirect, render_template, request, url_for
+from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import wire
 from interfaces.console.filters import facets_of, narrowed
 from interfaces.console.forms import filter_of, number_of
-from interfaces.console.wire import RefusedError, encoded, named
+from interfaces.console.wire import AnyAnswer, RefusedError, encoded, named
 from interfaces.passages.shortfalls import shortfalls
 from interfaces.passages.words import words_of
 from schemas.errors import NotFoundError
@@ -92,7 +92,7 @@ def search() -> str:
 
 
 @blueprint.route("/answer", methods=["GET", "POST"])
-def answer() -> Response | str:
+def answer() -> AnyAnswer:
     """Return the chat model's answer as a whole, below what was said before, for browsers without scripts. Asking costs
     something, so a form sends the question, with the token that the search has not."""
     question = request.values.get("q", "").strip()
@@ -123,7 +123,7 @@ def answer() -> Response | str:
     except RefusedError as error:
         if error.code != CHAT_UNAVAILABLE:
             raise
-        return make_response(render_template("answer.html", **page, refusal=error.message), error.status)
+        return render_template("answer.html", **page, refusal=error.message), error.status
     page["conversation"] = turn["data"]["conversationId"]
     cited = {each["number"]: each["id"] for each in turn.get("citations", ()) if each["valid"]}
     return render_template("answer.html", **page, turn=turn, words=words_of(question), cited=cited)

@@ -6,14 +6,13 @@ import hashlib
 from typing import Any, cast
 
 import orjson
-from flask import Blueprint, make_response, redirect, render_template, request, url_for
-from werkzeug.wrappers import Response
+from flask import Blueprint, redirect, render_template, request, url_for
 
 from interfaces.console.current_page import may, wire
 from interfaces.console.filters import FIELDS, OPERATORS, added, conditions_of, narrowed
 from interfaces.console.forms import filter_of, number_of
 from interfaces.console.maps import SHAPES, drawn
-from interfaces.console.wire import RefusedError, encoded, named
+from interfaces.console.wire import AnyAnswer, RefusedError, encoded, named, refused
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError, PreconditionFailedError
 from schemas.metadata import UNNAMEABLE
 from wrapper.web.error_statuses import status_of
@@ -103,13 +102,20 @@ def map_of(name: str) -> str:
     )
 
 
-@blueprint.get("/<name>/document")
-def document(name: str) -> str:
-    return _page_of(name, request.args.get("id", ""))
-
-
-def _page_of(name: str, document_id: str, refusal: str = "") -> str:
-    """Return the page of a document, after a refusal with what was filled in."""
+@blueprint.route("/<name>/document", methods=["GET", "POST"])
+def document(name: str) -> AnyAnswer:
+    """Show a document, after changing its text or metadata, or deleting it."""
+    document_id = request.args.get("id", "")
+    refusal, status = "", 200
+    if request.method == "POST":
+        if request.form.get("do") == "delete":
+            wire().delete(encoded("collections", name, "documents"), {"ids": [document_id]})
+            return redirect(url_for("collections.documents", name=name), 303)
+        try:
+            _save(name, document_id)
+            return redirect(url_for("collections.document", name=name, id=document_id), 303)
+        except (ConflictError, InvalidInputError, RefusedError) as error:
+            refusal, status = refused(error)
     collection = wire().get(encoded("collections", name), aside=True)
     found, _ = _document(name, document_id)
     vector = found.pop("embedding", None)
@@ -119,11 +125,10 @@ def _page_of(name: str, document_id: str, refusal: str = "") -> str:
         # Aside: it would show hundreds of numbers.
         near = wire().post(encoded("collections", name, "query"), body, aside=True)["results"]
         neighbours = [each for each in near if each["id"] != document_id][:NEIGHBOURS]
-    group = None
+    groups: list[Json] = []
     if "section_id" in found["metadata"]:
         groups = wire().post(encoded("collections", name, "gather"), {"ids": [document_id], **SIBLINGS})["groups"]
-        group = groups[0] if groups else None
-    return render_template(
+    page = render_template(
         "document.html",
         collection=collection,
         document=found,
@@ -132,25 +137,9 @@ def _page_of(name: str, document_id: str, refusal: str = "") -> str:
         said=request.form if refusal else None,
         vector=vector,
         neighbours=neighbours,
-        group=group,
+        group=groups[0] if groups else None,
     )
-
-
-@blueprint.post("/<name>/document")
-def change(name: str) -> Response:
-    """Change a document's text or metadata, or delete it."""
-    document_id = request.args.get("id", "")
-    path = encoded("collections", name, "documents")
-    if request.form.get("do") == "delete":
-        wire().delete(path, {"ids": [document_id]})
-        return redirect(url_for("collections.documents", name=name), 303)
-    try:
-        _save(name, document_id)
-    except RefusedError as error:
-        return make_response(_page_of(name, document_id, error.message), error.status)
-    except (ConflictError, InvalidInputError) as error:
-        return make_response(_page_of(name, document_id, error.message), status_of(type(error)))
-    return redirect(url_for("collections.document", name=name, id=document_id), 303)
+    return page, status
 
 
 def _save(name: str, document_id: str) -> None:
@@ -164,9 +153,8 @@ def _save(name: str, document_id: str) -> None:
         before, etag = _document(name, document_id)
         if request.form.get("seen") != seen(before):
             raise ConflictError(CHANGED)
-        body = {"documents": [before | said]}
         try:
-            wire().answer("POST", encoded("collections", name, "documents"), body, etag=etag)
+            wire().answer("POST", encoded("collections", name, "documents"), {"documents": [before | said]}, etag=etag)
             return
         except RefusedError as error:  # something of the collection has changed, which need not be this document
             if error.status != status_of(PreconditionFailedError):
@@ -175,30 +163,24 @@ def _save(name: str, document_id: str) -> None:
 
 
 @blueprint.route("/<name>/delete", methods=["GET", "POST"])
-def delete(name: str) -> Response | str:
+def delete(name: str) -> AnyAnswer:
     """Delete what a filter matches, after showing what that is."""
     where = filter_of(request.values.get("where", ""))
     if where is None:
         raise InvalidInputError("Without a filter this would delete every document", field="where")
     path = encoded("collections", name, "documents")
+    etag = request.form.get("etag", "")
+    if not (etag.isascii() and etag.isprintable()):
+        raise InvalidInputError("etag must be what the page before has given", field="etag")
     if request.method == "POST":
-        etag = request.form.get("etag", "")
-        if not (etag.isascii() and etag.isprintable()):
-            raise InvalidInputError("etag must be what the page before has given", field="etag")
         try:
             count = wire().answer("DELETE", path, {"where": where}, etag=etag)[0]["count"]
+            return redirect(url_for("collections.documents", name=name, deleted=count), 303)
         except RefusedError as error:
             if error.status != status_of(PreconditionFailedError):
                 raise
-            return _asked_to_delete(name, where, changed=True)
-        return redirect(url_for("collections.documents", name=name, deleted=count), 303)
-    return _asked_to_delete(name, where)
-
-
-def _asked_to_delete(name: str, where: Any, *, changed: bool = False) -> str:
-    path = encoded("collections", name, "documents")
     answer, etag = wire().answer("GET", path, query={"where": where, "limit": 5})
-    return render_template("delete.html", name=name, where=where, changed=changed, etag=etag, **answer)
+    return render_template("delete.html", name=name, where=where, etag=etag, **answer)
 
 
 def _document(name: str, document_id: str) -> tuple[Json, str]:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-from flask import Blueprint, make_response, redirect, render_template, request, url_for
+from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import wire
 from interfaces.console.provider_forms import Said, form_of, masked, said_in
-from interfaces.console.wire import RefusedError, WireRequest, encoded
+from interfaces.console.wire import AnyAnswer, RefusedError, WireRequest, encoded
 from schemas.connections import UNHEALTHY
 from schemas.errors import ConflictError, NotFoundError
 from wrapper.web.error_statuses import status_of
@@ -51,7 +51,7 @@ def chosen() -> str:
 
 
 @blueprint.route("/new-connection/<kind>/<provider>", methods=["GET", "POST"])
-def new(kind: str, provider: str) -> Response | str:
+def new(kind: str, provider: str) -> AnyAnswer:
     told = _form_of(kind, provider)
     if request.method != "POST":
         return _page(told, Said())
@@ -73,7 +73,7 @@ def new(kind: str, provider: str) -> Response | str:
 
 
 @blueprint.route("/connections/<connection_id>", methods=["GET", "POST"])
-def show(connection_id: str) -> Response | str:
+def show(connection_id: str) -> AnyAnswer:
     connection = wire().get(encoded("api", "connections", connection_id))
     try:
         told = _form_of(connection["type"], connection["provider"])
@@ -89,7 +89,7 @@ def show(connection_id: str) -> Response | str:
         return _tried(told, said, connection)
     now = seen(connection)
     if request.form.get("seen", now) != now:
-        return make_response(_page(told, said, connection, refusal=CHANGED), status_of(ConflictError))
+        return _page(told, said, connection, refusal=CHANGED), status_of(ConflictError)
     known = {each["name"] for each in told["fields"]}
     unshown = {name: value for name, value in connection["config"].items() if name not in known}
     body = {**_named(), "config": unshown | said.config}
@@ -109,7 +109,7 @@ def choose(connection_id: str) -> Response:
 
 
 @blueprint.route("/connections/<connection_id>/delete", methods=["GET", "POST"])
-def delete(connection_id: str) -> Response | str:
+def delete(connection_id: str) -> AnyAnswer:
     """Delete a connection, after showing what cannot be reached without it."""
     path = encoded("api", "connections", connection_id)
     if request.method == "POST":
@@ -136,7 +136,7 @@ def seen(connection: Json) -> str:
     return hashlib.sha256(orjson.dumps(shown, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _tried(told: Json, said: Said, connection: Json | None = None) -> Response | str:
+def _tried(told: Json, said: Said, connection: Json | None = None) -> AnyAnswer:
     """Show what comes of a test, the models to choose from, or what is wrong so far. Scripts put parts of such a page
     in the place of those that are shown."""
     do = request.form.get("do")
@@ -158,11 +158,10 @@ def _tried(told: Json, said: Said, connection: Json | None = None) -> Response |
     return _page(told, said, connection, errors=wrong, outcome=outcome)
 
 
-def _refused(told: Json, said: Said, error: RefusedError, connection: Json | None = None) -> Response:
+def _refused(told: Json, said: Said, error: RefusedError, connection: Json | None = None) -> AnyAnswer:
     """Show the form again, with the service's faults beside their fields."""
     errors = error.details.get("errors") or []
-    page = _page(told, said, connection, errors=errors, refusal="" if errors else error.message)
-    return make_response(page, error.status)
+    return _page(told, said, connection, errors=errors, refusal="" if errors else error.message), error.status
 
 
 def _page(

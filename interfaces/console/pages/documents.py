@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
@@ -15,7 +17,7 @@ JOBS, DOCUMENTS = 20, 25
 
 @blueprint.get("")
 def bring() -> str:
-    asked = {name: request.args.get(name) for name in ("cursor", "source", "kind", "tag")}
+    asked: dict[str, Any] = {name: request.args.get(name) for name in ("cursor", "source", "kind", "tag")}
     return render_template(
         "documents.html",
         **wire().get("/api/documents", limit=DOCUMENTS, **asked),

@@ -5,16 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from flask import Blueprint, make_response, redirect, render_template, request, url_for
+from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import wire
 from interfaces.console.forms import number_of
 from interfaces.console.key_forms import EMPTY, LIMITS, changed_key, digest_of, form_of, new_key, said_in
-from interfaces.console.wire import RefusedError, encoded
+from interfaces.console.wire import AnyAnswer, RefusedError, encoded, refused
 from schemas.access.callers import Scope
 from schemas.errors import ConflictError, InvalidInputError
-from wrapper.web.error_statuses import status_of
 
 blueprint = Blueprint("service", __name__, url_prefix="/service")
 
@@ -55,7 +54,7 @@ def key(key_id: str) -> str:
 
 
 @blueprint.post("/keys/<key_id>")
-def change_key(key_id: str) -> Response | str:
+def change_key(key_id: str) -> AnyAnswer:
     """Change what a key may do, rotate it, or revoke it."""
     path = encoded("api", "keys", key_id)
     if request.form.get("do") == "rotate":
@@ -112,22 +111,21 @@ def _keys(made: Json | None) -> str:
     return render_template("keys.html", keys=listed, made=made, form=EMPTY, **_OF_KEYS)
 
 
-def _changed(key_id: str) -> Response | str:
+def _changed(key_id: str) -> AnyAnswer:
     """Change a key as the form says, or show the form again with what is wrong: with what the key allows now, when that
     is not what the form was filled in with."""
     path = encoded("api", "keys", key_id)
     key = wire().get(path, aside=True)
-    before = form_of(key)
-    if key["revoked_at"] is not None:
-        return make_response(_key(key_id, refusal=REVOKED), status_of(ConflictError))
-    if request.form.get("seen") != digest_of(before):
-        return make_response(_key(key_id, refusal=CHANGED), status_of(ConflictError))
-    form = said_in(request.form)
+    before, form = form_of(key), said_in(request.form)
     try:
+        if key["revoked_at"] is not None:
+            raise ConflictError(REVOKED)
+        if request.form.get("seen") != digest_of(before):
+            raise ConflictError(CHANGED)
         wire().answer("PATCH", path, changed_key(form, datetime.now(UTC), before), aside=True)
-    except (InvalidInputError, RefusedError) as error:
-        status = error.status if isinstance(error, RefusedError) else status_of(InvalidInputError)
-        return make_response(_key(key_id, form, error.message), status)
+    except (ConflictError, InvalidInputError, RefusedError) as error:
+        refusal, status = refused(error)
+        return _key(key_id, None if isinstance(error, ConflictError) else form, refusal), status
     return redirect(url_for("service.key", key_id=key_id, saved=1), 303)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, current_app, g, make_response, redirect, render_template, request, url_for
+from flask import Blueprint, current_app, g, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import session
 from interfaces.console.front_doors import CONSOLE, cookie_name
 from interfaces.console.sessions import Sessions
-from interfaces.console.wire import RefusedError, Wire
+from interfaces.console.wire import AnyAnswer, RefusedError, Wire
 from schemas.access.api_keys import id_of
 from wrapper.web.bodies import client_watch
 
@@ -21,7 +21,7 @@ ENDED = {
 
 
 @blueprint.route("/sign-in", methods=["GET", "POST"])
-def sign_in() -> Response | str:
+def sign_in() -> AnyAnswer:
     next_page = request.values.get("next", "")
     if request.method != "POST":
         return render_template("sign_in.html", next=next_page, ended=ENDED.get(request.args.get("ended", "")))
@@ -31,7 +31,7 @@ def sign_in() -> Response | str:
     except RefusedError as error:
         # What was typed is not shown again: a page may be looked at by others.
         said = error.message if id_of(key) else "This is no key of this service. Keys begin with rw_."
-        return make_response(render_template("sign_in.html", next=next_page, refused=said), error.status)
+        return render_template("sign_in.html", next=next_page, refused=said), error.status
     sessions: Sessions = current_app.extensions["console.sessions"]
     if session().key is not None:
         sessions.sign_out(session())
