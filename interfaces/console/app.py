@@ -76,7 +76,8 @@ def mount_console(service: Flask, database: Database) -> None:
     app.before_request(_begin)
     app.after_request(_end)
     app.register_error_handler(RefusedError, _refused)
-    app.register_error_handler(ReaderLeftError, _nobody_there)
+    # Nobody waits for this answer: it is for the log alone.
+    app.register_error_handler(ReaderLeftError, lambda _: Response(status=status_of(ClientGoneError)))
     app.register_error_handler(RagError, _failed)
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(Exception, _unexpected)
@@ -191,13 +192,9 @@ def _refused(error: RefusedError) -> AnyResponse:
             return _page_of(error.status, "This key does not count", error.message)
         # The key of the session has ended meanwhile.
         return redirect(url_for("signing_in.sign_in", next=request.full_path.rstrip("?"), ended=error.code), 303)
-    title = _TITLES.get(error.status, "The service has refused this")
-    return _page_of(error.status, title, error.message, error.retry_after)
-
-
-def _nobody_there(_: ReaderLeftError) -> AnyResponse:
-    """Return an answer for the log alone."""
-    return Response(status=status_of(ClientGoneError))
+    return _page_of(
+        error.status, _TITLES.get(error.status, "The service has refused this"), error.message, error.retry_after
+    )
 
 
 def _failed(error: RagError) -> AnyResponse:

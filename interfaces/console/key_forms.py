@@ -63,7 +63,7 @@ def digest_of(form: Json) -> str:
 def new_key(form: Json, now: datetime) -> Json:
     """Return the body that makes a key, whose span begins now. Raises InvalidInputError for what cannot be read."""
     said = _read(form, now)
-    return {**named(said.items()), "where": said["where"]}
+    return {**named(**said), "where": said["where"]}
 
 
 def changed_key(form: Json, now: datetime, before: Json) -> Json:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 DRAWN = 1_000
@@ -24,59 +23,41 @@ SHAPES = (
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Points that look alike. `value` is the one that they share, for a link to the documents with it; `colour` is a
-    class of the style sheet."""
-
-    title: str
-    count: int
-    colour: str
-    shape: int = 0
-    value: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Map:
-    """Groups, the place of each point's group among them as a hexadecimal digit, and some of the points to draw: x, y,
-    and the place of their group."""
-
-    groups: list[Group]
-    digits: str
-    points: list[tuple[float, float, int]]
-
-
-def drawn(projection: Json) -> Map:
-    """Return the map of an answer of the route of projections."""
-    points, scale, field = projection["points"], projection.get("scale"), projection.get("field")
+def drawn(projection: Json) -> Json:
+    """Return the map of an answer of the route of projections: groups of points that look alike, each with the class of
+    the style sheet that colours it, and the value that its points share, if any; the place of each point's group among
+    them, a hexadecimal digit; and some of the points to draw: x, y, and the place of their group."""
+    points, scale = projection["points"], projection.get("scale")
     values: Sequence[Any] = points.get("value", [None] * len(points["ids"]))
-    titles: list[tuple[str, str, int, Any]] = []
+    groups: list[dict[str, Any]] = []
     if scale == "categories":
-        titles = [
-            (_spelled(each["value"]), f"value-{place}", place % len(SHAPES), each["value"])
-            for place, each in enumerate(projection["categories"][:MOST_GROUPS])
-        ]
-        places = [each if each is not None and 0 <= each < len(titles) else -1 for each in values]
+        for place, value in enumerate(each["value"] for each in projection["categories"][:MOST_GROUPS]):
+            looks = {"colour": f"value-{place}", "shape": place % len(SHAPES)}
+            groups.append({"title": _spelled(value), **looks, "value": value})
+        places = [each if each is not None and 0 <= each < len(groups) else -1 for each in values]
     elif scale == "numbers":
-        bounds, names = _steps([value for value in values if value is not None])
-        last = max(1, len(names) - 1)
-        titles = [(name, f"step-{place * (STEPS - 1) // last}", 0, None) for place, name in enumerate(names)]
+        bounds, titles = _steps([value for value in values if value is not None])
+        last = max(1, len(titles) - 1)
+        groups = [{"title": title, "colour": f"step-{n * (STEPS - 1) // last}"} for n, title in enumerate(titles)]
         places = [-1 if value is None else bisect_right(bounds, value) - 1 for value in values]
     else:
         places = [-1] * len(values)
-    others, without = len(titles), len(titles) + 1
-    titles.append(("other values", "value-others", 0, None) if scale else ("all documents", "value-0", 0, None))
-    titles.append((f"without {field}", "value-none", 0, None))
+    others, without = len(groups), len(groups) + 1
+    everything = {"title": "all documents", "colour": "value-0"}
+    groups.append({"title": "other values", "colour": "value-others"} if scale else everything)
+    groups.append({"title": f"without {projection.get('field')}", "colour": "value-none"})
     of_points = [
         without if scale and value is None else others if place < 0 else place
         for value, place in zip(values, places, strict=True)
     ]
     counts = Counter(of_points)
-    groups = [Group(title, counts[place], *more) for place, (title, *more) in enumerate(titles)]
     step = max(1, len(of_points) / DRAWN)
     chosen = sorted({int(number * step) for number in range(min(DRAWN, len(of_points)))})
-    digits = "".join(f"{place:x}" for place in of_points)
-    return Map(groups, digits, [(points["x"][row], points["y"][row], of_points[row]) for row in chosen])
+    return {
+        "groups": [{"shape": 0, "value": None, **each, "count": counts[place]} for place, each in enumerate(groups)],
+        "digits": "".join(f"{place:x}" for place in of_points),
+        "points": [(points["x"][row], points["y"][row], of_points[row]) for row in chosen],
+    }
 
 
 def _steps(numbers: list[float]) -> tuple[list[float], list[str]]:

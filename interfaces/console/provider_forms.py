@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import orjson
@@ -21,30 +20,24 @@ CHOICE = "choice"
 SPECIAL = {"true": True, "false": False}
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What somebody has filled in, or what is stored: the configuration, and the choice made."""
-
-    config: Json = field(default_factory=dict)
-    choice: str | None = None
-
-
 def form_of(
     told: Json,
-    said: Said,
+    config: Json,
+    choice: str | None,
     secrets: Mapping[str, Sequence[str]],
     errors: Sequence[Json],
     remarks: Sequence[Json],
     variables: Mapping[str, Sequence[Json]],
 ) -> Json:
-    """Return the form of a provider's connections, filled in: inputs by the titles of their groups, those that belong
-    to no choice and that everybody should look at (`plain`), those that most leave alone (`advanced`), and those of
-    each choice; and the faults of the whole, or of fields that the form does not show."""
+    """Return the form of a provider's connections, filled in with a configuration and the choice made: inputs by the
+    titles of their groups, those that belong to no choice and that everybody should look at (`plain`), those that most
+    leave alone (`advanced`), and those of each choice; and the faults of the whole, or of fields that the form does not
+    show."""
     names = {each["name"] for each in told["fields"]}
     inputs = [
         {
             **each,
-            "value": _shown(each, said),
+            "value": _shown(each, config),
             # Of a secret that is set, what it refers to: "" for one that was typed.
             "stored": ", ".join(secrets[each["name"]]) if each["name"] in secrets else None,
             "hint": _hint(each),
@@ -54,7 +47,7 @@ def form_of(
         }
         for each in told["fields"]
     ]
-    chosen = _chosen(told["choices"], said, secrets)
+    chosen = choice or _fitting(told["choices"], config.keys() | secrets.keys())
     return {
         "plain": _groups([each for each in inputs if each["choice"] is None and not each["advanced"]]),
         "advanced": _groups([each for each in inputs if each["choice"] is None and each["advanced"]]),
@@ -67,9 +60,9 @@ def form_of(
     }
 
 
-def said_in(form: MultiDict[str, str], told: Json) -> Said:
-    """Return what somebody has filled in. An empty input leaves its field out, a text that is no number stays a text:
-    the service says what is wrong with it. Fields of a choice that was not made are left out."""
+def said_in(form: MultiDict[str, str], told: Json) -> Json:
+    """Return the configuration that somebody has filled in. An empty input leaves its field out, a text that is no
+    number stays a text: the service says what is wrong with it. Fields of a choice that was not made are left out."""
     chosen = form.get(CHOICE)
     config: Json = {}
     for each in told["fields"]:
@@ -85,7 +78,7 @@ def said_in(form: MultiDict[str, str], told: Json) -> Said:
             text = text.strip()
         if text:
             config[name] = text if each["secret"] else _value(text, each)
-    return Said(config, chosen)
+    return config
 
 
 def masked(config: Json, told: Json) -> Json:
@@ -97,13 +90,13 @@ def masked(config: Json, told: Json) -> Json:
     }
 
 
-def _shown(told: Json, said: Said) -> str:
+def _shown(told: Json, config: Json) -> str:
     """Return the text in an input, never a secret."""
-    value = said.config.get(told["name"])
+    value = config.get(told["name"])
     if told["secret"]:
         # What was typed is not shown again; a placeholder is no secret.
         value = value if has_placeholder(value) else None
-    elif value is None and told["required"] and not said.config:
+    elif value is None and told["required"] and not config:
         value = told["default"]
     return "" if value is None else _as_text(value)
 
@@ -116,13 +109,10 @@ def _hint(told: Json) -> str:
     return "" if example is None or told["secret"] else f"such as {_as_text(example)}"
 
 
-def _chosen(choices: Sequence[Json], said: Said, secrets: Mapping[str, Any]) -> str | None:
-    if said.choice is not None or not choices:
-        return said.choice
-    given = said.config.keys() | secrets.keys()
-    fitting = [each for each in choices if given & set(each["fields"])]
-    # The one that is filled in most: a secret alone, which another choice knows too, makes none.
-    return str(min(fitting, key=lambda each: len(set(each["fields"]) - given), default=choices[0])["title"])
+def _fitting(choices: Sequence[Json], given: Set[str]) -> str | None:
+    """Return the choice that is filled in most: a secret alone, which another choice knows too, makes none."""
+    fitting = [each for each in choices if given & set(each["fields"])] or choices[:1]
+    return min(fitting, key=lambda each: len(set(each["fields"]) - given))["title"] if fitting else None
 
 
 def _groups(inputs: Sequence[Json]) -> dict[str, list[Json]]:

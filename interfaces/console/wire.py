@@ -170,7 +170,7 @@ def _in_query(given: Mapping[str, Any]) -> dict[str, str]:
     """Return a query string without what is None or empty; filters are JSON there."""
     return {
         name: orjson.dumps(value).decode() if isinstance(value, dict) else str(value)
-        for name, value in named(given.items()).items()
+        for name, value in named(**given).items()
     }
 
 
@@ -182,6 +182,6 @@ def encoded(*parts: str) -> str:
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
-def named(given: Iterable[tuple[str, Any]]) -> Json:
+def named(**given: Any) -> Json:
     """Return a body of these fields without those that are None or empty."""
-    return {name: value for name, value in given if value not in (None, "", [], (), {})}
+    return {name: value for name, value in given.items() if value not in (None, "", [], (), {})}

@@ -44,32 +44,24 @@ def home() -> Response:
 
 @blueprint.get("/ask")
 def search() -> str:
-    question = request.args.get("q", "").strip()
-    chosen = [each for each in request.args.getlist("collection") if each]
-    where = filter_of(request.args.get("where", ""))
+    page = _asked()
     for condition in request.args.getlist("only"):
-        where = narrowed(where, condition)
-    explains = "why" in request.args
-    collections = wire().get("/collections", aside=True, limit=200)["collections"]
-    page: Json = {
-        "question": question,
-        "chosen": chosen,
-        "where": where,
-        "collections": collections,
+        page["where"] = narrowed(page["where"], condition)
+    question, where, explains = page["question"], page["where"], "why" in request.args
+    page |= {
+        "collections": wire().get("/collections", aside=True, limit=200)["collections"],
         "explains": explains,
         "words": words_of(question),
     }
     if not question:
         return render_template("ask.html", **page)
     body = named(
-        (
-            ("query", question),
-            ("limit", number_of(request.args.get("limit", ""), SHOWN, most=MOST_SHOWN)),
-            ("collections", chosen),
-            ("where", where),
-            ("gather", AROUND),
-            ("explain", explains or None),
-        )
+        query=question,
+        limit=number_of(request.args.get("limit", ""), SHOWN, most=MOST_SHOWN),
+        collections=page["chosen"],
+        where=where,
+        gather=AROUND,
+        explain=explains or None,
     )
     answer = wire().post("/api/search", body)
     nearest: list[Json] = []
@@ -95,28 +87,19 @@ def search() -> str:
 def answer() -> AnyAnswer:
     """Return the chat model's answer as a whole, below what was said before, for browsers without scripts. Asking costs
     something, so a form sends the question, with the token that the search has not."""
-    question = request.values.get("q", "").strip()
-    chosen = [each for each in request.values.getlist("collection") if each]
+    page = _asked()
+    question, conversation = page["question"], request.values.get("conversation", "")
     if not question:
         return redirect(url_for("ask.search"), 303)
-    where, conversation = filter_of(request.values.get("where", "")), request.values.get("conversation", "")
-    page: Json = {
-        "question": question,
-        "chosen": chosen,
-        "where": where,
-        "conversation": conversation,
-        "earlier": _messages(conversation),
-    }
+    page |= {"conversation": conversation, "earlier": _messages(conversation)}
     if request.method != "POST":
         return render_template("answer.html", **page)
     body = named(
-        (
-            ("message", question),
-            ("useRag", True),
-            ("collections", chosen),
-            ("where", where),
-            ("conversationId", conversation),
-        )
+        message=question,
+        useRag=True,
+        collections=page["chosen"],
+        where=page["where"],
+        conversationId=conversation,
     )
     try:
         turn = wire().post("/api/chat", body)
@@ -127,6 +110,15 @@ def answer() -> AnyAnswer:
     page["conversation"] = turn["data"]["conversationId"]
     cited = {each["number"]: each["id"] for each in turn.get("citations", ()) if each["valid"]}
     return render_template("answer.html", **page, turn=turn, words=words_of(question), cited=cited)
+
+
+def _asked() -> Json:
+    """Return the question, and the collections and the filter that it is put to."""
+    return {
+        "question": request.values.get("q", "").strip(),
+        "chosen": [each for each in request.values.getlist("collection") if each],
+        "where": filter_of(request.values.get("where", "")),
+    }
 
 
 def _messages(conversation: str) -> list[Json]:
@@ -146,12 +138,12 @@ def _judged(question: str) -> dict[tuple[str, str], Json]:
 
 def _around(answer: Json) -> dict[tuple[str, str], Json]:
     """Return the group around each hit, by its collection and id."""
-    found = {}
-    for group in answer.get("groups", ()):
-        for each in group["documents"]:
-            if each["hit"]:
-                found[group["collection"], each["id"]] = group
-    return found
+    return {
+        (group["collection"], each["id"]): group
+        for group in answer.get("groups", ())
+        for each in group["documents"]
+        if each["hit"]
+    }
 
 
 def _receipts(answer: Json, body: Json) -> dict[Identity, list[Json]]:

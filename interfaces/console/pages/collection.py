@@ -51,7 +51,7 @@ def documents(name: str) -> str:
     order_by = request.args.get("order_by", "").strip()
     limit = number_of(request.args.get("limit", ""), PAGE, most=MOST_ON_PAGE)
     collection = _collection(name)
-    body = named((("where", where), ("order_by", order_by), ("limit", limit), ("cursor", request.args.get("cursor"))))
+    body = named(where=where, order_by=order_by, limit=limit, cursor=request.args.get("cursor"))
     path = encoded("collections", name, "documents")
     answer = wire().get(path, **body) if where is None else wire().post(f"{path}/search", body)
     fields = _fields_of(answer["documents"])

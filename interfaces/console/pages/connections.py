@@ -11,7 +11,7 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import wire
-from interfaces.console.provider_forms import Said, form_of, masked, said_in
+from interfaces.console.provider_forms import CHOICE, form_of, masked, said_in
 from interfaces.console.wire import AnyAnswer, RefusedError, WireRequest, encoded
 from schemas.connections import UNHEALTHY
 from schemas.errors import ConflictError, NotFoundError
@@ -52,52 +52,47 @@ def chosen() -> str:
 
 @blueprint.route("/new-connection/<kind>/<provider>", methods=["GET", "POST"])
 def new(kind: str, provider: str) -> AnyAnswer:
-    told = _form_of(kind, provider)
-    if request.method != "POST":
-        return _page(told, Said())
-    said = said_in(request.form, told)
-    if request.form.get("do") != "save":
-        return _tried(told, said)
-    body = {
-        "id": request.form.get("id", "").strip(),
-        "type": kind,
-        "provider": provider,
-        **_named(),
-        "config": said.config,
-    }
-    try:
-        made = wire().post(_CONNECTIONS, body, aside=True)
-    except RefusedError as error:
-        return _refused(told, said, error)
-    return redirect(url_for("connections.show", connection_id=made["id"], saved=1), 303)
+    return _form(_told_of(kind, provider))
 
 
 @blueprint.route("/connections/<connection_id>", methods=["GET", "POST"])
 def show(connection_id: str) -> AnyAnswer:
     connection = wire().get(encoded("api", "connections", connection_id))
     try:
-        told = _form_of(connection["type"], connection["provider"])
+        told = _told_of(connection["type"], connection["provider"])
     except RefusedError as error:
         if error.status != status_of(NotFoundError):
             raise
         # Whoever made the connection had a package installed that is not here now.
         return render_template("connection_without_provider.html", connection=connection, refusal=error)
+    return _form(told, connection)
+
+
+def _form(told: Json, connection: Json | None = None) -> AnyAnswer:
+    """Show the form of a connection that there is, or of a new one, and do what it was sent for."""
     if request.method != "POST":
-        return _page(told, Said(connection["config"]), connection)
-    said = said_in(request.form, told)
+        return _page(told, {} if connection is None else connection["config"], connection)
+    config = said_in(request.form, told)
     if request.form.get("do") != "save":
-        return _tried(told, said, connection)
-    now = seen(connection)
-    if request.form.get("seen", now) != now:
-        return _page(told, said, connection, refusal=CHANGED), status_of(ConflictError)
-    known = {each["name"] for each in told["fields"]}
-    unshown = {name: value for name, value in connection["config"].items() if name not in known}
-    body = {**_named(), "config": unshown | said.config}
+        return _tried(told, config, connection)
+    title = request.form.get("display_name", "").strip() or None
+    body: Json = {"display_name": title, "shared": "shared" in request.form, "config": config}
+    if connection is None:
+        method, path = "POST", _CONNECTIONS
+        body |= {"id": request.form.get("id", "").strip(), "type": told["type"], "provider": told["provider"]}
+    else:
+        now = seen(connection)
+        if request.form.get("seen", now) != now:
+            return _page(told, config, connection, refusal=CHANGED), status_of(ConflictError)
+        known = {each["name"] for each in told["fields"]}
+        unshown = {name: value for name, value in connection["config"].items() if name not in known}
+        body["config"] = unshown | config
+        method, path = "PUT", encoded("api", "connections", connection["id"])
     try:
-        wire().answer("PUT", encoded("api", "connections", connection_id), body, aside=True)
+        saved, _ = wire().answer(method, path, body, aside=True)
     except RefusedError as error:
-        return _refused(told, said, error, connection)
-    return redirect(url_for("connections.show", connection_id=connection_id, saved=1), 303)
+        return _refused(told, config, error, connection)
+    return redirect(url_for("connections.show", connection_id=saved["id"], saved=1), 303)
 
 
 @blueprint.post("/connections/<connection_id>/answers")
@@ -122,12 +117,8 @@ def delete(connection_id: str) -> AnyAnswer:
     )
 
 
-def _form_of(kind: str, provider: str) -> Json:
+def _told_of(kind: str, provider: str) -> Json:
     return wire().get(encoded("api", "connections", "providers", provider, "schema"), aside=True, type=kind)
-
-
-def _named() -> Json:
-    return {"display_name": request.form.get("display_name", "").strip() or None, "shared": "shared" in request.form}
 
 
 def seen(connection: Json) -> str:
@@ -136,44 +127,44 @@ def seen(connection: Json) -> str:
     return hashlib.sha256(orjson.dumps(shown, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _tried(told: Json, said: Said, connection: Json | None = None) -> AnyAnswer:
+def _tried(told: Json, config: Json, connection: Json | None = None) -> AnyAnswer:
     """Show what comes of a test, the models to choose from, or what is wrong so far. Scripts put parts of such a page
     in the place of those that are shown."""
     do = request.form.get("do")
     if do == "judge":
-        return _page(told, said, connection, errors=_judged(told, said, connection)["errors"])
+        return _page(told, config, connection, errors=_judged(told, config, connection)["errors"])
     path = encoded("api", "connections", told["type"], *(("discovery", "models") if do == "models" else ("test",)))
-    body: Json = {"provider": told["provider"], "config": said.config}
+    body: Json = {"provider": told["provider"], "config": config}
     if connection is not None:
         body["changes"] = connection["id"]
     # The page may show what was asked, but not the secrets in it.
-    wire().made.append(WireRequest("POST", path, body={**body, "config": masked(said.config, told)}))
+    wire().made.append(WireRequest("POST", path, body={**body, "config": masked(config, told)}))
     try:
         outcome = wire().post(path, body, aside=True)
     except RefusedError as error:
         if "stages" not in error.body:
-            return _refused(told, said, error, connection)
+            return _refused(told, config, error, connection)
         outcome = error.body
     wrong = [fault for stage in outcome.get("stages", ()) for fault in stage.get("errors", ())]
-    return _page(told, said, connection, errors=wrong, outcome=outcome)
+    return _page(told, config, connection, errors=wrong, outcome=outcome)
 
 
-def _refused(told: Json, said: Said, error: RefusedError, connection: Json | None = None) -> AnyAnswer:
+def _refused(told: Json, config: Json, error: RefusedError, connection: Json | None = None) -> AnyAnswer:
     """Show the form again, with the service's faults beside their fields."""
     errors = error.details.get("errors") or []
-    return _page(told, said, connection, errors=errors, refusal="" if errors else error.message), error.status
+    return _page(told, config, connection, errors=errors, refusal="" if errors else error.message), error.status
 
 
 def _page(
     told: Json,
-    said: Said,
+    config: Json,
     connection: Json | None = None,
     *,
     errors: Sequence[Json] = (),
     refusal: str = "",
     outcome: Json | None = None,
 ) -> str:
-    remarks = _judged(told, said, connection)["warnings"] if said.config else []
+    remarks = _judged(told, config, connection)["warnings"] if config else []
     secrets = {} if connection is None else connection["secrets"]
     shown: Json = {}
     if connection is not None:
@@ -185,7 +176,7 @@ def _page(
             shown["collections"] = _collections_behind(connection, shown["health"])
     return render_template(
         "connection.html",
-        form=form_of(told, said, secrets, errors, remarks, _variables(told)),
+        form=form_of(told, config, request.form.get(CHOICE), secrets, errors, remarks, _variables(told)),
         told=told,
         connection=connection,
         can_change=connection is None or connection["origin"] == STORED,
@@ -198,8 +189,8 @@ def _page(
     )
 
 
-def _judged(told: Json, said: Said, connection: Json | None) -> Json:
-    body: Json = {"type": told["type"], "provider": told["provider"], "config": said.config}
+def _judged(told: Json, config: Json, connection: Json | None) -> Json:
+    body: Json = {"type": told["type"], "provider": told["provider"], "config": config}
     if connection is not None and connection["origin"] == STORED:
         body["changes"] = connection["id"]
     try:

@@ -244,16 +244,16 @@ def _projection(values, **others):
 
 def test_numbers_of_few_are_groups_rare_values_are_one_and_a_picture_of_many_points_has_some_of_each_part():
     found = drawn(_projection([2021, 2020, 2021, None], scale="numbers"))
-    groups = [(each.title, each.count) for each in found.groups]
+    groups = [(each["title"], each["count"]) for each in found["groups"]]
     assert groups == [("2020", 1), ("2021", 2), ("other values", 0), ("without f", 1)]
-    assert found.digits == "1013"
-    assert [place for _, _, place in found.points] == [1, 0, 1, 3]
+    assert found["digits"] == "1013"
+    assert [place for _, _, place in found["points"]] == [1, 0, 1, 3]
     categories = [{"value": f"v{n}", "count": 1} for n in range(12)]
     found = drawn(_projection([*range(12), -1], scale="categories", categories=categories))
-    assert [each.count for each in found.groups] == [*[1] * 10, 3, 0]
+    assert [each["count"] for each in found["groups"]] == [*[1] * 10, 3, 0]
     found = drawn(_projection(list(range(5 * DRAWN + 1)), scale="numbers"))
-    assert len(found.points) == DRAWN
-    assert {place for _, _, place in found.points} == set(range(8))
+    assert len(found["points"]) == DRAWN
+    assert {place for _, _, place in found["points"]} == set(range(8))
 
 
 def test_the_page_of_a_job_tells_of_files_that_nothing_was_read_of(admin, client):
