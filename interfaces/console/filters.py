@@ -54,17 +54,19 @@ def added(where: Where | None, field: str, operator: str, value: str) -> Where |
     return _both(where, condition)
 
 
-def narrowed(where: Where | None, condition: str) -> Where:
-    """Return a filter that a document must match besides having a value in a field. Raises InvalidInputError."""
-    said = json_of(condition, "only")
-    if not isinstance(said, list) or len(said) != 2 or not isinstance(said[0], str):
-        raise InvalidInputError("only must be a JSON array of a field and its value", field="only")
-    field, value = said
-    if field.startswith(UNNAMEABLE):
-        raise InvalidInputError(
-            "only must begin with the name of a field that filters know, not an operator", field="only"
-        )
-    return _both(where, _having(field, value))
+def narrowed(where: Where | None, conditions: Iterable[str]) -> Where | None:
+    """Return a filter that a document must match besides having each of these values in its field. Raises
+    InvalidInputError."""
+    for condition in conditions:
+        said = json_of(condition, "only")
+        if not isinstance(said, list) or len(said) != 2 or not isinstance(said[0], str):
+            raise InvalidInputError("only must be a JSON array of a field and its value", field="only")
+        field, value = said
+        if field.startswith(UNNAMEABLE):
+            sentence = "only must begin with the name of a field that filters know, not an operator"
+            raise InvalidInputError(sentence, field="only")
+        where = _both(where, _having(field, value))
+    return where
 
 
 def condition_of(field: str, value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -65,3 +66,8 @@ def number_of(text: str, default: int, *, least: int = 1, most: int) -> int:
     """Return a whole number of a query string within its bounds; what is none, is missing, or is longer than Python
     reads, is the default."""
     return min(max(int(text), least), most) if text.isascii() and text.isdecimal() and len(text) <= 4_000 else default
+
+
+def digest_of(shown: Any) -> str:
+    """Return what tells whether something is still as somebody has seen it."""
+    return hashlib.sha256(orjson.dumps(shown, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -11,7 +10,7 @@ from typing import Any
 import orjson
 from werkzeug.datastructures import MultiDict
 
-from interfaces.console.forms import json_of
+from interfaces.console.forms import digest_of, json_of
 from interfaces.console.wire import named
 from schemas.access.callers import Limits, Scope
 from schemas.access.time_spans import span_of
@@ -54,10 +53,8 @@ def said_in(form: MultiDict[str, str]) -> Json:
     return {**texts, "scopes": form.getlist("scope"), "limits": limits}
 
 
-def digest_of(form: Json) -> str:
-    """Return what tells whether a key is still as somebody has seen it."""
-    texts = form | {"scopes": sorted(form["scopes"])}
-    return hashlib.sha256(orjson.dumps(texts, option=orjson.OPT_SORT_KEYS)).hexdigest()
+def digest_of_key(form: Json) -> str:
+    return digest_of(form | {"scopes": sorted(form["scopes"])})
 
 
 def new_key(form: Json, now: datetime) -> Json:

@@ -45,8 +45,7 @@ def home() -> Response:
 @blueprint.get("/ask")
 def search() -> str:
     page = _asked()
-    for condition in request.args.getlist("only"):
-        page["where"] = narrowed(page["where"], condition)
+    page["where"] = narrowed(page["where"], request.args.getlist("only"))
     question, where, explains = page["question"], page["where"], "why" in request.args
     page |= {
         "collections": wire().get("/collections", aside=True, limit=200)["collections"],

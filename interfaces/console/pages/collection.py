@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections import Counter
 from typing import Any, cast
 
 import orjson
@@ -10,7 +10,7 @@ from flask import Blueprint, redirect, render_template, request, url_for
 
 from interfaces.console.current_page import may, wire
 from interfaces.console.filters import FIELDS, OPERATORS, added, conditions_of, narrowed
-from interfaces.console.forms import filter_of, number_of
+from interfaces.console.forms import digest_of, filter_of, number_of
 from interfaces.console.maps import SHAPES, drawn
 from interfaces.console.wire import AnyAnswer, RefusedError, encoded, named, refused
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError, PreconditionFailedError
@@ -44,10 +44,8 @@ def listed() -> str:
 
 @blueprint.get("/<name>")
 def documents(name: str) -> str:
-    where = filter_of(request.args.get("where", ""))
+    where = narrowed(filter_of(request.args.get("where", "")), request.args.getlist("only"))
     where = added(where, request.args.get("field", ""), request.args.get("op", "$eq"), request.args.get("value", ""))
-    for condition in request.args.getlist("only"):
-        where = narrowed(where, condition)
     order_by = request.args.get("order_by", "").strip()
     limit = number_of(request.args.get("limit", ""), PAGE, most=MOST_ON_PAGE)
     collection = _collection(name)
@@ -132,7 +130,7 @@ def document(name: str) -> AnyAnswer:
         "document.html",
         collection=collection,
         document=found,
-        seen=seen(found),
+        seen=_seen(found),
         refusal=refusal,
         said=request.form if refusal else None,
         vector=vector,
@@ -151,7 +149,7 @@ def _save(name: str, document_id: str) -> None:
     }
     for _ in range(SAVES):
         before, etag = _document(name, document_id)
-        if request.form.get("seen") != seen(before):
+        if request.form.get("seen") != _seen(before):
             raise ConflictError(CHANGED)
         try:
             wire().answer("POST", encoded("collections", name, "documents"), {"documents": [before | said]}, etag=etag)
@@ -192,9 +190,8 @@ def _document(name: str, document_id: str) -> tuple[Json, str]:
     return answer["documents"][0], etag
 
 
-def seen(document: Json) -> str:
-    """Return what tells whether a document's text or metadata are still those that somebody has seen."""
-    return hashlib.sha256(orjson.dumps([document["text"], document["metadata"]])).hexdigest()
+def _seen(document: Json) -> str:
+    return digest_of([document["text"], document["metadata"]])
 
 
 def _collection(name: str) -> Json:
@@ -243,11 +240,12 @@ def _telling(name: str, fields: list[str], where: Json | None) -> str:
 
 def _fields_of(documents: list[Json]) -> list[str]:
     """Return the fields of these documents that can be counted, the most frequent first."""
-    counts: dict[str, int] = {}
-    for each in documents:
-        for field, value in each["metadata"].items():
-            # No query string names a field with spaces around it, and no filter one that begins like an operator.
-            is_askable = field and field == field.strip() and "," not in field and not field.startswith(UNNAMEABLE)
-            if is_askable and isinstance(value, str | int | float | bool | list):
-                counts[field] = counts.get(field, 0) + 1
-    return sorted(counts, key=lambda field: -counts[field])
+    counts = Counter(
+        field
+        for each in documents
+        for field, value in each["metadata"].items()
+        # No query string names a field with spaces around it, and no filter one that begins like an operator.
+        if field and field == field.strip() and "," not in field and not field.startswith(UNNAMEABLE)
+        if isinstance(value, str | int | float | bool | list)
+    )
+    return [field for field, _ in counts.most_common()]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import wire
+from interfaces.console.forms import digest_of
 from interfaces.console.provider_forms import CHOICE, form_of, masked, said_in
 from interfaces.console.wire import AnyAnswer, RefusedError, WireRequest, encoded
 from schemas.connections import UNHEALTHY
@@ -81,7 +80,7 @@ def _form(told: Json, connection: Json | None = None) -> AnyAnswer:
         method, path = "POST", _CONNECTIONS
         body |= {"id": request.form.get("id", "").strip(), "type": told["type"], "provider": told["provider"]}
     else:
-        now = seen(connection)
+        now = _seen(connection)
         if request.form.get("seen", now) != now:
             return _page(told, config, connection, refusal=CHANGED), status_of(ConflictError)
         known = {each["name"] for each in told["fields"]}
@@ -121,10 +120,8 @@ def _told_of(kind: str, provider: str) -> Json:
     return wire().get(encoded("api", "connections", "providers", provider, "schema"), aside=True, type=kind)
 
 
-def seen(connection: Json) -> str:
-    """Return what tells whether a connection is still as somebody has seen it."""
-    shown = [connection[name] for name in ("display_name", "shared", "config", "secrets")]
-    return hashlib.sha256(orjson.dumps(shown, option=orjson.OPT_SORT_KEYS)).hexdigest()
+def _seen(connection: Json) -> str:
+    return digest_of([connection[name] for name in ("display_name", "shared", "config", "secrets")])
 
 
 def _tried(told: Json, config: Json, connection: Json | None = None) -> AnyAnswer:
@@ -170,7 +167,7 @@ def _page(
     if connection is not None:
         # What was filled in before somebody else's change is saved over that only by whoever has read of it.
         was_told = refusal == CHANGED or "seen" not in request.form
-        shown["seen"] = seen(connection) if was_told else request.form["seen"]
+        shown["seen"] = _seen(connection) if was_told else request.form["seen"]
         if request.form.get("do") != "judge":
             shown["health"] = wire().get(encoded("api", "connections", connection["id"], "health"))
             shown["collections"] = _collections_behind(connection, shown["health"])

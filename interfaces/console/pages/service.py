@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import wire
 from interfaces.console.forms import number_of
-from interfaces.console.key_forms import EMPTY, LIMITS, changed_key, digest_of, form_of, new_key, said_in
+from interfaces.console.key_forms import EMPTY, LIMITS, changed_key, digest_of_key, form_of, new_key, said_in
 from interfaces.console.wire import AnyAnswer, RefusedError, encoded, refused
 from schemas.access.callers import Scope
 from schemas.errors import ConflictError, InvalidInputError
@@ -120,7 +120,7 @@ def _changed(key_id: str) -> AnyAnswer:
     try:
         if key["revoked_at"] is not None:
             raise ConflictError(REVOKED)
-        if request.form.get("seen") != digest_of(before):
+        if request.form.get("seen") != digest_of_key(before):
             raise ConflictError(CHANGED)
         wire().answer("PATCH", path, changed_key(form, datetime.now(UTC), before), aside=True)
     except (ConflictError, InvalidInputError, RefusedError) as error:
@@ -132,5 +132,5 @@ def _changed(key_id: str) -> AnyAnswer:
 def _key(key_id: str, form: Json | None = None, refusal: str = "") -> str:
     key = wire().get(encoded("api", "keys", key_id))
     now = form_of(key)
-    seen = digest_of(now) if form is None else request.form["seen"]
+    seen = digest_of_key(now) if form is None else request.form["seen"]
     return render_template("key.html", key=key, seen=seen, form=form or now, refusal=refusal, **_OF_KEYS)
