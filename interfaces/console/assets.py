@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import re
 from functools import cache
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
 
 from flask import Request, Response
@@ -54,8 +54,5 @@ class Assets:
 
 def _bootstrap() -> str:
     """Return Bootstrap's styles, dark where the reader's system is: as they are, that takes a script."""
-    spec = find_spec("flask_bootstrap")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("The package bootstrap-flask is not installed")
-    styles = (Path(spec.origin).parent / "static" / "bootstrap5" / "css" / "bootstrap.min.css").read_text()
+    styles = (files("flask_bootstrap") / "static" / "bootstrap5" / "css" / "bootstrap.min.css").read_text()
     return _OF_DARK_MODE.sub(r"@media (prefers-color-scheme:dark){:root\1{\2}}", styles)

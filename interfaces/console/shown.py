@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -50,23 +50,16 @@ def init_app(app: Flask) -> None:
     app.jinja_env.globals |= {"longest_shown": LONGEST_SHOWN, "is_askable": is_askable}
 
 
-def marked(text: str, words: re.Pattern[str] | None) -> Iterator[tuple[str, bool]]:
-    """Yield the pieces of a text, and whether each is one of the words."""
-    end = 0
-    for found in words.finditer(text) if words is not None else ():
-        if found.start() > end:
-            yield text[end : found.start()], False
-        if found.end() > found.start():
-            yield found.group(), True
-        end = found.end()
-    if end < len(text):
-        yield text[end:], False
+def marked(text: str, words: re.Pattern[str]) -> list[tuple[str, bool]]:
+    """Return the pieces of a text, and whether each is one of the words."""
+    pieces = re.split(f"({words.pattern})", text, flags=words.flags)
+    return [(piece, place % 2 == 1) for place, piece in enumerate(pieces) if piece]
 
 
-def citations(message: str) -> Iterator[tuple[str, int | None]]:
-    """Yield the pieces of an answer, and the number of each that is a citation (`[2]`)."""
-    for piece in _CITATION.split(message):
-        yield piece, int(piece[1:-1]) if _CITATION.fullmatch(piece) else None
+def citations(message: str) -> list[tuple[str, int | None]]:
+    """Return the pieces of an answer, and the number of each that is a citation (`[2]`)."""
+    pieces = _CITATION.split(message)
+    return [(piece, int(piece[1:-1]) if place % 2 else None) for place, piece in enumerate(pieces)]
 
 
 def place(hit: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ import { ask, element, json, page, post } from "./console.js";
 const EXCERPT = 240;
 const PAUSE_MS = 120;
 const RADIUS = 4;
+const HALF = 6; // of the square that a point is painted in
 const MARGIN = 14;
 const FARTHEST = 400;
 const TAP_PIXELS = 5;
@@ -195,13 +196,13 @@ function prepare() {
   const ratio = window.devicePixelRatio || 1;
   canvas.width = Math.round(canvas.clientWidth * ratio);
   canvas.height = Math.round(canvas.clientHeight * ratio);
-  const size = Math.ceil(RADIUS * 3 * ratio);
   sprites = rows.map((row) => {
     const symbol = row.querySelector(".symbol");
-    const sprite = new OffscreenCanvas(size, size);
+    const sprite = new OffscreenCanvas(Math.ceil(2 * HALF * ratio), Math.ceil(2 * HALF * ratio));
     const pen = sprite.getContext("2d");
-    pen.translate(size / 2, size / 2);
-    pen.scale((RADIUS / 6) * ratio, (RADIUS / 6) * ratio);
+    pen.scale(ratio, ratio);
+    pen.translate(HALF, HALF);
+    pen.scale(RADIUS / 6, RADIUS / 6);
     pen.fillStyle = getComputedStyle(symbol).color;
     pen.globalAlpha = 0.8;
     pen.fill(new Path2D(symbol.querySelector("path").getAttribute("d")));
@@ -217,29 +218,24 @@ function draw() {
 
 function paint() {
   frame = 0;
-  if (!sprites.length) return;
-  const ratio = window.devicePixelRatio || 1;
+  const { clientWidth: width, clientHeight: height } = canvas;
   const pen = canvas.getContext("2d");
-  const { width, height } = canvas;
+  pen.setTransform(canvas.width / width, 0, 0, canvas.height / height, 0, 0);
   pen.clearRect(0, 0, width, height);
-  const half = sprites[0].width / 2;
-  const pixels = unit() * ratio;
   // Documents of rare values would vanish under the many others: groups are painted last first.
   for (let group = sprites.length - 1; group >= 0; group -= 1) {
-    if (hidden.has(group)) continue;
-    for (let index = 0; index < ids.length; index += 1) {
+    for (let index = 0; index < ids.length && !hidden.has(group); index += 1) {
       if (groups[index] !== group) continue;
-      const x = width / 2 + (xs[index] - center[0]) * pixels;
-      const y = height / 2 - (ys[index] - center[1]) * pixels;
-      if (x > -half && y > -half && x < width + half && y < height + half) pen.drawImage(sprites[group], x - half, y - half);
+      const [x, y] = placeOf(index);
+      const isSeen = x > -HALF && y > -HALF && x < width + HALF && y < height + HALF;
+      if (isSeen) pen.drawImage(sprites[group], x - HALF, y - HALF, 2 * HALF, 2 * HALF);
     }
   }
   if (shown === null) return;
-  const [x, y] = placeOf(shown);
   pen.strokeStyle = getComputedStyle(canvas).color;
-  pen.lineWidth = 2 * ratio;
+  pen.lineWidth = 2;
   pen.beginPath();
-  pen.arc(x * ratio, y * ratio, RADIUS * 2 * ratio, 0, 2 * Math.PI);
+  pen.arc(...placeOf(shown), RADIUS * 2, 0, 2 * Math.PI);
   pen.stroke();
 }
 
