@@ -17,7 +17,6 @@ blueprint = Blueprint("quality", __name__, url_prefix="/quality")
 JUDGED, MOST_COMPARED, MOST_COLLECTIONS = 200, 4, 200
 FILES = {"queries": "queries.jsonl", "qrels": "qrels/test.tsv"}
 """The files of a query set, by the names of their inputs."""
-SHARES = (("nDCG@10", "ndcg_at_10"), ("Recall@10", "recall_at_10"), ("MRR@10", "mrr"))
 LEAST_CHANGE = 1e-9
 Json = dict[str, Any]
 
@@ -77,8 +76,8 @@ def measured() -> str:
         "measured.html",
         benches=benches,
         run=run,
-        runs=list(dict.fromkeys(each["name"] for bench in benches for each in bench["runs"])),
-        plots=plots_of(benches, run),
+        names=list(dict.fromkeys(each["name"] for bench in benches for each in bench["runs"])),
+        runs=runs_of(benches, run),
         comparison=compared(benches, run),
     )
 
@@ -134,30 +133,11 @@ def _names(judgements: list[Json]) -> dict[tuple[str, str], str]:
     return names
 
 
-def plots_of(benches: Sequence[Json], run: str) -> list[tuple[str, list[Json]]]:
-    """Return figures by their titles: of one measurement those of its runs, of several those of the same run. The
-    `share` of each is the length of its bar, between 0 and 1, and `beyond` that of a lighter one behind it."""
+def runs_of(benches: Sequence[Json], run: str) -> list[tuple[str, Json]]:
+    """Return runs to compare, with their titles: those of one measurement, or of several the same of each."""
     if len(benches) == 1:
-        named = [(each["name"], each) for each in benches[0]["runs"]]
-    else:
-        named = [(_moment(bench), each) for bench in benches for each in bench["runs"] if each["name"] == run]
-    if not named:
-        return []
-    slowest = max(each["latency_ms"]["p95"] for _, each in named) or 1.0
-    latencies = [
-        {
-            "title": title,
-            "shown": f"{each['latency_ms']['p50']:.0f} ms, p95 {each['latency_ms']['p95']:.0f} ms",
-            "share": each["latency_ms"]["p50"] / slowest,
-            "beyond": each["latency_ms"]["p95"] / slowest,
-        }
-        for title, each in named
-    ]
-    shares = [
-        (title, [{"title": name, "shown": f"{each[measure]:.3f}", "share": each[measure]} for name, each in named])
-        for title, measure in SHARES
-    ]
-    return [*shares, ("Time of a search, median", latencies)]
+        return [(each["name"], each) for each in benches[0]["runs"]]
+    return [(_moment(bench), each) for bench in benches for each in bench["runs"] if each["name"] == run]
 
 
 def compared(benches: Sequence[Json], run: str) -> Json | None:

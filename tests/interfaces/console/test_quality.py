@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from interfaces.console.pages.quality import compared, plots_of
+from interfaces.console.pages.quality import compared, runs_of
 from retrieval.bench.query_set import read_query_set
 from schemas.contracts.judgements import MAX_GIVEN_CHARACTERS
 from tests.interfaces.console.conftest import ADMIN
@@ -237,5 +237,5 @@ def test_differences_come_largest_first_and_only_of_questions_that_both_have():
     assert found["changes"] == [("b", 1, 0.1), ("a", 0.5, 0.6)]
     assert (found["better"], found["worse"]) == (1, 1)
     assert compared(benches, "nothing") is None
-    assert plots_of(benches, "nothing") == []
-    assert [len(figures) for _, figures in plots_of(benches, "fused")] == [2, 2, 2, 2]
+    assert runs_of(benches, "nothing") == []
+    assert [title for title, _ in runs_of(benches, "fused")] == ["docs, 2026-01-01 00:00", "docs, 2026-01-02 00:00"]
