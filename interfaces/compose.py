@@ -6,13 +6,26 @@ from flask import Flask
 
 import wrapper
 from interfaces import model_metrics
+from interfaces.chroma import about_server, collections_of_database, records
+from interfaces.chroma import face as chroma
 from interfaces.console.app import mount_console
-from interfaces.faces.registering import mount_faces
+from interfaces.dify import retrieval as dify
 from interfaces.health import report_gauges, report_health
 from interfaces.layers import Layers
 from interfaces.mcp import streamable as mcp_http
 from interfaces.mcp.tools import mcp_tools
 from interfaces.model_checks import check_models
+from interfaces.openai import (
+    chat_completions,
+    file_batches,
+    kept_files,
+    known_models,
+    store_files,
+    stores,
+    vector_stores,
+)
+from interfaces.openai import embeddings as embedding_routes
+from interfaces.openai.face import FACE as OPENAI
 from interfaces.tracing.wanted import open_tracing
 from interfaces.web import (
     administration,
@@ -54,6 +67,7 @@ from wrapper.access.authentication import Authentication
 from wrapper.observing.logs import clean_lines
 from wrapper.service import Service
 from wrapper.web import route_table
+from wrapper.web.error_statuses import speak
 from wrapper.web.lanes import Lanes
 from wrapper.web.measured import TRACER
 
@@ -122,6 +136,19 @@ def create_app(
     mount_console(app, service.catalog)
     layers.start()
     return app
+
+
+def mount_faces(app: Flask) -> None:
+    """Serve the routes that speak the protocols of other products, and have their errors answered in the words of
+    each."""
+    for face in (chroma.FACE, chroma.OLD_FACE, dify.FACE, OPENAI):
+        speak(app, face)
+    app.url_map.converters["store_file_id"] = store_files.StoreFileId
+    app.url_map.converters["store_content_id"] = store_files.StoreFileContentId
+    of_chroma = (about_server, collections_of_database, records)
+    of_stores = (vector_stores, stores, store_files, file_batches)
+    of_openai = (embedding_routes, known_models, chat_completions, kept_files, *of_stores)
+    route_table.register(app, *of_chroma, dify, *of_openai)
 
 
 def import_all() -> None:
