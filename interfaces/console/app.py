@@ -192,13 +192,11 @@ def _refused(error: RefusedError) -> AnyResponse:
             return _page_of(error.status, "This key does not count", error.message)
         # The key of the session has ended meanwhile.
         return redirect(url_for("signing_in.sign_in", next=request.full_path.rstrip("?"), ended=error.code), 303)
-    return _page_of(
-        error.status, _TITLES.get(error.status, "The service has refused this"), error.message, error.retry_after
-    )
+    return _page_of(error.status, None, error.message, error.retry_after)
 
 
 def _failed(error: RagError) -> AnyResponse:
-    return _page_of(status_of(type(error)), _TITLES.get(status_of(type(error)), "This failed"), error.message)
+    return _page_of(status_of(type(error)), None, error.message)
 
 
 def _http_error(error: HTTPException) -> AnyResponse:
@@ -217,12 +215,12 @@ def _http_error(error: HTTPException) -> AnyResponse:
 
 def _unexpected(error: Exception) -> AnyResponse:
     log.error("unexpected failure of a page", exc_info=error)
-    return _page_of(
-        status_of(RagError), "This page could not be made", f"The log tells more, under {g.get('request_id', '')}."
-    )
+    sentence = f"The log tells more, under {g.get('request_id', '')}."
+    return _page_of(status_of(RagError), "This page could not be made", sentence)
 
 
-def _page_of(status: int, title: str, sentence: str, retry_after: str | None = None) -> AnyResponse:
+def _page_of(status: int, title: str | None, sentence: str, retry_after: str | None = None) -> AnyResponse:
+    title = title or _TITLES.get(status, "The service has refused this")
     page = render_template("error.html", title=title, sentence=sentence, retry_after=retry_after)
     response = make_response(page, status)
     if retry_after is not None or status == status_of(BusyError):

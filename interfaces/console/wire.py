@@ -6,17 +6,17 @@ So a page can show nothing that its reader could not ask for, and the request be
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import Context
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import orjson
 from flask import Response
-from werkzeug.datastructures import Headers
-from werkzeug.test import EnvironBuilder, run_wsgi_app
+from werkzeug.test import Client, TestResponse
 from werkzeug.wrappers import Response as AnyResponse
 
 from interfaces.console.front_doors import SCRIPT_NAME, WsgiApp
@@ -119,51 +119,49 @@ class Wire:
         asked = WireRequest(method, path, _in_query(query), body)
         if not aside:
             self.made.append(asked)
-        content, known = self._asked(asked, {} if etag is None else {"HTTP_IF_MATCH": etag}, buffered=True)
-        said = b"".join(content)
-        return orjson.loads(said) if said else {}, known.get("ETag", "")
+        answer = self._asked(asked, {} if etag is None else {"HTTP_IF_MATCH": etag}, buffered=True)
+        return orjson.loads(answer.data or b"{}"), answer.headers.get("ETag", "")
 
     def download(self, path: str, **query: Any) -> Response:
         """Return an answer as a file to save, sent on as it is made: a browser must not show what somebody has stored
         as if it were a page of this service."""
-        content, known = self._asked(WireRequest("GET", path, _in_query(query)), {}, buffered=False)
-        response = Response(content, mimetype="application/octet-stream", direct_passthrough=True)
-        named = known.get("Content-Disposition", "attachment")
+        answer = self._asked(WireRequest("GET", path, _in_query(query)), {}, buffered=False)
+        response = Response(answer.response, mimetype="application/octet-stream", direct_passthrough=True)
+        response.call_on_close(answer.close)
+        named = answer.headers.get("Content-Disposition", "attachment")
         response.headers["Content-Disposition"] = re.sub("^inline", "attachment", named)
-        if "Content-Length" in known:
-            response.headers["Content-Length"] = known["Content-Length"]
-        response.call_on_close(getattr(content, "close", lambda: None))
+        if "Content-Length" in answer.headers:
+            response.headers["Content-Length"] = answer.headers["Content-Length"]
         return response
 
-    def _asked(self, asked: WireRequest, more: dict[str, str], *, buffered: bool) -> tuple[Iterable[bytes], Headers]:
+    def _asked(self, asked: WireRequest, more: dict[str, str], *, buffered: bool) -> TestResponse:
         try:
             payload = None if asked.body is None else orjson.dumps(asked.body)
         except (TypeError, RecursionError):  # surrogates, numbers beyond 64 bits, or too deep
             raise InvalidInputError("Something in this form cannot be sent as JSON") from None
-        builder = EnvironBuilder(
+        if self._has_left():
+            raise ReaderLeftError
+        ask = partial(
+            Client(self._app, use_cookies=False).open,
             asked.target,
             method=asked.method,
             data=payload,
             content_type=None if payload is None else "application/json",
+            environ_overrides=self._environ | more,
+            buffered=buffered,
         )
-        environ = builder.get_environ() | self._environ | more
-        if self._has_left():
-            raise ReaderLeftError
-        # In a context of its own: the page's request goes on around it.
         try:
-            content, said, known = Context().run(run_wsgi_app, self._app, environ, buffered=buffered)
+            answer = Context().run(ask)  # the page's request goes on around it
         except AnswerBrokenOffError as error:  # the key has ended while a large answer was made
             told = {"message": error.strerror, "code": error.code}
             raise RefusedError(status_of(UnauthorizedError), told) from None
-        status = int(said.split()[0])
-        if status not in SUCCESS:
-            try:
-                body = b"".join(content)
-            finally:
-                getattr(content, "close", lambda: None)()
-            told = orjson.loads(body) if body else {}
-            raise RefusedError(status, told if isinstance(told, dict) else {}, known.get("Retry-After"))
-        return content, known
+        if answer.status_code in SUCCESS:
+            return answer
+        with answer:
+            told = orjson.loads(answer.data or b"{}")
+        raise RefusedError(
+            answer.status_code, told if isinstance(told, dict) else {}, answer.headers.get("Retry-After")
+        )
 
 
 def _in_query(given: Mapping[str, Any]) -> dict[str, str]:
