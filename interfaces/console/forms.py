@@ -62,10 +62,10 @@ def _inside(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def number_of(text: str, default: int, *, least: int = 1, most: int) -> int:
-    """Return a whole number of a query string within its bounds; what is none, is missing, or is longer than Python
-    reads, is the default."""
-    return min(max(int(text), least), most) if text.isascii() and text.isdecimal() and len(text) <= 4_000 else default
+def number_of(text: str, default: int, *, most: int) -> int:
+    """Return a number of a query string between 1 and `most`; what is none, is missing, or is longer than Python reads,
+    is the default."""
+    return min(max(int(text), 1), most) if text.isascii() and text.isdecimal() and len(text) <= 4_000 else default
 
 
 def digest_of(shown: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -34,13 +34,12 @@ def init_app(app: Flask) -> None:
         "excerpt": excerpt_around,
         "percentage": percentage,
         "heading": heading_of,
-        "place": place,
-        "pretty": pretty,
+        "place": lambda hit: place_of(source_of(hit), hit["metadata"]),
         # Flask's own leaves quotation marks as they are, for scripts within a page, of which there are none here.
         "tojson": as_json,
         "told": told,
         "counted": counted,
-        "size": size,
+        "size": lambda count: "–" if count is None else do_filesizeformat(count),
         "moment": moment,
         "shortened": shortened,
         "citations": citations,
@@ -62,16 +61,6 @@ def citations(message: str) -> list[tuple[str, int | None]]:
     return [(piece, int(piece[1:-1]) if place % 2 else None) for place, piece in enumerate(pieces)]
 
 
-def place(hit: Mapping[str, Any]) -> str:
-    """Return where a hit of `/api/search` stands: its source with page, line, sheet or slide."""
-    return place_of(source_of(hit), hit["metadata"])
-
-
-def pretty(value: Any) -> str:
-    """Return a value as indented JSON."""
-    return json.dumps(value, ensure_ascii=False, indent=2)
-
-
 def shortened(text: str) -> str:
     """Return a text, or the beginning of one that is too long for a page."""
     if len(text) <= LONGEST_SHOWN:
@@ -79,9 +68,9 @@ def shortened(text: str) -> str:
     return f"{text[:LONGEST_SHOWN]} … ({counted(len(text) - LONGEST_SHOWN)} more characters are not shown)"
 
 
-def as_json(value: Any) -> str:
-    """Return a value as JSON in one line."""
-    return json.dumps(value, ensure_ascii=False)
+def as_json(value: Any, indent: int | None = None) -> str:
+    """Return a value as JSON, in one line unless it is indented."""
+    return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 def told(value: Any) -> str:
@@ -104,11 +93,6 @@ def counted(count: int | float | None, thing: str = "") -> str:
     if count is None:
         return "–"
     return f"{count:,} {thing}{'' if count == 1 else 's'}" if thing else f"{count:,}"
-
-
-def size(count: int | float | None) -> str:
-    """Return a number of bytes in the unit that suits it."""
-    return "–" if count is None else do_filesizeformat(count)
 
 
 def moment(text: str | None) -> str:

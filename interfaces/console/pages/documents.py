@@ -27,23 +27,25 @@ def bring() -> str:
     )
 
 
-@blueprint.get("/jobs/<job_id>")
-def job(job_id: str) -> str:
-    return render_template("job.html", job=wire().get(encoded("api", "jobs", job_id)))
-
-
-@blueprint.post("/jobs/<job_id>")
-def cancel(job_id: str) -> Response:
-    wire().delete(encoded("api", "jobs", job_id))
+@blueprint.route("/jobs/<job_id>", methods=["GET", "POST"])
+def job(job_id: str) -> Response | str:
+    """Show a job, or cancel it."""
+    path = encoded("api", "jobs", job_id)
+    if request.method != "POST":
+        return render_template("job.html", job=wire().get(path))
+    wire().delete(path)
     return redirect(url_for("documents.job", job_id=job_id), 303)
 
 
-@blueprint.get("/of/<collection>")
-def document(collection: str) -> str:
-    """Show a whole document: what was read from one file, in order."""
+@blueprint.route("/of/<collection>", methods=["GET", "POST"])
+def document(collection: str) -> Response | str:
+    """Show a whole document, what was read from one file in order, or delete it."""
     path = encoded("api", "documents", request.args.get("id", ""))
-    found = wire().get(path, collection=collection, chunks="true")
-    return render_template("whole_document.html", document=found)
+    if request.method != "POST":
+        found = wire().get(path, collection=collection, chunks="true")
+        return render_template("whole_document.html", document=found)
+    wire().delete(path, collection=collection)
+    return redirect(url_for("documents.bring"), 303)
 
 
 @blueprint.get("/of/<collection>/original")
@@ -51,10 +53,3 @@ def original(collection: str) -> Response:
     """Send the file that a document was read from."""
     path = encoded("api", "documents", request.args.get("id", ""), "original")
     return wire().download(path, collection=collection)
-
-
-@blueprint.post("/of/<collection>")
-def delete(collection: str) -> Response:
-    path = encoded("api", "documents", request.args.get("id", ""))
-    wire().delete(path, collection=collection)
-    return redirect(url_for("documents.bring"), 303)

@@ -48,23 +48,21 @@ def keys() -> str:
     return _keys(made=wire().post("/api/keys", new_key(said_in(request.form), datetime.now(UTC))))
 
 
-@blueprint.get("/keys/<key_id>")
-def key(key_id: str) -> str:
-    return _key(key_id)
-
-
-@blueprint.post("/keys/<key_id>")
-def change_key(key_id: str) -> AnyAnswer:
-    """Change what a key may do, rotate it, or revoke it."""
+@blueprint.route("/keys/<key_id>", methods=["GET", "POST"])
+def key(key_id: str) -> AnyAnswer:
+    """Show a key, change what it may do, rotate it, or revoke it."""
     path = encoded("api", "keys", key_id)
-    if request.form.get("do") == "rotate":
-        return _keys(made=wire().post(f"{path}/rotate", {}))
-    if request.form.get("do") == "save":
-        return _changed(key_id)
-    if request.form.get("do") != "revoke":
-        raise InvalidInputError("do must be save, rotate or revoke", field="do")
-    wire().delete(path)
-    return redirect(url_for("service.keys"), 303)
+    if request.method != "POST":
+        return _key(key_id)
+    match request.form.get("do"):
+        case "save":
+            return _changed(key_id)
+        case "rotate":
+            return _keys(made=wire().post(f"{path}/rotate", {}))
+        case "revoke":
+            wire().delete(path)
+            return redirect(url_for("service.keys"), 303)
+    raise InvalidInputError("do must be save, rotate or revoke", field="do")
 
 
 @blueprint.get("/audit")
@@ -88,15 +86,13 @@ def backups() -> Response | str:
     return render_template("backups.html", backups=wire().get("/api/backups")["backups"])
 
 
-@blueprint.get("/backups/<backup_id>")
+@blueprint.route("/backups/<backup_id>", methods=["GET", "POST"])
 def backup(backup_id: str) -> Response:
-    """Send the file of a backup."""
-    return wire().download(encoded("api", "backups", backup_id, "content"))
-
-
-@blueprint.post("/backups/<backup_id>")
-def delete_backup(backup_id: str) -> Response:
-    wire().delete(encoded("api", "backups", backup_id))
+    """Send the file of a backup, or delete it."""
+    path = encoded("api", "backups", backup_id)
+    if request.method != "POST":
+        return wire().download(f"{path}/content")
+    wire().delete(path)
     return redirect(url_for("service.backups"), 303)
 
 
