@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
 from flask import Blueprint, redirect, render_template, request, url_for
+from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import wire
-from interfaces.console.forms import number_of
-from interfaces.console.key_forms import EMPTY, LIMITS, changed_key, digest_of_key, form_of, new_key, said_in
-from interfaces.console.wire import AnyAnswer, RefusedError, encoded, refused
-from schemas.access.callers import Scope
+from interfaces.console.forms import digest_of, json_of, number_of
+from interfaces.console.wire import AnyAnswer, RefusedError, encoded, named, refused
+from schemas.access.callers import Limits, Scope
+from schemas.access.time_spans import span_of
 from schemas.errors import ConflictError, InvalidInputError
+from schemas.wire.keys import ALL, NEVER
 
 blueprint = Blueprint("service", __name__, url_prefix="/service")
 
 INDEXES, ENTRIES, MOST_ENTRIES = 200, 100, 1_000
+LIMITS = tuple(each.name for each in fields(Limits))
+_NUMBER = re.compile(r"[0-9]{1,16}(\.[0-9]{1,20})?")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _OF_KEYS = {"scopes": list(Scope), "limits": LIMITS}
 CHANGED = "The key has changed since you opened it, and nothing was saved: this is how it is now"
 REVOKED = "The key was revoked, and nothing was saved: it allows nothing any more"
 Json = dict[str, Any]
+EMPTY: Json = {"scopes": [Scope.READ], "limits": {}}
+"""What is in the inputs of a form, as texts: here of a new key."""
 
 
 @blueprint.get("")
@@ -45,7 +55,8 @@ def rebuild(name: str) -> Response:
 def keys() -> str:
     if request.method != "POST":
         return _keys(made=None)
-    return _keys(made=wire().post("/api/keys", new_key(said_in(request.form), datetime.now(UTC))))
+    said = _read(_said_in(request.form))
+    return _keys(made=wire().post("/api/keys", {**named(**said), "where": said["where"]}))
 
 
 @blueprint.route("/keys/<key_id>", methods=["GET", "POST"])
@@ -112,13 +123,13 @@ def _changed(key_id: str) -> AnyAnswer:
     is not what the form was filled in with."""
     path = encoded("api", "keys", key_id)
     key = wire().get(path, aside=True)
-    before, form = form_of(key), said_in(request.form)
+    before, form = _form_of(key), _said_in(request.form)
     try:
         if key["revoked_at"] is not None:
             raise ConflictError(REVOKED)
-        if request.form.get("seen") != digest_of_key(before):
+        if request.form.get("seen") != digest_of(before):
             raise ConflictError(CHANGED)
-        wire().answer("PATCH", path, changed_key(form, datetime.now(UTC), before), aside=True)
+        wire().answer("PATCH", path, _changes(form, before), aside=True)
     except (ConflictError, InvalidInputError, RefusedError) as error:
         refusal, status = refused(error)
         return _key(key_id, None if isinstance(error, ConflictError) else form, refusal), status
@@ -127,6 +138,66 @@ def _changed(key_id: str) -> AnyAnswer:
 
 def _key(key_id: str, form: Json | None = None, refusal: str = "") -> str:
     key = wire().get(encoded("api", "keys", key_id))
-    now = form_of(key)
-    seen = digest_of_key(now) if form is None else request.form["seen"]
+    now = _form_of(key)
+    seen = digest_of(now) if form is None else request.form["seen"]
     return render_template("key.html", key=key, seen=seen, form=form or now, refusal=refusal, **_OF_KEYS)
+
+
+def _form_of(key: Json) -> Json:
+    """Return the form of a key as the service describes it."""
+    return {
+        "name": key["name"],
+        "scopes": key["scopes"],
+        "collections": ", ".join(key["collections"] or ()),
+        "where": "" if key["where"] is None else orjson.dumps(key["where"]).decode(),
+        "expires_at": key["expires_at"] or "",
+        "limits": {name: str(value) for name, value in key["limits"].items()},
+    }
+
+
+def _said_in(form: MultiDict[str, str]) -> Json:
+    """Return what somebody has filled in."""
+    texts = {name: form.get(name, "").strip() for name in ("name", "collections", "where", "expires_at")}
+    limits = {name: said for name in LIMITS if (said := form.get(name, "").strip())}
+    return {**texts, "scopes": form.getlist("scope"), "limits": limits}
+
+
+def _changes(form: Json, before: Json) -> Json:
+    """Return the body that gives a key what the form says where that is not what it said before: the rest is left as
+    somebody else may change it at the same moment."""
+    said = _read(form)
+    said |= {
+        "collections": said["collections"] or [ALL],
+        "where": ALL if said["where"] is None else said["where"],
+        "expires_at": said["expires_at"] or NEVER,
+    }
+    return {name: value for name, value in said.items() if form[name] != before[name]}
+
+
+def _read(form: Json) -> Json:
+    """Return what the wire has for the texts of a form. Raises InvalidInputError for what cannot be read."""
+    names = [each.strip() for each in form["collections"].split(",") if each.strip()]
+    if form["collections"] and not names:
+        raise InvalidInputError("collections has commas but no name: leave it empty for all", field="collections")
+    return form | {
+        "collections": names,
+        "where": json_of(form["where"], "where") if form["where"] else None,
+        "limits": {name: _number(text, name) for name, text in form["limits"].items()},
+        "expires_at": _end(form["expires_at"]),
+    }
+
+
+def _end(text: str) -> str:
+    """Return the end as the wire spells it: a span counts from now, and a day begins at midnight UTC."""
+    try:
+        if (span := span_of(text)) is not None:
+            return (datetime.now(UTC) + span).isoformat()
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).isoformat() if _DAY.fullmatch(text) else text
+    except (ValueError, OverflowError):
+        raise InvalidInputError(f"'{text}' is no day, or too far away", field="expires_at") from None
+
+
+def _number(text: str, name: str) -> int | float:
+    if not _NUMBER.fullmatch(text):
+        raise InvalidInputError(f"limits.{name} must be a number of at most 16 digits", field=f"limits.{name}")
+    return float(text) if "." in text else int(text)
