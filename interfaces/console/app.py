@@ -137,7 +137,15 @@ def _end(response: Response) -> Response:
         response.headers["Cache-Control"] = "no-store"
         session: Session | None = g.get("session")
         if session is not None and g.get("is_new"):
-            set_cookie(response, session)
+            response.set_cookie(
+                cookie_name(request.environ),
+                session.id,
+                max_age=round(SESSION_SECONDS),
+                path="/",
+                secure=request.is_secure,
+                httponly=True,
+                samesite="Strict",
+            )
     response.headers["Content-Security-Policy"] = POLICY
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Referrer-Policy"] = "same-origin"
@@ -156,18 +164,6 @@ def _end(response: Response) -> Response:
             request_id=g.request_id,
         )
     return response
-
-
-def set_cookie(response: AnyResponse, session: Session) -> None:
-    response.set_cookie(
-        cookie_name(request.environ),
-        session.id,
-        max_age=round(SESSION_SECONDS),
-        path="/",
-        secure=request.is_secure,
-        httponly=True,
-        samesite="Strict",
-    )
 
 
 def _for_templates() -> dict[str, Any]:

@@ -20,7 +20,7 @@ from werkzeug.test import Client, TestResponse
 from werkzeug.wrappers import Response as AnyResponse
 
 from interfaces.console.front_doors import SCRIPT_NAME, WsgiApp
-from schemas.errors import InvalidInputError, NotFoundError, RagError, UnauthorizedError, UnavailableError
+from schemas.errors import InvalidInputError, NotFoundError, RagError, UnauthorizedError
 from wrapper.web.bodies import CLIENT_WATCH
 from wrapper.web.callers import TOGETHER, AnswerBrokenOffError
 from wrapper.web.error_statuses import status_of
@@ -89,15 +89,6 @@ class Wire:
         """Return the answer to a GET. One that is `aside` is not among those that the page shows as its own. This and
         all that follow raise RefusedError when the service refuses."""
         return self.answer("GET", path, query=query, aside=aside)[0]
-
-    def report(self, path: str) -> Json:
-        """Return the answer to a GET whose status says how the service is, not whether it was answered."""
-        try:
-            return self.get(path)
-        except RefusedError as error:
-            if error.status != status_of(UnavailableError) or "status" not in error.body:
-                raise
-            return error.body
 
     def post(self, path: str, body: Any = None, *, aside: bool = False) -> Json:
         return self.answer("POST", path, body, aside=aside)[0]

@@ -27,7 +27,8 @@ def sign_in() -> AnyAnswer:
         return render_template("sign_in.html", next=next_page, ended=ENDED.get(request.args.get("ended", "")))
     key = request.form.get("key", "").strip()
     try:
-        holder = _holder_of(key)
+        asked = Wire(current_app.extensions["console.service"], request.environ, key or "none", client_watch())
+        holder = str(asked.get("/api/me", aside=True)["id"])
     except RefusedError as error:
         # What was typed is not shown again: a page may be looked at by others.
         said = error.message if id_of(key) else "This is no key of this service. Keys begin with rw_."
@@ -51,12 +52,6 @@ def sign_out() -> Response:
     )
     response.headers["Clear-Site-Data"] = '"cache"'
     return response
-
-
-def _holder_of(key: str) -> str:
-    """Return the id of whom a key stands for. Raises RefusedError unless it counts."""
-    service = current_app.extensions["console.service"]
-    return str(Wire(service, request.environ, key or "none", client_watch()).get("/api/me", aside=True)["id"])
 
 
 def _own_page(said: str) -> str:

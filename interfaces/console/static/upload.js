@@ -48,21 +48,17 @@ async function filesOf(entry, folder = "") {
 }
 
 async function bring(files) {
-  for (const batch of batches(files)) await send(batch);
-}
-
-function batches(files) {
-  const found = [];
-  let bytes = Infinity;
+  let batch = [];
+  let bytes = 0;
   for (const each of files) {
-    if (bytes + each.file.size > BATCH_BYTES || found.at(-1).length === BATCH_FILES) {
-      found.push([]);
-      bytes = 0;
+    if (batch.length === BATCH_FILES || (batch.length && bytes + each.file.size > BATCH_BYTES)) {
+      await send(batch);
+      [batch, bytes] = [[], 0];
     }
-    found.at(-1).push(each);
+    batch.push(each);
     bytes += each.file.size;
   }
-  return found;
+  if (batch.length) await send(batch);
 }
 
 async function send(batch) {
