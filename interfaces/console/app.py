@@ -21,8 +21,7 @@ from interfaces.console.front_doors import FAVICON, SCRIPT_NAME, FrontDoors, coo
 from interfaces.console.pages import ask, collection, connections, documents, quality, signing_in
 from interfaces.console.pages import service as service_pages
 from interfaces.console.sessions import SESSION_SECONDS, Session, Sessions, visitor
-from interfaces.console.snippets import snippets_of
-from interfaces.console.wire import ReaderLeftError, RefusedError, Wire
+from interfaces.console.wire import ReaderLeftError, RefusedError, Wire, snippets_of
 from schemas.errors import (
     BusyError,
     ClientGoneError,

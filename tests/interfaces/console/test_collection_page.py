@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from interfaces.console.maps import DRAWN, drawn
+from interfaces.console.pages.collection import DRAWN, drawn
 from tests.interfaces.console.conftest import ADMIN, Reader
 from tests.support.live import eventually
 

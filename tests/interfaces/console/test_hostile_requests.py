@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from interfaces.console.snippets import snippets_of
-from interfaces.console.wire import WireRequest
+from interfaces.console.wire import WireRequest, snippets_of
 from interfaces.passages.words import excerpt_around, words_of
 from tests.interfaces.console.conftest import ADMIN, ADMIN_KEY, Visitor
 
