@@ -17,7 +17,7 @@ from interfaces.console import forms, shown
 from interfaces.console.assets import Assets
 from interfaces.console.current_page import PAGES, PUBLIC, is_signed_in, may
 from interfaces.console.filters import condition_of
-from interfaces.console.front_doors import FAVICON, SCRIPT_NAME, FrontDoors, cookie_name, session_id_of
+from interfaces.console.front_doors import FAVICON, SCRIPT_NAME, cookie_name, front_doors, session_id_of
 from interfaces.console.pages import ask, collection, connections, documents, quality, signing_in
 from interfaces.console.pages import service as service_pages
 from interfaces.console.sessions import SESSION_SECONDS, Session, Sessions, visitor
@@ -93,7 +93,7 @@ def mount_console(service: Flask, database: Database) -> None:
     app.add_url_rule(FAVICON, "mark", lambda: assets.response(MARK, request))
     for module in (signing_in, ask, collection, connections, documents, service_pages, quality):
         app.register_blueprint(module.blueprint)
-    service.wsgi_app = FrontDoors(service.wsgi_app, app, sessions)  # type: ignore[method-assign]
+    service.wsgi_app = front_doors(service.wsgi_app, app, sessions)  # type: ignore[assignment]
 
 
 def _begin() -> AnyResponse | None:

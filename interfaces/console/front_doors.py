@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from werkzeug.datastructures import MIMEAccept
@@ -34,47 +34,42 @@ Environ = dict[str, Any]
 WsgiApp = Callable[[Environ, Any], Iterable[bytes]]
 
 
-class FrontDoors:
-    """The service's WSGI application, with the console beside it."""
+def front_doors(service: WsgiApp, console: WsgiApp, sessions: Sessions) -> WsgiApp:
+    """Return the service's WSGI application, with the console beside it."""
 
-    def __init__(self, service: WsgiApp, console: WsgiApp, sessions: Sessions) -> None:
-        self._service = service
-        self._console = console
-        self._sessions = sessions
-
-    def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
-        path = environ.get("PATH_INFO", "")
+    def answer(environ: Environ, start_response: Any) -> Iterable[bytes]:
+        path, script_name = environ.get("PATH_INFO", ""), environ.get("SCRIPT_NAME", "")
         if path == CONSOLE or path.startswith(f"{CONSOLE}/"):
-            script_name = environ.get("SCRIPT_NAME", "")
             inside = {SCRIPT_NAME: script_name, "SCRIPT_NAME": script_name + CONSOLE, "PATH_INFO": path[len(CONSOLE) :]}
-            return self._page({**environ, **inside}, start_response)
+            return _page(console, {**environ, **inside}, start_response)
         if path == FAVICON:
-            environ = {**environ, "SCRIPT_NAME": environ.get("SCRIPT_NAME", "") + CONSOLE}
-            return self._console(environ, start_response)
+            return console({**environ, "SCRIPT_NAME": script_name + CONSOLE}, start_response)
         if path == "/" and wants_page(environ):
-            response = redirect(f"{environ.get('SCRIPT_NAME', '')}{CONSOLE}/", 303)
+            response = redirect(f"{script_name}{CONSOLE}/", 303)
             response.headers["Vary"] = "Accept"
             return response(environ, start_response)
         if FORM_TOKEN in environ and not any(name in environ for name in CREDENTIALS):
-            self._show_key(environ)
-        return self._service(environ, start_response)
+            _show_key(environ, sessions)
+        return service(environ, start_response)
 
-    def _page(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
-        """Answer with a page, whose requests count together until it is made, or a file until all of it is sent."""
-        environ[TOGETHER] = together = CountedTogether()
-        with ExitStack() as stack:
-            stack.callback(together.end)
-            content = self._console(environ, start_response)
-            return ClosingIterator(content, stack.pop_all().close)
+    return answer
 
-    def _show_key(self, environ: Environ) -> None:
-        session_id = session_id_of(environ)
-        if session_id is None or not is_form_token(Session(session_id), environ[FORM_TOKEN]):
-            return
-        try:
-            key = self._sessions.find(session_id).key
-        except RagError:  # without the catalogue nobody can be known
-            return
+
+def _page(console: WsgiApp, environ: Environ, start_response: Any) -> Iterable[bytes]:
+    """Answer with a page, whose requests count together until it is made, or a file until all of it is sent."""
+    environ[TOGETHER] = together = CountedTogether()
+    with ExitStack() as stack:
+        stack.callback(together.end)
+        content = console(environ, start_response)
+        return ClosingIterator(content, stack.pop_all().close)
+
+
+def _show_key(environ: Environ, sessions: Sessions) -> None:
+    session_id = session_id_of(environ)
+    if session_id is None or not is_form_token(Session(session_id), environ[FORM_TOKEN]):
+        return
+    with suppress(RagError):  # without the catalogue nobody can be known
+        key = sessions.find(session_id).key
         if key is not None:
             environ["HTTP_AUTHORIZATION"] = f"Bearer {key}"
 

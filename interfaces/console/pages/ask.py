@@ -150,37 +150,24 @@ def _receipts(answer: Json, body: Json) -> dict[Identity, list[Json]]:
     answer as it is. The `share` of each is its score between the ranking's lowest, 0, and highest, 1."""
     again = {name: value for name, value in body.items() if name not in ("gather", "explain")}
     again |= {"limit": MOST_SHOWN, "min_relevance": 0}
-    fusion = answer["receipt"]["fusion"]
-    others = {
-        each: _places(wire().post("/api/search", {**again, "fusion": each})["results"], each)
-        for each in (RRF, SCORES)
-        if each != fusion
-    }
-    final = _places(answer["results"], fusion)
-    highest: dict[str, float] = {}
+    rankings: dict[str, dict[Identity, tuple[int, float]]] = {}
     for hit in answer["results"]:
-        for name, place in hit["provenance"].items():
-            highest[name] = max(highest.get(name, 0.0), place["score"])
-    return {
-        identity: [
-            *(_step(name, place["rank"], place["score"], highest[name]) for name, place in hit["provenance"].items()),
-            *(places.get(identity, _step(FUSIONS[each])) for each, places in others.items()),
-            final[identity],
-        ]
-        for hit in answer["results"]
-        for identity in [(hit["collection"], hit["doc_id"])]
-    }
-
-
-def _places(results: list[Json], fusion: str) -> dict[Identity, Json]:
-    of_score = "rrf_score" if fusion == RRF else "score"
-    highest = max((each[of_score] for each in results), default=0.0)
-    return {
-        (each["collection"], each["doc_id"]): _step(FUSIONS[fusion], rank, each[of_score], highest)
-        for rank, each in enumerate(results, start=1)
-    }
-
-
-def _step(name: str, rank: int | None = None, score: float | None = None, highest: float = 0.0) -> Json:
-    share = min(max(score / highest, 0.0), 1.0) if score is not None and highest > 0 else 0.0
-    return {"name": name, "rank": rank, "score": score, "share": share}
+        for oracle, place in hit["provenance"].items():
+            rankings.setdefault(oracle, {})[hit["collection"], hit["doc_id"]] = place["rank"], place["score"]
+    final = answer["receipt"]["fusion"]
+    for fusion in (*(each for each in (RRF, SCORES) if each != final), final):
+        asked = answer if fusion == final else wire().post("/api/search", {**again, "fusion": fusion})
+        of_score = "rrf_score" if fusion == RRF else "score"
+        rankings[FUSIONS[fusion]] = {
+            (hit["collection"], hit["doc_id"]): (rank, hit[of_score])
+            for rank, hit in enumerate(asked["results"], start=1)
+        }
+    receipts: dict[Identity, list[Json]] = {identity: [] for identity in rankings[FUSIONS[final]]}
+    for name, places in rankings.items():
+        highest = max((score for _, score in places.values()), default=0.0)
+        for identity, steps in receipts.items():
+            rank, score = places.get(identity, (None, 0.0))
+            if rank is not None or name in FUSIONS.values():
+                share = min(max(score / highest, 0.0), 1.0) if highest > 0 else 0.0
+                steps.append({"name": name, "rank": rank, "score": score if rank else None, "share": share})
+    return receipts
