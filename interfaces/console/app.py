@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 from flask import Flask, Response, current_app, g, make_response, redirect, render_template, request, url_for
+from jinja2.runtime import Macro
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
 from werkzeug.routing import RequestRedirect
 from werkzeug.wrappers import Response as AnyResponse
@@ -87,8 +88,11 @@ def mount_console(service: Flask, database: Database) -> None:
         "pages": PAGES,
         "may": may,
         "condition": condition_of,
+        "form_token": _form_token,
         "asset": lambda name: url_for("asset", version=assets.version, name=name),
     }
+    macros = app.jinja_env.get_template("macros.html").module
+    app.jinja_env.globals |= {name: macro for name, macro in vars(macros).items() if isinstance(macro, Macro)}
     app.add_url_rule("/static/<version>/<name>", "asset", lambda version, name: assets.response(name, request))
     app.add_url_rule(FAVICON, "mark", lambda: assets.response(MARK, request))
     for module in (signing_in, ask, collection, connections, documents, service_pages, quality):
@@ -177,8 +181,13 @@ def _for_templates() -> dict[str, Any]:
                 found.append((asked, snippets_of(asked, base_url, needs_key=needs_key)))
         return found
 
-    # A page that failed before its session was known has no forms.
-    return {"me": g.get("me"), "form_token": session.form_token if session else "", "requests_made": snippets}
+    return {"me": g.get("me"), "requests_made": snippets}
+
+
+def _form_token() -> str:
+    """Return what forms of this page send along. One that failed before its session was known has none."""
+    session: Session | None = g.get("session")
+    return session.form_token if session else ""
 
 
 def _refused(error: RefusedError) -> AnyResponse:
