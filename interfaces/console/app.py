@@ -23,18 +23,7 @@ from interfaces.console.pages import ask, collection, connections, documents, qu
 from interfaces.console.pages import service as service_pages
 from interfaces.console.sessions import SESSION_SECONDS, Session, Sessions, visitor
 from interfaces.console.wire import ReaderLeftError, RefusedError, Wire, snippets_of
-from schemas.errors import (
-    BusyError,
-    ClientGoneError,
-    ConflictError,
-    DiskFloorError,
-    NotFoundError,
-    RagError,
-    ScopeMissingError,
-    TooManyRequestsError,
-    UnauthorizedError,
-    UnavailableError,
-)
+from schemas import errors
 from schemas.shared_database import Database
 from wrapper.web.bodies import client_watch, discard_body, leave_body
 from wrapper.web.callers import TOGETHER
@@ -77,11 +66,10 @@ def mount_console(service: Flask, database: Database) -> None:
     app.after_request(_end)
     app.register_error_handler(RefusedError, _refused)
     # Nobody waits for this answer: it is for the log alone.
-    app.register_error_handler(ReaderLeftError, lambda _: Response(status=status_of(ClientGoneError)))
-    app.register_error_handler(RagError, _failed)
+    app.register_error_handler(ReaderLeftError, lambda _: Response(status=status_of(errors.ClientGoneError)))
+    app.register_error_handler(errors.RagError, _failed)
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(Exception, _unexpected)
-    app.context_processor(_for_templates)
     shown.init_app(app)
     assets = Assets()
     app.jinja_env.globals |= {
@@ -89,6 +77,7 @@ def mount_console(service: Flask, database: Database) -> None:
         "may": may,
         "condition": condition_of,
         "form_token": _form_token,
+        "requests_made": _requests_made,
         "asset": lambda name: url_for("asset", version=assets.version, name=name),
     }
     macros = app.jinja_env.get_template("macros.html").module
@@ -169,19 +158,16 @@ def _end(response: Response) -> Response:
     return response
 
 
-def _for_templates() -> dict[str, Any]:
+def _requests_made() -> list[Any]:
+    """Return what this page has asked of the service, each request with its snippets."""
     session: Session | None = g.get("session")
-
-    def snippets() -> list[Any]:
-        base_url = request.host_url.rstrip("/") + request.environ.get(SCRIPT_NAME, "")
-        needs_key = session is not None and session.key is not None
-        found = []
-        for asked in g.wire.made if "wire" in g else ():
-            with suppress(RecursionError):  # of a filter that was refused for its depth
-                found.append((asked, snippets_of(asked, base_url, needs_key=needs_key)))
-        return found
-
-    return {"me": g.get("me"), "requests_made": snippets}
+    base_url = request.host_url.rstrip("/") + request.environ.get(SCRIPT_NAME, "")
+    needs_key = session is not None and session.key is not None
+    found = []
+    for asked in g.wire.made if "wire" in g else ():
+        with suppress(RecursionError):  # of a filter that was refused for its depth
+            found.append((asked, snippets_of(asked, base_url, needs_key=needs_key)))
+    return found
 
 
 def _form_token() -> str:
@@ -191,7 +177,7 @@ def _form_token() -> str:
 
 
 def _refused(error: RefusedError) -> AnyResponse:
-    if error.status == status_of(UnauthorizedError):
+    if error.status == status_of(errors.UnauthorizedError):
         if request.endpoint in PUBLIC:
             return _page_of(error.status, "This key does not count", error.message)
         # The key of the session has ended meanwhile.
@@ -199,13 +185,13 @@ def _refused(error: RefusedError) -> AnyResponse:
     return _page_of(error.status, None, error.message, error.retry_after)
 
 
-def _failed(error: RagError) -> AnyResponse:
+def _failed(error: errors.RagError) -> AnyResponse:
     return _page_of(status_of(type(error)), None, error.message)
 
 
 def _http_error(error: HTTPException) -> AnyResponse:
     if isinstance(error, NotFound):
-        return _failed(NotFoundError("There is no such page"))
+        return _failed(errors.NotFoundError("There is no such page"))
     if error.code is None or isinstance(error, RequestRedirect):
         return error.get_response()
     sentence = str(error.description)
@@ -220,14 +206,14 @@ def _http_error(error: HTTPException) -> AnyResponse:
 def _unexpected(error: Exception) -> AnyResponse:
     log.error("unexpected failure of a page", exc_info=error)
     sentence = f"The log tells more, under {g.get('request_id', '')}."
-    return _page_of(status_of(RagError), "This page could not be made", sentence)
+    return _page_of(status_of(errors.RagError), "This page could not be made", sentence)
 
 
 def _page_of(status: int, title: str | None, sentence: str, retry_after: str | None = None) -> AnyResponse:
     title = title or _TITLES.get(status, "The service has refused this")
     page = render_template("error.html", title=title, sentence=sentence, retry_after=retry_after)
     response = make_response(page, status)
-    if retry_after is not None or status == status_of(BusyError):
+    if retry_after is not None or status == status_of(errors.BusyError):
         response.headers["Retry-After"] = retry_after or "5"
     return response
 
@@ -235,11 +221,11 @@ def _page_of(status: int, title: str | None, sentence: str, retry_after: str | N
 _TITLES = {
     status_of(kind): title
     for kind, title in {
-        ScopeMissingError: "Your key does not allow this",
-        NotFoundError: "There is nothing here",
-        ConflictError: "This cannot be done now",
-        TooManyRequestsError: "Too many requests for your key",
-        UnavailableError: "The service cannot do this now",
-        DiskFloorError: "There is no room for this",
+        errors.ScopeMissingError: "Your key does not allow this",
+        errors.NotFoundError: "There is nothing here",
+        errors.ConflictError: "This cannot be done now",
+        errors.TooManyRequestsError: "Too many requests for your key",
+        errors.UnavailableError: "The service cannot do this now",
+        errors.DiskFloorError: "There is no room for this",
     }.items()
 }

@@ -12,13 +12,6 @@ from schemas.configuration import has_placeholder
 
 Json = dict[str, Any]
 
-PREFIX = "config."
-"""The beginning of the names of inputs. What follows is the name of the field."""
-REMOVED, VARIABLE = "remove.", "variable."
-"""The beginnings of the names of inputs beside a secret: whether it is to be removed, and the variable chosen."""
-CHOICE = "choice"
-SPECIAL = {"true": True, "false": False}
-
 
 def form_of(
     told: Json,
@@ -63,16 +56,16 @@ def form_of(
 def said_in(form: MultiDict[str, str], told: Json) -> Json:
     """Return the configuration that somebody has filled in. An empty input leaves its field out, a text that is no
     number stays a text: the service says what is wrong with it. Fields of a choice that was not made are left out."""
-    chosen = form.get(CHOICE)
+    chosen = form.get("choice")
     config: Json = {}
     for each in told["fields"]:
         name = each["name"]
         if each["choice"] is not None and chosen is not None and each["choice"] != chosen:
             continue
-        text = form.get(PREFIX + name, "")
+        text = form.get(f"config.{name}", "")
         if each["secret"]:
-            text = text or form.get(VARIABLE + name, "")
-            if not text and form.get(REMOVED + name):
+            text = text or form.get(f"variable.{name}", "")
+            if not text and form.get(f"remove.{name}"):
                 config[name] = ""
         else:
             text = text.strip()
@@ -149,7 +142,7 @@ def _value(text: str, told: Json) -> Any:
             return text
         return found if isinstance(found, int | float) and not isinstance(found, bool) else text
     if told["type"] == "boolean":
-        return SPECIAL.get(text, text)
+        return {"true": True, "false": False}.get(text, text)
     if told["type"] == "list":
         return [line.strip() for line in text.splitlines() if line.strip()]
     if told["type"] == "select":

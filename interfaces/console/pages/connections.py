@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response
 
 from interfaces.console.current_page import wire
 from interfaces.console.forms import digest_of
-from interfaces.console.provider_forms import CHOICE, form_of, masked, said_in
+from interfaces.console.provider_forms import form_of, masked, said_in
 from interfaces.console.wire import AnyAnswer, RefusedError, WireRequest, encoded
 from schemas.connections import UNHEALTHY
 from schemas.errors import ConflictError, NotFoundError
@@ -173,7 +173,7 @@ def _page(
             shown["collections"] = _collections_behind(connection, shown["health"])
     return render_template(
         "connection.html",
-        form=form_of(told, config, request.form.get(CHOICE), secrets, errors, remarks, _variables(told)),
+        form=form_of(told, config, request.form.get("choice"), secrets, errors, remarks, _variables(told)),
         told=told,
         connection=connection,
         can_change=connection is None or connection["origin"] == STORED,
