@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import re
 import time
 import uuid
 from contextlib import suppress
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -15,7 +21,6 @@ from werkzeug.routing import RequestRedirect
 from werkzeug.wrappers import Response as AnyResponse
 
 from interfaces.console import forms, shown
-from interfaces.console.assets import Assets
 from interfaces.console.current_page import PAGES, PUBLIC, is_signed_in, may
 from interfaces.console.filters import condition_of
 from interfaces.console.front_doors import FAVICON, SCRIPT_NAME, cookie_name, front_doors, session_id_of
@@ -51,6 +56,14 @@ READING = ("GET", "HEAD", "OPTIONS")
 FILES = ("asset", "mark")
 """The endpoints of what pages load."""
 MARK = "mark.svg"
+OWN = Path(__file__).parent / "static"
+BOOTSTRAP = "bootstrap.css"
+TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+KEPT_SECONDS = 365 * 86_400
+VERSION_CHARACTERS = 12
+SMALLEST_COMPRESSED = 1_000
+
+_OF_DARK_MODE = re.compile(r"\[data-bs-theme=dark\]([^{},]*)\{([^{}]*)\}")
 
 
 def mount_console(service: Flask, database: Database) -> None:
@@ -82,8 +95,8 @@ def mount_console(service: Flask, database: Database) -> None:
     }
     macros = app.jinja_env.get_template("macros.html").module
     app.jinja_env.globals |= {name: macro for name, macro in vars(macros).items() if isinstance(macro, Macro)}
-    app.add_url_rule("/static/<version>/<name>", "asset", lambda version, name: assets.response(name, request))
-    app.add_url_rule(FAVICON, "mark", lambda: assets.response(MARK, request))
+    app.add_url_rule("/static/<version>/<name>", "asset", lambda version, name: assets.response(name))
+    app.add_url_rule(FAVICON, "mark", lambda: assets.response(MARK))
     for module in (signing_in, ask, collection, connections, documents, service_pages, quality):
         app.register_blueprint(module.blueprint)
     service.wsgi_app = front_doors(service.wsgi_app, app, sessions)  # type: ignore[assignment]
@@ -219,13 +232,42 @@ def _page_of(status: int, title: str | None, sentence: str, retry_after: str | N
 
 
 _TITLES = {
-    status_of(kind): title
-    for kind, title in {
-        errors.ScopeMissingError: "Your key does not allow this",
-        errors.NotFoundError: "There is nothing here",
-        errors.ConflictError: "This cannot be done now",
-        errors.TooManyRequestsError: "Too many requests for your key",
-        errors.UnavailableError: "The service cannot do this now",
-        errors.DiskFloorError: "There is no room for this",
-    }.items()
+    403: "Your key does not allow this",
+    404: "There is nothing here",
+    409: "This cannot be done now",
+    429: "Too many requests for your key",
+    503: "The service cannot do this now",
+    507: "There is no room for this",
 }
+
+
+class Assets:
+    """The files that pages load, by name: Bootstrap's styles, and the console's own styles and scripts. All are read
+    once, and compressed where the browser takes that. The version of all of them is part of their paths, so browsers
+    keep them: not of the name of each, because scripts import each other by relative names."""
+
+    def __init__(self) -> None:
+        self._files = {path.name: path.read_bytes() for path in sorted(OWN.iterdir()) if path.suffix in TYPES}
+        self._files[BOOTSTRAP] = _bootstrap().encode()
+        parts = (name.encode() + b"\0" + content for name, content in self._files.items())
+        self.version = hashlib.sha256(b"".join(parts)).hexdigest()[:VERSION_CHARACTERS]
+        self._compressed = cache(lambda name: gzip.compress(self._files[name], mtime=0))
+
+    def response(self, name: str) -> Response:
+        """Return a file. Raises NotFoundError when there is none of that name."""
+        content = self._files.get(name)
+        if content is None:
+            raise errors.NotFoundError(f"No such file: {name}", code="file_not_found", allowed=sorted(self._files))
+        compresses = len(content) >= SMALLEST_COMPRESSED and "gzip" in request.accept_encodings
+        response = Response(self._compressed(name) if compresses else content, mimetype=TYPES[Path(name).suffix])
+        if compresses:
+            response.headers["Content-Encoding"] = "gzip"
+        response.headers["Vary"] = "Accept-Encoding"
+        response.headers["Cache-Control"] = f"public, max-age={KEPT_SECONDS}, immutable"
+        return response
+
+
+def _bootstrap() -> str:
+    """Return Bootstrap's styles, dark where the reader's system is: as they are, that takes a script."""
+    styles = (files("flask_bootstrap") / "static" / "bootstrap5" / "css" / "bootstrap.min.css").read_text()
+    return _OF_DARK_MODE.sub(r"@media (prefers-color-scheme:dark){:root\1{\2}}", styles)

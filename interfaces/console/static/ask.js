@@ -1,6 +1,6 @@
 // The answers of the chat model as they come, one conversation on a page, with citations that lead to their passages.
 
-import { element, page, post } from "./console.js";
+import { element, json, page, post } from "./console.js";
 
 const form = document.querySelector("#ask");
 const shown = document.querySelector("#chat");
@@ -13,7 +13,7 @@ document.querySelector("#answer")?.addEventListener("click", (event) => {
 });
 
 let running = null;
-let conversation = null;
+let conversation; // undefined, which JSON leaves out, until there is one
 
 async function answer(question) {
   if (running) {
@@ -24,16 +24,14 @@ async function answer(question) {
   const { signal } = running;
   const asked = said();
   const turn = begun(question, asked);
-  const text = turn.querySelector(".text");
-  const status = turn.querySelector(".status");
+  const [text, status] = [turn.querySelector(".text"), turn.querySelector(".status")];
   try {
-    const body = { message: question, useRag: true, stream: true, ...asked };
-    if (conversation) body.conversationId = conversation;
+    const body = { message: question, useRag: true, stream: true, conversationId: conversation, ...asked };
     const response = await post("/api/chat", body, { signal });
-    if (!response.ok) throw refusal(await response.json().catch(() => ({})), response.status);
+    if (!response.ok) await json(response);
     let words = "";
     for await (const event of events(response.body)) {
-      if (event.error) throw refusal(event);
+      if (event.error) throw Object.assign(new Error(event.message ?? event.error), { body: event });
       if (event.delta) {
         words += event.delta;
         show(text, words);
@@ -46,7 +44,7 @@ async function answer(question) {
     status.textContent = error.message;
     status.setAttribute("role", "alert");
     const connections = turn.querySelector(".connections");
-    if (connections) connections.hidden = error.code !== "chat_unavailable";
+    if (connections) connections.hidden = error.body?.code !== "chat_unavailable";
   }
   running = null;
 }
@@ -74,10 +72,6 @@ async function* events(stream) {
       if (data) yield JSON.parse(data);
     }
   }
-}
-
-function refusal(told, status) {
-  return Object.assign(new Error(told.message ?? told.error ?? `The service answered ${status}`), { code: told.code });
 }
 
 function begun(question, asked) {
