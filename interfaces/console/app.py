@@ -26,7 +26,7 @@ from interfaces.console.filters import condition_of
 from interfaces.console.front_doors import FAVICON, SCRIPT_NAME, cookie_name, front_doors, session_id_of
 from interfaces.console.pages import ask, collection, connections, documents, quality, signing_in
 from interfaces.console.pages import service as service_pages
-from interfaces.console.sessions import SESSION_SECONDS, Session, Sessions, visitor
+from interfaces.console.sessions import SESSION_SECONDS, Session, Sessions
 from interfaces.console.wire import ReaderLeftError, RefusedError, Wire, snippets_of
 from schemas import errors
 from schemas.shared_database import Database
@@ -113,7 +113,7 @@ def _begin() -> AnyResponse | None:
         raise request.routing_exception  # no page takes these, whoever asks
     sessions: Sessions = current_app.extensions["console.sessions"]
     session_id = session_id_of(request.environ)
-    g.session = session = visitor() if session_id is None else sessions.find(session_id)
+    g.session = session = sessions.find(session_id)
     g.is_new = session_id is None
     g.wire = Wire(
         current_app.extensions["console.service"],

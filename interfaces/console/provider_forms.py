@@ -18,8 +18,7 @@ def form_of(
     config: Json,
     choice: str | None,
     secrets: Mapping[str, Sequence[str]],
-    errors: Sequence[Json],
-    remarks: Sequence[Json],
+    faults: Json,
     variables: Mapping[str, Sequence[Json]],
 ) -> Json:
     """Return the form of a provider's connections, filled in with a configuration and the choice made: inputs by the
@@ -34,8 +33,8 @@ def form_of(
             # Of a secret that is set, what it refers to: "" for one that was typed.
             "stored": ", ".join(secrets[each["name"]]) if each["name"] in secrets else None,
             "hint": _hint(each),
-            "errors": _messages(each["name"], errors),
-            "remarks": _messages(each["name"], remarks),
+            "errors": _messages(each["name"], faults["errors"]),
+            "remarks": _messages(each["name"], faults["warnings"]),
             "variables": variables.get(each["name"], ()),
         }
         for each in told["fields"]
@@ -49,7 +48,7 @@ def form_of(
             (title, title == chosen, _groups([each for each in inputs if each["choice"] == title]))
             for title in (each["title"] for each in told["choices"])
         ],
-        "general_errors": [each["message"] for each in errors if _name_at(each["pointer"]) not in names],
+        "general_errors": [each["message"] for each in faults["errors"] if _name_at(each["pointer"]) not in names],
     }
 
 

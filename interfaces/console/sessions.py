@@ -60,8 +60,11 @@ class Sessions(Part):
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         super().__init__(database, "console sessions", STEPS, clock=clock)
 
-    def find(self, session_id: str) -> Session:
-        """Return the session that a cookie names, that of a visitor who has not signed in where it names none."""
+    def find(self, session_id: str | None) -> Session:
+        """Return the session that a cookie names, a visitor's who has not signed in where it names none, or there is no
+        cookie."""
+        if session_id is None:
+            return Session(secrets.token_urlsafe(ID_BYTES))
         lasts = having(digest=_digest("session", session_id)) & Condition("ends_at_ms > ?", (self._now_ms(),))
         with self._database.read() as transaction:
             sealed = SESSIONS.first(transaction, lasts)
@@ -94,11 +97,6 @@ class Sessions(Part):
         """End a session, also in browsers that still have its cookie."""
         ended = having(digest=_digest("session", session.id))
         self._database.freely.commit(lambda transaction: SESSIONS.delete(transaction, ended))
-
-
-def visitor() -> Session:
-    """Return a new session of somebody who has not signed in."""
-    return Session(secrets.token_urlsafe(ID_BYTES))
 
 
 def _digest(purpose: str, session_id: str) -> str:

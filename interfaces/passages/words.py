@@ -47,10 +47,12 @@ def excerpt_around(text: str, words: re.Pattern[str], characters: int = EXCERPT_
     best = _where_most_differ(found, characters * 3 // 4)
     start = max(min(best - characters // 8, len(text) - characters), 0)
     end = min(start + characters, len(text))
-    if start:
-        start = _after_a_break(text, start, best)
+    if start:  # not within a word, and at the beginning of a line if there is one
+        breaks = (text.find(sign, start - 1, best) for sign in "\n ")
+        start = next((each + 1 for each in breaks if each >= 0), start)
     if end < len(text):
-        end = _before_a_break(text, end, start)
+        last = max(text.rfind(sign, start + 1, end + 1) for sign in "\n ")
+        end = last if last > 0 else end
     return f"{'… ' if start else ''}{text[start:end].strip()}{' …' if end < len(text) else ''}"
 
 
@@ -67,14 +69,3 @@ def _where_most_differ(found: Sequence[tuple[int, str]], reach: int) -> int:
         if not within[word]:
             del within[word]
     return best
-
-
-def _after_a_break(text: str, start: int, before: int) -> int:
-    line_feed = text.find("\n", start - 1, before)
-    space = text.find(" ", start - 1, before)
-    return next((each + 1 for each in (line_feed, space) if each >= 0), start)
-
-
-def _before_a_break(text: str, end: int, after: int) -> int:
-    space = max(text.rfind(" ", after, end + 1), text.rfind("\n", after, end + 1))
-    return space if space > after else end

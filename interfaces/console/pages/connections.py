@@ -129,7 +129,7 @@ def _tried(told: Json, config: Json, connection: Json | None = None) -> AnyAnswe
     in the place of those that are shown."""
     do = request.form.get("do")
     if do == "judge":
-        return _page(told, config, connection, errors=_judged(told, config, connection)["errors"])
+        return _page(told, config, connection)
     path = encoded("api", "connections", told["type"], *(("discovery", "models") if do == "models" else ("test",)))
     body: Json = {"provider": told["provider"], "config": config}
     if connection is not None:
@@ -161,19 +161,22 @@ def _page(
     refusal: str = "",
     outcome: Json | None = None,
 ) -> str:
-    remarks = _judged(told, config, connection)["warnings"] if config else []
+    is_judged = request.form.get("do") == "judge"
+    faults = _judged(told, config, connection) if config or is_judged else {"warnings": []}
+    if not is_judged:
+        faults["errors"] = errors
     secrets = {} if connection is None else connection["secrets"]
     shown: Json = {}
     if connection is not None:
         # What was filled in before somebody else's change is saved over that only by whoever has read of it.
         was_told = refusal == CHANGED or "seen" not in request.form
         shown["seen"] = _seen(connection) if was_told else request.form["seen"]
-        if request.form.get("do") != "judge":
+        if not is_judged:
             shown["health"] = wire().get(encoded("api", "connections", connection["id"], "health"))
             shown["collections"] = _collections_behind(connection, shown["health"])
     return render_template(
         "connection.html",
-        form=form_of(told, config, request.form.get("choice"), secrets, errors, remarks, _variables(told)),
+        form=form_of(told, config, request.form.get("choice"), secrets, faults, {} if is_judged else _variables(told)),
         told=told,
         connection=connection,
         can_change=connection is None or connection["origin"] == STORED,
