@@ -232,12 +232,12 @@ def _page_of(status: int, title: str | None, sentence: str, retry_after: str | N
 
 
 _TITLES = {
-    403: "Your key does not allow this",
-    404: "There is nothing here",
-    409: "This cannot be done now",
-    429: "Too many requests for your key",
-    503: "The service cannot do this now",
-    507: "There is no room for this",
+    status_of(errors.ScopeMissingError): "Your key does not allow this",
+    status_of(errors.NotFoundError): "There is nothing here",
+    status_of(errors.ConflictError): "This cannot be done now",
+    status_of(errors.TooManyRequestsError): "Too many requests for your key",
+    status_of(errors.UnavailableError): "The service cannot do this now",
+    status_of(errors.DiskFloorError): "There is no room for this",
 }
 
 
