@@ -22,7 +22,6 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from interfaces.console import forms, shown
 from interfaces.console.current_page import PAGES, PUBLIC, is_signed_in, may
-from interfaces.console.filters import condition_of
 from interfaces.console.front_doors import FAVICON, SCRIPT_NAME, cookie_name, front_doors, session_id_of
 from interfaces.console.pages import ask, collection, connections, documents, quality, signing_in
 from interfaces.console.pages import service as service_pages
@@ -88,7 +87,6 @@ def mount_console(service: Flask, database: Database) -> None:
     app.jinja_env.globals |= {
         "pages": PAGES,
         "may": may,
-        "condition": condition_of,
         "form_token": _form_token,
         "requests_made": _requests_made,
         "asset": lambda name: url_for("asset", version=assets.version, name=name),

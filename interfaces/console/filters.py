@@ -55,8 +55,8 @@ def added(where: Where | None, field: str, operator: str, value: str) -> Where |
 
 
 def narrowed(where: Where | None, conditions: Iterable[str]) -> Where | None:
-    """Return a filter that a document must match besides having each of these values in its field. Raises
-    InvalidInputError."""
+    """Return a filter that a document must match besides conditions, each a JSON array of a field and the value that it
+    must have. Raises InvalidInputError."""
     for condition in conditions:
         said = json_of(condition, "only")
         if not isinstance(said, list) or len(said) != 2 or not isinstance(said[0], str):
@@ -67,11 +67,6 @@ def narrowed(where: Where | None, conditions: Iterable[str]) -> Where | None:
             raise InvalidInputError(sentence, field="only")
         where = _both(where, _having(field, value))
     return where
-
-
-def condition_of(field: str, value: Any) -> str:
-    """Return the text of a query string that `narrowed` reads."""
-    return orjson.dumps([field, value]).decode()
 
 
 def conditions_of(where: Where | None) -> list[tuple[str, Where | None]]:

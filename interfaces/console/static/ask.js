@@ -1,6 +1,6 @@
 // The answers of the chat model as they come, one conversation on a page, with citations that lead to their passages.
 
-import { element, json, page, post } from "./console.js";
+import { ask, element, json, page, post } from "./console.js";
 
 const form = document.querySelector("#ask");
 const shown = document.querySelector("#chat");
@@ -136,4 +136,36 @@ function cited(message, known, prefix) {
     if (!known.get(number).valid) return element("span", { class: "text-danger", title: "There is no such source" }, piece);
     return element("a", { href: `#${prefix}-${number}` }, piece);
   });
+}
+
+// Thumbs beside passages, without a new page. Pressing one again takes the judgement back.
+for (const form of document.querySelectorAll("form.judge")) {
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    judge(form, event.submitter).catch((error) => { form.querySelector("[role=status]").textContent = error.message; });
+  });
+}
+
+async function judge(form, pressed) {
+  const { collection, document: documentId, judgement } = form.dataset;
+  form.querySelector("[role=status]").textContent = "";
+  const isTakenBack = pressed.getAttribute("aria-pressed") === "true";
+  if (isTakenBack) {
+    await json(await ask(`/api/judgements/${encodeURIComponent(judgement)}`, { method: "DELETE" }));
+    delete form.dataset.judgement;
+  } else {
+    const body = { question: form.elements.question.value, collection, document_id: documentId, grade: Number(pressed.dataset.grade) };
+    form.dataset.judgement = (await json(await post("/api/judgements", body))).id;
+  }
+  // The same document may be among the hits more than once.
+  for (const other of document.querySelectorAll("form.judge")) {
+    if (other.dataset.document !== documentId || other.dataset.collection !== collection) continue;
+    if (isTakenBack) delete other.dataset.judgement;
+    else other.dataset.judgement = form.dataset.judgement;
+    for (const button of other.querySelectorAll("button")) {
+      const isPressed = !isTakenBack && button.dataset.grade === pressed.dataset.grade;
+      button.setAttribute("aria-pressed", String(isPressed));
+      button.classList.toggle("active", isPressed);
+    }
+  }
 }
