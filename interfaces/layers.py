@@ -33,7 +33,7 @@ from registry.stored_looks import StoredLooks
 from registry.topics.conversations import Conversations
 from registry.topics.topic import TopicByChat, TopicByRule
 from registry.typed_secrets.sealing import Seal
-from retrieval.bench.measuring import open_quality
+from retrieval.bench.background import open_quality
 from retrieval.chat.answering import Chat
 from retrieval.chat.history import ChatHistory
 from retrieval.chat.passages import ChatPassages

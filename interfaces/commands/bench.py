@@ -62,7 +62,6 @@ def _weight(_ctx: click.Context, _parameter: click.Parameter, given: Sequence[st
     help="Compare with the --json of an earlier run.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the runs into this file.")
 @click.pass_context
 def bench(ctx: click.Context, **given: Any) -> None:
     """Measure the search with DIRECTORY, a query set in BEIR's layout: corpus.jsonl, queries.jsonl, qrels/test.tsv.

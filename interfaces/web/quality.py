@@ -6,7 +6,6 @@ from flask import Blueprint, Response
 
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
-from retrieval.bench.judged_set import judged_set
 from schemas.wire.judgements import (
     JUDGEMENTS_PAGE,
     NEW_BENCH,
@@ -58,9 +57,7 @@ def forget_judgement(judgement_id: str) -> Response:
 def export_judgements() -> Response:
     name = arguments()["collection"]
     store().collection(name)
-    questions, documents = judged_set(
-        layers().quality.judgements, layers().documents, name, asker=current_request.asker()
-    )
+    questions, documents = layers().quality.runner.judged_set(name, asker=current_request.asker())
     archive = query_set_archive(questions, documents)
     headers = {"Content-Disposition": f'attachment; filename="{name}-judgements.zip"'}
     return Response(archive, mimetype="application/zip", headers=headers)

@@ -1,13 +1,14 @@
-"""Measures the search of a running service with its judged questions, in a thread of one of its workers."""
+"""Measures the search of a running service with its judged questions, in a thread of one of its workers, and gives the
+judged questions away as a query set."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -22,6 +23,8 @@ from schemas.access.owners import Asker
 from schemas.bounds import DEFAULT_RESULTS
 from schemas.contracts.judgements import KnownBench, NothingJudgedError, QuerySetFiles
 from schemas.errors import NotFoundError, NoThreadError, RagError
+from schemas.shared_database import Database
+from schemas.storage.joined_text import joined_text
 from schemas.threads import begin_thread
 from schemas.ways import FUSIONS
 
@@ -35,6 +38,12 @@ STOP_SECONDS = 70.0
 
 class _EndedError(Exception):
     """The measurement was cancelled, or the service ends."""
+
+
+class JudgedDocument(NamedTuple):
+    id: str
+    title: str
+    text: str
 
 
 class BenchRunner:
@@ -70,10 +79,8 @@ class BenchRunner:
         Raises NothingJudgedError, InvalidQuerySetError, BenchRunningError and NoThreadError.
         """
         if query_set is None:
-            questions = self._judgements.questions(collection, asker=asker)
-        else:
-            questions = self._of_documents_here(queries_in(query_set), collection)
-        if not questions:
+            questions = self._judged(collection, asker)
+        elif not (questions := self._of_documents_here(queries_in(query_set), collection)):
             raise NothingJudgedError(collection)
         available = self._engine.available()
         oracles = [name for name in self._oracles if name in available]
@@ -85,6 +92,26 @@ class BenchRunner:
             self._benches.fail(begun.id, error.message)
             raise
         return begun
+
+    def judged_set(self, collection: str, *, asker: Asker) -> tuple[Sequence[Query], Iterator[JudgedDocument]]:
+        """Return the asker's judged questions about a collection, and the judged documents that are still there. Raises
+        NothingJudgedError."""
+        questions = self._judged(collection, asker)
+        ids = dict.fromkeys(document_id for each in questions for document_id in each.judgements)
+        return questions, self._judged_documents(collection, ids)
+
+    def _judged_documents(self, collection: str, ids: Iterable[str]) -> Iterator[JudgedDocument]:
+        for each in ids:
+            with suppress(NotFoundError):
+                known, chunks = self._documents.with_chunks(each, collection)
+                text = joined_text([chunk.text for chunk in chunks], range(len(chunks)))
+                yield JudgedDocument(each, known.title, text)
+
+    def _judged(self, collection: str, asker: Asker) -> tuple[Query, ...]:
+        questions = self._judgements.questions(collection, asker=asker)
+        if not questions:
+            raise NothingJudgedError(collection)
+        return questions
 
     def _of_documents_here(self, questions: tuple[Query, ...], collection: str) -> tuple[Query, ...]:
         """Return the questions, or none when the collection has no document of the first that are relevant to them:
@@ -127,6 +154,21 @@ class BenchRunner:
             self._benches.fail(begun.id, "An unexpected failure, which the log tells")
 
 
+class QualityParts(NamedTuple):
+    judgements: Judgements
+    benches: StoredBenches
+    runner: BenchRunner
+
+
+def open_quality(
+    database: Database, engine: SearchEngine, documents: StoredDocuments, oracles: Sequence[str], fusion: str
+) -> QualityParts:
+    """Return the parts of a service whose search fuses these oracles in this way."""
+    judgements, benches = Judgements(database), StoredBenches(database)
+    runner = BenchRunner(engine, judgements, benches, documents, oracles=oracles, fusion=fusion)
+    return QualityParts(judgements, benches, runner)
+
+
 def result_of(runs: Sequence[Run]) -> Mapping[str, Any]:
     """Return the figures of runs, and of each question in each run, the best run first: the one that is fused."""
     ordered = sorted(runs, key=lambda run: run.name != FUSED)
@@ -137,9 +179,7 @@ def result_of(runs: Sequence[Run]) -> Mapping[str, Any]:
                 "oracles": list(run.oracles),
                 "fusion": run.fusion if len(run.oracles) > 1 else None,
                 **_rounded(asdict(run.quality)),
-                "latency_ms": _rounded(
-                    {"p50": run.latency_ms(50), "p95": run.latency_ms(95), "mean": run.mean_latency_ms}
-                ),
+                "latency_ms": _rounded(run.latencies_ms(50, 95)),
                 "failures": run.failures,
             }
             for run in ordered

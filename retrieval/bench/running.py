@@ -1,22 +1,41 @@
-"""Run all queries of a set with one oracle at a time and with all together, and measure the answers."""
+"""Run all queries of a set with one oracle at a time and with all together, and measure the rankings by what people
+judged relevant: by the definitions of trec_eval, with linear gains."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from retrieval.bench.quality import Quality, mean, quality
 from retrieval.bench.query_set import Query
 from retrieval.search.engine import SearchEngine
 from schemas.contracts.search import FAILED, Explanation, SearchRequest
 from schemas.ways import FUSIONS
 
+CUT, SHORT_CUT, TOP = 10, 5, 3
 FUSED, ASK = "fused", "ask"
 Ask = Callable[[Query, int, str], Sequence[str]]
 """Finds the documents of a question, at most so many in that collection, that an answer of the chat model is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """The measures of one ranking, or their means over several; each is in [0, 1].
+
+    success_at_3: whether something relevant is among the first three.
+    """
+
+    success_at_3: float
+    mrr: float
+    ndcg_at_10: float
+    recall_at_5: float
+    recall_at_10: float
+
+
+MEASURES = ("success_at_3", "mrr", "ndcg_at_10", "recall_at_5", "recall_at_10")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +50,13 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The outcome of one query. `ranking`: ids of documents, best first; `failed`: oracles that could not answer."""
+    """The outcome of one query. `ranking`: ids of documents, best first; `has_failed`: an oracle could not answer."""
 
     query: Query
     ranking: tuple[str, ...]
     quality: Quality
     latency_ms: float
-    failed: tuple[str, ...]
+    has_failed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +75,13 @@ class Run:
     @property
     def failures(self) -> int:
         """The number of queries that an oracle could not answer."""
-        return sum(bool(each.failed) for each in self.asked)
+        return sum(each.has_failed for each in self.asked)
 
-    def latency_ms(self, percentile: float) -> float:
-        return float(np.percentile([each.latency_ms for each in self.asked], percentile))
-
-    @property
-    def mean_latency_ms(self) -> float:
-        return float(np.mean([each.latency_ms for each in self.asked]))
+    def latencies_ms(self, *percentiles: int) -> dict[str, float]:
+        """Return these percentiles as `p50`, and the `mean`."""
+        taken = [each.latency_ms for each in self.asked]
+        found = {f"p{each}": float(np.percentile(taken, each)) for each in percentiles}
+        return {**found, "mean": float(np.mean(taken))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +103,12 @@ class Bench:
         *,
         on_query: Callable[[str], None] = lambda name: None,
         ask: Ask | None = None,
-        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._engine = engine
         self._queries = queries
         self._plan = plan
         self._on_query = on_query
         self._ask = ask
-        self._clock = clock
 
     def runs(self, oracles: Sequence[str]) -> list[Run]:
         """Return one run for each oracle and, when there are several, the run `fused` and one for each other fusion;
@@ -113,16 +129,9 @@ class Bench:
             for name, (asked, fusion) in named.items()
         ]
         if self._ask is not None:
-            answered = tuple(self._asked_of_chat(self._ask, query) for query in self._queries)
+            answered = tuple(self._asked(ASK, query, tuple(oracles), usual) for query in self._queries)
             runs.insert(len(runs) - 1, Run(ASK, tuple(oracles), usual, answered))
         return runs
-
-    def _asked_of_chat(self, ask: Ask, query: Query) -> Asked:
-        began = self._clock()
-        ranking = tuple(dict.fromkeys(ask(query, self._plan.limit, self._plan.collection)))
-        latency_ms = (self._clock() - began) * 1e3
-        self._on_query(ASK)
-        return Asked(query, ranking, quality(ranking, query.judgements), latency_ms, ())
 
     def warm_up(self, oracles: Sequence[str]) -> None:
         """Ask each query once, unmeasured."""
@@ -132,22 +141,28 @@ class Bench:
 
     def missed(self, run: Run) -> list[Missed]:
         """Return what each query of a run missed, with the engine's own explanation of where it was."""
-        return [
-            Missed(asked, self._explained(asked, run, wanted)) for asked in run.asked if (wanted := _missing(asked))
-        ]
+        found = []
+        for asked in run.asked:
+            grades = asked.query.judgements
+            relevant = sorted((each for each, grade in grades.items() if grade > 0), key=lambda each: -grades[each])
+            if wanted := tuple(each for each in relevant if each not in asked.ranking):
+                request = self._request(asked.query, run.oracles, run.fusion, explain=wanted)
+                found.append(Missed(asked, tuple(self._engine.search(request).explanations or ())))
+        return found
 
     def _asked(self, name: str, query: Query, oracles: tuple[str, ...], fusion: str) -> Asked:
-        began = self._clock()
-        answer = self._engine.search(self._request(query, oracles, fusion))
-        latency_ms = (self._clock() - began) * 1e3
+        began = time.perf_counter()
+        has_failed = False
+        if name == ASK and self._ask is not None:
+            found = self._ask(query, self._plan.limit, self._plan.collection)
+        else:
+            answer = self._engine.search(self._request(query, oracles, fusion))
+            found = [result.doc_id for result in answer.results]
+            has_failed = any(each.status == FAILED or each.left_out for each in answer.receipt.oracles.values())
+        latency_ms = (time.perf_counter() - began) * 1e3
         self._on_query(name)
-        ranking = tuple(dict.fromkeys(result.doc_id for result in answer.results))
-        failed = tuple(name for name, each in answer.receipt.oracles.items() if each.status == FAILED or each.left_out)
-        return Asked(query, ranking, quality(ranking, query.judgements), latency_ms, failed)
-
-    def _explained(self, asked: Asked, run: Run, wanted: tuple[str, ...]) -> tuple[Explanation, ...]:
-        answer = self._engine.search(self._request(asked.query, run.oracles, run.fusion, explain=wanted))
-        return tuple(answer.explanations or ())
+        ranking = tuple(dict.fromkeys(found))
+        return Asked(query, ranking, quality(ranking, query.judgements), latency_ms, has_failed)
 
     def _request(
         self, query: Query, oracles: tuple[str, ...], fusion: str, explain: tuple[str, ...] = ()
@@ -166,7 +181,24 @@ class Bench:
         )
 
 
-def _missing(asked: Asked) -> tuple[str, ...]:
-    judgements = asked.query.judgements
-    relevant = sorted((each for each, score in judgements.items() if score > 0), key=lambda each: -judgements[each])
-    return tuple(each for each in relevant if each not in asked.ranking)
+def quality(ranking: Sequence[str], judgements: Mapping[str, int]) -> Quality:
+    """Measure a ranking: ids of documents, best first, each once. At least one document must be relevant."""
+    relevant = {document_id for document_id, score in judgements.items() if score > 0}
+    first = next((rank for rank, each in enumerate(ranking[:CUT], start=1) if each in relevant), None)
+    best = sorted(judgements.values(), reverse=True)
+    return Quality(
+        success_at_3=float(first is not None and first <= TOP),
+        mrr=0.0 if first is None else 1.0 / first,
+        ndcg_at_10=_gain([judgements.get(each, 0) for each in ranking]) / _gain(best),
+        recall_at_5=len(relevant.intersection(ranking[:SHORT_CUT])) / len(relevant),
+        recall_at_10=len(relevant.intersection(ranking[:CUT])) / len(relevant),
+    )
+
+
+def mean(qualities: Sequence[Quality]) -> Quality:
+    """Return the mean of each measure over at least one ranking."""
+    return Quality(*(math.fsum(getattr(each, name) for each in qualities) / len(qualities) for name in MEASURES))
+
+
+def _gain(scores: Sequence[int]) -> float:
+    return math.fsum(max(0, score) / math.log2(place + 2) for place, score in enumerate(scores[:CUT]))

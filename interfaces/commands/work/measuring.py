@@ -1,21 +1,25 @@
-"""The work of `rag-wrapper bench`."""
+"""The work of `rag-wrapper bench`, and its result as JSON, as tables, and compared with an earlier one."""
 
 from __future__ import annotations
 
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import click
+import orjson
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
 
 from interfaces.commands.options import documents_progress, log_to_stderr
 from interfaces.commands.scratch_service import scratch_service
-from interfaces.commands.work import bench_report
 from interfaces.commands.work.uploading import Uploader, clients_at
 from interfaces.given_connections import built_in_connections
 from interfaces.layers import chat_passages, collection_choice, search_engine, search_oracles
@@ -31,7 +35,7 @@ from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
 from retrieval.bench.query_set import Query, QuerySet, read_query_set
-from retrieval.bench.running import Ask, Bench, Missed, Plan, Run
+from retrieval.bench.running import MEASURES, Ask, Bench, Missed, Plan, Run
 from retrieval.chat.passages import ChatPassages
 from retrieval.ingest.walk import walk
 from retrieval.search.asking import UnknownOracleError
@@ -43,8 +47,18 @@ from schemas.connections import Connection
 from schemas.contracts.chat import ChatRequest, Message
 from schemas.errors import InvalidInputError
 from schemas.settings import read_registry_settings, read_retrieval_settings
+from schemas.ways import FUSIONS
 from wrapper.catalog.catalog import Catalog
 from wrapper.catalog.sqlite.database import SQLiteDatabase
+
+TITLES = dict(zip(MEASURES, ("Top 3", "MRR@10", "nDCG@10", "Recall@5", "Recall@10"), strict=True))
+PERCENTILES = (50, 95, 99)
+LEAST_CHANGE = 1e-9
+SHOWN_QUERIES = 10
+VARIED = ("fusion", "rrf_k", "fetch_multiplier", "fetch_min")
+"""The settings of the search that options override."""
+
+Json = dict[str, Any]
 
 
 def bench(
@@ -55,33 +69,20 @@ def bench(
     no_load: bool,
     oracles: tuple[str, ...],
     limit: int,
-    fusion: str | None,
-    rrf_k: int | None,
-    fetch_multiplier: int | None,
-    fetch_min: int | None,
     weights: Mapping[str, float],
     with_ask: bool,
     verbose: bool,
     compare: Path | None,
     as_json: bool,
-    plot: Path | None,
+    **varied: Any,
 ) -> None:
     """Measure the search with the query set in `directory`. The options are those of the command."""
     log_to_stderr(logging.ERROR)
     if no_load and url is None:
         raise click.UsageError("--no-load needs --url: a new service has nothing yet.")
-    if plot is not None:
-        bench_report.check_plotting()
-    earlier = None if compare is None else bench_report.read_report(compare)
+    earlier = None if compare is None else read_report(compare)
     query_set = read_query_set(directory)
-    settings = read_retrieval_settings()
-    settings = replace(
-        settings,
-        fusion=fusion or settings.fusion,
-        rrf_k=rrf_k or settings.rrf_k,
-        fetch_multiplier=fetch_multiplier or settings.fetch_multiplier,
-        fetch_min=fetch_min or settings.fetch_min,
-    )
+    settings = replace(read_retrieval_settings(), **{name: each for name, each in varied.items() if each is not None})
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rag-wrapper-bench-")))
         service_url = url or stack.enter_context(scratch_service(scratch, **_embedding_variables())).url
@@ -97,15 +98,19 @@ def bench(
         plan = Plan(collection, limit, settings.fusion, weights)
         ask = _ask(chat_passages(engine, settings)) if with_ask else None
         runs, missed = _measure(engine, query_set, oracles, plan, ask, verbose=verbose)
-    report = bench_report.report(query_set, runs, settings, limit, weights)
-    compared = [] if earlier is None else bench_report.comparisons(earlier, report)
-    if plot is not None:
-        bench_report.plot(report, plot)
+    report = {
+        "query_set": query_set.name,
+        "num_queries": len(query_set.queries),
+        "settings": {**{name: getattr(settings, name) for name in VARIED}, "limit": limit, "weights": dict(weights)},
+        "runs": [_run(each) for each in runs],
+    }
+    compared = [] if earlier is None else _comparisons(earlier, report)
     if as_json:
-        bench_report.print_json(report, compared)
+        whole = report | ({"compared": compared} if compared else {})
+        click.echo(orjson.dumps(whole, option=orjson.OPT_INDENT_2))
     else:
-        bench_report.print_tables(report, compared)
-    bench_report.print_missed(missed, err=as_json)
+        _print_tables(report, compared)
+    _print_missed(missed, err=as_json)
     failures = sum(run.failures for run in runs)
     if failures:
         click.echo(
@@ -127,18 +132,16 @@ def _connections(scratch: Path, url: str) -> Iterator[Connections]:
     settings = read_registry_settings()
     catalog = Catalog(SQLiteDatabase(scratch / "connections.sqlite"))
     catalog.open()
-    embedding = [each for each in built_in_connections(settings) if each.kind == "embedding"]
+    trust = Trust(settings.ca_file) if settings.ca_file else None
     made = Connections(
         discover(ProviderRegistry()),
         StoredConnections(catalog),
         Placeholders(os.environ, settings.env_patterns, settings.secret_dirs),
-        ProviderContext(
-            network=Network(
-                ConnectPolicy.parse(settings.connect_policy),
-                trust=Trust(settings.ca_file) if settings.ca_file else None,
-            )
-        ),
-        given=[Connection("local", "rag", "chromadb-wrapper", {"url": url}), *embedding],
+        ProviderContext(network=Network(ConnectPolicy.parse(settings.connect_policy), trust=trust)),
+        given=[
+            Connection("local", "rag", "chromadb-wrapper", {"url": url}),
+            *(each for each in built_in_connections(settings) if each.kind == "embedding"),
+        ],
         own_placeholders=Placeholders(os.environ, SERVICE_KEYS, (), own=frozenset()),
     )
     try:
@@ -190,7 +193,7 @@ def _measure(
         if name not in available:
             raise InvalidInputError(f"Oracle '{name}' has nothing to search here")
     names = [name for name in available if not chosen or name in chosen]
-    runs_number = len(names) + (len(names) > 1) + (ask is not None)
+    runs_number = len(names) + (len(FUSIONS) if len(names) > 1 else 0) + (ask is not None)
     with documents_progress() as progress:
         task = progress.add_task("", total=len(query_set.queries) * runs_number)
         measured = Bench(
@@ -202,3 +205,115 @@ def _measure(
         )
         runs = measured.runs(names)
         return runs, measured.missed(runs[-1]) if verbose else []
+
+
+def _run(run: Run) -> Json:
+    return {
+        "name": run.name,
+        "oracles": list(run.oracles),
+        **asdict(run.quality),
+        **{f"latency_{name}_ms": taken for name, taken in run.latencies_ms(*PERCENTILES).items()},
+        "failures": run.failures,
+        # With these a later run compares itself.
+        "per_query": {each.query.id: {**asdict(each.quality), "latency_ms": each.latency_ms} for each in run.asked},
+    }
+
+
+def read_report(path: Path) -> Json:
+    """Return the report that an earlier `--json` wrote. Raises InvalidInputError when the file holds none."""
+    try:
+        found: Json = orjson.loads(path.read_bytes())
+        for run in found["runs"]:
+            for values in run["per_query"].values():
+                if not all(isinstance(values[measure], int | float) for measure in MEASURES):
+                    raise TypeError
+            run["name"].encode()
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        raise InvalidInputError(f"'{path}' is not what 'bench --json' printed") from None
+    return found
+
+
+def _comparisons(earlier: Json, now: Json) -> list[Json]:
+    """Compare the runs that both reports have. Raises InvalidInputError when they share no run or no query."""
+    before = {run["name"]: run["per_query"] for run in earlier["runs"]}
+    found = [
+        compared(run["name"], before[run["name"]], run["per_query"]) for run in now["runs"] if run["name"] in before
+    ]
+    if not any(each["queries"] for each in found):
+        raise InvalidInputError("The earlier run has no run and no query in common with this one")
+    return [each for each in found if each["queries"]]
+
+
+def compared(name: str, before: Mapping[str, Json], after: Mapping[str, Json]) -> Json:
+    """Return the means of two runs over the queries of both, and which of these got `better` or `worse`, with the
+    difference of their nDCG@10, the greatest first."""
+    shared = [query for query in after if query in before]
+    by_query = {query: after[query]["ndcg_at_10"] - before[query]["ndcg_at_10"] for query in shared}
+    by_size = sorted(by_query.items(), key=lambda each: (-abs(each[1]), each[0]))
+    means = {
+        measure: [fmean(of[query][measure] for query in shared) for of in (before, after)]
+        for measure in MEASURES
+        if shared
+    }
+    return {
+        "name": name,
+        "queries": len(shared),
+        "changes": [{"measure": measure, "before": b, "after": a} for measure, (b, a) in means.items()],
+        "better": {query: difference for query, difference in by_size if difference > LEAST_CHANGE},
+        "worse": {query: difference for query, difference in by_size if difference < -LEAST_CHANGE},
+    }
+
+
+def _print_tables(found: Json, comparisons: Sequence[Json]) -> None:
+    console = Console()
+    latencies = [*(f"p{each}" for each in PERCENTILES), "mean"]
+    title = f"{found['query_set']}: {found['num_queries']} queries, times in ms"
+    rows = [
+        (
+            run["name"],
+            *(f"{run[name]:.3f}" for name in MEASURES),
+            *(f"{run[f'latency_{name}_ms']:.1f}" for name in latencies),
+        )
+        for run in found["runs"]
+    ]
+    _print_table(console, title, ("run", *TITLES.values(), *latencies), rows)
+    for each in comparisons:
+        better, worse = each["better"], each["worse"]
+        title = f"{each['name']}: {len(better)} of {each['queries']} queries better, {len(worse)} worse"
+        rows = [
+            (TITLES[change["measure"]], f"{b:.3f}", f"{a:.3f}", f"{a - b:+.3f}")
+            for change in each["changes"]
+            for b, a in [(change["before"], change["after"])]
+        ]
+        _print_table(console, title, ("measure", "before", "now", "change"), rows)
+        for word, queries in (("better", better), ("worse", worse)):
+            first = ", ".join(f"{query} {by:+.3f}" for query, by in list(queries.items())[:SHOWN_QUERIES])
+            more = f" and {len(queries) - SHOWN_QUERIES} more" if len(queries) > SHOWN_QUERIES else ""
+            if first:
+                console.print(f"{word} by nDCG@10: {first}{more}", highlight=False, markup=False)
+
+
+def _print_table(console: Console, title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*row)
+    console.print(title, highlight=False, markup=False)
+    console.print(table)
+
+
+def _print_missed(missed: Sequence[Missed], *, err: bool) -> None:
+    """Print, for each query, the relevant documents that were not among its results, and why not."""
+    for each in missed:
+        query = each.asked.query
+        click.echo(f"{query.id}: {query.text} (nDCG@10 {each.asked.quality.ndcg_at_10:.3f})", err=err)
+        for explanation in each.explanations:
+            verdicts = "; ".join(
+                f"{name} {found.reason or ''}" if found.provenance is None else f"{name} rank {found.provenance.rank}"
+                for name, found in explanation.oracles.items()
+            )
+            relevance = query.judgements[explanation.doc_id]
+            click.echo(
+                f"  missed {explanation.doc_id} (relevance {relevance}): {explanation.reason}; {verdicts}", err=err
+            )

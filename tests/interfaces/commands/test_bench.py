@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import uuid
 
 import pytest
@@ -10,8 +9,9 @@ from click.testing import CliRunner
 
 from benchmarks import own_docs
 from interfaces.commands.bench import bench as bench_command
-from interfaces.commands.work.bench_report import check_plotting, plot, read_report
-from schemas.errors import ConfigurationError, InvalidInputError
+from interfaces.commands.work.measuring import compared, read_report
+from retrieval.bench.running import MEASURES
+from schemas.errors import InvalidInputError
 from tests.support.commands import run_command
 
 DOCUMENTS = {
@@ -132,17 +132,20 @@ def test_an_unknown_oracle_a_folder_that_is_no_query_set_and_a_file_to_compare_w
         read_report(tmp_path / "other.json")
 
 
-def test_a_drawing_needs_matplotlib_and_says_so(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ConfigurationError, match="rag-wrapper\\[plot\\]"):
-        check_plotting()
+def values(**ndcg):
+    return {query: dict.fromkeys(MEASURES, value) for query, value in ndcg.items()}
 
 
-@pytest.mark.slow
-def test_a_drawing_has_the_measures(measured, tmp_path):
-    check_plotting()
-    plot(measured[0], tmp_path / "runs.svg")
-    assert "Recall@10" in (tmp_path / "runs.svg").read_text()
+def test_a_comparison_says_what_changed_and_disjoint_runs_have_no_query_in_common():
+    before = values(**{f"q{n}": 0.5 for n in range(50)}, gone=1.0)
+    after = values(**{f"q{n}": 0.5 + 0.1 * (n % 2) for n in range(49)}, q49=0.0, new=0.0)
+    found = compared("fused", before, after)
+    assert (found["queries"], len(found["better"]), found["worse"]) == (50, 24, {"q49": -0.5})
+    change = next(each for each in found["changes"] if each["measure"] == "ndcg_at_10")
+    assert change["after"] - change["before"] == pytest.approx((24 * 0.1 - 0.5) / 50)
+    same = compared("fused", values(a=0.3), values(a=0.3))
+    assert (same["better"], same["worse"]) == ({}, {})
+    assert compared("fused", values(a=1.0), values(b=1.0))["queries"] == 0
 
 
 @pytest.mark.skipif(not os.environ.get("RAG_SOAK_QUALITY"), reason="`make soak` measures it: it takes minutes")

@@ -1,4 +1,4 @@
-"""The benchmark: query sets, measures, runs, comparisons. Judgements and measurements as the catalogue keeps them: whose they
+"""The benchmark: query sets, measures, runs. Judgements and measurements as the catalogue keeps them: whose they
 are, how many, and what erasure takes."""
 
 from unittest.mock import Mock
@@ -12,11 +12,9 @@ from ir_measures import RR, R, Success, nDCG
 from registry.embedding.queries import EmbeddingMismatchError
 from retrieval.bench import judgements as module
 from retrieval.bench.background import BenchRunner
-from retrieval.bench.comparing import compare
 from retrieval.bench.judgements import Judgements
-from retrieval.bench.quality import MEASURES, mean, quality
 from retrieval.bench.query_set import read_query_set
-from retrieval.bench.running import Bench, Plan
+from retrieval.bench.running import MEASURES, Bench, Plan, mean, quality
 from retrieval.bench.stored_benches import LOST_AFTER_SECONDS, StoredBenches
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.semantic import SemanticOracle
@@ -137,7 +135,7 @@ def test_each_oracle_is_measured_alone_and_all_of_them_together(folder, engine):
     lexical = runs[1]
     assert [each.ranking for each in lexical.asked] == [("a",), ("b",)]
     assert (lexical.quality.mrr, lexical.quality.recall_at_10, lexical.failures) == (1.0, 0.75, 0)
-    assert 0 < lexical.latency_ms(50) <= lexical.latency_ms(95)
+    assert 0 < lexical.latencies_ms(50, 95)["p50"] <= lexical.latencies_ms(50, 95)["p95"]
     [missed] = bench.missed(lexical)
     [explanation] = missed.explanations
     assert (missed.asked.query.id, explanation.doc_id, explanation.reason) == ("2", "c", "no oracle found it")
@@ -151,29 +149,6 @@ def test_a_failing_oracle_is_counted(folder, engine, shelve):
     assert lexical.failures == 0
     with pytest.raises(EmbeddingMismatchError):
         bench.runs(["semantic", "lexical"])
-
-
-def values(**ndcg):
-    return {query: dict.fromkeys(MEASURES, value) for query, value in ndcg.items()}
-
-
-def test_a_comparison_says_what_changed_and_whether_it_may_be_chance_and_disjoint_runs_have_none():
-    before = values(**{f"q{n}": 0.5 for n in range(50)}, gone=1.0)
-    after = values(**{f"q{n}": 0.5 + 0.1 * (n % 2) for n in range(49)}, q49=0.0, new=0.0)
-    compared = compare("fused", before, after, MEASURES)
-    assert compared.queries == 50
-    assert len(compared.better) == 24
-    assert compared.worse == {"q49": -0.5}
-    change = next(each for each in compared.changes if each.measure == "ndcg_at_10")
-    assert change.after - change.before == pytest.approx((24 * 0.1 - 0.5) / 50)
-    assert change.low < change.after - change.before < change.high
-    assert compare("fused", before, after, MEASURES) == compared
-    same = values(a=0.3, b=0.7)
-    compared = compare("fused", same, same, MEASURES)
-    assert {(each.low, each.high) for each in compared.changes} == {(0.0, 0.0)}
-    assert not compared.better
-    assert not compared.worse
-    assert compare("fused", values(a=1.0), values(b=1.0), MEASURES) is None
 
 
 ANA, BEN, ADMIN = Asker("ana"), Asker("ben"), Asker("root", sees_all=True)

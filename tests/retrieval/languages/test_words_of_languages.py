@@ -13,8 +13,8 @@ import numpy as np
 import orjson
 import pytest
 
-from retrieval.bench.quality import mean, quality
 from retrieval.bench.query_set import read_query_set
+from retrieval.bench.running import mean, quality
 from retrieval.ingest.drafts import draft_of_record
 from retrieval.ingest.records import read_records
 from schemas.records import DocumentBatch
