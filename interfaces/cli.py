@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import click
-
-from interfaces.commands.own_packages import hidden
 
 COMMANDS = {  # name → (module:attribute, line in the list of commands)
     "serve": ("interfaces.commands.serve:serve", "Run the service."),
@@ -45,10 +45,10 @@ COMMANDS = {  # name → (module:attribute, line in the list of commands)
 }
 
 
+PACKAGES = ("schemas", "wrapper", "providers", "registry", "retrieval")
+"""The project's other packages, whose names are those of many people's own folders."""
 # As a shell tells of a process that the signal ended.
 INTERRUPTED, PIPE_CLOSED = 128 + signal.SIGINT, 128 + signal.SIGPIPE
-
-
 WHERE_KEYS_ARE = "Commands take the key from RAG_API_KEY or RAG_API_KEY_FILE"
 
 
@@ -56,6 +56,25 @@ class Refused(click.ClickException):
     """A refusal, shown as one sentence on stderr, with the exit code of a usage error: nothing was done."""
 
     exit_code = 2
+
+
+def _hidden() -> list[str]:
+    """Return a sentence for each package that another of the same name hides, with the file that does. Imports nothing
+    of them."""
+    sentences = []
+    for name in PACKAGES:
+        spec = find_spec(name)
+        # A folder without an __init__.py, which has no origin, hides nothing.
+        if spec is None or spec.origin is None:
+            continue
+        found = Path(spec.origin).resolve()
+        if found.parent != Path(__file__).resolve().parents[1] / name:
+            folder = found.parent.parent if spec.submodule_search_locations else found.parent
+            sentences.append(
+                f"{found} hides the package '{name}' of rag-wrapper: "
+                f"take {folder} off PYTHONPATH, or give that package another name"
+            )
+    return sentences
 
 
 class TextContext(click.Context):
@@ -112,7 +131,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> object:
-        if sentences := hidden():
+        if sentences := _hidden():
             raise Refused("; ".join(sentences))
         from interfaces.commands.options import printable
         from schemas.errors import RagError

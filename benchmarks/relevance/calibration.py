@@ -23,7 +23,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from interfaces.commands.work.embedding import embedding_connection
+from interfaces.commands.validate import embedding_connection
 from providers.calibration import LogisticCurve
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.bench.query_set import read_query_set

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 import threading
@@ -9,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import replace as replaced
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from interfaces.commands.options import config_option, log_to_stderr
+from interfaces.commands.options import config_option, data_dir_option, json_option, log_to_stderr, print_json
 
 if TYPE_CHECKING:
     from schemas.settings import WrapperSettings
@@ -27,9 +28,6 @@ AGAIN_SECONDS = 600.0
 LOOK_SECONDS = 60.0
 POSTGRESQL = "postgresql"
 
-_data_dir = click.option(
-    "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="The data directory.  [default: $RAG_DATA_DIR]"
-)
 _key_file = click.option(
     "--key-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -60,7 +58,7 @@ def _times(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -
     help="Stay, and make one every so often (30m, 24h, 7d) or daily at a time in UTC (03:30).",
 )
 @_key_file
-@_data_dir
+@data_dir_option
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each backup and nothing else.")
 def backup(
@@ -79,16 +77,10 @@ def backup(
 
     Exit code: 0, or 2 if no backup was made.
     """
-    from schemas.settings import read_wrapper_settings
-
-    log_to_stderr(40)
     is_file = target.suffix == ENDING and not target.is_dir()
     if is_file and (keep is not None or times is not None):
         raise click.UsageError("--keep and --schedule want a DIR.")
-    settings = read_wrapper_settings()
-    if data_dir is not None:
-        settings = replaced(settings, data_dir=data_dir.resolve())
-    key = _key(settings, key_file)
+    settings, key = _settings(data_dir, key_file)
 
     def make_one() -> None:
         made, file = _make(settings, target.absolute(), key, keep, is_file=is_file, scheduled=times is not None)
@@ -100,15 +92,20 @@ def backup(
         _stay(make_one, times, target, settings.data_dir)
 
 
-def _key(settings: WrapperSettings, key_file: Path | None) -> bytes | None:
-    """Return the key of the option or of the settings, and warn on stderr when others can read its file."""
+def _settings(data_dir: Path | None, key_file: Path | None) -> tuple[WrapperSettings, bytes | None]:
+    """Return the settings, and the key of the option or of these; warn on stderr when others can read its file."""
+    from schemas.settings import read_wrapper_settings
     from wrapper.backups.keys import FILE, backup_key, key_of_file, key_warnings
 
+    log_to_stderr(logging.ERROR)
+    settings = read_wrapper_settings()
+    if data_dir is not None:
+        settings = replaced(settings, data_dir=data_dir.resolve())
     file, named = (settings.backup_key_file, FILE) if key_file is None else (key_file, "--key-file")
     key = backup_key(settings) if key_file is None else key_of_file(key_file, named)
     for sentence in key_warnings(file, named):
         click.echo(f"Warning: {sentence}.", err=True)
-    return key
+    return settings, key
 
 
 def _make(
@@ -170,13 +167,9 @@ def _stay(make_one: Callable[[], None], times: BackupTimes, folder: Path, data_d
 
 
 def _show(head: Head, file: Path, *, as_json: bool) -> None:
-    from interfaces.terminal.screen import Screen, as_json_text
-    from schemas.wire.storage.backups import backup as spelled
-    from wrapper.backups.service_backups import told_of
-
     size = file.stat().st_size
     if as_json:
-        Screen().raw(as_json_text(spelled(told_of(head, size)) | {"file": str(file)}))
+        print_json(_spelled(head, size) | {"file": str(file)})
         return
     click.echo(str(file))
     click.echo(f"Backed up and verified: {_counts(head)}; {size / 2**20:,.1f} MB.", err=True)
@@ -195,9 +188,9 @@ def _show(head: Head, file: Path, *, as_json: bool) -> None:
     "--unencrypted", is_flag=True, help="Take a backup that is not encrypted although there is a key for backups."
 )
 @_key_file
-@_data_dir
+@data_dir_option
 @config_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@json_option
 def restore(
     file: Path, replace: bool, unencrypted: bool, key_file: Path | None, data_dir: Path | None, as_json: bool
 ) -> None:
@@ -208,25 +201,16 @@ def restore(
 
     Exit code: 0, or 2 if nothing was restored.
     """
-    from interfaces.terminal.screen import Screen, as_json_text
-    from schemas.settings import read_wrapper_settings
-    from schemas.wire.storage.backups import backup as spelled
     from wrapper.backups.restoring import restore as restored_from
-    from wrapper.backups.service_backups import told_of
 
-    log_to_stderr(40)
-    settings = read_wrapper_settings()
-    if data_dir is not None:
-        settings = replaced(settings, data_dir=data_dir.resolve())
-    key = _key(settings, key_file)
+    settings, key = _settings(data_dir, key_file)
     with file.open("rb") as opened:
         done = restored_from(opened, settings, key, replace=replace, unencrypted=unencrypted)
     _record(settings, "restore", done.head.id)
     aside = None if done.aside is None else str(done.aside)
     if as_json:
-        told = spelled(told_of(done.head, file.stat().st_size))
-        needs = {"warnings": _not_in_it(done.head)}
-        Screen().raw(as_json_text(told | {"aside": aside, "aside_schema": done.aside_schema} | needs))
+        more = {"aside": aside, "aside_schema": done.aside_schema, "warnings": _not_in_it(done.head)}
+        print_json(_spelled(done.head, file.stat().st_size) | more)
         return
     made_by = f"made by release {done.head.release} on {done.head.created_at:%Y-%m-%d at %H:%M:%S} UTC"
     click.echo(f"Restored {done.head.id}, {made_by}: {_counts(done.head)}.")
@@ -234,6 +218,13 @@ def restore(
         click.echo(f"What was there before is in {where}.")
     for sentence in _not_in_it(done.head):
         click.echo(sentence)
+
+
+def _spelled(head: Head, size: int) -> dict[str, Any]:
+    from schemas.wire.storage.backups import backup as spelled
+    from wrapper.backups.service_backups import told_of
+
+    return spelled(told_of(head, size))
 
 
 def _not_in_it(head: Head) -> list[str]:

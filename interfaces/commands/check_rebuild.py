@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from interfaces.commands.options import documents_progress, service_at, url_option
+from interfaces.asked_service import service_at
+from interfaces.commands.options import documents_progress, url_option
 from schemas.storage.engine_records import ENGINE_RECORDS
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.panel import Panel
 
+from interfaces.asked_service import service_to_ask
 from interfaces.commands.scratch_service import ScratchService, command, scratch_service
-from interfaces.terminal.services import RunningService
+from providers.outbound.json_client import JsonClient
 from retrieval.ingest.walk import walk
 from schemas.errors import RagError
 from schemas.plurals import counted
@@ -48,43 +48,41 @@ class Demo:
         self.checks = 0
 
     def run(self) -> None:
-        files = len(walk(self._folder).files)
-        loaded = self._type("load", str(self._folder), "--collection", COLLECTION)
+        files, load = len(walk(self._folder).files), ("load", str(self._folder), "--collection", COLLECTION)
+        loaded = self._type(*load)
         self._check("each file is loaded", f"{counted(files, 'file')}, " in loaded and f": {files} created" in loaded)
-        again = self._type("load", str(self._folder), "--collection", COLLECTION)
-        self._check("a second load has nothing to do", again.startswith("nothing changed"))
+        self._check("a second load has nothing to do", self._type(*load).startswith("nothing changed"))
         self._check("a question finds something", bool(self._type("search", QUESTION, "--top-k", "3")))
-        client = RunningService(self._service.url)
-        try:
+        with service_to_ask(self._service.url) as client:
             self._show_section(client)
             self._show_counts(client)
-        finally:
-            client.close()
         self._check("without a chat model, ask shows the passages", bool(self._type("ask", QUESTION)))
 
-    def _show_section(self, client: RunningService) -> None:
+    def _show_section(self, client: JsonClient) -> None:
         gather = {"by": "section_id", "order_by": ["chunk_index"]}
-        answer = self._post(client, "/api/search", query=QUESTION, collections=[COLLECTION], limit=5, gather=gather)
+        asked = {"query": QUESTION, "collections": [COLLECTION], "limit": 5, "gather": gather}
+        answer = client.post("/api/search", asked)
         best, group = answer["results"][0], answer["groups"][0]
         self._console.rule("The whole section of the best hit, in the same call")
         self._console.print(Panel(Markdown("\n\n".join(each["text"] for each in group["documents"]))))
-        places = [each["metadata"]["chunk_index"] for each in group["documents"]]
+        documents = group["documents"]
+        places = [each["metadata"]["chunk_index"] for each in documents]
         source = self._folder.parent / best["metadata"]["source"]
         lines = {line.strip() for line in source.read_text(encoding="utf-8").splitlines()} | {""}
         self._check("the section is whole, and in reading order", group["complete"] and places == sorted(places))
-        self._check("the best hit is in it", any(each["id"] == best["chunk_id"] for each in group["documents"]))
-        said = [line.strip() for each in group["documents"] for line in each["text"].splitlines()]
+        self._check("the best hit is in it", any(each["id"] == best["chunk_id"] for each in documents))
+        said = [line.strip() for each in documents for line in each["text"].splitlines()]
         self._check(f"it stands so in {best['metadata']['source']}", lines.issuperset(said))
 
-    def _show_counts(self, client: RunningService) -> None:
+    def _show_counts(self, client: JsonClient) -> None:
         readme = {"source": f"{COLLECTION}/README.md"}
         query = {"where": json.dumps(readme), "order_by": "-chunk_index", "limit": 5}
-        page = json.loads(client.get(f"/collections/{COLLECTION}/documents", **query))
-        facets = json.loads(client.get(f"/collections/{COLLECTION}/facets", fields="source", limit=1000))
+        page = client.call("GET", f"/collections/{COLLECTION}/documents", params=query)
+        facets = client.get(f"/collections/{COLLECTION}/facets?fields=source&limit=1000")
         values = {each["value"]: each["count"] for each in facets["facets"]["source"]["values"]}
-        self._console.rule("Chunks by source, and the last of one of them first")
-        self._console.print(values, [each["metadata"]["chunk_index"] for each in page["documents"]])
         places = [each["metadata"]["chunk_index"] for each in page["documents"]]
+        self._console.rule("Chunks by source, and the last of one of them first")
+        self._console.print(values, places)
         last_first = list(range(page["total"] - 1, -1, -1))[:5]
         self._check("a filtered page has the last chunks, last first", places == last_first)
         self._check("totals are exact", values[readme["source"]] == page["total"])
@@ -100,9 +98,6 @@ class Demo:
         if result.returncode:
             raise WrongAnswerError(f"'rag-wrapper {' '.join(arguments)}' ended with exit code {result.returncode}")
         return result.stdout.strip()
-
-    def _post(self, client: RunningService, path: str, **body: Any) -> Any:
-        return json.loads(client.post(path, body))
 
     def _check(self, claim: str, holds: bool) -> None:
         if not holds:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from interfaces.commands.options import documents_progress, service_at, url_option
+from interfaces.asked_service import service_at
+from interfaces.commands.options import documents_progress, url_option
 
 if TYPE_CHECKING:
     from retrieval.collection_files import Progress

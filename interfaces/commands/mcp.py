@@ -31,7 +31,7 @@ def mcp(url: str | None) -> None:
     _at_signals(lambda *_: os._exit(0))  # from now on: a service may be slow to say whether the key is right
     import structlog
 
-    from interfaces.service_address import network_to, running_service
+    from interfaces.asked_service import check_key, network_to, running_service, service_key
     from schemas.settings import (
         read_access_settings,
         read_registry_settings,
@@ -48,8 +48,6 @@ def mcp(url: str | None) -> None:
     if url is None:
         log.info("serving MCP", data_dir=str(settings.data_dir))
     else:
-        from interfaces.service_key import check_key, service_key
-
         network = network_to(url, settings.data_dir)
         key = service_key(url, network)
         check_key(url, network, key)

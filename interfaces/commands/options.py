@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from interfaces.service_address import asked_url, network_to
+from interfaces.asked_service import asked_url
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-
-    from providers.rag_wrapper.client import WrapperClient
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -46,12 +43,10 @@ min_relevance_option = click.option(
 )
 
 
-def asking(command: FunctionT) -> FunctionT:
-    """Give a command `url` and `as_json`."""
-    wrapped: Any = url_option(
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")(command)
-    )
-    return cast(FunctionT, wrapped)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+data_dir_option = click.option(
+    "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="The data directory.  [default: $RAG_DATA_DIR]"
+)
 
 
 class JsonObject(click.ParamType):
@@ -98,18 +93,6 @@ config_option = click.option(
 """Puts the settings of a file into the environment before anything reads them."""
 
 
-@contextmanager
-def service_at(url: str) -> Iterator[WrapperClient]:
-    """Give a client of the service at `url`, with the key that the caller has. An answer without what it should have,
-    taken apart in the block, raises UnavailableError."""
-    from interfaces.service_key import service_key
-    from providers.rag_wrapper.client import WrapperClient
-
-    network = network_to(url)
-    with closing(WrapperClient.at(url, service_key(url, network), network=network)) as service, service.reading():
-        yield service
-
-
 def log_to_stderr(level: int) -> None:
     """Log messages of at least `level` (of `logging`) to stderr; stdout is for the output of the command."""
     import structlog
@@ -119,6 +102,12 @@ def log_to_stderr(level: int) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+
+
+def print_json(value: Any) -> None:
+    import orjson
+
+    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 
 def printable(line: str) -> str:

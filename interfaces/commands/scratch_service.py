@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,24 +90,15 @@ def processes_in(directory: Path) -> list[int]:
 
 def _wait_until_healthy(service: ScratchService, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
-    provider = WrapperClient.at(service.url, timeout_seconds=5.0)
-    try:
+    with closing(WrapperClient.at(service.url, timeout_seconds=5.0)) as client:
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 raise UnavailableError(f"The service stopped with exit code {process.returncode}:\n{service.log_tail}")
-            if _is_healthy(provider):
-                return
+            with suppress(RagError):
+                if client.health().get("status") == "healthy":
+                    return
             time.sleep(_POLL_SECONDS)
-    finally:
-        provider.close()
     raise UnavailableError(f"The service was not healthy within {START_SECONDS:.0f} seconds:\n{service.log_tail}")
-
-
-def _is_healthy(provider: WrapperClient) -> bool:
-    try:
-        return bool(provider.health().get("status") == "healthy")
-    except RagError:
-        return False
 
 
 def _stop(process: subprocess.Popen[bytes], directory: Path) -> None:

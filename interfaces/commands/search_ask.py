@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from interfaces.asked_service import service_to_ask
 from interfaces.commands.options import (
-    asking,
     collection_option,
+    json_option,
     min_relevance_option,
     per_document_option,
+    print_json,
+    url_option,
     where_option,
 )
 
 if TYPE_CHECKING:
     from interfaces.terminal.screen import Screen
-    from interfaces.terminal.services import RunningService
+    from providers.outbound.json_client import JsonClient
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
@@ -59,7 +60,8 @@ class BrokenOffError(click.ClickException):
 @click.option("--rerank", metavar="CONNECTION", help="Have a reranking model put the first 100 in its own order.")
 @click.option("--explain", is_flag=True, help="Say who found what, at which rank with which score, and what was cut.")
 @click.option("--full", is_flag=True, help="Show whole passages, not only the parts around the question's words.")
-@asking
+@url_option
+@json_option
 @click.pass_context
 def search(
     ctx: click.Context,
@@ -84,9 +86,9 @@ def search(
 
     Exit code: 0 if something fits, 1 if nothing does, 2 if the question could not be asked.
     """
-    from interfaces.terminal.explaining import about_the_search, without_smoothing
+    from interfaces.passages.words import words_of
+    from interfaces.terminal.answers import about_the_search, found_by, show_hit, without_smoothing
     from interfaces.terminal.screen import Screen
-    from interfaces.terminal.services import service_to_ask
 
     body = _given(
         query=question,
@@ -102,24 +104,29 @@ def search(
         gather={**AROUND, "before": context, "after": context} if context else None,
     )
     screen = Screen()
-    with service_to_ask(url) as service, service.reading():
-        content = service.post("/api/search", body)
-        answer = json.loads(content)
+    with service_to_ask(url) as service:
+        answer = service.post("/api/search", body)
+        results, receipt = answer["results"], answer["receipt"]
         if as_json:
-            screen.raw(content)
+            print_json(answer)
         else:
-            plain = without_smoothing(service, answer, body) if explain else None
-            _show_hits(screen, answer, body, plain, full=full)
-            if not answer["results"]:
-                _say_nothing(screen, answer["receipt"])
+            plain = without_smoothing(service, answer, body) if explain else ()
+            words = words_of(question)
+            for rank, hit in enumerate(results, start=1):
+                if rank > 1:
+                    screen.show()
+                show_hit(screen, hit, words, answer.get("groups", ()), full=full)
+                for line in found_by(hit, rank, plain, fusion=receipt["fusion"]) if explain else ():
+                    screen.show_faint(line, indent="    ")
+            if not results:
+                _say_nothing(screen, receipt)
             if not explain:
-                _say_shortfalls(answer["receipt"], min_relevance)
-            if held_back := answer["receipt"].get("held_back"):
+                _say_shortfalls(receipt, min_relevance)
+            if held_back := receipt.get("held_back"):
                 screen.show_faint(f"{held_back} more of these documents; --max-per-document shows them")
-            for line in about_the_search(answer, plain) if plain is not None else ():
+            for line in about_the_search(answer, plain) if explain else ():
                 screen.show_faint(line)
-        found = bool(answer["results"])
-    ctx.exit(0 if found else NOTHING)
+    ctx.exit(0 if results else NOTHING)
 
 
 @click.command()
@@ -140,7 +147,8 @@ def search(
 )
 @click.option("--connection", metavar="ID", help="Connection that answers.  [default: the service's chat model]")
 @click.option("--model", metavar="NAME", help="Chat model.  [default: that of the connection]")
-@asking
+@url_option
+@json_option
 @click.pass_context
 def ask(
     ctx: click.Context,
@@ -164,7 +172,6 @@ def ask(
     asked or the answer broke off.
     """
     from interfaces.terminal.screen import Screen
-    from interfaces.terminal.services import service_to_ask
     from schemas.errors import UnavailableError
 
     shared = _given(
@@ -176,7 +183,7 @@ def ask(
     chosen = _given(conversationId=conversation, connection=connection, model=model)
     body = {"message": question, "useRag": True, "ragTopK": top_k, **chosen, **shared}
     screen = Screen()
-    with service_to_ask(url) as service, service.reading():
+    with service_to_ask(url) as service:
         try:
             found = _asked(screen, service, body, as_json=as_json)
         except UnavailableError as error:
@@ -188,21 +195,21 @@ def ask(
     ctx.exit(0 if found else NOTHING)
 
 
-def _asked(screen: Screen, service: RunningService, body: Json, *, as_json: bool) -> bool:
+def _asked(screen: Screen, service: JsonClient, body: Json, *, as_json: bool) -> bool:
     """Show the model's answer. Return whether there were sources."""
     from interfaces.terminal.answers import answer_of, show_sources
-    from interfaces.terminal.screen import as_json_text
+    from providers.outbound.answer_streams import event_data
     from schemas.errors import UnavailableError
 
     if as_json:
-        turn = json.loads(service.post("/api/chat", body))
+        turn = service.post("/api/chat", body)
         _warn(turn)
-        screen.raw(as_json_text(answer_of(turn)))
+        print_json(answer_of(turn))
         return bool(turn["ragSources"])
     turn = {}
     begun = False
     try:
-        with service.events("/api/chat", {**body, "stream": True}) as events:
+        with service.events("/api/chat", {**body, "stream": True}, event_data) as events:
             for event in events:
                 if "delta" in event:
                     screen.write(event["delta"])
@@ -223,17 +230,15 @@ def _asked(screen: Screen, service: RunningService, body: Json, *, as_json: bool
     return bool(turn["ragSources"])
 
 
-def _without_model(screen: Screen, service: RunningService, body: Json, *, as_json: bool) -> bool:
+def _without_model(screen: Screen, service: JsonClient, body: Json, *, as_json: bool) -> bool:
     """Show the passages that a model would have been given. Return whether there are any."""
     from interfaces.passages.words import words_of
-    from interfaces.terminal.answers import answer_of_passages
-    from interfaces.terminal.passages import show_hit
-    from interfaces.terminal.screen import as_json_text
+    from interfaces.terminal.answers import answer_of_passages, show_hit
 
-    answer = json.loads(service.post("/api/search", body))
+    answer = service.post("/api/search", body)
     _say_shortfalls(answer["receipt"], body.get("min_relevance"))
     if as_json:
-        screen.raw(as_json_text(answer_of_passages(answer)))
+        print_json(answer_of_passages(answer))
     elif not answer["results"]:
         _say_nothing(screen, answer["receipt"])
     else:
@@ -241,27 +246,8 @@ def _without_model(screen: Screen, service: RunningService, body: Json, *, as_js
         for number, hit in enumerate(answer["results"], start=1):
             if number > 1:
                 screen.show()
-            show_hit(screen, hit, words, full=False, number=number)
+            show_hit(screen, hit, words, number=number)
     return bool(answer["results"])
-
-
-def _show_hits(
-    screen: Screen, answer: Json, body: Json, plain: Sequence[Mapping[str, Any]] | None, *, full: bool
-) -> None:
-    """Show hits, and with `plain`, the candidates without smoothing, how they were found."""
-    from interfaces.passages.words import words_of
-    from interfaces.terminal.explaining import found_by
-    from interfaces.terminal.passages import neighbours_of, show_hit
-
-    words = words_of(body["query"])
-    for rank, hit in enumerate(answer["results"], start=1):
-        if rank > 1:
-            screen.show()
-        before, after = neighbours_of(hit, answer.get("groups", ()))
-        show_hit(screen, hit, words, full=full, before=before, after=after)
-        if plain is not None:
-            for line in found_by(hit, rank, plain, fusion=answer["receipt"]["fusion"]):
-                screen.show_faint(line, indent="    ")
 
 
 def _say_nothing(screen: Screen, receipt: Json) -> None:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import click
-import orjson
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.style import Style
@@ -35,10 +33,6 @@ def harmless(text: str) -> str:
 
 def in_one_line(text: str) -> str:
     return " ".join(harmless(text).split())
-
-
-def as_json_text(value: Mapping[str, Any]) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2)
 
 
 def _commands(character: str) -> bool:
@@ -95,10 +89,6 @@ class Screen:
         self._console.print(_aligned(header, widths, right, Style(bold=True)), soft_wrap=True)
         for row in cells:
             self._console.print(_aligned(row, widths, right, Style()), soft_wrap=True)
-
-    def raw(self, content: bytes) -> None:
-        """Write bytes and the end of a line."""
-        click.echo(content)
 
     def _spelt(self, text: Text) -> Text:
         """Return a text that the output's encoding has, with the styles where they were."""

@@ -47,6 +47,7 @@ MAX_ANSWER_BYTES = 256 * 1024 * 1024
 MAX_SENTENCE_CHARS = 1000
 _TIMEOUT = "timeout"
 _TOO_LARGE = "answer_too_large"
+_NOBODY = "nobody_listens"
 
 _ERRORS: dict[int, type[RagError]] = {
     HTTPStatus.BAD_REQUEST: InvalidInputError,
@@ -98,7 +99,8 @@ class WrapperDialect(Dialect):
     """The failures of a rag-wrapper service. `place` is what errors call its URL, which may have come out of a
     placeholder, and `service_id` the id of the service that asks, empty where a command asks.
 
-    A request that does not get through, or is answered "busy, come again", is sent up to four times.
+    A request that does not get through, or is answered "busy, come again", is sent up to four times; but once where a
+    command has had no answer yet and nothing listens: the URL is wrong, or no service runs.
     """
 
     retry = RetryPolicy(attempts=4, first_wait_seconds=0.25, jitter=0.0)
@@ -110,6 +112,7 @@ class WrapperDialect(Dialect):
         self.service = f"The service at {place}"
         self._place = place
         self._service_id = service_id
+        self._has_answered = False
 
     def headers_of_call(self) -> Mapping[str, str]:
         """Return what tells the asking service itself, should it be asked, how little its caller may see, and where its
@@ -120,6 +123,7 @@ class WrapperDialect(Dialect):
         return headers if span is None else {**headers, "traceparent": span.traceparent}
 
     def parsed(self, answer: Answer) -> Body:
+        self._has_answered = True
         try:
             body = orjson.loads(answer.content)
         except orjson.JSONDecodeError:
@@ -140,12 +144,13 @@ class WrapperDialect(Dialect):
         if (fault := tls_fault(error)) is not None:
             return ConfigurationError(f"{self.service} {fault}", error_type="network")
         error_type = "timeout" if isinstance(error, requests.ConnectTimeout) else "network"
-        sentence = f"{self.service} cannot be reached"
+        sentence, code = f"{self.service} cannot be reached", None
         if not self._service_id:
+            code = _NOBODY if _is_refused(error) and not self._has_answered else None
             sentence = (
                 f"No service answers at {self._place}: start one with 'rag-wrapper serve', or name another by --url"
             )
-        return UnavailableError(sentence, error_type=error_type)
+        return UnavailableError(sentence, code=code, error_type=error_type)
 
     def oversized(self) -> RagError:
         sentence = f"{self.service} answered more than {self.max_answer_bytes} bytes"
@@ -186,7 +191,7 @@ class WrapperDialect(Dialect):
         return error
 
     def may_pass(self, error: RagError) -> bool:
-        return isinstance(error, UnavailableError) and error.code not in (_TIMEOUT, _TOO_LARGE, UNUSABLE)
+        return isinstance(error, UnavailableError) and error.code not in (_TIMEOUT, _TOO_LARGE, _NOBODY, UNUSABLE)
 
     def asked_wait_seconds(self, error: RagError) -> float | None:
         asked = error.details.get("retry_after_seconds")
@@ -201,6 +206,12 @@ PATIENT = replace(WrapperDialect.retry, longest_wait_seconds=LONGEST_WAIT_SECOND
 """The retry policy of commands, which wait in no request of a service's."""
 ONCE = replace(WrapperDialect.retry, attempts=1)
 """The retry policy of requests that must not be sent twice, or are sent again later anyway."""
+
+
+def _is_refused(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, ConnectionRefusedError):
+        error = error.__context__
+    return error is not None
 
 
 def _is_redirect(status: int) -> bool:

@@ -130,8 +130,7 @@ def test_what_opens_no_socket_and_is_not_of_the_wire_only_sounds_like_it():
 READERS = {
     "schemas.settings": "reads settings and the configuration file",
     "interfaces.commands": "each command puts together what it needs",
-    "interfaces.service_address": "finds the service that commands ask",
-    "interfaces.service_key": "finds the key that commands send it",
+    "interfaces.asked_service": "finds the service that commands ask, and the key that they send it",
     "interfaces.given_connections": "puts the connections of the settings and of the configuration file together",
     "interfaces.layers": "puts the layers of a service together",
     "interfaces.model_checks": "checks the keys of the configured models",

@@ -31,7 +31,7 @@ service, and the tokens of users."""
 PROBE = """
 import json, os, sys
 from interfaces import compose
-from interfaces.commands.work import serving
+from interfaces import start_checks
 from wrapper.serving import gunicorn_config, gunicorn_worker
 compose.import_all()
 imported = set(sys.modules)

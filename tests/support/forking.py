@@ -166,7 +166,7 @@ def _serve(control: socket.socket) -> None:
 
     compose.import_all()
     for place in [place for place, _ in cli.COMMANDS.values()] + [
-        "interfaces.commands.work.serving:",
+        "interfaces.start_checks:",
         "gunicorn.app.wsgiapp:",
     ]:
         import_module(place.partition(":")[0])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
-from interfaces.commands.options import config_option
+from interfaces.asked_service import service_to_ask
+from interfaces.commands.options import config_option, json_option, print_json
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
@@ -29,7 +29,7 @@ SHOWN = 100
     help="Read the log of this data directory, whether a service runs there or not.  [default: $RAG_DATA_DIR]",
 )
 @config_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@json_option
 def audit(
     since: str | None,
     key: str | None,
@@ -48,26 +48,21 @@ def audit(
     """
     if url is not None and data_dir is not None:
         raise click.UsageError("Give --url or --data-dir, not both.")
-    from interfaces.terminal.screen import Screen, as_json_text
+    from interfaces.terminal.screen import Screen
 
     if url is not None:
-        from interfaces.terminal.services import RunningService
-
-        service = RunningService(url)
-        with service.reading():
-            given = {"since": since, "key": key, "collection": collection, "limit": limit}
-            answer: dict[str, Any] = json.loads(service.get("/api/audit", **given))
+        given = {"since": since, "key": key, "collection": collection, "limit": limit}
+        with service_to_ask(url) as service:
+            answer: dict[str, Any] = service.call("GET", "/api/audit", params=given)
             warnings = answer.get("warnings", [])
             rows = [_row(each) for each in answer["entries"]]
-        service.close()
     else:
         answer, warnings = _read(since, key, collection, limit, data_dir)
         rows = [_row(each) for each in answer["entries"]]
-    screen = Screen()
     if as_json:
-        screen.raw(as_json_text(answer))
+        print_json(answer)
         return
-    screen.table(("TIME", "WHO", "STATUS", "METHOD", "ROUTE", "COLLECTION", "COUNT", "ADDRESS"), rows, right=(6,))
+    Screen().table(("TIME", "WHO", "STATUS", "METHOD", "ROUTE", "COLLECTION", "COUNT", "ADDRESS"), rows, right=(6,))
     for each in warnings:
         click.echo(each, err=True)
 

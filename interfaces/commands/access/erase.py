@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
-from interfaces.commands.options import JsonObject, config_option, url_option
+from interfaces.asked_service import service_to_ask
+from interfaces.commands.options import JsonObject, config_option, json_option, print_json, url_option
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
@@ -30,7 +30,7 @@ files afterwards."""
 )
 @config_option
 @url_option
-@click.option("--json", "as_json", is_flag=True, help="Print the receipt as one JSON object and nothing else.")
+@json_option
 def erase(
     collection: str | None,
     where: dict[str, Any] | None,
@@ -47,28 +47,22 @@ def erase(
 
     Exit code: 0 with a receipt, 2 when something is left or nothing was done.
     """
-    from interfaces.terminal.screen import Screen, as_json_text
-    from interfaces.terminal.services import service_to_ask
+    from interfaces.terminal.screen import Screen
     from schemas.storage.erasure import LIMIT_SECONDS
 
     if (user is None) == (collection is None) or (collection is not None) != ((where is None) != (document is None)):
         raise click.UsageError("Say --collection with --where or --document, or --user alone.")
     given = {"collection": collection, "where": where, "document": document, "user": user, "all": everything}
-    patience = LIMIT_SECONDS + MARGIN_SECONDS
-    with service_to_ask(url, timeout_seconds=patience) as service, service.reading():
-        answer = service.post("/api/erase", {name: each for name, each in given.items() if each not in (None, False)})
-        receipt = json.loads(answer)["receipt"]
-        screen = Screen()
+    body = {name: each for name, each in given.items() if each not in (None, False)}
+    with service_to_ask(url, timeout_seconds=LIMIT_SECONDS + MARGIN_SECONDS) as service:
+        receipt = service.post("/api/erase", body)["receipt"]
         if as_json:
-            screen.raw(as_json_text({"receipt": receipt}))
+            print_json({"receipt": receipt})
             return
-        rows = [(each["place"], _number(each["removed"]), each["done"]) for each in receipt["files"]]
-    screen.table(("PLACE", "REMOVED", "WHAT WAS DONE"), rows)
+        removed = ["" if each["removed"] is None else str(each["removed"]) for each in receipt["files"]]
+        rows = [(each["place"], number, each["done"]) for each, number in zip(receipt["files"], removed, strict=True)]
+    Screen().table(("PLACE", "REMOVED", "WHAT WAS DONE"), rows)
     for place in receipt["also_in"]:
         click.echo(f"The same words are also in {place}, which was not to be erased.", err=True)
     whose = f"of '{collection}'" if user is None else f"and all else of {receipt['user']}"
     click.echo(f"Erased: {receipt['documents']} documents ({receipt['chunks']} stored pieces) {whose}.")
-
-
-def _number(removed: int | None) -> str:
-    return "" if removed is None else str(removed)

@@ -7,15 +7,22 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from interfaces.commands.access.recorded import CommandLog, recorded_commands
-from interfaces.commands.options import JsonObject, config_option, log_to_stderr
+from interfaces.commands.options import (
+    JsonObject,
+    config_option,
+    data_dir_option,
+    json_option,
+    log_to_stderr,
+    print_json,
+)
 from schemas.access.callers import Scope
 from schemas.access.time_spans import span_of
 from schemas.errors import AuditUnwritableError, InvalidInputError
@@ -25,13 +32,6 @@ if TYPE_CHECKING:
     from wrapper.access.stored_keys import StoredKeys
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
-
-_data_dir = click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The data directory.  [default: $RAG_DATA_DIR]",
-)
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 
 
 @click.group()
@@ -77,9 +77,9 @@ def keys() -> None:
     help="A limit, each at most once: requests_per_second, burst (with it), concurrent, documents, bytes, "
     "embedded_tokens_per_day, chats_per_day.",
 )
-@_data_dir
+@data_dir_option
 @config_option
-@_as_json
+@json_option
 def create(
     name: str,
     scopes: Sequence[str],
@@ -97,59 +97,56 @@ def create(
     from schemas.wire.body import load
     from schemas.wire.keys import NEW_KEY
 
-    given: dict[str, Any] = {"name": name, "scopes": list(scopes)}
-    if collections:
-        given["collections"] = list(collections)
-    if where is not None:
-        given["where"] = where
-    if expires is not None:
-        given["expires_at"] = ends_at(expires, datetime.now(UTC))
-    if limits:
-        given["limits"] = _limits(limits)
-    wanted = load(NEW_KEY, given)
+    given: dict[str, Any] = {
+        "name": name,
+        "scopes": list(scopes),
+        "collections": list(collections) or None,
+        "where": where,
+        "expires_at": None if expires is None else ends_at(expires, datetime.now(UTC)),
+        "limits": _limits(limits) or None,
+    }
+    wanted = load(NEW_KEY, {field: each for field, each in given.items() if each is not None})
     with _opened(data_dir, makes=True) as opened:
         keeps_admin = _relies_on_keys()
-        opened.make("keys create", lambda stored: stored.create(**wanted, keeps_admin=keeps_admin), as_json=as_json)
+        _make(opened, "keys create", lambda: opened.stored.create(**wanted, keeps_admin=keeps_admin), as_json=as_json)
 
 
 @keys.command("list")
-@_data_dir
+@data_dir_option
 @config_option
-@_as_json
+@json_option
 def list_keys(data_dir: Path | None, as_json: bool) -> None:
     """List all keys, those that have ended included."""
-    from interfaces.terminal.screen import Screen, as_json_text
+    from interfaces.terminal.screen import Screen
     from schemas.wire.keys import api_keys
 
     with _opened(data_dir) as opened:
         found = opened.stored.all()
-    screen = Screen()
     if as_json:
-        screen.raw(as_json_text(api_keys(found)))
+        print_json(api_keys(found))
         return
     rows = [_row(each) for each in found]
-    screen.table(("ID", "NAME", "SCOPES", "COLLECTIONS", "FILTER", "STATE", "LAST USED"), rows)
+    Screen().table(("ID", "NAME", "SCOPES", "COLLECTIONS", "FILTER", "STATE", "LAST USED"), rows)
 
 
 @keys.command()
 @click.argument("key_id", metavar="ID")
-@_data_dir
+@data_dir_option
 @config_option
 def show(key_id: str, data_dir: Path | None) -> None:
     """Print what a key may do, as JSON."""
-    from interfaces.terminal.screen import Screen, as_json_text
     from schemas.wire.keys import api_key
 
     with _opened(data_dir) as opened:
-        Screen().raw(as_json_text(api_key(opened.stored.one(_id(key_id)))))
+        print_json(api_key(opened.stored.one(_id(key_id))))
 
 
 @keys.command()
 @click.argument("key_id", metavar="ID")
 @click.option("--grace", metavar="SPAN", default="24h", show_default=True, help="How long the old key still counts.")
-@_data_dir
+@data_dir_option
 @config_option
-@_as_json
+@json_option
 def rotate(key_id: str, grace: str, data_dir: Path | None, as_json: bool) -> None:
     """Make a successor with the same rights, print it, and let the old key end after the grace, of 30 days at most.
 
@@ -164,21 +161,21 @@ def rotate(key_id: str, grace: str, data_dir: Path | None, as_json: bool) -> Non
     if span is None:
         raise click.BadParameter("must be a span like 90s, 12h or 7d", param_hint="'--grace'")
     load(ROTATION, {"grace_seconds": span // timedelta(seconds=1)})
+    old_id = _id(key_id)
     with _opened(data_dir) as opened:
-        opened.make("keys rotate", lambda stored: stored.rotate(_id(key_id), grace=span), _id(key_id), as_json=as_json)
+        _make(opened, "keys rotate", lambda: opened.stored.rotate(old_id, grace=span), old_id, as_json=as_json)
 
 
 @keys.command()
 @click.argument("key_id", metavar="ID")
-@_data_dir
+@data_dir_option
 @config_option
-@_as_json
+@json_option
 def revoke(key_id: str, data_dir: Path | None, as_json: bool) -> None:
     """End a key. It stays in the list. A running service refuses it within two seconds, and to administer at once.
 
     A key is revoked also when that cannot be recorded in the audit log, which then is a warning.
     """
-    from interfaces.terminal.screen import Screen, as_json_text
     from schemas.wire.keys import revoked_key
 
     with _opened(data_dir) as opened:
@@ -188,9 +185,9 @@ def revoke(key_id: str, data_dir: Path | None, as_json: bool) -> None:
         except AuditUnwritableError as error:
             click.echo(f"Warning: that the key is revoked is not recorded. {error.message}", err=True)
     if as_json:
-        Screen().raw(as_json_text(revoked_key(key)))
-        return
-    click.echo(f"Key {key.id} ({key.name}) is revoked.", err=True)
+        print_json(revoked_key(key))
+    else:
+        click.echo(f"Key {key.id} ({key.name}) is revoked.", err=True)
 
 
 def ends_at(text: str, now: datetime) -> str:
@@ -204,30 +201,36 @@ def ends_at(text: str, now: datetime) -> str:
         raise click.BadParameter("is after the year 9999", param_hint="'--expires'") from None
 
 
-@dataclass(frozen=True)
-class _Opened:
+class _Opened(NamedTuple):
     """The keys of a data directory, and its audit log."""
 
     stored: StoredKeys
     log: CommandLog
 
-    def make(
-        self, what: str, made: Callable[[StoredKeys], tuple[ApiKey, str]], *predecessors: str, as_json: bool
-    ) -> None:
-        """Show the key that `made` makes, and record it.
 
-        It is shown first, because it cannot be shown again. Raises AuditUnwritableError, and makes none, when there is
-        no room to record it.
-        """
-        self.log.check()
-        key, text = made(self.stored)
+def _make(
+    opened: _Opened, what: str, make: Callable[[], tuple[ApiKey, str]], *predecessors: str, as_json: bool
+) -> None:
+    """Make a key, show and record it.
+
+    It is shown first, because it cannot be shown again. Raises AuditUnwritableError, and makes none, when there is no
+    room to record it.
+    """
+    from schemas.wire.keys import new_key
+
+    opened.log.check()
+    key, text = make()
+    try:
+        if as_json:
+            print_json(new_key(key, text))
+        else:
+            click.echo(text)
+            click.echo(f"This is key {key.id} ({key.name}). It is not shown again.", err=True)
+    finally:
         try:
-            _show_new(key, text, as_json=as_json)
-        finally:
-            try:
-                self.log.record(what, *predecessors, key.id)
-            except AuditUnwritableError as error:
-                raise click.ClickException(f"Key {key.id} counts, but is not recorded. {error.message}") from error
+            opened.log.record(what, *predecessors, key.id)
+        except AuditUnwritableError as error:
+            raise click.ClickException(f"Key {key.id} counts, but is not recorded. {error.message}") from error
 
 
 @contextmanager
@@ -243,11 +246,10 @@ def _opened(data_dir: Path | None, *, makes: bool = False) -> Iterator[_Opened]:
         settings = replace(settings, data_dir=data_dir.resolve())
     was_there, is_new = settings.data_dir.is_dir(), not has_catalogue(settings)
     with recorded_commands(settings) as log, open_keys(settings, makes=makes) as stored:
-        if is_new:
-            sentence = f"No data was in {settings.data_dir}: it is a new data directory now."
-            if was_there:
-                sentence = f"{settings.data_dir} had no catalogue: it has a new one now."
-            click.echo(sentence, err=True)
+        if is_new and was_there:
+            click.echo(f"{settings.data_dir} had no catalogue: it has a new one now.", err=True)
+        elif is_new:
+            click.echo(f"No data was in {settings.data_dir}: it is a new data directory now.", err=True)
         yield _Opened(stored, log)
 
 
@@ -264,17 +266,6 @@ def _relies_on_keys() -> bool:
     if id_of(configured_key(access)[0]) is not None:
         access = replace(access, api_key="", api_key_file="")
     return relies_on_keys(access, has_users=read_oidc_settings().has_users)
-
-
-def _show_new(key: ApiKey, text: str, *, as_json: bool) -> None:
-    from interfaces.terminal.screen import Screen, as_json_text
-    from schemas.wire.keys import new_key
-
-    if as_json:
-        Screen().raw(as_json_text(new_key(key, text)))
-        return
-    click.echo(text)
-    click.echo(f"This is key {key.id} ({key.name}). It is not shown again.", err=True)
 
 
 def _row(key: ApiKey) -> tuple[str, ...]:

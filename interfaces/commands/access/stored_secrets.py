@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from interfaces.commands.access.recorded import CommandLog, recorded_commands
-from interfaces.commands.options import config_option, log_to_stderr
+from interfaces.commands.options import config_option, json_option, log_to_stderr, print_json
 
 # What takes long to import is imported where it is used, so that help and usage errors are quick.
 
@@ -34,7 +33,7 @@ def stored_secrets() -> None:
 
 @stored_secrets.command("list")
 @config_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def list_secrets(ctx: click.Context, as_json: bool) -> None:
     """List which connections have which stored secrets, and whether the key fits. Secrets are never shown.
@@ -49,7 +48,7 @@ def list_secrets(ctx: click.Context, as_json: bool) -> None:
         found = list(typed_secrets_of(opened.stored, opened.seal))
     if as_json:
         listed = [{"connection": each.connection, "field": each.field, "opens": each.opens} for each in found]
-        click.echo(json.dumps({"secrets": listed}))
+        print_json({"secrets": listed})
     else:
         for each in found:
             click.echo(f"{each.connection}\t{each.field}\t{'stored' if each.opens else 'stored under another key'}")

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from interfaces.service_address import network_to
-from interfaces.service_key import service_key
+from interfaces.asked_service import client_of
 from providers.rag_wrapper.client import WrapperClient
-from providers.rag_wrapper.dialect import LONGEST_WAIT_SECONDS, ONCE, PATIENT
+from providers.rag_wrapper.dialect import LONGEST_WAIT_SECONDS, PATIENT
 from retrieval.ingest.collection_writer import batches
 from retrieval.ingest.identity import document_id, one_spelling, stored_name
 from retrieval.ingest.regular_files import LINK, NOT_A_FILE
@@ -67,13 +66,8 @@ class Outcome:
 @contextmanager
 def clients_at(url: str) -> Iterator[tuple[WrapperClient, WrapperClient]]:
     """Give two clients of the service at `url`: one that waits where it is busy or starts, and one that asks once."""
-    network = network_to(url)
-    key = service_key(url, network)
-    with (
-        closing(WrapperClient.at(url, key, network=network, retry=PATIENT)) as patient,
-        closing(WrapperClient.at(url, key, network=network, retry=ONCE)) as once,
-    ):
-        yield patient, once
+    with closing(client_of(url, retry=PATIENT)) as patient, closing(client_of(url)) as once:
+        yield WrapperClient(patient), WrapperClient(once)
 
 
 class Uploader:

@@ -12,8 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from interfaces.cli import COMMANDS, main
-from interfaces.commands.own_packages import PACKAGES
+from interfaces.cli import COMMANDS, PACKAGES, main
 from providers.contract_tests.failures import STRANGE_BODIES
 from providers.contract_tests.stub_server import serving
 from tests.access.faults import all_faults

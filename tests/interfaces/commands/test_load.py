@@ -10,9 +10,9 @@ from contextlib import suppress
 import pytest
 from click.testing import CliRunner
 
+from interfaces.asked_service import configured_url
 from interfaces.cli import main
 from interfaces.commands.work import uploading
-from interfaces.service_address import service_url
 from retrieval.jobs.stored_jobs import Limits
 from tests.interfaces.conftest import environ
 from tests.support.apps import served
@@ -255,8 +255,12 @@ def test_progress_is_drawn_on_a_terminal_only_and_off_stdout(url, root, collecti
         ({"RAG_HOST": "rag.example"}, "http://rag.example:5006"),
     ],
 )
-def test_the_service_is_where_its_settings_say(settings, url):
-    assert service_url(settings) == url
+def test_the_service_is_where_its_settings_say(settings, url, monkeypatch):
+    for name in ("RAG_TLS_CERT", "RAG_HOST", "RAG_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, text in settings.items():
+        monkeypatch.setenv(name, text)
+    assert configured_url() == url
 
 
 def test_lines_of_jsonl_are_documents(run, root, sources):
