@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from interfaces.asked_service import service_at
-from interfaces.commands.options import documents_progress, url_option
+from interfaces.commands.options import progress_bar, url_option
 from schemas.storage.engine_records import ENGINE_RECORDS
 
 if TYPE_CHECKING:
@@ -102,12 +102,11 @@ def _was_looked_at(index: Body, before: Body) -> bool:
 
 def _follow(service: WrapperClient, name: str, rebuilds_before: int) -> Body:
     """Wait for the end of a rebuild. Return its report."""
-    with documents_progress() as progress:
-        task = progress.add_task(name, total=None)
+    with progress_bar(name) as show:
         while True:
             index = service.index(name)
             if index["rebuilds"] > rebuilds_before:
                 return index
             if index["rebuild"] is not None:
-                progress.update(task, completed=index["rebuild"]["documents"], total=index["rebuild"]["of"])
+                show(completed=index["rebuild"]["documents"], total=index["rebuild"]["of"])
             time.sleep(_POLL_SECONDS)

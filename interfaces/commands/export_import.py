@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from interfaces.asked_service import service_at
-from interfaces.commands.options import documents_progress, url_option
+from interfaces.commands.options import progress_bar, url_option
 
 if TYPE_CHECKING:
     from retrieval.collection_files import Progress
@@ -73,10 +73,5 @@ def import_(ctx: click.Context, directory: Path, names: tuple[str, ...], url: st
 
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    with documents_progress() as progress:
-        task = progress.add_task("", total=None)
-
-        def tell(name: str, done: int, total: int) -> None:
-            progress.update(task, description=name, completed=done, total=total)
-
-        yield tell
+    with progress_bar() as show:
+        yield lambda name, done, total: show(description=name, completed=done, total=total)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
-from interfaces.commands.options import MAX_NAMED, url_option
+from interfaces.commands.options import MAX_NAMED, log_to_stderr, printable, progress_bar, show_lines, url_option
+
+# What takes long to import is imported where it is used, so that help and usage errors are quick.
 
 collection_option = click.option(
     "--collection", metavar="NAME", help="Collection of the documents.  [default: the one where the service is asked]"
@@ -32,7 +35,17 @@ collection_option = click.option(
     help=f"Name every file that is passed over or in error, not only the first {MAX_NAMED}.",
 )
 @click.pass_context
-def load(ctx: click.Context, **given: Any) -> None:
+def load(
+    ctx: click.Context,
+    path: Path,
+    collection: str | None,
+    url: str,
+    source_prefix: str | None,
+    follow_links: bool,
+    prune: bool,
+    allow_empty: bool,
+    verbose: bool,
+) -> None:
     """Load PATH, a file or a folder, into a collection of the running service, which reads, splits and embeds.
 
     Each file is one document, whose source is the name of its folder followed by its path; a JSONL line {id, title,
@@ -42,9 +55,57 @@ def load(ctx: click.Context, **given: Any) -> None:
     Exit code: 0 if everything is loaded, but for what is named as passed over; 1 if some files could not be loaded, 2
     if nothing could be done or the service failed.
     """
-    from interfaces.commands.work.loading import load
+    from interfaces.commands.work.uploading import PASSED_OVER, Outcome, Uploader, clients_at
+    from retrieval.ingest.identity import stored_name
+    from retrieval.ingest.walk import walk
+    from schemas.contracts.jobs import FAILED
+    from schemas.errors import InvalidInputError
+    from schemas.names import check_collection_name
 
-    load(ctx, **given)
+    def named(outcome: Outcome, word: str, mark: str = "") -> list[str]:
+        return [f"{mark}{name}: {outcome.reasons[name]}" for name, became in outcome.became.items() if became == word]
+
+    log_to_stderr(logging.WARNING)
+    if collection is not None:
+        check_collection_name(collection, field="collection")
+    try:
+        found = walk(path, follow_links=follow_links)
+        folder = stored_name(found.folder if source_prefix is None else source_prefix)
+        if prune and (path.is_file() or not folder):
+            raise click.UsageError("--prune is for a folder whose documents have its name in front.")
+        if not found.files and (prune or not found.errors) and not (prune and allow_empty):
+            otherwise = "; --allow-empty deletes all that is stored of it" if prune else ""
+            over = "".join(f"\n{each}" for each in found.passed_over[:MAX_NAMED])
+            raise InvalidInputError(f"'{path}' contains no files that can be loaded{otherwise}{over}")
+        before = f"{folder}/" if folder else ""
+        files = {stored_name(f"{before}{each.path_below}"): each for each in found.files}
+        with clients_at(url) as clients, progress_bar() as show:
+            uploader = Uploader(
+                clients,
+                collection=collection,
+                tell=lambda done, total, chunks: show(
+                    completed=done, total=total or 1, description=f"files, {chunks} chunks stored"
+                ),
+                say=lambda sentence: click.echo(printable(sentence), err=True),
+            )
+            outcome = uploader.bring(files)
+            for each in found.passed_over:
+                outcome.became[f"{before}{each.path}"] = PASSED_OVER
+                outcome.reasons[f"{before}{each.path}"] = each.reason
+            for error in found.errors:
+                name = f"{before}{error.source}"
+                outcome.refuse(f"{name} (another)" if name in files else name, error.code, error.message)
+            deleted = uploader.prune(before, found, allow_empty=allow_empty) if prune else 0
+    except KeyboardInterrupt:
+        click.echo("Interrupted: what was uploaded goes on in the service, and loading again does the rest", err=True)
+        raise
+    warnings = [f"{name}: {each}" for name, some in outcome.warnings.items() for each in some]
+    for lines in (warnings, named(outcome, PASSED_OVER, "passed over: "), named(outcome, FAILED)):
+        show_lines(lines, len(lines) if verbose else MAX_NAMED)
+    click.echo(outcome.summary(deleted))
+    # Of records, each warning is of a line that could not be stored.
+    has_bad_lines = any(files[name].kind.is_records for name in outcome.warnings)
+    ctx.exit(1 if outcome.count(FAILED) or has_bad_lines else 0)
 
 
 @click.command()
@@ -53,11 +114,31 @@ def load(ctx: click.Context, **given: Any) -> None:
 @collection_option
 @url_option
 @click.pass_context
-def delete(ctx: click.Context, **given: Any) -> None:
+def delete(ctx: click.Context, sources: Sequence[str], prefix: str | None, collection: str | None, url: str) -> None:
     """Delete the documents of these sources, as `documents` lists them: docs/guide.md.
 
     Exit code: 0 if all are deleted, 1 if some were not stored, 2 if nothing could be done.
     """
-    from interfaces.commands.work.loading import delete
+    from interfaces.commands.work.uploading import Uploader, below, clients_at, stored_documents
+    from retrieval.ingest.identity import stored_name
+    from schemas.names import check_collection_name
+    from schemas.plurals import counted
 
-    delete(ctx, **given)
+    if bool(sources) == (prefix is not None):
+        raise click.UsageError("Say which documents: by SOURCE, or by --below PREFIX.")
+    if prefix is not None and not stored_name(prefix):
+        raise click.UsageError("--below needs the name of a folder.")
+    if collection is not None:
+        check_collection_name(collection, field="collection")
+    with clients_at(url) as clients:
+        uploader = Uploader(clients, collection=collection)
+        target = uploader.target()
+        names = [stored_name(each) for each in sources]
+        where = below(f"{stored_name(prefix)}/") if prefix else {"source": {"$in": names}}
+        found = stored_documents(uploader.client, target, where)
+        deleted = sum(uploader.delete(document, target) for document in found)
+    missing = [each for each in sources if stored_name(each) not in found.values()]
+    for each in missing:
+        click.echo(printable(f"{each}: is not stored"), err=True)
+    click.echo(f"{target}: {counted(deleted, 'document')} deleted")
+    ctx.exit(1 if missing or not found else 0)

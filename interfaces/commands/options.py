@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
 from interfaces.asked_service import asked_url
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 MAX_NAMED = 50
 """How many files that were passed over, and how many that failed, are named one by one."""
@@ -28,7 +25,10 @@ url_option = click.option(
     show_default="that of the data directory, else http://$RAG_HOST:$RAG_PORT, else http://127.0.0.1:5006",
     help="URL of the service.",
 )
-
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+data_dir_option = click.option(
+    "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="The data directory.  [default: $RAG_DATA_DIR]"
+)
 collection_option = click.option(
     "--collection",
     "collections",
@@ -40,12 +40,6 @@ min_relevance_option = click.option(
     "--min-relevance",
     type=click.FloatRange(0, 1),
     help="Leave out what is less relevant, from 0 to 1.  [default: what suits the embedding model]",
-)
-
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-data_dir_option = click.option(
-    "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="The data directory.  [default: $RAG_DATA_DIR]"
 )
 
 
@@ -104,6 +98,12 @@ def log_to_stderr(level: int) -> None:
     )
 
 
+per_document_option = click.option(
+    "--max-per-document", type=click.IntRange(1, 100), help="The most passages of one document.  [default: 3]"
+)
+where_option = click.option("--where", type=JsonObject(), help="""Filter by metadata, for example '{"kind": "pdf"}'.""")
+
+
 def print_json(value: Any) -> None:
     import orjson
 
@@ -123,17 +123,14 @@ def show_lines(lines: Sequence[str], most: int = MAX_NAMED) -> None:
         click.echo(f"… and {len(lines) - most} more", err=True)
 
 
-def documents_progress() -> Progress:
-    """Return a bar for a number of documents, shown on a terminal only, and removed when it is done."""
+@contextmanager
+def progress_bar(named: str = "") -> Iterator[Callable[..., None]]:
+    """Show a bar for a number of documents, on a terminal only, until the block ends. Give the function that changes
+    its `completed`, `total` and `description`."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(file=sys.stderr)
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-
-
-per_document_option = click.option(
-    "--max-per-document", type=click.IntRange(1, 100), help="The most passages of one document.  [default: 3]"
-)
-where_option = click.option("--where", type=JsonObject(), help="""Filter by metadata, for example '{"kind": "pdf"}'.""")
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield partial(progress.update, progress.add_task(named, total=None))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from interfaces.asked_service import service_at
-from interfaces.commands.options import documents_progress, url_option
+from interfaces.commands.options import progress_bar, url_option
 
 if TYPE_CHECKING:
     from providers.rag_wrapper.client import WrapperClient
@@ -76,10 +76,9 @@ def _drop(service: WrapperClient, name: str, *, old: bool) -> None:
 def _follow(service: WrapperClient, name: str) -> Body:
     """Wait for the end of a re-embedding. Return its state."""
     told: str | None = None
-    with documents_progress() as progress:
-        task = progress.add_task(name, total=None)
+    with progress_bar(name) as show:
         while (state := service.reembedding(name))["status"] == _RUNNING:
-            progress.update(task, completed=state["documents_done"], total=state["documents"])
+            show(completed=state["documents_done"], total=state["documents"])
             if state["error"] and state["error"] != told:
                 click.echo(f"{name}: {state['error']}", err=True)
             told = state["error"]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
-from interfaces.commands.options import url_option
+from interfaces.commands.options import log_to_stderr, url_option
+
+# What takes long to import is imported where it is used, so that help and usage errors are quick.
 
 
 @click.command()
@@ -34,7 +40,17 @@ from interfaces.commands.options import url_option
 @click.option("--once", is_flag=True, help="Bring the collection up to date and exit.")
 @url_option
 @click.pass_context
-def watch(ctx: click.Context, **given: Any) -> None:
+def watch(
+    ctx: click.Context,
+    folders: tuple[Path, ...],
+    name: str | None,
+    collection: str | None,
+    debounce_seconds: float,
+    allow_empty: bool,
+    shared: bool,
+    once: bool,
+    url: str,
+) -> None:
     """Keep the documents and the code in each DIR in sync with a collection of the running service: new, changed and
     deleted files, until it is stopped.
 
@@ -44,6 +60,44 @@ def watch(ctx: click.Context, **given: Any) -> None:
     Exit code: 0 if it was stopped or, with --once, everything is up to date; 1 if, with --once, some files could not be
     indexed; 2 if nothing could be done or, with --once, the service failed.
     """
-    from interfaces.commands.work.watching import watch_folders
+    from interfaces.commands.work.folder_watch import Watch, run_all, run_once
+    from interfaces.commands.work.uploading import clients_at
+    from schemas.names import check_collection_name
 
-    watch_folders(ctx, **given)
+    names = _names(folders, name)
+    if collection is not None:
+        check_collection_name(collection)
+    log_to_stderr(logging.ERROR if once else logging.WARNING if sys.stderr.isatty() else logging.INFO)
+    stop = threading.Event()
+    with clients_at(url) as clients:
+        watches = [
+            Watch(root, called, clients, collection=collection, shared=shared, may_be_empty=allow_empty, stop=stop)
+            for root, called in zip(folders, names, strict=True)
+        ]
+
+        def end(number: int, frame: object) -> None:
+            """End the work soon; a second signal ends the process."""
+            stop.set()
+            signal.signal(number, signal.SIG_DFL)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, end)
+        if once:
+            ctx.exit(0 if run_once(watches) else 1)
+        run_all(watches, debounce_seconds, stop)
+
+
+def _names(folders: Sequence[Path], name: str | None) -> list[str]:
+    from schemas.contracts.watchers import MAX_NAME_CHARACTERS, is_watcher_name
+
+    if name is not None and len(folders) > 1:
+        raise click.UsageError("--name is for one folder only.")
+    names = [name or folder.resolve().name for folder in folders]
+    for each in names:
+        if not is_watcher_name(each):
+            raise click.UsageError(
+                f"A folder cannot be called {each!r}: 1 to {MAX_NAME_CHARACTERS} printable characters without '/'."
+            )
+        if names.count(each) > 1:
+            raise click.UsageError(f"Two folders are called '{each}': watch one of them with --name of its own.")
+    return names

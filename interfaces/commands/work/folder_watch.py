@@ -7,15 +7,17 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
 
+import click
 import structlog
 from watchfiles import Change, watch
 
+from interfaces.commands.options import show_lines
 from interfaces.commands.work.uploading import CREATED, PASSED_OVER, UPDATED, Uploader, gone_from, stored_documents
 from providers.rag_wrapper.client import WrapperClient
 from retrieval.clock import utc_now, z_time
@@ -32,7 +34,7 @@ from schemas.contracts.watchers import (
     WatcherReport,
 )
 from schemas.errors import ConflictError, RagError, UnavailableError
-from schemas.wire.watchers import report_body
+from schemas.plurals import counted
 
 log = structlog.get_logger(__name__)
 
@@ -46,6 +48,8 @@ HEARTBEAT_SECONDS = 10.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 30.0
 LONGEST_BURST = 10
 """Changes that never end are dealt with after this many times the quiet that would end them."""
+SIGNAL_SECONDS = 0.5
+"""The longest time until a signal is noticed."""
 IS_RUNNING = "watcher_is_running"
 DENIED = frozenset({"authentication", "authorization"})
 """The types of errors that say that the service does not know who asks, or does not let them."""
@@ -87,16 +91,14 @@ class Watch:
         self._settled: dict[str, tuple[int, ...]] = {}
         self._stored: dict[str, str] = {}
         instance = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-        self.report = WatcherReport(instance, WATCHING, collection or "", shared=shared)
-        self.indexed = self.deleted = 0
+        self._report = WatcherReport(instance, WATCHING, collection or "", shared=shared)
+        self._indexed = self._deleted = 0
         self._reported_at = 0.0
         self._has_name = False
 
     def begin(self) -> None:
         """Find out where files go, and take the name. Raises ConflictError while another instance has it."""
-        answer = self._client.compare_files({}, collection=self.report.collection or None, metadata={})
-        with self._client.reading():
-            self.report = replace(self.report, collection=answer["collection"])
+        self._report = replace(self._report, collection=self._uploader.target())
         self._send()
 
     def round(self, *, whole: bool = True) -> None:
@@ -110,7 +112,7 @@ class Watch:
         self._folders = found.folders
         if whole:
             self._settled.clear()
-            stored = stored_documents(self._client, self.report.collection, {FOLDER: self.name})
+            stored = stored_documents(self._client, self._report.collection, {FOLDER: self.name})
             # Documents of others that give the same folder have other ids.
             self._stored = {source: document for document, source in stored.items() if document in file_ids(source)}
         gone = gone_from(found, self._stored, f"{self.name}/")
@@ -130,7 +132,9 @@ class Watch:
                 self._stored.setdefault(name, document_id(name))
         for name, warnings in outcome.warnings.items():
             log.warning("a file was read with warnings", file=name, warnings=warnings)
-        self.deleted += sum(self._delete(each) for each in gone)
+        for source in gone:
+            log.info("deleted", file=source)
+            self._deleted += self._uploader.delete(self._stored.pop(source), self._report.collection)
         self._settled = {name: signature for name, signature in self._settled.items() if name in files}
         # Of files that have not changed since, it is as before.
         known = {name: why for name, why in self._not_stored.items() if name in files and name not in outcome.became}
@@ -138,10 +142,10 @@ class Watch:
         known |= {self._source(each.source): (FAILED, each.message) for each in found.errors}
         known |= {self._source(each.path): (PASSED_OVER, each.reason) for each in found.passed_over}
         self._not_stored = known
-        failed = self.reasons(FAILED)
-        self.indexed += outcome.count(CREATED) + outcome.count(UPDATED)
-        self.report = replace(
-            self.report,
+        failed = self._reasons(FAILED)
+        self._indexed += outcome.count(CREATED, UPDATED)
+        self._report = replace(
+            self._report,
             state=WATCHING,
             stored=len(files.keys() - known.keys()),
             failed=len(failed),
@@ -150,7 +154,7 @@ class Watch:
                 for name, reason in list(failed.items())[:MAX_FAILURES]
             ),
             at=z_time(utc_now()),
-            next=z_time(utc_now() + timedelta(seconds=RESCAN_SECONDS)) if whole else self.report.next,
+            next=z_time(utc_now() + timedelta(seconds=RESCAN_SECONDS)) if whole else self._report.next,
             reason=None,
         )
         self._send_now()
@@ -179,21 +183,32 @@ class Watch:
                     raise
                 other_at = reported_at
                 reason = error.message[:MAX_TEXT_CHARACTERS]
-                if self.report.state != RETRYING:
+                if self._report.state != RETRYING:
                     pause_seconds = FIRST_PAUSE_SECONDS
-                if self.report.reason != reason:
+                if self._report.reason != reason:
                     log.warning("not in sync, which is tried again", folder=self.name, reason=reason)
                 following = z_time(utc_now() + timedelta(seconds=pause_seconds))
-                self.report = replace(self.report, state=RETRYING, reason=reason, next=following)
+                self._report = replace(self._report, state=RETRYING, reason=reason, next=following)
                 self._send_now()
                 self._stop.wait(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
 
     def end(self) -> None:
         """Send the last report, which frees the name."""
-        self.report = replace(self.report, state=STOPPED, next=None)
+        self._report = replace(self._report, state=STOPPED, next=None)
         with suppress(ConflictError):
             self._send_now()
+
+    def show(self) -> bool:
+        """Say what was done, and which files are not stored as they are. Return whether none has failed."""
+        failed, passed_over = self._reasons(FAILED), self._reasons(PASSED_OVER)
+        counts = {"indexed": self._indexed, "deleted": self._deleted, "failed": len(failed)}
+        deeds = ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "nothing changed"
+        over = f", {len(passed_over)} passed over" if passed_over else ""
+        click.echo(f"{self.name}: {counted(self._report.files, 'file')}: {deeds}{over}")
+        show_lines([f"passed over: {name}: {reason}" for name, reason in passed_over.items()])
+        show_lines([f"{name}: {reason}" for name, reason in failed.items()])
+        return not failed
 
     def _follow(self, quiet_seconds: float) -> None:
         """Deal with all of the folder, and then with its changes, until all of it is due again."""
@@ -209,7 +224,7 @@ class Watch:
                 listened = self._folders
                 self.round(whole=whole)
                 if whole:
-                    log.info("in sync", folder=self.name, files=self.report.files, failed=self.report.failed)
+                    log.info("in sync", folder=self.name, files=self._report.files, failed=self._report.failed)
                     whole, due = False, time.monotonic() + RESCAN_SECONDS
                 while self._folders == listened and time.monotonic() < due:
                     if next(changes, None):
@@ -234,16 +249,12 @@ class Watch:
             ignore_permission_denied=True,
         )
 
-    def reasons(self, word: str) -> dict[str, str]:
+    def _reasons(self, word: str) -> dict[str, str]:
         """Return why files are not stored as they are, by name: those that `failed`, or were `passed over`."""
         return {name: reason for name, (became, reason) in sorted(self._not_stored.items()) if became == word}
 
     def _source(self, path_below: str) -> str:
         return stored_name(f"{self.name}/{path_below}")
-
-    def _delete(self, source: str) -> bool:
-        log.info("deleted", file=source)
-        return self._uploader.delete(self._stored.pop(source), self.report.collection)
 
     def _sleep(self, seconds: float) -> None:
         if self._stop.wait(seconds):
@@ -251,7 +262,7 @@ class Watch:
 
     def _tell(self, **changes: object) -> None:
         """Change the report, and send it now and then."""
-        self.report = replace(self.report, **changes)  # type: ignore[arg-type]
+        self._report = replace(self._report, **changes)  # type: ignore[arg-type]
         if time.monotonic() - self._reported_at >= HEARTBEAT_SECONDS:
             self._send_now()
 
@@ -267,5 +278,44 @@ class Watch:
             log.debug("a report did not arrive", reason=error.message)
 
     def _send(self) -> None:
-        self._once.report_watcher(self.name, report_body(self.report))
+        self._once.report_watcher(self.name, asdict(self._report))
         self._reported_at, self._has_name = time.monotonic(), True
+
+
+def run_once(watches: Sequence[Watch]) -> bool:
+    """Do one round of each, and say what was done. Return whether no file has failed."""
+    are_well = True
+    for each in watches:
+        try:
+            each.begin()
+            each.round()
+        except StoppedError:
+            raise KeyboardInterrupt from None
+        finally:
+            each.end()
+        are_well &= each.show()
+    return are_well
+
+
+def run_all(watches: Sequence[Watch], quiet_seconds: float, stop: threading.Event) -> None:
+    """Run each watch in a thread of its own. When one cannot go on, end all of them and raise its error."""
+    failures: list[BaseException] = []
+
+    def run(each: Watch) -> None:
+        try:
+            each.run(quiet_seconds)
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            stop.set()
+            each.end()
+
+    threads = [threading.Thread(target=run, args=(each,), name=each.name) for each in watches]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():
+            # The system may hand a signal to any thread, but Python runs its handler in this one, once it wakes up.
+            thread.join(SIGNAL_SECONDS)
+    if failures:
+        raise failures[0]

@@ -18,7 +18,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from interfaces.commands.options import documents_progress, log_to_stderr
+from interfaces.commands.options import log_to_stderr, progress_bar
 from interfaces.commands.scratch_service import scratch_service
 from interfaces.commands.work.uploading import Uploader, clients_at
 from interfaces.given_connections import built_in_connections
@@ -152,11 +152,10 @@ def _connections(scratch: Path, url: str) -> Iterator[Connections]:
 
 
 def _load(query_set: QuerySet, collection: str, url: str) -> None:
-    with documents_progress() as progress, clients_at(url) as clients:
-        task = progress.add_task("loading", total=None)
+    with progress_bar("loading") as show, clients_at(url) as clients:
 
         def tell(done: int, total: int, chunks: int) -> None:
-            progress.update(task, completed=done, total=total, description=f"loading, {chunks} documents")
+            show(completed=done, total=total, description=f"loading, {chunks} documents")
 
         found = walk(query_set.corpus)
         files = {f"{found.folder}/{each.path_below}": each for each in found.files}
@@ -194,13 +193,13 @@ def _measure(
             raise InvalidInputError(f"Oracle '{name}' has nothing to search here")
     names = [name for name in available if not chosen or name in chosen]
     runs_number = len(names) + (len(FUSIONS) if len(names) > 1 else 0) + (ask is not None)
-    with documents_progress() as progress:
-        task = progress.add_task("", total=len(query_set.queries) * runs_number)
+    with progress_bar() as show:
+        show(total=len(query_set.queries) * runs_number)
         measured = Bench(
             engine,
             query_set.queries,
             plan,
-            on_query=lambda name: progress.update(task, advance=1, description=name),
+            on_query=lambda name: show(advance=1, description=name),
             ask=ask,
         )
         runs = measured.runs(names)

@@ -7,7 +7,7 @@ import hashlib
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +26,7 @@ from retrieval.reading.read_document import EMPTY, TOO_LARGE, UNSUPPORTED_KIND
 from schemas.contracts.jobs import DONE, FAILED, REFUSED, WAITING, JobsFullError, OwnJobsFullError
 from schemas.contracts.jobs import UNCHANGED as STORED_ALREADY
 from schemas.errors import BusyError, DiskFloorError, InvalidInputError, NotFoundError, RagError, UnavailableError
+from schemas.plurals import counted
 from schemas.records import Metadata
 
 CREATED, UPDATED, UNCHANGED, PASSED_OVER = "created", "updated", "unchanged", "passed over"
@@ -55,12 +56,34 @@ class Outcome:
     reasons: dict[str, str] = field(default_factory=dict)
     warnings: dict[str, list[str]] = field(default_factory=dict)
 
-    def count(self, word: str) -> int:
-        return Counter(self.became.values())[word]
+    def count(self, *words: str) -> int:
+        became = Counter(self.became.values())
+        return sum(became[word] for word in words)
 
     def refuse(self, name: str, code: str, message: str) -> None:
         self.became[name] = PASSED_OVER if code in NO_ERRORS else FAILED
         self.reasons[name] = message
+
+    @contextmanager
+    def refusing(self, name: str) -> Iterator[None]:
+        """Refuse a file that cannot be read in the block."""
+        try:
+            yield
+        except UnreadableError as error:
+            self.refuse(name, error.code, error.message)
+
+    def summary(self, deleted: int) -> str:
+        """Return a line that says what is stored, what was done for that, and what is missing."""
+        stored, failed = self.count(CREATED, UPDATED, UNCHANGED), self.count(FAILED)
+        passed_over = f", {count} passed over" if (count := self.count(PASSED_OVER)) else ""
+        if stored == self.count(UNCHANGED) > 0 and not deleted and not failed:
+            is_there = "is" if stored == 1 else "are"
+            return f"nothing changed: {counted(stored, 'file')} {is_there} already there{passed_over}"
+        deeds = [f"{count} {word}" for word in (CREATED, UPDATED, UNCHANGED) if (count := self.count(word))]
+        deeds += [f"{deleted} deleted"] if deleted else []
+        chunks = f", {counted(self.chunks, 'new chunk')}" if self.chunks else ""
+        missing = f"{passed_over}, {failed} failed" if failed else passed_over
+        return f"{self.collection}: {counted(stored, 'file')}{chunks}: {', '.join(deeds) or 'nothing stored'}{missing}"
 
 
 @contextmanager
@@ -93,29 +116,36 @@ class Uploader:
         self._tell = tell
         self._say = say
         self._sleep = sleep
-        self._digests: dict[str, tuple[tuple[int, ...], str]] = {}
-        self._jobs: dict[str, list[str]] = {}
-        self._pause = FIRST_POLL_SECONDS
-        self._under_way = 0
         self._said: set[str] = set()
+        self._digests: dict[str, tuple[tuple[int, ...], str]] = {}
+        self._pause = FIRST_POLL_SECONDS
+        # Of the files that are brought at the moment: what storing makes of each that differs, and the open jobs.
+        self._outcome = Outcome()
+        self._known: dict[str, str] = {}
+        self._jobs: dict[str, list[str]] = {}
+        self._files = self._under_way = self._most_bytes = 0
+
+    def target(self) -> str:
+        """Return the name of the collection."""
+        answer = self._compare({})
+        with self.client.reading():
+            self._most_bytes = int(answer["max_file_bytes"])
+            return str(answer["collection"])
 
     def bring(self, files: Mapping[str, SourceFile]) -> Outcome:
         """Have each file, given by its name, stored as it is. Raises RagError when the service fails or refuses; what
         was uploaded by then goes on there."""
-        self._jobs.clear()
-        limits = self.client.compare_files({}, collection=self._collection, metadata=self._metadata)
-        with self.client.reading():
-            outcome, most_bytes = Outcome(limits["collection"]), int(limits["max_file_bytes"])
-        known = self._compare(files, most_bytes, outcome)
-        for some in _in_jobs(known, files, min(JOB_BYTES, most_bytes)):
-            for contents in self._parts(some, files, most_bytes, outcome):
-                while len(self._jobs) >= OPEN_JOBS:
-                    self._follow(known, outcome)
-                self._send(contents, known, outcome)
-            self._tell_all(outcome, len(files))
+        outcome = self._outcome = Outcome(self.target())
+        self._known, self._jobs, self._files = {}, {}, len(files)
+        for some in batches(files, COMPARED_AT_ONCE):
+            self._look_at({name: files[name] for name in some})
+        for contents in self._contents(files):
+            while len(self._jobs) >= OPEN_JOBS:
+                self._follow()
+            self._send(contents)
         while self._jobs:
-            self._follow(known, outcome)
-            self._tell_all(outcome, len(files))
+            self._follow()
+        self._tell_all()
         self._digests = {name: digest for name, digest in self._digests.items() if name in files}
         return outcome
 
@@ -126,84 +156,93 @@ class Uploader:
             return True
         return False
 
-    def _compare(self, files: Mapping[str, SourceFile], most_bytes: int, outcome: Outcome) -> dict[str, str]:
-        """Return what storing makes of each file that differs, `created` or `updated`."""
-        known: dict[str, str] = {}
-        for some in batches(files, COMPARED_AT_ONCE):
-            digests: dict[str, str] = {}
-            for name in some:
-                if files[name].kind.is_records:  # of which the service tells by its lines what has changed
-                    known[name] = CREATED
-                    continue
-                try:
-                    digests[name] = self._digest(name, files[name], most_bytes)
-                except UnreadableError as error:
-                    outcome.refuse(name, error.code, error.message)
-            answer = self.client.compare_files(digests, collection=self._collection, metadata=self._metadata)
-            with self.client.reading():
-                known |= dict.fromkeys(answer["missing"], CREATED) | dict.fromkeys(answer["changed"], UPDATED)
-            outcome.became |= {name: UNCHANGED for name in digests if name not in known}
-            self._tell_all(outcome, len(files))
-        return known
+    def prune(self, before: str, found: Found, *, allow_empty: bool) -> int:
+        """Delete what is stored of the folder that was brought last and not in it any more, and return how many
+        documents. Raises InvalidInputError where that would be all that was stored: then it is another folder of that
+        name."""
+        collection = self._outcome.collection
+        stored = stored_documents(self.client, collection, below(before))
+        gone = gone_from(found, stored.values(), before)
+        new = {name for name, became in self._outcome.became.items() if became == CREATED}
+        documents = [document for document, source in stored.items() if source in gone]
+        if documents and not allow_empty and gone.union(new).issuperset(stored.values()):
+            sentence = f"None of the {counted(len(documents), 'document')} stored below '{before}' is in this folder"
+            raise InvalidInputError(f"{sentence}: is it another one of that name? --allow-empty deletes them")
+        return sum(self.delete(document, collection) for document in documents)
 
-    def _digest(self, name: str, file: SourceFile, most_bytes: int) -> str:
-        _check_size(file.size_bytes, most_bytes)
-        signature, digest = self._digests.get(name, ((), ""))
-        if not digest or signature != file.signature:
-            with file.open() as opened:
-                digest = hashlib.file_digest(opened, "sha256").hexdigest()  # type: ignore[arg-type]
-            self._digests[name] = file.signature, digest
-        return digest
+    def _compare(self, digests: Mapping[str, str]) -> Json:
+        return self.client.compare_files(digests, collection=self._collection, metadata=self._metadata)
 
-    def _parts(
-        self, names: Sequence[str], files: Mapping[str, SourceFile], most_bytes: int, outcome: Outcome
-    ) -> Iterator[Mapping[str, bytes]]:
-        """Yield what is uploaded as one job: the files together or, of a large file of records, some of its lines."""
-        if len(names) > 1 or not files[names[0]].kind.is_records:
-            if contents := self._read(names, files, most_bytes, outcome):
-                yield contents
-            return
-        [name] = names
-        try:
-            with files[name].open() as opened:
-                while lines := opened.readlines(JOB_BYTES):
+    def _look_at(self, files: Mapping[str, SourceFile]) -> None:
+        """Find out which of these files differ from what is stored."""
+        digests: dict[str, str] = {}
+        for name, file in files.items():
+            if file.kind.is_records:  # of which the service tells by its lines what has changed
+                self._known[name] = CREATED
+                continue
+            with self._outcome.refusing(name):
+                self._check_size(file.size_bytes)
+                signature, digest = self._digests.get(name, ((), ""))
+                if not digest or signature != file.signature:
+                    with file.open() as opened:
+                        digest = hashlib.file_digest(opened, "sha256").hexdigest()  # type: ignore[arg-type]
+                    self._digests[name] = file.signature, digest
+                digests[name] = digest
+        answer = self._compare(digests)
+        with self.client.reading():
+            self._known |= dict.fromkeys(answer["missing"], CREATED) | dict.fromkeys(answer["changed"], UPDATED)
+        self._outcome.became |= {name: UNCHANGED for name in digests if name not in self._known}
+        self._tell_all()
+
+    def _contents(self, files: Mapping[str, SourceFile]) -> Iterator[dict[str, bytes]]:
+        """Yield what is uploaded as one job each: files that differ together or, of a file of records, some lines."""
+        some: dict[str, bytes] = {}
+        size = 0
+        for name in self._known:
+            file = files[name]
+            with self._outcome.refusing(name), file.open() as opened:
+                if file.kind.is_records:
+                    lines = opened.readlines(JOB_BYTES)
                     yield {name: b"".join(lines)}
-        except UnreadableError as error:
-            outcome.refuse(name, error.code, error.message)
+                    while lines := opened.readlines(JOB_BYTES):
+                        yield {name: b"".join(lines)}
+                    continue
+                content = opened.read(self._most_bytes + 1)
+                self._check_size(len(content))
+                if some and (len(some) == JOB_FILES or size + len(content) > min(JOB_BYTES, self._most_bytes)):
+                    yield some
+                    some, size = {}, 0
+                some[name] = content
+                size += len(content)
+        if some:
+            yield some
 
-    def _read(
-        self, names: Iterable[str], files: Mapping[str, SourceFile], most_bytes: int, outcome: Outcome
-    ) -> dict[str, bytes]:
-        contents = {}
-        for name in names:
-            try:
-                with files[name].open() as opened:
-                    content = opened.read(most_bytes + 1)
-                _check_size(len(content), most_bytes)
-                contents[name] = content
-            except UnreadableError as error:
-                outcome.refuse(name, error.code, error.message)
-        return contents
+    def _check_size(self, size_bytes: int) -> None:
+        if size_bytes > self._most_bytes:
+            most = f"{self._most_bytes >> 20} MB, which the service takes at most (RAG_UPLOAD_FILE_MB)"
+            raise UnreadableError(f"is larger than {most}", code=TOO_LARGE)
 
-    def _send(self, contents: Mapping[str, bytes], known: Mapping[str, str], outcome: Outcome) -> None:
+    def _send(self, contents: Mapping[str, bytes]) -> None:
         """Upload files as one job, when there is room for them."""
         upload = partial(
             self._once.upload,
             contents,
-            collection=outcome.collection,
+            collection=self._outcome.collection,
             metadata=self._metadata,
             idempotency_key=uuid.uuid4().hex,
         )
-        while True:
+        answer: Json | None = None
+        while answer is None:
             try:
                 answer = self._patiently(upload)
-                break
             except RagError as error:
                 if error.code == "no_file_taken":
                     answer = error.details
-                    break
-                if _is_full(error) and (self._jobs or not isinstance(error, DiskFloorError)):
-                    self._wait_for_room(error, known, outcome)
+                elif _is_full(error) and self._jobs:
+                    self._follow()
+                elif _is_full(error) and not isinstance(error, DiskFloorError):
+                    self._say_once("The service takes no more files for now, which is waited for", error.message)
+                    self._sleep(ROOM_SECONDS)
                 else:
                     raise
         with self.client.reading():
@@ -212,7 +251,8 @@ class Uploader:
                 self._jobs[answer["job"]["id"]] = queued
             for name, each in taken:
                 if each["status"] == REFUSED:
-                    self._settle(name, {**each, "status": FAILED}, known, outcome)
+                    self._settle(name, {**each, "status": FAILED})
+        self._tell_all()
 
     def _patiently(self, call: Callable[[], Json]) -> Json:
         """Return what a call returns, tried again for some seconds while the service does not answer, as when it is
@@ -226,23 +266,12 @@ class Uploader:
                 self._sleep(FIRST_POLL_SECONDS * 4**attempt)
         return call()
 
-    def _say_why(self, files: Iterable[Json]) -> None:
-        """Say once why files wait that were tried."""
-        for message in {each["message"] for each in files if each.get("message") and each["status"] != FAILED}:
-            if message not in self._said:
-                self._said.add(message)
-                self._say(f"Files wait and are tried again: {message}")
+    def _say_once(self, what: str, reason: str) -> None:
+        if reason not in self._said:
+            self._said.add(reason)
+            self._say(f"{what}: {reason}")
 
-    def _wait_for_room(self, error: RagError, known: Mapping[str, str], outcome: Outcome) -> None:
-        if self._jobs:
-            self._follow(known, outcome)
-            return
-        if error.message not in self._said:
-            self._said.add(error.message)
-            self._say(f"The service takes no more files for now, which is waited for: {error.message}")
-        self._sleep(ROOM_SECONDS)
-
-    def _follow(self, known: Mapping[str, str], outcome: Outcome) -> None:
+    def _follow(self) -> None:
         """Wait a little, and note what has become of the jobs under way."""
         self._sleep(self._pause)
         self._under_way, has_ended = 0, False
@@ -253,33 +282,37 @@ class Uploader:
                 job = {"status": "gone", "files": [{"status": "gone"}] * len(names)}
             with self.client.reading():
                 if job["status"] in WAITING:
-                    self._say_why(job["files"])
                     self._under_way += sum(each["status"] in (DONE, STORED_ALREADY, FAILED) for each in job["files"])
+                    for each in job["files"]:
+                        if each.get("message") and each["status"] != FAILED:
+                            self._say_once("Files wait and are tried again", each["message"])
                     continue
                 for name, each in zip(names, job["files"], strict=True):
-                    self._settle(name, each, known, outcome)
+                    self._settle(name, each)
             del self._jobs[job_id]
             has_ended = True
         self._pause = FIRST_POLL_SECONDS if has_ended else min(2 * self._pause, LONGEST_POLL_SECONDS)
+        self._tell_all()
 
-    def _settle(self, name: str, file: Json, known: Mapping[str, str], outcome: Outcome) -> None:
+    def _settle(self, name: str, file: Json) -> None:
+        outcome, known = self._outcome, self._known[name]
         if file["status"] == DONE:
             if outcome.became.get(name) != FAILED:  # of another part of it
-                outcome.became[name] = known[name]
+                outcome.became[name] = known
             outcome.chunks += file.get("chunks", 0)
         elif file["status"] == STORED_ALREADY:
             outcome.became.setdefault(name, UNCHANGED)
         elif file["status"] == FAILED:
             outcome.refuse(name, file["code"], file["message"])
-            if outcome.became[name] == PASSED_OVER and known[name] == UPDATED:
+            if outcome.became[name] == PASSED_OVER and known == UPDATED:
                 self.delete(document_id(name), outcome.collection)
         else:
             outcome.refuse(name, InvalidInputError.code, "was not stored, because its job was cancelled")
         if file.get("warnings"):
             outcome.warnings[name] = [*outcome.warnings.get(name, ()), *file["warnings"]]
 
-    def _tell_all(self, outcome: Outcome, total: int) -> None:
-        self._tell(len(outcome.became) + self._under_way, total, outcome.chunks)
+    def _tell_all(self) -> None:
+        self._tell(len(self._outcome.became) + self._under_way, self._files, self._outcome.chunks)
 
 
 def stored_documents(client: WrapperClient, collection: str, where: Json) -> dict[str, str]:
@@ -307,26 +340,6 @@ def gone_from(found: Found, stored: Iterable[str], before: str) -> set[str]:
     there |= {name for name, is_folder in unsure if not is_folder}
     folders = tuple(f"{name}/" for name, is_folder in unsure if is_folder)
     return {each for each in stored if one_spelling(each) not in there and not each.startswith(folders)}
-
-
-def _in_jobs(names: Iterable[str], files: Mapping[str, SourceFile], most_bytes: int) -> Iterator[list[str]]:
-    """Yield the names of files in parts, each within the bounds of an upload."""
-    some: list[str] = []
-    size = 0
-    for name in names:
-        if some and (len(some) == JOB_FILES or size + files[name].size_bytes > most_bytes):
-            yield some
-            some, size = [], 0
-        some.append(name)
-        size += files[name].size_bytes
-    if some:
-        yield some
-
-
-def _check_size(size_bytes: int, most_bytes: int) -> None:
-    if size_bytes > most_bytes:
-        sentence = f"is larger than {most_bytes >> 20} MB, which the service takes at most (RAG_UPLOAD_FILE_MB)"
-        raise UnreadableError(sentence, code=TOO_LARGE)
 
 
 def _is_full(error: RagError) -> bool:
