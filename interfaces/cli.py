@@ -28,9 +28,9 @@ COMMANDS = {  # name → (module:attribute, line in the list of commands)
     "watch": ("interfaces.commands.watch:watch", "Keep folders in sync with a collection."),
     "export": ("interfaces.commands.export_import:export", "Write collections into a folder."),
     "audit": ("interfaces.commands.access.audit:audit", "Show who did what and when."),
-    "check": ("interfaces.commands.check_rebuild:check", "Check the indexes of collections."),
-    "rebuild": ("interfaces.commands.check_rebuild:rebuild", "Rebuild indexes from the catalogue."),
-    "reembed": ("interfaces.commands.reembed:reembed", "Give a collection the vectors of another model."),
+    "check": ("interfaces.commands.indexes:check", "Check the indexes of collections."),
+    "rebuild": ("interfaces.commands.indexes:rebuild", "Rebuild indexes from the catalogue."),
+    "reembed": ("interfaces.commands.indexes:reembed", "Give a collection the vectors of another model."),
     "keys": ("interfaces.commands.access.keys:keys", "Manage API keys."),
     "secrets": (
         "interfaces.commands.access.stored_secrets:stored_secrets",

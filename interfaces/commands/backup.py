@@ -7,21 +7,25 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace as replaced
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from interfaces.commands.options import config_option, data_dir_option, json_option, log_to_stderr, print_json
+from interfaces.commands.options import (
+    config_option,
+    data_dir_option,
+    json_option,
+    log_to_stderr,
+    print_json,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from schemas.settings import WrapperSettings
     from schemas.settings.backup_times import BackupTimes
     from wrapper.backups.manifest import Head
-
-# What takes long to import is imported where it is used, so that help and usage errors are quick.
 
 ENDING = ".ragbackup"
 AGAIN_SECONDS = 600.0
@@ -94,13 +98,10 @@ def backup(
 
 def _settings(data_dir: Path | None, key_file: Path | None) -> tuple[WrapperSettings, bytes | None]:
     """Return the settings, and the key of the option or of these; warn on stderr when others can read its file."""
-    from schemas.settings import read_wrapper_settings
     from wrapper.backups.keys import FILE, backup_key, key_of_file, key_warnings
 
     log_to_stderr(logging.ERROR)
-    settings = read_wrapper_settings()
-    if data_dir is not None:
-        settings = replaced(settings, data_dir=data_dir.resolve())
+    settings = settings_of(data_dir)
     file, named = (settings.backup_key_file, FILE) if key_file is None else (key_file, "--key-file")
     key = backup_key(settings) if key_file is None else key_of_file(key_file, named)
     for sentence in key_warnings(file, named):
@@ -130,14 +131,14 @@ def _make(
 
 def _record(settings: WrapperSettings, command: str, backup_id: str) -> None:
     """Record a command in the audit log. It was carried out, so that it cannot be recorded is a warning."""
-    from interfaces.commands.access.recorded import recorded_commands
+    from interfaces.commands.access.recorded import record, recorded_commands
     from schemas.errors import AuditUnwritableError, ConfigurationError
     from wrapper.backups.making import check_no_moves
 
     try:
         check_no_moves(settings.data_dir)
-        with recorded_commands(settings) as audit:
-            audit.record(command, backup_id)
+        with recorded_commands(settings) as log:
+            record(log, command, backup_id)
     except (AuditUnwritableError, ConfigurationError) as error:
         click.echo(f"Warning: the {command} is not recorded. {error.message}", err=True)
 

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from interfaces.commands.options import json_option, named_numbers
 from schemas.bounds import DEFAULT_RESULTS, MAX_RESULTS
 from schemas.ways import FUSIONS
 
 DEFAULT_COLLECTION = "bench"
-
-
-def _weight(_ctx: click.Context, _parameter: click.Parameter, given: Sequence[str]) -> dict[str, float]:
-    weights: dict[str, float] = {}
-    for each in given:
-        name, _, number = each.partition("=")
-        if name in weights:
-            raise click.BadParameter(f"gives {name} twice")
-        try:
-            weights[name] = float(number)
-        except ValueError:
-            raise click.BadParameter(f"'{each}' is not NAME=NUMBER") from None
-        if not math.isfinite(weights[name]) or weights[name] < 0:
-            raise click.BadParameter(f"'{each}' is not finite or negative")
-    return weights
 
 
 @click.command()
@@ -52,7 +36,12 @@ def _weight(_ctx: click.Context, _parameter: click.Parameter, given: Sequence[st
 @click.option("--fetch-multiplier", type=click.IntRange(1, 100), help="Overrides RAG_FETCH_MULTIPLIER.")
 @click.option("--fetch-min", type=click.IntRange(1, 1_000), help="Overrides RAG_FETCH_MIN.")
 @click.option(
-    "--weight", "weights", multiple=True, callback=_weight, metavar="NAME=W", help="Weight of an oracle when fused."
+    "--weight",
+    "weights",
+    multiple=True,
+    callback=named_numbers,
+    metavar="NAME=W",
+    help="Weight of an oracle when fused.",
 )
 @click.option("--ask", "with_ask", is_flag=True, help="Measure also the passages that `ask` gives the chat model.")
 @click.option("--verbose", is_flag=True, help="Show what the last run missed for each query, and its rank.")
@@ -61,7 +50,7 @@ def _weight(_ctx: click.Context, _parameter: click.Parameter, given: Sequence[st
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Compare with the --json of an earlier run.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@json_option
 @click.pass_context
 def bench(ctx: click.Context, **given: Any) -> None:
     """Measure the search with DIRECTORY, a query set in BEIR's layout: corpus.jsonl, queries.jsonl, qrels/test.tsv.

@@ -13,8 +13,6 @@ from schemas.access.callers import Scope
 from schemas.errors import RagError, ScopeMissingError
 from schemas.plurals import counted
 
-# What takes long to import is imported where it is used, so that help and usage errors are quick.
-
 SHOWN = 100
 PAGE = 1000
 """The most documents that the service gives at once."""

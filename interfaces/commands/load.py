@@ -10,8 +10,6 @@ import click
 
 from interfaces.commands.options import MAX_NAMED, log_to_stderr, printable, progress_bar, show_lines, url_option
 
-# What takes long to import is imported where it is used, so that help and usage errors are quick.
-
 collection_option = click.option(
     "--collection", metavar="NAME", help="Collection of the documents.  [default: the one where the service is asked]"
 )

@@ -11,8 +11,6 @@ import click
 
 from interfaces.commands.options import config_option
 
-# What takes long to import is imported where it is used, so that help and usage errors are quick.
-
 
 @click.command()
 @click.option(

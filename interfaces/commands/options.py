@@ -1,22 +1,25 @@
-"""The options of commands that talk to the running service, and how these log and show what they do."""
+"""Options that several commands have, and how commands log and show what they do."""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from interfaces.asked_service import asked_url
 
+if TYPE_CHECKING:
+    from schemas.settings import WrapperSettings
+
 MAX_NAMED = 50
 """How many files that were passed over, and how many that failed, are named one by one."""
-
-# What takes long to import is imported where it is used, so that help and usage errors are quick.
 
 url_option = click.option(
     "--url",
@@ -28,18 +31,6 @@ url_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 data_dir_option = click.option(
     "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="The data directory.  [default: $RAG_DATA_DIR]"
-)
-collection_option = click.option(
-    "--collection",
-    "collections",
-    metavar="NAME",
-    multiple=True,
-    help="Collection to ask, by its name or as prefix*; may be repeated.  [default: all text collections]",
-)
-min_relevance_option = click.option(
-    "--min-relevance",
-    type=click.FloatRange(0, 1),
-    help="Leave out what is less relevant, from 0 to 1.  [default: what suits the embedding model]",
 )
 
 
@@ -87,6 +78,30 @@ config_option = click.option(
 """Puts the settings of a file into the environment before anything reads them."""
 
 
+def named_numbers(ctx: click.Context, parameter: click.Parameter, given: Sequence[str]) -> dict[str, float]:
+    """Read an option that is given several times as NAME=NUMBER, each name once."""
+    found: dict[str, float] = {}
+    for each in given:
+        name, _, number = map(str.strip, each.partition("="))
+        if name in found:
+            raise click.BadParameter(f"gives {name} twice", ctx, parameter)
+        try:
+            found[name] = int(number) if number.isdecimal() else float(number)
+        except ValueError:
+            raise click.BadParameter(f"'{each}' is not NAME=NUMBER", ctx, parameter) from None
+        if not math.isfinite(found[name]) or found[name] < 0:
+            raise click.BadParameter(f"'{each}' is not finite or negative", ctx, parameter)
+    return found
+
+
+def settings_of(data_dir: Path | None) -> WrapperSettings:
+    """Return the settings of this process, of another data directory where one is given."""
+    from schemas.settings import read_wrapper_settings
+
+    settings = read_wrapper_settings()
+    return settings if data_dir is None else replace(settings, data_dir=data_dir.resolve())
+
+
 def log_to_stderr(level: int) -> None:
     """Log messages of at least `level` (of `logging`) to stderr; stdout is for the output of the command."""
     import structlog
@@ -96,12 +111,6 @@ def log_to_stderr(level: int) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-
-
-per_document_option = click.option(
-    "--max-per-document", type=click.IntRange(1, 100), help="The most passages of one document.  [default: 3]"
-)
-where_option = click.option("--where", type=JsonObject(), help="""Filter by metadata, for example '{"kind": "pdf"}'.""")
 
 
 def print_json(value: Any) -> None:

@@ -7,23 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interfaces.asked_service import service_to_ask
-from interfaces.commands.options import (
-    collection_option,
-    json_option,
-    min_relevance_option,
-    per_document_option,
-    print_json,
-    url_option,
-    where_option,
-)
+from interfaces.commands.options import JsonObject, json_option, print_json, url_option
+from schemas.ways import FUSIONS
 
 if TYPE_CHECKING:
     from interfaces.terminal.screen import Screen
     from providers.outbound.json_client import JsonClient
 
-# What takes long to import is imported where it is used, so that help and usage errors are quick.
-
-FUSIONS = ("smoothed", "scores", "rrf")
 MOST = 100
 PASSAGES = 5
 MOST_PASSAGES = 20
@@ -35,6 +25,24 @@ NOTHING = 1
 
 Json = dict[str, Any]
 
+# The names of parameters that narrow a question are those of the fields of requests.
+collections_option = click.option(
+    "--collection",
+    "collections",
+    metavar="NAME",
+    multiple=True,
+    help="Collection to ask, by its name or as prefix*; may be repeated.  [default: all text collections]",
+)
+min_relevance_option = click.option(
+    "--min-relevance",
+    type=click.FloatRange(0, 1),
+    help="Leave out what is less relevant, from 0 to 1.  [default: what suits the embedding model]",
+)
+where_option = click.option("--where", type=JsonObject(), help="""Filter by metadata, for example '{"kind": "pdf"}'.""")
+per_document_option = click.option(
+    "--max-per-document", type=click.IntRange(1, 100), help="The most passages of one document.  [default: 3]"
+)
+
 
 class BrokenOffError(click.ClickException):
     """An answer that did not come to its end."""
@@ -44,8 +52,10 @@ class BrokenOffError(click.ClickException):
 
 @click.command()
 @click.argument("question")
-@collection_option
-@click.option("--top-k", type=click.IntRange(1, MOST), default=10, show_default=True, help="The most passages to show.")
+@collections_option
+@click.option(
+    "--top-k", "limit", type=click.IntRange(1, MOST), default=10, show_default=True, help="The most passages to show."
+)
 @click.option(
     "--context",
     type=click.IntRange(0, MOST),
@@ -66,19 +76,12 @@ class BrokenOffError(click.ClickException):
 def search(
     ctx: click.Context,
     question: str,
-    collections: tuple[str, ...],
-    top_k: int,
     context: int,
-    min_relevance: float | None,
-    where: Json | None,
-    max_per_document: int | None,
-    oracles: tuple[str, ...],
-    fusion: str | None,
-    rerank: str | None,
     explain: bool,
     full: bool,
     url: str,
     as_json: bool,
+    **asked: Any,
 ) -> None:
     """Show what fits QUESTION best: where it stands, how relevant it is, and the passage.
 
@@ -90,19 +93,11 @@ def search(
     from interfaces.terminal.answers import about_the_search, found_by, show_hit, without_smoothing
     from interfaces.terminal.screen import Screen
 
-    body = _given(
-        query=question,
-        limit=top_k,
-        collections=list(collections) or None,
-        min_relevance=min_relevance,
-        where=where,
-        max_per_document=max_per_document,
-        oracles=list(oracles) or None,
-        fusion=fusion,
-        rerank=rerank,
-        explain=explain or None,
-        gather={**AROUND, "before": context, "after": context} if context else None,
-    )
+    body = {"query": question, **_given(asked)}
+    if explain:
+        body["explain"] = True
+    if context:
+        body["gather"] = {**AROUND, "before": context, "after": context}
     screen = Screen()
     with service_to_ask(url) as service:
         answer = service.post("/api/search", body)
@@ -121,7 +116,7 @@ def search(
             if not results:
                 _say_nothing(screen, receipt)
             if not explain:
-                _say_shortfalls(receipt, min_relevance)
+                _say_shortfalls(receipt, body)
             if held_back := receipt.get("held_back"):
                 screen.show_faint(f"{held_back} more of these documents; --max-per-document shows them")
             for line in about_the_search(answer, plain) if explain else ():
@@ -131,7 +126,7 @@ def search(
 
 @click.command()
 @click.argument("question")
-@collection_option
+@collections_option
 @click.option(
     "--top-k",
     type=click.IntRange(1, MOST_PASSAGES),
@@ -153,16 +148,13 @@ def search(
 def ask(
     ctx: click.Context,
     question: str,
-    collections: tuple[str, ...],
     top_k: int,
-    min_relevance: float | None,
-    where: Json | None,
-    max_per_document: int | None,
     conversation: str | None,
     connection: str | None,
     model: str | None,
     url: str,
     as_json: bool,
+    **asked: Any,
 ) -> None:
     """Answer QUESTION by the chat model, as it says it, with the numbered sources that it was given.
 
@@ -174,14 +166,8 @@ def ask(
     from interfaces.terminal.screen import Screen
     from schemas.errors import UnavailableError
 
-    shared = _given(
-        collections=list(collections) or None,
-        min_relevance=min_relevance,
-        where=where,
-        max_per_document=max_per_document,
-    )
-    chosen = _given(conversationId=conversation, connection=connection, model=model)
-    body = {"message": question, "useRag": True, "ragTopK": top_k, **chosen, **shared}
+    chosen = {"conversationId": conversation, "connection": connection, "model": model}
+    body = {"message": question, "useRag": True, "ragTopK": top_k, **_given({**chosen, **asked})}
     screen = Screen()
     with service_to_ask(url) as service:
         try:
@@ -190,9 +176,13 @@ def ask(
             if error.code != CHAT_UNAVAILABLE:
                 raise
             click.echo(f"No chat model answers ({error.message}); these are the passages.", err=True)
-            passages = {"query": question, "limit": top_k, **shared}
+            passages = {"query": question, "limit": top_k, **_given(asked)}
             found = _without_model(screen, service, passages, as_json=as_json)
     ctx.exit(0 if found else NOTHING)
+
+
+def _given(options: Json) -> Json:
+    return {name: value for name, value in options.items() if value is not None and value != ()}
 
 
 def _asked(screen: Screen, service: JsonClient, body: Json, *, as_json: bool) -> bool:
@@ -201,32 +191,34 @@ def _asked(screen: Screen, service: JsonClient, body: Json, *, as_json: bool) ->
     from providers.outbound.answer_streams import event_data
     from schemas.errors import UnavailableError
 
+    turn: Json = {}
     if as_json:
         turn = service.post("/api/chat", body)
-        _warn(turn)
-        print_json(answer_of(turn))
-        return bool(turn["ragSources"])
-    turn = {}
-    begun = False
-    try:
-        with service.events("/api/chat", {**body, "stream": True}, event_data) as events:
-            for event in events:
-                if "delta" in event:
-                    screen.write(event["delta"])
-                    begun = True
-                else:
-                    turn = event
-    except UnavailableError as error:
-        if not begun:
-            raise
+    else:
+        has_begun = False
+        try:
+            with service.events("/api/chat", {**body, "stream": True}, event_data) as events:
+                for event in events:
+                    if "delta" in event:
+                        screen.write(event["delta"])
+                        has_begun = True
+                    else:
+                        turn = event
+        except UnavailableError as error:
+            if not has_begun:
+                raise
+            screen.show()
+            raise BrokenOffError(f"The answer broke off: {error.message}") from error
         screen.show()
-        raise BrokenOffError(f"The answer broke off: {error.message}") from error
-    screen.show()
-    _warn(turn)
-    asked = turn.get("receipt", {}).get("query_text", body["message"])
-    if asked != body["message"]:
-        screen.show_faint(f"Searched for: {asked}")
-    show_sources(screen, turn)
+    for sentence in turn.get("warnings", ()):
+        click.echo(sentence, err=True)
+    if as_json:
+        print_json(answer_of(turn))
+    else:
+        asked = turn.get("receipt", {}).get("query_text", body["message"])
+        if asked != body["message"]:
+            screen.show_faint(f"Searched for: {asked}")
+        show_sources(screen, turn)
     return bool(turn["ragSources"])
 
 
@@ -236,17 +228,16 @@ def _without_model(screen: Screen, service: JsonClient, body: Json, *, as_json: 
     from interfaces.terminal.answers import answer_of_passages, show_hit
 
     answer = service.post("/api/search", body)
-    _say_shortfalls(answer["receipt"], body.get("min_relevance"))
+    _say_shortfalls(answer["receipt"], body)
     if as_json:
         print_json(answer_of_passages(answer))
     elif not answer["results"]:
         _say_nothing(screen, answer["receipt"])
     else:
-        words = words_of(body["query"])
         for number, hit in enumerate(answer["results"], start=1):
             if number > 1:
                 screen.show()
-            show_hit(screen, hit, words, number=number)
+            show_hit(screen, hit, words_of(body["query"]), number=number)
     return bool(answer["results"])
 
 
@@ -259,17 +250,8 @@ def _say_nothing(screen: Screen, receipt: Json) -> None:
         screen.show(f"Less relevant than {least:.0%}, and left out: {below}; --min-relevance 0 shows them.")
 
 
-def _warn(turn: Json) -> None:
-    for sentence in turn.get("warnings", ()):
-        click.echo(sentence, err=True)
-
-
-def _say_shortfalls(receipt: Json, least: float | None) -> None:
+def _say_shortfalls(receipt: Json, body: Json) -> None:
     from interfaces.passages.shortfalls import shortfalls
 
-    for sentence in shortfalls(receipt, least=least):
+    for sentence in shortfalls(receipt, least=body.get("min_relevance")):
         click.echo(sentence, err=True)
-
-
-def _given(**options: Any) -> Json:
-    return {name: value for name, value in options.items() if value is not None}

@@ -17,8 +17,6 @@ import click
 from schemas.access.credentials_in_text import without_credentials
 from schemas.observing.log_formats import is_for_people
 
-# What takes long to import is imported where it is used, so that help and usage errors are quick.
-
 FILES = ("RAG_TLS_CERT", "RAG_TLS_KEY", "RAG_CA_FILE", "RAG_CHROMA_CA_FILE", "RAG_API_KEY_FILE", "RAG_BACKUP_KEY_FILE")
 """The variables that name files, which may be relative to where the command was called."""
 APP = "interfaces.compose:create_app()"

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from providers.embeddings.base import EmbeddingProvider
     from retrieval.validation.validation import Report, Step
 
-# What takes long to import is imported where it is used, so that help and usage errors are quick.
-
 
 @click.command()
 @click.option(

@@ -13,8 +13,6 @@ import click
 
 from interfaces.commands.options import log_to_stderr, url_option
 
-# What takes long to import is imported where it is used, so that help and usage errors are quick.
-
 
 @click.command()
 @click.argument(

@@ -6,10 +6,11 @@ with tabs in between. What the encoding of the output does not have is spelt in 
 
 from __future__ import annotations
 
+import codecs
+import io
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -18,9 +19,12 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-_IN_ASCII = str.maketrans({"›": ">", "…": "...", "·": "-", "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"'})
+_IN_ASCII: dict[int, str] = str.maketrans(
+    {"›": ">", "…": "...", "·": "-", "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"'}
+)
 # They change the order in which a line is shown.
 _BIDIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+SPELT_IN_ASCII = "spelt_in_ascii"
 COLUMN_GAP = "  "
 FAINT = Style(dim=True)
 
@@ -39,6 +43,16 @@ def _commands(character: str) -> bool:
     return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in _BIDIRECTIONAL
 
 
+def _spelt_in_ascii(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    missing = error.object[error.start : error.end]
+    return "".join(_IN_ASCII.get(ord(each), "?") for each in missing), error.end
+
+
+codecs.register_error(SPELT_IN_ASCII, _spelt_in_ascii)
+
+
 class _Output(Console):
     """A console that leaves it to the command line how a closed pipe ends a command."""
 
@@ -51,6 +65,8 @@ class Screen:
     """Writes to standard output."""
 
     def __init__(self) -> None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors=SPELT_IN_ASCII)
         self._console = _Output(file=sys.stdout, highlight=False, markup=False, emoji=False)
 
     @property
@@ -59,7 +75,7 @@ class Screen:
 
     def show(self, line: Text | str = "", *, indent: str = "") -> None:
         """Write a text; on a terminal it is wrapped between words, each line behind `indent`."""
-        text = self._spelt(Text(line) if isinstance(line, str) else line)
+        text = Text(line) if isinstance(line, str) else line
         if not self.is_terminal:
             parts = text.split("\n", allow_blank=True)
         else:
@@ -74,13 +90,13 @@ class Screen:
 
     def write(self, piece: str) -> None:
         """Write a piece of an answer as it comes, without a line break."""
-        self._console.print(self._spelt(Text(harmless(piece))), soft_wrap=True, end="")
+        self._console.print(Text(harmless(piece)), soft_wrap=True, end="")
         self._console.file.flush()
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
         """Write rows of cells: aligned below a header on a terminal, those with numbers in `right` to the right;
         else separated by tabs, and without a header."""
-        cells = [[self._spelt(Text(in_one_line(cell))).plain for cell in row] for row in rows]
+        cells = [[in_one_line(cell) for cell in row] for row in rows]
         if not self.is_terminal:
             for row in cells:
                 click.echo("\t".join(row))
@@ -89,24 +105,6 @@ class Screen:
         self._console.print(_aligned(header, widths, right, Style(bold=True)), soft_wrap=True)
         for row in cells:
             self._console.print(_aligned(row, widths, right, Style()), soft_wrap=True)
-
-    def _spelt(self, text: Text) -> Text:
-        """Return a text that the output's encoding has, with the styles where they were."""
-        encoding = self._console.encoding
-        if _fits(text.plain, encoding):
-            return text
-        spelt = Text(end=text.end)
-        for piece, style in _styled_pieces(text):
-            spelt.append(
-                "".join(
-                    each
-                    if _fits(each, encoding)
-                    else each.translate(_IN_ASCII).encode(encoding, "replace").decode(encoding)
-                    for each in piece
-                ),
-                style,
-            )
-        return spelt
 
 
 def linked(text: str, source: str) -> Text:
@@ -117,23 +115,6 @@ def linked(text: str, source: str) -> Text:
     except (OSError, ValueError):
         is_there = False
     return Text(text, Style(bold=True, link=path.resolve().as_uri()) if is_there else Style(bold=True))
-
-
-def _fits(text: str, encoding: str) -> bool:
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _styled_pieces(text: Text) -> Iterator[tuple[str, Style]]:
-    """Yield the pieces of a text that have one style each."""
-    ends = sorted({0, len(text), *(place for span in text.spans for place in (span.start, span.end))})
-    base = text.style if isinstance(text.style, Style) else Style()
-    for start, end in pairwise(ends):
-        styles = [each.style for each in text.spans if each.start <= start and end <= each.end]
-        yield text.plain[start:end], Style.combine([base, *(each for each in styles if isinstance(each, Style))])
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int], right: Sequence[int], style: Style) -> Text:

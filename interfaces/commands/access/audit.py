@@ -10,8 +10,6 @@ import click
 from interfaces.asked_service import service_to_ask
 from interfaces.commands.options import config_option, json_option, print_json
 
-# What takes long to import is imported where it is used, so that help and usage errors are quick.
-
 SHOWN = 100
 
 

@@ -9,8 +9,6 @@ import click
 from interfaces.asked_service import service_to_ask
 from interfaces.commands.options import JsonObject, config_option, json_option, print_json, url_option
 
-# What takes long to import is imported where it is used, so that help and usage errors are quick.
-
 MARGIN_SECONDS = 300.0
 """How much longer than it works at an erasure a service may take to answer: it waits for its turn before, and searches
 files afterwards."""

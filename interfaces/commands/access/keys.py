@@ -5,23 +5,25 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from interfaces.commands.access.recorded import CommandLog, recorded_commands
+from interfaces.commands.access.recorded import record, recorded_commands
 from interfaces.commands.options import (
     JsonObject,
     config_option,
     data_dir_option,
     json_option,
     log_to_stderr,
+    named_numbers,
     print_json,
+    settings_of,
 )
 from schemas.access.callers import Scope
 from schemas.access.time_spans import span_of
@@ -30,8 +32,7 @@ from schemas.errors import AuditUnwritableError, InvalidInputError
 if TYPE_CHECKING:
     from schemas.access.api_keys import ApiKey
     from wrapper.access.stored_keys import StoredKeys
-
-# What takes long to import is imported where it is used, so that help and usage errors are quick.
+    from wrapper.audit.audit_log import AuditLog
 
 
 @click.group()
@@ -74,6 +75,7 @@ def keys() -> None:
     "limits",
     metavar="NAME=NUMBER",
     multiple=True,
+    callback=named_numbers,
     help="A limit, each at most once: requests_per_second, burst (with it), concurrent, documents, bytes, "
     "embedded_tokens_per_day, chats_per_day.",
 )
@@ -86,7 +88,7 @@ def create(
     collections: Sequence[str],
     where: dict[str, Any] | None,
     expires: str | None,
-    limits: Sequence[str],
+    limits: Mapping[str, float],
     data_dir: Path | None,
     as_json: bool,
 ) -> None:
@@ -103,12 +105,12 @@ def create(
         "collections": list(collections) or None,
         "where": where,
         "expires_at": None if expires is None else ends_at(expires, datetime.now(UTC)),
-        "limits": _limits(limits) or None,
+        "limits": limits or None,
     }
     wanted = load(NEW_KEY, {field: each for field, each in given.items() if each is not None})
-    with _opened(data_dir, makes=True) as opened:
+    with _opened(data_dir, makes=True) as (stored, log):
         keeps_admin = _relies_on_keys()
-        _make(opened, "keys create", lambda: opened.stored.create(**wanted, keeps_admin=keeps_admin), as_json=as_json)
+        _make(log, "keys create", lambda: stored.create(**wanted, keeps_admin=keeps_admin), as_json=as_json)
 
 
 @keys.command("list")
@@ -120,8 +122,8 @@ def list_keys(data_dir: Path | None, as_json: bool) -> None:
     from interfaces.terminal.screen import Screen
     from schemas.wire.keys import api_keys
 
-    with _opened(data_dir) as opened:
-        found = opened.stored.all()
+    with _opened(data_dir) as (stored, _):
+        found = stored.all()
     if as_json:
         print_json(api_keys(found))
         return
@@ -137,8 +139,8 @@ def show(key_id: str, data_dir: Path | None) -> None:
     """Print what a key may do, as JSON."""
     from schemas.wire.keys import api_key
 
-    with _opened(data_dir) as opened:
-        print_json(api_key(opened.stored.one(_id(key_id))))
+    with _opened(data_dir) as (stored, _):
+        print_json(api_key(stored.one(_id(key_id))))
 
 
 @keys.command()
@@ -162,8 +164,8 @@ def rotate(key_id: str, grace: str, data_dir: Path | None, as_json: bool) -> Non
         raise click.BadParameter("must be a span like 90s, 12h or 7d", param_hint="'--grace'")
     load(ROTATION, {"grace_seconds": span // timedelta(seconds=1)})
     old_id = _id(key_id)
-    with _opened(data_dir) as opened:
-        _make(opened, "keys rotate", lambda: opened.stored.rotate(old_id, grace=span), old_id, as_json=as_json)
+    with _opened(data_dir) as (stored, log):
+        _make(log, "keys rotate", lambda: stored.rotate(old_id, grace=span), old_id, as_json=as_json)
 
 
 @keys.command()
@@ -178,10 +180,10 @@ def revoke(key_id: str, data_dir: Path | None, as_json: bool) -> None:
     """
     from schemas.wire.keys import revoked_key
 
-    with _opened(data_dir) as opened:
-        key = opened.stored.revoke(_id(key_id), keeps_admin=_relies_on_keys())
+    with _opened(data_dir) as (stored, log):
+        key = stored.revoke(_id(key_id), keeps_admin=_relies_on_keys())
         try:
-            opened.log.record("keys revoke", key.id)
+            record(log, "keys revoke", key.id)
         except AuditUnwritableError as error:
             click.echo(f"Warning: that the key is revoked is not recorded. {error.message}", err=True)
     if as_json:
@@ -201,16 +203,7 @@ def ends_at(text: str, now: datetime) -> str:
         raise click.BadParameter("is after the year 9999", param_hint="'--expires'") from None
 
 
-class _Opened(NamedTuple):
-    """The keys of a data directory, and its audit log."""
-
-    stored: StoredKeys
-    log: CommandLog
-
-
-def _make(
-    opened: _Opened, what: str, make: Callable[[], tuple[ApiKey, str]], *predecessors: str, as_json: bool
-) -> None:
+def _make(log: AuditLog, what: str, make: Callable[[], tuple[ApiKey, str]], *predecessors: str, as_json: bool) -> None:
     """Make a key, show and record it.
 
     It is shown first, because it cannot be shown again. Raises AuditUnwritableError, and makes none, when there is no
@@ -218,7 +211,7 @@ def _make(
     """
     from schemas.wire.keys import new_key
 
-    opened.log.check()
+    log.check()
     key, text = make()
     try:
         if as_json:
@@ -228,29 +221,26 @@ def _make(
             click.echo(f"This is key {key.id} ({key.name}). It is not shown again.", err=True)
     finally:
         try:
-            opened.log.record(what, *predecessors, key.id)
+            record(log, what, *predecessors, key.id)
         except AuditUnwritableError as error:
             raise click.ClickException(f"Key {key.id} counts, but is not recorded. {error.message}") from error
 
 
 @contextmanager
-def _opened(data_dir: Path | None, *, makes: bool = False) -> Iterator[_Opened]:
-    """Give the keys of the data directory, which with `makes` need not be there."""
-    from schemas.settings import read_wrapper_settings
+def _opened(data_dir: Path | None, *, makes: bool = False) -> Iterator[tuple[StoredKeys, AuditLog]]:
+    """Give the keys of the data directory, which with `makes` need not be there, and its audit log."""
     from wrapper.access.directory_keys import open_keys
     from wrapper.catalogue_presence import has_catalogue
 
     log_to_stderr(logging.WARNING)
-    settings = read_wrapper_settings()
-    if data_dir is not None:
-        settings = replace(settings, data_dir=data_dir.resolve())
+    settings = settings_of(data_dir)
     was_there, is_new = settings.data_dir.is_dir(), not has_catalogue(settings)
     with recorded_commands(settings) as log, open_keys(settings, makes=makes) as stored:
         if is_new and was_there:
             click.echo(f"{settings.data_dir} had no catalogue: it has a new one now.", err=True)
         elif is_new:
             click.echo(f"No data was in {settings.data_dir}: it is a new data directory now.", err=True)
-        yield _Opened(stored, log)
+        yield stored, log
 
 
 def _relies_on_keys() -> bool:
@@ -271,24 +261,20 @@ def _relies_on_keys() -> bool:
 def _row(key: ApiKey) -> tuple[str, ...]:
     from schemas.wire.keys import scopes, time
 
-    grant = key.grant
+    grant, state = key.grant, "counts"
+    if key.revoked_at is not None:
+        state = f"revoked {key.revoked_at:%Y-%m-%d}"
+    elif key.expires_at is not None:
+        state = f"{'expired' if key.has_ended(datetime.now(UTC)) else 'until'} {key.expires_at:%Y-%m-%d %H:%M}"
     return (
         key.id,
         key.name,
         ",".join(scopes(grant.scopes)),
         "*" if grant.collections is None else ",".join(grant.collections),
         "" if grant.where is None else json.dumps(grant.where),
-        _state(key, datetime.now(UTC)),
+        state,
         (time(key.last_used_at) or "never")[:16],
     )
-
-
-def _state(key: ApiKey, now: datetime) -> str:
-    if key.revoked_at is not None:
-        return f"revoked {key.revoked_at:%Y-%m-%d}"
-    if key.expires_at is None:
-        return "counts"
-    return f"{'expired' if key.has_ended(now) else 'until'} {key.expires_at:%Y-%m-%d %H:%M}"
 
 
 def _id(given: str) -> str:
@@ -297,17 +283,3 @@ def _id(given: str) -> str:
     if given.count("_") >= 2 and given.startswith("rw_"):
         raise InvalidInputError("Give the id of the key and not the key itself", code="invalid_field", field="ID")
     return given.removeprefix("rw_")
-
-
-def _limits(given: Sequence[str]) -> dict[str, int | float]:
-    found: dict[str, int | float] = {}
-    for each in given:
-        name, _, number = map(str.strip, each.partition("="))
-        try:
-            value = int(number) if number.isdecimal() else float(number)
-        except ValueError:
-            raise click.BadParameter(f"must be NAME=NUMBER, and not '{each}'", param_hint="'--limit'") from None
-        if name in found:
-            raise click.BadParameter(f"gives {name} twice", param_hint="'--limit'")
-        found[name] = value
-    return found

@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
-from interfaces.commands.access.recorded import CommandLog, recorded_commands
+from interfaces.commands.access.recorded import record, recorded_commands
 from interfaces.commands.options import config_option, json_option, log_to_stderr, print_json
-
-# What takes long to import is imported where it is used, so that help and usage errors are quick.
+from schemas.plurals import counted
 
 if TYPE_CHECKING:
     from registry.stored_connections import StoredConnections
     from registry.typed_secrets.sealing import Seal
+    from wrapper.audit.audit_log import AuditLog
     from wrapper.secret_key import KeyFile
 
 UNOPENED = 1
@@ -44,8 +44,8 @@ def list_secrets(ctx: click.Context, as_json: bool) -> None:
     """
     from registry.typed_secrets.rotation import typed_secrets_of
 
-    with _opened() as opened:
-        found = list(typed_secrets_of(opened.stored, opened.seal))
+    with _opened() as (stored, seal, _, _):
+        found = list(typed_secrets_of(stored, seal))
     if as_json:
         listed = [{"connection": each.connection, "field": each.field, "opens": each.opens} for each in found]
         print_json({"secrets": listed})
@@ -69,33 +69,26 @@ def rotate(ctx: click.Context) -> None:
     """
     from registry.typed_secrets.rotation import seal_again
 
-    with _opened() as opened, nullcontext() if opened.file is None else opened.file.rotating():
-        if opened.file is not None and not opened.file.add():
+    with _opened() as (stored, seal, file, log), nullcontext() if file is None else file.rotating():
+        if file is not None and not file.add():
             click.echo("Going on with the new key that an earlier rotation has made.", err=True)
-        done = seal_again(opened.stored, opened.seal)
-        if opened.file is not None:
-            opened.file.drop_old()
-        opened.log.record("secrets rotate")
+        done = seal_again(stored, seal)
+        if file is not None:
+            file.drop_old()
+        record(log, "secrets rotate")
     for connection, field in done.left:
         click.echo(f"{connection}: {field} is stored under another key and was left as it is", err=True)
-    secrets = f"{done.secrets} secret{'' if done.secrets == 1 else 's'}"
-    if opened.file is None:
+    secrets = counted(done.secrets, "secret")
+    if file is None:
         click.echo(f"{secrets} encrypted under the first key of RAG_SECRET_KEY; the others are not needed any more")
     else:
-        click.echo(f"{secrets} encrypted under a new key, which is in {opened.file.path}; the old key is gone")
+        click.echo(f"{secrets} encrypted under a new key, which is in {file.path}; the old key is gone")
     ctx.exit(UNOPENED if done.left else 0)
 
 
-class _Opened(NamedTuple):
-    stored: StoredConnections
-    seal: Seal
-    file: KeyFile | None
-    """None where the settings have the keys."""
-    log: CommandLog
-
-
 @contextmanager
-def _opened() -> Iterator[_Opened]:
+def _opened() -> Iterator[tuple[StoredConnections, Seal, KeyFile | None, AuditLog]]:
+    """Give what is stored, what opens it, the file of the keys, None where the settings have these, and the log."""
     from registry.stored_connections import StoredConnections
     from registry.typed_secrets.sealing import Seal
     from schemas.settings import read_access_settings, read_wrapper_settings
@@ -106,4 +99,4 @@ def _opened() -> Iterator[_Opened]:
     settings, access = read_wrapper_settings(), read_access_settings()
     keys = secret_keys(settings.data_dir, access)
     with opened_catalogue(settings) as catalog, recorded_commands(settings) as log:
-        yield _Opened(StoredConnections(catalog), Seal(keys), keys if isinstance(keys, KeyFile) else None, log)
+        yield StoredConnections(catalog), Seal(keys), keys if isinstance(keys, KeyFile) else None, log

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import make_url
 
-from interfaces.commands.access.recorded import recorded_commands
+from interfaces.commands.access.recorded import record, recorded_commands
 from schemas.errors import ConfigurationError, ConflictError
 from schemas.settings import WrapperSettings
 from tests.support.postgres import ROLE
@@ -118,7 +118,7 @@ def test_root_leaves_nothing_that_the_owner_cannot_use(place, tmp_path):
     (place.data_dir / "service.lock").unlink(missing_ok=True)
     place.restore(file, replace=True)
     with recorded_commands(place.settings) as audit:
-        audit.record("restore", "one")
+        record(audit, "restore", "one")
     assert {path.name for path in place.data_dir.rglob("*") if path.stat().st_uid != 12345} == set()
     assert (place.data_dir / "service.lock").exists()
 

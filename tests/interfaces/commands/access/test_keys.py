@@ -133,7 +133,7 @@ def test_a_directory_that_cannot_be_made_is_one_sentence():
         (("--limit", "nonsense=3"), "limits.nonsense"),
         (("--where", '{"a": 1}', "--scope", "write"), "can only read"),
         (("--where", '{"a": 1, "a": 2}'), "'a' is given twice"),
-        (("--limit", "documents"), "must be NAME=NUMBER, and not 'documents'"),
+        (("--limit", "documents"), "'documents' is not NAME=NUMBER"),
     ],
 )
 def test_what_no_key_can_have_is_one_sentence(run, created, options, sentence):
