@@ -33,7 +33,9 @@ from registry.stored_looks import StoredLooks
 from registry.topics.conversations import Conversations
 from registry.topics.topic import TopicByChat, TopicByRule
 from registry.typed_secrets.sealing import Seal
-from retrieval.bench.background import open_quality
+from retrieval.bench.background import BenchRunner
+from retrieval.bench.judgements import Judgements
+from retrieval.bench.stored_benches import StoredBenches
 from retrieval.chat.answering import Chat
 from retrieval.chat.history import ChatHistory
 from retrieval.chat.passages import ChatPassages
@@ -119,7 +121,7 @@ class Layers:
         self.choice = collection_choice(self.corpus, self.connections, retrieval)
         self.warm_up = WarmUp(data_dir / "embeds-texts")
         oracles = search_oracles(self.embeddings, retrieval, about_to_embed=self.warm_up.needed)
-        semantic, lexical, _ = oracles
+        semantic, _, _ = oracles
         texts = TextCollections(
             self.connections,
             self.choice,
@@ -166,9 +168,8 @@ class Layers:
         self.tools = context_tools(self.context, retrieval)
         """The context tools by name, in the order in which they are listed."""
         self.watchers = Watchers(catalog)
-        self.quality = open_quality(
-            catalog, self.search, self.documents, (semantic.name, lexical.name), retrieval.fusion
-        )
+        judgements, benches = Judgements(catalog), StoredBenches(catalog)
+        self.quality = BenchRunner(self.search, judgements, benches, self.documents, retrieval.fusion)
         self.erasure = Erasure(
             service.erasure(),
             PendingErasures(data_dir / ERASURES_UNDER_WAY),
@@ -191,7 +192,7 @@ class Layers:
         self.reembedder.start()
 
     def close(self) -> None:
-        self.quality.runner.close()
+        self.quality.close()
         self.reembedder.stop()
         self.job_runner.stop()
         self.warm_up.close()

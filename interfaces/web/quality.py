@@ -57,7 +57,7 @@ def forget_judgement(judgement_id: str) -> Response:
 def export_judgements() -> Response:
     name = arguments()["collection"]
     store().collection(name)
-    questions, documents = layers().quality.runner.judged_set(name, asker=current_request.asker())
+    questions, documents = layers().quality.judged_set(name, asker=current_request.asker())
     archive = query_set_archive(questions, documents)
     headers = {"Content-Disposition": f'attachment; filename="{name}-judgements.zip"'}
     return Response(archive, mimetype="application/zip", headers=headers)
@@ -68,7 +68,7 @@ def export_judgements() -> Response:
 def start_bench() -> Response:
     asked = body()
     store().collection(asked["collection"])
-    return json_response(bench_summary(layers().quality.runner.start(**asked, asker=current_request.asker())), 202)
+    return json_response(bench_summary(layers().quality.start(**asked, asker=current_request.asker())), 202)
 
 
 @blueprint.get("/bench")

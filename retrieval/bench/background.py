@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -14,16 +14,17 @@ import structlog
 
 from retrieval.bench.judgements import Judgements
 from retrieval.bench.query_set import Query, queries_in
-from retrieval.bench.running import FUSED, Bench, Plan, Run
+from retrieval.bench.running import FUSED, Bench, Run
 from retrieval.bench.stored_benches import StoredBenches
 from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.search.engine import SearchEngine
+from retrieval.search.oracles.lexical import LexicalOracle
+from retrieval.search.oracles.semantic import SemanticOracle
 from schemas.access.callers import acting_still, carried
 from schemas.access.owners import Asker
 from schemas.bounds import DEFAULT_RESULTS
 from schemas.contracts.judgements import KnownBench, NothingJudgedError, QuerySetFiles
 from schemas.errors import NotFoundError, NoThreadError, RagError
-from schemas.shared_database import Database
 from schemas.storage.joined_text import joined_text
 from schemas.threads import begin_thread
 from schemas.ways import FUSIONS
@@ -46,6 +47,7 @@ class JudgedDocument(NamedTuple):
     text: str
 
 
+@dataclass
 class BenchRunner:
     """Starts measurements and carries them out, one at a time in the whole service.
 
@@ -53,24 +55,14 @@ class BenchRunner:
     service's own.
     """
 
-    def __init__(
-        self,
-        engine: SearchEngine,
-        judgements: Judgements,
-        benches: StoredBenches,
-        documents: StoredDocuments,
-        *,
-        oracles: Sequence[str],
-        fusion: str,
-    ) -> None:
-        self._engine = engine
-        self._oracles = oracles
-        self._judgements = judgements
-        self._benches = benches
-        self._documents = documents
-        self._fusion = fusion
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+    engine: SearchEngine
+    judgements: Judgements
+    benches: StoredBenches
+    documents: StoredDocuments
+    fusion: str
+    oracles: Sequence[str] = (SemanticOracle.name, LexicalOracle.name)
+    _stopping: threading.Event = field(default_factory=threading.Event, init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
 
     def start(self, collection: str, *, asker: Asker, query_set: QuerySetFiles | None = None) -> KnownBench:
         """Begin to measure a collection with a query set, by default the asker's judged questions, and return the
@@ -82,14 +74,14 @@ class BenchRunner:
             questions = self._judged(collection, asker)
         elif not (questions := self._of_documents_here(queries_in(query_set), collection)):
             raise NothingJudgedError(collection)
-        available = self._engine.available()
-        oracles = [name for name in self._oracles if name in available]
+        available = self.engine.available()
+        oracles = [name for name in self.oracles if name in available]
         runs = len(oracles) + (len(FUSIONS) if len(oracles) > 1 else 0)
-        begun = self._benches.begin(collection, len(questions), (runs + 1) * len(questions), asker=asker)
+        begun = self.benches.begin(collection, len(questions), (runs + 1) * len(questions), asker=asker)
         try:
             self._thread = begin_thread("bench", carried(self._measure), begun, questions, oracles)
         except NoThreadError as error:
-            self._benches.fail(begun.id, error.message)
+            self.benches.fail(begun.id, error.message)
             raise
         return begun
 
@@ -103,12 +95,12 @@ class BenchRunner:
     def _judged_documents(self, collection: str, ids: Iterable[str]) -> Iterator[JudgedDocument]:
         for each in ids:
             with suppress(NotFoundError):
-                known, chunks = self._documents.with_chunks(each, collection)
+                known, chunks = self.documents.with_chunks(each, collection)
                 text = joined_text([chunk.text for chunk in chunks], range(len(chunks)))
                 yield JudgedDocument(each, known.title, text)
 
     def _judged(self, collection: str, asker: Asker) -> tuple[Query, ...]:
-        questions = self._judgements.questions(collection, asker=asker)
+        questions = self.judgements.questions(collection, asker=asker)
         if not questions:
             raise NothingJudgedError(collection)
         return questions
@@ -119,7 +111,7 @@ class BenchRunner:
         relevant = (each for asked in questions for each, score in asked.judgements.items() if score > 0)
         for document_id in islice(dict.fromkeys(relevant), MOST_LOOKED_FOR):
             with suppress(NotFoundError):
-                self._documents.one(document_id, collection)
+                self.documents.one(document_id, collection)
                 return questions
         return ()
 
@@ -135,38 +127,23 @@ class BenchRunner:
         def on_query(_: str) -> None:
             nonlocal done
             done += 1
-            if self._stopping.is_set() or not self._benches.tell(begun.id, done):
+            if self._stopping.is_set() or not self.benches.tell(begun.id, done):
                 raise _EndedError
             with acting_still():
                 pass
 
-        bench = Bench(self._engine, questions, Plan(begun.collection, DEFAULT_RESULTS, self._fusion), on_query=on_query)
+        bench = Bench(self.engine, questions, begun.collection, DEFAULT_RESULTS, self.fusion, on_query=on_query)
         try:
             # A first time, so that each question has been embedded before any run is measured.
             bench.warm_up(oracles)
-            self._benches.finish(begun.id, result_of(bench.runs(oracles)))
+            self.benches.finish(begun.id, result_of(bench.runs(oracles)))
         except _EndedError:
-            self._benches.fail(begun.id, "The service was stopped")  # unless it was cancelled
+            self.benches.fail(begun.id, "The service was stopped")  # unless it was cancelled
         except RagError as error:
-            self._benches.fail(begun.id, error.message)
+            self.benches.fail(begun.id, error.message)
         except Exception:
             log.exception("a measurement failed", bench=begun.id)
-            self._benches.fail(begun.id, "An unexpected failure, which the log tells")
-
-
-class QualityParts(NamedTuple):
-    judgements: Judgements
-    benches: StoredBenches
-    runner: BenchRunner
-
-
-def open_quality(
-    database: Database, engine: SearchEngine, documents: StoredDocuments, oracles: Sequence[str], fusion: str
-) -> QualityParts:
-    """Return the parts of a service whose search fuses these oracles in this way."""
-    judgements, benches = Judgements(database), StoredBenches(database)
-    runner = BenchRunner(engine, judgements, benches, documents, oracles=oracles, fusion=fusion)
-    return QualityParts(judgements, benches, runner)
+            self.benches.fail(begun.id, "An unexpected failure, which the log tells")
 
 
 def result_of(runs: Sequence[Run]) -> Mapping[str, Any]:

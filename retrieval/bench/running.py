@@ -39,16 +39,6 @@ MEASURES = ("success_at_3", "mrr", "ndcg_at_10", "recall_at_5", "recall_at_10")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The parts of a search that are the same for all queries; `weights` and `fusion` apply to the fused run."""
-
-    collection: str
-    limit: int
-    fusion: str
-    weights: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Asked:
     """The outcome of one query. `ranking`: ids of documents, best first; `has_failed`: an oracle could not answer."""
 
@@ -92,23 +82,21 @@ class Missed:
     explanations: tuple[Explanation, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class Bench:
-    """Measures queries; calls `on_query` with the run's name after each query. With `ask` it measures that, too."""
+    """Measures queries about a collection; calls `on_query` with the run's name after each query.
 
-    def __init__(
-        self,
-        engine: SearchEngine,
-        queries: Sequence[Query],
-        plan: Plan,
-        *,
-        on_query: Callable[[str], None] = lambda name: None,
-        ask: Ask | None = None,
-    ) -> None:
-        self._engine = engine
-        self._queries = queries
-        self._plan = plan
-        self._on_query = on_query
-        self._ask = ask
+    `fusion` and `weights` apply to the fused run. With `ask` it measures that, too.
+    """
+
+    engine: SearchEngine
+    queries: Sequence[Query]
+    collection: str
+    limit: int
+    fusion: str
+    weights: Mapping[str, float] = field(default_factory=dict)
+    on_query: Callable[[str], None] = lambda name: None
+    ask: Ask | None = None
 
     def runs(self, oracles: Sequence[str]) -> list[Run]:
         """Return one run for each oracle and, when there are several, the run `fused` and one for each other fusion;
@@ -117,27 +105,27 @@ class Bench:
         A first query, which does not count, opens whatever has to be opened. Raises what the search raises when a query
         cannot be answered at all.
         """
-        usual = self._plan.fusion
+        usual = self.fusion
         named: dict[str, tuple[tuple[str, ...], str]] = {name: ((name,), usual) for name in oracles}
         if len(oracles) > 1:
             others = {f"{FUSED}-{fusion}": (tuple(oracles), fusion) for fusion in FUSIONS if fusion != usual}
             named |= others | {FUSED: (tuple(oracles), usual)}
         for asked, fusion in named.values():
-            self._engine.search(self._request(self._queries[0], asked, fusion))
+            self.engine.search(self._request(self.queries[0], asked, fusion))
         runs = [
-            Run(name, asked, fusion, tuple(self._asked(name, query, asked, fusion) for query in self._queries))
+            Run(name, asked, fusion, tuple(self._asked(name, query, asked, fusion) for query in self.queries))
             for name, (asked, fusion) in named.items()
         ]
-        if self._ask is not None:
-            answered = tuple(self._asked(ASK, query, tuple(oracles), usual) for query in self._queries)
+        if self.ask is not None:
+            answered = tuple(self._asked(ASK, query, tuple(oracles), usual) for query in self.queries)
             runs.insert(len(runs) - 1, Run(ASK, tuple(oracles), usual, answered))
         return runs
 
     def warm_up(self, oracles: Sequence[str]) -> None:
         """Ask each query once, unmeasured."""
-        for query in self._queries:
-            self._engine.search(self._request(query, tuple(oracles), self._plan.fusion))
-            self._on_query(FUSED)
+        for query in self.queries:
+            self.engine.search(self._request(query, tuple(oracles), self.fusion))
+            self.on_query(FUSED)
 
     def missed(self, run: Run) -> list[Missed]:
         """Return what each query of a run missed, with the engine's own explanation of where it was."""
@@ -147,20 +135,20 @@ class Bench:
             relevant = sorted((each for each, grade in grades.items() if grade > 0), key=lambda each: -grades[each])
             if wanted := tuple(each for each in relevant if each not in asked.ranking):
                 request = self._request(asked.query, run.oracles, run.fusion, explain=wanted)
-                found.append(Missed(asked, tuple(self._engine.search(request).explanations or ())))
+                found.append(Missed(asked, tuple(self.engine.search(request).explanations or ())))
         return found
 
     def _asked(self, name: str, query: Query, oracles: tuple[str, ...], fusion: str) -> Asked:
         began = time.perf_counter()
         has_failed = False
-        if name == ASK and self._ask is not None:
-            found = self._ask(query, self._plan.limit, self._plan.collection)
+        if name == ASK and self.ask is not None:
+            found = self.ask(query, self.limit, self.collection)
         else:
-            answer = self._engine.search(self._request(query, oracles, fusion))
+            answer = self.engine.search(self._request(query, oracles, fusion))
             found = [result.doc_id for result in answer.results]
             has_failed = any(each.status == FAILED or each.left_out for each in answer.receipt.oracles.values())
         latency_ms = (time.perf_counter() - began) * 1e3
-        self._on_query(name)
+        self.on_query(name)
         ranking = tuple(dict.fromkeys(found))
         return Asked(query, ranking, quality(ranking, query.judgements), latency_ms, has_failed)
 
@@ -169,10 +157,10 @@ class Bench:
     ) -> SearchRequest:
         return SearchRequest(
             query.text,
-            limit=self._plan.limit,
+            limit=self.limit,
             oracles=oracles,
-            weights=self._plan.weights if len(oracles) > 1 else {},
-            collections=(self._plan.collection,),
+            weights=self.weights if len(oracles) > 1 else {},
+            collections=(self.collection,),
             explain=explain,
             fusion=fusion,
             min_relevance=0.0,  # the ranking is measured, not where it is cut

@@ -1,4 +1,4 @@
-"""The body of `PUT /api/watchers/{name}`, both to read and to send, and the answers of `/api/watchers` as JSON."""
+"""The body of `PUT /api/watchers/{name}`, and the answers of `/api/watchers` as JSON."""
 
 from __future__ import annotations
 
@@ -57,10 +57,6 @@ class Report(Body):
 
 
 WATCHER_REPORT = Report()
-
-
-def report_body(report: WatcherReport) -> Json:
-    return asdict(report)
 
 
 def known_watchers(watchers: Iterable[KnownWatcher]) -> Json:

@@ -28,15 +28,7 @@ SHOWN = 100
 )
 @config_option
 @json_option
-def audit(
-    since: str | None,
-    key: str | None,
-    collection: str | None,
-    limit: int,
-    url: str | None,
-    data_dir: Path | None,
-    as_json: bool,
-) -> None:
+def audit(url: str | None, data_dir: Path | None, as_json: bool, **asked: Any) -> None:
     """Show who did what and when, the newest first: time, key or user, status, method, route with tool or subject,
     collection, number of documents, address.
 
@@ -49,13 +41,12 @@ def audit(
     from interfaces.terminal.screen import Screen
 
     if url is not None:
-        given = {"since": since, "key": key, "collection": collection, "limit": limit}
         with service_to_ask(url) as service:
-            answer: dict[str, Any] = service.call("GET", "/api/audit", params=given)
+            answer: dict[str, Any] = service.call("GET", "/api/audit", params=asked)
             warnings = answer.get("warnings", [])
             rows = [_row(each) for each in answer["entries"]]
     else:
-        answer, warnings = _read(since, key, collection, limit, data_dir)
+        answer, warnings = _read(data_dir, **asked)
         rows = [_row(each) for each in answer["entries"]]
     if as_json:
         print_json(answer)
@@ -66,7 +57,7 @@ def audit(
 
 
 def _read(
-    since: str | None, key: str | None, collection: str | None, limit: int, data_dir: Path | None
+    data_dir: Path | None, since: str | None, key: str | None, collection: str | None, limit: int
 ) -> tuple[dict[str, Any], list[str]]:
     """Return (the answer that a service would give, what it would warn of) from the files."""
     from datetime import UTC, datetime

@@ -20,7 +20,7 @@ files afterwards."""
 )
 @click.option("--where", type=JsonObject(), help="Erase its documents that match this filter.")
 @click.option("--document", metavar="ID", help="Erase this document of it, with all its chunks and its original.")
-@click.option("--all", "everything", is_flag=True, help="Erase them also when --where matches all there are.")
+@click.option("--all", is_flag=True, help="Erase them also when --where matches all there are.")
 @click.option(
     "--user",
     metavar="ID",
@@ -29,15 +29,7 @@ files afterwards."""
 @config_option
 @url_option
 @json_option
-def erase(
-    collection: str | None,
-    where: dict[str, Any] | None,
-    document: str | None,
-    everything: bool,
-    user: str | None,
-    url: str,
-    as_json: bool,
-) -> None:
+def erase(url: str, as_json: bool, **asked: Any) -> None:
     """Erase documents, or what belongs to a user, from every table and file, and print a receipt.
 
     The running service does it. The engine is restarted once.
@@ -48,10 +40,9 @@ def erase(
     from interfaces.terminal.screen import Screen
     from schemas.storage.erasure import LIMIT_SECONDS
 
-    if (user is None) == (collection is None) or (collection is not None) != ((where is None) != (document is None)):
+    body = {name: each for name, each in asked.items() if each not in (None, False)}
+    if body.keys() - {"all"} not in ({"collection", "where"}, {"collection", "document"}, {"user"}):
         raise click.UsageError("Say --collection with --where or --document, or --user alone.")
-    given = {"collection": collection, "where": where, "document": document, "user": user, "all": everything}
-    body = {name: each for name, each in given.items() if each not in (None, False)}
     with service_to_ask(url, timeout_seconds=LIMIT_SECONDS + MARGIN_SECONDS) as service:
         receipt = service.post("/api/erase", body)["receipt"]
         if as_json:
@@ -62,5 +53,5 @@ def erase(
     Screen().table(("PLACE", "REMOVED", "WHAT WAS DONE"), rows)
     for place in receipt["also_in"]:
         click.echo(f"The same words are also in {place}, which was not to be erased.", err=True)
-    whose = f"of '{collection}'" if user is None else f"and all else of {receipt['user']}"
+    whose = f"and all else of {receipt['user']}" if "user" in body else f"of '{body['collection']}'"
     click.echo(f"Erased: {receipt['documents']} documents ({receipt['chunks']} stored pieces) {whose}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -33,6 +33,17 @@ if TYPE_CHECKING:
     from schemas.access.api_keys import ApiKey
     from wrapper.access.stored_keys import StoredKeys
     from wrapper.audit.audit_log import AuditLog
+
+
+def _ends_at(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    """Return the time that is meant by a span from now or by a time itself."""
+    span = None if text is None else span_of(text)
+    if span is None:
+        return text
+    try:
+        return (datetime.now(UTC) + span).isoformat()
+    except OverflowError:
+        raise click.BadParameter("is after the year 9999") from None
 
 
 @click.group()
@@ -66,7 +77,9 @@ def keys() -> None:
 )
 @click.option(
     "--expires",
+    "expires_at",
     metavar="TIME",
+    callback=_ends_at,
     help="When it ends: a time with its zone, like 2027-01-31T12:00:00Z, or a span like 12h, 30d, 8w.  "
     "[default: never]",
 )
@@ -82,16 +95,7 @@ def keys() -> None:
 @data_dir_option
 @config_option
 @json_option
-def create(
-    name: str,
-    scopes: Sequence[str],
-    collections: Sequence[str],
-    where: dict[str, Any] | None,
-    expires: str | None,
-    limits: Mapping[str, float],
-    data_dir: Path | None,
-    as_json: bool,
-) -> None:
+def create(data_dir: Path | None, as_json: bool, **asked: Any) -> None:
     """Make a key, and print it. It is shown this once, and nobody can look it up later.
 
     Exit code: 0, 1 if the key was made and could not be recorded in the audit log, 2 if none was made.
@@ -99,15 +103,9 @@ def create(
     from schemas.wire.body import load
     from schemas.wire.keys import NEW_KEY
 
-    given: dict[str, Any] = {
-        "name": name,
-        "scopes": list(scopes),
-        "collections": list(collections) or None,
-        "where": where,
-        "expires_at": None if expires is None else ends_at(expires, datetime.now(UTC)),
-        "limits": limits or None,
-    }
-    wanted = load(NEW_KEY, {field: each for field, each in given.items() if each is not None})
+    lists = {"scopes": list(asked["scopes"]), "collections": list(asked["collections"]) or None}
+    given = {**asked, **lists, "limits": asked["limits"] or None}
+    wanted = load(NEW_KEY, {name: each for name, each in given.items() if each is not None})
     with _opened(data_dir, makes=True) as (stored, log):
         keeps_admin = _relies_on_keys()
         _make(log, "keys create", lambda: stored.create(**wanted, keeps_admin=keeps_admin), as_json=as_json)
@@ -190,17 +188,6 @@ def revoke(key_id: str, data_dir: Path | None, as_json: bool) -> None:
         print_json(revoked_key(key))
     else:
         click.echo(f"Key {key.id} ({key.name}) is revoked.", err=True)
-
-
-def ends_at(text: str, now: datetime) -> str:
-    """Return the time that is meant by a span from now or by a time itself."""
-    span = span_of(text)
-    if span is None:
-        return text
-    try:
-        return (now + span).isoformat()
-    except OverflowError:
-        raise click.BadParameter("is after the year 9999", param_hint="'--expires'") from None
 
 
 def _make(log: AuditLog, what: str, make: Callable[[], tuple[ApiKey, str]], *predecessors: str, as_json: bool) -> None:

@@ -9,9 +9,9 @@ import time
 import uuid
 from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 import structlog
@@ -24,15 +24,7 @@ from retrieval.clock import utc_now, z_time
 from retrieval.ingest.identity import document_id, file_ids, stored_name
 from retrieval.ingest.walk import is_ignored, walk
 from schemas.contracts.jobs import FAILED
-from schemas.contracts.watchers import (
-    MAX_FAILURES,
-    MAX_TEXT_CHARACTERS,
-    RETRYING,
-    STOPPED,
-    WATCHING,
-    FailedFile,
-    WatcherReport,
-)
+from schemas.contracts.watchers import MAX_FAILURES, MAX_TEXT_CHARACTERS, RETRYING, STOPPED, WATCHING
 from schemas.errors import ConflictError, RagError, UnavailableError
 from schemas.plurals import counted
 
@@ -91,14 +83,20 @@ class Watch:
         self._settled: dict[str, tuple[int, ...]] = {}
         self._stored: dict[str, str] = {}
         instance = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-        self._report = WatcherReport(instance, WATCHING, collection or "", shared=shared)
+        self._report: dict[str, Any] = {
+            "instance": instance,
+            "state": WATCHING,
+            "shared": shared,
+            "files": 0,
+            "next": None,
+        }
         self._indexed = self._deleted = 0
         self._reported_at = 0.0
         self._has_name = False
 
     def begin(self) -> None:
         """Find out where files go, and take the name. Raises ConflictError while another instance has it."""
-        self._report = replace(self._report, collection=self._uploader.target())
+        self._report["collection"] = self._uploader.target()
         self._send()
 
     def round(self, *, whole: bool = True) -> None:
@@ -112,7 +110,7 @@ class Watch:
         self._folders = found.folders
         if whole:
             self._settled.clear()
-            stored = stored_documents(self._client, self._report.collection, {FOLDER: self.name})
+            stored = stored_documents(self._client, self._report["collection"], {FOLDER: self.name})
             # Documents of others that give the same folder have other ids.
             self._stored = {source: document for document, source in stored.items() if document in file_ids(source)}
         gone = gone_from(found, self._stored, f"{self.name}/")
@@ -134,7 +132,7 @@ class Watch:
             log.warning("a file was read with warnings", file=name, warnings=warnings)
         for source in gone:
             log.info("deleted", file=source)
-            self._deleted += self._uploader.delete(self._stored.pop(source), self._report.collection)
+            self._deleted += self._uploader.delete(self._stored.pop(source), self._report["collection"])
         self._settled = {name: signature for name, signature in self._settled.items() if name in files}
         # Of files that have not changed since, it is as before.
         known = {name: why for name, why in self._not_stored.items() if name in files and name not in outcome.became}
@@ -144,19 +142,18 @@ class Watch:
         self._not_stored = known
         failed = self._reasons(FAILED)
         self._indexed += outcome.count(CREATED, UPDATED)
-        self._report = replace(
-            self._report,
-            state=WATCHING,
-            stored=len(files.keys() - known.keys()),
-            failed=len(failed),
-            failures=tuple(
-                FailedFile(name.removeprefix(f"{self.name}/")[-MAX_TEXT_CHARACTERS:], reason[:MAX_TEXT_CHARACTERS])
-                for name, reason in list(failed.items())[:MAX_FAILURES]
-            ),
-            at=z_time(utc_now()),
-            next=z_time(utc_now() + timedelta(seconds=RESCAN_SECONDS)) if whole else self._report.next,
-            reason=None,
-        )
+        self._report |= {
+            "state": WATCHING,
+            "stored": len(files.keys() - known.keys()),
+            "failed": len(failed),
+            "failures": [
+                {"path": name.removeprefix(f"{self.name}/")[-MAX_TEXT_CHARACTERS:], "reason": why[:MAX_TEXT_CHARACTERS]}
+                for name, why in list(failed.items())[:MAX_FAILURES]
+            ],
+            "at": _time_in(0),
+            "next": _time_in(RESCAN_SECONDS) if whole else self._report["next"],
+            "reason": None,
+        }
         self._send_now()
 
     def run(self, quiet_seconds: float) -> None:
@@ -183,19 +180,18 @@ class Watch:
                     raise
                 other_at = reported_at
                 reason = error.message[:MAX_TEXT_CHARACTERS]
-                if self._report.state != RETRYING:
+                if self._report["state"] != RETRYING:
                     pause_seconds = FIRST_PAUSE_SECONDS
-                if self._report.reason != reason:
+                if self._report.get("reason") != reason:
                     log.warning("not in sync, which is tried again", folder=self.name, reason=reason)
-                following = z_time(utc_now() + timedelta(seconds=pause_seconds))
-                self._report = replace(self._report, state=RETRYING, reason=reason, next=following)
+                self._report |= {"state": RETRYING, "reason": reason, "next": _time_in(pause_seconds)}
                 self._send_now()
                 self._stop.wait(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
 
     def end(self) -> None:
         """Send the last report, which frees the name."""
-        self._report = replace(self._report, state=STOPPED, next=None)
+        self._report |= {"state": STOPPED, "next": None}
         with suppress(ConflictError):
             self._send_now()
 
@@ -205,7 +201,7 @@ class Watch:
         counts = {"indexed": self._indexed, "deleted": self._deleted, "failed": len(failed)}
         deeds = ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "nothing changed"
         over = f", {len(passed_over)} passed over" if passed_over else ""
-        click.echo(f"{self.name}: {counted(self._report.files, 'file')}: {deeds}{over}")
+        click.echo(f"{self.name}: {counted(self._report['files'], 'file')}: {deeds}{over}")
         show_lines([f"passed over: {name}: {reason}" for name, reason in passed_over.items()])
         show_lines([f"{name}: {reason}" for name, reason in failed.items()])
         return not failed
@@ -224,7 +220,7 @@ class Watch:
                 listened = self._folders
                 self.round(whole=whole)
                 if whole:
-                    log.info("in sync", folder=self.name, files=self._report.files, failed=self._report.failed)
+                    log.info("in sync", folder=self.name, files=self._report["files"], failed=self._report["failed"])
                     whole, due = False, time.monotonic() + RESCAN_SECONDS
                 while self._folders == listened and time.monotonic() < due:
                     if next(changes, None):
@@ -262,7 +258,7 @@ class Watch:
 
     def _tell(self, **changes: object) -> None:
         """Change the report, and send it now and then."""
-        self._report = replace(self._report, **changes)  # type: ignore[arg-type]
+        self._report |= changes
         if time.monotonic() - self._reported_at >= HEARTBEAT_SECONDS:
             self._send_now()
 
@@ -278,8 +274,12 @@ class Watch:
             log.debug("a report did not arrive", reason=error.message)
 
     def _send(self) -> None:
-        self._once.report_watcher(self.name, asdict(self._report))
+        self._once.report_watcher(self.name, self._report)
         self._reported_at, self._has_name = time.monotonic(), True
+
+
+def _time_in(seconds: float) -> str:
+    return z_time(utc_now() + timedelta(seconds=seconds))
 
 
 def run_once(watches: Sequence[Watch]) -> bool:

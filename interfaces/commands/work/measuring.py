@@ -35,7 +35,7 @@ from registry.provider_discovery import discover
 from registry.provider_registry import ProviderRegistry
 from registry.stored_connections import StoredConnections
 from retrieval.bench.query_set import Query, QuerySet, read_query_set
-from retrieval.bench.running import MEASURES, Ask, Bench, Missed, Plan, Run
+from retrieval.bench.running import MEASURES, Ask, Bench, Missed, Run
 from retrieval.chat.passages import ChatPassages
 from retrieval.ingest.walk import walk
 from retrieval.search.asking import UnknownOracleError
@@ -95,9 +95,17 @@ def bench(
         reranking = stack.enter_context(closing(Reranking(connections)))
         found_by = search_oracles(embeddings, settings)
         engine = stack.enter_context(closing(search_engine(found_by, choice, reranking, settings)))
-        plan = Plan(collection, limit, settings.fusion, weights)
+        names = _oracles(engine, oracles, weights)
         ask = _ask(chat_passages(engine, settings)) if with_ask else None
-        runs, missed = _measure(engine, query_set, oracles, plan, ask, verbose=verbose)
+        show = stack.enter_context(progress_bar())
+        show(total=len(query_set.queries) * (len(names) + (len(FUSIONS) if len(names) > 1 else 0) + with_ask))
+        measured = Bench(
+            *(engine, query_set.queries, collection, limit, settings.fusion, weights),
+            on_query=lambda name: show(advance=1, description=name),
+            ask=ask,
+        )
+        runs = measured.runs(names)
+        missed = measured.missed(runs[-1]) if verbose else []
     report = {
         "query_set": query_set.name,
         "num_queries": len(query_set.queries),
@@ -181,29 +189,16 @@ def _ask(passages: ChatPassages) -> Ask:
     return ask
 
 
-def _measure(
-    engine: SearchEngine, query_set: QuerySet, chosen: tuple[str, ...], plan: Plan, ask: Ask | None, *, verbose: bool
-) -> tuple[list[Run], list[Missed]]:
+def _oracles(engine: SearchEngine, chosen: Sequence[str], weights: Mapping[str, float]) -> list[str]:
+    """Return the oracles to measure: the chosen ones, else all that have something to search."""
     known, available = engine.names, engine.available()
-    for name in (*chosen, *plan.weights):
+    for name in (*chosen, *weights):
         if name not in known:
             raise UnknownOracleError(name, "oracle", known)
     for name in chosen:
         if name not in available:
             raise InvalidInputError(f"Oracle '{name}' has nothing to search here")
-    names = [name for name in available if not chosen or name in chosen]
-    runs_number = len(names) + (len(FUSIONS) if len(names) > 1 else 0) + (ask is not None)
-    with progress_bar() as show:
-        show(total=len(query_set.queries) * runs_number)
-        measured = Bench(
-            engine,
-            query_set.queries,
-            plan,
-            on_query=lambda name: show(advance=1, description=name),
-            ask=ask,
-        )
-        runs = measured.runs(names)
-        return runs, measured.missed(runs[-1]) if verbose else []
+    return [name for name in available if not chosen or name in chosen]
 
 
 def _run(run: Run) -> Json:

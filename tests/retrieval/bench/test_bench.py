@@ -14,7 +14,7 @@ from retrieval.bench import judgements as module
 from retrieval.bench.background import BenchRunner
 from retrieval.bench.judgements import Judgements
 from retrieval.bench.query_set import read_query_set
-from retrieval.bench.running import MEASURES, Bench, Plan, mean, quality
+from retrieval.bench.running import MEASURES, Bench, mean, quality
 from retrieval.bench.stored_benches import LOST_AFTER_SECONDS, StoredBenches
 from retrieval.search.oracles.lexical import LexicalOracle
 from retrieval.search.oracles.semantic import SemanticOracle
@@ -121,7 +121,7 @@ def engine(choice_of, embeddings, open_engine, shelve):
 def test_each_oracle_is_measured_alone_and_all_of_them_together(folder, engine):
     query_set = read_query_set(folder(judgements="1\ta\t1\n2\tb\t2\n2\tc\t1\n"))
     told = []
-    bench = Bench(engine, query_set.queries, Plan(SHELF, 1, "smoothed"), on_query=told.append)
+    bench = Bench(engine, query_set.queries, SHELF, 1, "smoothed", on_query=told.append)
     runs = bench.runs(["semantic", "lexical"])
     assert [(run.name, run.oracles) for run in runs] == [
         ("semantic", ("semantic",)),
@@ -144,7 +144,7 @@ def test_each_oracle_is_measured_alone_and_all_of_them_together(folder, engine):
 
 def test_a_failing_oracle_is_counted(folder, engine, shelve):
     strange = shelve("bench-strange", {"a": "zebra"}, embedding_model="words-2")
-    bench = Bench(engine, read_query_set(folder()).queries, Plan(strange, 5, "smoothed"))
+    bench = Bench(engine, read_query_set(folder()).queries, strange, 5, "smoothed")
     [lexical] = bench.runs(["lexical"])
     assert lexical.failures == 0
     with pytest.raises(EmbeddingMismatchError):
