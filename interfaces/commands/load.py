@@ -133,7 +133,7 @@ def delete(ctx: click.Context, sources: Sequence[str], prefix: str | None, colle
         target = uploader.target()
         names = [stored_name(each) for each in sources]
         where = below(f"{stored_name(prefix)}/") if prefix else {"source": {"$in": names}}
-        found = stored_documents(uploader.client, target, where)
+        found = stored_documents(clients.patient, target, where)
         deleted = sum(uploader.delete(document, target) for document in found)
     missing = [each for each in sources if stored_name(each) not in found.values()]
     for each in missing:

@@ -69,7 +69,7 @@ def watch(
     stop = threading.Event()
     with clients_at(url) as clients:
         watches = [
-            Watch(root, called, clients, collection=collection, shared=shared, may_be_empty=allow_empty, stop=stop)
+            Watch(root, called, clients, stop, collection, shared=shared, may_be_empty=allow_empty)
             for root, called in zip(folders, names, strict=True)
         ]
 

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,15 @@ import structlog
 from watchfiles import Change, watch
 
 from interfaces.commands.options import show_lines
-from interfaces.commands.work.uploading import CREATED, PASSED_OVER, UPDATED, Uploader, gone_from, stored_documents
-from providers.rag_wrapper.client import WrapperClient
+from interfaces.commands.work.uploading import (
+    CREATED,
+    PASSED_OVER,
+    UPDATED,
+    Clients,
+    Uploader,
+    gone_from,
+    stored_documents,
+)
 from retrieval.clock import utc_now, z_time
 from retrieval.ingest.identity import document_id, file_ids, stored_name
 from retrieval.ingest.walk import is_ignored, walk
@@ -51,31 +59,26 @@ class StoppedError(Exception):
     """The watch was asked to end."""
 
 
+@dataclass
 class Watch:
     """Keeps one folder in sync; for one thread, which ends when `stop` is set."""
 
-    def __init__(
-        self,
-        root: Path,
-        name: str,
-        clients: tuple[WrapperClient, WrapperClient],
-        *,
-        collection: str | None,
-        shared: bool,
-        may_be_empty: bool,
-        stop: threading.Event,
-    ) -> None:
-        self.name = name
-        self._root = root.resolve()
-        self._client, self._once = clients
-        self._may_be_empty = may_be_empty
-        self._stop = stop
+    root: Path
+    name: str
+    clients: Clients
+    stop: threading.Event
+    collection: str | None = None
+    shared: bool = False
+    may_be_empty: bool = False
+
+    def __post_init__(self) -> None:
+        self._root = self.root.resolve()
         self._uploader = Uploader(
-            clients,
-            collection=collection,
-            metadata={FOLDER: name},
+            self.clients,
+            self.collection,
+            {FOLDER: self.name},
             tell=lambda done, total, chunks: self._tell(),
-            say=lambda sentence: log.warning("waiting", folder=name, reason=sentence),
+            say=lambda sentence: log.warning("waiting", folder=self.name, reason=sentence),
             sleep=self._sleep,
         )
         self._not_stored: dict[str, tuple[str, str]] = {}
@@ -83,13 +86,8 @@ class Watch:
         self._settled: dict[str, tuple[int, ...]] = {}
         self._stored: dict[str, str] = {}
         instance = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-        self._report: dict[str, Any] = {
-            "instance": instance,
-            "state": WATCHING,
-            "shared": shared,
-            "files": 0,
-            "next": None,
-        }
+        self._report: dict[str, Any] = {"instance": instance, "state": WATCHING, "shared": self.shared}
+        self._report |= {"files": 0, "next": None}
         self._indexed = self._deleted = 0
         self._reported_at = 0.0
         self._has_name = False
@@ -110,11 +108,11 @@ class Watch:
         self._folders = found.folders
         if whole:
             self._settled.clear()
-            stored = stored_documents(self._client, self._report["collection"], {FOLDER: self.name})
+            stored = stored_documents(self.clients.patient, self._report["collection"], {FOLDER: self.name})
             # Documents of others that give the same folder have other ids.
             self._stored = {source: document for document, source in stored.items() if document in file_ids(source)}
         gone = gone_from(found, self._stored, f"{self.name}/")
-        if gone and not files and not self._may_be_empty:
+        if gone and not files and not self.may_be_empty:
             sentence = f"The folder {self._root} has no files to index, but {len(gone)} of it are stored"
             raise UnavailableError(f"{sentence}: nothing is deleted unless an empty folder is allowed")
         differing = {name: each for name, each in files.items() if self._settled.get(name) != each.signature}
@@ -163,7 +161,7 @@ class Watch:
         report for lack of rights.
         """
         pause_seconds, other_at, has_begun = FIRST_PAUSE_SECONDS, None, False
-        while not self._stop.is_set():
+        while not self.stop.is_set():
             try:
                 if not has_begun:
                     self.begin()
@@ -186,7 +184,7 @@ class Watch:
                     log.warning("not in sync, which is tried again", folder=self.name, reason=reason)
                 self._report |= {"state": RETRYING, "reason": reason, "next": _time_in(pause_seconds)}
                 self._send_now()
-                self._stop.wait(pause_seconds)
+                self.stop.wait(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
 
     def end(self) -> None:
@@ -225,7 +223,7 @@ class Watch:
                 while self._folders == listened and time.monotonic() < due:
                     if next(changes, None):
                         self.round(whole=False)
-                    elif self._stop.is_set():
+                    elif self.stop.is_set():
                         raise StoppedError
                     self._tell()
 
@@ -239,7 +237,7 @@ class Watch:
             watch_filter=lambda change, path: path == str(self._root) or not is_ignored(Path(path).name),
             debounce=LONGEST_BURST * quiet_ms,
             step=quiet_ms,
-            stop_event=self._stop,
+            stop_event=self.stop,
             rust_timeout=quiet_ms,
             yield_on_timeout=True,
             ignore_permission_denied=True,
@@ -253,7 +251,7 @@ class Watch:
         return stored_name(f"{self.name}/{path_below}")
 
     def _sleep(self, seconds: float) -> None:
-        if self._stop.wait(seconds):
+        if self.stop.wait(seconds):
             raise StoppedError
 
     def _tell(self, **changes: object) -> None:
@@ -274,7 +272,7 @@ class Watch:
             log.debug("a report did not arrive", reason=error.message)
 
     def _send(self) -> None:
-        self._once.report_watcher(self.name, self._report)
+        self.clients.once.report_watcher(self.name, self._report)
         self._reported_at, self._has_name = time.monotonic(), True
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from interfaces.asked_service import client_of
 from providers.rag_wrapper.client import WrapperClient
@@ -86,13 +86,20 @@ class Outcome:
         return f"{self.collection}: {counted(stored, 'file')}{chunks}: {', '.join(deeds) or 'nothing stored'}{missing}"
 
 
+class Clients(NamedTuple):
+    """Two clients of a service: one that waits where it is busy or starts, and one that asks once."""
+
+    patient: WrapperClient
+    once: WrapperClient
+
+
 @contextmanager
-def clients_at(url: str) -> Iterator[tuple[WrapperClient, WrapperClient]]:
-    """Give two clients of the service at `url`: one that waits where it is busy or starts, and one that asks once."""
+def clients_at(url: str) -> Iterator[Clients]:
     with closing(client_of(url, retry=PATIENT)) as patient, closing(client_of(url)) as once:
-        yield WrapperClient(patient), WrapperClient(once)
+        yield Clients(WrapperClient(patient), WrapperClient(once))
 
 
+@dataclass
 class Uploader:
     """Uploads files into one collection, by default the one of the service, with the same metadata for each.
 
@@ -100,35 +107,27 @@ class Uploader:
     wait, and `sleep` with seconds, in which it may raise what ends the work.
     """
 
-    def __init__(
-        self,
-        clients: tuple[WrapperClient, WrapperClient],
-        *,
-        collection: str | None,
-        metadata: Metadata | None = None,
-        tell: Callable[[int, int, int], None] = lambda done, total, chunks: None,
-        say: Callable[[str], None] = lambda sentence: None,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self.client, self._once = clients
-        self._collection = collection
-        self._metadata = metadata or {}
-        self._tell = tell
-        self._say = say
-        self._sleep = sleep
-        self._said: set[str] = set()
-        self._digests: dict[str, tuple[tuple[int, ...], str]] = {}
-        self._pause = FIRST_POLL_SECONDS
-        # Of the files that are brought at the moment: what storing makes of each that differs, and the open jobs.
-        self._outcome = Outcome()
-        self._known: dict[str, str] = {}
-        self._jobs: dict[str, list[str]] = {}
-        self._files = self._under_way = self._most_bytes = 0
+    clients: Clients
+    collection: str | None
+    metadata: Metadata = field(default_factory=dict)
+    tell: Callable[[int, int, int], None] = lambda done, total, chunks: None
+    say: Callable[[str], None] = lambda sentence: None
+    sleep: Callable[[float], None] = time.sleep
+    _said: set[str] = field(default_factory=set, init=False)
+    _digests: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict, init=False)
+    _pause: float = field(default=FIRST_POLL_SECONDS, init=False)
+    # Of the files that are brought at the moment: what storing makes of each that differs, and the open jobs.
+    _outcome: Outcome = field(default_factory=Outcome, init=False)
+    _known: dict[str, str] = field(default_factory=dict, init=False)
+    _jobs: dict[str, list[str]] = field(default_factory=dict, init=False)
+    _files: int = field(default=0, init=False)
+    _under_way: int = field(default=0, init=False)
+    _most_bytes: int = field(default=0, init=False)
 
     def target(self) -> str:
         """Return the name of the collection."""
         answer = self._compare({})
-        with self.client.reading():
+        with self.clients.patient.reading():
             self._most_bytes = int(answer["max_file_bytes"])
             return str(answer["collection"])
 
@@ -152,7 +151,7 @@ class Uploader:
     def delete(self, document: str, collection: str) -> bool:
         """Delete a document by its id; return whether there was one."""
         with suppress(NotFoundError):
-            self.client.delete_stored(document, collection)
+            self.clients.patient.delete_stored(document, collection)
             return True
         return False
 
@@ -161,7 +160,7 @@ class Uploader:
         documents. Raises InvalidInputError where that would be all that was stored: then it is another folder of that
         name."""
         collection = self._outcome.collection
-        stored = stored_documents(self.client, collection, below(before))
+        stored = stored_documents(self.clients.patient, collection, below(before))
         gone = gone_from(found, stored.values(), before)
         new = {name for name, became in self._outcome.became.items() if became == CREATED}
         documents = [document for document, source in stored.items() if source in gone]
@@ -171,7 +170,7 @@ class Uploader:
         return sum(self.delete(document, collection) for document in documents)
 
     def _compare(self, digests: Mapping[str, str]) -> Json:
-        return self.client.compare_files(digests, collection=self._collection, metadata=self._metadata)
+        return self.clients.patient.compare_files(digests, collection=self.collection, metadata=self.metadata)
 
     def _look_at(self, files: Mapping[str, SourceFile]) -> None:
         """Find out which of these files differ from what is stored."""
@@ -189,7 +188,7 @@ class Uploader:
                     self._digests[name] = file.signature, digest
                 digests[name] = digest
         answer = self._compare(digests)
-        with self.client.reading():
+        with self.clients.patient.reading():
             self._known |= dict.fromkeys(answer["missing"], CREATED) | dict.fromkeys(answer["changed"], UPDATED)
         self._outcome.became |= {name: UNCHANGED for name in digests if name not in self._known}
         self._tell_all()
@@ -225,10 +224,10 @@ class Uploader:
     def _send(self, contents: Mapping[str, bytes]) -> None:
         """Upload files as one job, when there is room for them."""
         upload = partial(
-            self._once.upload,
+            self.clients.once.upload,
             contents,
             collection=self._outcome.collection,
-            metadata=self._metadata,
+            metadata=self.metadata,
             idempotency_key=uuid.uuid4().hex,
         )
         answer: Json | None = None
@@ -242,10 +241,10 @@ class Uploader:
                     self._follow()
                 elif _is_full(error) and not isinstance(error, DiskFloorError):
                     self._say_once("The service takes no more files for now, which is waited for", error.message)
-                    self._sleep(ROOM_SECONDS)
+                    self.sleep(ROOM_SECONDS)
                 else:
                     raise
-        with self.client.reading():
+        with self.clients.patient.reading():
             taken = list(zip(contents, answer["files"], strict=True))
             if queued := [name for name, each in taken if each["status"] != REFUSED]:
                 self._jobs[answer["job"]["id"]] = queued
@@ -263,24 +262,24 @@ class Uploader:
             except UnavailableError as error:
                 if _is_full(error):
                     raise
-                self._sleep(FIRST_POLL_SECONDS * 4**attempt)
+                self.sleep(FIRST_POLL_SECONDS * 4**attempt)
         return call()
 
     def _say_once(self, what: str, reason: str) -> None:
         if reason not in self._said:
             self._said.add(reason)
-            self._say(f"{what}: {reason}")
+            self.say(f"{what}: {reason}")
 
     def _follow(self) -> None:
         """Wait a little, and note what has become of the jobs under way."""
-        self._sleep(self._pause)
+        self.sleep(self._pause)
         self._under_way, has_ended = 0, False
         for job_id, names in list(self._jobs.items()):
             try:
-                job = self._patiently(partial(self.client.job, job_id))
+                job = self._patiently(partial(self.clients.patient.job, job_id))
             except NotFoundError:
                 job = {"status": "gone", "files": [{"status": "gone"}] * len(names)}
-            with self.client.reading():
+            with self.clients.patient.reading():
                 if job["status"] in WAITING:
                     self._under_way += sum(each["status"] in (DONE, STORED_ALREADY, FAILED) for each in job["files"])
                     for each in job["files"]:
@@ -312,7 +311,7 @@ class Uploader:
             outcome.warnings[name] = [*outcome.warnings.get(name, ()), *file["warnings"]]
 
     def _tell_all(self) -> None:
-        self._tell(len(self._outcome.became) + self._under_way, self._files, self._outcome.chunks)
+        self.tell(len(self._outcome.became) + self._under_way, self._files, self._outcome.chunks)
 
 
 def stored_documents(client: WrapperClient, collection: str, where: Json) -> dict[str, str]:

@@ -77,8 +77,7 @@ def watching(url, collection, client):
                 watch.end()
 
         with clients_at(at) as clients:
-            options = {"collection": collection, "shared": False, "may_be_empty": False}
-            watch = Watch(folder, folder.name, clients, stop=stop, **options)
+            watch = Watch(folder, folder.name, clients, stop, collection)
             thread = threading.Thread(target=keep)
             thread.start()
             try:
