@@ -121,7 +121,6 @@ class Layers:
         self.choice = collection_choice(self.corpus, self.connections, retrieval)
         self.warm_up = WarmUp(data_dir / "embeds-texts")
         oracles = search_oracles(self.embeddings, retrieval, about_to_embed=self.warm_up.needed)
-        semantic, _, _ = oracles
         texts = TextCollections(
             self.connections,
             self.choice,

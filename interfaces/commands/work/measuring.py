@@ -21,12 +21,9 @@ from rich.table import Table
 from interfaces.commands.options import log_to_stderr, progress_bar
 from interfaces.commands.scratch_service import scratch_service
 from interfaces.commands.work.uploading import Uploader, clients_at
-from interfaces.given_connections import built_in_connections
+from interfaces.compose import way_out
 from interfaces.layers import chat_passages, collection_choice, search_engine, search_oracles
 from providers.base import ProviderContext
-from providers.outbound.addresses import ConnectPolicy
-from providers.outbound.network import Network
-from providers.outbound.trust import Trust
 from registry.connections import Connections
 from registry.embedding.cache import EmbeddingCache
 from registry.embedding.queries import QueryEmbeddings
@@ -140,12 +137,11 @@ def _connections(scratch: Path, url: str) -> Iterator[Connections]:
     settings = read_registry_settings()
     catalog = Catalog(SQLiteDatabase(scratch / "connections.sqlite"))
     catalog.open()
-    trust = Trust(settings.ca_file) if settings.ca_file else None
     made = Connections(
         discover(ProviderRegistry()),
         StoredConnections(catalog),
         Placeholders(os.environ, settings.env_patterns, settings.secret_dirs),
-        ProviderContext(network=Network(ConnectPolicy.parse(settings.connect_policy), trust=trust)),
+        ProviderContext(network=way_out(settings, tuple)),
         given=[
             Connection("local", "rag", "chromadb-wrapper", {"url": url}),
             *(each for each in built_in_connections(settings) if each.kind == "embedding"),
