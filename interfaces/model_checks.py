@@ -52,12 +52,12 @@ def model_warnings(settings: RegistrySettings) -> Iterator[str]:
     if settings.embedding_provider == LOCAL_MODEL:
         reason = f"the embeddings are {LOCAL_MODEL}, which asks no service; RAG_EMBEDDING_PROVIDER names another"
         yield from _unused("embedding", {"URL": settings.embedding_url}, reason)
-    if not settings.chat_provider:
-        said = {"URL": settings.chat_url, "MODEL": settings.chat_model}
-        yield from _unused("llm", said, "RAG_CHAT_PROVIDER is not set")
-    if not settings.rerank_provider:
-        said = {"URL": settings.rerank_url, "MODEL": settings.rerank_model}
-        yield from _unused("rerank", said, "RAG_RERANK_PROVIDER is not set")
+    for kind, provider, url, model in (
+        ("llm", settings.chat_provider, settings.chat_url, settings.chat_model),
+        ("rerank", settings.rerank_provider, settings.rerank_url, settings.rerank_model),
+    ):
+        if not provider:
+            yield from _unused(kind, {"URL": url, "MODEL": model}, f"{PREFIXES[kind]}PROVIDER is not set")
     for connection in _of_settings(settings):
         vendor = VENDORS.get(connection.provider)
         if vendor and not {"url", "api_key"} & connection.config.keys():

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -38,22 +39,22 @@ class WrongAnswerError(RagError):
     code = "wrong_answer"
 
 
+@dataclass
 class Demo:
     """Uses a service as people do, on the documentation in `folder`, and raises WrongAnswerError for a wrong answer."""
 
-    def __init__(self, service: ScratchService, folder: Path, console: Console) -> None:
-        self._service = service
-        self._folder = folder
-        self._console = console
-        self.checks = 0
+    service: ScratchService
+    folder: Path
+    console: Console
+    checks: int = 0
 
     def run(self) -> None:
-        files, load = len(walk(self._folder).files), ("load", str(self._folder), "--collection", COLLECTION)
+        files, load = len(walk(self.folder).files), ("load", str(self.folder), "--collection", COLLECTION)
         loaded = self._type(*load)
         self._check("each file is loaded", f"{counted(files, 'file')}, " in loaded and f": {files} created" in loaded)
         self._check("a second load has nothing to do", self._type(*load).startswith("nothing changed"))
         self._check("a question finds something", bool(self._type("search", QUESTION, "--top-k", "3")))
-        with service_to_ask(self._service.url) as client:
+        with service_to_ask(self.service.url) as client:
             self._show_section(client)
             self._show_counts(client)
         self._check("without a chat model, ask shows the passages", bool(self._type("ask", QUESTION)))
@@ -64,10 +65,10 @@ class Demo:
         answer = client.post("/api/search", asked)
         best, group = answer["results"][0], answer["groups"][0]
         chunks = group["documents"]
-        self._console.rule("The whole section of the best hit, in the same call")
-        self._console.print(Panel(Markdown("\n\n".join(each["text"] for each in chunks))))
+        self.console.rule("The whole section of the best hit, in the same call")
+        self.console.print(Panel(Markdown("\n\n".join(each["text"] for each in chunks))))
         places = [each["metadata"]["chunk_index"] for each in chunks]
-        source = self._folder.parent / best["metadata"]["source"]
+        source = self.folder.parent / best["metadata"]["source"]
         lines = {line.strip() for line in source.read_text(encoding="utf-8").splitlines()} | {""}
         said = {line.strip() for each in chunks for line in each["text"].splitlines()}
         self._check("the section is whole, and in reading order", group["complete"] and places == sorted(places))
@@ -81,19 +82,19 @@ class Demo:
         facets = client.get(f"/collections/{COLLECTION}/facets?fields=source&limit=1000")
         counts = {each["value"]: each["count"] for each in facets["facets"]["source"]["values"]}
         places = [each["metadata"]["chunk_index"] for each in page["documents"]]
-        self._console.rule("Chunks by source, and the last of one of them first")
-        self._console.print(counts, places)
+        self.console.rule("Chunks by source, and the last of one of them first")
+        self.console.print(counts, places)
         self._check("a filtered page has the last chunks, last first", places == list(range(page["total"]))[:-6:-1])
         self._check("totals are exact", counts[source] == page["total"])
         self._check("the counts add up", sum(counts.values()) == facets["total"])
 
     def _type(self, *arguments: str) -> str:
         """Run a command as a user types it and return what it says."""
-        self._console.rule(f"$ rag-wrapper {arguments[0]}")
+        self.console.rule(f"$ rag-wrapper {arguments[0]}")
         result = subprocess.run(
-            command(*arguments), env=self._service.environ, stdout=subprocess.PIPE, text=True, timeout=600, check=False
+            command(*arguments), env=self.service.environ, stdout=subprocess.PIPE, text=True, timeout=600, check=False
         )
-        self._console.print(result.stdout.rstrip(), markup=False, highlight=False)
+        self.console.print(result.stdout.rstrip(), markup=False, highlight=False)
         if result.returncode:
             raise WrongAnswerError(f"'rag-wrapper {' '.join(arguments)}' ended with exit code {result.returncode}")
         return result.stdout.strip()
@@ -102,7 +103,7 @@ class Demo:
         if not holds:
             raise WrongAnswerError(f"This does not hold: {claim}")
         self.checks += 1
-        self._console.print(f"  ✓ {claim}", style="green", markup=False, highlight=False)
+        self.console.print(f"  ✓ {claim}", style="green", markup=False, highlight=False)
 
 
 def copy_documentation(project: Path, folder: Path) -> None:
@@ -130,9 +131,8 @@ def main() -> int:
                 demo = Demo(service, place / COLLECTION, console)
                 try:
                     demo.run()
-                except RagError:
-                    console.print("The service's last words:\n" + service.log_tail, markup=False, highlight=False)
-                    raise
+                except RagError as error:
+                    raise WrongAnswerError(f"{error.message}\nThe service's last words:\n{service.log_tail}") from error
     except RagError as error:
         console.print(f"\n{error.message}", style="bold red", markup=False, highlight=False)
         return 1

@@ -44,13 +44,7 @@ def collections(database: str | None, url: str, as_json: bool) -> None:
             print_json(answer)
             return
         rows = [
-            (
-                each["name"],
-                str(each["count"]),
-                str(each["dimension"] or ""),
-                each["metric"],
-                str(each["metadata"].get("embedding_model") or ""),
-            )
+            (each["name"], each["count"], each["dimension"], each["metric"], each["metadata"].get("embedding_model"))
             for each in answer["collections"]
         ]
         screen.table(("NAME", "DOCUMENTS", "DIMENSION", "METRIC", "MODEL"), rows, right=(1, 2))
@@ -80,15 +74,8 @@ def documents(url: str, as_json: bool, **asked: Any) -> None:
             print_json(page)
             return
         rows = [
-            (
-                each["source"],
-                each["kind"] or "",
-                each["title"] or "",
-                str(each["chunks"]),
-                ",".join(each["tags"]),
-                (each["updated_at"] or "")[:19],
-                each["collection"],
-            )
+            [each[name] for name in ("source", "kind", "title", "chunks")]
+            + [",".join(each["tags"]), (each["updated_at"] or "")[:19], each["collection"]]
             for each in page["documents"]
         ]
         screen.table(("SOURCE", "KIND", "TITLE", "CHUNKS", "TAGS", "UPDATED", "COLLECTION"), rows, right=(3,))

@@ -23,10 +23,7 @@ class LocalTools:
         retrieval: RetrievalSettings,
         access: AccessSettings,
     ) -> None:
-        self._settings = settings
-        self._registry = registry
-        self._retrieval = retrieval
-        self._access = access
+        self._settings = settings, registry, retrieval, access
         self._opening = Lock()
         self.tools: Mapping[str, Tool[Any]] = {name: self._tool(name) for name in TOOLS}
         self._opened: Mapping[str, Tool[Any]] | None = None
@@ -42,7 +39,7 @@ class LocalTools:
             name,
             lambda given: self._tools_of_directory()[name].run(given),
             lambda outcome: self._tools_of_directory()[name].spell(outcome),
-            allowed_values(self._retrieval),
+            allowed_values(self._settings[2]),
         )
 
     def _tools_of_directory(self) -> Mapping[str, Tool[Any]]:
@@ -61,15 +58,16 @@ class LocalTools:
         from wrapper.access.stored_keys import StoredKeys
         from wrapper.service import open_service
 
+        settings, registry, retrieval, access = self._settings
         try:
-            service = open_service(self._settings, self._access, serves=False)
+            service = open_service(settings, access, serves=False)
         except ConfigurationError as error:
             sentence = f"{error.message}; let 'rag-wrapper serve' run there, and all can use it by --url"
             raise ConfigurationError(sentence, **error.details) from error
         try:
-            authentication = Authentication(AccessSettings(OPEN), self._settings.host, StoredKeys(service.catalog))
-            network = way_out(self._registry, service.own_servers)
-            layers = Layers(service, authentication, network, self._registry, self._retrieval, self._access)
+            authentication = Authentication(AccessSettings(OPEN), settings.host, StoredKeys(service.catalog))
+            network = way_out(registry, service.own_servers)
+            layers = Layers(service, authentication, network, registry, retrieval, access)
         except BaseException:
             service.close()
             raise

@@ -51,7 +51,8 @@ def scratch_service(
     The caller's own variables are not passed on: the service must not touch the caller's data. Raises UnavailableError
     when it is not healthy in time, unless the caller does the waiting; its processes are gone afterwards.
     """
-    port = _free_port()
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
     environ |= {"RAG_HOST": "127.0.0.1", "RAG_PORT": str(port), "RAG_DATA_DIR": str(directory / "data")}
     environ |= {f"RAG_{name.upper()}": text for name, text in settings.items()}
@@ -109,18 +110,10 @@ def _stop(process: subprocess.Popen[bytes], directory: Path) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    left = processes_in(directory)
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + STOP_SECONDS
-    while left and processes_in(directory) and time.monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)
-    if left:
+    if left := processes_in(directory):
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + STOP_SECONDS
+        while processes_in(directory) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
         raise UnavailableError(f"The service left processes behind when it was stopped: {left}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

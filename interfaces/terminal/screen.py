@@ -93,10 +93,10 @@ class Screen:
         self._console.print(Text(harmless(piece)), soft_wrap=True, end="")
         self._console.file.flush()
 
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-        """Write rows of cells: aligned below a header on a terminal, those with numbers in `right` to the right;
-        else separated by tabs, and without a header."""
-        cells = [[in_one_line(cell) for cell in row] for row in rows]
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[int] = ()) -> None:
+        """Write rows of cells, None as an empty one: aligned below a header on a terminal, those with numbers in
+        `right` to the right; else separated by tabs, and without a header."""
+        cells = [["" if cell is None else in_one_line(str(cell)) for cell in row] for row in rows]
         if not self.is_terminal:
             for row in cells:
                 click.echo("\t".join(row))

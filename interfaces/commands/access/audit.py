@@ -43,23 +43,22 @@ def audit(url: str | None, data_dir: Path | None, as_json: bool, **asked: Any) -
     if url is not None:
         with service_to_ask(url) as service:
             answer: dict[str, Any] = service.call("GET", "/api/audit", params=asked)
-            warnings = answer.get("warnings", [])
             rows = [_row(each) for each in answer["entries"]]
     else:
-        answer, warnings = _read(data_dir, **asked)
+        answer = _read(data_dir, **asked)
         rows = [_row(each) for each in answer["entries"]]
     if as_json:
         print_json(answer)
         return
     Screen().table(("TIME", "WHO", "STATUS", "METHOD", "ROUTE", "COLLECTION", "COUNT", "ADDRESS"), rows, right=(6,))
-    for each in warnings:
+    for each in answer.get("warnings", ()):
         click.echo(each, err=True)
 
 
 def _read(
     data_dir: Path | None, since: str | None, key: str | None, collection: str | None, limit: int
-) -> tuple[dict[str, Any], list[str]]:
-    """Return (the answer that a service would give, what it would warn of) from the files."""
+) -> dict[str, Any]:
+    """Return the answer that a service would give from the files."""
     from datetime import UTC, datetime
 
     from schemas.errors import ConfigurationError
@@ -75,18 +74,18 @@ def _read(
     when = None if since is None else since_of(since, datetime.now(UTC))
     page = newest_page(folder, AuditQuery(when, key, collection), limit)
     warnings = [f"{page.skipped} lines of the audit log cannot be read"] if page.skipped else []
-    return audit_answer(page.entries), warnings
+    return {**audit_answer(page.entries), **({"warnings": warnings} if warnings else {})}
 
 
-def _row(entry: dict[str, Any]) -> tuple[str, ...]:
-    count = "" if entry["count"] is None else str(entry["count"])
+def _row(entry: dict[str, Any]) -> tuple[object, ...]:
+    count = "" if entry["count"] is None else entry["count"]
     return (
         entry["time"],
-        entry["user"] or entry["key_id"] or "",
-        f"{entry['status']} (x{entry['repeated']})" if entry.get("repeated") else str(entry["status"]),
+        entry["user"] or entry["key_id"],
+        f"{entry['status']} (x{entry['repeated']})" if entry.get("repeated") else entry["status"],
         entry["method"],
         " ".join(filter(None, (entry["route"], entry.get("tool"), entry.get("subject")))),
-        entry["collection"] or "",
+        entry["collection"],
         f"{count} (cut)" if entry.get("cut") else count,
-        entry["address"] or "",
+        entry["address"],
     )

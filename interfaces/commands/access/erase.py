@@ -48,8 +48,7 @@ def erase(url: str, as_json: bool, **asked: Any) -> None:
         if as_json:
             print_json({"receipt": receipt})
             return
-        removed = ["" if each["removed"] is None else str(each["removed"]) for each in receipt["files"]]
-        rows = [(each["place"], number, each["done"]) for each, number in zip(receipt["files"], removed, strict=True)]
+        rows = [(each["place"], each["removed"], each["done"]) for each in receipt["files"]]
     Screen().table(("PLACE", "REMOVED", "WHAT WAS DONE"), rows)
     for place in receipt["also_in"]:
         click.echo(f"The same words are also in {place}, which was not to be erased.", err=True)

@@ -46,6 +46,17 @@ def _ends_at(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
         raise click.BadParameter("is after the year 9999") from None
 
 
+def _id(_ctx: click.Context, _parameter: click.Parameter, given: str) -> str:
+    """Return the id of a key that is given by its id, with `rw_` before it or without. The key itself is refused, since
+    commands end up in the history of the shell."""
+    if given.count("_") >= 2 and given.startswith("rw_"):
+        raise InvalidInputError("Give the id of the key and not the key itself", code="invalid_field", field="ID")
+    return given.removeprefix("rw_")
+
+
+_key_id = click.argument("key_id", metavar="ID", callback=_id)
+
+
 @click.group()
 def keys() -> None:
     """Manage API keys, on the data directory. A running service knows of changes within two seconds.
@@ -130,7 +141,7 @@ def list_keys(data_dir: Path | None, as_json: bool) -> None:
 
 
 @keys.command()
-@click.argument("key_id", metavar="ID")
+@_key_id
 @data_dir_option
 @config_option
 def show(key_id: str, data_dir: Path | None) -> None:
@@ -138,11 +149,11 @@ def show(key_id: str, data_dir: Path | None) -> None:
     from schemas.wire.keys import api_key
 
     with _opened(data_dir) as (stored, _):
-        print_json(api_key(stored.one(_id(key_id))))
+        print_json(api_key(stored.one(key_id)))
 
 
 @keys.command()
-@click.argument("key_id", metavar="ID")
+@_key_id
 @click.option("--grace", metavar="SPAN", default="24h", show_default=True, help="How long the old key still counts.")
 @data_dir_option
 @config_option
@@ -161,13 +172,12 @@ def rotate(key_id: str, grace: str, data_dir: Path | None, as_json: bool) -> Non
     if span is None:
         raise click.BadParameter("must be a span like 90s, 12h or 7d", param_hint="'--grace'")
     load(ROTATION, {"grace_seconds": span // timedelta(seconds=1)})
-    old_id = _id(key_id)
     with _opened(data_dir) as (stored, log):
-        _make(log, "keys rotate", lambda: stored.rotate(old_id, grace=span), old_id, as_json=as_json)
+        _make(log, "keys rotate", lambda: stored.rotate(key_id, grace=span), key_id, as_json=as_json)
 
 
 @keys.command()
-@click.argument("key_id", metavar="ID")
+@_key_id
 @data_dir_option
 @config_option
 @json_option
@@ -179,7 +189,7 @@ def revoke(key_id: str, data_dir: Path | None, as_json: bool) -> None:
     from schemas.wire.keys import revoked_key
 
     with _opened(data_dir) as (stored, log):
-        key = stored.revoke(_id(key_id), keeps_admin=_relies_on_keys())
+        key = stored.revoke(key_id, keeps_admin=_relies_on_keys())
         try:
             record(log, "keys revoke", key.id)
         except AuditUnwritableError as error:
@@ -262,11 +272,3 @@ def _row(key: ApiKey) -> tuple[str, ...]:
         state,
         (time(key.last_used_at) or "never")[:16],
     )
-
-
-def _id(given: str) -> str:
-    """Return the id of a key that is given by its id, with `rw_` before it or without. The key itself is refused, since
-    commands end up in the history of the shell."""
-    if given.count("_") >= 2 and given.startswith("rw_"):
-        raise InvalidInputError("Give the id of the key and not the key itself", code="invalid_field", field="ID")
-    return given.removeprefix("rw_")
