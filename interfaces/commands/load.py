@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -53,7 +54,7 @@ def load(
     Exit code: 0 if everything is loaded, but for what is named as passed over; 1 if some files could not be loaded, 2
     if nothing could be done or the service failed.
     """
-    from interfaces.commands.work.uploading import PASSED_OVER, Outcome, Uploader, clients_at
+    from interfaces.commands.work.uploading import PASSED_OVER, Outcome, Uploader, client_at
     from retrieval.ingest.identity import stored_name
     from retrieval.ingest.walk import walk
     from schemas.contracts.jobs import FAILED
@@ -77,9 +78,9 @@ def load(
             raise InvalidInputError(f"'{path}' contains no files that can be loaded{otherwise}{over}")
         before = f"{folder}/" if folder else ""
         files = {stored_name(f"{before}{each.path_below}"): each for each in found.files}
-        with clients_at(url) as clients, progress_bar() as show:
+        with closing(client_at(url)) as client, progress_bar() as show:
             uploader = Uploader(
-                clients,
+                client,
                 collection=collection,
                 tell=lambda done, total, chunks: show(
                     completed=done, total=total or 1, description=f"files, {chunks} chunks stored"
@@ -117,7 +118,7 @@ def delete(ctx: click.Context, sources: Sequence[str], prefix: str | None, colle
 
     Exit code: 0 if all are deleted, 1 if some were not stored, 2 if nothing could be done.
     """
-    from interfaces.commands.work.uploading import Uploader, below, clients_at, stored_documents
+    from interfaces.commands.work.uploading import Uploader, below, client_at, stored_documents
     from retrieval.ingest.identity import stored_name
     from schemas.names import check_collection_name
     from schemas.plurals import counted
@@ -128,12 +129,12 @@ def delete(ctx: click.Context, sources: Sequence[str], prefix: str | None, colle
         raise click.UsageError("--below needs the name of a folder.")
     if collection is not None:
         check_collection_name(collection, field="collection")
-    with clients_at(url) as clients:
-        uploader = Uploader(clients, collection=collection)
+    with closing(client_at(url)) as client:
+        uploader = Uploader(client, collection)
         target = uploader.target()
         names = [stored_name(each) for each in sources]
         where = below(f"{stored_name(prefix)}/") if prefix else {"source": {"$in": names}}
-        found = stored_documents(clients.patient, target, where)
+        found = stored_documents(client, target, where)
         deleted = sum(uploader.delete(document, target) for document in found)
     missing = [each for each in sources if stored_name(each) not in found.values()]
     for each in missing:

@@ -23,11 +23,12 @@ from interfaces.commands.work.uploading import (
     CREATED,
     PASSED_OVER,
     UPDATED,
-    Clients,
     Uploader,
     gone_from,
     stored_documents,
 )
+from providers.outbound.deadlines import single_attempts
+from providers.rag_wrapper.client import WrapperClient
 from retrieval.clock import utc_now, z_time
 from retrieval.ingest.identity import document_id, file_ids, stored_name
 from retrieval.ingest.walk import is_ignored, walk
@@ -65,7 +66,7 @@ class Watch:
 
     root: Path
     name: str
-    clients: Clients
+    client: WrapperClient
     stop: threading.Event
     collection: str | None = None
     shared: bool = False
@@ -74,7 +75,7 @@ class Watch:
     def __post_init__(self) -> None:
         self._root = self.root.resolve()
         self._uploader = Uploader(
-            self.clients,
+            self.client,
             self.collection,
             {FOLDER: self.name},
             tell=lambda done, total, chunks: self._tell(),
@@ -108,7 +109,7 @@ class Watch:
         self._folders = found.folders
         if whole:
             self._settled.clear()
-            stored = stored_documents(self.clients.patient, self._report["collection"], {FOLDER: self.name})
+            stored = stored_documents(self.client, self._report["collection"], {FOLDER: self.name})
             # Documents of others that give the same folder have other ids.
             self._stored = {source: document for document, source in stored.items() if document in file_ids(source)}
         gone = gone_from(found, self._stored, f"{self.name}/")
@@ -272,7 +273,8 @@ class Watch:
             log.debug("a report did not arrive", reason=error.message)
 
     def _send(self) -> None:
-        self.clients.once.report_watcher(self.name, self._report)
+        with single_attempts():
+            self.client.report_watcher(self.name, self._report)
         self._reported_at, self._has_name = time.monotonic(), True
 
 

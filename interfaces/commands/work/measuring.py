@@ -20,8 +20,9 @@ from rich.table import Table
 
 from interfaces.commands.options import log_to_stderr, progress_bar
 from interfaces.commands.scratch_service import scratch_service
-from interfaces.commands.work.uploading import Uploader, clients_at
+from interfaces.commands.work.uploading import Uploader, client_at
 from interfaces.compose import way_out
+from interfaces.given_connections import built_in_connections
 from interfaces.layers import chat_passages, collection_choice, search_engine, search_oracles
 from providers.base import ProviderContext
 from registry.connections import Connections
@@ -156,14 +157,14 @@ def _connections(scratch: Path, url: str) -> Iterator[Connections]:
 
 
 def _load(query_set: QuerySet, collection: str, url: str) -> None:
-    with progress_bar("loading") as show, clients_at(url) as clients:
+    with progress_bar("loading") as show, closing(client_at(url)) as client:
 
         def tell(done: int, total: int, chunks: int) -> None:
             show(completed=done, total=total, description=f"loading, {chunks} documents")
 
         found = walk(query_set.corpus)
         files = {f"{found.folder}/{each.path_below}": each for each in found.files}
-        outcome = Uploader(clients, collection=collection, tell=tell).bring(files)
+        outcome = Uploader(client, collection, tell=tell).bring(files)
     for reason in (*outcome.reasons.values(), *outcome.warnings):
         raise InvalidInputError(f"Not all documents can be loaded: {reason}")
 

@@ -8,12 +8,13 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from interfaces.asked_service import client_of
+from providers.outbound.deadlines import single_attempts
 from providers.rag_wrapper.client import WrapperClient
 from providers.rag_wrapper.dialect import LONGEST_WAIT_SECONDS, PATIENT
 from retrieval.ingest.collection_writer import batches
@@ -86,17 +87,9 @@ class Outcome:
         return f"{self.collection}: {counted(stored, 'file')}{chunks}: {', '.join(deeds) or 'nothing stored'}{missing}"
 
 
-class Clients(NamedTuple):
-    """Two clients of a service: one that waits where it is busy or starts, and one that asks once."""
-
-    patient: WrapperClient
-    once: WrapperClient
-
-
-@contextmanager
-def clients_at(url: str) -> Iterator[Clients]:
-    with closing(client_of(url, retry=PATIENT)) as patient, closing(client_of(url)) as once:
-        yield Clients(WrapperClient(patient), WrapperClient(once))
+def client_at(url: str) -> WrapperClient:
+    """Return a client of the service at `url`, which waits where it is busy or starts."""
+    return WrapperClient(client_of(url, retry=PATIENT))
 
 
 @dataclass
@@ -107,7 +100,7 @@ class Uploader:
     wait, and `sleep` with seconds, in which it may raise what ends the work.
     """
 
-    clients: Clients
+    client: WrapperClient
     collection: str | None
     metadata: Metadata = field(default_factory=dict)
     tell: Callable[[int, int, int], None] = lambda done, total, chunks: None
@@ -127,7 +120,7 @@ class Uploader:
     def target(self) -> str:
         """Return the name of the collection."""
         answer = self._compare({})
-        with self.clients.patient.reading():
+        with self.client.reading():
             self._most_bytes = int(answer["max_file_bytes"])
             return str(answer["collection"])
 
@@ -151,7 +144,7 @@ class Uploader:
     def delete(self, document: str, collection: str) -> bool:
         """Delete a document by its id; return whether there was one."""
         with suppress(NotFoundError):
-            self.clients.patient.delete_stored(document, collection)
+            self.client.delete_stored(document, collection)
             return True
         return False
 
@@ -160,7 +153,7 @@ class Uploader:
         documents. Raises InvalidInputError where that would be all that was stored: then it is another folder of that
         name."""
         collection = self._outcome.collection
-        stored = stored_documents(self.clients.patient, collection, below(before))
+        stored = stored_documents(self.client, collection, below(before))
         gone = gone_from(found, stored.values(), before)
         new = {name for name, became in self._outcome.became.items() if became == CREATED}
         documents = [document for document, source in stored.items() if source in gone]
@@ -170,7 +163,7 @@ class Uploader:
         return sum(self.delete(document, collection) for document in documents)
 
     def _compare(self, digests: Mapping[str, str]) -> Json:
-        return self.clients.patient.compare_files(digests, collection=self.collection, metadata=self.metadata)
+        return self.client.compare_files(digests, collection=self.collection, metadata=self.metadata)
 
     def _look_at(self, files: Mapping[str, SourceFile]) -> None:
         """Find out which of these files differ from what is stored."""
@@ -188,7 +181,7 @@ class Uploader:
                     self._digests[name] = file.signature, digest
                 digests[name] = digest
         answer = self._compare(digests)
-        with self.clients.patient.reading():
+        with self.client.reading():
             self._known |= dict.fromkeys(answer["missing"], CREATED) | dict.fromkeys(answer["changed"], UPDATED)
         self._outcome.became |= {name: UNCHANGED for name in digests if name not in self._known}
         self._tell_all()
@@ -224,7 +217,7 @@ class Uploader:
     def _send(self, contents: Mapping[str, bytes]) -> None:
         """Upload files as one job, when there is room for them."""
         upload = partial(
-            self.clients.once.upload,
+            self.client.upload,
             contents,
             collection=self._outcome.collection,
             metadata=self.metadata,
@@ -233,7 +226,8 @@ class Uploader:
         answer: Json | None = None
         while answer is None:
             try:
-                answer = self._patiently(upload)
+                with single_attempts():  # where the service is busy, the jobs under way are followed meanwhile
+                    answer = self._patiently(upload)
             except RagError as error:
                 if error.code == "no_file_taken":
                     answer = error.details
@@ -244,7 +238,7 @@ class Uploader:
                     self.sleep(ROOM_SECONDS)
                 else:
                     raise
-        with self.clients.patient.reading():
+        with self.client.reading():
             taken = list(zip(contents, answer["files"], strict=True))
             if queued := [name for name, each in taken if each["status"] != REFUSED]:
                 self._jobs[answer["job"]["id"]] = queued
@@ -276,10 +270,10 @@ class Uploader:
         self._under_way, has_ended = 0, False
         for job_id, names in list(self._jobs.items()):
             try:
-                job = self._patiently(partial(self.clients.patient.job, job_id))
+                job = self._patiently(partial(self.client.job, job_id))
             except NotFoundError:
                 job = {"status": "gone", "files": [{"status": "gone"}] * len(names)}
-            with self.clients.patient.reading():
+            with self.client.reading():
                 if job["status"] in WAITING:
                     self._under_way += sum(each["status"] in (DONE, STORED_ALREADY, FAILED) for each in job["files"])
                     for each in job["files"]:

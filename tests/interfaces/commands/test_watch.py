@@ -4,7 +4,7 @@ import signal
 import subprocess
 import threading
 import uuid
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 from click.testing import CliRunner
@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from interfaces.cli import main
 from interfaces.commands.work import folder_watch
 from interfaces.commands.work.folder_watch import Watch
-from interfaces.commands.work.uploading import clients_at
+from interfaces.commands.work.uploading import client_at
 from schemas.errors import ConflictError
 from tests.interfaces.conftest import environ
 from tests.support.apps import served
@@ -76,8 +76,8 @@ def watching(url, collection, client):
             finally:
                 watch.end()
 
-        with clients_at(at) as clients:
-            watch = Watch(folder, folder.name, clients, stop, collection)
+        with closing(client_at(at)) as asking:
+            watch = Watch(folder, folder.name, asking, stop, collection)
             thread = threading.Thread(target=keep)
             thread.start()
             try:
