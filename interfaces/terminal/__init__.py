@@ -1,1 +1,1 @@
-"""What the commands that ask and show share: the service to ask, the screen, and how passages look on it."""
+"""What the commands that show share: the screen, and how passages and answers look on it."""

@@ -19,14 +19,7 @@ import structlog
 from watchfiles import Change, watch
 
 from interfaces.commands.options import show_lines
-from interfaces.commands.work.uploading import (
-    CREATED,
-    PASSED_OVER,
-    UPDATED,
-    Uploader,
-    gone_from,
-    stored_documents,
-)
+from interfaces.commands.work.uploading import CREATED, PASSED_OVER, UPDATED, Uploader, gone_from, stored_documents
 from providers.outbound.deadlines import single_attempts
 from providers.rag_wrapper.client import WrapperClient
 from retrieval.clock import utc_now, z_time

@@ -141,10 +141,7 @@ def test_a_comparison_says_what_changed_and_disjoint_runs_have_no_query_in_commo
     after = values(**{f"q{n}": 0.5 + 0.1 * (n % 2) for n in range(49)}, q49=0.0, new=0.0)
     found = compared("fused", before, after)
     assert (found["queries"], len(found["better"]), found["worse"]) == (50, 24, {"q49": -0.5})
-    change = next(each for each in found["changes"] if each["measure"] == "ndcg_at_10")
-    assert change["after"] - change["before"] == pytest.approx((24 * 0.1 - 0.5) / 50)
-    same = compared("fused", values(a=0.3), values(a=0.3))
-    assert (same["better"], same["worse"]) == ({}, {})
+    assert {round(each["after"] - each["before"], 6) for each in found["changes"]} == {0.038}
     assert compared("fused", values(a=1.0), values(b=1.0))["queries"] == 0
 
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import uuid
 from contextlib import suppress
+from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner
@@ -255,12 +256,9 @@ def test_progress_is_drawn_on_a_terminal_only_and_off_stdout(url, root, collecti
         ({"RAG_HOST": "rag.example"}, "http://rag.example:5006"),
     ],
 )
-def test_the_service_is_where_its_settings_say(settings, url, monkeypatch):
-    for name in ("RAG_TLS_CERT", "RAG_HOST", "RAG_PORT"):
-        monkeypatch.delenv(name, raising=False)
-    for name, text in settings.items():
-        monkeypatch.setenv(name, text)
-    assert configured_url() == url
+def test_the_service_is_where_its_settings_say(settings, url):
+    with patch.dict(os.environ, settings, clear=True):
+        assert configured_url() == url
 
 
 def test_lines_of_jsonl_are_documents(run, root, sources):
