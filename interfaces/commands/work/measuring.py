@@ -14,11 +14,8 @@ from typing import Any
 
 import click
 import orjson
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
-from interfaces.commands.options import log_to_stderr, progress_bar
+from interfaces.commands.options import log_to_stderr, print_json, progress_bar
 from interfaces.commands.scratch_service import scratch_service
 from interfaces.commands.work.uploading import Uploader, client_at
 from interfaces.compose import way_out
@@ -112,8 +109,7 @@ def bench(
     }
     compared = [] if earlier is None else _comparisons(earlier, report)
     if as_json:
-        whole = report | ({"compared": compared} if compared else {})
-        click.echo(orjson.dumps(whole, option=orjson.OPT_INDENT_2))
+        print_json(report | ({"compared": compared} if compared else {}))
     else:
         _print_tables(report, compared)
     _print_missed(missed, err=as_json)
@@ -227,12 +223,10 @@ def read_report(path: Path) -> Json:
 def _comparisons(earlier: Json, now: Json) -> list[Json]:
     """Compare the runs that both reports have. Raises InvalidInputError when they share no run or no query."""
     before = {run["name"]: run["per_query"] for run in earlier["runs"]}
-    found = [
-        compared(run["name"], before[run["name"]], run["per_query"]) for run in now["runs"] if run["name"] in before
-    ]
-    if not any(each["queries"] for each in found):
-        raise InvalidInputError("The earlier run has no run and no query in common with this one")
-    return [each for each in found if each["queries"]]
+    both = [(run["name"], before[run["name"]], run["per_query"]) for run in now["runs"] if run["name"] in before]
+    if found := [compared(*each) for each in both if each[1].keys() & each[2].keys()]:
+        return found
+    raise InvalidInputError("The earlier run has no run and no query in common with this one")
 
 
 def compared(name: str, before: Mapping[str, Json], after: Mapping[str, Json]) -> Json:
@@ -241,11 +235,7 @@ def compared(name: str, before: Mapping[str, Json], after: Mapping[str, Json]) -
     shared = [query for query in after if query in before]
     by_query = {query: after[query]["ndcg_at_10"] - before[query]["ndcg_at_10"] for query in shared}
     by_size = sorted(by_query.items(), key=lambda each: (-abs(each[1]), each[0]))
-    means = {
-        measure: [fmean(of[query][measure] for query in shared) for of in (before, after)]
-        for measure in MEASURES
-        if shared
-    }
+    means = {name: [fmean(of[query][name] for query in shared) for of in (before, after)] for name in MEASURES}
     return {
         "name": name,
         "queries": len(shared),
@@ -256,42 +246,33 @@ def compared(name: str, before: Mapping[str, Json], after: Mapping[str, Json]) -
 
 
 def _print_tables(found: Json, comparisons: Sequence[Json]) -> None:
-    console = Console()
     latencies = [*(f"p{each}" for each in PERCENTILES), "mean"]
-    title = f"{found['query_set']}: {found['num_queries']} queries, times in ms"
     rows = [
-        (
-            run["name"],
-            *(f"{run[name]:.3f}" for name in MEASURES),
-            *(f"{run[f'latency_{name}_ms']:.1f}" for name in latencies),
-        )
+        [run["name"], *(f"{run[name]:.3f}" for name in MEASURES)]
+        + [f"{run[f'latency_{name}_ms']:.1f}" for name in latencies]
         for run in found["runs"]
     ]
-    _print_table(console, title, ("run", *TITLES.values(), *latencies), rows)
+    click.echo(f"{found['query_set']}: {found['num_queries']} queries, times in ms")
+    _print_table([["run", *TITLES.values(), *latencies], *rows])
     for each in comparisons:
         better, worse = each["better"], each["worse"]
-        title = f"{each['name']}: {len(better)} of {each['queries']} queries better, {len(worse)} worse"
-        rows = [
-            (TITLES[change["measure"]], f"{b:.3f}", f"{a:.3f}", f"{a - b:+.3f}")
-            for change in each["changes"]
-            for b, a in [(change["before"], change["after"])]
-        ]
-        _print_table(console, title, ("measure", "before", "now", "change"), rows)
+        click.echo(f"\n{each['name']}: {len(better)} of {each['queries']} queries better, {len(worse)} worse")
+        means = [(TITLES[change["measure"]], change["before"], change["after"]) for change in each["changes"]]
+        rows = [[title, f"{before:.3f}", f"{now:.3f}", f"{now - before:+.3f}"] for title, before, now in means]
+        _print_table([["measure", "before", "now", "change"], *rows])
         for word, queries in (("better", better), ("worse", worse)):
             first = ", ".join(f"{query} {by:+.3f}" for query, by in list(queries.items())[:SHOWN_QUERIES])
             more = f" and {len(queries) - SHOWN_QUERIES} more" if len(queries) > SHOWN_QUERIES else ""
             if first:
-                console.print(f"{word} by nDCG@10: {first}{more}", highlight=False, markup=False)
+                click.echo(f"{word} by nDCG@10: {first}{more}")
 
 
-def _print_table(console: Console, title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
-    for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if number else "left")
-    for row in rows:
-        table.add_row(*row)
-    console.print(title, highlight=False, markup=False)
-    console.print(table)
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows, of which the first is the header: the first column to the left, the others, numbers, to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *others in rows:
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        click.echo("  ".join([first.ljust(widths[0]), *cells]))
 
 
 def _print_missed(missed: Sequence[Missed], *, err: bool) -> None:

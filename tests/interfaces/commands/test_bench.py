@@ -136,13 +136,12 @@ def values(**ndcg):
     return {query: dict.fromkeys(MEASURES, value) for query, value in ndcg.items()}
 
 
-def test_a_comparison_says_what_changed_and_disjoint_runs_have_no_query_in_common():
+def test_a_comparison_says_what_changed():
     before = values(**{f"q{n}": 0.5 for n in range(50)}, gone=1.0)
     after = values(**{f"q{n}": 0.5 + 0.1 * (n % 2) for n in range(49)}, q49=0.0, new=0.0)
     found = compared("fused", before, after)
     assert (found["queries"], len(found["better"]), found["worse"]) == (50, 24, {"q49": -0.5})
     assert {round(each["after"] - each["before"], 6) for each in found["changes"]} == {0.038}
-    assert compared("fused", values(a=1.0), values(b=1.0))["queries"] == 0
 
 
 @pytest.mark.skipif(not os.environ.get("RAG_SOAK_QUALITY"), reason="`make soak` measures it: it takes minutes")
