@@ -264,8 +264,9 @@ def test_the_service_is_where_its_settings_say(settings, url):
 def test_lines_of_jsonl_are_documents(run, root, sources):
     (root / "corpus.jsonl").write_text('{"id": "a", "text": "Of oats."}\n{"id": "b", "text": "Of rye."}\nbad\n')
     (root / "queries.jsonl").write_text('{"id": "q", "text": "a question"}\n')
+    (root / "none.jsonl").touch()
     code, said, named = run("load", root)
-    assert (code, said) == (1, "1 file, 2 new chunks: 1 created, 1 passed over\n")
+    assert (code, said) == (1, "1 file, 2 new chunks: 1 created, 2 passed over\n")
     assert any("line 3: is not JSON" in each for each in named), named
     assert sources() == [f"{root.name}/corpus.jsonl"] * 2
     assert run("delete", f"{root.name}/corpus.jsonl") == (0, "2 documents deleted\n", [])
