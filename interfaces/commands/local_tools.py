@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -12,18 +13,17 @@ from schemas.errors import ConfigurationError
 from schemas.settings import OPEN, AccessSettings, RegistrySettings, RetrievalSettings, WrapperSettings
 
 
+@dataclass
 class LocalTools:
     """Has the tools, for several threads. Nothing is started and the directory is not claimed until one of them runs,
     which raises ConfigurationError when a setting is wrong or another process owns the directory."""
 
-    def __init__(
-        self,
-        settings: WrapperSettings,
-        registry: RegistrySettings,
-        retrieval: RetrievalSettings,
-        access: AccessSettings,
-    ) -> None:
-        self._settings = settings, registry, retrieval, access
+    settings: WrapperSettings
+    registry: RegistrySettings
+    retrieval: RetrievalSettings
+    access: AccessSettings
+
+    def __post_init__(self) -> None:
         self._opening = Lock()
         self.tools: Mapping[str, Tool[Any]] = {name: self._tool(name) for name in TOOLS}
         self._opened: Mapping[str, Tool[Any]] | None = None
@@ -39,7 +39,7 @@ class LocalTools:
             name,
             lambda given: self._tools_of_directory()[name].run(given),
             lambda outcome: self._tools_of_directory()[name].spell(outcome),
-            allowed_values(self._settings[2]),
+            allowed_values(self.retrieval),
         )
 
     def _tools_of_directory(self) -> Mapping[str, Tool[Any]]:
@@ -58,16 +58,15 @@ class LocalTools:
         from wrapper.access.stored_keys import StoredKeys
         from wrapper.service import open_service
 
-        settings, registry, retrieval, access = self._settings
         try:
-            service = open_service(settings, access, serves=False)
+            service = open_service(self.settings, self.access, serves=False)
         except ConfigurationError as error:
             sentence = f"{error.message}; let 'rag-wrapper serve' run there, and all can use it by --url"
             raise ConfigurationError(sentence, **error.details) from error
         try:
-            authentication = Authentication(AccessSettings(OPEN), settings.host, StoredKeys(service.catalog))
-            network = way_out(registry, service.own_servers)
-            layers = Layers(service, authentication, network, registry, retrieval, access)
+            authentication = Authentication(AccessSettings(OPEN), self.settings.host, StoredKeys(service.catalog))
+            network = way_out(self.registry, service.own_servers)
+            layers = Layers(service, authentication, network, self.registry, self.retrieval, self.access)
         except BaseException:
             service.close()
             raise
