@@ -15,15 +15,7 @@ from interfaces.layers import Layers
 from interfaces.mcp import streamable as mcp_http
 from interfaces.mcp.tools import mcp_tools
 from interfaces.model_checks import check_models
-from interfaces.openai import (
-    chat_completions,
-    file_batches,
-    kept_files,
-    known_models,
-    store_files,
-    stores,
-    vector_stores,
-)
+from interfaces.openai import chat_completions, kept_files, known_models, store_files, vector_stores
 from interfaces.openai import embeddings as embedding_routes
 from interfaces.openai.face import FACE as OPENAI
 from interfaces.tracing.wanted import open_tracing
@@ -121,8 +113,7 @@ def create_app(
     if layers.connections.address(layers.connections.find("default")) is not None:
         lanes.embed_elsewhere()
     app.url_map.converters["connection_id"] = connections.ConnectionId
-    app.url_map.converters["stored_id"] = documents.StoredId
-    app.url_map.converters["originals_id"] = documents.OriginalsId
+    app.url_map.converters["any_id"] = documents.AnyId
     app.url_map.converters["conversation_id"] = chat.ConversationId
     app.extensions[guide.FOLDER] = guide.SITE
     app.extensions["rag.mcp"] = mcp_http.Endpoint(
@@ -143,10 +134,8 @@ def mount_faces(app: Flask) -> None:
     each."""
     for face in (chroma.FACE, chroma.OLD_FACE, dify.FACE, OPENAI):
         speak(app, face)
-    app.url_map.converters["store_file_id"] = store_files.StoreFileId
-    app.url_map.converters["store_content_id"] = store_files.StoreFileContentId
     of_chroma = (about_server, collections_of_database, records)
-    of_stores = (vector_stores, stores, store_files, file_batches)
+    of_stores = (vector_stores, store_files)
     of_openai = (embedding_routes, known_models, chat_completions, kept_files, *of_stores)
     route_table.register(app, *of_chroma, dify, *of_openai)
 

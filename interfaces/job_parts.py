@@ -13,14 +13,12 @@ from retrieval.chunking import SplitDocument, Syntax
 from retrieval.documents.originals import Originals
 from retrieval.documents.stored_documents import StoredDocuments
 from retrieval.ingest.profiles import Chunking
-from retrieval.jobs.attached_files import AttachedFiles
 from retrieval.jobs.background_helper import EMBED_SECONDS, BackgroundHelper
 from retrieval.jobs.ingesting import JobWork
 from retrieval.jobs.runner import JobRunner
 from retrieval.jobs.spool import Spool
 from retrieval.jobs.stored_jobs import Limits, StoredJobs
 from retrieval.jobs.uploads import Uploads
-from retrieval.kept_files.attaching import Attaching
 from retrieval.kept_files.kept_files import KeptFiles
 from retrieval.kept_files.store_facts import VectorStoreFacts
 from retrieval.reading import DocumentReader, ReadingLimits
@@ -46,11 +44,9 @@ _STORING = Asked("POST", JOB, Scope.WRITE)
 
 @dataclass(frozen=True, slots=True)
 class KeptParts:
-    """The parts that keep files, and make documents of vector stores of them."""
+    """The parts that keep files, and what is said of vector stores."""
 
     files: KeptFiles
-    attaching: Attaching
-    attached: AttachedFiles
     facts: VectorStoreFacts
 
 
@@ -144,10 +140,7 @@ def open_jobs(
         id_of=texts.id_of,
         queued=runner.call,
     )
-    attaching = Attaching(kept_files, jobs, spool, runner.call)
-    return JobParts(
-        jobs, uploads, runner, background, KeptParts(kept_files, attaching, AttachedFiles(service.catalog), facts)
-    )
+    return JobParts(jobs, uploads, runner, background, KeptParts(kept_files, facts))
 
 
 def caller_of_job(authentication: Authentication, job: Job) -> Caller:

@@ -12,9 +12,8 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from interfaces.openai.face import body_of
+from interfaces.openai.face import body_of, collections_of, note_active
 from interfaces.openai.known_models import chat_of
-from interfaces.openai.stores import collections_of, note_active
 from interfaces.passages.shortfalls import shortfalls_of
 from interfaces.web import current_request
 from interfaces.web.current_request import layers

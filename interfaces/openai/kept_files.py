@@ -8,7 +8,7 @@ from interfaces.openai.store_files import detach_everywhere
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from interfaces.web.upload_parts import arriving_pieces, parts_of, sent_file, take_field
-from retrieval.kept_files.kept_files import ArrivingFile
+from retrieval.jobs.spool import Incoming
 from schemas.errors import InvalidInputError
 from schemas.field_names import check_names, names_of
 from schemas.wire.body import load
@@ -33,8 +33,8 @@ def upload() -> Response:
         told = _fields(arriving)
         check_names(told, names_of(FILE_FORM), unknown())
         asked = load(FILE_FORM, told)
-        file = arriving.finish(
-            purpose=asked["purpose"], lives_seconds=asked["lives_seconds"], asker=current_request.asker()
+        file = layers().kept.files.keep(
+            *(arriving, asked["purpose"], asked["lives_seconds"]), asker=current_request.asker()
         )
     return json_response(kept_file(file))
 
@@ -75,7 +75,7 @@ def delete_file(file_id: str) -> Response:
     return json_response(deleted_file(layers().kept.files.delete(file_id, asker=asker)))
 
 
-def _fields(arriving: ArrivingFile) -> dict[str, str]:
+def _fields(arriving: Incoming) -> dict[str, str]:
     """Take the file of a form and return its fields."""
     if request.mimetype != MULTIPART:
         raise InvalidInputError(f"A file comes as {MULTIPART}", code="invalid_field", field=FILE)
@@ -84,7 +84,7 @@ def _fields(arriving: ArrivingFile) -> dict[str, str]:
         if part.file_name is None:
             take_field(fields, part)
         elif part.name == FILE:
-            arriving.take(part.file_name, part.media_type, part.pieces)
+            layers().kept.files.take(arriving, part.file_name, part.media_type, part.pieces)
         else:
             sentence = f"The part '{part.name[:100]}' is a file: the file is the part named '{FILE}'"
             raise InvalidInputError(sentence, code="invalid_field", field=FILE)

@@ -1,25 +1,29 @@
-"""`/v1/vector_stores/{id}/files`: files are attached and become documents, are listed, changed and detached."""
+"""`/v1/vector_stores/{id}/files` and `/file_batches`: files are attached and become documents, alone or together by one
+job, are listed, changed and detached."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from flask import Blueprint, Response
-from werkzeug.routing import PathConverter
 
 from interfaces.openai import stored_files
-from interfaces.openai.face import IN_PATH
-from interfaces.openai.stores import active_collection_of, collection_of
+from interfaces.openai.face import IN_PATH, active_collection_of, behind, collection_of, page_of, store_id
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from retrieval.ingest.files import fingerprint_of
-from retrieval.kept_files.attaching import FILE_ID
-from retrieval.kept_files.kept_files import file_of
+from retrieval.kept_files.kept_files import FILE_ID, file_of
 from schemas.access.callers import current
+from schemas.contracts import jobs
+from schemas.contracts.jobs import Job, JobNotFoundError
 from schemas.contracts.vector_stores import (
+    CANCELLED,
     COMPLETED,
+    FAILED,
     IN_PROGRESS,
     OWN_NAMES,
+    FileBatch,
     FileNotStoredError,
     FileToAttach,
     StoreFile,
@@ -28,9 +32,16 @@ from schemas.contracts.vector_stores import (
 from schemas.errors import NotFoundError
 from schemas.records import Collection, Document, Metadata
 from schemas.where import EVERYTHING, Equals
-from schemas.wire.openai.paging import DESCENDING, listed
-from schemas.wire.openai.store_files import STORE_FILES_PAGE, content_page, store_file
-from schemas.wire.openai.vector_stores import CHANGED_FILE, NEW_STORE_FILE, deleted, to_attach
+from schemas.wire.openai.paging import listed
+from schemas.wire.openai.store_files import STORE_FILES_PAGE, content_page, files_batch, store_file
+from schemas.wire.openai.vector_stores import (
+    CHANGED_FILE,
+    NEW_BATCH,
+    NEW_STORE_FILE,
+    batch_to_attach,
+    deleted,
+    to_attach,
+)
 from wrapper.web.bodies import json_response
 from wrapper.web.lanes import Lane
 from wrapper.web.request_parts import arguments, body, store
@@ -39,94 +50,133 @@ from wrapper.writing import WriteOptions
 
 POLL_AFTER = "openai-poll-after-ms"
 POLL_AFTER_MS = "500"
+BATCH_PREFIX = "vsfb_"
+BATCH_STATUSES = {
+    jobs.QUEUED: IN_PROGRESS,
+    jobs.RUNNING: IN_PROGRESS,
+    jobs.DONE: COMPLETED,
+    jobs.FAILED: FAILED,
+    jobs.CANCELLED: CANCELLED,
+}
+FILES, BATCHES = "/<vector_store_id>/files", "/<vector_store_id>/file_batches"
 
 
-class StoreFileId(PathConverter):
-    """Any id, slashes too, except one that ends as the route of contents does."""
-
-    regex = r"(?![\s\S]*/content\Z)[\s\S]+"
-    part_isolating = False
+blueprint = Blueprint("openai_store_files", __name__, url_prefix="/v1/vector_stores")
 
 
-class StoreFileContentId(StoreFileId):
-    """Any id, in the route of contents."""
-
-    regex = r"[\s\S]+"
-    part_isolating = False
-
-
-blueprint = Blueprint("openai_store_files", __name__, url_prefix="/v1/vector_stores/<vector_store_id>/files")
-
-
-@blueprint.post("")
+@blueprint.post(FILES)
 @declare(Lane.WRITE, body=NEW_STORE_FILE, elsewhere=IN_PATH, places=True)
 def attach_file(vector_store_id: str) -> Response:
     asked = to_attach(body())
-    return _answer(_attached(active_collection_of(vector_store_id), asked))
+    return _attached(active_collection_of(vector_store_id), asked)
 
 
-@blueprint.get("")
+@blueprint.get(FILES)
 @declare(Lane.READ, query=STORE_FILES_PAGE)
 def list_store_files(vector_store_id: str) -> Response:
-    asked = arguments()
-    files, has_more = stored_files.page(
-        collection_of(vector_store_id),
-        status=asked["status"],
-        limit=asked["limit"],
-        newest_first=asked["order"] == DESCENDING,
-        after=asked["after"],
-        before=asked["before"],
-    )
+    files, has_more = stored_files.page(collection_of(vector_store_id), arguments())
     return json_response(listed([store_file(each) for each in files], has_more=has_more))
 
 
-@blueprint.get("/<store_file_id:file_id>")
+@blueprint.get(f"{FILES}/<any_id(below=content):file_id>")
 @declare(Lane.READ)
 def show_store_file(vector_store_id: str, file_id: str) -> Response:
-    return _answer(stored_files.one(collection_of(vector_store_id), file_id))
+    return _answer(stored_files.one(collection_of(vector_store_id), file_id)[0])
 
 
-@blueprint.get("/<store_content_id:file_id>/content")
+@blueprint.get(f"{FILES}/<any_id:file_id>/content")
 @declare(Lane.READ)
 def show_store_file_content(vector_store_id: str, file_id: str) -> Response:
     collection = collection_of(vector_store_id)
-    if stored_files.one(collection, file_id).status != COMPLETED:
+    _, document = stored_files.one(collection, file_id)
+    if document is None:
         return json_response(content_page(()))
-    document = _document_of(collection, file_id)
-    _, chunks = layers().documents.with_chunks(_document_id(document), collection.name)
+    _, chunks = layers().documents.with_chunks(stored_files.document_id(document), collection.name)
     return json_response(content_page(each.text for each in chunks))
 
 
-@blueprint.post("/<store_file_id:file_id>")
+@blueprint.post(f"{FILES}/<any_id(below=content):file_id>")
 @declare(Lane.WRITE, body=CHANGED_FILE, elsewhere=IN_PATH, places=True)
 def change_attributes(vector_store_id: str, file_id: str) -> Response:
     attributes = body()["attributes"]
     collection = active_collection_of(vector_store_id)
-    file = stored_files.one(collection, file_id)
+    file, document = stored_files.one(collection, file_id)
     if file.status == IN_PROGRESS:
-        return _answer(_attached(collection, FileToAttach(file.id, attributes, file.windows)))
-    if file.status != COMPLETED:
+        return _attached(collection, FileToAttach(file.id, attributes, file.windows))
+    if document is None:
         raise FileNotStoredError(file_id)
-    _change(collection, _document_of(collection, file_id), attributes)
-    return _answer(stored_files.one(collection, file_id))
+    _change(collection, document, attributes)
+    return _answer(stored_files.one(collection, file_id)[0])
 
 
-@blueprint.delete("/<store_file_id:file_id>")
+@blueprint.delete(f"{FILES}/<any_id(below=content):file_id>")
 @declare(Lane.WRITE)
 def detach_file(vector_store_id: str, file_id: str) -> Response:
-    collection = collection_of(vector_store_id)
-    detach(collection, file_id)
+    detach(collection_of(vector_store_id), file_id)
     return json_response(deleted("vector_store.file", file_id))
+
+
+@blueprint.post(BATCHES)
+@declare(Lane.WRITE, body=NEW_BATCH, elsewhere=IN_PATH, places=True)
+def create_batch(vector_store_id: str) -> Response:
+    asked = body()
+    collection = active_collection_of(vector_store_id)
+    return _batch_answer(collection, attach(collection, batch_to_attach(asked)))
+
+
+@blueprint.get(f"{BATCHES}/<batch_id>")
+@declare(Lane.READ)
+def show_batch(vector_store_id: str, batch_id: str) -> Response:
+    collection = collection_of(vector_store_id)
+    return _batch_answer(collection, _job(collection, batch_id))
+
+
+@blueprint.post(f"{BATCHES}/<batch_id>/cancel")
+@declare(Lane.WRITE)
+def cancel_batch(vector_store_id: str, batch_id: str) -> Response:
+    collection = collection_of(vector_store_id)
+    job = layers().uploads.cancel(_job(collection, batch_id).id, asker=current_request.asker())
+    return _batch_answer(collection, job)
+
+
+@blueprint.get(f"{BATCHES}/<batch_id>/files")
+@declare(Lane.READ, query=STORE_FILES_PAGE)
+def list_batch_files(vector_store_id: str, batch_id: str) -> Response:
+    asked, collection = arguments(), collection_of(vector_store_id)
+    job = _job(collection, batch_id)
+    files = [stored_files.of_job(collection, job, each) for each in job.files]
+    places = {each.file_id: each.number for each in job.files}
+    wanted = [each for each in files if asked["status"] in (None, each.status)]
+    shown, has_more = page_of(
+        asked,
+        lambda start, newest_first: behind(wanted, start, newest_first, lambda each: places[each.id]),
+        places.get,
+        listing=job.id,
+        what="file of the batch",
+    )
+    return json_response(listed([store_file(each) for each in shown], has_more=has_more))
+
+
+def attach(collection: Collection, files: Sequence[FileToAttach]) -> Job:
+    """Have the caller's kept files become documents of a collection of theirs. Raises KeptFileNotFoundError."""
+    store().reach.check_writing(collection.name)
+    asker = current_request.asker()
+    lying = layers().kept.files.to_attach(files, asker=asker)
+    return layers().uploads.attach(collection.id, collection.name, lying, asker=asker)
 
 
 def detach(collection: Collection, file_id: str) -> None:
     """Take a file out of a store: its job, if it is under way, and its document. Raises StoreFileNotFoundError."""
     store().reach.check_writing(collection.name)
-    file = stored_files.one(collection, file_id)
-    stored_files.pass_by(collection, file)
-    for job_id, number in layers().kept.attached.take_back(file_id, collection.id, asker=current_request.asker()):
-        layers().kept.facts.pass_by(job_id, file_id, number)
-    _delete_document(collection, file_id)
+    file, _ = stored_files.one(collection, file_id)
+    facts = layers().kept.facts
+    facts.pass_by(collection.id, file.id, file.place)
+    for job_id, number in layers().jobs.take_back(file_id, collection.id, asker=current_request.asker()):
+        facts.pass_by(job_id, file_id, number)
+    document = stored_files.document_of(collection, file_id)
+    if document is not None:
+        with suppress(NotFoundError):  # somebody else was first
+            layers().documents.delete(stored_files.document_id(document), collection.name)
 
 
 def detach_everywhere(file_id: str) -> None:
@@ -135,22 +185,12 @@ def detach_everywhere(file_id: str) -> None:
         if store().reach.owns(current(), each.name):
             with suppress(StoreFileNotFoundError):
                 detach(each, file_id)
-    layers().kept.attached.take_back(file_id, asker=current_request.asker())
+    layers().jobs.take_back(file_id, asker=current_request.asker())
 
 
-def _delete_document(collection: Collection, file_id: str) -> None:
-    document = stored_files.document_of(collection, file_id)
-    if document is not None:
-        try:
-            layers().documents.delete(_document_id(document), collection.name)
-        except NotFoundError:  # somebody else was first
-            return
-
-
-def _attached(collection: Collection, asked: FileToAttach) -> StoreFile:
-    store().reach.check_writing(collection.name)
-    layers().kept.attaching.attach(collection.id, collection.name, [asked], asker=current_request.asker())
-    return stored_files.one(collection, asked.file_id)
+def _attached(collection: Collection, asked: FileToAttach) -> Response:
+    attach(collection, [asked])
+    return _answer(stored_files.one(collection, asked.file_id)[0])
 
 
 def _change(collection: Collection, document: Document, attributes: Metadata) -> None:
@@ -172,19 +212,35 @@ def _change(collection: Collection, document: Document, attributes: Metadata) ->
     store().patch_metadata(collection.name, patch, options, ids=None, where=where)
 
 
-def _document_of(collection: Collection, file_id: str) -> Document:
-    document = stored_files.document_of(collection, file_id)
-    if document is None:
-        raise StoreFileNotFoundError(file_id, collection.name)
-    return document
+def _job(collection: Collection, batch_id: str) -> Job:
+    """Return the job that a batch is. Raises NotFoundError for another one."""
+    with suppress(JobNotFoundError):
+        job = layers().jobs.one(batch_id.removeprefix(BATCH_PREFIX), asker=current_request.asker())
+        first = job.files[0]
+        if batch_id.startswith(BATCH_PREFIX) and first.file_id and first.collection_id == collection.id:
+            return job
+    sentence = f"Batch '{batch_id[:100]}' of vector store '{store_id(collection)}' not found"
+    raise NotFoundError(sentence, code="batch_not_found")
 
 
-def _document_id(document: Document) -> str:
-    return str(document.metadata.get("document_id", document.id))
+def _batch_answer(collection: Collection, job: Job) -> Response:
+    batch = FileBatch(
+        id=BATCH_PREFIX + job.id,
+        store_id=store_id(collection),
+        status=BATCH_STATUSES[job.status],
+        created_at_ms=stored_files.milliseconds(job.created_at),
+        files=[stored_files.of_job(collection, job, each) for each in job.files],
+    )
+    return _polled(files_batch(batch))
 
 
 def _answer(file: StoreFile) -> Response:
-    response = json_response(store_file(file))
-    if file.status == IN_PROGRESS:
+    return _polled(store_file(file))
+
+
+def _polled(told: dict[str, object]) -> Response:
+    """Answer with a file or batch, and with when to ask again for one that is in progress."""
+    response = json_response(told)
+    if told["status"] == IN_PROGRESS:
         response.headers[POLL_AFTER] = POLL_AFTER_MS
     return response

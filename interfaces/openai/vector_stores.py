@@ -1,31 +1,40 @@
-"""`/v1/vector_stores`: made, listed, changed and deleted. What a client says of one is kept beside its collection."""
+"""`/v1/vector_stores`: made, listed, changed, deleted and searched. What a client says of one is kept beside its
+collection."""
 
 from __future__ import annotations
 
 import re
 import secrets
 import unicodedata
-from typing import cast
+from operator import attrgetter
+from typing import Any, cast
 
 from flask import Blueprint, Response
 
-from interfaces.openai.face import IN_PATH
+from interfaces.openai.face import IN_PATH, active_collection_of, behind, collection_of, page_of, store_id
+from interfaces.openai.store_files import attach
 from interfaces.openai.stored_files import counts
-from interfaces.openai.stores import collection_of, store_id
+from interfaces.passages.shortfalls import shortfalls
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
 from providers.embeddings.base import EmbeddingProvider
 from retrieval.ingest.collection_writer import text_collection_metadata
+from retrieval.kept_files.kept_files import file_of
+from retrieval.search.fusion import PassageKey, passage_of
 from schemas.access.callers import current
+from schemas.contracts.search import FusedResult, SearchRequest
 from schemas.contracts.vector_stores import FileToAttach, KnownStore, StoreFacts
 from schemas.errors import ConflictError, InvalidInputError, NotFoundError, RagError
 from schemas.names import check_collection_name
 from schemas.records import Collection
-from schemas.wire.openai.paging import CURSOR_PAGE, DESCENDING, listed
+from schemas.where import all_of
+from schemas.wire.openai.paging import CURSOR_PAGE, listed
+from schemas.wire.openai.store_search import STORE_SEARCH, score_of, store_results
 from schemas.wire.openai.vector_stores import NEW_STORE, OF_STORE, changed_facts, deleted, new_facts, vector_store
+from schemas.wire.search import search_receipt
 from wrapper.web.bodies import decode_json, json_response, read_body
 from wrapper.web.lanes import Lane
-from wrapper.web.request_parts import arguments, body, checked, store
+from wrapper.web.request_parts import arguments, body, checked, store, unknown
 from wrapper.web.route_table import declare
 from wrapper.writing import WriteOptions
 
@@ -42,47 +51,42 @@ blueprint = Blueprint("openai_vector_stores", __name__, url_prefix="/v1/vector_s
 @declare(Lane.WRITE, body=NEW_STORE, places=True)
 def create_store() -> Response:
     asked = body()
-    asker, files = current_request.asker(), asked["file_ids"]
-    layers().kept.files.named(files, asker=asker)  # nothing is made for files that are not there
+    files = asked["file_ids"]
+    layers().kept.files.named(files, asker=current_request.asker())  # nothing is made for files that are not there
     collection = _made(asked["name"])
-    facts = layers().kept.facts.keep(collection.id, new_facts(asked), is_new=True)
+    layers().kept.facts.keep(collection.id, new_facts(asked), is_new=True)
     if files:
-        wanted = [FileToAttach(each, windows=asked["chunking_strategy"]) for each in files]
         try:
-            layers().kept.attaching.attach(collection.id, collection.name, wanted, asker=asker)
+            attach(collection, [FileToAttach(each, windows=asked["chunking_strategy"]) for each in files])
         except RagError:
             _delete(collection)
             raise
-    return _answer(collection, facts)
+    return json_response(_spelt([collection])[0])
 
 
 @blueprint.get("")
 @declare(Lane.READ, query=CURSOR_PAGE)
 def list_stores() -> Response:
-    asked = arguments()
-    newest_first, after, before = asked["order"] == DESCENDING, asked["after"], asked["before"]
-    if after is not None and before is not None:
-        raise InvalidInputError("after and before cannot both be given", code="invalid_field", field="before")
-    collections = sorted(store().collections(), key=lambda each: each.key, reverse=newest_first)
-    if after is not None:
-        place = _place_of(after, "after")
-        collections = [each for each in collections if (each.key < place if newest_first else each.key > place)]
-    if before is not None:
-        place = _place_of(before, "before")
-        collections = [each for each in collections if (each.key > place if newest_first else each.key < place)]
-    most = asked["limit"]
-    shown = collections[:most] if before is None else collections[-most:]
-    facts = layers().kept.facts.all()
-    told = [_store(each, facts.get(each.id), sizes) for sizes in [_sizes(shown)] for each in shown]
-    spelt = [vector_store(each, has_expired=layers().kept.facts.has_expired(each.facts)) for each in told]
-    return json_response(listed(spelt, has_more=len(collections) > most))
+    def place_of(vector_store_id: str) -> int | None:
+        try:
+            return collection_of(vector_store_id).key
+        except NotFoundError:
+            return None
+
+    shown, has_more = page_of(
+        arguments(),
+        lambda start, newest_first: behind(store().collections(), start, newest_first, attrgetter("key")),
+        place_of,
+        listing=LISTING,
+        what="vector store",
+    )
+    return json_response(listed(_spelt(shown), has_more=has_more))
 
 
 @blueprint.get("/<vector_store_id>")
 @declare(Lane.READ)
 def show_store(vector_store_id: str) -> Response:
-    collection = collection_of(vector_store_id)
-    return _answer(collection, layers().kept.facts.one(collection.id))
+    return json_response(_spelt([collection_of(vector_store_id)])[0])
 
 
 @blueprint.post("/<vector_store_id>")
@@ -92,7 +96,8 @@ def change_store(vector_store_id: str) -> Response:
     changes = changed_facts(source, checked(source))
     collection = collection_of(vector_store_id)
     store().reach.check_writing(collection.name)
-    return _answer(collection, layers().kept.facts.keep(collection.id, changes))
+    layers().kept.facts.keep(collection.id, changes)
+    return json_response(_spelt([collection])[0])
 
 
 @blueprint.delete("/<vector_store_id>")
@@ -104,9 +109,47 @@ def delete_store(vector_store_id: str) -> Response:
     return json_response(deleted("vector_store", vector_store_id))
 
 
+@blueprint.post("/<vector_store_id>/search")
+@declare(Lane.EMBEDDING, body=STORE_SEARCH, elsewhere=IN_PATH, places=True)
+def search(vector_store_id: str) -> Response:
+    asked = body()
+    name = active_collection_of(vector_store_id).name
+    ranking, most = asked["ranking_options"], asked["max_num_results"]
+    hybrid = ranking.get("hybrid_search")
+    weights = {} if hybrid is None else {"semantic": hybrid["embedding_weight"], "lexical": hybrid["text_weight"]}
+    found: dict[PassageKey, FusedResult] = {}
+    notices = ["rewrite_query changes nothing: questions are searched as they are"] if asked["rewrite_query"] else []
+    for query in asked["queries"]:
+        request = SearchRequest(
+            query,
+            limit=most,
+            weights=weights,
+            collections=(name,),
+            where=all_of(asked["filters"], asked["where"]),
+            asker=current_request.asker(),
+            min_relevance=ranking.get("score_threshold"),
+        )
+        answer = layers().search.search(request)
+        notices += shortfalls(search_receipt(answer.receipt), least=request.min_relevance)
+        for each in answer.results:
+            known = found.get(passage_of(each))
+            if known is None or score_of(each) > score_of(known):
+                found[passage_of(each)] = each
+    results = list(found.values())
+    if len(asked["queries"]) > 1:  # scores of several questions compare; the order of one is that of the search
+        results.sort(key=score_of, reverse=True)
+    for sentence in dict.fromkeys(notices):
+        unknown().say(sentence)
+    return json_response(store_results(asked["queries"], results[:most], _file_of))
+
+
+def _file_of(result: FusedResult) -> str | None:
+    return file_of(result.metadata.get("source"), result.metadata.get("document_id"))
+
+
 def _delete(collection: Collection) -> None:
     store().delete_collection(collection.name, WriteOptions(collection_id=collection.id))
-    layers().kept.attached.forget_collection(collection.id)
+    layers().jobs.forget_collection(collection.id)
     layers().kept.facts.forget(collection.id)
 
 
@@ -147,30 +190,14 @@ def _within_reach(name: str) -> str:
     return name if caller.knows(name) or len(beginnings) != 1 else beginnings[0] + name
 
 
-def _place_of(vector_store_id: str, field: str) -> int:
-    try:
-        return collection_of(vector_store_id).key
-    except NotFoundError:
-        passed = layers().kept.facts.passed(LISTING, vector_store_id)
-    if passed is None:
-        raise InvalidInputError(f"{field} is the id of no vector store", code="invalid_cursor", field=field)
-    return int(passed)
-
-
-def _sizes(collections: list[Collection]) -> dict[str, int]:
-    return store().file_listing.held_bytes([each.name for each in collections])
-
-
-def _store(collection: Collection, facts: StoreFacts | None, sizes: dict[str, int]) -> KnownStore:
-    return KnownStore(
-        id=store_id(collection),
-        collection=collection.name,
-        counts=counts(collection),
-        usage_bytes=sizes.get(collection.name, 0),
-        facts=facts,
-    )
-
-
-def _answer(collection: Collection, facts: StoreFacts | None) -> Response:
-    known = _store(collection, facts, _sizes([collection]))
-    return json_response(vector_store(known, has_expired=layers().kept.facts.has_expired(facts)))
+def _spelt(collections: list[Collection]) -> list[dict[str, Any]]:
+    known = layers().kept.facts
+    facts: dict[str, StoreFacts] = known.of_collections([each.id for each in collections])
+    sizes = store().file_listing.held_bytes([each.name for each in collections])
+    return [
+        vector_store(
+            KnownStore(store_id(each), each.name, counts(each), sizes.get(each.name, 0), facts.get(each.id)),
+            has_expired=known.has_expired(facts.get(each.id)),
+        )
+        for each in collections
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import unquote
 
 from flask import Blueprint, Response, request
-from werkzeug.routing import PathConverter
+from werkzeug.routing import Map, PathConverter
 
 from interfaces.web import current_request
 from interfaces.web.current_request import layers
@@ -37,17 +37,14 @@ FILE_NAME = "X-Filename"
 FIELDS = tuple(UPLOAD_ARGUMENTS.load_fields)
 
 
-class StoredId(PathConverter):
-    """Any id, slashes too, except one that ends as the route of originals does."""
+class AnyId(PathConverter):
+    """Any id, slashes too, except one that ends as the route of what is `below` each does."""
 
-    regex = r"(?![\s\S]*/original\Z)[\s\S]+"
     part_isolating = False
 
-
-class OriginalsId(StoredId):
-    """Any id, in the route of originals."""
-
-    regex = r"[\s\S]+"
+    def __init__(self, rules: Map, below: str = "") -> None:
+        super().__init__(rules)
+        self.regex = rf"(?![\s\S]*/{below}\Z)[\s\S]+" if below else r"[\s\S]+"
 
 
 blueprint = Blueprint("stored_documents", __name__, url_prefix="/api/documents")
@@ -86,7 +83,7 @@ def list_documents() -> Response:
     return json_response(stored_page(page.documents, page.total, page.next_cursor))
 
 
-@blueprint.get("/<stored_id:document_id>")
+@blueprint.get("/<any_id(below=original):document_id>")
 @declare(Lane.READ, query=ONE_STORED)
 def show_document(document_id: str) -> Response:
     asked = arguments()
@@ -95,13 +92,13 @@ def show_document(document_id: str) -> Response:
     return json_response(stored_document(layers().documents.one(document_id, asked["collection"])))
 
 
-@blueprint.delete("/<stored_id:document_id>")
+@blueprint.delete("/<any_id(below=original):document_id>")
 @declare(Lane.WRITE, query=COLLECTION_ARGUMENTS)
 def delete_document(document_id: str) -> Response:
     return json_response(deleted_stored(document_id, layers().documents.delete(document_id, arguments()["collection"])))
 
 
-@blueprint.get("/<originals_id:document_id>/original")
+@blueprint.get("/<any_id:document_id>/original")
 @declare(Lane.READ, query=COLLECTION_ARGUMENTS, exact=True)
 def show_original(document_id: str) -> Response:
     document, path = layers().documents.original(document_id, arguments()["collection"])

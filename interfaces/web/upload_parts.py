@@ -11,7 +11,7 @@ from flask import Response, send_file
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.sansio.multipart import NEED_DATA, Data, Epilogue, Event, Field, File, MultipartDecoder
 
-from retrieval.jobs.file_names import shown_name
+from retrieval.jobs.spool import shown_name
 from schemas.errors import InvalidInputError, PayloadTooLargeError
 from wrapper.web.bodies import body_chunks, bounded
 from wrapper.web.request_parts import store

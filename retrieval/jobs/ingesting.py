@@ -224,15 +224,15 @@ class JobWork:
     def _place(self, job: Job, file: JobFile, name: str) -> tuple[str | None, str]:
         """Return the id of the collection that a file goes into, None while there is none, and what it is called that
         was called `name`."""
-        collection_id = file.collection_id or self._jobs.collection_id(job.id, file.number)
+        collection_id = file.collection_id or self._collection_id(job.id, file.number)
         if collection_id is None and (found := self._texts.id_of(name)) is not None:
             self._jobs.follow(job.id, found)
-            collection_id = self._jobs.collection_id(job.id, file.number)
+            collection_id = self._collection_id(job.id, file.number)
         return collection_id, name if collection_id is None else self._texts.name_now(collection_id, name)
 
     def _create(self, job: Job, file: JobFile, make: Callable[[], CollectionInfo]) -> CollectionInfo:
         """Make the collection of a job whose first file is to be stored."""
-        if self._jobs.collection_id(job.id, file.number) is not None:  # another file made it, and it has gone since
+        if self._collection_id(job.id, file.number) is not None:  # another file made it, and it has gone since
             raise CollectionNotFoundError(job.wanted.collection)
         made = make()
         if made.id is not None:
@@ -312,6 +312,10 @@ class JobWork:
         ask = partial(embed_or_name, self._embed, embedding, check=partial(self._check, job))
         key, tries = (job.id, progress.file.number), progress.file.tries
         return self._vector_cache.embed(key, embedding, texts, ask, progress.gain, tries=tries)
+
+    def _collection_id(self, job_id: str, number: int) -> str | None:
+        file = self._jobs.file(job_id, number)
+        return None if file is None else file.collection_id
 
     def _check(self, job: Job) -> None:
         # No time is left where the work is unwanted, or what it asked was cut off for that.

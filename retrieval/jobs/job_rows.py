@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import wraps
 from typing import Any
-
-import orjson
 
 from retrieval.clock import z_time
 from retrieval.ingest.identity import document_id
 from schemas.access.owners import AUDIENCE_COLUMN, Asker, Ownership
 from schemas.contracts.jobs import QUEUED, Job, JobFile, JobNotFoundError, SpooledFile, Wanted
 from schemas.shared_database import Transaction, of_fields
+from schemas.storage.small_tables import Condition, Table, having, seen_by
 
 STEPS = (
     (
@@ -54,104 +53,105 @@ STEPS = (
         "UPDATE job_files SET source = name WHERE attachment IS NULL",
     ),
 )
-JOB_COLUMNS = ("id", "number", "status", "created_at_ms", "finished_at_ms", "wanted", "owner", "audience")
-FILE_COLUMNS = tuple(each.name for each in fields(JobFile))
-Row = dict[str, Any]
-"""The columns of a row by their names."""
 
 
-def rows_of(
-    transaction: Transaction, table: str, columns: Sequence[str], condition: str, parameters: Sequence[Any] = ()
-) -> list[Row]:
-    """Return these columns of the rows of a table; `condition` is the rest of the statement, from WHERE on."""
-    found = transaction.rows(f"SELECT {', '.join(columns)} FROM {table} {condition}", parameters)
-    return [dict(zip(columns, row, strict=True)) for row in found]
+def _job(
+    id: str,
+    number: int,
+    status: str,
+    created_at_ms: int,
+    finished_at_ms: int | None,
+    wanted: dict[str, Any],
+    owner: str,
+    audience: str,
+) -> Job:
+    return Job(
+        id=id,
+        number=number,
+        status=status,
+        created_at=_to_time(created_at_ms),
+        finished_at=None if finished_at_ms is None else _to_time(finished_at_ms),
+        wanted=of_fields(Wanted, {**wanted, "tags": tuple(wanted.get("tags") or ())}),
+        files=(),
+        of=Ownership(owner, audience),
+    )
 
 
-def insert(transaction: Transaction, table: str, row: Row) -> None:
-    places = ", ".join("?" * len(row))
-    transaction.run(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", tuple(row.values()))
+@wraps(JobFile)
+def _file(**columns: Any) -> JobFile:
+    return JobFile(**columns | {"warnings": tuple(columns["warnings"])})
+
+
+JOBS = Table("jobs", _job, json=("wanted",))
+FILES = Table("job_files", _file, order="number", json=("warnings", "metadata"))
+_FOLDED = Table("job_files", lambda job_id, number, attachment: (job_id, number, attachment), json=("attachment",))
 
 
 def unfold_attachments(transaction: Transaction) -> None:
     """Give what earlier releases said of a kept file in one value columns of its own."""
-    for row in rows_of(transaction, "job_files", ("job_id", "number", "attachment"), "WHERE attachment IS NOT NULL"):
-        told = orjson.loads(row["attachment"])
-        transaction.run(
-            "UPDATE job_files SET attachment = NULL, source = ?, metadata = ?, max_tokens = ?, overlap_tokens = ? "
-            "WHERE job_id = ? AND number = ?",
-            (
-                *(told["source"], orjson.dumps(told.get("metadata") or {}).decode(), told.get("max_tokens")),
-                *(told.get("overlap_tokens") or 0, row["job_id"], row["number"]),
-            ),
+    for job_id, number, told in _FOLDED.rows(transaction, Condition("attachment IS NOT NULL")):
+        FILES.update(
+            *(transaction, having(job_id=job_id, number=number)),
+            attachment=None,
+            source=told["source"],
+            metadata=told.get("metadata") or {},
+            max_tokens=told.get("max_tokens"),
+            overlap_tokens=told.get("overlap_tokens") or 0,
         )
 
 
 def seen_job(transaction: Transaction, job_id: str, asker: Asker) -> Job:
-    seen, parameters = asker.seen()
-    found = rows_of(transaction, "jobs", JOB_COLUMNS, f"WHERE id = ? AND {seen}", (job_id, *parameters))
-    if not found:
+    job = JOBS.first(transaction, having(id=job_id) & seen_by(asker))
+    if job is None:
         raise JobNotFoundError(job_id)
-    return with_files(transaction, found[0])
+    return with_files(transaction, job)
 
 
-def with_files(transaction: Transaction, job: Row, number: int | None = None) -> Job:
-    """Return the job of a row with all of its files, or only with that of this number."""
-    one, parameters = ("", ()) if number is None else (" AND number = ?", (number,))
-    condition = f"WHERE job_id = ?{one} ORDER BY number"
-    return to_job(job, rows_of(transaction, "job_files", FILE_COLUMNS, condition, (job["id"], *parameters)))
+def with_files(transaction: Transaction, job: Job) -> Job:
+    return replace(job, files=tuple(FILES.rows(transaction, having(job_id=job.id))))
 
 
-def to_job(job: Row, files: Iterable[Row]) -> Job:
-    told = orjson.loads(job["wanted"])
-    finished_at_ms = job["finished_at_ms"]
-    return Job(
-        id=job["id"],
-        number=int(job["number"]),
-        status=job["status"],
-        created_at=to_time(job["created_at_ms"]),
-        finished_at=None if finished_at_ms is None else to_time(finished_at_ms),
-        wanted=of_fields(Wanted, {**told, "tags": tuple(told.get("tags") or ())}),
-        files=tuple(map(to_file, files)),
-        of=Ownership(job["owner"], job["audience"]),
-    )
-
-
-def to_file(row: Row) -> JobFile:
-    told = {"warnings": tuple(orjson.loads(row["warnings"])), "metadata": orjson.loads(row["metadata"])}
-    return JobFile(**row | told)
-
-
-def file_row(job_id: str, file: SpooledFile, collection: str, collection_id: str | None) -> Row:
+def file_row(file: SpooledFile, collection: str, collection_id: str | None) -> dict[str, Any]:
     """Return the columns of a file that waits to go into a collection, whose id is None while it does not exist.
     `place` tells which document it becomes: of two files of one document the earlier one goes first."""
     source = file.source or file.name
     where = collection if file.file_id is None else collection_id
     max_tokens, overlap_tokens = file.windows or (None, 0)
     return {
-        "job_id": job_id,
         "number": file.number,
         "name": file.name,
         "media_type": file.media_type,
         "size_bytes": file.size_bytes,
         "status": QUEUED,
         "chunks_done": 0,
-        "warnings": "[]",
+        "warnings": (),
         "begun": 0,
         "collection_id": collection_id,
         "file_id": file.file_id,
         "source": source,
-        "metadata": orjson.dumps(file.metadata).decode(),
+        "metadata": file.metadata,
         "max_tokens": max_tokens,
         "overlap_tokens": overlap_tokens,
         "place": hashlib.sha256(f"{where}\0{document_id(source)}".encode()).hexdigest()[:40],
     }
 
 
-def forget(transaction: Transaction, condition: str, parameter: Any) -> None:
-    transaction.run(f"DELETE FROM job_files WHERE job_id IN (SELECT id FROM jobs WHERE {condition})", (parameter,))
-    transaction.run(f"DELETE FROM jobs WHERE {condition}", (parameter,))
+def forget(transaction: Transaction, jobs: Condition) -> int:
+    """Forget jobs with their files, and return how many of them there were."""
+    FILES.delete(transaction, Condition(f"job_id IN (SELECT id FROM jobs WHERE {jobs.sql})", jobs.parameters))
+    return JOBS.remove(transaction, jobs)
 
 
-def to_time(at_ms: int) -> str:
+def take_out(transaction: Transaction, files: Condition) -> list[tuple[str, int]]:
+    """Take files out of their jobs, and forget the jobs that have no others. Return (the id of the job, the number of
+    the file in it) for each."""
+    taken = transaction.rows(f"SELECT job_id, number FROM job_files WHERE {files.sql}", files.parameters)
+    FILES.delete(transaction, files)
+    for job_id in dict.fromkeys(row[0] for row in taken):
+        if not FILES.count(transaction, having(job_id=job_id)):
+            forget(transaction, having(id=job_id))
+    return [(str(job_id), int(number)) for job_id, number in taken]
+
+
+def _to_time(at_ms: int) -> str:
     return z_time(datetime.fromtimestamp(at_ms / 1e3, UTC))

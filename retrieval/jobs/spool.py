@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 import shutil
+import unicodedata
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -20,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from retrieval.ingest.identity import stored_name
 from schemas.contracts.jobs import RefusedFileError, SpooledFile
 from schemas.errors import DiskFloorError
 
@@ -28,7 +30,13 @@ LEAD = "jobs.lock"
 NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 """What the system says where a file cannot have another name."""
 COPIED_BYTES = 1 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+INVALID_NAME = "invalid_name"
+MAX_NAME_CHARACTERS = 500
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
+_NOT_IN_NAMES = ("Cc", "Cs", "Co", "Cn", "Zl", "Zp")
+_TURNS_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class Spool:
@@ -50,7 +58,7 @@ class Spool:
         while True:
             folder = self._folder / self._new_name()
             folder.mkdir(mode=0o700)
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = os.open(folder, _FOLDER)
             fcntl.flock(descriptor, fcntl.LOCK_SH)
             if folder.exists():  # else `sweep` has found it between the two
                 return Incoming(folder, descriptor)
@@ -70,7 +78,7 @@ class Spool:
             if not _JOB_ID.fullmatch(folder.name):
                 continue
             with suppress(OSError):
-                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                descriptor = os.open(folder, _FOLDER)
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     if not waiting([folder.name]):
@@ -112,7 +120,7 @@ class Spool:
 
 
 class Incoming:
-    """The files of one upload while they arrive. Leaving the context without `keep` removes them."""
+    """The files of one upload while they arrive. Leaving the context removes them unless they are, then, `is_kept`."""
 
     def __init__(self, folder: Path, descriptor: int) -> None:
         self.job_id = folder.name
@@ -178,19 +186,40 @@ class Incoming:
         sync_folder(self._folder)
         sync_folder(self._folder.parent)
 
-    def keep(self) -> None:
-        """Leave the files to their job."""
-        self.is_kept = True
-
-    def drop(self) -> None:
-        """Remove the files after all."""
-        self.is_kept = False
-
 
 def sync_folder(folder: Path) -> None:
     """Write a folder's entries to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(folder, _FOLDER)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def checked_name(given: str) -> str:
+    """Return the name of a document for a file name, which may be a relative path: in NFC, its parts joined by `/`.
+
+    Raises RefusedFileError for a name that leads out of a folder, that cannot be shown, or that is none.
+    """
+    name = unicodedata.normalize("NFC", given).strip().replace("\\", "/")
+    if len(name) > MAX_NAME_CHARACTERS:
+        raise _refused(f"has more than {MAX_NAME_CHARACTERS} characters")
+    if any(unicodedata.category(each) in _NOT_IN_NAMES for each in name) or _TURNS_DIRECTION.search(name):
+        raise _refused("has characters that cannot be shown")
+    if name.startswith("/") or _DRIVE.match(name):
+        raise _refused("is an absolute path: give it relative to a folder")
+    name = stored_name(name)
+    if not name:
+        raise _refused("is blank")
+    if ".." in name.split("/"):
+        raise _refused("leads out of its folder")
+    return name
+
+
+def shown_name(given: str) -> str:
+    """Return any name so that it can be shown, in a header too."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in given[:MAX_NAME_CHARACTERS])
+
+
+def _refused(reason: str) -> RefusedFileError:
+    return RefusedFileError(f"The name {reason}", code=INVALID_NAME)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Set
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from types import TracebackType
-from typing import Self
 
 import orjson
 
 from retrieval.ingest.identity import document_id
-from retrieval.jobs.file_names import checked_name, shown_name
-from retrieval.jobs.spool import Incoming, Spool
+from retrieval.jobs.spool import Incoming, Spool, checked_name, shown_name
 from retrieval.jobs.stored_jobs import StoredJobs
 from retrieval.reading import Kind, kind_of
 from schemas.access.owners import Asker
@@ -29,42 +27,59 @@ from schemas.contracts.jobs import (
     JobFile,
     RefusedFileError,
     Room,
+    SpooledFile,
     Uploaded,
     Wanted,
 )
+from schemas.contracts.kept_files import KeptFileNotFoundError
 from schemas.errors import InvalidInputError, PayloadTooLargeError
 from schemas.storage.erasure import Target, UploadWaitingError
 
 
+@dataclass(frozen=True, slots=True)
 class Uploads:
     """Where uploads arrive; safe for use by several threads. `id_of` returns the id of the collection of a name, None
     while there is none; `queued` is called after each new job."""
 
-    def __init__(
-        self,
-        jobs: StoredJobs,
-        spool: Spool,
-        *,
-        max_file_bytes: int,
-        id_of: Callable[[str], str | None],
-        queued: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._jobs = jobs
-        self._spool = spool
-        self._max_file_bytes = max_file_bytes
-        self._id_of = id_of
-        self._queued = queued
+    jobs: StoredJobs
+    spool: Spool
+    max_file_bytes: int
+    id_of: Callable[[str], str | None]
+    queued: Callable[[], None] = lambda: None
 
     def begin(self, *, asker: Asker) -> Upload:
         """Begin an upload. Raises JobsFullError and OwnJobsFullError when too much waits already."""
-        room = self._jobs.room(asker=asker)
-        return Upload(self._jobs, self._spool.begin(), self._max_file_bytes, room, self._id_of, self._queued)
+        room = self.jobs.room(asker=asker)
+        return Upload(self, self.spool.begin(), room)
+
+    def attach(
+        self, collection_id: str, collection: str, files: Sequence[tuple[Path, SpooledFile]], *, asker: Asker
+    ) -> Job:
+        """Make a job of kept files, (where each lies, what is said of it), that become documents of a collection.
+
+        Raises KeptFileNotFoundError for one that is gone, JobsFullError, OwnJobsFullError and DiskFloorError.
+        """
+        with self.spool.begin() as incoming:
+            for path, told in files:
+                try:
+                    incoming.link(path, told)
+                except FileNotFoundError:  # deleted meanwhile
+                    raise KeptFileNotFoundError(told.file_id or "") from None
+            self.queue(incoming, Wanted(collection), collection_id, asker=asker)
+        return self.jobs.one(incoming.job_id, asker=asker)
+
+    def queue(self, incoming: Incoming, wanted: Wanted, collection_id: str | None, *, asker: Asker) -> None:
+        """Make a job of files, which are safe on the disk then. Raises JobsFullError and OwnJobsFullError."""
+        incoming.sync()
+        self.jobs.create(incoming.job_id, wanted, incoming.files, asker=asker, collection_id=collection_id)
+        incoming.is_kept = True
+        self.queued()
 
     def cancel(self, job_id: str, *, asker: Asker) -> Job:
         """Cancel a job as `StoredJobs.cancel` does, and remove the files that wait."""
-        job, was_waiting = self._jobs.cancel(job_id, asker=asker)
+        job, was_waiting = self.jobs.cancel(job_id, asker=asker)
         if was_waiting:
-            self._spool.remove(job_id)
+            self.spool.remove(job_id)
         return job
 
     def named(self, target: Target) -> Target:
@@ -73,10 +88,10 @@ class Uploads:
         Raises UploadWaitingError when a job has yet to store one of its documents.
         """
         if target.owner is not None:
-            target = replace(target, job_ids=frozenset(self._jobs.of_owner(target.owner)))
+            target = replace(target, job_ids=frozenset(self.jobs.of_owner(target.owner)))
         if target.collection is None:
             return target
-        files = [(job, file) for job, file in self._jobs.files() if _is_of(target, job.wanted, file)]
+        files = [(job, file) for job, file in self.jobs.files() if _is_of(target, job.wanted, file)]
         for job, file in files:
             if job.waits_for(file):
                 raise UploadWaitingError(job.id)
@@ -86,9 +101,9 @@ class Uploads:
         """Return those of the files that wait and are not of the target, each with the name of its job."""
         return {
             path: f"upload job '{job.id}'"
-            for job, file in self._jobs.files()
+            for job, file in self.jobs.files()
             if job.status in WAITING
-            and (path := self._spool.path(job.id, file.number)) in files
+            and (path := self.spool.path(job.id, file.number)) in files
             and job.id not in target.job_ids
             and not _is_of(target, job.wanted, file)
         }
@@ -98,10 +113,10 @@ class Uploads:
 
         Return the number of jobs and files that were forgotten.
         """
-        jobs = self._jobs.erase(target.job_ids)
+        jobs = self.jobs.erase(target.job_ids)
         for job_id in target.job_ids:
-            self._spool.remove(job_id)
-        return jobs + (0 if target.collection is None else self._jobs.erase_files(partial(_is_of, target)))
+            self.spool.remove(job_id)
+        return jobs + (0 if target.collection is None else self.jobs.erase_files(partial(_is_of, target)))
 
 
 def _is_of(target: Target, wanted: Wanted, file: JobFile) -> bool:
@@ -113,33 +128,17 @@ def _is_of(target: Target, wanted: Wanted, file: JobFile) -> bool:
     return (file.document_id or document_id(file.source)) in target.document_ids
 
 
-class Upload:
+@dataclass(slots=True)
+class Upload(AbstractContextManager["Upload"]):
     """One upload. Leaving the context without `finish` removes what has arrived."""
 
-    def __init__(
-        self,
-        jobs: StoredJobs,
-        incoming: Incoming,
-        max_file_bytes: int,
-        room: Room,
-        id_of: Callable[[str], str | None],
-        queued: Callable[[], None],
-    ) -> None:
-        self.files: list[FileAnswer] = []
-        self._jobs = jobs
-        self._incoming = incoming
-        self._max_file_bytes = max_file_bytes
-        self._room = room
-        self._id_of = id_of
-        self._queued = queued
+    _uploads: Uploads
+    _incoming: Incoming
+    _room: Room
+    files: list[FileAnswer] = field(default_factory=list)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._incoming.__exit__(kind, error, traceback)
+    def __exit__(self, *told: object) -> None:
+        self._incoming.__exit__(*told)
 
     def take(self, file_name: str, media_type: str, pieces: Iterable[bytes]) -> None:
         """Take a file, or refuse it and let the others go on.
@@ -154,7 +153,7 @@ class Upload:
             name = checked_name(file_name)
             kind = self._checked_kind(name, media_type)
             # Records are read one by one, so that only the room bounds them.
-            most = sys.maxsize if kind is not None and kind.is_records else self._max_file_bytes
+            most = sys.maxsize if kind is not None and kind.is_records else self._uploads.max_file_bytes
             self._incoming.add(name, media_type, self._within_room(pieces), max_bytes=most)
         except RefusedFileError as error:
             self.files.append(FileAnswer(shown_name(file_name), REFUSED, error.code, error.message))
@@ -170,32 +169,24 @@ class Upload:
         return orjson.dumps([asdict(wanted), files], option=orjson.OPT_SORT_KEYS)
 
     def finish(self, wanted: Wanted, *, asker: Asker) -> Uploaded:
-        """Make a job of the files, which are safe on the disk then and go into the collection that has the name now.
+        """Make a job of the files, which go into the collection that has the name now.
 
         Raises InvalidInputError when none was taken, JobsFullError and OwnJobsFullError.
         """
         if not self.files:
             raise InvalidInputError("There is no file in the request", code="invalid_field", field="file")
+        files = [asdict(each) for each in self.files]
         if not self._incoming.files:
-            first = self.files[0]
-            raise InvalidInputError(
-                f"No file was taken; '{first.name}': {first.message}",
-                code="no_file_taken",
-                field="file",
-                files=[asdict(each) for each in self.files],
-            )
-        self._incoming.sync()
-        collection_id = self._id_of(wanted.collection)
-        self._jobs.create(self._incoming.job_id, wanted, self._incoming.files, asker=asker, collection_id=collection_id)
-        self._incoming.keep()
-        self._queued()
-        return Uploaded(self._incoming.job_id, QUEUED, [asdict(each) for each in self.files], wanted.collection)
+            sentence = f"No file was taken; '{self.files[0].name}': {self.files[0].message}"
+            raise InvalidInputError(sentence, code="no_file_taken", field="file", files=files)
+        self._uploads.queue(self._incoming, wanted, self._uploads.id_of(wanted.collection), asker=asker)
+        return Uploaded(self._incoming.job_id, QUEUED, files, wanted.collection)
 
     def take_back(self, answered: object) -> None:
         """Discard this job when another request with the same key was answered first."""
         if isinstance(answered, Uploaded) and answered.job_id != self._incoming.job_id and self._incoming.is_kept:
-            self._jobs.erase([self._incoming.job_id])
-            self._incoming.drop()
+            self._uploads.jobs.erase([self._incoming.job_id])
+            self._incoming.is_kept = False
 
     def _checked_kind(self, name: str, media_type: str) -> Kind | None:
         if any(each.name == name for each in self._incoming.files):

@@ -7,7 +7,7 @@ hour, so that a list which a client empties while going through it goes on behin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -43,15 +43,15 @@ class VectorStoreFacts(Part):
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         super().__init__(database, "vector_stores", STEPS, clock=clock)
 
-    def all(self) -> dict[str, StoreFacts]:
-        """Return what is known, by the ids of the collections."""
+    def of_collections(self, collection_ids: Sequence[str]) -> dict[str, StoreFacts]:
+        """Return what is known of collections by their ids, without those of which nobody said anything."""
         with self._database.read() as transaction:
-            return {each.collection_id: each for each in FACTS.rows(transaction)}
+            known = FACTS.rows(transaction, having(collection_id=tuple(collection_ids)))
+        return {each.collection_id: each for each in known}
 
-    def one(self, collection_id: str) -> StoreFacts | None:
-        """Return what is known of a collection, None where nobody said anything."""
+    def all(self) -> list[StoreFacts]:
         with self._database.read() as transaction:
-            return FACTS.first(transaction, having(collection_id=collection_id))
+            return FACTS.rows(transaction)
 
     def keep(self, collection_id: str, changes: Mapping[str, Any], *, is_new: bool = False) -> StoreFacts:
         """Change what is known of a collection, which is active now; names as the fields of `StoreFacts`."""
@@ -96,7 +96,7 @@ class VectorStoreFacts(Part):
 
     def sweep(self, known: Collection[str]) -> None:
         """Forget collections that are not among the `known` ids, and places that were passed long ago."""
-        gone = [collection_id for collection_id in self.all() if collection_id not in known]
+        gone = [each.collection_id for each in self.all() if each.collection_id not in known]
         before_ms = self._now_ms() - PASSED_MS
 
         def operation(transaction: Transaction) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schemas.access.owners import UNNAMED, Ownership
+from schemas.access.owners import OPEN
 from schemas.errors import NotFoundError
 
 PREFIX = "file-"
@@ -21,8 +21,8 @@ class KeptFileNotFoundError(NotFoundError):
 
 @dataclass(frozen=True, slots=True)
 class KeptFile:
-    """A file, whose bytes have this SHA-256. Times are milliseconds since the epoch; without `expires_at_ms` it
-    stays."""
+    """A file, whose bytes have this SHA-256; the fields are columns of its row. Times are milliseconds since the epoch;
+    without `expires_at_ms` it stays. It is its owner's alone."""
 
     id: str
     name: str
@@ -32,4 +32,4 @@ class KeptFile:
     sha256: str
     created_at_ms: int
     expires_at_ms: int | None = None
-    of: Ownership = UNNAMED
+    owner: str = OPEN

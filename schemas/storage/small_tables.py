@@ -84,12 +84,12 @@ class Table(Generic[T]):
     ) -> None:
         self.name = name
         self._make = make
-        self._columns = tuple(each for each in signature(make).parameters if each not in without)
+        self.columns = tuple(each for each in signature(make).parameters if each not in without)
         self._order = order
         self._json = json
 
     def rows(self, transaction: Transaction, where: Condition = EVERY_ROW, *, limit: int = ALL_ROWS) -> list[T]:
-        return [self._made(row) for row in self._select(transaction, self._columns, where, limit)]
+        return [self.made(row) for row in self._select(transaction, self.columns, where, limit)]
 
     def first(self, transaction: Transaction, where: Condition) -> T | None:
         return next(iter(self.rows(transaction, where, limit=1)), None)
@@ -101,11 +101,11 @@ class Table(Generic[T]):
         for a cursor of something else."""
         if cursor:
             where &= Condition("number < ?", (int.from_bytes(opened(transaction, self.name, cursor)),))
-        rows = self._select(transaction, (*self._columns, "number"), where, limit + 1)
+        rows = self._select(transaction, (*self.columns, "number"), where, limit + 1)
         following = None
         if len(rows) > limit:
             following = sealed(transaction, self.name, int(rows[limit - 1][-1]).to_bytes(NUMBER_BYTES))
-        return [self._made(row[:-1]) for row in rows[:limit]], following
+        return [self.made(row[:-1]) for row in rows[:limit]], following
 
     def count(self, transaction: Transaction, where: Condition = EVERY_ROW) -> int:
         row = transaction.row(f"SELECT count(*) FROM {self.name} WHERE {where.sql}", where.parameters)
@@ -150,8 +150,9 @@ class Table(Generic[T]):
         sql = f"SELECT {', '.join(columns)} FROM {self.name} WHERE {where.sql} ORDER BY {self._order} LIMIT ?"
         return transaction.rows(sql, (*where.parameters, limit))
 
-    def _made(self, row: Sequence[Any]) -> T:
-        values = dict(zip(self._columns, row, strict=True))
+    def made(self, row: Sequence[Any]) -> T:
+        """Return what a row with the values of `columns` is."""
+        values = dict(zip(self.columns, row, strict=True))
         return self._make(**values | {each: orjson.loads(values[each]) for each in self._json if values[each]})
 
     def _stored(self, values: dict[str, Any]) -> tuple[Any, ...]:

@@ -224,15 +224,15 @@ def kept(app, tmp_path):
 
         def add(self, name="a.md", lives_seconds=None, owner="alice"):
             with self.files.begin() as arriving:
-                arriving.take(name, "text/markdown", [b"Some ", b"words"])
-                return arriving.finish(purpose="batch", lives_seconds=lives_seconds, asker=Asker(owner))
+                self.files.take(arriving, name, "text/markdown", [b"Some ", b"words"])
+                return self.files.keep(arriving, "batch", lives_seconds, asker=Asker(owner))
 
     return Kept()
 
 
 def test_what_arrived_and_was_not_finished_leaves_nothing_and_an_expired_file_is_gone_and_swept(kept):
     with kept.files.begin() as arriving:
-        arriving.take("a.md", "", [b"x"])
+        kept.files.take(arriving, "a.md", "", [b"x"])
     assert [each.name for each in (kept.folder / "files").iterdir()] == ["home"]
     file, stays = kept.add(lives_seconds=3_600), kept.add()
     path = kept.files.content(file)

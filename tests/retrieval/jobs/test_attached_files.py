@@ -5,7 +5,6 @@ import hashlib
 import pytest
 
 from retrieval.ingest.collection_writer import text_collection_metadata
-from retrieval.jobs.attached_files import AttachedFiles
 from retrieval.jobs.ingesting import StoppedError
 from schemas.access.owners import Asker
 from schemas.contracts.jobs import WAITING, JobNotFoundError, SpooledFile, Wanted
@@ -19,7 +18,6 @@ def attached(parts, app, tmp_path):
     store = app.extensions["rag.service"].store
     store.create_collection(parts.collection, text_collection_metadata(parts.texts.embedding()), "cosine")
     parts.collection_id = store.collection(parts.collection).id
-    parts.files = AttachedFiles(app.extensions["rag.service"].catalog)
     parts.store = store
 
     def attach(collection_id=None, asker=ANYBODY, **texts):
@@ -32,11 +30,12 @@ def attached(parts, app, tmp_path):
                 arriving.link(kept, SpooledFile(7, f"{name}.md", "text/markdown", len(text), digest, *told))
             job = arriving.job_id, Wanted(parts.collection), arriving.files
             parts.jobs.create(*job, asker=asker, collection_id=collection_id or parts.collection_id)
-            arriving.keep()
+            arriving.is_kept = True
+        parts.job_ids.append(arriving.job_id)
         return arriving.job_id
 
     def unstored():
-        found = parts.files.unstored(parts.collection_id, asker=ANYBODY)
+        found = parts.jobs.unstored(parts.collection_id, asker=ANYBODY)
         return [(file.file_id, each.status in WAITING, file.status) for each in found for file in each.files]
 
     parts.attach, parts.unstored = attach, unstored
@@ -50,10 +49,10 @@ def count(attached):
 def test_what_is_stored_is_not_told_any_more_and_the_last_job_of_a_file_counts(attached):
     attached.attach(a="Some words.", b="")
     assert attached.unstored() == [("file-a", True, "queued"), ("file-b", True, "queued")]
-    assert attached.files.unstored(attached.collection_id, asker=NOBODY) == []
+    assert attached.jobs.unstored(attached.collection_id, asker=NOBODY) == []
     attached.run()
     assert attached.unstored() == [("file-b", False, "failed")]
-    assert attached.files.last(attached.collection_id, "file-a", asker=ANYBODY).files[0].status == "done"
+    assert attached.jobs.last(attached.collection_id, "file-a", asker=ANYBODY).files[0].status == "done"
     assert count(attached) == 1
     attached.attach(b="Other words.")
     assert attached.unstored() == [("file-b", True, "queued")]
@@ -66,23 +65,23 @@ def test_a_file_is_where_its_last_job_is_whoever_attached_it_before(attached):
     attached.attach(b="New words.")
     attached.attach(asker=NOBODY, a="Some words.")
     assert attached.unstored() == [("file-b", True, "queued")]
-    assert attached.files.last(attached.collection_id, "file-a", asker=ANYBODY) is None
-    latest = attached.files.last(attached.collection_id, "file-a", asker=NOBODY)
+    assert attached.jobs.last(attached.collection_id, "file-a", asker=ANYBODY) is None
+    latest = attached.jobs.last(attached.collection_id, "file-a", asker=NOBODY)
     assert latest.files[0].size_bytes == len("Some words.")
-    assert attached.files.last(attached.collection_id, "file-c", asker=ANYBODY) is None
+    assert attached.jobs.last(attached.collection_id, "file-c", asker=ANYBODY) is None
 
 
 def test_a_file_that_is_taken_back_is_passed_over_and_those_of_a_collection_that_is_gone(attached):
     job_id = attached.attach(a="Some words.", b="Other words.")
-    attached.files.take_back("file-a", "another collection", asker=ANYBODY)
-    attached.files.take_back("file-a", attached.collection_id, asker=NOBODY)
+    attached.jobs.take_back("file-a", "another collection", asker=ANYBODY)
+    attached.jobs.take_back("file-a", attached.collection_id, asker=NOBODY)
     assert len(attached.unstored()) == 2
-    attached.files.take_back("file-a", attached.collection_id, asker=ANYBODY)
+    attached.jobs.take_back("file-a", attached.collection_id, asker=ANYBODY)
     assert [each.name for each in attached.run().files] == ["b.md"]
     assert count(attached) == 1
-    attached.files.take_back("file-b", asker=ANYBODY)
+    attached.jobs.take_back("file-b", asker=ANYBODY)
     lost_id, uploaded = attached.attach(a="Some words."), attached.upload(("b.md", "Other words."))
-    attached.files.forget_collection(attached.collection_id)
+    attached.jobs.forget_collection(attached.collection_id)
     assert (attached.unstored(), [each.job_id for each in attached.jobs.due()]) == ([], [uploaded])
     for each in (job_id, lost_id):
         with pytest.raises(JobNotFoundError):
@@ -91,7 +90,7 @@ def test_a_file_that_is_taken_back_is_passed_over_and_those_of_a_collection_that
 
 def test_a_file_that_is_taken_back_while_it_is_read_leaves_nothing(attached):
     attached.attach(a="Some words.", b="Other words.")
-    attached.while_embedding(lambda: attached.files.take_back("file-a", attached.collection_id, asker=ANYBODY))
+    attached.while_embedding(lambda: attached.jobs.take_back("file-a", attached.collection_id, asker=ANYBODY))
     with pytest.raises(StoppedError):
         attached.run()
     assert count(attached) == 0

@@ -9,8 +9,7 @@ import pytest
 
 from retrieval.jobs import job_rows
 from retrieval.jobs import spool as spooling
-from retrieval.jobs.file_names import checked_name, shown_name
-from retrieval.jobs.spool import Spool
+from retrieval.jobs.spool import Spool, checked_name, shown_name
 from retrieval.jobs.stored_jobs import Limits, StoredJobs
 from schemas.access.owners import Asker
 from schemas.contracts.jobs import (
@@ -279,7 +278,7 @@ def test_files_are_whole_with_their_size_and_digest_and_gone_when_they_are_not_k
     with spool.begin() as arriving:
         file = arriving.add("a.txt", "text/plain", [b"one", b"", b"two"], max_bytes=6)
         arriving.sync()
-        arriving.keep()
+        arriving.is_kept = True
     assert spool.path(arriving.job_id, 0).read_bytes() == b"onetwo"
     assert (file.number, file.size_bytes, file.name) == (0, 6, "a.txt")
     assert file.sha256 == hashlib.sha256(b"onetwo").hexdigest()
@@ -327,7 +326,7 @@ def test_a_sweep_leaves_what_waits_and_what_is_still_arriving(spool, tmp_path):
     for _ in range(2):
         with spool.begin() as arriving:
             arriving.add("a", "", [b"1"], max_bytes=9)
-            arriving.keep()
+            arriving.is_kept = True
             kept.append(arriving.job_id)
     with spool.begin() as arriving:
         Spool(tmp_path).sweep(lambda ids: {kept[0]} & set(ids))
