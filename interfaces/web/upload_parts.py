@@ -76,71 +76,51 @@ def parts_of(chunks: Iterable[bytes], boundary: str, *, most: int) -> Iterator[P
     """
     if not boundary or len(boundary) > MAX_BOUNDARY_CHARACTERS or not boundary.isascii():
         raise InvalidInputError("The Content-Type names no boundary", code="invalid_multipart", field="Content-Type")
-    whole = _with_whole_boundaries(chunks, b"--" + boundary.encode())
-    reading = _Reading(whole, MultipartDecoder(boundary.encode(), MAX_BUFFERED_BYTES, max_parts=most), most)
-    while not isinstance(event := reading.next(), Epilogue):
-        match event:
-            case File():
-                kind = event.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-                part = Part(event.name or "", event.filename, kind, reading.content())
-            case Field():
-                part = Part(event.name or "", None, "", reading.content())
-            case _:
-                continue
-        yield part
-        for _ in part.pieces:  # what the caller left
-            pass
-    if not reading.parts:
-        raise InvalidInputError("The form has no parts", code="invalid_multipart", field="file")
+    arriving = _with_whole_boundaries(chunks, b"--" + boundary.encode())
+    decoder, number = MultipartDecoder(boundary.encode(), MAX_BUFFERED_BYTES, max_parts=most), 0
 
+    def refused(what: str, part: int) -> InvalidInputError:
+        return InvalidInputError(what, code="invalid_multipart", field="file", part=part or None)
 
-class _Reading:
-    """The events of a form, asked for one at a time."""
+    def next_event() -> Event:
+        try:
+            while (event := decoder.next_event()) is NEED_DATA:
+                decoder.receive_data(next(arriving, None))
+        except RequestEntityTooLarge:
+            if number >= most:
+                sentence = f"The form has more than {most} parts"
+                raise PayloadTooLargeError(sentence, code="too_many_files", limit=most) from None
+            raise refused(f"The body has no boundary, in {where()}", number) from None
+        except UnicodeDecodeError:
+            raise refused(f"The name in part {number + 1} of the form is not UTF-8", number + 1) from None
+        except (ValueError, AttributeError):
+            sentence = f"The body breaks off, or is no multipart/form-data of the boundary named, in {where()}"
+            raise refused(sentence, number) from None
+        return event
 
-    def __init__(self, chunks: Iterable[bytes], decoder: MultipartDecoder, most: int) -> None:
-        self._chunks = iter(chunks)
-        self._decoder = decoder
-        self._most = most
-        self.parts = 0
+    def where() -> str:
+        return f"part {number}" if number else "the form"
 
-    def next(self) -> Event:
-        while True:
-            try:
-                event = self._decoder.next_event()
-                if event is not NEED_DATA:
-                    self.parts += isinstance(event, File | Field)
-                    return event
-                self._decoder.receive_data(next(self._chunks, None))
-            except RequestEntityTooLarge:
-                if self.parts >= self._most:
-                    sentence = f"The form has more than {self._most} parts"
-                    raise PayloadTooLargeError(sentence, code="too_many_files", limit=self._most) from None
-                raise self._fault("has no boundary") from None
-            except UnicodeDecodeError:
-                raise InvalidInputError(
-                    f"The name in part {self.parts + 1} of the form is not UTF-8",
-                    code="invalid_multipart",
-                    field="file",
-                    part=self.parts + 1,
-                ) from None
-            except (ValueError, AttributeError):
-                raise self._fault("breaks off, or is no multipart/form-data of the boundary named") from None
-
-    def content(self) -> Iterator[bytes]:
-        """Yield the content of the part whose head was the last event."""
-        while True:
-            event = self.next()
-            assert isinstance(event, Data)
-            if event.data:
-                yield event.data
+    def content() -> Iterator[bytes]:
+        while isinstance(event := next_event(), Data):
+            yield event.data
             if not event.more_data:
                 return
 
-    def _fault(self, what: str) -> InvalidInputError:
-        where = f"part {self.parts}" if self.parts else "the form"
-        return InvalidInputError(
-            f"The body {what}, in {where}", code="invalid_multipart", field="file", part=self.parts or None
-        )
+    while not isinstance(event := next_event(), Epilogue):
+        if not isinstance(event, File | Field):
+            continue
+        number += 1
+        if isinstance(event, File):
+            kind = event.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+            part = Part(event.name or "", event.filename, kind, content())
+        else:
+            part = Part(event.name or "", None, "", content())
+        yield part
+        for _ in part.pieces:  # what the caller left
+            pass
+    if not number:
+        raise refused("The form has no parts", 0)
 
 
 def _with_whole_boundaries(chunks: Iterable[bytes], mark: bytes) -> Iterator[bytes]:

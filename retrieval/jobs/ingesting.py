@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from typing import Any, Protocol
@@ -100,6 +100,7 @@ class Outcome(Enum):
     SERVICE_FAILS = "service fails"
 
 
+@dataclass
 class JobWork:
     """Works on files of jobs, in several threads at a time.
 
@@ -109,35 +110,19 @@ class JobWork:
     then left to the next start. `clock` returns seconds.
     """
 
-    def __init__(
-        self,
-        jobs: StoredJobs,
-        spool: Spool,
-        texts: TextCollections,
-        originals: Originals,
-        reader: DocumentReader,
-        settings: RetrievalSettings,
-        *,
-        embed: Embed,
-        split: Split,
-        caller_of: CallerOf,
-        stopping: threading.Event,
-        record: FileRecord,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._jobs = jobs
-        self._spool = spool
-        self._texts = texts
-        self._originals = originals
-        self._reader = reader
-        self._settings = settings
-        self._embed = embed
-        self._split = split
-        self._caller_of = caller_of
-        self._stopping = stopping
-        self._record = record
-        self._clock = clock
-        self._vector_cache = VectorCache()
+    jobs: StoredJobs
+    spool: Spool
+    texts: TextCollections
+    originals: Originals
+    reader: DocumentReader
+    settings: RetrievalSettings
+    embed: Embed
+    split: Split
+    caller_of: CallerOf
+    stopping: threading.Event
+    record: FileRecord
+    clock: Callable[[], float] = time.monotonic
+    _vector_cache: VectorCache = field(default_factory=VectorCache)
 
     def run(self, due: DueFile, embeds: Callable[[], object] = lambda: None) -> tuple[Outcome, float]:
         """Store a file, tell why it failed, or put it aside when the failure may pass, and end its job with the last.
@@ -146,32 +131,32 @@ class JobWork:
 
         Raises StoppedError, and RagError when the database does not answer.
         """
-        begun = self._jobs.begin(due)
+        begun = self.jobs.begin(due)
         if begun is None:
             return Outcome.NOTHING, 0.0
         job, beginnings = begun
         file = job.files[0]
         if beginnings > MAX_BEGINNINGS:
             sentence = f"The service ended {MAX_BEGINNINGS} times while it worked on this file"
-            self._jobs.tell(job.id, replace(file, status=FAILED, code=UNREADABLE, message=sentence), lasting=True)
+            self.jobs.tell(job.id, replace(file, status=FAILED, code=UNREADABLE, message=sentence), lasting=True)
             told = Outcome.NOTHING, 0.0
         else:
             try:
-                told = self._store(job, _Progress(self._jobs, job.id, file, self._clock, embeds))
+                told = self._store(job, _Progress(self.jobs, job.id, file, self.clock, embeds, told_at=self.clock()))
             except StoppedError:
-                self._jobs.put_aside(job.id, file)
+                self.jobs.put_aside(job.id, file)
                 self._vector_cache.forget((job.id, file.number))
                 raise
-        self._jobs.finish(job.id)
-        if not self._jobs.is_unfinished(job.id, file.number):
-            self._spool.path(job.id, file.number).unlink(missing_ok=True)
+        self.jobs.finish(job.id)
+        if not self.jobs.is_unfinished(job.id, file.number):
+            self.spool.path(job.id, file.number).unlink(missing_ok=True)
             self._vector_cache.forget((job.id, file.number))
         return told
 
     def _store(self, job: Job, progress: _Progress) -> tuple[Outcome, float]:
         try:
             self._check(job)
-            still = partial(self._caller_of, job)
+            still = partial(self.caller_of, job)
             with acting_as(still(), still):
                 self._ingest_where_it_is(job, progress)
             return Outcome.STORED, 0.0
@@ -205,7 +190,7 @@ class JobWork:
             pause_seconds = PAUSES_SECONDS[tries - 1]
         log.warning("a file of a job waits", job=job.id, file=progress.file.name, code=error.code, tries=tries)
         told = replace(progress.file, tries=tries, code=error.code, message=error.message)
-        self._jobs.put_aside(job.id, told, seconds=pause_seconds)
+        self.jobs.put_aside(job.id, told, seconds=pause_seconds)
         return outcome, seconds
 
     def _ingest_where_it_is(self, job: Job, progress: _Progress) -> None:
@@ -225,10 +210,10 @@ class JobWork:
         """Return the id of the collection that a file goes into, None while there is none, and what it is called that
         was called `name`."""
         collection_id = file.collection_id or self._collection_id(job.id, file.number)
-        if collection_id is None and (found := self._texts.id_of(name)) is not None:
-            self._jobs.follow(job.id, found)
+        if collection_id is None and (found := self.texts.id_of(name)) is not None:
+            self.jobs.follow(job.id, found)
             collection_id = self._collection_id(job.id, file.number)
-        return collection_id, name if collection_id is None else self._texts.name_now(collection_id, name)
+        return collection_id, name if collection_id is None else self.texts.name_now(collection_id, name)
 
     def _create(self, job: Job, file: JobFile, make: Callable[[], CollectionInfo]) -> CollectionInfo:
         """Make the collection of a job whose first file is to be stored."""
@@ -236,21 +221,21 @@ class JobWork:
             raise CollectionNotFoundError(job.wanted.collection)
         made = make()
         if made.id is not None:
-            self._jobs.follow(job.id, made.id)
+            self.jobs.follow(job.id, made.id)
         return made
 
     def _ingest(self, job: Job, progress: _Progress, collection_id: str | None) -> None:
         """Store a file as its document and tell the outcome. Raises RagError with the reason when that fails."""
         wanted, file = job.wanted, progress.file
-        self._record.check(job)
-        path = self._spool.path(job.id, file.number)
+        self.record.check(job)
+        path = self.spool.path(job.id, file.number)
         metadata = {**wanted.metadata, **file.metadata}
         kind = kind_of_file(file.name, lambda: path.open("rb"), file.media_type)
         given = GivenFile(file.source, path, kind, metadata=metadata, tags=wanted.tags)
         is_records = given.kind.is_records and file.file_id is None  # a kept file is one document, or none
         if not is_records:
             progress.file = replace(progress.file, document_id=document_id(given.source))
-        writer = self._texts.writer(
+        writer = self.texts.writer(
             *(wanted.collection, partial(self._vectors, job, progress), collection_id),
             create=partial(self._create, job, file),
         )
@@ -260,35 +245,35 @@ class JobWork:
         if wanted.on_conflict == SKIP and any(True for _ in writer.documents(given.where)):
             progress.end(UNCHANGED, warnings=("A document of this name is stored already, and stays as it is",))
             return
-        chunking = chunking_of(self._settings, writer.embedding)
+        chunking = chunking_of(self.settings, writer.embedding)
         if file.windows is not None:
             chunking = windows_within(chunking, *file.windows)
         done = unchanged(writer, given, chunking)
         if done is None:
-            document = source_document(given, reader=self._reader, chunking=chunking)
+            document = source_document(given, reader=self.reader, chunking=chunking)
             if len(document.text) >= LONG_CHARACTERS:
-                document = replace(document, split=partial(self._split, chunking, given.kind.syntax))
+                document = replace(document, split=partial(self.split, chunking, given.kind.syntax))
             self._check(job)
             done = ingest_document(writer, progress.watched(document), advance=progress.advance)
-        if file.file_id is not None and not self._jobs.is_unfinished(job.id, file.number):
+        if file.file_id is not None and not self.jobs.is_unfinished(job.id, file.number):
             # Taken back meanwhile, and what was stored by then is deleted already.
             writer.delete(given.where)
             raise StoppedError
         info = writer.collection()
         if info is not None and done.chunks:
-            self._originals.keep(path, info.id or info.name, document_id(given.source), given.digest)
+            self.originals.keep(path, info.id or info.name, document_id(given.source), given.digest)
         status = UNCHANGED if done.status == STORED_ALREADY else DONE
         # Unchanged files too: a process that was killed may have stored one without recording it.
-        self._record.stored(job, 0 if status == UNCHANGED else done.chunks)
+        self.record.stored(job, 0 if status == UNCHANGED else done.chunks)
         progress.end(status, chunks=done.chunks, chunks_done=done.chunks, warnings=tuple(done.warnings))
 
     def _ingest_records(self, job: Job, progress: _Progress, writer: CollectionWriter, given: GivenFile) -> None:
         """Store the records of a file as a document each, and tell the outcome."""
-        path, size_bytes = self._spool.path(job.id, progress.file.number), given.size_bytes
+        path, size_bytes = self.spool.path(job.id, progress.file.number), given.size_bytes
 
         def wrote() -> None:
             self._vector_cache.forget((job.id, progress.file.number))
-            self._jobs.goes_on(job.id, progress.file.number)
+            self.jobs.goes_on(job.id, progress.file.number)
 
         work = RecordFile(
             writer,
@@ -303,59 +288,57 @@ class JobWork:
             with path.open("rb") as lines:
                 work.store(lines)
         finally:  # also of a file that breaks off
-            if work.done.written:
-                self._record.stored(job, work.done.written)
-        done, status = work.done, DONE if work.done.written else UNCHANGED
-        progress.end(status, chunks=done.records, chunks_done=done.records, warnings=done.warnings)
+            if work.written:
+                self.record.stored(job, work.written)
+        status = DONE if work.written else UNCHANGED
+        progress.end(status, chunks=work.records, chunks_done=work.records, warnings=work.warnings)
 
     def _vectors(self, job: Job, progress: _Progress, embedding: EmbeddingProvider, texts: list[str]) -> Vector:
-        ask = partial(embed_or_name, self._embed, embedding, check=partial(self._check, job))
+        ask = partial(embed_or_name, self.embed, embedding, check=partial(self._check, job))
         key, tries = (job.id, progress.file.number), progress.file.tries
         return self._vector_cache.embed(key, embedding, texts, ask, progress.gain, tries=tries)
 
     def _collection_id(self, job_id: str, number: int) -> str | None:
-        file = self._jobs.file(job_id, number)
+        file = self.jobs.file(job_id, number)
         return None if file is None else file.collection_id
 
     def _check(self, job: Job) -> None:
         # No time is left where the work is unwanted, or what it asked was cut off for that.
-        if self._stopping.is_set() or not deadlines.seconds_left() or not self._jobs.waiting([job.id]):
+        if self.stopping.is_set() or not deadlines.seconds_left() or not self.jobs.waiting([job.id]):
             raise StoppedError
 
 
+@dataclass(slots=True)
 class _Progress:
     """How far one file is; what changes often is told to the database once a second. Why the last try failed stays
     until this one has ended."""
 
-    def __init__(
-        self, jobs: StoredJobs, job_id: str, file: JobFile, clock: Callable[[], float], embeds: Callable[[], object]
-    ) -> None:
-        self.file = file
-        self._embeds = embeds
-        self._jobs = jobs
-        self._job_id = job_id
-        self._clock = clock
-        self._told_at = clock()
-        self.has_gained = False
+    jobs: StoredJobs
+    job_id: str
+    file: JobFile
+    clock: Callable[[], float]
+    embeds: Callable[[], object]
+    has_gained: bool = False
+    told_at: float = 0.0
 
     def gain(self) -> None:
         """Note that this try has embedded what none before it had."""
         self.has_gained = True
-        self._embeds()
+        self.embeds()
 
     def tell(self, **changes: Any) -> None:
         self.file = replace(self.file, **changes)
-        self._jobs.tell(self._job_id, self.file)
-        self._told_at = self._clock()
+        self.jobs.tell(self.job_id, self.file)
+        self.told_at = self.clock()
 
     def end(self, status: str, **changes: Any) -> None:
         """Tell the outcome, which survives a loss of power."""
         ended = replace(self.file, **{"status": status, "code": None, "message": None, **changes})
-        self._jobs.tell(self._job_id, ended, lasting=True)
+        self.jobs.tell(self.job_id, ended, lasting=True)
 
     def advance(self, part: float) -> None:
         """Tell that this part of the chunks, in [0, 1], is embedded."""
-        if self._clock() - self._told_at >= PROGRESS_SECONDS:
+        if self.clock() - self.told_at >= PROGRESS_SECONDS:
             self.tell(chunks_done=round(part * (self.file.chunks or 0)))
 
     def watched(self, document: SourceDocument) -> SourceDocument:

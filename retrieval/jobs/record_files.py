@@ -40,50 +40,30 @@ def count_lines(path: Path) -> int:
 
 
 @dataclass(slots=True)
-class StoredRecords:
-    """What became of the lines of a file. records: those that are stored, now or before; written: those of them that
-    had changed; bad_lines: those that could not be stored, of which the first are `named`."""
+class RecordFile:
+    """The work on one file. `keeps` leaves stored documents as they are; `check` is called before each batch is stored,
+    `wrote` when some of it had to be written, and `advance` with the bytes of the file that are through.
 
+    What became of its lines may be read at any time. records: those that are stored, now or before; written: those of
+    them that had changed; bad_lines: those that could not be stored, of which the first are `named`.
+    """
+
+    writer: CollectionWriter
+    file: GivenFile
+    keeps: bool
+    check: Callable[[], None]
+    wrote: Callable[[], None]
+    advance: Callable[[int], None]
     records: int = 0
     written: int = 0
     bad_lines: int = 0
     named: list[tuple[int, str]] = field(default_factory=list)
-
-    def refuse(self, line: int, message: str) -> None:
-        self.bad_lines += 1
-        if len(self.named) < MAX_NAMED:
-            self.named.append((line, message))
 
     @property
     def warnings(self) -> tuple[str, ...]:
         more = self.bad_lines - len(self.named)
         named = [f"line {line}: {message}" for line, message in sorted(self.named)]
         return (*named, *([f"{more:,} more lines could not be stored"] if more else []))
-
-
-class RecordFile:
-    """The work on one file. `keeps` leaves stored documents as they are; `check` is called before each batch is stored,
-    `wrote` when some of it had to be written, and `advance` with the bytes of the file that are through; `done` may be
-    read at any time."""
-
-    def __init__(
-        self,
-        writer: CollectionWriter,
-        file: GivenFile,
-        *,
-        keeps: bool,
-        check: Callable[[], None],
-        wrote: Callable[[], None],
-        advance: Callable[[int], None],
-    ) -> None:
-        self.done = StoredRecords()
-        self._writer = writer
-        self._file = file
-        self._path = file.source.partition("/")[2] or file.source
-        self._keeps = keeps
-        self._check = check
-        self._wrote = wrote
-        self._advance = advance
 
     def store(self, lines: BinaryIO) -> None:
         """Store the records of the open file whose documents are not stored as they are. A bad line, or one with a text
@@ -100,12 +80,17 @@ class RecordFile:
                 self._store([each for each in batch if isinstance(each, Record) and self._is_first(each, used)])
                 for each in batch:
                     if isinstance(each, BadLine):
-                        self.done.refuse(each.line, each.message)
-                self._advance(lines.tell())
-        if not self.done.records:
-            if self.done.bad_lines:
-                raise UnreadableError(f"has no line that can be stored; {self.done.warnings[0]}")
+                        self._refuse(each.line, each.message)
+                self.advance(lines.tell())
+        if not self.records:
+            if self.bad_lines:
+                raise UnreadableError(f"has no line that can be stored; {self.warnings[0]}")
             raise UnreadableError("contains no text", code=EMPTY)
+
+    def _refuse(self, line: int, message: str) -> None:
+        self.bad_lines += 1
+        if len(self.named) < MAX_NAMED:
+            self.named.append((line, message))
 
     def _is_first(self, record: Record, used: sqlite3.Connection) -> bool:
         draft = self._draft(record)
@@ -115,7 +100,7 @@ class RecordFile:
             return True
         if record.id:
             [line] = used.execute("SELECT line FROM used WHERE id = ?", (draft.id,)).fetchone()
-            self.done.refuse(record.line, f"id '{record.id}' was already used by line {line}")
+            self._refuse(record.line, f"id '{record.id}' was already used by line {line}")
         return False
 
     def _store(self, records: Sequence[Record]) -> None:
@@ -123,51 +108,50 @@ class RecordFile:
         until only the faulty ones are left out."""
         if not records:
             return
-        self._check()
+        self.check()
         try:
-            written = self._writer.following(partial(self._write, records))
+            written = self.writer.following(partial(self._write, records))
         except NOT_EMBEDDED as error:
             text = error.text if isinstance(error, TextNotEmbeddedError) else None
             drafts = [draft for each in records if (draft := self._draft(each))]
             faulty = 0 if len(records) == 1 else place_of(text, drafts)
             if faulty is not None:
-                self.done.refuse(records[faulty].line, error.message)
+                self._refuse(records[faulty].line, error.message)
             middle = len(records) // 2 if faulty is None else faulty
             for part in (records[:middle], records[middle + (faulty is not None) :]):
                 self._store(part)
             return
-        self.done.records += len(records)
-        self.done.written += written
+        self.records += len(records)
+        self.written += written
         if written:
-            self._wrote()
+            self.wrote()
 
     def _write(self, records: Sequence[Record]) -> int:
         """Write the records that have changed, and return their number."""
         drafts = [draft for each in records if (draft := self._draft(each))]
         # Loads with a prefix of their own made the ids of the whole source.
         earlier = {
-            draft.id: record_id(self._file.source, each.title, each.text)
+            draft.id: record_id(self.file.source, each.title, each.text)
             for each, draft in zip(records, drafts, strict=True)
             if not each.id
         }
-        stored = self._writer.stored_by_id([*(each.id for each in drafts), *earlier.values()])
+        stored = self.writer.stored_by_id([*(each.id for each in drafts), *earlier.values()])
         drafts = [replace(each, id=earlier[each.id]) if earlier.get(each.id, "") in stored else each for each in drafts]
         changed = [
-            each
-            for each in drafts
-            if not (each.id in stored if self._keeps else each.is_stored_as(stored.get(each.id)))
+            each for each in drafts if not (each.id in stored if self.keeps else each.is_stored_as(stored.get(each.id)))
         ]
         if changed:
-            self._writer.write(changed, self._writer.vectors(changed, stored))
+            self.writer.write(changed, self.writer.vectors(changed, stored))
         return len(changed)
 
     def _draft(self, record: Record) -> Draft | None:
-        given = self._file
+        given = self.file
         if given.metadata or given.tags:
             metadata = {**record.metadata, **given.metadata}
             tags = merged_tags(merged_tags(given.tags, given.metadata), record.metadata)
             record = replace(record, metadata=metadata | ({"tags": tags} if tags else {}))
-        return draft_of_record(record, given.source, self._path, model=self._writer.embedding.model)
+        path = given.source.partition("/")[2] or given.source
+        return draft_of_record(record, given.source, path, model=self.writer.embedding.model)
 
 
 def _batches(lines: Iterable[Record | BadLine]) -> Iterator[list[Record | BadLine]]:

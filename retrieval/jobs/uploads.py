@@ -36,7 +36,7 @@ from schemas.errors import InvalidInputError, PayloadTooLargeError
 from schemas.storage.erasure import Target, UploadWaitingError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Uploads:
     """Where uploads arrive; safe for use by several threads. `id_of` returns the id of the collection of a name, None
     while there is none; `queued` is called after each new job."""

@@ -48,4 +48,4 @@ def store_records(writer, file):
     )
     with file.content.open("rb") as lines:
         work.store(lines)
-    return work.done
+    return work

@@ -288,7 +288,7 @@ class TestBounds:
     def test_a_file_beyond_its_limit_is_refused_and_the_others_go_on(
         self, client, collection, finished, app, monkeypatch
     ):
-        monkeypatch.setattr(app.extensions["rag.layers"].uploads, "_max_file_bytes", 1 << 20)
+        monkeypatch.setattr(app.extensions["rag.layers"].uploads, "max_file_bytes", 1 << 20)
         large = b"x" * ((1 << 20) + 1)
         files = (("a.md", large), ("b.md", b"# B"))
         answer = client.post("/api/documents", **large_form(*files, collection=collection))

@@ -281,7 +281,7 @@ def test_originals_follow_their_documents_and_without_the_setting_an_earlier_one
     assert not any((tmp_path / "originals").iterdir())
 
     parts.ingest(("a.md", "# A\n\nFirst."))
-    parts.work._originals = Originals(tmp_path / "originals", keeps=False)
+    parts.work.originals = Originals(tmp_path / "originals", keeps=False)
     parts.ingest(("a.md", "# A\n\nSecond."))
     assert not listed(parts)["a.md"].has_original
     assert kept() == []

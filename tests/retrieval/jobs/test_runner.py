@@ -103,12 +103,12 @@ def test_files_that_fail_in_any_way_hold_up_none_beside_them(parts, runner, monk
         "jobs limited": lambda: UnavailableError("429", error_type="rate_limit", retry_after_seconds=60),
         "jobs down": lambda: UnavailableError("Nobody is there"),
     }
-    read = parts.work._reader.read
+    read = parts.work.reader.read
 
     def hang_at_pdfs(content, kind, *, name):
         return parts.stopping.wait() if kind.name == "pdf" else read(content, kind, name=name)
 
-    monkeypatch.setattr(parts.work._reader, "read", hang_at_pdfs)
+    monkeypatch.setattr(parts.work.reader, "read", hang_at_pdfs)
     refuse = Mock(side_effect=BusyError("The index lags", collection="busy"))
     parts.record.check = lambda job: refuse() if job.wanted.collection == "busy" else None
     bad = ("hangs.pdf", b"%PDF-"), ("kills.md", "KILLS"), ("refused.md", "REFUSED")
