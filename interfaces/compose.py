@@ -25,7 +25,6 @@ from interfaces.web import (
     connections,
     documents,
     guide,
-    jobs,
     protected_resource,
     quality,
     reembedding,
@@ -120,7 +119,7 @@ def create_app(
         mcp_tools(layers), may_write=retrieval_settings.mcp_write, clean=app.extensions["rag.clean"]
     )
     route_table.register(
-        *(app, connections, search, rule_documents, text_documents, documents, jobs, chat, tools),
+        *(app, connections, search, rule_documents, text_documents, documents, chat, tools),
         *(watchers, administration, quality, mcp_http, protected_resource, guide, reembedding),
     )
     mount_faces(app)

@@ -43,22 +43,15 @@ _STORING = Asked("POST", JOB, Scope.WRITE)
 
 
 @dataclass(frozen=True, slots=True)
-class KeptParts:
-    """The parts that keep files, and what is said of vector stores."""
-
-    files: KeptFiles
-    facts: VectorStoreFacts
-
-
-@dataclass(frozen=True, slots=True)
 class JobParts:
-    """The parts that take files in."""
+    """The parts that take files in and keep them, and what is said of vector stores."""
 
     jobs: StoredJobs
     uploads: Uploads
     runner: JobRunner
     background: BackgroundHelper
-    kept: KeptParts
+    kept_files: KeptFiles
+    store_facts: VectorStoreFacts
 
 
 class RecordedFiles:
@@ -140,7 +133,7 @@ def open_jobs(
         id_of=texts.id_of,
         queued=runner.call,
     )
-    return JobParts(jobs, uploads, runner, background, KeptParts(kept_files, facts))
+    return JobParts(jobs, uploads, runner, background, kept_files, facts)
 
 
 def caller_of_job(authentication: Authentication, job: Job) -> Caller:

@@ -145,7 +145,7 @@ class Layers:
             also_tidy=lambda: history.forget_older(retrieval.chat_days),
         )
         self.jobs, self.uploads, self.job_runner = job_parts.jobs, job_parts.uploads, job_parts.runner
-        self.kept = job_parts.kept
+        self.kept_files, self.store_facts = job_parts.kept_files, job_parts.store_facts
         self.reembedder = Reembedder(
             service.store.reembeddings, self.connections, self.embeddings, job_parts.background
         )

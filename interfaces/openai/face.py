@@ -100,7 +100,7 @@ def note_active(names: Sequence[str]) -> None:
 
 
 def _note_active(collection: Stored, store_id: str) -> None:
-    known = layers().kept.facts
+    known = layers().store_facts
     for facts in known.of_collections([collection.id]).values():
         if known.has_expired(facts):
             raise StoreExpiredError(store_id)
@@ -126,7 +126,7 @@ def page_of(
         raise InvalidInputError("after and before cannot both be given", code="invalid_field", field="before")
     field = "before" if is_backwards else "after"
     if (element := asked[field]) is not None and (start := place_of(element)) is None:
-        start = layers().kept.facts.passed(listing, element)
+        start = layers().store_facts.passed(listing, element)
         if start is None:
             raise InvalidInputError(f"{field} is the id of no {what}", code="invalid_cursor", field=field)
         start = tuple(start) if isinstance(start, list) else start

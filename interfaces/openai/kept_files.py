@@ -29,11 +29,11 @@ blueprint = Blueprint("openai_files", __name__, url_prefix="/v1/files")
 @blueprint.post("")
 @declare(Lane.UPLOAD, media_types=(MULTIPART,))
 def upload() -> Response:
-    with layers().kept.files.begin() as arriving:
+    with layers().kept_files.begin() as arriving:
         told = _fields(arriving)
         check_names(told, names_of(FILE_FORM), unknown())
         asked = load(FILE_FORM, told)
-        file = layers().kept.files.keep(
+        file = layers().kept_files.keep(
             *(arriving, asked["purpose"], asked["lives_seconds"]), asker=current_request.asker()
         )
     return json_response(kept_file(file))
@@ -43,7 +43,7 @@ def upload() -> Response:
 @declare(Lane.READ, query=FILES_PAGE)
 def list_files() -> Response:
     asked = arguments()
-    files, has_more = layers().kept.files.page(
+    files, has_more = layers().kept_files.page(
         asker=current_request.asker(),
         purpose=asked["purpose"],
         limit=asked["limit"],
@@ -56,23 +56,23 @@ def list_files() -> Response:
 @blueprint.get("/<file_id>")
 @declare(Lane.READ)
 def show_file(file_id: str) -> Response:
-    return json_response(kept_file(layers().kept.files.one(file_id, asker=current_request.asker())))
+    return json_response(kept_file(layers().kept_files.one(file_id, asker=current_request.asker())))
 
 
 @blueprint.get("/<file_id>/content")
 @declare(Lane.READ, own_rules=True)
 def show_content(file_id: str) -> Response:
-    file = layers().kept.files.one(file_id, asker=current_request.asker())
-    return sent_file(layers().kept.files.content(file), file.name, ANY_BYTES)
+    file = layers().kept_files.one(file_id, asker=current_request.asker())
+    return sent_file(layers().kept_files.content(file), file.name, ANY_BYTES)
 
 
 @blueprint.delete("/<file_id>")
 @declare(Lane.WRITE)
 def delete_file(file_id: str) -> Response:
     asker = current_request.asker()
-    layers().kept.files.one(file_id, asker=asker)
+    layers().kept_files.one(file_id, asker=asker)
     detach_everywhere(file_id)
-    return json_response(deleted_file(layers().kept.files.delete(file_id, asker=asker)))
+    return json_response(deleted_file(layers().kept_files.delete(file_id, asker=asker)))
 
 
 def _fields(arriving: Incoming) -> dict[str, str]:
@@ -84,7 +84,7 @@ def _fields(arriving: Incoming) -> dict[str, str]:
         if part.file_name is None:
             take_field(fields, part)
         elif part.name == FILE:
-            layers().kept.files.take(arriving, part.file_name, part.media_type, part.pieces)
+            layers().kept_files.take(arriving, part.file_name, part.media_type, part.pieces)
         else:
             sentence = f"The part '{part.name[:100]}' is a file: the file is the part named '{FILE}'"
             raise InvalidInputError(sentence, code="invalid_field", field=FILE)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import cast
 
 from flask import Blueprint, Response
@@ -40,32 +39,24 @@ class ModelNotFoundError(NotFoundError):
         super().__init__(f"The model '{name}' does not exist, or is not yours to use", field="model", model=name)
 
 
-@dataclass(frozen=True, slots=True)
-class KnownModel:
-    """A model by the name that clients call it by; `owner` is the provider of its connection."""
-
-    name: str
-    owner: str
-
-
 @blueprint.get("")
 @declare(Lane.READ, own_rules=True)
 def list_models() -> Response:
-    return json_response(wire.known_models((each.name, each.owner) for each in _models()))
+    return json_response(wire.known_models(_models()))
 
 
 @blueprint.get("/<path:model>")
 @declare(Lane.READ, own_rules=True)
 def show_model(model: str) -> Response:
-    known = {each.name: each for each in _models()}
+    known = dict(_models())
     if model not in known and current().may(Scope.CHAT):
         with suppress(ModelNotFoundError):
-            known[model] = KnownModel(model, OWN if chat_of(model)[1] else _find(model, "llm").provider)
+            known[model] = OWN if chat_of(model)[1] else _find(model, "llm").provider
     if model not in known and current().may(Scope.READ):
-        known[model] = KnownModel(model, _find(model, "embedding").provider)
+        known[model] = _find(model, "embedding").provider
     if model not in known:
         raise ModelNotFoundError(model)
-    return json_response(wire.known_model(known[model].name, known[model].owner))
+    return json_response(wire.known_model(model, known[model]))
 
 
 def embedding_of(name: str) -> tuple[Connection, EmbeddingProvider]:
@@ -99,19 +90,20 @@ def _find(name: str, kind: str) -> Connection:
     raise ModelNotFoundError(name)
 
 
-def _models() -> Iterator[KnownModel]:
-    """Yield the models that the caller may use, each name of a type once."""
+def _models() -> Iterator[tuple[str, str]]:
+    """Yield the models that the caller may use, each name of a type once: (the name that clients call it by, the
+    provider of its connection)."""
     reads = current().may(Scope.READ)
     if current().may(Scope.CHAT):
         of_service = layers().connections.chat_model()
         for connection, name in _names("llm"):
             if reads:
                 is_usual = connection.id == of_service
-                yield KnownModel(RAG if is_usual else f"{FROM_DOCUMENTS}{connection.id}", OWN)
-            yield KnownModel(name, connection.provider)
+                yield RAG if is_usual else f"{FROM_DOCUMENTS}{connection.id}", OWN
+            yield name, connection.provider
     if reads:
         for connection, name in _names("embedding"):
-            yield KnownModel(name, connection.provider)
+            yield name, connection.provider
 
 
 def _names(kind: str) -> Iterator[tuple[Connection, str]]:

@@ -161,7 +161,7 @@ def attach(collection: Collection, files: Sequence[FileToAttach]) -> Job:
     """Have the caller's kept files become documents of a collection of theirs. Raises KeptFileNotFoundError."""
     store().reach.check_writing(collection.name)
     asker = current_request.asker()
-    lying = layers().kept.files.to_attach(files, asker=asker)
+    lying = layers().kept_files.to_attach(files, asker=asker)
     return layers().uploads.attach(collection.id, collection.name, lying, asker=asker)
 
 
@@ -169,7 +169,7 @@ def detach(collection: Collection, file_id: str) -> None:
     """Take a file out of a store: its job, if it is under way, and its document. Raises StoreFileNotFoundError."""
     store().reach.check_writing(collection.name)
     file, _ = stored_files.one(collection, file_id)
-    facts = layers().kept.facts
+    facts = layers().store_facts
     facts.pass_by(collection.id, file.id, file.place)
     for job_id, number in layers().jobs.take_back(file_id, collection.id, asker=current_request.asker()):
         facts.pass_by(job_id, file_id, number)

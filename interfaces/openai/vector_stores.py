@@ -52,9 +52,9 @@ blueprint = Blueprint("openai_vector_stores", __name__, url_prefix="/v1/vector_s
 def create_store() -> Response:
     asked = body()
     files = asked["file_ids"]
-    layers().kept.files.named(files, asker=current_request.asker())  # nothing is made for files that are not there
+    layers().kept_files.named(files, asker=current_request.asker())  # nothing is made for files that are not there
     collection = _made(asked["name"])
-    layers().kept.facts.keep(collection.id, new_facts(asked), is_new=True)
+    layers().store_facts.keep(collection.id, new_facts(asked), is_new=True)
     if files:
         try:
             attach(collection, [FileToAttach(each, windows=asked["chunking_strategy"]) for each in files])
@@ -96,7 +96,7 @@ def change_store(vector_store_id: str) -> Response:
     changes = changed_facts(source, checked(source))
     collection = collection_of(vector_store_id)
     store().reach.check_writing(collection.name)
-    layers().kept.facts.keep(collection.id, changes)
+    layers().store_facts.keep(collection.id, changes)
     return json_response(_spelt([collection])[0])
 
 
@@ -104,7 +104,7 @@ def change_store(vector_store_id: str) -> Response:
 @declare(Lane.WRITE)
 def delete_store(vector_store_id: str) -> Response:
     collection = collection_of(vector_store_id)
-    layers().kept.facts.pass_by(LISTING, store_id(collection), collection.key)
+    layers().store_facts.pass_by(LISTING, store_id(collection), collection.key)
     _delete(collection)
     return json_response(deleted("vector_store", vector_store_id))
 
@@ -150,7 +150,7 @@ def _file_of(result: FusedResult) -> str | None:
 def _delete(collection: Collection) -> None:
     store().delete_collection(collection.name, WriteOptions(collection_id=collection.id))
     layers().jobs.forget_collection(collection.id)
-    layers().kept.facts.forget(collection.id)
+    layers().store_facts.forget(collection.id)
 
 
 def _made(name: str | None) -> Collection:
@@ -191,7 +191,7 @@ def _within_reach(name: str) -> str:
 
 
 def _spelt(collections: list[Collection]) -> list[dict[str, Any]]:
-    known = layers().kept.facts
+    known = layers().store_facts
     facts: dict[str, StoreFacts] = known.of_collections([each.id for each in collections])
     sizes = store().file_listing.held_bytes([each.name for each in collections])
     return [

@@ -1,4 +1,4 @@
-"""`/api/documents`: files in, and the documents made of them."""
+"""`/api/documents` and `/api/jobs`: files in, the documents made of them, and what became of uploads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from schemas.access.callers import current
 from schemas.contracts.jobs import MAX_FILES, Uploaded
 from schemas.errors import InvalidInputError, PayloadTooLargeError
 from schemas.where import EVERYTHING
-from schemas.wire.jobs import COMPARISON, UPLOAD_ARGUMENTS, compared, uploaded, wanted
+from schemas.wire.jobs import COMPARISON, JOBS_PAGE, UPLOAD_ARGUMENTS, compared, job_answer, jobs_page, uploaded, wanted
 from schemas.wire.stored_documents import (
     ONE_STORED,
     STORED_PAGE,
@@ -47,10 +47,10 @@ class AnyId(PathConverter):
         self.regex = rf"(?![\s\S]*/{below}\Z)[\s\S]+" if below else r"[\s\S]+"
 
 
-blueprint = Blueprint("stored_documents", __name__, url_prefix="/api/documents")
+blueprint = Blueprint("stored_documents", __name__, url_prefix="/api")
 
 
-@blueprint.post("")
+@blueprint.post("/documents")
 @declare(Lane.UPLOAD, query=UPLOAD_ARGUMENTS, media_types=(MULTIPART, ANY_MEDIA_TYPE))
 def upload() -> Response:
     asker = current_request.asker()
@@ -65,7 +65,7 @@ def upload() -> Response:
     return respond(written, uploaded, 202)
 
 
-@blueprint.post("/compare")
+@blueprint.post("/documents/compare")
 @declare(Lane.READ, body=COMPARISON)
 def compare_files() -> Response:
     asked = body()
@@ -76,14 +76,14 @@ def compare_files() -> Response:
     return json_response(compared(layers().known_files.compare(collection, asked["files"], asked["metadata"])))
 
 
-@blueprint.get("")
+@blueprint.get("/documents")
 @declare(Lane.READ, query=STORED_PAGE)
 def list_documents() -> Response:
     page = layers().documents.page(**arguments())
     return json_response(stored_page(page.documents, page.total, page.next_cursor))
 
 
-@blueprint.get("/<any_id(below=original):document_id>")
+@blueprint.get("/documents/<any_id(below=original):document_id>")
 @declare(Lane.READ, query=ONE_STORED)
 def show_document(document_id: str) -> Response:
     asked = arguments()
@@ -92,17 +92,35 @@ def show_document(document_id: str) -> Response:
     return json_response(stored_document(layers().documents.one(document_id, asked["collection"])))
 
 
-@blueprint.delete("/<any_id(below=original):document_id>")
+@blueprint.delete("/documents/<any_id(below=original):document_id>")
 @declare(Lane.WRITE, query=COLLECTION_ARGUMENTS)
 def delete_document(document_id: str) -> Response:
     return json_response(deleted_stored(document_id, layers().documents.delete(document_id, arguments()["collection"])))
 
 
-@blueprint.get("/<any_id:document_id>/original")
+@blueprint.get("/documents/<any_id:document_id>/original")
 @declare(Lane.READ, query=COLLECTION_ARGUMENTS, exact=True)
 def show_original(document_id: str) -> Response:
     document, path = layers().documents.original(document_id, arguments()["collection"])
     return sent_file(path, stored_document(document)["name"], _media_type(document.kind))
+
+
+@blueprint.get("/jobs")
+@declare(Lane.READ, query=JOBS_PAGE)
+def list_jobs() -> Response:
+    return json_response(jobs_page(*layers().jobs.page(**arguments(), asker=current_request.asker())))
+
+
+@blueprint.get("/jobs/<job_id>")
+@declare(Lane.READ)
+def show_job(job_id: str) -> Response:
+    return json_response(job_answer(layers().jobs.one(job_id, asker=current_request.asker())))
+
+
+@blueprint.delete("/jobs/<job_id>")
+@declare(Lane.WRITE)
+def cancel_job(job_id: str) -> Response:
+    return json_response(job_answer(layers().uploads.cancel(job_id, asker=current_request.asker())))
 
 
 def _media_type(kind: str | None) -> str:

@@ -77,7 +77,7 @@ def test_stores_go_by_their_ids(complete, handbook):
 
 
 def test_an_expired_store_answers_nothing(complete, app, handbook):
-    facts, collection_id = app.extensions["rag.layers"].kept.facts, str(uuid.UUID(handbook[1].removeprefix("vs_")))
+    facts, collection_id = app.extensions["rag.layers"].store_facts, str(uuid.UUID(handbook[1].removeprefix("vs_")))
     facts.keep(collection_id, {"expires_days": -1})
     try:
         for each in handbook:
